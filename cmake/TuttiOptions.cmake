@@ -1,0 +1,42 @@
+# tutti_option(NAME DESCRIPTION): declares TUTTI_WITH_<NAME>=AUTO|ON|OFF.
+#
+# The caller looks for the dependency unless the option is OFF and then calls
+# tutti_part(NAME FOUND REASON), which sets TUTTI_HAVE_<NAME>, fails when ON and not
+# found, and adds a line to the table that configuring prints at its end.
+function(tutti_option name description)
+  set(TUTTI_WITH_${name} AUTO CACHE STRING "${description}: AUTO, ON or OFF")
+  set_property(CACHE TUTTI_WITH_${name} PROPERTY STRINGS AUTO ON OFF)
+endfunction()
+
+function(tutti_part name found reason)
+  set(have OFF)
+  if(TUTTI_WITH_${name} STREQUAL "OFF")
+    set(reason "TUTTI_WITH_${name}=OFF")
+  elseif(found)
+    set(have ON)
+  elseif(NOT TUTTI_WITH_${name} STREQUAL "AUTO")
+    message(FATAL_ERROR "TUTTI_WITH_${name}=ON, but ${reason}. Install it, or configure with -DTUTTI_WITH_${name}=OFF.")
+  endif()
+  set(TUTTI_HAVE_${name} ${have} CACHE INTERNAL "")
+  set_property(GLOBAL APPEND PROPERTY TUTTI_SUMMARY "${name}|${have}|${reason}")
+endfunction()
+
+function(tutti_summary)
+  get_property(lines GLOBAL PROPERTY TUTTI_SUMMARY)
+  message(STATUS "part            state  reason")
+  foreach(line IN LISTS lines)
+    string(REPLACE "|" ";" cells "${line}")
+    list(GET cells 0 name)
+    list(GET cells 1 state)
+    list(GET cells 2 reason)
+    string(TOLOWER "${name}" name)
+    string(LENGTH "${name}" used)
+    math(EXPR pad "16 - ${used}")
+    string(REPEAT " " ${pad} gap)
+    if(state)
+      message(STATUS "${name}${gap}on     ${reason}")
+    else()
+      message(STATUS "${name}${gap}off    ${reason}")
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,37 @@
+// Algorithm: a named pure function Shape -> Schedule, with its cost. One file each in algorithms/.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "collectives/schedule.hpp"
+
+namespace tutti {
+
+/// The largest over the ranks: rounds, and elements sent by one rank.
+struct Cost {
+  std::size_t rounds = 0;
+  std::size_t elements = 0;
+};
+
+/// A file algorithms/<kind>_<name>.cpp defines `const Algorithm catalog_entries::<kind>_<name>`; the
+/// catalog, the simulator test and the benchmark pick it up by that name.
+struct Algorithm {
+  Kind kind;
+  std::string_view name;                ///< "ring"
+  std::string_view idea;                ///< one line for `tutti info`
+  Schedule (*plan)(const Shape&);       ///< what shape.rank does
+  Cost (*cost)(const Shape&);           ///< the formula of the file's header; shape.rank is not looked at
+  bool variable = false;                ///< also plans the v-form
+  bool lanes = true;                    ///< no slice crosses a block, so a buffer may be cut into lanes
+  bool (*fits)(const Shape&) = nullptr;  ///< null: any shape
+};
+
+/// All algorithms (generated from the files in algorithms/).
+std::span<const Algorithm* const> catalog() noexcept;
+
+/// By kind and name; null where there is none.
+const Algorithm* find_algorithm(Kind kind, std::string_view name) noexcept;
+
+}  // namespace tutti

@@ -1,0 +1,173 @@
+// Communicator: ranks that act together. The public face of the library.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transports/core/buffer.hpp"
+#include "transports/core/reduce.hpp"
+#include "transports/core/settings.hpp"
+#include "transports/core/work.hpp"
+
+namespace tutti {
+
+struct Bootstrap;
+struct Collective;
+struct Group;
+
+/// Beside the operands of a call; every field has the communicator's value as default.
+struct CallOptions {
+  std::optional<double> timeout = {};  ///< seconds from launch to the deadline
+  std::string algorithm = {};          ///< instead of the selector's choice; equal on all ranks
+};
+
+/// Memory of `size()` elements that every transport reads and writes at its best; owned, movable. Free it
+/// only when no Work uses it.
+template <Element T>
+class Allocation {
+ public:
+  Allocation(std::shared_ptr<void> owner, T* data, std::size_t size) noexcept
+      : owner_(std::move(owner)), data_(data), size_(size) {}
+  T* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+  T* begin() const noexcept { return data_; }
+  T* end() const noexcept { return data_ + size_; }
+  T& operator[](std::size_t i) const noexcept { return data_[i]; }
+
+ private:
+  std::shared_ptr<void> owner_;
+  T* data_;
+  std::size_t size_;
+};
+
+/// Ranks 0 .. size()-1 that call collectives together, each in the same order.
+///
+/// Every call returns at once with a Work; the synchronous form is `.wait()`. Buffers are borrowed
+/// until the Work is done. `count` is elements. Results are bitwise equal on all ranks and
+/// between runs for one choice of algorithm.
+///
+/// Threads: any thread may call; that all ranks issue the calls of one communicator in one
+/// order is the caller's duty. Errors: wrong arguments throw Error{invalid} from the call;
+/// everything else throws from wait(). After the first failure the communicator is
+/// poisoned: every pending and later Work fails with that first cause. Copies are the
+/// same communicator; the last one to go leaves the job with a goodbye.
+class Communicator {
+ public:
+  /// From the launcher's environment (tutti run, torchrun, mpirun, srun), or alone: size 1.
+  static Communicator from_env();
+  static Communicator from_env(const Settings& settings);
+
+  /// From values known otherwise (see bootstrap/bootstrap.hpp).
+  static Communicator connect(const Bootstrap& bootstrap);
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  /// World rank of this communicator's rank `i`.
+  int world_rank(int i) const;
+  const Settings& settings() const noexcept;
+
+  /// out = op over all ranks of in, on every rank; count elements each. One buffer: in place.
+  Work allreduce(Buffer data, Reduction op = sum, const CallOptions& options = {});
+  Work allreduce(ConstBuffer in, Buffer out, Reduction op = sum, const CallOptions& options = {});
+
+  /// As allreduce, at `root` only; the others' `in` stays as it is and their `out` is not looked at.
+  Work reduce(Buffer data, Reduction op = sum, int root = 0, const CallOptions& options = {});
+  Work reduce(ConstBuffer in, Buffer out, Reduction op = sum, int root = 0, const CallOptions& options = {});
+
+  /// root's data everywhere.
+  Work broadcast(Buffer data, int root = 0, const CallOptions& options = {});
+
+  /// Every rank's `in` (count each), one after the other by rank, in everyone's `out` (size * count). For
+  /// v: rank i gives counts[i] elements; all ranks pass the same counts.
+  Work allgather(ConstBuffer in, Buffer out, const CallOptions& options = {});
+  Work allgatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, const CallOptions& options = {});
+
+  /// The reduction of everyone's `in` (size * count), of which rank i keeps block i in `out` (count).
+  Work reduce_scatter(ConstBuffer in, Buffer out, Reduction op = sum, const CallOptions& options = {});
+  Work reduce_scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, Reduction op = sum,
+                       const CallOptions& options = {});
+
+  /// As allgather, at root only. For v, all ranks pass the same counts.
+  Work gather(ConstBuffer in, Buffer out, int root = 0, const CallOptions& options = {});
+  Work gatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, int root = 0,
+               const CallOptions& options = {});
+
+  /// Block i of root's `in` (size * count) goes to rank i's `out` (count). For v, all ranks pass the same counts.
+  Work scatter(ConstBuffer in, Buffer out, int root = 0, const CallOptions& options = {});
+  Work scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, int root = 0,
+                const CallOptions& options = {});
+
+  /// Block j of rank i's `in` becomes block i of rank j's `out`. For v each rank knows only its own counts:
+  /// in_counts[j] elements go to rank j, out_counts[j] come from it.
+  Work alltoall(ConstBuffer in, Buffer out, const CallOptions& options = {});
+  Work alltoallv(ConstBuffer in, std::span<const std::size_t> in_counts, Buffer out,
+                 std::span<const std::size_t> out_counts, const CallOptions& options = {});
+
+  /// Done when every rank has called it.
+  Work barrier(const CallOptions& options = {});
+
+  /// Between two ranks, also to oneself; equal `tag`s match in order. Counts and dtypes must agree.
+  Work send(ConstBuffer data, int to, int tag = 0, const CallOptions& options = {});
+  Work recv(Buffer data, int from, int tag = 0, const CallOptions& options = {});
+  /// Both at once; in and out may be one buffer, and counts may differ.
+  Work sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, const CallOptions& options = {});
+  /// Everyone's `in` goes to rank + offset (modulo size); out = what rank - offset had.
+  Work shift(ConstBuffer in, Buffer out, int offset = 1, const CallOptions& options = {});
+
+  /// Scalars: `float worst = world.allreduce(loss, tutti::max).wait();`
+  template <Element T>
+  Value<T> allreduce(T value, Reduction op = sum, const CallOptions& options = {}) {
+    auto cell = std::make_shared<T>(value);
+    return {owned(allreduce(Buffer(cell.get(), 1, dtype_of<T>), op, options), cell), cell};
+  }
+  template <Element T>
+  Value<T> reduce(T value, Reduction op = sum, int root = 0, const CallOptions& options = {}) {
+    auto cell = std::make_shared<T>(value);
+    return {owned(reduce(Buffer(cell.get(), 1, dtype_of<T>), op, root, options), cell), cell};
+  }
+  template <Element T>
+  Value<T> broadcast(T value, int root = 0, const CallOptions& options = {}) {
+    auto cell = std::make_shared<T>(value);
+    return {owned(broadcast(Buffer(cell.get(), 1, dtype_of<T>), root, options), cell), cell};
+  }
+
+  /// Ranks with equal `color` form a new communicator, ordered by (key, rank); a negative colour joins
+  /// none (nullopt). Collective; blocks; allowed with operations in flight.
+  std::optional<Communicator> split(int color, int key = 0);
+  /// The listed ranks, in that order; collective among all ranks of this one. nullopt for those not listed.
+  std::optional<Communicator> subgroup(std::span<const int> ranks);
+
+  /// Memory for communication, zeroed. Collective; counts may differ by rank.
+  template <Element T>
+  Allocation<T> allocate(std::size_t count) {
+    auto owner = allocate_bytes(count * sizeof(T));
+    return {owner, static_cast<T*>(owner.get()), count};
+  }
+
+  /// Ends everything in flight, here and on the other ranks, with Code::aborted.
+  void abort(const std::string& why) noexcept;
+
+  /// Which transport reaches each rank: "self", "shm", "tcp 10.0.0.2 via eth0".
+  std::vector<std::string> routes() const;
+
+  /// The algorithm that the rules choose for this call, and why: "ring (rule 'allreduce: 64K..=ring', built in)".
+  std::string explain(const Collective& call) const;
+
+  /// Starts a call given as a value; what all of the above do.
+  Work launch(Collective call, const CallOptions& options = {});
+
+  class Impl;
+  explicit Communicator(std::shared_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+
+ private:
+  std::shared_ptr<void> allocate_bytes(std::size_t bytes);
+  static Work owned(Work work, std::shared_ptr<void> memory);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,5 @@
+// tutti: collectives with pluggable transports. This is the one header that programs include.
+#pragma once
+
+#include "collectives/communicator.hpp"
+#include "transports/core/collective.hpp"

@@ -1,0 +1,69 @@
+// Buffer: memory that a collective reads or writes, without owning it.
+#pragma once
+
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+#include "transports/core/dtype.hpp"
+
+namespace tutti {
+
+using Bytes = std::span<std::byte>;
+using ConstBytes = std::span<const std::byte>;
+
+/// Where memory lives. CUDA memory is refused by the providers that cannot reach it.
+struct Device {
+  enum class Kind : std::uint8_t { cpu, cuda } kind = Kind::cpu;
+  int index = 0;
+  bool operator==(const Device&) const = default;
+};
+
+/// `count` elements of `dtype` at `data`, read only. Borrowed: the memory must outlive the call's Work.
+struct ConstBuffer {
+  const std::byte* data = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::u8;
+  Device device = {};
+
+  ConstBuffer() = default;
+  ConstBuffer(const void* memory, std::size_t elements, DType type, Device where = {}) noexcept
+      : data(static_cast<const std::byte*>(memory)), count(elements), dtype(type), device(where) {}
+
+  /// From any contiguous range of elements: std::vector, std::array, std::span, ...
+  template <std::ranges::contiguous_range R>
+    requires std::ranges::sized_range<R> && Element<std::remove_const_t<std::ranges::range_value_t<R>>>
+  ConstBuffer(const R& range) noexcept
+      : ConstBuffer(std::ranges::data(range), std::ranges::size(range),
+                    dtype_of<std::remove_const_t<std::ranges::range_value_t<R>>>) {}
+
+  std::size_t bytes() const noexcept { return count * size_of(dtype); }
+  ConstBytes view() const noexcept { return {data, bytes()}; }
+};
+
+/// `count` elements of `dtype` at `data`, writable. Borrowed: the memory must outlive the call's Work.
+struct Buffer {
+  std::byte* data = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::u8;
+  Device device = {};
+
+  Buffer() = default;
+  Buffer(void* memory, std::size_t elements, DType type, Device where = {}) noexcept
+      : data(static_cast<std::byte*>(memory)), count(elements), dtype(type), device(where) {}
+
+  /// From a writable range that outlives this expression: an lvalue container, or a span of non-const elements.
+  template <std::ranges::contiguous_range R>
+    requires std::ranges::sized_range<R> && std::ranges::borrowed_range<R> &&
+             (!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>) &&
+             Element<std::ranges::range_value_t<R>>
+  Buffer(R&& range) noexcept
+      : Buffer(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>) {}
+
+  operator ConstBuffer() const noexcept { return {data, count, dtype, device}; }
+  std::size_t bytes() const noexcept { return count * size_of(dtype); }
+  Bytes view() const noexcept { return {data, bytes()}; }
+};
+
+}  // namespace tutti

@@ -1,0 +1,66 @@
+// A collective call as a value, and the 64-bit summary of it that travels in every message.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transports/core/buffer.hpp"
+#include "transports/core/reduce.hpp"
+
+namespace tutti {
+
+enum class Kind : std::uint8_t {
+  allreduce, reduce, broadcast, allgather, reduce_scatter, gather, scatter, alltoall, barrier,
+  send,  ///< point to point: send and its recv are one kind, so that their summaries agree
+};
+inline constexpr int kind_count = 10;
+
+std::string_view name(Kind kind) noexcept;
+std::optional<Kind> parse_kind(std::string_view text) noexcept;
+
+/// One call, as one rank made it. Buffers are borrowed. `count` below is elements.
+///
+///   kind            in                 out                 root
+///   allreduce       count              count
+///   reduce          count              count at root       yes
+///   broadcast       (is out)           count               yes
+///   allgather       count              size * count
+///   reduce_scatter  size * count       count
+///   gather          count              size * count, root  yes
+///   scatter         size * count, root count               yes
+///   alltoall        size * count       size * count
+///   barrier         -                  -
+///
+/// The v-forms set `variable` and give elements per rank: `in_counts` describes the blocks of
+/// `in` (reduce_scatter, scatter, alltoall), `out_counts` those of `out` (allgather, gather,
+/// alltoall). Blocks lie packed, in rank order. In place means in.data == out.data, but for
+/// allgather and gather, where it means that `in` is this rank's block of `out`, and for
+/// reduce_scatter and scatter, where `out` is this rank's block of `in`.
+struct Collective {
+  Kind kind = Kind::barrier;
+  ConstBuffer in;
+  Buffer out;
+  Reduction op;
+  int root = 0;
+  bool variable = false;
+  std::vector<std::size_t> in_counts = {};
+  std::vector<std::size_t> out_counts = {};
+};
+
+/// What all ranks of a call must agree on, in 64 bits, so that every message can carry it:
+/// kind, dtype, op, root and, but for v-forms, the count per block (clipped to 36 bits).
+struct Signature {
+  std::uint64_t bits = 0;
+  bool operator==(const Signature&) const = default;
+};
+
+/// Of a call on a group of `size` ranks, as made by `rank`.
+Signature signature(const Collective& call, int rank, int size) noexcept;
+
+/// "allreduce(sum, f32, count 1024)", "broadcast(root 2, i8, count 7)", "alltoallv(f32)"; never empty.
+std::string describe(Signature signature);
+
+}  // namespace tutti

@@ -1,0 +1,18 @@
+// Who this process is: its host, its process id, how many cores it may use.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+/// Same text = same host: boot id and network namespace, or `host_id` where that is set.
+std::string host_identity(std::string_view host_id);
+
+/// For messages: the host's name.
+std::string host_name();
+
+/// Cores that this process may use: affinity mask and cgroup quota, at least 1.
+int usable_cores() noexcept;
+
+}  // namespace tutti

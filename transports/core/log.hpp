@@ -1,0 +1,17 @@
+// Log lines to stderr, by level. Never stdout, which belongs to the program.
+#pragma once
+
+#include <string_view>
+
+namespace tutti {
+
+enum class LogLevel : int { off, error, warn, info, debug };
+
+/// Set from TUTTI_LOG (default warn) when the first context is made.
+void set_log_level(LogLevel level) noexcept;
+LogLevel log_level() noexcept;
+
+/// One line "tutti [rank 3] warning: text", written by one write(2). `rank` -1 leaves the rank out.
+void log(LogLevel level, std::string_view text, int rank = -1) noexcept;
+
+}  // namespace tutti

@@ -1,0 +1,61 @@
+// Settings: one table of typed values; each is an environment variable, a config key and a flag.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "transports/core/status.hpp"
+
+namespace tutti {
+
+/// Everything that can be set. Values here are the defaults.
+struct Settings {
+  std::string log = "warn";          // log
+  std::string transport = "shm,tcp";  // transport: providers to try between two ranks, best first
+  std::string select;                // select: rules 'kind: LOW..HIGH=algorithm, ...; ...'
+  std::string verify = "light";      // verify: off, light (every message is checked), full (each call is checked first)
+  double timeout = 300;              // timeout: seconds from launch to the deadline of a call
+  double connect_timeout = 60;       // connect_timeout: seconds to find and connect the other ranks
+  std::string iface;                 // iface: interfaces or addresses that tcp may use, comma-separated
+  std::string host_id;               // host_id: overrides the host's identity
+  std::string shm_dir = "/dev/shm";  // shm_dir: for the segment, where memfd is refused
+  std::int64_t shm_bytes = 32 << 20;  // shm_bytes: upper bound of one job's segment on a host
+  std::int64_t lane_bytes = 1 << 20;  // lane_bytes: a buffer is cut into lanes of about this many bytes
+  std::int64_t max_lanes = 4;        // max_lanes: at most this many lanes are in flight
+  std::string store;                 // store: tcp://HOST:PORT or file:///DIR
+  std::string secret;                // secret: the job's token
+  std::string job;                   // job: the job's name
+  std::string module_path;           // module_path: folders to search for provider modules
+
+  /// From the environment (TUTTI_<KEY>). Warns of unknown TUTTI_* names with the nearest known
+  /// one. Throws Error{invalid} when a value does not parse.
+  static Settings from_environment();
+
+  /// Sets one by key ("lane_bytes", "64K"). Throws Error{invalid} naming the nearest key.
+  void set(std::string_view key, std::string_view value, std::string_view source);
+
+  /// Where each value that is not the default came from: key -> "environment", "flag", ...
+  std::map<std::string, std::string, std::less<>> sources;
+};
+
+/// A row of the table, for `tutti info -c` and for flags.
+struct SettingInfo {
+  std::string_view key;
+  std::string_view meaning;
+  std::variant<std::string Settings::*, double Settings::*, std::int64_t Settings::*> member;
+};
+std::span<const SettingInfo> setting_table() noexcept;
+
+/// The value as text, as set() would take it.
+std::string value_text(const Settings& settings, const SettingInfo& info);
+
+/// "64K", "1M", "2G", "17" -> bytes. Throws Error{invalid}.
+std::int64_t parse_bytes(std::string_view text);
+
+/// The candidate closest to `word` by edit distance, "" when none is near.
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) noexcept;
+
+}  // namespace tutti

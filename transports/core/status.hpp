@@ -1,0 +1,75 @@
+// Status: how everything below the public API reports failure; Error: what the API throws.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+enum class Code : std::uint8_t {
+  ok,
+  peer_lost,    ///< a rank died, or its host fell silent
+  mismatch,     ///< ranks called different collectives, or with other arguments
+  timeout,      ///< the deadline passed
+  aborted,      ///< somebody called abort(), or a handle was dropped while unwinding
+  unsupported,  ///< nothing available can do this call
+  invalid,      ///< an argument is wrong
+  resource,     ///< memory, descriptors, space
+  protocol,     ///< a peer sent what this version does not understand
+  internal,     ///< a defect in tutti
+};
+
+std::string_view name(Code code) noexcept;
+
+/// Why something failed. Plain data of one size, because it travels: into a shared segment,
+/// in an abort frame, to the store. All ranks of a communicator end up with the same Cause.
+struct Cause {
+  Code code = Code::ok;
+  std::int32_t culprit = -1;   ///< world rank of whom it is about; -1 when nobody
+  std::int32_t reporter = -1;  ///< world rank that noticed
+  std::uint64_t group = 0;     ///< the communicator that it ends; 0: every one that `culprit` is a member of
+  char host[48] = {};          ///< of the culprit, where known
+  char text[320] = {};         ///< one or two sentences: what happened, and what to do next
+
+  /// Fills `text`, cutting what is too long.
+  void say(std::string_view sentence) noexcept;
+};
+
+/// Ok, or a Cause. Cheap to copy; safe to read from any thread.
+class [[nodiscard]] Status {
+ public:
+  Status() noexcept = default;
+  explicit Status(const Cause& cause) : cause_(std::make_shared<const Cause>(cause)) {}
+
+  /// A failure that concerns no particular rank.
+  static Status failure(Code code, std::string_view text, int culprit = -1);
+
+  bool ok() const noexcept { return !cause_; }
+  Code code() const noexcept { return cause_ ? cause_->code : Code::ok; }
+  const Cause& cause() const noexcept { return *cause_; }  ///< only when !ok()
+  std::string_view text() const noexcept { return cause_ ? std::string_view(cause_->text) : std::string_view(); }
+
+ private:
+  std::shared_ptr<const Cause> cause_;
+};
+
+/// Thrown by Work::wait(), by the constructors and by argument checks.
+class Error : public std::runtime_error {
+ public:
+  Error(Code code, const std::string& message, int culprit = -1)
+      : std::runtime_error(message), code_(code), culprit_(culprit) {}
+  Error(const Cause& cause, const std::string& message) : Error(cause.code, message, cause.culprit) {}
+
+  Code code() const noexcept { return code_; }
+  /// World rank of whom the error is about, -1 when nobody.
+  int culprit() const noexcept { return culprit_; }
+
+ private:
+  Code code_;
+  int culprit_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,42 @@
+// Store: the key-value meeting point through which ranks find one another.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "transports/core/clock.hpp"
+
+namespace tutti {
+
+/// A small key-value map that all ranks of a job see. Used while communicators are made and for
+/// news of a failure, never on the data path. Keys and values are any bytes; values up to 1 MiB.
+///
+/// Threads: any thread may call; calls of one Store are serialised.
+/// Errors: every call throws tutti::Error (timeout with the key's name, peer_lost when the
+/// store is gone). The implementations live in collectives/bootstrap.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// Sets the key; the last writer wins.
+  virtual void set(std::string_view key, std::string_view value) = 0;
+
+  /// The key's value; waits until somebody sets it.
+  virtual std::string wait(std::string_view key, Deadline until) = 0;
+
+  /// True and the value, or false at once.
+  virtual bool find(std::string_view key, std::string& value) = 0;
+
+  /// Adds to a decimal counter that starts at 0 and returns the new value; atomic.
+  virtual std::int64_t add(std::string_view key, std::int64_t amount) = 0;
+
+  /// Sets the key where it is unset; returns the value it then has, so the first writer wins. Atomic.
+  virtual std::string set_once(std::string_view key, std::string_view value) = 0;
+
+  /// Forgets the key, if it is there.
+  virtual void erase(std::string_view key) = 0;
+};
+
+}  // namespace tutti

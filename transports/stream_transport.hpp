@@ -1,0 +1,55 @@
+// StreamTransport: a Transport over anything that carries ordered bytes between two ranks.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transports/core/clock.hpp"
+#include "transports/transport.hpp"
+
+namespace tutti {
+
+/// One ordered, reliable byte stream to each peer, and one from each: a ring in shared memory, a
+/// socket. Nothing here blocks. Calls come from the holder of the progress token.
+class Wire {
+ public:
+  virtual ~Wire() = default;
+
+  /// Writes as many bytes of `pieces`, in order, as fit now; returns how many. Opens the
+  /// stream if it is not open yet (then 0 until it is).
+  virtual std::size_t write(int to, std::span<const ConstBytes> pieces) = 0;
+
+  /// Bytes that have arrived, contiguous, perhaps not all of them; stay valid until consume().
+  virtual ConstBytes peek(int from) = 0;
+  virtual void consume(int from, std::size_t bytes) = 0;
+
+  /// Moves arrived bytes into `into`, as many as there are; returns how many. The default is
+  /// peek, copy, consume; override where bytes can land in `into` directly.
+  virtual std::size_t read(int from, Bytes into);
+
+  /// Peers that may have something to peek, appended to `ranks`; also does what the wire itself
+  /// has to do (accept, connect). May report failed(), through the listener it was made with.
+  virtual void poll(std::vector<int>& ranks) = 0;
+
+  virtual Transport::Fds fds() const noexcept = 0;
+  virtual bool arm(bool on) = 0;
+  virtual void watch() {}
+
+  /// Makes sure that `to` wakes up and looks at what was written, however it sleeps.
+  virtual void ring(int to) noexcept = 0;
+
+  /// A failure that concerns everyone: write it where all peers will see it even when their
+  /// streams are full (a word in a segment). False: there is no such place, use frames.
+  virtual bool post(const Cause& why) noexcept = 0;
+
+  /// This rank ends normally; flush what was written, for at most `until`.
+  virtual void close(Deadline until) noexcept = 0;
+};
+
+/// The protocol, once for all wires: framing, matching, credit, rendezvous, cancellation,
+/// goodbye, messages to oneself. Takes the wire; see the .cpp for the frame format.
+std::unique_ptr<Transport> make_stream_transport(std::string name, int rank, int size, std::unique_ptr<Wire> wire,
+                                                 TransportListener& listener);
+
+}  // namespace tutti
