@@ -27,8 +27,8 @@ namespace tutti {
 @declarations@
 std::span<const Provider* const> providers() noexcept {
   static constexpr const Provider* table[] = {
-@entries@  };
-  return table;
+@entries@      nullptr};  // so that an empty list compiles
+  return std::span(table).first(std::size(table) - 1);
 }
 }  // namespace tutti
 ]])

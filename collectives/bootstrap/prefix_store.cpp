@@ -1,0 +1,34 @@
+// A store within a store: every key with a prefix in front, so that parts of a job cannot meet by accident.
+#include "collectives/bootstrap/stores.hpp"
+
+namespace tutti {
+namespace {
+
+class PrefixStore final : public Store {
+ public:
+  PrefixStore(std::shared_ptr<Store> inner, std::string prefix)
+      : inner_(std::move(inner)), prefix_(std::move(prefix) + "/") {}
+
+  void set(std::string_view key, std::string_view value) override { inner_->set(full(key), value); }
+  std::string wait(std::string_view key, Deadline until) override { return inner_->wait(full(key), until); }
+  bool find(std::string_view key, std::string& value) override { return inner_->find(full(key), value); }
+  std::int64_t add(std::string_view key, std::int64_t amount) override { return inner_->add(full(key), amount); }
+  std::string set_once(std::string_view key, std::string_view value) override {
+    return inner_->set_once(full(key), value);
+  }
+  void erase(std::string_view key) override { inner_->erase(full(key)); }
+
+ private:
+  std::string full(std::string_view key) const { return prefix_ + std::string(key); }
+
+  const std::shared_ptr<Store> inner_;
+  const std::string prefix_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> inner, std::string prefix) {
+  return std::make_shared<PrefixStore>(std::move(inner), std::move(prefix));
+}
+
+}  // namespace tutti

@@ -1,0 +1,159 @@
+// What every Store promises, written once: each implementation's test includes this and instantiates StoreContract.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transports/core/status.hpp"
+#include "transports/core/store.hpp"
+
+namespace tutti::testing {
+
+/// Gives a fresh client of one common store at each call; the fixture keeps what is behind it alive.
+struct StoreUnderTest {
+  std::function<std::shared_ptr<Store>()> client;
+};
+
+class StoreContract : public ::testing::TestWithParam<StoreUnderTest (*)()> {
+ protected:
+  void SetUp() override { under_test_ = GetParam()(); }
+  std::shared_ptr<Store> client() { return under_test_.client(); }
+  static Deadline soon() { return deadline_in(Seconds(30)); }
+
+ private:
+  StoreUnderTest under_test_;
+};
+
+template <typename Call>
+Error caught(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no tutti::Error was thrown";
+  return Error(Code::internal, "nothing was thrown");
+}
+
+TEST_P(StoreContract, LastWriterWins) {
+  auto a = client(), b = client();
+  a->set("key", "one");
+  b->set("key", "two");
+  EXPECT_EQ(a->wait("key", soon()), "two");
+  std::string value;
+  EXPECT_TRUE(b->find("key", value));
+  EXPECT_EQ(value, "two");
+}
+
+TEST_P(StoreContract, FindAnswersAtOnce) {
+  std::string value = "untouched";
+  EXPECT_FALSE(client()->find("nobody's", value));
+  EXPECT_EQ(value, "untouched");
+}
+
+TEST_P(StoreContract, KeysAndValuesAreAnyBytes) {
+  auto store = client();
+  std::string all;
+  for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
+  const std::vector<std::string> keys = {"",
+                                         ".",
+                                         "..",
+                                         "a/b",
+                                         "a",
+                                         "A",
+                                         "%61",
+                                         "a\n",
+                                         std::string("a\0", 2),
+                                         all,
+                                         std::string(1000, 'k'),
+                                         std::string(1000, '\xff')};
+  for (std::size_t i = 0; i < keys.size(); ++i) store->set(keys[i], all + std::to_string(i));
+  for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(client()->wait(keys[i], soon()), all + std::to_string(i));
+  store->set("empty", "");
+  EXPECT_EQ(store->wait("empty", soon()), "");
+}
+
+TEST_P(StoreContract, ValuesUpToOneMebibyte) {
+  auto store = client();
+  const std::string large(std::size_t{1} << 20, 'x');
+  store->set("large", large);
+  EXPECT_EQ(client()->wait("large", soon()), large);
+  const Error error = caught([&] { store->set("larger", large + "x"); });
+  EXPECT_EQ(error.code(), Code::invalid);
+  EXPECT_NE(std::string(error.what()).find("larger'"), std::string::npos) << error.what();
+  EXPECT_EQ(caught([&] { store->set(std::string(1025, 'k'), ""); }).code(), Code::invalid);
+  EXPECT_EQ(store->wait("large", soon()), large);  // a refused call leaves the store usable
+}
+
+TEST_P(StoreContract, WaitSleepsUntilSomebodySets) {
+  auto waiter = client();
+  std::string seen;
+  std::thread waiting([&] { seen = waiter->wait("late", soon()); });
+  client()->set("late", "here");
+  waiting.join();
+  EXPECT_EQ(seen, "here");
+}
+
+TEST_P(StoreContract, WaitNamesKeyAndPlaceWhenItGivesUp) {
+  auto store = client();
+  const Error error = caught([&] { store->wait("who\n", deadline_in(Seconds(0.02))); });
+  EXPECT_EQ(error.code(), Code::timeout);
+  const std::string text = error.what();
+  EXPECT_NE(text.find("who\\x0a'"), std::string::npos) << text;
+  EXPECT_NE(text.find("store"), std::string::npos) << text;
+  store->set("who\n", "me");  // usable afterwards
+  EXPECT_EQ(store->wait("who\n", Clock::now()), "me");
+}
+
+TEST_P(StoreContract, CountersAreAtomic) {
+  constexpr int threads = 4, rounds = 50;
+  std::vector<std::thread> adders;
+  for (int t = 0; t < threads; ++t)
+    adders.emplace_back([store = client()] {
+      for (int i = 0; i < rounds; ++i) store->add("counter", 3);
+    });
+  for (auto& thread : adders) thread.join();
+  EXPECT_EQ(client()->add("counter", -1), threads * rounds * 3 - 1);
+  EXPECT_EQ(client()->wait("counter", soon()), std::to_string(threads * rounds * 3 - 1));
+}
+
+TEST_P(StoreContract, AddRefusesWhatIsNoCounter) {
+  auto store = client();
+  store->set("text", "12 apples");
+  const Error error = caught([&] { store->add("text", 1); });
+  EXPECT_EQ(error.code(), Code::invalid);
+  EXPECT_NE(std::string(error.what()).find("text'"), std::string::npos) << error.what();
+  EXPECT_EQ(store->wait("text", soon()), "12 apples");
+}
+
+TEST_P(StoreContract, SetOnceHasOneWinner) {
+  constexpr int threads = 4, rounds = 20;
+  std::vector<std::vector<std::string>> won(threads);
+  std::vector<std::thread> setters;
+  for (int t = 0; t < threads; ++t)
+    setters.emplace_back([store = client(), t, &won] {
+      for (int i = 0; i < rounds; ++i)
+        won[t].push_back(store->set_once("once" + std::to_string(i), "thread " + std::to_string(t)));
+    });
+  for (auto& thread : setters) thread.join();
+  for (int t = 1; t < threads; ++t) EXPECT_EQ(won[t], won[0]);
+}
+
+TEST_P(StoreContract, EraseForgets) {
+  auto store = client();
+  std::string value;
+  store->erase("never there");
+  store->set("key", "one");
+  store->erase("key");
+  EXPECT_FALSE(client()->find("key", value));
+  EXPECT_EQ(store->set_once("key", "two"), "two");
+  store->erase("key");
+  EXPECT_EQ(store->add("key", 5), 5);
+}
+
+}  // namespace tutti::testing
