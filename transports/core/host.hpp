@@ -15,4 +15,8 @@ std::string host_name();
 /// Cores that this process may use: affinity mask and cgroup quota, at least 1.
 int usable_cores() noexcept;
 
+/// The CPU quota, in cores, of the cgroups (versions 1 and 2) that `membership`, the text of a
+/// /proc/PID/cgroup, names under `root`, usually /sys/fs/cgroup. Infinite where there is none.
+double cgroup_cores(const std::string& membership, const std::string& root);
+
 }  // namespace tutti

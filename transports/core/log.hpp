@@ -1,6 +1,7 @@
 // Log lines to stderr, by level. Never stdout, which belongs to the program.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 namespace tutti {
@@ -10,6 +11,9 @@ enum class LogLevel : int { off, error, warn, info, debug };
 /// Set from TUTTI_LOG (default warn) when the first context is made.
 void set_log_level(LogLevel level) noexcept;
 LogLevel log_level() noexcept;
+
+/// "off", "error", "warn", "info" or "debug"; nullopt for any other text.
+std::optional<LogLevel> parse_log_level(std::string_view text) noexcept;
 
 /// One line "tutti [rank 3] warning: text", written by one write(2). `rank` -1 leaves the rank out.
 void log(LogLevel level, std::string_view text, int rank = -1) noexcept;

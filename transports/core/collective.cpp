@@ -1,0 +1,95 @@
+// Calls and their 64-bit summaries.
+//
+//   bits  63..60  59        58..55  54..51  50..36  35..0
+//         kind    variable  dtype   op      root    count per block (all ones: that many, or more)
+#include "transports/core/collective.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tutti {
+namespace {
+
+constexpr std::array<std::string_view, kind_count> names = {
+    "allreduce", "reduce",  "broadcast", "allgather", "reduce_scatter",
+    "gather",    "scatter", "alltoall",  "barrier",   "send",
+};
+
+constexpr std::uint64_t count_limit = (std::uint64_t{1} << 36) - 1;
+constexpr std::uint64_t root_limit = (std::uint64_t{1} << 15) - 1;
+
+constexpr bool reduces(Kind kind) {
+  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+}
+
+constexpr bool rooted(Kind kind) {
+  return kind == Kind::reduce || kind == Kind::broadcast || kind == Kind::gather || kind == Kind::scatter;
+}
+
+struct Block {
+  DType dtype = DType::i8;
+  std::size_t count = 0;
+};
+
+// From the side of the call that every rank has.
+Block block_of(const Collective& call, std::size_t size) {
+  switch (call.kind) {
+    case Kind::allreduce:
+    case Kind::reduce:
+    case Kind::allgather:
+    case Kind::gather: return {call.in.dtype, call.in.count};
+    case Kind::broadcast:
+    case Kind::reduce_scatter:
+    case Kind::scatter: return {call.out.dtype, call.out.count};
+    case Kind::alltoall: return {call.in.dtype, size > 0 ? call.in.count / size : 0};
+    case Kind::barrier: return {};
+    case Kind::send: break;
+  }
+  // The sender fills `in`, the receiver `out`. With no elements either may be null.
+  const bool sends = call.in.data != nullptr || call.in.count > 0;
+  const bool receives = call.out.data != nullptr || call.out.count > 0;
+  return sends || !receives ? Block{call.in.dtype, call.in.count} : Block{call.out.dtype, call.out.count};
+}
+
+}  // namespace
+
+std::string_view name(Kind kind) noexcept {
+  const auto index = static_cast<std::size_t>(kind);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+std::optional<Kind> parse_kind(std::string_view text) noexcept {
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Kind>(found - names.begin());
+}
+
+Signature signature(const Collective& call, int /*rank*/, int size) noexcept {
+  const Block block = block_of(call, static_cast<std::size_t>(std::max(size, 0)));
+  const std::uint64_t count = call.variable ? 0 : std::min<std::uint64_t>(block.count, count_limit);
+  const std::uint64_t op = reduces(call.kind) ? static_cast<std::uint64_t>(call.op.op) : 0;
+  const std::uint64_t root = rooted(call.kind) ? static_cast<std::uint64_t>(call.root) & root_limit : 0;
+  return {static_cast<std::uint64_t>(call.kind) << 60 | std::uint64_t{call.variable} << 59 |
+          static_cast<std::uint64_t>(block.dtype) << 55 | op << 51 | root << 36 | count};
+}
+
+std::string describe(Signature signature) {
+  const std::uint64_t bits = signature.bits;
+  const auto kind = static_cast<Kind>(bits >> 60);
+  const bool variable = (bits >> 59 & 1) != 0;
+  const auto dtype = static_cast<DType>(bits >> 55 & 15);
+  const auto op = static_cast<Op>(bits >> 51 & 15);
+  const std::uint64_t count = bits & count_limit;
+
+  if (kind == Kind::barrier) return "barrier";
+  std::string text(kind == Kind::send ? "send/recv" : name(kind));
+  if (variable) text += 'v';
+  text += '(';
+  if (reduces(kind)) text.append(name(op)).append(", ");
+  if (rooted(kind)) text.append("root ").append(std::to_string(bits >> 36 & root_limit)).append(", ");
+  text += name(dtype);
+  if (!variable) text.append(count == count_limit ? ", count of at least " : ", count ").append(std::to_string(count));
+  return text += ')';
+}
+
+}  // namespace tutti
