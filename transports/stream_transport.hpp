@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transports/core/clock.hpp"
@@ -35,6 +36,12 @@ class Wire {
   virtual Transport::Fds fds() const noexcept = 0;
   virtual bool arm(bool on) = 0;
   virtual void watch() {}
+
+  /// `from` said goodbye: the end of its stream, which comes next, is not a failure.
+  virtual void farewell(int /*from*/) {}
+
+  /// How `to` is reached, for routes: "10.0.0.2 via eth0"; empty where there is nothing to say.
+  virtual std::string describe(int /*to*/) const { return {}; }
 
   /// Makes sure that `to` wakes up and looks at what was written, however it sleeps.
   virtual void ring(int to) noexcept = 0;

@@ -92,6 +92,9 @@ class Transport {
   virtual Fds fds() const noexcept = 0;
   virtual bool arm(bool on) = 0;
 
+  /// How `to` is reached, for people: "tcp 10.0.0.2 via eth0".
+  virtual std::string describe(int /*to*/) const { return name_; }
+
   /// Looks at what tells of dead ranks. Called by the background thread, without the token.
   virtual void watch() {}
 
