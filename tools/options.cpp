@@ -1,0 +1,91 @@
+// What CLI11 leaves open: the nearest flag, -np, and programs with flags of their own.
+#include "tools/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+namespace tutti::tools {
+namespace {
+
+/// CLI11 knows no flags of one dash and two letters.
+std::string with_two_dashes(const std::string& argument) {
+  return argument == "-np" || argument.starts_with("-np=") ? "-" + argument : argument;
+}
+
+std::string did_you_mean(const CLI::App& app, const std::string& flag) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const std::string_view near = nearest(flag.substr(0, flag.find('=')), candidates);
+  return near.empty() ? std::string() : "did you mean '" + std::string(near) + "'? ";
+}
+
+[[noreturn]] void unexpected(const CLI::App& app, const std::string& argument) {
+  if (argument.starts_with("-")) usage_error(app, "unknown flag '" + argument + "': " + did_you_mean(app, argument));
+  usage_error(app, "unexpected argument '" + argument + "': ");
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// Parses; leaves what is not known in app.remaining().
+void parse_known(CLI::App& app, std::vector<std::string> arguments) {
+  std::transform(arguments.begin(), arguments.end(), arguments.begin(), with_two_dashes);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants a vector
+  try {
+    app.parse(arguments);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    throw Finished{0};
+  } catch (const CLI::ParseError& error) {
+    // A misspelt flag is the likelier cause of a missing one.
+    for (const std::string& rest : app.remaining())
+      if (rest.starts_with("-")) unexpected(app, rest);
+    usage_error(app, one_line(error.what()) + ": ");
+  }
+}
+
+}  // namespace
+
+void add_settings(CLI::App& app, Settings& settings) {
+  for (const SettingInfo& row : setting_table()) {
+    const std::string key(row.key);
+    std::string dashed = key;
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    const std::string flags = dashed == key ? "--" + key : "--" + dashed + ",--" + key;
+    const auto take = [&settings, key](const std::string& value) { settings.set(key, value, "flag"); };
+    app.add_option_function<std::string>(flags, take, std::string(row.meaning))->group("Settings (TUTTI_*)");
+  }
+}
+
+void parse(CLI::App& app, const std::vector<std::string>& arguments) {
+  app.allow_extras();
+  parse_known(app, arguments);
+  if (const auto rest = app.remaining(); !rest.empty()) {
+    const auto flag = std::find_if(rest.begin(), rest.end(), [](const auto& text) { return text.starts_with("-"); });
+    unexpected(app, flag == rest.end() ? rest.front() : *flag);
+  }
+}
+
+std::vector<std::string> parse_before_program(CLI::App& app, const std::vector<std::string>& arguments) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  app.prefix_command();
+  parse_known(app, {arguments.begin(), dashes});
+  // The program's own arguments are taken from the originals, which with_two_dashes() has not touched.
+  const std::vector<std::string> rest = app.remaining();
+  if (!rest.empty() && rest.front().starts_with("-")) unexpected(app, rest.front());
+  if (!rest.empty()) return {dashes - static_cast<std::ptrdiff_t>(rest.size()), arguments.end()};
+  return {dashes == arguments.end() ? dashes : dashes + 1, arguments.end()};
+}
+
+void usage_error(const CLI::App& app, const std::string& what) {
+  throw Error(Code::invalid, what + "see `" + app.get_name() + " --help`");
+}
+
+}  // namespace tutti::tools
