@@ -19,12 +19,12 @@ struct Cost {
 /// catalog, the simulator test and the benchmark pick it up by that name.
 struct Algorithm {
   Kind kind;
-  std::string_view name;                ///< "ring"
-  std::string_view idea;                ///< one line for `tutti info`
-  Schedule (*plan)(const Shape&);       ///< what shape.rank does
-  Cost (*cost)(const Shape&);           ///< the formula of the file's header; shape.rank is not looked at
-  bool variable = false;                ///< also plans the v-form
-  bool lanes = true;                    ///< no slice crosses a block, so a buffer may be cut into lanes
+  std::string_view name;                 ///< "ring"
+  std::string_view idea;                 ///< one line for `tutti info`
+  Schedule (*plan)(const Shape&);        ///< what shape.rank does
+  Cost (*cost)(const Shape&);            ///< the formula of the file's header; shape.rank is not looked at
+  bool variable = false;                 ///< also plans the v-form
+  bool lanes = true;                     ///< no slice crosses a block, so a buffer may be cut into lanes
   bool (*fits)(const Shape&) = nullptr;  ///< null: any shape
 };
 

@@ -23,9 +23,9 @@ struct Viability {
 struct Rendezvous {
   int rank = 0;
   int size = 1;
-  std::vector<int> peers;  ///< world ranks to reach by this transport, ascending, without `rank`
-  Store* store = nullptr;  ///< already prefixed for this transport
-  const Settings* settings = nullptr;  ///< settings->job and ->secret name the job and prove membership
+  std::vector<int> peers;                 ///< world ranks to reach by this transport, ascending, without `rank`
+  Store* store = nullptr;                 ///< already prefixed for this transport
+  const Settings* settings = nullptr;     ///< settings->job and ->secret name the job and prove membership
   TransportListener* listener = nullptr;  ///< outlives the transport
   Deadline until = never;
 };

@@ -32,9 +32,10 @@ struct ConstBuffer {
       : data(static_cast<const std::byte*>(memory)), count(elements), dtype(type), device(where) {}
 
   /// From any contiguous range of elements: std::vector, std::array, std::span, ...
+  // clang-format off
   template <std::ranges::contiguous_range R>
     requires std::ranges::sized_range<R> && Element<std::remove_const_t<std::ranges::range_value_t<R>>>
-  ConstBuffer(const R& range) noexcept
+  ConstBuffer(const R& range) noexcept  // clang-format on
       : ConstBuffer(std::ranges::data(range), std::ranges::size(range),
                     dtype_of<std::remove_const_t<std::ranges::range_value_t<R>>>) {}
 
@@ -54,11 +55,12 @@ struct Buffer {
       : data(static_cast<std::byte*>(memory)), count(elements), dtype(type), device(where) {}
 
   /// From a writable range that outlives this expression: an lvalue container, or a span of non-const elements.
+  // clang-format off
   template <std::ranges::contiguous_range R>
     requires std::ranges::sized_range<R> && std::ranges::borrowed_range<R> &&
              (!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>) &&
              Element<std::ranges::range_value_t<R>>
-  Buffer(R&& range) noexcept
+  Buffer(R&& range) noexcept  // clang-format on
       : Buffer(std::ranges::data(range), std::ranges::size(range), dtype_of<std::ranges::range_value_t<R>>) {}
 
   operator ConstBuffer() const noexcept { return {data, count, dtype, device}; }

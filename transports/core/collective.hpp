@@ -13,7 +13,15 @@
 namespace tutti {
 
 enum class Kind : std::uint8_t {
-  allreduce, reduce, broadcast, allgather, reduce_scatter, gather, scatter, alltoall, barrier,
+  allreduce,
+  reduce,
+  broadcast,
+  allgather,
+  reduce_scatter,
+  gather,
+  scatter,
+  alltoall,
+  barrier,
   send,  ///< point to point: send and its recv are one kind, so that their summaries agree
 };
 inline constexpr int kind_count = 10;

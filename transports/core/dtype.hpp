@@ -25,6 +25,7 @@ constexpr bool is_integer(DType dtype) noexcept { return dtype <= DType::i64; }
 std::string_view name(DType dtype) noexcept;
 std::optional<DType> parse_dtype(std::string_view text) noexcept;
 
+// clang-format off
 namespace detail {
 template <class T> inline constexpr int dtype_index = -1;
 template <> inline constexpr int dtype_index<std::int8_t> = 0;
@@ -44,6 +45,7 @@ template <> inline constexpr int dtype_index<long long> = sizeof(long long) == 8
 /// A C++ type that a buffer may hold.
 template <class T>
 concept Element = detail::dtype_index<T> >= 0;
+// clang-format on
 
 template <Element T>
 inline constexpr DType dtype_of = static_cast<DType>(detail::dtype_index<T>);

@@ -13,9 +13,9 @@ namespace tutti {
 
 /// Everything that can be set. Values here are the defaults.
 struct Settings {
-  std::string log = "warn";          // log
+  std::string log = "warn";           // log
   std::string transport = "shm,tcp";  // transport: providers to try between two ranks, best first
-  std::string select;                // select: rules 'kind: LOW..HIGH=algorithm, ...; ...'
+  std::string select;                 // select: rules 'kind: LOW..HIGH=algorithm, ...; ...'
   std::string verify = "light";      // verify: off, light (every message is checked), full (each call is checked first)
   double timeout = 300;              // timeout: seconds from launch to the deadline of a call
   double connect_timeout = 60;       // connect_timeout: seconds to find and connect the other ranks
@@ -24,11 +24,11 @@ struct Settings {
   std::string shm_dir = "/dev/shm";  // shm_dir: for the segment, where memfd is refused
   std::int64_t shm_bytes = 32 << 20;  // shm_bytes: upper bound of one job's segment on a host
   std::int64_t lane_bytes = 1 << 20;  // lane_bytes: a buffer is cut into lanes of about this many bytes
-  std::int64_t max_lanes = 4;        // max_lanes: at most this many lanes are in flight
-  std::string store;                 // store: tcp://HOST:PORT or file:///DIR
-  std::string secret;                // secret: the job's token
-  std::string job;                   // job: the job's name
-  std::string module_path;           // module_path: folders to search for provider modules
+  std::int64_t max_lanes = 4;         // max_lanes: at most this many lanes are in flight
+  std::string store;                  // store: tcp://HOST:PORT or file:///DIR
+  std::string secret;                 // secret: the job's token
+  std::string job;                    // job: the job's name
+  std::string module_path;            // module_path: folders to search for provider modules
 
   /// From the environment (TUTTI_<KEY>). Warns of unknown TUTTI_* names with the nearest known
   /// one. Throws Error{invalid} when a value does not parse.

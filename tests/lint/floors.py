@@ -1,0 +1,79 @@
+"""Who may include whom: the floors of the building, the places for libraries, no feature tests in the logic."""
+
+import re
+
+import common
+
+# Floor: the prefixes that its files may include by a quoted path. The first matching floor counts;
+# `{folder}` is the provider's own folder. None: everything.
+CORE, VOCABULARY = "transports/core/", r"transports/[^/]+\.hpp$"
+FLOORS = [
+    (r"transports/core/", [CORE]),
+    (r"transports/[^/]+$", [CORE, VOCABULARY]),
+    (r"transports/[^/]+/", [CORE, VOCABULARY, "{folder}"]),
+    (r"collectives/", [CORE, VOCABULARY, "collectives/"]),
+    (r"nn/", [CORE, "collectives/", "tutti.hpp$", "nn/"]),
+    (r"engine/", [CORE, "collectives/", "tutti.hpp$", "nn/", "engine/"]),
+    (r"(tools|bindings|examples|tests)/", None),
+]
+
+# Libraries: the header's prefix, and where it may be included.
+LIBRARIES = [
+    (r"(torch|ATen|c10)/", r"(nn|engine|tools|bindings|examples|tests)/"),
+    (r"boost/", r"transports/tcp/"),
+    (r"mpi\.h$", r"(transports/mpi|tools/bench/peers|tests)/"),
+    (r"gloo/", r"(transports/gloo|tools/bench/peers|tests)/"),
+    (r"(CLI|fmt|nlohmann|yaml-cpp)/", r"(engine|tools|examples|tests)/"),
+    (r"zlib\.h$", r"(engine|tools|tests)/"),
+    (r"(gtest|gmock)/", r"tests/"),
+    (r"benchmark/", r"tests/"),
+]
+SYSTEM = re.compile(r"(sys|linux|net|netinet|arpa|asm|bits)/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+FEATURE_TEST = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\bHAVE_\w+", re.M)
+THIRD_PARTY = (".txt", ".cmake", ".md", "third_party/install")
+
+
+def quoted_problem(name, target):
+    for floor, allowed in FLOORS:
+        if not re.match(floor, name):
+            continue
+        if allowed is None:
+            return None
+        folder = re.escape(name.rsplit("/", 1)[0] + "/")
+        if any(re.match(prefix.replace("{folder}", folder), target) for prefix in allowed):
+            return None
+        return f'a file of {floor.rstrip("$")} must not include "{target}"'
+    return None
+
+
+def angled_problem(name, target):
+    for library, places in LIBRARIES:
+        if re.match(library, target):
+            return None if re.match(places, name) else f"<{target}> belongs in {places} only"
+    upper = re.match(r"(tools|bindings|examples|tests|engine|nn)/", name)
+    if "/" in target and not SYSTEM.match(target) and not upper:
+        return f"<{target}>: this floor knows std and POSIX only"
+    return None
+
+
+def main():
+    problems, names = [], common.files(*common.CPP)
+    for name in names:
+        source = common.text(name)
+        for match in INCLUDE.finditer(source):
+            check = quoted_problem if match[1] == '"' else angled_problem
+            problem = check(name, match[2])
+            if problem:
+                problems.append(f"{name}:{source.count(chr(10), 0, match.start(2)) + 1}: {problem}")
+        for match in FEATURE_TEST.finditer(source):
+            line = source.count("\n", 0, match.start()) + 1
+            problems.append(f"{name}:{line}: no HAVE_ tests in the logic; make it a part of its own (cmake/TuttiOptions.cmake)")
+    for name in common.files():
+        if name.startswith("third_party/") and not name.endswith(THIRD_PARTY):
+            problems.append(f"{name}: third_party holds finders and lists, no library sources")
+    common.report("floors", problems, f"{len(names)} files")
+
+
+if __name__ == "__main__":
+    main()

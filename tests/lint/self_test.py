@@ -1,0 +1,84 @@
+"""The checks themselves: each finds what is planted for it, and leaves the rest alone."""
+
+import unittest
+
+import budgets
+import common
+import floors
+import openings
+import words
+
+
+class Floors(unittest.TestCase):
+    def test_arrows(self):
+        allowed = [("transports/core/a.cpp", "transports/core/b.hpp"), ("transports/shm/a.cpp", "transports/transport.hpp"),
+                   ("transports/shm/a.cpp", "transports/shm/ring.hpp"), ("collectives/x.cpp", "transports/backend.hpp"),
+                   ("nn/x.cpp", "collectives/tutti.hpp"), ("engine/a/x.cpp", "nn/bucket.hpp"), ("tools/x.cpp", "transports/shm/ring.hpp")]
+        forbidden = [("transports/core/a.cpp", "transports/transport.hpp"), ("transports/transport.cpp", "transports/shm/ring.hpp"),
+                     ("transports/shm/a.cpp", "transports/tcp/link.hpp"), ("transports/shm/a.cpp", "collectives/schedule.hpp"),
+                     ("collectives/x.cpp", "transports/shm/ring.hpp"), ("nn/x.cpp", "engine/loop.hpp"),
+                     ("engine/x.cpp", "tools/command.hpp")]
+        for name, target in allowed:
+            self.assertIsNone(floors.quoted_problem(name, target), (name, target))
+        for name, target in forbidden:
+            self.assertIsNotNone(floors.quoted_problem(name, target), (name, target))
+
+    def test_libraries(self):
+        self.assertIsNone(floors.angled_problem("transports/tcp/x.cpp", "boost/asio.hpp"))
+        self.assertIsNone(floors.angled_problem("transports/core/x.cpp", "sys/mman.h"))
+        self.assertIsNotNone(floors.angled_problem("transports/shm/x.cpp", "boost/asio.hpp"))
+        self.assertIsNotNone(floors.angled_problem("collectives/x.cpp", "torch/torch.h"))
+        self.assertIsNotNone(floors.angled_problem("collectives/x.cpp", "fmt/format.h"))
+
+    def test_feature_tests(self):
+        self.assertTrue(floors.FEATURE_TEST.search("#if" + "def HAVE_SHM"))
+        self.assertFalse(floors.FEATURE_TEST.search("#ifdef __linux__"))
+
+
+class Budgets(unittest.TestCase):
+    @staticmethod
+    def over(source):
+        return [subject for kind, subject, _, exceeds in budgets.measure("x.cpp", source) if exceeds]
+
+    def test_functions(self):
+        body = "  step();\n" * 70
+        self.assertEqual(self.over("namespace a {\nint f(int x) {\n" + body + "}\n}\n"), ["x.cpp f"])
+        self.assertEqual(self.over("struct A {\n  A() : x_{1}, y_{2} {\n" + body + "  }\n};\n"), ["x.cpp A"])
+        self.assertEqual(self.over("TEST(Ring, Turns) {\n" + body + "}\n"), ["x.cpp (Ring,Turns)"])
+        self.assertEqual(self.over("int f() {\n  if (x) {\n  }\n}\n" * 30), [])
+        self.assertEqual(self.over("const int table[] = {\n" + "  1,\n" * 90 + "};\nenum class E {\n" + "  a,\n" * 90 + "};\n"), [])
+        self.assertEqual(self.over("// void f() {\nconst char* s = \"{\";\n" + "int x;\n" * 90), [])
+
+    def test_interfaces(self):
+        methods = "  virtual void f() = 0;\n"
+        self.assertEqual(self.over("class I {\n  virtual ~I();\n" + methods * 10 + "};\n"), [])
+        self.assertEqual(self.over("class I {\n" + methods * 11 + "};\n"), ["x.cpp I"])
+
+
+class Words(unittest.TestCase):
+    def found(self, line):
+        return [why for pattern, why in words.BANNED if pattern.search(line)]
+
+    def test_banned(self):
+        for line in ("see /ho" + "me/me/x", "// TO" + "DO", "fixes iss" + "ue #3", "in an earlier ses" + "sion"):
+            self.assertTrue(self.found(line), line)
+
+    def test_allowed(self):
+        for line in ("setsid() starts a new session", "// TO" + "DO: fold from the peer's memory", "the frame/work unit", "an issue of order"):
+            self.assertFalse(self.found(line), line)
+
+
+class Openings(unittest.TestCase):
+    def test_opening(self):
+        self.assertEqual(openings.opening("// Ring: two phases.\n// rounds 2(p-1)\n\nint x;"), "Ring: two phases. rounds 2(p-1)")
+        self.assertEqual(openings.opening("#include <x>\n// late"), "")
+
+    def test_code_only_keeps_lines(self):
+        source = "a /* x\ny */ b\n\"//no\" 'c' 1'000'000 R\"(raw {\n)\"\n"
+        self.assertEqual(common.code_only(source).count("\n"), source.count("\n"))
+        self.assertNotIn("{", common.code_only(source))
+        self.assertIn("1'000'000", common.code_only(source))
+
+
+if __name__ == "__main__":
+    unittest.main()
