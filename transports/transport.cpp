@@ -1,3 +1,4 @@
+// The default of recv_reduce, once for everyone: receive into scratch, then fold.
 #include "transports/transport.hpp"
 
 #include <memory>
