@@ -1,0 +1,170 @@
+// Ranks as threads of a test: each has a transport, a listener that records, and a deadline.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transports/core/clock.hpp"
+#include "transports/transport.hpp"
+
+namespace tutti::testing {
+
+/// Takes note of everything a transport tells.
+class RecordingListener final : public TransportListener {
+ public:
+  void failed(const Cause& why) override {
+    const std::scoped_lock lock(mutex_);
+    causes_.push_back(why);
+  }
+  void control(int from, ConstBytes message) override {
+    const std::scoped_lock lock(mutex_);
+    controls_.emplace_back(from, std::string(reinterpret_cast<const char*>(message.data()), message.size()));
+  }
+  std::vector<Cause> causes() const {
+    const std::scoped_lock lock(mutex_);
+    return causes_;
+  }
+  std::vector<std::pair<int, std::string>> controls() const {
+    const std::scoped_lock lock(mutex_);
+    return controls_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Cause> causes_;
+  std::vector<std::pair<int, std::string>> controls_;
+};
+
+/// How one operation ended.
+struct Outcome {
+  int runs = 0;
+  Status status;
+  bool done() const { return runs > 0; }
+  bool ok() const { return runs == 1 && status.ok(); }
+};
+
+/// What the ranks of one test share.
+struct Gathering {
+  int size = 1;
+  std::atomic<int> arrived{0};
+  std::atomic<bool> failed{false};
+};
+
+struct Stuck : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// One rank of a test, on its own thread. Everything that waits drives the transport meanwhile, and gives up
+/// after a minute with a sentence that says who waited for what.
+class Rank {
+ public:
+  Rank(int rank, Gathering& all) : rank_(rank), all_(all) {}
+
+  int rank() const { return rank_; }
+  int size() const { return all_.size; }
+  int next() const { return (rank_ + 1) % size(); }
+  int prev() const { return (rank_ + size() - 1) % size(); }
+
+  RecordingListener listener;
+  std::unique_ptr<Transport> transport;
+
+  Outcome& send(int to, const Tag& tag, ConstBytes from, std::uint64_t call = 0) {
+    Outcome& outcome = outcomes_.emplace_back();
+    transport->send(to, tag, call, from, note(outcome));
+    return outcome;
+  }
+  Outcome& recv(int from, const Tag& tag, Bytes into, std::uint64_t call = 0) {
+    Outcome& outcome = outcomes_.emplace_back();
+    transport->recv(from, tag, call, into, note(outcome));
+    return outcome;
+  }
+  Outcome& recv_reduce(int from, const Tag& tag, Bytes into, const std::byte* with, const Fold& fold,
+                       std::uint64_t call = 0) {
+    Outcome& outcome = outcomes_.emplace_back();
+    transport->recv_reduce(from, tag, call, into, with, fold, note(outcome));
+    return outcome;
+  }
+
+  void until(const std::function<bool()>& reached, const std::string& what) {
+    const Deadline late = deadline_in(Seconds(60));
+    for (int idle = 0; !reached();) {
+      idle = transport->progress() ? 0 : idle + 1;
+      if (idle > 50) std::this_thread::yield();
+      if (all_.failed) throw Stuck("rank " + std::to_string(rank_) + " stops: another rank failed");
+      if (Clock::now() > late) throw Stuck("rank " + std::to_string(rank_) + " waited 60 s for " + what);
+    }
+  }
+  void finish(const Outcome& outcome, const std::string& what) {
+    until([&] { return outcome.done(); }, what);
+    EXPECT_TRUE(outcome.ok()) << "rank " << rank_ << ", " << what << ": " << outcome.status.text();
+  }
+  void finish_all(const std::string& what) {
+    for (const Outcome& outcome : outcomes_) finish(outcome, what);
+  }
+  /// Drives until every rank has come here as often as this one.
+  void meet(const std::string& where) {
+    const int target = ++meetings_ * size();
+    ++all_.arrived;
+    until([&] { return all_.arrived >= target; }, "the others at " + where);
+  }
+  /// Sleeps as a context does, until progress() may find something; false: 20 s passed.
+  bool sleep() {
+    if (!transport->arm(true)) return true;
+    pollfd fd{transport->fds().sleep, POLLIN, 0};
+    const int ready = ::poll(&fd, 1, 20'000);
+    transport->arm(false);
+    return ready == 1;
+  }
+
+ private:
+  static Done note(Outcome& outcome) {
+    return [&outcome](const Status& status) {
+      ++outcome.runs;
+      outcome.status = status;
+    };
+  }
+  int rank_;
+  Gathering& all_;
+  int meetings_ = 0;
+  std::deque<Outcome> outcomes_;
+};
+
+/// Runs `body` once per rank, each on a thread with what `connect` made for it.
+inline void run_ranks(int size, const std::function<std::unique_ptr<Transport>(Rank&)>& connect,
+                      const std::function<void(Rank&)>& body) {
+  Gathering all;
+  all.size = size;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < size; ++i)
+    threads.emplace_back([&, i] {
+      Rank rank(i, all);
+      try {
+        rank.transport = connect(rank);
+        body(rank);
+      } catch (const std::exception& problem) {
+        all.failed = true;
+        ADD_FAILURE() << problem.what();
+      }
+      rank.transport.reset();
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// `count` bytes that tell `seed` and their place.
+inline std::vector<std::byte> pattern(std::size_t count, std::size_t seed) {
+  std::vector<std::byte> bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>((i * 31 + seed * 17 + (i >> 8)) & 0xff);
+  return bytes;
+}
+
+}  // namespace tutti::testing

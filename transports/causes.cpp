@@ -1,0 +1,37 @@
+// The wording of the causes.
+#include "transports/causes.hpp"
+
+#include <string>
+
+#include "transports/core/collective.hpp"
+
+namespace tutti {
+
+Cause mismatch(const Tag& tag, const End& sender, const End& receiver, int reporter) {
+  const auto call = [](const End& end) { return describe(Signature{end.call}); };
+  const std::string from = "rank " + std::to_string(sender.rank), to = "rank " + std::to_string(receiver.rank);
+  Cause why;
+  why.code = Code::mismatch;
+  why.reporter = reporter;
+  why.group = tag.group;
+  if (sender.call != receiver.call)
+    why.say(from + " called " + call(sender) + ", " + to + " called " + call(receiver) +
+            "; make every rank of the communicator issue the same calls in the same order");
+  else
+    why.say(from + " sends " + std::to_string(sender.bytes) + " bytes and " + to + " expects " +
+            std::to_string(receiver.bytes) + " in " + call(sender) + "; make the counts of the ranks agree");
+  return why;
+}
+
+Cause ended(int peer, int reporter) {
+  Cause why;
+  why.code = Code::peer_lost;
+  why.culprit = peer;
+  why.reporter = reporter;
+  why.say("rank " + std::to_string(peer) +
+          " has ended (normally) and takes part in nothing more; check that all ranks make the same calls before "
+          "they leave");
+  return why;
+}
+
+}  // namespace tutti

@@ -1,0 +1,308 @@
+// inproc: ranks are threads of one process. The reference transport; read this one first.
+//
+// The ranks of a job meet in a Hub, whose one mutex guards everything that two ranks share. send()
+// puts a message into the receiver's inbox; the receiver's progress() pairs it with a recv(),
+// copies or folds straight from the sender's memory, and queues the sender's `done` for the
+// sender's own progress(). Small messages are copied at once, as long as the credit lasts.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <list>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "transports/causes.hpp"
+#include "transports/core/descriptor.hpp"
+#include "transports/core/host.hpp"
+#include "transports/provider.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t eager_limit = 16 << 10, eager_credit = 64 << 10;
+
+struct Message {
+  int from = 0;
+  Tag tag;
+  std::uint64_t call = 0;
+  ConstBytes data;              // the sender's memory, or `kept`
+  std::vector<std::byte> kept;  // a small message: the sender is done with it already
+  bool small = false;
+  Done done;
+};
+
+struct Receive {
+  int from = 0;
+  Tag tag;
+  std::uint64_t call = 0;
+  Bytes into;
+  const std::byte* with = nullptr;  // null: copy
+  Fold fold;
+  Done done;
+};
+
+struct Finished {
+  Done done;
+  Status status;
+};
+
+// Lets a rank sleep in poll() until another rank rings.
+struct Bell {
+  const Descriptor fd{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  Bell() {
+    if (!fd) throw Error(Code::resource, "eventfd failed: too many open files; raise the limit with `ulimit -n`");
+  }
+  void ring() const { eventfd_write(fd.fd(), 1); }
+  void quiet() const {
+    eventfd_t count;
+    eventfd_read(fd.fd(), &count);
+  }
+};
+
+// What others leave for a rank; guarded by the hub's mutex.
+struct Member {
+  std::list<Message> inbox;
+  std::vector<Finished> finished;
+  std::vector<std::pair<int, std::vector<std::byte>>> controls;
+  std::vector<Cause> causes;
+  std::vector<std::size_t> credit;  // by receiver: small messages may still take this many bytes
+  bool armed = false, joined = false, left = false;
+  std::atomic<bool> news = false;  // progress() has something to look at
+  Bell sleep, watch;
+
+  void wake() {
+    news = true;
+    if (armed) sleep.ring();
+  }
+};
+
+struct Hub {
+  explicit Hub(int size) : members(static_cast<std::size_t>(size)) {
+    for (Member& member : members) member.credit.assign(members.size(), eager_credit);
+  }
+  Member& operator[](int rank) { return members[static_cast<std::size_t>(rank)]; }
+
+  std::mutex mutex;
+  std::condition_variable joined;
+  std::vector<Member> members;
+};
+
+class InprocTransport final : public Transport {
+ public:
+  InprocTransport(int rank, std::shared_ptr<Hub> hub, TransportListener& listener)
+      : Transport("inproc", rank, static_cast<int>(hub->members.size())),
+        hub_(std::move(hub)),
+        me_((*hub_)[rank]),
+        listener_(listener) {}
+
+  // Goodbye: what was sent and kept stays readable; everything else that waits for this rank fails.
+  ~InprocTransport() override {
+    const std::scoped_lock lock(hub_->mutex);
+    me_.left = true;
+    for (Message& message : me_.inbox) refuse(message, Status(ended(rank(), message.from)));
+    me_.inbox.clear();
+    for (Member& other : hub_->members) {
+      other.inbox.remove_if([&](const Message& m) { return m.from == rank() && !m.small; });
+      other.wake();
+    }
+  }
+
+  void send(int to, const Tag& tag, std::uint64_t call, ConstBytes from, Done done) override {
+    const std::scoped_lock lock(hub_->mutex);
+    Member& receiver = (*hub_)[to];
+    if (receiver.left) return finish(me_, std::move(done), Status(ended(to, rank())));
+    std::size_t& credit = me_.credit[static_cast<std::size_t>(to)];
+    Message message{rank(), tag, call, from, {}, from.size() <= std::min(eager_limit, credit), std::move(done)};
+    if (message.small) {
+      credit -= from.size();
+      message.kept.assign(from.begin(), from.end());
+      message.data = message.kept;
+      finish(me_, std::move(message.done), {});
+    }
+    receiver.inbox.push_back(std::move(message));
+    receiver.wake();
+  }
+
+  void recv(int from, const Tag& tag, std::uint64_t call, Bytes into, Done done) override {
+    receives_.push_back({from, tag, call, into, nullptr, {}, std::move(done)});
+    me_.news = true;
+  }
+
+  void recv_reduce(int from, const Tag& tag, std::uint64_t call, Bytes into, const std::byte* with, const Fold& fold,
+                   Done done) override {
+    receives_.push_back({from, tag, call, into, with, fold, std::move(done)});
+    me_.news = true;
+  }
+
+  void control(int to, ConstBytes message) override {
+    const std::scoped_lock lock(hub_->mutex);
+    (*hub_)[to].controls.emplace_back(rank(), std::vector(message.begin(), message.end()));
+    (*hub_)[to].wake();
+    (*hub_)[to].watch.ring();
+  }
+
+  void spread(const Cause& why) noexcept override {
+    const std::scoped_lock lock(hub_->mutex);
+    for (Member& other : hub_->members) {
+      if (&other == &me_ || other.left) continue;
+      other.causes.push_back(why);
+      other.wake();
+      other.watch.ring();
+    }
+  }
+
+  void cancel(std::uint64_t group, const Status& why) noexcept override {
+    const auto concerns = [&](const Tag& tag) { return group == 0 || tag.group == group; };
+    {
+      const std::scoped_lock lock(hub_->mutex);
+      receives_.remove_if(
+          [&](Receive& receive) { return concerns(receive.tag) && (finish(me_, std::move(receive.done), why), true); });
+      me_.inbox.remove_if([&](const Message& m) { return m.small && concerns(m.tag) && (give_back(m), true); });
+      for (Member& other : hub_->members)
+        other.inbox.remove_if([&](Message& m) {
+          return m.from == rank() && !m.small && concerns(m.tag) && (finish(me_, std::move(m.done), why), true);
+        });
+    }
+    run_finished();
+  }
+
+  bool progress() override {
+    if (!me_.news.exchange(false)) return false;
+    watch();
+    {
+      const std::scoped_lock lock(hub_->mutex);
+      receives_.remove_if([&](Receive& receive) { return match(receive); });
+    }
+    return run_finished();
+  }
+
+  Fds fds() const noexcept override { return {me_.sleep.fd.fd(), me_.watch.fd.fd()}; }
+
+  bool arm(bool on) override {
+    const std::scoped_lock lock(hub_->mutex);
+    me_.armed = on && !me_.news;
+    if (!on) me_.sleep.quiet();
+    return me_.armed || !on;
+  }
+
+  void watch() override {
+    std::vector<Cause> causes;
+    std::vector<std::pair<int, std::vector<std::byte>>> controls;
+    {
+      const std::scoped_lock lock(hub_->mutex);
+      causes.swap(me_.causes);
+      controls.swap(me_.controls);
+      me_.watch.quiet();
+    }
+    for (const Cause& why : causes) listener_.failed(why);
+    for (const auto& [from, message] : controls) listener_.control(from, message);
+  }
+
+ private:
+  // All of these are called with the hub's mutex held.
+  void finish(Member& whose, Done done, const Status& status) {
+    if (!done) return;
+    whose.finished.push_back({std::move(done), status});
+    whose.wake();
+  }
+  void refuse(Message& message, const Status& why) { finish((*hub_)[message.from], std::move(message.done), why); }
+  void give_back(const Message& m) { (*hub_)[m.from].credit[static_cast<std::size_t>(rank())] += m.data.size(); }
+
+  // Ends `receive` with the first message of its tag, or because its sender has left.
+  bool match(Receive& receive) {
+    const auto message = std::find_if(me_.inbox.begin(), me_.inbox.end(),
+                                      [&](const Message& m) { return m.from == receive.from && m.tag == receive.tag; });
+    if (message == me_.inbox.end()) {
+      if (!(*hub_)[receive.from].left) return false;
+      finish(me_, std::move(receive.done), Status(ended(receive.from, rank())));
+      return true;
+    }
+    const Status outcome = deliver(*message, receive);
+    if (message->small) give_back(*message);
+    if (message->small && !outcome.ok()) {  // its sender thinks all is well
+      (*hub_)[message->from].causes.push_back(outcome.cause());
+      (*hub_)[message->from].watch.ring();
+    }
+    refuse(*message, outcome);
+    finish(me_, std::move(receive.done), outcome);
+    me_.inbox.erase(message);
+    return true;
+  }
+
+  Status deliver(const Message& message, const Receive& receive) const {
+    const std::size_t bytes = receive.into.size();
+    if (message.call != receive.call || message.data.size() != bytes)
+      return Status(mismatch(message.tag, {message.from, message.call, message.data.size()},
+                             {rank(), receive.call, bytes}, rank()));
+    if (receive.with)
+      receive.fold(receive.into.data(), receive.with, message.data.data(), bytes);
+    else if (bytes)
+      std::memcpy(receive.into.data(), message.data.data(), bytes);
+    return {};
+  }
+
+  bool run_finished() {  // without the mutex: a `done` may call send() or recv()
+    std::vector<Finished> finished;
+    {
+      const std::scoped_lock lock(hub_->mutex);
+      finished.swap(me_.finished);
+    }
+    for (const Finished& one : finished) one.done(one.status);
+    return !finished.empty();
+  }
+
+  std::shared_ptr<Hub> hub_;
+  Member& me_;
+  TransportListener& listener_;
+  std::list<Receive> receives_;  // own thread only
+};
+
+// The hub of this job and this meeting; it lives as long as its members.
+std::shared_ptr<Hub> hub_of(const Rendezvous& meeting) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<Hub>> hubs;
+  static int meetings = 0;
+  std::string name = meeting.settings->job + "/";
+  const std::scoped_lock lock(mutex);
+  const std::string mine = std::to_string(++meetings);
+  name += meeting.store ? meeting.store->set_once("hub", mine) : mine;
+  std::erase_if(hubs, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<Hub> hub = hubs[name].lock();
+  if (!hub) hubs[name] = hub = std::make_shared<Hub>(meeting.size);
+  return hub;
+}
+
+Connected connect(const Rendezvous& meeting) {
+  const auto hub = hub_of(meeting);
+  Connected result{std::make_unique<InprocTransport>(meeting.rank, hub, *meeting.listener), {}, {}};
+  std::unique_lock lock(hub->mutex);
+  (*hub)[meeting.rank].joined = true;
+  hub->joined.notify_all();
+  for (const int peer : meeting.peers) {
+    const auto here = [&] { return (*hub)[peer].joined; };
+    if (meeting.until == never)
+      hub->joined.wait(lock, here);
+    else if (!hub->joined.wait_until(lock, meeting.until, here)) {
+      lock.unlock();
+      throw Error(
+          Code::timeout,
+          "rank " + std::to_string(peer) + " did not join the job in this process; start a thread for every rank",
+          peer);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+extern const Provider inproc_provider;
+const Provider inproc_provider{
+    "inproc", "between threads of one process", [](const Settings&) { return Viability{}; },
+    [](const Settings& settings) { return host_identity(settings.host_id) + "/" + std::to_string(getpid()); }, connect};
+
+}  // namespace tutti
