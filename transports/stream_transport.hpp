@@ -18,7 +18,8 @@ class Wire {
   virtual ~Wire() = default;
 
   /// Writes as many bytes of `pieces`, in order, as fit now; returns how many. Opens the
-  /// stream if it is not open yet (then 0 until it is).
+  /// stream if it is not open yet (then 0 until it is). Wakes `to` if it armed itself; after a
+  /// short write, this rank's own `sleep` descriptor also tells when there is room again.
   virtual std::size_t write(int to, std::span<const ConstBytes> pieces) = 0;
 
   /// Bytes that have arrived, contiguous, perhaps not all of them; stay valid until consume().
@@ -29,7 +30,10 @@ class Wire {
   /// peek, copy, consume; override where bytes can land in `into` directly.
   virtual std::size_t read(int from, Bytes into);
 
-  /// Peers that may have something to peek, appended to `ranks`; also does what the wire itself
+  /// Whether a stream to `to` is open: aborts and goodbyes go to those only, and never open one.
+  virtual bool open(int /*to*/) const noexcept { return true; }
+
+  /// Peers that may have something to peek (also what an earlier poll() told of), appended to `ranks`; also does what the wire itself
   /// has to do (accept, connect). May report failed(), through the listener it was made with.
   virtual void poll(std::vector<int>& ranks) = 0;
 
@@ -43,7 +47,8 @@ class Wire {
   /// How `to` is reached, for routes: "10.0.0.2 via eth0"; empty where there is nothing to say.
   virtual std::string describe(int /*to*/) const { return {}; }
 
-  /// Makes sure that `to` wakes up and looks at what was written, however it sleeps.
+  /// Makes sure that `to` wakes up and looks at what was written, however it sleeps: also when
+  /// only its background thread is there. Called after control messages and aborts.
   virtual void ring(int to) noexcept = 0;
 
   /// A failure that concerns everyone: write it where all peers will see it even when their
