@@ -9,10 +9,14 @@
 
 namespace tutti {
 
-/// The largest over the ranks: rounds, and elements sent by one rank.
+/// What an algorithm costs at most on any rank, of the form without counts per rank. A message takes one round from
+/// the moment that its sender's round begins, and copies and local folds take none; so `rounds` is the longest chain of
+/// messages that wait for one another. Exact where every block or chunk has an element (count >= size is enough);
+/// fewer where some are empty. `elements` is always exact.
 struct Cost {
-  std::size_t rounds = 0;
-  std::size_t elements = 0;
+  std::size_t rounds = 0;    ///< until the last rank is done
+  std::size_t elements = 0;  ///< sent by one rank
+  bool operator==(const Cost&) const = default;
 };
 
 /// A file algorithms/<kind>_<name>.cpp defines `const Algorithm catalog_entries::<kind>_<name>`; the

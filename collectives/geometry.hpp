@@ -17,6 +17,7 @@ class Chunks {
   Range operator[](int i) const noexcept;
   /// The chunks first, first + 1, ..., first + n - 1 together, without wrapping round.
   Range run(int first, int n) const noexcept;
+  int parts() const noexcept { return parts_; }
 
  private:
   std::size_t count_;
@@ -28,13 +29,36 @@ class Chunks {
 class Blocks {
  public:
   Blocks(std::size_t count, int parts, std::span<const std::size_t> counts = {});
+  explicit Blocks(const Chunks& chunks);
   Range operator[](int i) const noexcept;
+  /// The blocks first, first + 1, ..., first + n - 1 together, without wrapping round.
+  Range run(int first, int n) const noexcept;
+  /// The same blocks packed in the order first, first + 1, ..., round to first - 1; index 0 is the old `first`.
+  Blocks rotated(int first) const;
+  std::size_t largest() const noexcept;
   std::size_t total() const noexcept;
 
  private:
   std::size_t count_;
   int parts_;
   std::vector<std::size_t> offsets_;  // only where counts differ
+};
+
+/// A binomial tree over the ranks, relabelled so that the root is 0: label v's parent is v without its lowest bit,
+/// and its subtree is the labels [v, v + span()).
+struct BinomialTree {
+  int rank, size, root;
+  int label() const noexcept { return (rank + size - root) % size; }
+  int rank_of(int v) const noexcept { return (v + root) % size; }
+  /// The lowest bit of the label: how many labels the subtree has room for. The root's covers all.
+  int reach() const noexcept;
+  int span() const noexcept;
+  int parent() const noexcept { return rank_of(label() - reach()); }  ///< not for the root
+  /// The labels and subtrees of the children, the largest reach first.
+  struct Child {
+    int label, rank, span;
+  };
+  std::vector<Child> children() const;
 };
 
 struct Ring {
@@ -45,11 +69,17 @@ struct Ring {
 
 /// i modulo n in [0, n), also for negative i.
 constexpr int modulo(int i, int n) noexcept { return ((i % n) + n) % n; }
-/// The largest power of two that is at most n (n >= 1), and the exponent of the smallest at least n.
+/// For n >= 1: the largest power of two that is at most n; its exponent; the exponent of the smallest that is at least
+/// n.
 constexpr int power_of_two_below(int n) noexcept {
   int p = 1;
   while (p <= n / 2) p *= 2;
   return p;
+}
+constexpr int log2_floor(int n) noexcept {
+  int k = 0;
+  while (n >>= 1) ++k;
+  return k;
 }
 constexpr int log2_ceil(int n) noexcept {
   int k = 0;

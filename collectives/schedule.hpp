@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@ struct Shape {
   int root = 0;
   std::span<const std::size_t> in_counts = {};   ///< elements of each block of `in`, v-forms only
   std::span<const std::size_t> out_counts = {};  ///< elements of each block of `out`, v-forms only
+  bool in_place = false;  ///< `in` and `out` share memory on this rank; what is sent must not depend on it
 };
 
 /// Elements [offset, offset + count) of one of the three memories a plan knows.
@@ -40,29 +42,41 @@ constexpr Slice in(Range r) noexcept { return {Memory::in, r.offset, r.count}; }
 constexpr Slice out(Range r) noexcept { return {Memory::out, r.offset, r.count}; }
 constexpr Slice scratch(Range r) noexcept { return {Memory::scratch, r.offset, r.count}; }
 
-/// One verb. Slices of a step have equal counts. Steps of zero elements are dropped by round().
+/// One verb. Slices of a step have equal counts. round() drops steps of zero elements, but for signals.
 struct Step {
-  enum class Verb : std::uint8_t { send, recv, recv_reduce, copy } verb = Verb::send;
-  int peer = 0;
-  Slice slice;        ///< what is sent, or where the result goes
-  Slice with;         ///< recv_reduce: the local operand; copy: the source
-  bool last = false;  ///< this fold completes its elements (see Schedule::reduced)
+  enum class Verb : std::uint8_t { send, recv, recv_reduce, copy, fold } verb = Verb::send;
+  int peer = 0;         ///< -1 for copy and fold, which are local
+  Slice slice;          ///< what is sent, or where the result goes
+  Slice with;           ///< recv_reduce, fold: the first operand; copy: the source
+  Slice from;           ///< fold: the second operand
+  bool last = false;    ///< this fold completes its elements (see Schedule::reduced)
+  bool signal = false;  ///< a message of zero elements that is meant: it is sent, and waited for
+  bool operator==(const Step&) const = default;
 };
-constexpr Step send(int to, Slice from) noexcept { return {Step::Verb::send, to, from, {}, false}; }
-constexpr Step recv(int from, Slice into) noexcept { return {Step::Verb::recv, from, into, {}, false}; }
+constexpr Step send(int to, Slice from) noexcept { return {Step::Verb::send, to, from, {}, {}, false, false}; }
+constexpr Step recv(int from, Slice into) noexcept { return {Step::Verb::recv, from, into, {}, {}, false, false}; }
 /// into = with (op) received.
 constexpr Step recv_reduce(int from, Slice into, Slice with) noexcept {
-  return {Step::Verb::recv_reduce, from, into, with, false};
+  return {Step::Verb::recv_reduce, from, into, with, {}, false, false};
 }
 constexpr Step recv_reduce(int from, Slice into) noexcept { return recv_reduce(from, into, into); }
-constexpr Step copy(Slice into, Slice from) noexcept { return {Step::Verb::copy, -1, into, from, false}; }
+constexpr Step copy(Slice into, Slice from) noexcept { return {Step::Verb::copy, -1, into, from, {}, false, false}; }
+/// into = with (op) from, all of them here.
+constexpr Step fold(Slice into, Slice with, Slice from) noexcept {
+  return {Step::Verb::fold, -1, into, with, from, false, false};
+}
+/// A message without elements, and waiting for one: what a barrier is made of.
+constexpr Step notify(int to) noexcept { return {Step::Verb::send, to, {}, {}, {}, false, true}; }
+constexpr Step await(int from) noexcept { return {Step::Verb::recv, from, {}, {}, {}, false, true}; }
 
 /// Rounds in order; the steps of a round run together, and no step of a round writes
-/// what another step of it reads or writes. In place, `in` and `out` are the same memory (for
+/// what another step of it reads or writes. Messages between two ranks match in the order of
+/// the steps. In place, `in` and `out` are the same memory (for
 /// the kinds with blocks, as Collective says): a plan must be right either way, and
 /// must leave `in` as it was where it is not `out`. A copy onto itself costs nothing.
 class Schedule {
  public:
+  /// Without the steps that do nothing; a round that has no others is not there at all.
   void round(std::initializer_list<Step> steps) { round(std::vector<Step>(steps)); }
   void round(std::vector<Step> steps);
 
@@ -77,7 +91,8 @@ class Schedule {
   Schedule in_place() const;
 
   /// Declares that the elements of `slice` are complete here: the last fold into them is the one that
-  /// divides by the number of ranks for avg. Call it after the rounds that fold.
+  /// divides by the number of ranks for avg. Call it after the rounds that fold. Throws std::logic_error
+  /// where a fold covers a part of `slice` and something beyond it.
   void reduced(Slice slice);
 
   /// The same plan as an inner phase: none of its folds is the last one.

@@ -1,0 +1,12 @@
+// The catalog by name; the table itself is generated from the files in algorithms/.
+#include "collectives/algorithm.hpp"
+
+namespace tutti {
+
+const Algorithm* find_algorithm(Kind kind, std::string_view name) noexcept {
+  for (const Algorithm* algorithm : catalog())
+    if (algorithm->kind == kind && algorithm->name == name) return algorithm;
+  return nullptr;
+}
+
+}  // namespace tutti

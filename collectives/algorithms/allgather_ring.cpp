@@ -1,0 +1,51 @@
+// Ring allgather. In every round each rank hands the block that it received last to the next rank; after
+// p-1 rounds every block has been everywhere. All links carry one block at a time, all the time.
+// A rank's own block is sent from `in` while it is copied to its place.
+//
+//   rounds p-1     elements (p-1) n, n the count of one block     scratch none
+//
+// Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
+// Concurrency and Computation 2007 ("bucket" algorithms).
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+
+namespace tutti {
+
+Schedule pieces::circulate(Ring ring, const Blocks& block, Slice mine) {
+  Schedule plan;
+  if (ring.size == 1) plan.round({copy(out(block[0]), mine)});
+  for (int k = 0; k < ring.size - 1; ++k) {
+    const Range leaving = block[ring.rank - k], arriving = block[ring.rank - k - 1];
+    if (k == 0)
+      plan.round({send(ring.next(), mine), recv(ring.prev(), out(arriving)), copy(out(leaving), mine)});
+    else
+      plan.round({send(ring.next(), out(leaving)), recv(ring.prev(), out(arriving))});
+  }
+  return plan;
+}
+
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Blocks block(s.count, s.size, s.out_counts);
+  return pieces::circulate({s.rank, s.size}, block, in({0, block[s.rank].count}));
+}
+
+Cost cost(const Shape& s) {
+  const auto p = static_cast<std::size_t>(s.size);
+  return {p - 1, (p - 1) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm allgather_ring{
+    .kind = Kind::allgather,
+    .name = "ring",
+    .idea = "every block travels once around a ring: no link is ever idle, for large blocks",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,46 @@
+// Ring allreduce. The buffer is cut into one chunk per rank. In p-1 rounds every chunk travels once
+// around the ring and gathers a contribution at each stop, which ends at the chunk's owner
+// (reduce-scatter); in p-1 more it travels around again and leaves a copy everywhere (allgather).
+// The first contribution is read from `in`, the partial results live in `out`: nothing is copied.
+//
+//   rounds 2(p-1)     elements 2n less the two smallest chunks: about 2n(p-1)/p     scratch none
+//
+// Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  if (s.size == 1) return pieces::alone(s.count);
+  const Ring ring{s.rank, s.size};
+  const Chunks chunk(s.count, s.size);
+  Schedule ring_plan;
+  for (int k = 0; k < s.size - 1; ++k) {
+    const Range leaving = chunk[s.rank - k - 1], arriving = chunk[s.rank - k - 2];
+    ring_plan.round({send(ring.next(), k == 0 ? in(leaving) : out(leaving)),
+                     recv_reduce(ring.prev(), out(arriving), in(arriving))});
+  }
+  ring_plan.reduced(out(chunk[s.rank]));
+  return ring_plan.then(pieces::circulate(ring, Blocks(chunk), out(chunk[s.rank])));
+}
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  const auto p = static_cast<std::size_t>(s.size);
+  return {2 * (p - 1), 2 * s.count - Chunks(s.count, s.size).run(s.size - 2, 2).count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm allreduce_ring{
+    .kind = Kind::allreduce,
+    .name = "ring",
+    .idea = "reduce-scatter, then allgather, around a ring: the least data, for large buffers",
+    .plan = plan,
+    .cost = cost,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

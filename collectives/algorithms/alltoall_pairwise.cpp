@@ -1,0 +1,47 @@
+// Pairwise alltoall. In round k every rank sends to the rank k ahead and receives from the one k behind: each link
+// carries one block at a time, and nobody is flooded. Both ends of a message know its length, each from its own counts,
+// and skip it where that is zero. In place, the blocks to send are set aside first.
+//
+//   rounds p-1     elements (p-1) n, n the count of one block     scratch none; in place p n
+//
+// Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithm.hpp"
+#include "collectives/geometry.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Blocks mine(s.count, s.size, s.in_counts), theirs(s.count, s.size, s.out_counts);
+  const auto source = s.in_place ? scratch : in;
+  Schedule exchange;
+  if (s.in_place) {
+    exchange.use_scratch(mine.total());
+    exchange.round({copy(scratch({0, mine.total()}), in({0, mine.total()}))});
+  }
+  exchange.round({copy(out(theirs[s.rank]), source(mine[s.rank]))});
+  for (int k = 1; k < s.size; ++k) {
+    const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
+    exchange.round({send(ahead, source(mine[ahead])), recv(behind, out(theirs[behind]))});
+  }
+  return exchange;
+}
+
+Cost cost(const Shape& s) {
+  const auto p = static_cast<std::size_t>(s.size);
+  return {p - 1, (p - 1) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm alltoall_pairwise{
+    .kind = Kind::alltoall,
+    .name = "pairwise",
+    .idea = "one partner at a time, k ahead and k behind in round k, for large blocks",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

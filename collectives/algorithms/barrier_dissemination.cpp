@@ -1,0 +1,34 @@
+// Dissemination barrier. In round k every rank notifies the rank 2^k ahead and waits for the one 2^k behind: then it
+// has heard, directly or not, from 2^(k+1) ranks, itself included. When that covers all ranks everyone has come.
+// The messages have no elements: arriving is all that they say.
+//
+//   rounds ceil(log2 p)     elements 0     scratch none
+//
+// Hensgen, Finkel & Manber, "Two algorithms for barrier synchronization", Int. J. Parallel Programming 1988.
+#include "collectives/algorithm.hpp"
+#include "collectives/geometry.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  Schedule rounds;
+  for (int distance = 1; distance < s.size; distance *= 2)
+    rounds.round({notify(modulo(s.rank + distance, s.size)), await(modulo(s.rank - distance, s.size))});
+  return rounds;
+}
+
+Cost cost(const Shape& s) { return {static_cast<std::size_t>(log2_ceil(s.size)), 0}; }
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm barrier_dissemination{
+    .kind = Kind::barrier,
+    .name = "dissemination",
+    .idea = "notify the rank 2^k ahead in round k: everyone has heard from all in log2 p rounds",
+    .plan = plan,
+    .cost = cost,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

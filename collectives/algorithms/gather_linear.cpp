@@ -1,0 +1,45 @@
+// Linear gather. Everyone sends its block to the root at once, and the root receives each in its place. One round, no
+// copy on the way; the root's link is the limit, as it is for any gather of large blocks.
+//
+//   rounds 1     elements n, n the count of one block     scratch none
+//
+// Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithm.hpp"
+#include "collectives/geometry.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Blocks block(s.count, s.size, s.out_counts);
+  const Slice mine = in({0, block[s.rank].count});
+  Schedule one;
+  if (s.rank != s.root) {
+    one.round({send(s.root, mine)});
+    return one;
+  }
+  std::vector<Step> steps{copy(out(block[s.rank]), mine)};
+  for (int i = 0; i < s.size; ++i)
+    if (i != s.rank) steps.push_back(recv(i, out(block[i])));
+  one.round(std::move(steps));
+  return one;
+}
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  return {1, s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm gather_linear{
+    .kind = Kind::gather,
+    .name = "linear",
+    .idea = "everyone sends straight to the root: one round, for large blocks or few ranks",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

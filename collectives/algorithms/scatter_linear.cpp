@@ -1,0 +1,47 @@
+// Linear scatter. The root sends every rank its block at once. One round, no copy on the way; the root's link is the
+// limit, as it is for any scatter of large blocks.
+//
+//   rounds 1     elements (p-1) n, n the count of one block     scratch none
+//
+// Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithm.hpp"
+#include "collectives/geometry.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Blocks block(s.count, s.size, s.in_counts);
+  const Slice mine = out({0, block[s.rank].count});
+  Schedule one;
+  if (s.rank != s.root) {
+    one.round({recv(s.root, mine)});
+    return one;
+  }
+  std::vector<Step> steps{copy(mine, in(block[s.rank]))};
+  for (int k = 1; k < s.size; ++k) {
+    const int peer = modulo(s.rank + k, s.size);
+    steps.push_back(send(peer, in(block[peer])));
+  }
+  one.round(std::move(steps));
+  return one;
+}
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  return {1, (static_cast<std::size_t>(s.size) - 1) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm scatter_linear{
+    .kind = Kind::scatter,
+    .name = "linear",
+    .idea = "the root sends straight to everyone: one round, for large blocks or few ranks",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+};
+}  // namespace catalog_entries
+}  // namespace tutti
