@@ -32,7 +32,9 @@ std::optional<Op> parse_op(std::string_view text) noexcept;  ///< name()'s inver
 bool supports(Op op, DType dtype) noexcept;
 
 /// One bound fold: into = with (op) received, element by element. f16 and bf16 are folded in
-/// float and rounded once per fold.
+/// float and rounded once per fold. The result is the same bits on every processor and in
+/// either order of the operands: a NaN is always the positive quiet one, and min and max
+/// order -0 before +0.
 ///
 /// A `divisor` other than 1 (avg: the number of ranks) divides the folded value before it
 /// is rounded, and belongs to the last fold of an element only.

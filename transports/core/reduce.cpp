@@ -1,0 +1,65 @@
+// Folding and scaling: picks the table of kernels that suits the processor, once.
+#include "transports/core/reduce.hpp"
+
+#include <array>
+#include <string>
+
+#include "transports/core/reduce_table.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti {
+namespace detail {
+namespace {
+
+struct Found {
+  std::array<FoldIsa, 3> isas{};
+  std::size_t count = 0;
+  void add(std::string_view name, const FoldTable* table) noexcept {
+    if (table) isas[count++] = {name, table};
+  }
+};
+
+Found look() noexcept {
+  Found found;
+#if defined(__x86_64__) || defined(__i386__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    found.add("avx512", avx512_folds());
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) found.add("avx2", avx2_folds());
+#endif
+  found.add("baseline", baseline_folds());
+  return found;
+}
+
+}  // namespace
+
+std::span<const FoldIsa> fold_isas() noexcept {
+  static const Found found = look();
+  return {found.isas.data(), found.count};
+}
+
+}  // namespace detail
+
+void Fold::operator()(std::byte* into, const std::byte* with, const std::byte* received, std::size_t bytes) const {
+  const auto kernel =
+      detail::fold_isas().front().table->fold[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)];
+  if (!kernel) {
+    throw Error(Code::invalid, std::string(name(op)) + " has no meaning for " + std::string(name(dtype)) +
+                                   "; use sum, prod, min or max, or another element type.");
+  }
+  kernel(into, with, received, bytes, divisor);
+}
+
+void scale(DType dtype, std::byte* into, const std::byte* from, std::size_t bytes, double factor) {
+  const auto kernel = detail::fold_isas().front().table->scale[static_cast<std::size_t>(dtype)];
+  if (!kernel) {
+    throw Error(Code::invalid, "elements of " + std::string(name(dtype)) +
+                                   " cannot be multiplied by a factor; premul_sum and avg want floating point.");
+  }
+  kernel(into, from, bytes, factor);
+}
+
+std::string_view fold_isa() noexcept { return detail::fold_isas().front().name; }
+
+}  // namespace tutti

@@ -1,0 +1,58 @@
+// Folds for any processor: 16-byte vectors (SSE2, NEON), binary16 by integer arithmetic.
+#include <cstddef>
+
+namespace tutti::detail {
+namespace {
+constexpr std::size_t vector_bytes = 16;
+struct Half;
+}  // namespace
+}  // namespace tutti::detail
+
+#include "transports/core/reduce_kernels.hpp"
+
+namespace tutti::detail {
+namespace {
+
+using Signed = Vector<std::int32_t>;  // comparing magnitudes as signed integers is one instruction
+
+// Two binary16 in each 32-bit word.
+struct Half {
+  [[gnu::always_inline]] static Floats widen(Words half) {
+    const Words shifted = (half & 0x7fffu) << 13;
+    const Words normal = shifted + 0x38000000u;  // the exponent's bias goes from 15 to 127
+    // A subnormal becomes the fraction of a number whose leading one is then taken away, exactly.
+    const Floats subnormal = as<Floats>(shifted + 0x38800000u) - 0x1p-14f;
+    const Signed order = as<Signed>(shifted);
+    const Words finite = order < 0x00800000 ? as<Words>(subnormal) : normal;
+    const Words magnitude = order >= 0x0f800000 ? normal + 0x38000000u : finite;
+    return as<Floats>(magnitude | (half & 0x8000u) << 16);
+  }
+
+  // Rounds to nearest even, as f16(float) does. A NaN is the quiet one here.
+  [[gnu::always_inline]] static Words narrow(Floats value) {
+    const Words word = as<Words>(value);
+    const Words magnitude = word & 0x7fffffffu;
+    const Signed order = as<Signed>(magnitude);
+    const Words normal = (magnitude - 0x38000000u + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;
+    const Words subnormal = as<Words>(as<Floats>(magnitude) + 0.5f) - 0x3f000000u;  // the adder shifts and rounds
+    const Words finite = order < 0x38800000 ? subnormal : normal;
+    const Words large = order > 0x7f800000 ? Words{} + 0x7e00u : Words{} + 0x7c00u;
+    const Words half = order >= 0x47800000 ? large : finite;
+    return half | ((word >> 16) & 0x8000u);
+  }
+
+  template <class F, class... Raw>
+  [[gnu::always_inline]] static Words apply(F f, Raw... raw) {
+    const Words low = narrow(f(widen(raw & 0xffffu)...));
+    const Words high = narrow(f(widen(raw >> 16)...));
+    return low | high << 16;
+  }
+};
+
+constexpr FoldTable table = make_table();
+
+}  // namespace
+
+const FoldTable* baseline_folds() noexcept { return &table; }
+
+}  // namespace tutti::detail
