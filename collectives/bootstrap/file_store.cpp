@@ -1,0 +1,180 @@
+// The store in a folder: a file per key, complete whenever it can be seen.
+//
+// A value is written to a file of its own and then renamed (set) or linked (set_once) to its name, so that readers
+// never see half of it and one linker wins. Counters are read and replaced under flock. A waiter looks again at
+// growing intervals, because inotify does not tell what other hosts do on a network file system.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "collectives/bootstrap/store_rules.hpp"
+#include "collectives/bootstrap/stores.hpp"
+#include "transports/core/descriptor.hpp"
+#include "transports/core/sha256.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr Seconds first_nap(0.0001), longest_nap(0.01);
+
+std::string hex(ConstBytes bytes) {
+  std::string text;
+  for (const std::byte b : bytes) {
+    text += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4];
+    text += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15];
+  }
+  return text;
+}
+
+/// A file name for any key: "k-" and the key with what is not a letter, a digit, '-' or '_' as ".2f", or "h-" and its
+/// SHA-256 where that is too long for a file system.
+std::string file_name(std::string_view key) {
+  constexpr std::size_t longest_name = 200;
+  std::string name = "k-";
+  for (const char c : key) {
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    if (plain) {
+      name += c;
+    } else {
+      const std::byte b{static_cast<unsigned char>(c)};
+      name += "." + hex({&b, 1});
+    }
+  }
+  if (name.size() <= longest_name) return name;
+  return "h-" + hex(sha256(std::as_bytes(std::span(key))));
+}
+
+class FileStore final : public Store {
+ public:
+  explicit FileStore(std::string folder) : folder_(std::move(folder)), place_("the store in " + folder_) {
+    std::error_code error;
+    std::filesystem::create_directories(folder_, error);
+    if (!error && !std::filesystem::is_directory(folder_, error))
+      error = std::make_error_code(std::errc::not_a_directory);
+    if (error) throw Error(Code::resource, "cannot make the folder " + folder_ + " for the store: " + error.message());
+    if (access(folder_.c_str(), R_OK | W_OK | X_OK) != 0) fail("use", "", Code::resource);
+  }
+
+  void set(std::string_view key, std::string_view value) override {
+    store_rules::check(key, value);
+    const Draft draft(*this, key, value);
+    if (rename(draft.path().c_str(), path(key).c_str()) != 0) fail("set", key);
+  }
+
+  std::string wait(std::string_view key, Deadline until) override {
+    const Deadline started = Clock::now();
+    std::string value;
+    for (Seconds nap = first_nap; !find(key, value); nap = std::min(2 * nap, longest_nap)) {
+      if (access(folder_.c_str(), F_OK) != 0) fail("wait for", key);
+      const Deadline now = Clock::now();
+      if (now >= until) throw store_rules::timed_out(key, place_, started);
+      const auto step = std::chrono::duration_cast<Clock::duration>(nap);
+      std::this_thread::sleep_for(std::min(until - now, step));
+    }
+    return value;
+  }
+
+  bool find(std::string_view key, std::string& value) override {
+    const Descriptor file(open(path(key).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) {
+      if (errno == ENOENT) return false;
+      fail("read", key);
+    }
+    std::string text;
+    char block[16384];
+    for (;;) {
+      const ssize_t n = read(file.fd(), block, sizeof block);
+      if (n == 0) break;
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail("read", key);
+      text.append(block, static_cast<std::size_t>(n));
+    }
+    value = std::move(text);
+    return true;
+  }
+
+  std::int64_t add(std::string_view key, std::int64_t amount) override {
+    store_rules::check(key);
+    const Descriptor lock(open((folder_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!lock) fail("lock", key);
+    while (flock(lock.fd(), LOCK_EX) != 0)
+      if (errno != EINTR) fail("lock", key);
+    std::string text;
+    find(key, text);
+    const std::int64_t sum = store_rules::added(text, amount, key, place_);
+    set(key, std::to_string(sum));
+    return sum;
+  }
+
+  std::string set_once(std::string_view key, std::string_view value) override {
+    store_rules::check(key, value);
+    const Draft draft(*this, key, value);
+    std::string standing;
+    for (;;) {
+      if (link(draft.path().c_str(), path(key).c_str()) == 0) return std::string(value);
+      if (errno != EEXIST) fail("set", key);
+      if (find(key, standing)) return standing;  // else erased in between
+    }
+  }
+
+  void erase(std::string_view key) override {
+    if (unlink(path(key).c_str()) != 0 && errno != ENOENT) fail("erase", key);
+  }
+
+ private:
+  /// A file with the value, not yet under its name.
+  class Draft {
+   public:
+    Draft(const FileStore& store, std::string_view key, std::string_view value)
+        : path_(store.folder_ + "/draft-XXXXXX") {
+      const Descriptor file(mkostemp(path_.data(), O_CLOEXEC));
+      if (!file) store.fail("write", key);
+      while (!value.empty()) {
+        const ssize_t n = write(file.fd(), value.data(), value.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+          const int why = errno;
+          unlink(path_.c_str());
+          errno = why;
+          store.fail("write", key, Code::resource);
+        }
+        value.remove_prefix(static_cast<std::size_t>(n));
+      }
+    }
+    Draft(const Draft&) = delete;
+    Draft& operator=(const Draft&) = delete;
+    ~Draft() { unlink(path_.c_str()); }
+    const std::string& path() const noexcept { return path_; }
+
+   private:
+    std::string path_;
+  };
+
+  std::string path(std::string_view key) const { return folder_ + "/" + file_name(key); }
+
+  /// Throws for errno.
+  [[noreturn]] void fail(const std::string& verb, std::string_view key, Code code = Code::peer_lost) const {
+    const std::error_code why(errno, std::generic_category());
+    const std::string what = verb == "use" ? verb : verb + " key " + store_rules::shown(key) + " in";
+    throw Error(code,
+                "cannot " + what + " " + place_ + ": " + why.message() +
+                    (why == std::errc::no_such_file_or_directory ? "; was the folder removed while the job ran?" : ""));
+  }
+
+  const std::string folder_;
+  const std::string place_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> make_file_store(const std::string& folder) { return std::make_shared<FileStore>(folder); }
+
+}  // namespace tutti

@@ -1,0 +1,62 @@
+// What a TcpStoreServer and its clients say to one another; private to both.
+//
+// The server greets with {magic, version, nonce}; the client answers with {magic, version, its own nonce, proof} and
+// gets one byte (a Verdict) and the server's proof. A proof is HMAC-SHA-256 with the secret as key over who speaks and
+// both nonces, so that nobody can repeat an old one. Then requests and answers alternate; numbers are little-endian.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "transports/core/sha256.hpp"
+
+namespace tutti::store_wire {
+
+inline constexpr std::string_view magic = "tutti store\r\n\x1a";  // what a text protocol would never send
+inline constexpr std::uint32_t version = 1;
+
+using Nonce = std::array<std::byte, 32>;
+
+/// From the kernel. Throws Error{resource}.
+Nonce random_nonce();
+
+enum class Verdict : std::uint8_t { welcome, wrong_secret, wrong_version };
+
+inline constexpr std::size_t greeting_bytes = magic.size() + 4 + sizeof(Nonce);
+inline constexpr std::size_t answer_bytes = greeting_bytes + sizeof(Digest);
+inline constexpr std::size_t verdict_bytes = 1 + sizeof(Digest);
+
+Digest client_proof(std::string_view secret, const Nonce& server, const Nonce& client);
+Digest server_proof(std::string_view secret, const Nonce& server, const Nonce& client);
+
+std::string greeting(const Nonce& nonce);
+/// False where the magic is another's.
+bool parse_greeting(std::string_view bytes, std::uint32_t& speaks, Nonce& nonce);
+
+enum class Op : std::uint8_t { set = 1, wait, find, add, set_once, erase };
+enum class Outcome : std::uint8_t { ok, absent, refused };  ///< refused: the value is the sentence
+
+struct Request {
+  Op op = Op::find;
+  std::string key;
+  std::string value;
+  std::int64_t amount = 0;
+};
+struct Answer {
+  Outcome outcome = Outcome::ok;
+  std::string value;
+  std::int64_t number = 0;
+};
+
+inline constexpr std::size_t header_bytes = 24;
+std::string encode(Op op, std::string_view key, std::string_view value, std::int64_t amount);
+std::string encode(const Answer& answer);
+
+enum class Parsed { complete, more, garbage };
+/// Takes one request, or one answer, off the front of `bytes`. Lengths beyond store_rules are garbage.
+Parsed take(std::string& bytes, Request& request);
+Parsed take(std::string& bytes, Answer& answer);
+
+}  // namespace tutti::store_wire

@@ -1,0 +1,244 @@
+// The client of the TCP store. Each call in flight has a connection of its own, so that a long wait() holds nobody up;
+// idle connections are kept for the next call.
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "collectives/bootstrap/socket.hpp"
+#include "collectives/bootstrap/store_rules.hpp"
+#include "collectives/bootstrap/store_wire.hpp"
+#include "collectives/bootstrap/stores.hpp"
+
+namespace tutti {
+namespace {
+
+using namespace store_wire;
+
+constexpr Seconds answer_time(60);  // for calls that the server answers at once
+constexpr Seconds first_nap(0.002), longest_nap(0.1);
+
+enum class Io { done, late, closed };
+
+Io send_all(int fd, std::string_view bytes, Deadline until) {
+  while (!bytes.empty()) {
+    const ssize_t n = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      if (!sockets::poll_until(fd, POLLOUT, until)) return Io::late;
+    } else if (errno != EINTR) {
+      return Io::closed;
+    }
+  }
+  return Io::done;
+}
+
+/// Reads until `bytes` has at least `least`; at end of stream errno is 0.
+Io receive(int fd, std::string& bytes, std::size_t least, Deadline until) {
+  char block[65536];
+  while (bytes.size() < least) {
+    const ssize_t n = recv(fd, block, sizeof block, 0);
+    if (n > 0) {
+      bytes.append(block, static_cast<std::size_t>(n));
+    } else if (n == 0) {
+      errno = 0;
+      return Io::closed;
+    } else if (errno == EAGAIN) {
+      if (!sockets::poll_until(fd, POLLIN, until)) return Io::late;
+    } else if (errno != EINTR) {
+      return Io::closed;
+    }
+  }
+  return Io::done;
+}
+
+std::string closed_text(int error) { return error == 0 ? "the connection was closed" : std::strerror(error); }
+
+class TcpStore final : public Store {
+ public:
+  TcpStore(std::string host, int port, std::string secret, Deadline until)
+      : host_(std::move(host)), port_(port), secret_(std::move(secret)), place_("the store at tcp://" + shown_place()) {
+    idle_.push_back(connect(until));
+  }
+
+  void set(std::string_view key, std::string_view value) override { call(Op::set, key, value, 0, soon()); }
+  std::string wait(std::string_view key, Deadline until) override {
+    const Deadline started = Clock::now();
+    Answer answer = call(Op::wait, key, {}, 0, until);
+    // The deadline may have passed before the server could say that the key is there.
+    if (answer.outcome == Outcome::absent) answer = call(Op::find, key, {}, 0, soon());
+    if (answer.outcome == Outcome::absent) throw store_rules::timed_out(key, place_, started);
+    return std::move(answer.value);
+  }
+  bool find(std::string_view key, std::string& value) override {
+    Answer answer = call(Op::find, key, {}, 0, soon());
+    if (answer.outcome == Outcome::absent) return false;
+    value = std::move(answer.value);
+    return true;
+  }
+  std::int64_t add(std::string_view key, std::int64_t amount) override {
+    return call(Op::add, key, {}, amount, soon()).number;
+  }
+  std::string set_once(std::string_view key, std::string_view value) override {
+    return call(Op::set_once, key, value, 0, soon()).value;
+  }
+  void erase(std::string_view key) override { call(Op::erase, key, {}, 0, soon()); }
+
+ private:
+  static Deadline soon() { return deadline_in(answer_time); }
+  std::string shown_place() const { return sockets::shown(host_, port_); }
+
+  Answer call(Op op, std::string_view key, std::string_view value, std::int64_t amount, Deadline until) {
+    store_rules::check(key, value);
+    if (fork_generation() != generation_)
+      throw Error(Code::invalid, place_ + " was opened before fork(); open another one in the child");
+    Descriptor link = take_idle();
+    if (!link) link = connect(std::max(until, deadline_in(Seconds(1))));
+    std::string bytes;
+    Answer answer;
+    Io io = send_all(link.fd(), encode(op, key, value, amount), soon());
+    Parsed parsed = Parsed::more;
+    while (io == Io::done && (parsed = take(bytes, answer)) == Parsed::more)
+      io = receive(link.fd(), bytes, bytes.size() + 1, until);
+    if (io == Io::late && op == Op::wait) return {Outcome::absent, {}, 0};
+    if (io == Io::late)
+      throw Error(Code::timeout, place_ + " has not answered about key " + store_rules::shown(key) +
+                                     " for 60 s: is the process that serves it stopped?");
+    if (io == Io::closed)
+      throw Error(Code::peer_lost, place_ + " has gone while key " + store_rules::shown(key) + " was asked for (" +
+                                       closed_text(errno) +
+                                       "): the process that served it (the launcher or rank 0) has ended");
+    if (parsed == Parsed::garbage || !bytes.empty())
+      throw Error(Code::protocol,
+                  place_ + " sent what this version does not understand; install one version of tutti everywhere");
+    put_back(std::move(link));
+    if (answer.outcome == Outcome::refused) throw Error(Code::invalid, answer.value);
+    return answer;
+  }
+
+  Descriptor take_idle() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return {};
+    Descriptor link = std::move(idle_.back());
+    idle_.pop_back();
+    return link;
+  }
+
+  void put_back(Descriptor link) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(link));
+  }
+
+  /// Tries every address until one answers; waits for a server that is not there yet.
+  Descriptor connect(Deadline until) const {
+    const Deadline started = Clock::now();
+    std::string why;
+    for (Seconds nap = first_nap;; nap = std::min(2 * nap, longest_nap)) {
+      for (const sockets::Address& address : sockets::resolve(host_, port_, false, why)) {
+        Descriptor link = sockets::connect_to(address, until);
+        if (!link) {
+          why = std::strerror(errno);
+          continue;
+        }
+        if (introduce(link.fd(), until, why)) return link;
+      }
+      const Deadline now = Clock::now();
+      if (now >= until) {
+        char waited[32];
+        std::snprintf(waited, sizeof waited, "%.3g s", Seconds(now - started).count());
+        throw Error(Code::timeout, "tried for " + std::string(waited) + " to reach " + place_ + ": " + why +
+                                       ". Is the launcher or rank 0 running there, and may this host connect to it?");
+      }
+      std::this_thread::sleep_for(std::min(until - now, std::chrono::duration_cast<Clock::duration>(nap)));
+    }
+  }
+
+  /// The handshake: false with `why` where another try may help; throws where none will.
+  bool introduce(int fd, Deadline until, std::string& why) const {
+    std::string bytes;
+    const auto failed = [&](Io io) {
+      why = io == Io::late ? "somebody listens there but does not greet as a store does" : closed_text(errno);
+      return false;
+    };
+    if (const Io io = receive(fd, bytes, greeting_bytes, until); io != Io::done) {
+      if (!bytes.empty() && bytes.compare(0, magic.size(), magic.substr(0, bytes.size())) != 0) stranger();
+      return failed(io);
+    }
+    std::uint32_t speaks = 0;
+    Nonce theirs;
+    if (!parse_greeting(bytes, speaks, theirs)) stranger();
+    if (speaks != version) other_version(std::to_string(speaks));
+    const Nonce own = random_nonce();
+    std::string reply = greeting(own);
+    const Digest proof = client_proof(secret_, theirs, own);
+    reply.append(reinterpret_cast<const char*>(proof.data()), proof.size());
+    if (const Io io = send_all(fd, reply, until); io != Io::done) return failed(io);
+    bytes.clear();
+    if (const Io io = receive(fd, bytes, verdict_bytes, until); io != Io::done) return failed(io);
+    if (bytes[0] == static_cast<char>(Verdict::wrong_version)) other_version("another");
+    const Digest expected = server_proof(secret_, theirs, own);
+    const bool proven = equal_constant_time(std::as_bytes(std::span(bytes).subspan(1)), expected);
+    if (bytes[0] != static_cast<char>(Verdict::welcome) || !proven)
+      throw Error(Code::invalid,
+                  place_ + " belongs to a job with another secret: TUTTI_SECRET must be the same on every rank");
+    return true;
+  }
+
+  [[noreturn]] void stranger() const {
+    throw Error(Code::protocol,
+                "something other than tutti's store answers at tcp://" + shown_place() + "; give another port");
+  }
+  [[noreturn]] void other_version(const std::string& speaks) const {
+    throw Error(Code::protocol, place_ + " speaks version " + speaks + " of the protocol and this is version " +
+                                    std::to_string(version) + "; install one version of tutti everywhere");
+  }
+
+  const std::string host_;
+  const int port_;
+  const std::string secret_;
+  const std::string place_;
+  const std::uint32_t generation_ = fork_generation();
+  std::mutex mutex_;
+  std::vector<Descriptor> idle_;
+};
+
+[[noreturn]] void bad_url(const std::string& url) {
+  throw Error(Code::invalid, "'" + url + "' names no store: give tcp://HOST:PORT or file:///FOLDER (TUTTI_STORE)");
+}
+
+}  // namespace
+
+std::shared_ptr<Store> connect_tcp_store(const std::string& host, int port, const std::string& secret, Deadline until) {
+  return std::make_shared<TcpStore>(host, port, secret, until);
+}
+
+std::shared_ptr<Store> open_store(const std::string& url, const std::string& secret, Deadline until) {
+  constexpr std::string_view tcp = "tcp://", file = "file://";
+  if (url.starts_with(file)) {
+    const std::string folder = url.substr(file.size());
+    if (!folder.starts_with('/')) bad_url(url);
+    return make_file_store(folder);
+  }
+  const std::size_t colon = url.rfind(':');
+  if (!url.starts_with(tcp) || colon < tcp.size()) bad_url(url);
+  std::string host = url.substr(tcp.size(), colon - tcp.size());
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string::npos) {
+    bad_url(url);  // an IPv6 address needs brackets
+  }
+  int port = 0;
+  const char* const end = url.data() + url.size();
+  const auto [stop, error] = std::from_chars(url.data() + colon + 1, end, port);
+  if (host.empty() || error != std::errc() || stop != end || port < 1 || port > 65535) bad_url(url);
+  return connect_tcp_store(host, port, secret, until);
+}
+
+}  // namespace tutti

@@ -1,0 +1,344 @@
+// The server of the TCP store: one thread, one epoll, a map. Nobody blocks it: a wait() for a key that is not there
+// parks its connection until somebody sets the key.
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "collectives/bootstrap/socket.hpp"
+#include "collectives/bootstrap/store_rules.hpp"
+#include "collectives/bootstrap/store_wire.hpp"
+#include "collectives/bootstrap/stores.hpp"
+#include "transports/core/log.hpp"
+
+namespace tutti {
+namespace {
+
+using namespace store_wire;
+
+constexpr Seconds patience(10);  // for a connection that has not shown the secret
+constexpr std::uint64_t listener_id = 0, stop_id = 1, first_client_id = 2;
+constexpr std::size_t block_bytes = 65536;
+
+struct Client {
+  Descriptor socket;
+  std::string name;
+  Nonce nonce = {};
+  bool trusted = false;
+  Deadline trusted_by = never;
+  std::string in, out;
+  bool parked = false;
+  std::uint32_t interest = 0;
+};
+
+}  // namespace
+
+struct TcpStoreServer::Impl {
+  Impl(const std::string& address, int wanted_port, std::string token)
+      : listener(sockets::listen_on(address, wanted_port)),
+        port(sockets::port_of(listener.fd())),
+        place("the store at tcp://" + sockets::shown(address.empty() ? "*" : address, port)),
+        secret(std::move(token)),
+        events(epoll_create1(EPOLL_CLOEXEC)),
+        stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!events || !stop) throw Error(Code::resource, "cannot serve " + place + ": " + std::strerror(errno));
+    watch(listener.fd(), listener_id, EPOLLIN, EPOLL_CTL_ADD);
+    watch(stop.fd(), stop_id, EPOLLIN, EPOLL_CTL_ADD);
+    // Signals are for the program's own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread = std::thread([this] { serve(); });
+    } catch (const std::system_error& error) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw Error(Code::resource, "cannot serve " + place + ": " + error.what());
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void watch(int fd, std::uint64_t id, std::uint32_t interest, int how) {
+    epoll_event event = {};
+    event.events = interest;
+    event.data.u64 = id;
+    epoll_ctl(events.fd(), how, fd, &event);
+  }
+
+  void serve() {
+    epoll_event ready[64];
+    for (;;) {
+      const int n = epoll_wait(events.fd(), ready, 64, sockets::milliseconds_until(next_expiry()));
+      if (n < 0 && errno != EINTR) {
+        log(LogLevel::error, place + " has ended: " + std::strerror(errno));
+        return;
+      }
+      for (int i = 0; i < n; ++i) {
+        const std::uint64_t id = ready[i].data.u64;
+        if (id == stop_id) return;
+        if (id == listener_id) {
+          accept_all();
+        } else {
+          handle(id, ready[i].events);
+        }
+      }
+      expire();
+    }
+  }
+
+  Deadline next_expiry() const {
+    Deadline first = never;
+    for (const auto& [id, client] : clients) first = std::min(first, client.trusted_by);
+    return first;
+  }
+
+  void expire() {
+    const Deadline now = Clock::now();
+    std::vector<std::uint64_t> late;
+    for (const auto& [id, client] : clients)
+      if (client.trusted_by <= now) late.push_back(id);
+    for (const std::uint64_t id : late) refuse(id, "it did not show the secret in time");
+  }
+
+  void accept_all() {
+    for (;;) {
+      sockets::Address from;
+      from.size = sizeof from.bytes;
+      const int fd =
+          accept4(listener.fd(), reinterpret_cast<sockaddr*>(&from.bytes), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+          report("cannot accept a connection: " + std::string(std::strerror(errno)) + "; raise `ulimit -n`");
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the listener stays readable
+        }
+        return;
+      }
+      Client client;
+      client.socket = Descriptor(fd);
+      client.name = sockets::shown(from);
+      client.nonce = random_nonce();
+      client.out = greeting(client.nonce);
+      client.trusted_by = deadline_in(patience);
+      const std::uint64_t id = next_id++;
+      const auto entry = clients.emplace(id, std::move(client)).first;
+      watch(fd, id, 0, EPOLL_CTL_ADD);
+      flush(entry);
+    }
+  }
+
+  using Entry = std::map<std::uint64_t, Client>::iterator;
+
+  void handle(std::uint64_t id, std::uint32_t what) {
+    const Entry entry = clients.find(id);
+    if (entry == clients.end()) return;  // closed earlier in this batch
+    Client& client = entry->second;
+    if (what & (EPOLLERR | EPOLLHUP)) return ended(entry);
+    if ((what & EPOLLOUT) && !flush(entry)) return;
+    if ((what & EPOLLIN) && !client.parked) {
+      if (!receive(entry)) return;
+    } else if (what & EPOLLRDHUP) {
+      ended(entry);
+    }
+  }
+
+  /// Writes what is due and sets the interest; false where the client has gone.
+  bool flush(Entry entry) {
+    Client& client = entry->second;
+    while (!client.out.empty()) {
+      const ssize_t n = send(client.socket.fd(), client.out.data(), client.out.size(), MSG_NOSIGNAL);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EAGAIN) break;
+      if (n < 0) {
+        ended(entry);
+        return false;
+      }
+      client.out.erase(0, static_cast<std::size_t>(n));
+    }
+    // A client that does not read its answers is not read either.
+    std::uint32_t interest = EPOLLRDHUP;
+    if (!client.out.empty()) interest |= EPOLLOUT;
+    if (client.out.empty() && !client.parked) interest |= EPOLLIN;
+    if (interest != client.interest) watch(client.socket.fd(), entry->first, interest, EPOLL_CTL_MOD);
+    client.interest = interest;
+    return true;
+  }
+
+  bool receive(Entry entry) {
+    Client& client = entry->second;
+    char block[block_bytes];
+    const ssize_t n = recv(client.socket.fd(), block, sizeof block, 0);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+    if (n <= 0) {
+      ended(entry);
+      return false;
+    }
+    client.in.append(block, static_cast<std::size_t>(n));
+    if (!client.trusted && !greet(entry)) return false;
+    return !client.trusted || answer_all(entry);
+  }
+
+  /// Judges a newcomer by the first bytes that it sends; false where it is refused.
+  bool greet(Entry entry) {
+    Client& client = entry->second;
+    const std::size_t seen = std::min(client.in.size(), magic.size());
+    if (client.in.compare(0, seen, magic.substr(0, seen)) != 0)
+      return refuse(entry->first, "it does not speak the store's protocol");
+    if (client.in.size() < answer_bytes) return true;
+    std::uint32_t speaks = 0;
+    Nonce nonce;
+    parse_greeting(client.in, speaks, nonce);
+    Digest proof;
+    std::memcpy(proof.data(), client.in.data() + greeting_bytes, proof.size());
+    client.in.erase(0, answer_bytes);
+    Verdict verdict = Verdict::welcome;
+    if (speaks != version) {
+      verdict = Verdict::wrong_version;
+    } else if (!equal_constant_time(proof, client_proof(secret, client.nonce, nonce))) {
+      verdict = Verdict::wrong_secret;
+    }
+    client.out += static_cast<char>(verdict);
+    const Digest own = verdict == Verdict::welcome ? server_proof(secret, client.nonce, nonce) : Digest{};
+    client.out.append(reinterpret_cast<const char*>(own.data()), own.size());
+    const std::uint64_t id = entry->first;
+    if (!flush(entry)) return false;
+    if (verdict == Verdict::wrong_version)
+      return refuse(id,
+                    "it speaks version " + std::to_string(speaks) + " and this is version " + std::to_string(version));
+    if (verdict == Verdict::wrong_secret) return refuse(id, "its secret is wrong");
+    client.trusted = true;
+    client.trusted_by = never;
+    return true;
+  }
+
+  bool answer_all(Entry entry) {
+    Client& client = entry->second;
+    while (!client.parked) {
+      Request request;
+      const Parsed parsed = take(client.in, request);
+      if (parsed == Parsed::more) break;
+      if (parsed == Parsed::garbage) return refuse(entry->first, "it sent what is no request");
+      answer(entry, request);
+    }
+    return flush(entry);
+  }
+
+  void answer(Entry entry, const Request& request) {
+    const auto found = values.find(request.key);
+    const bool known = found != values.end();
+    Answer reply;
+    switch (request.op) {
+      case Op::set: assign(request.key, request.value); break;
+      case Op::find: reply = known ? Answer{Outcome::ok, found->second} : Answer{Outcome::absent, {}}; break;
+      case Op::wait:
+        if (!known) {
+          entry->second.parked = true;
+          parked[request.key].push_back(entry->first);
+          return;
+        }
+        reply.value = found->second;
+        break;
+      case Op::add:
+        try {
+          reply.number = store_rules::added(known ? std::string_view(found->second) : std::string_view(),
+                                            request.amount, request.key, place);
+          assign(request.key, std::to_string(reply.number));
+        } catch (const Error& error) {
+          reply = {Outcome::refused, error.what()};
+        }
+        break;
+      case Op::set_once:
+        if (!known) assign(request.key, request.value);
+        reply.value = known ? found->second : request.value;
+        break;
+      case Op::erase: values.erase(request.key); break;
+    }
+    entry->second.out += encode(reply);
+  }
+
+  /// Sets the key and answers everybody who waits for it.
+  void assign(const std::string& key, const std::string& value) {
+    values.insert_or_assign(key, value);
+    const auto waiting = parked.find(key);
+    if (waiting == parked.end()) return;
+    const std::vector<std::uint64_t> ids = std::move(waiting->second);
+    parked.erase(waiting);
+    for (const std::uint64_t id : ids) {
+      const Entry entry = clients.find(id);
+      if (entry == clients.end()) continue;
+      entry->second.parked = false;
+      entry->second.out += encode(Answer{Outcome::ok, value});
+      // Sent when its socket says that it can take it: no client may vanish while another one's call is at work.
+      entry->second.interest = EPOLLOUT | EPOLLRDHUP;
+      watch(entry->second.socket.fd(), id, entry->second.interest, EPOLL_CTL_MOD);
+    }
+  }
+
+  void ended(Entry entry) {
+    if (!entry->second.trusted) {
+      refuse(entry->first, "it left before it showed the secret");
+      return;
+    }
+    close(entry);
+  }
+
+  /// Closes with a line in the log; always false.
+  bool refuse(std::uint64_t id, const std::string& why) {
+    const Entry entry = clients.find(id);
+    if (entry == clients.end()) return false;
+    report("refused " + entry->second.name + ": " + why);
+    close(entry);
+    return false;
+  }
+
+  void close(Entry entry) {
+    for (auto waiting = parked.begin(); waiting != parked.end();) {
+      std::erase(waiting->second, entry->first);
+      waiting = waiting->second.empty() ? parked.erase(waiting) : std::next(waiting);
+    }
+    clients.erase(entry);
+  }
+
+  void report(const std::string& what) {
+    constexpr int most = 20;  // a port scan must not fill the disk
+    if (++reports > most) return;
+    log(LogLevel::warn, place + " " + what + (reports == most ? " (further lines of this kind are left out)" : ""));
+  }
+
+  const Descriptor listener;
+  const int port;
+  const std::string place;
+  const std::string secret;
+  const Descriptor events;
+  const Descriptor stop;
+  const std::uint32_t generation = fork_generation();
+  std::map<std::uint64_t, Client> clients;
+  std::map<std::string, std::string> values;
+  std::map<std::string, std::vector<std::uint64_t>> parked;  // key -> clients that wait for it
+  std::uint64_t next_id = first_client_id;
+  int reports = 0;
+  std::thread thread;
+};
+
+TcpStoreServer::TcpStoreServer(const std::string& address, int port, std::string secret)
+    : impl_(std::make_unique<Impl>(address, port, std::move(secret))) {}
+
+TcpStoreServer::~TcpStoreServer() {
+  if (impl_->generation != fork_generation()) {
+    // A forked child has neither the thread nor the descriptors; what is left cannot be joined, only forgotten.
+    static_cast<void>(impl_.release());
+    return;
+  }
+  eventfd_write(impl_->stop.fd(), 1);
+  impl_->thread.join();
+}
+
+int TcpStoreServer::port() const noexcept { return impl_->port; }
+
+}  // namespace tutti

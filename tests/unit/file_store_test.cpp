@@ -1,0 +1,72 @@
+// The store in a folder.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "collectives/bootstrap/stores.hpp"
+#include "tests/support/store_contract.hpp"
+
+namespace tutti::testing {
+namespace {
+
+struct Folder {
+  Folder() { path = mkdtemp(name.data()); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string name = ::testing::TempDir() + "tutti-store-XXXXXX";
+  std::string path;
+};
+
+StoreUnderTest folder() {
+  return {[folder = std::make_shared<Folder>()] { return make_file_store(folder->path + "/made/here"); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(File, StoreContract, ::testing::Values(folder));
+
+TEST(FileStore, LeavesNoDraftsBehind) {
+  const Folder folder;
+  auto store = make_file_store(folder.path);
+  store->set("a", "1");
+  store->set_once("a", "2");
+  store->set_once("b", "3");
+  store->add("c", 1);
+  store->erase("b");
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"k-a", "k-c", "lock"}));
+}
+
+TEST(FileStore, SaysWhenTheFolderIsGone) {
+  auto folder = std::make_unique<Folder>();
+  auto store = make_file_store(folder->path);
+  const std::string path = folder->path;
+  folder.reset();
+  for (const auto& error : {caught([&] { store->set("key", "value"); }), caught([&] { store->wait("key", never); })}) {
+    EXPECT_EQ(error.code(), Code::peer_lost);
+    EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("'key'"), std::string::npos) << error.what();
+  }
+}
+
+TEST(FileStore, RefusesWhatIsNoFolder) {
+  const Folder folder;
+  std::ofstream(folder.path + "/file") << "x";
+  const Error error = caught([&] { make_file_store(folder.path + "/file"); });
+  EXPECT_EQ(error.code(), Code::resource);
+  EXPECT_NE(std::string(error.what()).find(folder.path + "/file"), std::string::npos) << error.what();
+}
+
+TEST(OpenStore, TakesFoldersAndRefusesTheRest) {
+  const Folder folder;
+  open_store("file://" + folder.path, "", never)->set("key", "value");
+  EXPECT_EQ(make_file_store(folder.path)->wait("key", never), "value");
+  for (const char* url : {"", "tcp://", "tcp://host", "tcp://host:", "tcp://:1", "tcp://host:0", "tcp://host:65536",
+                          "tcp://host:12x", "tcp://::1:80", "http://host:1", "file://relative", "/folder"}) {
+    const Error error = caught([&] { open_store(url, "", Clock::now()); });
+    EXPECT_EQ(error.code(), Code::invalid) << url;
+    EXPECT_NE(std::string(error.what()).find("tcp://HOST:PORT"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tutti::testing
