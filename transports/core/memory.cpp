@@ -1,0 +1,126 @@
+// Shared memory by memfd, reserved before it is handed out.
+#include "transports/core/memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "transports/core/descriptor.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+
+std::uint64_t number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  return file >> value ? value : unlimited;  // "max" is no number
+}
+
+std::uint64_t host_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::uint64_t total = 0;
+  bool known = false;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string key;
+    std::uint64_t kib = 0;
+    if (!(words >> key >> kib) || (key != "MemAvailable:" && key != "SwapFree:")) continue;
+    known = known || key == "MemAvailable:";
+    total += kib * 1024;
+  }
+  return known ? total : unlimited;
+}
+
+// Files cached for the cgroup count as used, but make room when asked to.
+std::uint64_t reclaimable(const std::string& folder) {
+  std::ifstream file(folder + "/memory.stat");
+  std::uint64_t total = 0, value = 0;
+  for (std::string key; file >> key >> value;)
+    if (key == "inactive_file" || key == "active_file") total += value;
+  return total;
+}
+
+// What the cgroup (version 2) and its ancestors leave; a container sees its own at the root.
+std::uint64_t cgroup_memory() {
+  std::ifstream file("/proc/self/cgroup");
+  std::string path;
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("0::/")) path = line.substr(3);
+  std::uint64_t least = unlimited;
+  for (;;) {
+    const std::string folder = "/sys/fs/cgroup" + (path == "/" ? "" : path);
+    const std::uint64_t limit = number_in(folder + "/memory.max");
+    const std::uint64_t used = limit == unlimited ? 0 : number_in(folder + "/memory.current");
+    const std::uint64_t kept = used - std::min(used, limit == unlimited ? 0 : reclaimable(folder));
+    if (limit != unlimited && used != unlimited) least = std::min(least, limit > kept ? limit - kept : 0);
+    if (path.size() <= 1) return least;
+    path.resize(path.find_last_of('/'));
+  }
+}
+
+[[noreturn]] void fail(std::size_t bytes, const char* step, int error) {
+  throw Error(Code::resource, "allocating " + size_text(bytes) + " of shared memory failed (" + step + ": " +
+                                  std::strerror(error) + "; " + size_text(available_memory()) +
+                                  " available): ask for less, or free memory first");
+}
+
+// Reserves by touching, because pages taken by fallocate are never huge; 0 or the error.
+int reserve(int fd, void* memory, std::size_t bytes) {
+  if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
+#ifdef MADV_POPULATE_WRITE
+  if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return 0;
+  if (errno != EINVAL) return errno == EFAULT ? ENOMEM : errno;  // EFAULT: touching would have raised SIGBUS
+#endif
+  if (fd >= 0) return ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  return 0;  // an old kernel, anonymous memory: available_memory() was asked
+}
+
+}  // namespace
+
+std::shared_ptr<void> allocate_shared(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  if (bytes > available_memory()) fail(bytes, "checking", ENOMEM);
+  const std::size_t length = std::max<std::size_t>(1, (bytes + page - 1) / page) * page;
+
+  const Descriptor file(::memfd_create("tutti-memory", MFD_CLOEXEC));
+  if (file && ::ftruncate(file.fd(), static_cast<off_t>(length)) != 0) fail(bytes, "ftruncate", errno);
+  const int flags = MAP_SHARED | (file ? 0 : MAP_ANONYMOUS);
+  void* const memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, flags, file.fd(), 0);
+  if (memory == MAP_FAILED) fail(bytes, "mmap", errno);
+  std::shared_ptr<void> owner(memory, [length](void* address) { ::munmap(address, length); });
+  if (const int error = reserve(file.fd(), memory, length)) fail(bytes, "reserving its pages", error);
+  return owner;
+}
+
+std::uint64_t available_memory() noexcept {
+  try {
+    return std::min(host_memory(), cgroup_memory());
+  } catch (...) {
+    return unlimited;  // no memory for a line of text: whatever comes next will say so
+  }
+}
+
+std::string size_text(std::uint64_t bytes) {
+  static constexpr const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  char text[48];
+  const bool whole = value == static_cast<double>(static_cast<std::uint64_t>(value)) || value >= 100;
+  std::snprintf(text, sizeof text, whole ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
+
+}  // namespace tutti

@@ -1,0 +1,274 @@
+// The meeting, by way of the Store (each key under the number of the lowest rank, which leads):
+//
+//   segment    leader: "ok", or the error that ends the meeting for all
+//   at/R       where rank R listens
+//   called/R   R has called all ranks below it; those that it could not reach, and why
+//   result/R   whom R is linked to, or the error that it met
+//   verdict    leader: which pairs are linked at both ends, or the error that ends the meeting for all
+//
+// A rank calls those below it, then answers those above, so that nobody waits in a circle.
+#include "transports/shm/meeting.hpp"
+
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <iterator>
+#include <sstream>
+
+#include "transports/core/host.hpp"
+#include "transports/core/log.hpp"
+#include "transports/shm/shm_wire.hpp"
+
+namespace tutti::shm {
+namespace {
+
+// "error 7 text": how a rank's error travels through the store.
+std::string wrap(const Error& error) {
+  return "error " + std::to_string(static_cast<int>(error.code())) + " " + error.what();
+}
+
+void unwrap(const std::string& value) {
+  if (!value.starts_with("error ")) return;
+  int code = static_cast<int>(Code::internal);
+  const char* const end = value.data() + value.size();
+  const char* at = std::from_chars(value.data() + 6, end, code).ptr;
+  throw Error(static_cast<Code>(code), std::string(at == end ? at : at + 1, end));
+}
+
+Descriptor own_process() {
+#ifdef SYS_pidfd_open
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));  // close-on-exec by itself
+#else
+  return Descriptor();
+#endif
+}
+
+class Meeting {
+ public:
+  explicit Meeting(const Rendezvous& rendezvous)
+      : rendezvous_(rendezvous), store_(*rendezvous.store), rank_(rendezvous.rank), members_(rendezvous.peers) {
+    members_.insert(std::lower_bound(members_.begin(), members_.end(), rank_), rank_);
+    leader_ = members_.front();
+    self_.rank = rank_;
+    self_.job = rendezvous.settings->job;
+    self_.secret = rendezvous.settings->secret;
+  }
+
+  Met run() {
+    try {
+      return attend();
+    } catch (const Error& error) {
+      tell(error);
+      throw;
+    }
+  }
+
+ private:
+  Met attend();
+  void prepare();
+  void call_those_below();
+  void answer_those_above();
+  bool gave_up(int rank);
+  std::string own_result() const;
+  std::string gather();
+  Met conclude(const std::string& verdict);
+  void tell(const Error& error) noexcept;
+
+  bool leads() const noexcept { return rank_ == leader_; }
+  std::string key(const std::string& name, int rank = -1) const {
+    return std::to_string(leader_) + "/" + name + (rank < 0 ? "" : "/" + std::to_string(rank));
+  }
+  std::string wait(const std::string& name, int about, int rank = -1);
+  bool linked(int rank) const {
+    return std::any_of(links_.begin(), links_.end(), [rank](const Link& link) { return link.rank == rank; });
+  }
+  void missed(const std::string& why) {
+    if (reason_.empty()) reason_ = why;
+  }
+
+  const Rendezvous& rendezvous_;
+  Store& store_;
+  const int rank_;
+  std::vector<int> members_;
+  int leader_ = 0;
+  Identity self_;
+  Descriptor doorbell_, process_, segment_file_;
+  std::unique_ptr<Listener> listener_;
+  std::vector<Link> links_;
+  Segment segment_;
+  bool mapped_ = false;
+  std::string reason_;
+};
+
+std::string Meeting::wait(const std::string& name, int about, int rank) {
+  try {
+    return store_.wait(key(name, rank), rendezvous_.until);
+  } catch (const Error& error) {
+    if (error.code() != Code::timeout) throw;
+    throw Error(Code::timeout,
+                "rank " + std::to_string(about) + " did not come to the meeting of the ranks of host " + host_name() +
+                    " in time: see whether it started and what it printed; TUTTI_CONNECT_TIMEOUT sets the limit",
+                about);
+  }
+}
+
+Met Meeting::attend() {
+  prepare();
+  call_those_below();
+  answer_those_above();
+  const int index = static_cast<int>(std::lower_bound(members_.begin(), members_.end(), rank_) - members_.begin());
+  if (segment_file_) {
+    segment_ = Segment(segment_file_.fd(), static_cast<int>(members_.size()), index);
+    mapped_ = true;
+  }
+  store_.set(key("result", rank_), own_result());
+  if (leads()) store_.set(key("verdict"), gather());
+  return conclude(wait("verdict", leader_));
+}
+
+void Meeting::prepare() {
+  doorbell_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!doorbell_) throw Error(Code::resource, std::string("no eventfd can be made: ") + std::strerror(errno));
+  process_ = own_process();
+  if (leads()) {
+    segment_file_ = make_segment(*rendezvous_.settings, static_cast<int>(members_.size()));
+    store_.set(key("segment"), "ok");
+  } else {
+    unwrap(wait("segment", leader_));
+  }
+  self_.handout = {doorbell_.fd(), process_.fd(), segment_file_.fd()};
+  listener_ = std::make_unique<Listener>(self_);
+  store_.set(key("at", rank_), listener_->address());
+}
+
+void Meeting::call_those_below() {
+  std::string failed;
+  for (const int rank : members_) {
+    if (rank >= rank_) break;
+    try {
+      Link link = call(self_, rank, wait("at", rank, rank), rendezvous_.until);
+      if (rank == leader_) segment_file_ = std::move(link.segment);
+      links_.push_back(std::move(link));
+    } catch (const Error& error) {
+      if (error.code() != Code::peer_lost) throw;
+      failed += std::to_string(rank) + " ";
+      missed(error.what());
+    }
+  }
+  store_.set(key("called", rank_), failed + "\n" + reason_);
+}
+
+void Meeting::answer_those_above() {
+  std::vector<int> awaited(std::upper_bound(members_.begin(), members_.end(), rank_), members_.end());
+  while (!awaited.empty()) {
+    const std::size_t before = links_.size();
+    listener_->serve(awaited, Seconds(0.02), links_);
+    std::erase_if(awaited, [this](int rank) { return linked(rank); });
+    if (links_.size() != before) continue;
+    // Silence: has somebody tried and failed?
+    std::erase_if(awaited, [this](int rank) { return gave_up(rank); });
+    if (!awaited.empty() && Clock::now() > rendezvous_.until)
+      throw Error(Code::timeout,
+                  "rank " + std::to_string(awaited.front()) + " did not call rank " + std::to_string(rank_) +
+                      " over shared memory's unix sockets in time: see whether it is stopped; "
+                      "TUTTI_CONNECT_TIMEOUT sets the limit",
+                  awaited.front());
+  }
+}
+
+// Whether `rank` says that it could not call this one.
+bool Meeting::gave_up(int rank) {
+  std::string said;
+  if (!store_.find(key("called", rank), said)) return false;
+  const std::size_t cut = std::min(said.find('\n'), said.size());
+  if (!said.starts_with("error ")) {
+    std::istringstream ranks(said.substr(0, cut));
+    if (std::none_of(std::istream_iterator<int>(ranks), {}, [this](int failed) { return failed == rank_; }))
+      return false;
+  }
+  missed("as rank " + std::to_string(rank) + " saw it, " + said.substr(std::min(cut + 1, said.size())));
+  return true;
+}
+
+// "01101 why": a digit for each member, by local index.
+std::string Meeting::own_result() const {
+  std::string result;
+  for (const int rank : members_) result += mapped_ && linked(rank) ? '1' : '0';
+  return result + " " + reason_;
+}
+
+// The leader's: a row for each member, in order, then the first reason.
+std::string Meeting::gather() {
+  std::string rows, why;
+  for (const int rank : members_) {
+    const std::string result = wait("result", rank, rank);
+    unwrap(result);
+    rows += result.substr(0, members_.size()) + "\n";
+    if (why.empty()) why = result.substr(std::min(result.size(), members_.size() + 1));
+  }
+  return rows + why;
+}
+
+Met Meeting::conclude(const std::string& verdict) {
+  unwrap(verdict);
+  const std::size_t n = members_.size();
+  const auto said = [&](std::size_t a, std::size_t b) {
+    const std::size_t at = a * (n + 1) + b;
+    return at < verdict.size() && verdict[at] == '1';
+  };
+  Met met;
+  Membership membership;
+  const auto own =
+      static_cast<std::size_t>(std::lower_bound(members_.begin(), members_.end(), rank_) - members_.begin());
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i == own) continue;
+    const auto link = std::find_if(links_.begin(), links_.end(), [&](const Link& l) { return l.rank == members_[i]; });
+    if (said(own, i) && said(i, own) && link != links_.end())
+      membership.links.push_back(std::move(*link));
+    else
+      met.unreached.push_back(members_[i]);
+  }
+  if (!met.unreached.empty()) met.reason = verdict.substr(std::min(verdict.size(), n * (n + 1)));
+  if (membership.links.empty() && n > 1) return met;
+  membership.rank = rank_;
+  membership.size = rendezvous_.size;
+  membership.members = std::move(members_);
+  membership.segment = std::move(segment_);
+  membership.doorbell = std::move(doorbell_);
+  met.wire = std::make_unique<ShmWire>(std::move(membership), *rendezvous_.listener);
+  return met;
+}
+
+// The others hear of it wherever they may be waiting; without the store they wait until their limit.
+void Meeting::tell(const Error& error) noexcept {
+  try {
+    const std::string text = wrap(error);
+    if (leads()) store_.set_once(key("segment"), text);
+    store_.set_once(key("at", rank_), "");
+    store_.set_once(key("called", rank_), text);
+    store_.set_once(key("result", rank_), text);
+    if (leads()) store_.set_once(key("verdict"), text);
+  } catch (const std::exception& lost) {
+    log(LogLevel::debug, std::string("the other ranks were not told of an error: ") + lost.what(), rank_);
+  }
+}
+
+}  // namespace
+
+Met meet(const Rendezvous& rendezvous) {
+  if (!rendezvous.peers.empty()) return Meeting(rendezvous).run();
+  Membership alone;
+  alone.rank = rendezvous.rank;
+  alone.size = rendezvous.size;
+  alone.members = {rendezvous.rank};
+  Met met;
+  met.wire = std::make_unique<ShmWire>(std::move(alone), *rendezvous.listener);
+  return met;
+}
+
+}  // namespace tutti::shm
