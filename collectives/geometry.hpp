@@ -35,6 +35,7 @@ class Blocks {
   Range run(int first, int n) const noexcept;
   /// The same blocks packed in the order first, first + 1, ..., round to first - 1; index 0 is the old `first`.
   Blocks rotated(int first) const;
+  int parts() const noexcept { return parts_; }
   std::size_t largest() const noexcept;
   std::size_t total() const noexcept;
 

@@ -33,8 +33,8 @@ class Wire {
   /// Whether a stream to `to` is open: aborts and goodbyes go to those only, and never open one.
   virtual bool open(int /*to*/) const noexcept { return true; }
 
-  /// Peers that may have something to peek (also what an earlier poll() told of), appended to `ranks`; also does what the wire itself
-  /// has to do (accept, connect). May report failed(), through the listener it was made with.
+  /// Peers that may have something to peek (also what an earlier poll() told of), appended to `ranks`; also does what
+  /// the wire itself has to do (accept, connect). May report failed(), through the listener it was made with.
   virtual void poll(std::vector<int>& ranks) = 0;
 
   virtual Transport::Fds fds() const noexcept = 0;

@@ -6,19 +6,24 @@
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 #include "collectives/algorithm.hpp"
-#include "collectives/geometry.hpp"
+#include "collectives/algorithms/pieces.hpp"
 
 namespace tutti {
+
+void pieces::set_aside(Schedule& plan, const Blocks& blocks) {
+  std::vector<Step> copies;
+  for (int i = 0; i < blocks.parts(); ++i) copies.push_back(copy(scratch(blocks[i]), in(blocks[i])));
+  plan.round(std::move(copies));
+  plan.use_scratch(blocks.total());
+}
+
 namespace {
 
 Schedule plan(const Shape& s) {
   const Blocks mine(s.count, s.size, s.in_counts), theirs(s.count, s.size, s.out_counts);
   const auto source = s.in_place ? scratch : in;
   Schedule exchange;
-  if (s.in_place) {
-    exchange.use_scratch(mine.total());
-    exchange.round({copy(scratch({0, mine.total()}), in({0, mine.total()}))});
-  }
+  if (s.in_place) pieces::set_aside(exchange, mine);
   exchange.round({copy(out(theirs[s.rank]), source(mine[s.rank]))});
   for (int k = 1; k < s.size; ++k) {
     const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);

@@ -78,7 +78,7 @@ std::string blame(std::string_view key, std::string_view value, std::string_view
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
-  throw Error(Code::invalid, what + ": " + why + ".");
+  throw Error(Code::invalid, what + ": " + why + (why.ends_with('?') ? "" : "."));
 }
 
 std::string with_unit(std::int64_t bytes) {
@@ -99,8 +99,8 @@ std::string shown(std::string_view key, std::int64_t value) {
 }
 
 std::string shown(std::string_view, double value) {
-  char text[32];
-  const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
+  char text[400];  // the longest double in plain digits
+  const auto [end, error] = std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed);
   return error == std::errc() ? std::string(text, end) : std::string("?");
 }
 

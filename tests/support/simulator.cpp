@@ -1,0 +1,407 @@
+// Simulator: see simulator.hpp.
+#include "tests/support/simulator.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include "collectives/geometry.hpp"
+#include "tests/support/expressions.hpp"
+
+namespace tutti::testing {
+
+namespace {
+
+using Verb = Step::Verb;
+
+struct Defect : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::string text(const Step& step) {
+  Schedule one;
+  one.round({step});
+  const std::string line = to_string(one);
+  return line.size() > 4 ? line.substr(3, line.size() - 4) : "a step of nothing";
+}
+
+/// Positions [begin, end) in the one memory of a rank.
+struct Region {
+  std::size_t begin = 0, end = 0;
+  std::size_t count() const { return end - begin; }
+  bool meets(const Region& other) const { return begin < other.end && other.begin < end; }
+  bool operator==(const Region&) const = default;
+};
+
+/// Where `in`, `out` and scratch of one rank lie, and the blocks of those that have some.
+struct Layout {
+  Region in, out, scratch;
+  std::optional<Blocks> in_blocks, out_blocks;
+  const Region& of(Memory memory) const { return memory == Memory::in ? in : memory == Memory::out ? out : scratch; }
+};
+
+Layout layout_of(const Trial& t, const Shape& s, std::size_t scratch) {
+  const Blocks ins(t.count, t.size, s.in_counts), outs(t.count, t.size, s.out_counts);
+  const bool is_root = s.rank == t.root;
+  Layout l;
+  std::size_t in_count = t.count, out_count = t.count, in_shift = 0, out_shift = 0;
+  switch (t.kind) {
+    case Kind::reduce: out_count = is_root ? t.count : 0; break;
+    case Kind::broadcast: in_count = 0; break;
+    case Kind::allgather:
+    case Kind::gather:
+      in_count = outs[s.rank].count;
+      in_shift = outs[s.rank].offset;
+      out_count = t.kind == Kind::allgather || is_root ? outs.total() : 0;
+      l.out_blocks = outs;
+      break;
+    case Kind::reduce_scatter:
+    case Kind::scatter:
+      in_count = t.kind == Kind::reduce_scatter || is_root ? ins.total() : 0;
+      out_count = ins[s.rank].count;
+      out_shift = ins[s.rank].offset;
+      l.in_blocks = ins;
+      break;
+    case Kind::alltoall:
+      in_count = ins.total();
+      out_count = outs.total();
+      l.in_blocks = ins;
+      l.out_blocks = outs;
+      break;
+    case Kind::barrier: in_count = out_count = 0; break;
+    default: break;
+  }
+  if (!s.in_place || in_count == 0 || out_count == 0) in_shift = out_shift = 0;
+  l.in = {in_shift, in_shift + in_count};
+  const std::size_t out_begin = s.in_place ? out_shift : l.in.end;
+  l.out = {out_begin, out_begin + out_count};
+  const std::size_t end = std::max(l.in.end, l.out.end);
+  l.scratch = {end, end + scratch};
+  return l;
+}
+
+struct Player {
+  Shape shape;
+  Schedule plan;
+  Layout layout;
+  std::vector<Expression> memory;
+  std::size_t round = 0;    // the one that is being played
+  std::size_t open = 0;     // its messages that are not done
+  std::size_t clock = 0;    // rounds that had passed when this one began
+  std::size_t until = 0;    // when its last message is done
+  std::size_t sent = 0;     // elements
+  std::uint64_t heard = 0;  // ranks that this one knows to have come
+  std::size_t position(const Slice& s) const { return layout.of(s.memory).begin + s.offset; }
+  Region region(const Slice& s) const { return {position(s), position(s) + s.count}; }
+};
+
+/// A message step that waits for the step at its other end.
+struct Post {
+  const Step* step;
+  std::uint64_t heard;
+};
+
+class Simulation {
+ public:
+  Simulation(const Trial& trial, const Plan& plan);
+  void play();
+  void check_results();
+  Outcome outcome() const;
+
+ private:
+  void begin_round(int rank);
+  void check_step(const Player& player, const Step& step) const;
+  void check_slice(const Player& player, const Step& step, const Slice& slice) const;
+  void check_overlap(const Player& player, const std::vector<Step>& steps) const;
+  void run_locally(Player& player, const Step& step);
+  void post(int rank, const Step& step);
+  void deliver(int from, int to, const Post& sending, const Post& receiving);
+  void message_done(int rank, std::size_t when);
+  void check_all_ended() const;
+  void check_inputs(const Player& player) const;
+  std::vector<Expression> expected_copies(const Player& player) const;
+  void check_folds(const Player& player) const;
+  [[noreturn]] void fail(const Player& player, const Step& step, const std::string& what) const;
+
+  const Trial& trial_;
+  Algebra algebra_;
+  std::vector<Player> players_;
+  std::vector<std::vector<Post>> waiting_;  // by from * size + to: sends or recvs, never both
+  std::vector<std::size_t> matched_;        // how many of waiting_[i] are done
+  std::vector<int> ready_;                  // ranks whose next round may begin
+  std::size_t messages_ = 0;
+};
+
+Simulation::Simulation(const Trial& trial, const Plan& plan)
+    : trial_(trial), algebra_(trial.size), players_(static_cast<std::size_t>(trial.size)) {
+  const auto pairs = static_cast<std::size_t>(trial.size) * static_cast<std::size_t>(trial.size);
+  waiting_.resize(pairs);
+  matched_.resize(pairs);
+  for (int rank = 0; rank < trial.size; ++rank) {
+    Player& player = players_[static_cast<std::size_t>(rank)];
+    player.shape = shape_of(trial, rank);
+    player.plan = plan(player.shape);
+    player.layout = layout_of(trial, player.shape, player.plan.scratch());
+    player.heard = std::uint64_t{1} << rank;
+    player.memory.resize(player.layout.scratch.end);
+    const bool gives = trial.kind == Kind::broadcast && rank == trial.root;
+    const Region given = gives ? player.layout.out : player.layout.in;
+    for (std::size_t i = 0; i < given.count(); ++i) player.memory[given.begin + i] = Algebra::leaf(rank, i);
+    ready_.push_back(rank);
+  }
+}
+
+void Simulation::fail(const Player& player, const Step& step, const std::string& what) const {
+  throw Defect("rank " + std::to_string(player.shape.rank) + ", round " + std::to_string(player.round) + ", " +
+               text(step) + ": " + what);
+}
+
+void Simulation::play() {
+  while (!ready_.empty()) {
+    const int rank = ready_.back();
+    ready_.pop_back();
+    begin_round(rank);
+  }
+  check_all_ended();
+}
+
+void Simulation::begin_round(int rank) {
+  Player& player = players_[static_cast<std::size_t>(rank)];
+  const auto& rounds = player.plan.rounds();
+  for (; player.round < rounds.size(); ++player.round) {
+    const auto& steps = rounds[player.round];
+    for (const Step& step : steps) check_step(player, step);
+    check_overlap(player, steps);
+    for (const Step& step : steps) step.peer < 0 ? run_locally(player, step) : void(++player.open);
+    if (player.open == 0) continue;
+    player.until = player.clock;
+    for (const Step& step : steps)
+      if (step.peer >= 0) post(rank, step);
+    return;
+  }
+}
+
+void Simulation::check_slice(const Player& player, const Step& step, const Slice& slice) const {
+  if (slice.count != step.slice.count) fail(player, step, "its slices have different counts");
+  const std::size_t room = player.layout.of(slice.memory).count();
+  if (slice.offset > room || slice.count > room - slice.offset)
+    fail(player, step, "a slice ends outside its memory of " + std::to_string(room));
+  const auto& blocks = slice.memory == Memory::in ? player.layout.in_blocks : player.layout.out_blocks;
+  if (!trial_.lanes || slice.memory == Memory::scratch || !blocks || slice.count == 0) return;
+  for (int i = 0; i < trial_.size; ++i) {
+    const Range block = (*blocks)[i];
+    const bool inside = slice.offset >= block.offset && slice.offset + slice.count <= block.offset + block.count;
+    if (inside) return;
+  }
+  fail(player, step, "a slice crosses a block");
+}
+
+void Simulation::check_step(const Player& player, const Step& step) const {
+  const bool is_local = step.verb == Verb::copy || step.verb == Verb::fold;
+  if (step.peer != -1 && is_local) fail(player, step, "a local step with a peer");
+  if (!is_local && (step.peer < 0 || step.peer >= trial_.size || step.peer == player.shape.rank))
+    fail(player, step, "no such peer");
+  check_slice(player, step, step.slice);
+  if (step.verb == Verb::recv_reduce || is_local) check_slice(player, step, step.with);
+  if (step.verb == Verb::fold) check_slice(player, step, step.from);
+}
+
+void Simulation::check_overlap(const Player& player, const std::vector<Step>& steps) const {
+  struct Access {
+    Region region;
+    const Step* step;
+    bool writes;
+  };
+  std::vector<Access> all;
+  for (const Step& step : steps) {
+    const Region result = player.region(step.slice);
+    if (step.verb == Verb::copy && player.region(step.with) == result) continue;
+    all.push_back({result, &step, step.verb != Verb::send});
+    if (step.verb != Verb::send && step.verb != Verb::recv) all.push_back({player.region(step.with), &step, false});
+    if (step.verb == Verb::fold) all.push_back({player.region(step.from), &step, false});
+  }
+  for (const Access& a : all) {
+    if (!a.writes) continue;
+    for (const Access& b : all) {
+      if (&a == &b || !a.region.meets(b.region)) continue;
+      if (a.step != b.step) fail(player, *a.step, "writes what this step of the round uses: " + text(*b.step));
+      if (a.region != b.region) fail(player, *a.step, "its result overlaps an operand");
+    }
+  }
+}
+
+void Simulation::run_locally(Player& player, const Step& step) {
+  const std::size_t into = player.position(step.slice), with = player.position(step.with);
+  for (std::size_t i = 0; i < step.slice.count; ++i) {
+    Expression value = player.memory[with + i];
+    if (step.verb == Verb::fold) {
+      value = algebra_.fold(value, player.memory[player.position(step.from) + i], step.last);
+      if (!algebra_.fault().empty()) fail(player, step, algebra_.fault());
+    }
+    player.memory[into + i] = value;
+  }
+}
+
+void Simulation::post(int rank, const Step& step) {
+  const bool is_send = step.verb == Verb::send;
+  const int from = is_send ? rank : step.peer, to = is_send ? step.peer : rank;
+  const auto pair = static_cast<std::size_t>(from * trial_.size + to);
+  auto& queue = waiting_[pair];
+  const Post mine{&step, players_[static_cast<std::size_t>(rank)].heard};
+  if (matched_[pair] == queue.size() || (queue[matched_[pair]].step->verb == Verb::send) == is_send) {
+    queue.push_back(mine);
+    return;
+  }
+  const Post other = queue[matched_[pair]++];
+  deliver(from, to, is_send ? mine : other, is_send ? other : mine);
+}
+
+void Simulation::deliver(int from, int to, const Post& sending, const Post& receiving) {
+  Player &sender = players_[static_cast<std::size_t>(from)], &receiver = players_[static_cast<std::size_t>(to)];
+  const Step &given = *sending.step, &step = *receiving.step;
+  if (given.slice.count != step.slice.count) fail(receiver, step, "meets a message of another count: " + text(given));
+  const std::size_t source = sender.position(given.slice), into = receiver.position(step.slice);
+  for (std::size_t i = 0; i < step.slice.count; ++i) {
+    Expression value = sender.memory[source + i];
+    if (step.verb == Verb::recv_reduce) {
+      value = algebra_.fold(receiver.memory[receiver.position(step.with) + i], value, step.last);
+      if (!algebra_.fault().empty()) fail(receiver, step, algebra_.fault());
+    }
+    receiver.memory[into + i] = value;
+  }
+  receiver.heard |= sending.heard;
+  sender.sent += given.slice.count;
+  ++messages_;
+  const std::size_t arrival = std::max(sender.clock, receiver.clock) + 1;
+  message_done(from, sender.clock + 1);
+  message_done(to, arrival);
+}
+
+void Simulation::message_done(int rank, std::size_t when) {
+  Player& player = players_[static_cast<std::size_t>(rank)];
+  player.until = std::max(player.until, when);
+  if (--player.open > 0) return;
+  player.clock = player.until;
+  ++player.round;
+  ready_.push_back(rank);
+}
+
+void Simulation::check_all_ended() const {
+  const auto ended = [&](int rank) {
+    const Player& player = players_[static_cast<std::size_t>(rank)];
+    return player.round == player.plan.rounds().size();
+  };
+  bool all = true;
+  for (int rank = 0; rank < trial_.size; ++rank) all &= ended(rank);
+  if (all) return;
+  const Step* stuck = nullptr;
+  const Player* who = nullptr;
+  for (int rank = 0; rank < trial_.size; ++rank)
+    for (std::size_t pair = 0; pair < waiting_.size() && !ended(rank); ++pair)
+      for (std::size_t i = matched_[pair]; i < waiting_[pair].size(); ++i) {
+        const Step& step = *waiting_[pair][i].step;
+        const int owner = static_cast<int>(pair) / trial_.size, other = static_cast<int>(pair) % trial_.size;
+        if ((step.verb == Verb::send ? owner : other) != rank) continue;
+        stuck = &step;
+        who = &players_[static_cast<std::size_t>(rank)];
+        if (ended(step.peer))
+          fail(*who, step, step.verb == Verb::send ? "nobody receives this message" : "nobody sends this message");
+      }
+  if (stuck != nullptr) fail(*who, *stuck, "deadlock");
+}
+
+/// What must be in `out` where no folding is involved: elements of the `in` of somebody.
+std::vector<Expression> Simulation::expected_copies(const Player& player) const {
+  std::vector<Expression> all;
+  const auto append = [&all](int source, Range elements) {
+    for (std::size_t i = 0; i < elements.count; ++i) all.push_back(Algebra::leaf(source, elements.offset + i));
+  };
+  const Layout& layout = player.layout;
+  const int rank = player.shape.rank;
+  if (trial_.kind == Kind::broadcast) append(trial_.root, {0, trial_.count});
+  if (trial_.kind == Kind::scatter) append(trial_.root, (*layout.in_blocks)[rank]);
+  if (!layout.out_blocks || layout.out.count() == 0) return all;
+  for (int source = 0; source < trial_.size; ++source) {
+    const Layout& theirs = players_[static_cast<std::size_t>(source)].layout;
+    append(source, theirs.in_blocks ? (*theirs.in_blocks)[rank] : Range{0, (*layout.out_blocks)[source].count});
+  }
+  return all;
+}
+
+void Simulation::check_inputs(const Player& player) const {
+  for (std::size_t i = 0; i < player.layout.in.count(); ++i) {
+    const std::size_t at = player.layout.in.begin + i;
+    if (at >= player.layout.out.begin && at < player.layout.out.end) continue;
+    if (player.memory[at] != Algebra::leaf(player.shape.rank, i))
+      throw Defect("rank " + std::to_string(player.shape.rank) + " has written to in[" + std::to_string(i) + "]");
+  }
+}
+
+void Simulation::check_folds(const Player& player) const {
+  const int rank = player.shape.rank;
+  const std::size_t first = trial_.kind == Kind::reduce_scatter ? (*player.layout.in_blocks)[rank].offset : 0;
+  const Player& zero = players_.front();
+  for (std::size_t i = 0; i < player.layout.out.count(); ++i) {
+    const Expression value = player.memory[player.layout.out.begin + i];
+    std::string wrong = algebra_.why_not_result(value, first + i);
+    if (wrong.empty() && trial_.kind == Kind::allreduce &&
+        !algebra_.same(value, zero.memory[zero.layout.out.begin + i]))
+      wrong = "is folded in another order than on rank 0";
+    if (!wrong.empty()) throw Defect("rank " + std::to_string(rank) + ", out[" + std::to_string(i) + "]: " + wrong);
+  }
+}
+
+void Simulation::check_results() {
+  const Kind kind = trial_.kind;
+  const bool folds = kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+  for (const Player& player : players_) {
+    check_inputs(player);
+    const std::string rank = "rank " + std::to_string(player.shape.rank);
+    if (kind == Kind::barrier && player.heard != algebra_.everyone())
+      throw Defect(rank + " leaves the barrier without having heard from all");
+    if (folds) {
+      check_folds(player);
+      continue;
+    }
+    const std::vector<Expression> expected = expected_copies(player);
+    const auto found = player.memory.begin() + static_cast<std::ptrdiff_t>(player.layout.out.begin);
+    const auto [good, bad] = std::mismatch(expected.begin(), expected.end(), found);
+    if (good != expected.end())
+      throw Defect(rank + ", out[" + std::to_string(good - expected.begin()) + "]: " + algebra_.describe(*bad) +
+                   " instead of " + algebra_.describe(*good));
+  }
+}
+
+Outcome Simulation::outcome() const {
+  Outcome result;
+  result.messages = messages_;
+  for (const Player& player : players_) {
+    result.cost.rounds = std::max(result.cost.rounds, player.clock);
+    result.cost.elements = std::max(result.cost.elements, player.sent);
+  }
+  return result;
+}
+
+}  // namespace
+
+Shape shape_of(const Trial& trial, int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  Shape shape{.rank = rank, .size = trial.size, .count = trial.count, .root = trial.root};
+  if (!trial.in_counts.empty()) shape.in_counts = trial.in_counts[r];
+  if (!trial.out_counts.empty()) shape.out_counts = trial.out_counts[r];
+  shape.in_place = (trial.in_place >> rank & 1) != 0;
+  return shape;
+}
+
+Outcome simulate(const Trial& trial, const Plan& plan) {
+  try {
+    Simulation simulation(trial, plan);
+    simulation.play();
+    simulation.check_results();
+    return simulation.outcome();
+  } catch (const Defect& defect) {
+    return {.defect = defect.what(), .cost = {}, .messages = 0};
+  }
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,93 @@
+// The frames of the stream protocol: what travels between two StreamTransports.
+//
+// A frame is one header of 48 bytes, in the byte order of the machine (the magic number tells), and
+// `bytes` of payload where the type has one.
+//
+//   type     payload       id                    bytes
+//   eager    the message   0                     of the message, at most eager_limit
+//   rts      -             the sender's number   of the message: "I want to send this"
+//   cts      -             the sender's number   the receiver's number: "go"
+//   data     a part        the receiver's number of this part, at most chunk_limit
+//   credit   -             0                     of eager payload that the receiver has consumed
+//   control  the message   0                     of the message, at most Transport::max_control
+//   abort    a Cause       0                     of the Cause
+//   goodbye  -             0                     0: "this rank ends; nothing follows"
+//   reject   a Cause       the sender's number   of the Cause: "your message is not what I called for"
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+
+#include "transports/transport.hpp"
+
+namespace tutti::stream {
+
+inline constexpr std::size_t eager_limit = 16 << 10;   ///< larger messages wait for their recv
+inline constexpr std::size_t eager_credit = 64 << 10;  ///< eager payload under way to one peer, or unread there
+inline constexpr std::size_t chunk_limit = 128 << 10;  ///< so that messages interleave
+
+enum class FrameType : std::uint8_t { eager = 1, rts, cts, data, credit, control, abort, goodbye, reject };
+
+struct Frame {
+  static constexpr std::uint32_t version_magic = 0x31747574;  // "tut1"
+  std::uint32_t magic = version_magic;
+  FrameType type = FrameType::eager;
+  std::uint8_t spare[3] = {};
+  std::uint32_t sequence = 0;
+  std::uint32_t lane = 0;
+  std::uint64_t group = 0;
+  std::uint64_t call = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t id = 0;
+
+  Frame() = default;
+  Frame(FrameType what, const Tag& tag, std::uint64_t signature, std::uint64_t size, std::uint64_t number = 0)
+      : type(what),
+        sequence(tag.sequence),
+        lane(tag.lane),
+        group(tag.group),
+        call(signature),
+        bytes(size),
+        id(number) {}
+
+  Tag tag() const noexcept { return {group, sequence, lane}; }
+
+  std::size_t payload() const noexcept {
+    switch (type) {
+      case FrameType::rts:
+      case FrameType::cts:
+      case FrameType::credit:
+      case FrameType::goodbye: return 0;
+      default: return static_cast<std::size_t>(bytes);
+    }
+  }
+
+  /// What is wrong with a header that has arrived; null when nothing is.
+  const char* malformed() const noexcept {
+    if (magic != version_magic) return "bytes that are no frame";
+    switch (type) {
+      case FrameType::eager: return bytes > eager_limit ? "an eager message beyond the limit" : nullptr;
+      case FrameType::data: return bytes > chunk_limit ? "a data frame beyond the limit" : nullptr;
+      case FrameType::control: return bytes > Transport::max_control ? "a control message beyond the limit" : nullptr;
+      case FrameType::credit: return bytes > eager_credit ? "more credit than there is" : nullptr;
+      case FrameType::abort:
+      case FrameType::reject: return bytes != sizeof(Cause) ? "a cause of another size" : nullptr;
+      case FrameType::rts:
+      case FrameType::cts:
+      case FrameType::goodbye: return nullptr;
+    }
+    return "a frame of unknown type";
+  }
+};
+static_assert(sizeof(Frame) == 48 && std::is_trivially_copyable_v<Frame> && std::is_trivially_copyable_v<Cause>);
+
+/// A Cause out of a frame's payload, safe to print whatever was in it.
+inline Cause unpack_cause(ConstBytes payload) noexcept {
+  Cause why;
+  std::memcpy(static_cast<void*>(&why), payload.data(), sizeof(why));
+  if (why.code == Code::ok || why.code > Code::internal) why.code = Code::protocol;
+  why.host[sizeof(why.host) - 1] = why.text[sizeof(why.text) - 1] = '\0';
+  return why;
+}
+
+}  // namespace tutti::stream

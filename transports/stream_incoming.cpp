@@ -1,0 +1,216 @@
+// StreamTransport: what it does about frames that come, about failures, and when it leaves.
+#include <sched.h>
+
+#include "transports/causes.hpp"
+#include "transports/stream_matching.hpp"
+
+namespace tutti::stream {
+
+// ---- frames that come -----------------------------------------------------------------------
+
+Sink StreamTransport::begin(int from, const Frame& frame) {
+  switch (frame.type) {
+    case FrameType::eager: return begin_eager(from, frame);
+    case FrameType::data: return begin_data(from, frame);
+    case FrameType::control:
+    case FrameType::abort:
+    case FrameType::reject: return {nullptr, nullptr, true};
+    default: return {};
+  }
+}
+
+Sink StreamTransport::begin_eager(int from, const Frame& frame) {
+  if (at(from).unreturned + frame.bytes > eager_credit) {
+    reader_.refuse(from, "an eager message without credit");
+    return {};
+  }
+  at(from).unreturned += frame.bytes;
+  if (!cancelled_.empty() && cancelled_.contains(frame.group)) return {};
+  const Key key{from, frame.tag()};
+  if (Recv* const recv = posted_.pop(key)) return {agree(from, frame, *recv) ? recv : nullptr, nullptr, false};
+  Arrival& arrival = ledger_.arrivals.take();
+  arrival.key = key;
+  arrival.frame = frame;
+  if (frame.bytes) arrival.kept = ledger_.buffer(frame.bytes);
+  waiting_.push(arrival);
+  return {nullptr, &arrival, false};
+}
+
+Sink StreamTransport::begin_data(int from, const Frame& frame) {
+  Recv* const recv = ledger_.recvs.find(frame.id);
+  if (!recv) return {};  // cancelled meanwhile
+  if (recv->granted && recv->key.peer == from && frame.bytes <= recv->missing()) return {recv, nullptr, false};
+  reader_.refuse(from, "data that nobody asked for");
+  return {};
+}
+
+void StreamTransport::end(int from, const Frame& frame, const Sink& sink, ConstBytes small) {
+  switch (frame.type) {
+    case FrameType::eager:
+      if (sink.arrival) {
+        if (sink.arrival->taker) deliver(*sink.arrival, *sink.arrival->taker);
+        return;
+      }
+      if (sink.recv) ledger_.finish(*sink.recv, {});
+      return give_back(from, frame.bytes);
+    case FrameType::rts: return announced(from, frame);
+    case FrameType::cts: return go_ahead(from, frame);
+    case FrameType::data:
+      if (sink.recv && sink.recv->complete()) ledger_.finish(*sink.recv, {});
+      return;
+    case FrameType::credit:
+      if (at(from).credit + frame.bytes > eager_credit) return reader_.refuse(from, "more credit than was used");
+      at(from).credit += frame.bytes;
+      return;
+    case FrameType::control: return listener_.control(from, small);
+    case FrameType::abort: return listener_.failed(unpack_cause(small));
+    case FrameType::goodbye: wire_->farewell(from); return lose(from, Status(ended(from, rank())));
+    case FrameType::reject: return rejected(from, frame, small);
+  }
+}
+
+void StreamTransport::announced(int from, const Frame& frame) {
+  if (!cancelled_.empty() && cancelled_.contains(frame.group)) return;
+  const Key key{from, frame.tag()};
+  if (Recv* const recv = posted_.pop(key)) {
+    if (agree(from, frame, *recv)) grant(frame, *recv);
+    return;
+  }
+  Arrival& arrival = ledger_.arrivals.take();
+  arrival.key = key;
+  arrival.frame = frame;
+  waiting_.push(arrival);
+}
+
+void StreamTransport::go_ahead(int from, const Frame& frame) {
+  Send* const send = ledger_.sends.find(frame.id);
+  if (!send || send->grant != 0) return;  // cancelled meanwhile
+  if (!send->announced || send->key.peer != from || frame.bytes == 0)
+    return reader_.refuse(from, "a grant that nobody asked for");
+  send->grant = frame.bytes;
+  writer_.stream(*send);
+}
+
+void StreamTransport::rejected(int from, const Frame& frame, ConstBytes cause) {
+  const Status why(unpack_cause(cause));
+  if (Send* const send = ledger_.sends.find(frame.id);
+      send && send->announced && send->key.peer == from && send->grant == 0)
+    return ledger_.finish(*send, why);
+  // An eager message: its send ended long ago, so the communicator hears of it.
+  if (frame.id == 0 && !cancelled_.contains(frame.group)) listener_.failed(why.cause());
+}
+
+void StreamTransport::malformed(int from, const char* what) {
+  Cause why;
+  why.code = Code::protocol;
+  why.culprit = from;
+  why.reporter = rank();
+  why.say("rank " + std::to_string(from) + " sent rank " + std::to_string(rank()) + " " + what + " over " + name() +
+          "; make sure that all ranks run the same version of tutti");
+  lose(from, Status(why));
+  listener_.failed(why);
+}
+
+// ---- control, failure, the end --------------------------------------------------------------
+
+void StreamTransport::control(int to, ConstBytes message) {
+  if (message.size() > max_control)
+    throw Error(Code::invalid, "a control message holds at most 1024 bytes; send() more");
+  if (to == rank()) return listener_.control(to, message);
+  if (at(to).gone) return;
+  writer_.urgent(to, {FrameType::control, {}, 0, message.size()}, message);
+  writer_.flush(to, post_budget);
+  wire_->ring(to);
+}
+
+void StreamTransport::spread(const Cause& why) noexcept {
+  if (why.code == Code::peer_lost && why.culprit >= 0 && why.culprit < size() && why.culprit != rank())
+    lose(why.culprit, Status(why));
+  const bool posted = wire_->post(why);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (!reachable(peer)) continue;
+    if (!posted) {
+      writer_.urgent(peer, {FrameType::abort, {why.group, 0, 0}, 0, sizeof(why)},
+                     {reinterpret_cast<const std::byte*>(&why), sizeof(why)});
+      writer_.flush(peer, post_budget);
+    }
+    wire_->ring(peer);
+  }
+}
+
+void StreamTransport::withdraw(Send& send, const Status& why) {
+  if (send.key.peer != rank() && writer_.withdraw(send)) at(send.key.peer).credit += send.data.size();
+  ledger_.finish(send, why);
+}
+
+// Nothing that needs `peer` can succeed from now on; what it had sent whole stays readable.
+void StreamTransport::lose(int peer, const Status& why) {
+  if (at(peer).gone) return;
+  at(peer).gone = why;
+  reader_.close(peer);
+  writer_.clear(peer);
+  ledger_.arrivals.each([&](Arrival& arrival) {
+    if (arrival.key.peer != peer || arrival.complete()) return;
+    if (!arrival.taker) waiting_.erase(arrival);
+    ledger_.drop(arrival);
+  });
+  ledger_.sends.each([&](Send& send) {
+    if (send.key.peer == peer) ledger_.finish(send, why);
+  });
+  ledger_.recvs.each([&](Recv& recv) {
+    if (recv.key.peer != peer) return;
+    posted_.erase(recv);
+    ledger_.finish(recv, why);
+  });
+}
+
+void StreamTransport::cancel(std::uint64_t group, const Status& why) noexcept {
+  const auto concerned = [&](const Key& key) {
+    if (group != 0 && key.tag.group != group) return false;
+    cancelled_.try_emplace(key.tag.group, why);
+    return true;
+  };
+  if (group != 0) cancelled_.try_emplace(group, why);
+  locals_.erase_if([&](const Local& local) { return concerned(local.send->key); });
+  ledger_.arrivals.each([&](Arrival& arrival) {
+    if (!concerned(arrival.key)) return;
+    if (!arrival.taker) waiting_.erase(arrival);
+    reader_.forget(arrival);  // if it is still coming, its credit goes back when it has come
+    if (arrival.complete()) give_back(arrival.key.peer, arrival.kept.size());
+    ledger_.drop(arrival);
+  });
+  ledger_.sends.each([&](Send& send) {
+    if (concerned(send.key)) withdraw(send, why);
+  });
+  ledger_.recvs.each([&](Recv& recv) {
+    if (!concerned(recv.key)) return;
+    posted_.erase(recv);
+    reader_.forget(recv);
+    ledger_.finish(recv, why);
+  });
+  ledger_.run();
+}
+
+void StreamTransport::leave() noexcept {
+  const Deadline until = deadline_in(farewell_time);
+  ledger_.sends.each([&](Send& send) {
+    if (send.key.peer != rank()) writer_.withdraw(send);
+  });
+  std::vector<int> open, ready;
+  for (int peer = 0; peer < size(); ++peer)
+    if (reachable(peer)) {
+      open.push_back(peer);
+      writer_.message(peer, {FrameType::goodbye, {}, 0, 0}, nullptr);
+    }
+  const auto done = [&] {
+    return std::all_of(open.begin(), open.end(), [&](int peer) { return writer_.empty(peer); });
+  };
+  while (writer_.flush_all(step_budget), !done() && Clock::now() < until) {
+    wire_->poll(ready);
+    ready.clear();
+    sched_yield();
+  }
+  wire_->close(until);
+}
+
+}  // namespace tutti::stream

@@ -1,0 +1,106 @@
+// The StreamTransport itself: the operations, the frames that answer them, and who has met whom.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "transports/stream_reader.hpp"
+#include "transports/stream_writer.hpp"
+
+namespace tutti::stream {
+
+inline constexpr std::size_t step_budget = 256 << 10;  // bytes moved by one progress(), about
+inline constexpr std::size_t post_budget = 32 << 10;   // bytes that send() and recv() may write themselves
+inline constexpr Seconds farewell_time{1.0};           // to get the last frames out when leaving
+
+/// Matches sends with recvs; see stream_transport.cpp.
+class StreamTransport final : public Transport, private FrameHandler {
+ public:
+  StreamTransport(std::string name, int rank, int size, std::unique_ptr<Wire> wire, TransportListener& listener)
+      : Transport(std::move(name), rank, size),
+        wire_(std::move(wire)),
+        listener_(listener),
+        writer_(*wire_, ledger_, size),
+        reader_(*wire_, *this, size),
+        peers_(static_cast<std::size_t>(size)) {}
+  ~StreamTransport() override { leave(); }
+
+  void send(int to, const Tag& tag, std::uint64_t call, ConstBytes from, Done done) override;
+  void recv(int from, const Tag& tag, std::uint64_t call, Bytes into, Done done) override {
+    post(from, tag, call, into, std::move(done), nullptr, {});
+  }
+  void recv_reduce(int from, const Tag& tag, std::uint64_t call, Bytes into, const std::byte* with, const Fold& fold,
+                   Done done) override {
+    post(from, tag, call, into, std::move(done), with, fold);
+  }
+  void control(int to, ConstBytes message) override;
+  void spread(const Cause& why) noexcept override;
+  void cancel(std::uint64_t group, const Status& why) noexcept override;
+  bool progress() override;
+
+  Fds fds() const noexcept override { return wire_->fds(); }
+  bool arm(bool on) override {
+    if (!on) return wire_->arm(false);
+    if (!ledger_.quiet() || !locals_.empty() || !reader_.quiet() || !writer_.quiet()) return false;
+    return wire_->arm(true);
+  }
+  std::string describe(int to) const override {
+    const std::string how = to == rank() ? std::string("itself") : wire_->describe(to);
+    return how.empty() ? name() : name() + " " + how;
+  }
+  void watch() override { wire_->watch(); }
+
+ private:
+  struct Peer {
+    std::size_t credit = eager_credit;  // eager bytes that may still go there
+    std::size_t unreturned = 0;         // eager bytes from there whose credit has not gone back
+    std::size_t consumed = 0;           // of these, the consumed ones
+    std::optional<Status> gone;         // no operation can succeed any more, and why
+  };
+  struct Local {  // a large message to oneself, being copied
+    Send* send;
+    Recv* recv;
+  };
+  Peer& at(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  bool reachable(int peer) const {
+    return peer != rank() && !peers_[static_cast<std::size_t>(peer)].gone && wire_->open(peer);
+  }
+
+  void post(int from, const Tag& tag, std::uint64_t call, Bytes into, Done done, const std::byte* with,
+            const Fold& fold);
+  const Status* refusal(int peer, std::uint64_t group) const;
+  void send_local(Send& send);
+  void meet(Arrival& arrival, Recv& recv);
+  void deliver(Arrival& arrival, Recv& recv);
+  bool agree(int from, const Frame& frame, Recv& recv, Send* local = nullptr);
+  void grant(const Frame& frame, Recv& recv);
+  void give_back(int to, std::size_t bytes);
+  bool copy_locals(std::size_t budget);
+
+  Sink begin(int from, const Frame& frame) override;
+  void end(int from, const Frame& frame, const Sink& sink, ConstBytes small) override;
+  void malformed(int from, const char* what) override;
+  Sink begin_eager(int from, const Frame& frame);
+  Sink begin_data(int from, const Frame& frame);
+  void announced(int from, const Frame& frame);
+  void go_ahead(int from, const Frame& frame);
+  void rejected(int from, const Frame& frame, ConstBytes cause);
+
+  void lose(int peer, const Status& why);
+  void withdraw(Send& send, const Status& why);
+  void leave() noexcept;
+
+  std::unique_ptr<Wire> wire_;
+  TransportListener& listener_;
+  Ledger ledger_;
+  MatchTable<Recv> posted_;      // recvs that no message has come for
+  MatchTable<Arrival> waiting_;  // messages that no recv has been posted for
+  StreamWriter writer_;
+  StreamReader reader_;
+  std::vector<Peer> peers_;
+  Fifo<Local> locals_;
+  std::unordered_map<std::uint64_t, Status> cancelled_;  // groups, and why
+};
+
+}  // namespace tutti::stream

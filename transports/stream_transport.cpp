@@ -1,0 +1,182 @@
+// StreamTransport: messages over a Wire. Here sends meet recvs; the frames are described in
+// stream_frames.hpp, their order in stream_writer.hpp, their arrival in stream_reader.hpp and
+// what follows from them in stream_incoming.cpp.
+//
+// A small message goes at once ("eager") as long as its receiver has granted credit; a larger one
+// is announced, and goes in chunks once its recv is posted. So a receiver buffers at most
+// eager_credit bytes per peer, and nothing that waits for a recv holds up anything else.
+#include "transports/stream_transport.hpp"
+
+#include "transports/causes.hpp"
+#include "transports/stream_matching.hpp"
+
+namespace tutti {
+
+std::size_t Wire::read(int from, Bytes into) {
+  const ConstBytes there = peek(from);
+  const std::size_t taken = std::min(there.size(), into.size());
+  if (taken == 0) return 0;
+  std::memcpy(into.data(), there.data(), taken);
+  consume(from, taken);
+  return taken;
+}
+
+namespace stream {
+
+// ---- starting -------------------------------------------------------------------------------
+
+const Status* StreamTransport::refusal(int peer, std::uint64_t group) const {
+  if (!cancelled_.empty())
+    if (const auto found = cancelled_.find(group); found != cancelled_.end()) return &found->second;
+  const std::optional<Status>& gone = peers_[static_cast<std::size_t>(peer)].gone;
+  return gone ? &*gone : nullptr;
+}
+
+void StreamTransport::send(int to, const Tag& tag, std::uint64_t call, ConstBytes from, Done done) {
+  if (const Status* const why = refusal(to, tag.group)) return ledger_.report(std::move(done), *why);
+  Send& send = ledger_.sends.take();
+  send.key = {to, tag};
+  send.call = call;
+  send.data = from;
+  send.done = std::move(done);
+  if (to == rank()) return send_local(send);
+  std::size_t& credit = at(to).credit;
+  if (from.size() <= eager_limit && from.size() <= credit) {
+    credit -= from.size();
+    writer_.message(to, {FrameType::eager, tag, call, from.size()}, &send);
+  } else {
+    writer_.message(to, {FrameType::rts, tag, call, from.size(), send.id}, &send);
+  }
+  writer_.flush(to, post_budget);
+}
+
+void StreamTransport::send_local(Send& send) {
+  const Frame frame(FrameType::eager, send.key.tag, send.call, send.data.size());
+  if (Recv* const recv = posted_.pop(send.key)) {
+    if (agree(rank(), frame, *recv, &send)) locals_.push({&send, recv});
+    return;
+  }
+  Arrival& arrival = ledger_.arrivals.take();
+  arrival.key = send.key;
+  arrival.frame = frame;
+  waiting_.push(arrival);
+  std::size_t& credit = at(rank()).credit;
+  if (send.data.size() > eager_limit || send.data.size() > credit) {
+    arrival.frame.type = FrameType::rts;
+    arrival.local = &send;
+    return;
+  }
+  credit -= send.data.size();
+  arrival.kept = ledger_.buffer(send.data.size());
+  arrival.kept.assign(send.data.begin(), send.data.end());
+  ledger_.finish(send, {});
+}
+
+void StreamTransport::post(int from, const Tag& tag, std::uint64_t call, Bytes into, Done done, const std::byte* with,
+                           const Fold& fold) {
+  const Key key{from, tag};
+  Arrival* const arrival = waiting_.pop(key);
+  if (const Status* const why = refusal(from, tag.group); why && !arrival) return ledger_.report(std::move(done), *why);
+  Recv& recv = ledger_.recvs.take();
+  recv.key = key;
+  recv.call = call;
+  recv.into = into;
+  recv.with = with;
+  recv.fold = fold;
+  recv.done = std::move(done);
+  if (!arrival) return posted_.push(recv);
+  meet(*arrival, recv);
+  if (from != rank()) writer_.flush(from, post_budget);
+}
+
+// ---- matching -------------------------------------------------------------------------------
+
+// True when message and recv belong together; else both end, wherever the sender is.
+bool StreamTransport::agree(int from, const Frame& frame, Recv& recv, Send* local) {
+  if (frame.call == recv.call && frame.bytes == recv.into.size()) return true;
+  const Cause why =
+      mismatch(recv.key.tag, {from, frame.call, frame.bytes}, {rank(), recv.call, recv.into.size()}, rank());
+  if (from != rank())
+    writer_.urgent(from, {FrameType::reject, recv.key.tag, recv.call, sizeof(Cause), frame.id},
+                   {reinterpret_cast<const std::byte*>(&why), sizeof(why)});
+  if (local) ledger_.finish(*local, Status(why));
+  ledger_.finish(recv, Status(why));
+  return false;
+}
+
+// A recv has been posted for a message that is here, or on its way.
+void StreamTransport::meet(Arrival& arrival, Recv& recv) {
+  if (!arrival.announced()) {
+    arrival.taker = &recv;
+    if (arrival.complete()) deliver(arrival, recv);
+    return;
+  }
+  Send* const local = arrival.local;
+  const Frame frame = arrival.frame;
+  ledger_.drop(arrival);
+  if (!agree(recv.key.peer, frame, recv, local)) return;
+  if (local)
+    locals_.push({local, &recv});
+  else
+    grant(frame, recv);
+}
+
+void StreamTransport::deliver(Arrival& arrival, Recv& recv) {
+  if (agree(arrival.key.peer, arrival.frame, recv)) {
+    recv.land(arrival.kept);
+    ledger_.finish(recv, {});
+  }
+  give_back(arrival.key.peer, arrival.kept.size());
+  ledger_.drop(arrival);
+}
+
+void StreamTransport::grant(const Frame& frame, Recv& recv) {
+  recv.granted = true;
+  writer_.urgent(recv.key.peer, {FrameType::cts, frame.tag(), frame.call, recv.id, frame.id});
+}
+
+// Eager bytes have been consumed; their credit goes back in batches.
+void StreamTransport::give_back(int to, std::size_t bytes) {
+  Peer& peer = at(to);
+  if (to == rank()) {
+    peer.credit += bytes;
+    return;
+  }
+  peer.consumed += bytes;
+  if (peer.consumed < eager_credit / 2 || peer.gone) return;
+  writer_.urgent(to, {FrameType::credit, {}, 0, peer.consumed});
+  peer.unreturned -= peer.consumed;
+  peer.consumed = 0;
+}
+
+bool StreamTransport::copy_locals(std::size_t budget) {
+  if (locals_.empty()) return false;
+  while (budget > 0 && !locals_.empty()) {
+    const auto [send, recv] = locals_.front();
+    const std::size_t part = std::min(recv->missing(), budget);
+    recv->land(send->data.subspan(send->framed, part));
+    send->framed += part;
+    budget -= part;
+    if (!recv->complete()) continue;
+    ledger_.finish(*send, {});
+    ledger_.finish(*recv, {});
+    locals_.pop();
+  }
+  return true;
+}
+
+bool StreamTransport::progress() {
+  bool moved = reader_.receive_all(step_budget);
+  moved |= writer_.flush_all(step_budget);
+  moved |= copy_locals(step_budget);
+  return ledger_.run() || moved;
+}
+
+}  // namespace stream
+
+std::unique_ptr<Transport> make_stream_transport(std::string name, int rank, int size, std::unique_ptr<Wire> wire,
+                                                 TransportListener& listener) {
+  return std::make_unique<stream::StreamTransport>(std::move(name), rank, size, std::move(wire), listener);
+}
+
+}  // namespace tutti

@@ -1,0 +1,122 @@
+// The order of outgoing frames, and writing them.
+#include "transports/stream_writer.hpp"
+
+namespace tutti::stream {
+
+void StreamWriter::urgent(int to, const Frame& frame, ConstBytes payload) {
+  Out out{frame, {}, nullptr, std::vector<std::byte>(payload.begin(), payload.end())};
+  at(to).urgent.push(std::move(out));
+  activate(to);
+}
+
+void StreamWriter::message(int to, const Frame& frame, Send* send) {
+  at(to).messages.push({frame, frame.type == FrameType::eager ? send->data : ConstBytes{}, send, {}});
+  activate(to);
+}
+
+void StreamWriter::stream(Send& send) {
+  at(send.key.peer).streams.push(&send);
+  activate(send.key.peer);
+}
+
+void StreamWriter::activate(int to) {
+  if (std::exchange(at(to).listed, true)) return;
+  active_.push_back(to);
+}
+
+bool StreamWriter::next(Peer& peer) {
+  if (!peer.urgent.empty()) {
+    peer.current = peer.urgent.pop();
+    peer.current.payload = peer.current.owned;
+  } else if (!peer.messages.empty()) {
+    peer.current = peer.messages.pop();
+  } else if (!peer.streams.empty()) {
+    Send& send = *peer.streams.pop();
+    const std::size_t part = std::min(send.data.size() - send.framed, chunk_limit);
+    peer.current = {
+        {FrameType::data, send.key.tag, send.call, part, send.grant}, send.data.subspan(send.framed, part), &send, {}};
+  } else {
+    return false;
+  }
+  peer.written = 0;
+  return peer.busy = true;
+}
+
+void StreamWriter::written(Peer& peer) {
+  peer.busy = false;
+  Send* const send = std::exchange(peer.current.send, nullptr);
+  if (!send) return;
+  if (peer.current.frame.type == FrameType::rts) return void(send->announced = true);
+  send->framed += peer.current.payload.size();
+  if (send->framed == send->data.size())
+    ledger_.finish(*send, {});
+  else
+    peer.streams.push(send);
+}
+
+bool StreamWriter::flush(int to, std::size_t budget) {
+  Peer& peer = at(to);
+  peer.blocked = false;
+  std::size_t moved = 0;
+  while (moved < budget && (peer.busy || next(peer))) {
+    const ConstBytes header(reinterpret_cast<const std::byte*>(&peer.current.frame), sizeof(Frame));
+    const std::size_t in_header = std::min(peer.written, sizeof(Frame));
+    const ConstBytes pieces[] = {header.subspan(in_header), peer.current.payload.subspan(peer.written - in_header)};
+    const std::size_t total = pieces[0].size() + pieces[1].size();
+    const std::size_t went = wire_.write(to, {pieces, pieces[1].empty() ? 1u : 2u});
+    moved += went;
+    peer.written += went;
+    if (went < total) {
+      peer.blocked = true;
+      break;
+    }
+    written(peer);
+  }
+  return moved > 0;
+}
+
+bool StreamWriter::flush_all(std::size_t budget) {
+  if (active_.empty()) return false;
+  bool moved = false;
+  const std::size_t count = active_.size(), first = turn_++ % count, share = std::max(budget / count, chunk_limit / 2);
+  for (std::size_t i = 0; i < count; ++i) moved |= flush(active_[(first + i) % count], share);
+  std::erase_if(active_, [&](int to) { return at(to).idle() && (at(to).listed = false, true); });
+  return moved;
+}
+
+bool StreamWriter::withdraw(Send& send) {
+  Peer& peer = at(send.key.peer);
+  bool unsent = false;
+  peer.messages.erase_if([&](const Out& out) {
+    if (out.send != &send) return false;
+    unsent |= out.frame.type == FrameType::eager;
+    return true;
+  });
+  peer.streams.erase_if([&](const Send* one) { return one == &send; });
+  if (!peer.busy || peer.current.send != &send) return unsent;
+  Out& out = peer.current;
+  out.send = nullptr;
+  if (peer.written == 0) {
+    peer.busy = false;
+    return out.frame.type == FrameType::eager;
+  }
+  // The rest is copied, not filled with zeros: the peer may still take the message for good.
+  out.owned.assign(out.payload.begin(), out.payload.end());
+  out.payload = out.owned;
+  return false;
+}
+
+void StreamWriter::clear(int to) {
+  Peer& peer = at(to);
+  peer.busy = false;
+  peer.current = {};
+  peer.urgent.clear();
+  peer.messages.clear();
+  peer.streams.clear();
+}
+
+bool StreamWriter::quiet() const noexcept {
+  return std::all_of(active_.begin(), active_.end(), [&](int to) { return at(to).blocked || at(to).idle(); });
+}
+
+}  // namespace tutti::stream

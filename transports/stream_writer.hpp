@@ -1,0 +1,70 @@
+// StreamWriter: the outgoing half of a StreamTransport. Which frame goes next to each peer.
+#pragma once
+
+#include <vector>
+
+#include "transports/stream_ledger.hpp"
+#include "transports/stream_transport.hpp"
+
+namespace tutti::stream {
+
+/// Frames wait in three queues per peer: urgent ones (control, abort, credit, cts, reject), then
+/// messages in the order of their send()s, then the chunks of granted large messages in turn. A
+/// frame that has begun is always written to its end. Ends a Send once its last byte is written.
+class StreamWriter {
+ public:
+  StreamWriter(Wire& wire, Ledger& ledger, int size)
+      : wire_(wire), ledger_(ledger), peers_(static_cast<std::size_t>(size)) {}
+
+  void urgent(int to, const Frame& frame, ConstBytes payload = {});
+  /// An eager or rts frame of `send`; also the goodbye (no send).
+  void message(int to, const Frame& frame, Send* send);
+  /// The peer is ready for `send`: its data frames may go.
+  void stream(Send& send);
+
+  /// Writes frames to `to` until about `budget` bytes went or the wire is full. True when something went.
+  bool flush(int to, std::size_t budget);
+  /// All peers in turn.
+  bool flush_all(std::size_t budget);
+
+  /// Forgets `send`; what of its current frame is still to be written is copied away. True when
+  /// not a byte of an eager frame had been written.
+  bool withdraw(Send& send);
+  /// Forgets everything for `to`, which is gone.
+  void clear(int to);
+
+  /// Nothing waits for anything but room in the wire.
+  bool quiet() const noexcept;
+  bool empty(int to) const noexcept { return at(to).idle(); }
+
+ private:
+  struct Out {
+    Frame frame;
+    ConstBytes payload;
+    Send* send = nullptr;
+    std::vector<std::byte> owned;  // the payload, where nobody else keeps it
+  };
+  struct Peer {
+    Out current;
+    bool busy = false;        // `current` is under way
+    std::size_t written = 0;  // bytes of it, header included
+    Fifo<Out> urgent, messages;
+    Fifo<Send*> streams;
+    bool listed = false;   // in active_
+    bool blocked = false;  // the wire took less than it was given
+    bool idle() const noexcept { return !busy && urgent.empty() && messages.empty() && streams.empty(); }
+  };
+  Peer& at(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  const Peer& at(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  void activate(int to);
+  bool next(Peer& peer);
+  void written(Peer& peer);
+
+  Wire& wire_;
+  Ledger& ledger_;
+  std::vector<Peer> peers_;
+  std::vector<int> active_;  // peers with something to write
+  std::size_t turn_ = 0;
+};
+
+}  // namespace tutti::stream
