@@ -1,0 +1,275 @@
+// The shared-memory wire between processes and threads: bytes, sleep, meeting, ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <fstream>
+
+#include "tests/support/processes.hpp"
+#include "tests/support/shm_ranks.hpp"
+
+namespace tutti::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Runs `body` once per rank, each on a thread.
+void as_threads(int size, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) threads.emplace_back([&, rank] { body(rank); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::shared_ptr<Store> file_store(const TemporaryFolder& folder) { return make_file_store(folder.path()); }
+
+TEST(ShmWire, CarriesEverythingBetweenThreads) {
+  for (const int size : {2, 3, 5}) {
+    const auto store = make_local_store();
+    as_threads(size, [&](int rank) {
+      ShmRank self(rank, size, store);
+      ASSERT_TRUE(self.met.wire);
+      EXPECT_TRUE(self.met.unreached.empty());
+      std::size_t seed = 1;
+      for (const std::size_t bytes : {1, 24, 4096, 70'000, 1'500'000}) EXPECT_EQ(self.exchange(bytes, seed++), "");
+    });
+  }
+}
+
+TEST(ShmWire, CarriesEverythingBetweenProcesses) {
+  for (const int size : {2, 4}) {
+    const TemporaryFolder folder;
+    Fleet fleet(size, [&](int rank) {
+      ShmRank self(rank, size, file_store(folder));
+      std::string problem;
+      for (std::size_t seed = 1; problem.empty() && seed < 12; ++seed)
+        problem = self.exchange(1 + seed * 300'007 % 3'000'000, seed);
+      return problem;
+    });
+    fleet.expect_success();
+  }
+}
+
+TEST(ShmWire, WorksWithTheSmallestRings) {
+  const auto store = make_local_store();
+  Settings settings;
+  settings.shm_bytes = 256 << 10;
+  as_threads(4, [&](int rank) {
+    ShmRank self(rank, 4, store, settings);
+    EXPECT_EQ(self.exchange(200'000, 5), "");
+  });
+}
+
+TEST(ShmWire, AloneIsFine) {
+  ShmRank self(0, 1, make_local_store());
+  std::vector<int> ready;
+  self.wire().poll(ready);
+  EXPECT_TRUE(ready.empty());
+  EXPECT_TRUE(self.wire().arm(true));
+  self.wire().watch();
+  self.wire().close({});
+}
+
+TEST(ShmWire, RingWakesSleeperAndWatcher) {
+  const auto store = make_local_store();
+  std::atomic<bool> armed{false};
+  as_threads(2, [&](int rank) {
+    ShmRank self(rank, 2, store);
+    if (rank == 0) {
+      EXPECT_TRUE(self.wire().arm(true));
+      armed = true;
+      pollfd fds[] = {{self.wire().fds().sleep, POLLIN, 0}};
+      EXPECT_EQ(::poll(fds, 1, 20'000), 1);
+      self.wire().arm(false);
+      EXPECT_EQ(::poll(fds, 1, 0), 0);  // drained
+      fds[0].fd = self.wire().fds().watch;
+      EXPECT_EQ(::poll(fds, 1, 20'000), 1);
+      self.wire().watch();
+    } else {
+      while (!armed) std::this_thread::yield();
+      self.wire().ring(0);
+    }
+    EXPECT_EQ(self.exchange(10, 1), "");
+    EXPECT_TRUE(self.listener.causes().empty());
+  });
+}
+
+TEST(ShmWire, ACauseReachesEveryoneOnce) {
+  const auto store = make_local_store();
+  as_threads(3, [&](int rank) {
+    ShmRank self(rank, 3, store);
+    Cause why;
+    why.code = Code::peer_lost;
+    why.culprit = 17;
+    why.reporter = 1;
+    why.say("rank 17 died elsewhere");
+    if (rank == 1) {
+      EXPECT_TRUE(self.wire().post(why));
+      EXPECT_TRUE(self.wire().post(why));
+      why.group = 5;
+      EXPECT_FALSE(self.wire().post(why));
+    } else {
+      const Deadline late = deadline_in(Seconds(20));
+      std::vector<int> ready;
+      while (self.listener.causes().empty() && Clock::now() < late) self.wire().poll(ready);
+    }
+    self.wire().watch();
+    ASSERT_EQ(self.listener.causes().size(), rank == 1 ? 0u : 1u);
+    if (rank != 1) {
+      EXPECT_EQ(self.listener.causes()[0].culprit, 17);
+      EXPECT_STREQ(self.listener.causes()[0].text, "rank 17 died elsewhere");
+    }
+  });
+}
+
+TEST(ShmWire, ANormalEndIsNoFailure) {
+  const TemporaryFolder folder;
+  Fleet fleet(3, [&](int rank) -> std::string {
+    ShmRank self(rank, 3, file_store(folder));
+    std::string problem = self.exchange(1000, 3);
+    if (rank == 2) return problem;  // the destructor says goodbye
+    pollfd fd = {self.wire().fds().watch, POLLIN, 0};
+    if (::poll(&fd, 1, 20'000) != 1) return "rank 2's goodbye never came";
+    for (int i = 0; i < 20; ++i) {
+      self.wire().watch();
+      ::poll(&fd, 1, 10);
+    }
+    if (!self.listener.causes().empty()) return self.listener.causes()[0].text;
+    make_file_store(folder.path())->add("through", 1);
+    while (true) {
+      std::string count;
+      if (make_file_store(folder.path())->find("through", count) && count == "2") return problem;
+      ::usleep(1000);
+    }
+  });
+  fleet.expect_success();
+}
+
+TEST(ShmMeeting, SaysThatTheSegmentIsTooSmallToAll) {
+  const auto store = make_local_store();
+  Settings settings;
+  settings.shm_bytes = 64 << 10;
+  as_threads(6, [&](int rank) {
+    try {
+      ShmRank self(rank, 6, store, settings);
+      ADD_FAILURE() << "rank " << rank << " connected";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::resource);
+      EXPECT_THAT(error.what(), HasSubstr("6 ranks on one host need a segment of"));
+      EXPECT_THAT(error.what(), HasSubstr("TUTTI_SHM_BYTES"));
+    }
+  });
+}
+
+TEST(ShmMeeting, NamesWhoDidNotCome) {
+  const auto store = make_local_store();
+  as_threads(2, [&](int rank) {
+    try {
+      ShmRank self(rank, 3, store, {}, Seconds(0.3));
+      ADD_FAILURE() << "rank " << rank << " connected";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::timeout);
+      EXPECT_THAT(error.what(), HasSubstr("rank 2"));
+    }
+  });
+}
+
+TEST(ShmMeeting, AnotherSecretIsUnreachedAtBothEnds) {
+  const auto store = make_local_store();
+  as_threads(3, [&](int rank) {
+    Settings settings;
+    settings.secret = rank == 1 ? "wrong" : "right";
+    ShmRank self(rank, 3, store, settings);
+    if (rank == 1) {
+      EXPECT_FALSE(self.met.wire);
+      EXPECT_EQ(self.met.unreached, (std::vector<int>{0, 2}));
+    } else {
+      ASSERT_TRUE(self.met.wire);
+      EXPECT_EQ(self.met.unreached, (std::vector<int>{1}));
+      EXPECT_FALSE(self.wire().open(1));
+      EXPECT_TRUE(self.wire().open(2 - rank));
+    }
+    EXPECT_THAT(self.met.reason, HasSubstr("TUTTI_SECRET"));
+  });
+}
+
+TEST(ShmMeeting, OtherNetworkNamespacesAreUnreachedAtBothEnds) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to make a network namespace";
+  const TemporaryFolder folder;
+  Fleet fleet(4, [&](int rank) -> std::string {
+    if (rank == 2 && ::unshare(CLONE_NEWNET) != 0) return "unshare failed";
+    Settings settings;
+    settings.host_id = "the same";
+    ShmRank self(rank, 4, file_store(folder), settings);
+    if (rank == 2)
+      return self.met.wire || self.met.unreached != std::vector<int>{0, 1, 3} ? "rank 2 reached somebody" : "";
+    if (self.met.unreached != std::vector<int>{2}) return "not exactly rank 2 is unreached";
+    return self.met.reason.find("network namespace") == std::string::npos ? "reason: " + self.met.reason : "";
+  });
+  fleet.expect_success();
+}
+
+// Finds where rank 0 listens and talks to it as somebody who does not know the secret.
+void be_a_stranger(Store& store) {
+  const std::string name = store.wait("0/at/0", deadline_in(Seconds(20)));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int silent = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const int noisy = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(silent, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::connect(noisy, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::send(noisy, "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL), 18);
+  char answer;
+  EXPECT_EQ(::recv(noisy, &answer, 1, 0), 0) << "the stranger was not refused";
+  ::close(silent);
+  ::close(noisy);
+}
+
+TEST(ShmMeeting, RefusesStrangers) {
+  const auto store = make_local_store();
+  Settings settings;
+  settings.secret = "only we know";
+  ::testing::internal::CaptureStderr();
+  std::thread first([&] {
+    ShmRank self(0, 2, store, settings);
+    EXPECT_EQ(self.exchange(100, 1), "");
+  });
+  be_a_stranger(*store);
+  ShmRank self(1, 2, store, settings);
+  EXPECT_EQ(self.exchange(100, 1), "");
+  first.join();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("refused a caller"));
+}
+
+std::size_t lines_of(const char* path) {
+  std::ifstream file(path);
+  std::size_t count = 0;
+  for (std::string line; std::getline(file, line);) ++count;
+  return count;
+}
+
+std::size_t open_descriptors() {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+TEST(ShmMeeting, ManyCyclesLeaveNothing) {
+  const auto store = make_local_store();
+  const auto cycle = [&](int round) {
+    as_threads(2, [&](int rank) {
+      ShmRank self(rank, 2, make_prefix_store(store, std::to_string(round)));
+      EXPECT_EQ(self.exchange(5000, 1), "");
+    });
+  };
+  for (int round = 0; round < 20; ++round) cycle(round);
+  const std::size_t descriptors = open_descriptors(), mappings = lines_of("/proc/self/maps");
+  for (int round = 20; round < 200; ++round) cycle(round);
+  EXPECT_EQ(open_descriptors(), descriptors);
+  // Thread stacks and the allocator's arenas come and go; 180 cycles that leaked one mapping each would not hide.
+  EXPECT_LT(lines_of("/proc/self/maps"), mappings + 60);
+}
+
+}  // namespace
+}  // namespace tutti::testing
