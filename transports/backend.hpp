@@ -24,6 +24,7 @@ struct Group {
 /// What a launch is given beside the call itself.
 struct Launch {
   std::uint32_t sequence = 0;  ///< the communicator's n-th call; equal on all ranks
+  Signature summary;           ///< of the call; zero where messages are not to be checked
   Deadline until = never;
   std::string_view choice;  ///< the algorithm that the selector named; empty: the backend's own default
 };

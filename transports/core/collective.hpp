@@ -56,6 +56,9 @@ struct Collective {
   bool variable = false;
   std::vector<std::size_t> in_counts = {};
   std::vector<std::size_t> out_counts = {};
+  // Kind::send only: `in` goes to rank `to`, `out` comes from rank `from`; -1 leaves that half out.
+  int to = -1, from = -1;
+  int tag = 0;
 };
 
 /// What all ranks of a call must agree on, in 64 bits, so that every message can carry it:

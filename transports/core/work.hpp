@@ -46,8 +46,9 @@ class WorkState : public std::enable_shared_from_this<WorkState> {
 
   /// Keeps `owned` alive until the work is done, and lets a dropped handle detach.
   void own(std::shared_ptr<void> owned) {
-    owned_ = std::move(owned);
+    std::lock_guard lock(callbacks_mutex_);
     detachable_ = true;
+    if (!done()) owned_ = std::move(owned);
   }
 
  private:

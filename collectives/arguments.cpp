@@ -1,0 +1,150 @@
+#include "collectives/arguments.hpp"
+
+#include <numeric>
+#include <string>
+
+#include "transports/core/status.hpp"
+
+namespace tutti {
+namespace {
+
+class Checker {
+ public:
+  Checker(Collective& call, const Group& group)
+      : call_(call), rank_(group.rank), size_(group.size()), at_root_(group.rank == call.root) {}
+
+  void run() {
+    if (call_.kind == Kind::send) return point_to_point();
+    const bool rooted = call_.kind == Kind::reduce || call_.kind == Kind::broadcast || call_.kind == Kind::gather ||
+                        call_.kind == Kind::scatter;
+    if (rooted && (call_.root < 0 || call_.root >= size_)) out_of_range("root", call_.root);
+    settle_dtypes();
+    if (call_.variable) {
+      counts();
+    } else {
+      sizes();
+    }
+    operators();
+    aliasing();
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw Error(Code::invalid, std::string(name(call_.kind)) + (call_.variable ? "v: " : ": ") + why);
+  }
+  [[noreturn]] void out_of_range(const std::string& what, int value) const {
+    refuse(what + " " + std::to_string(value) + " is not a rank of this communicator, whose ranks are 0 to " +
+           std::to_string(size_ - 1));
+  }
+
+  void point_to_point() const {
+    if (call_.to >= size_ || call_.to < -1) out_of_range("rank", call_.to);
+    if (call_.from >= size_ || call_.from < -1) out_of_range("rank", call_.from);
+    if (call_.tag < 0) refuse("the tag " + std::to_string(call_.tag) + " is negative; tags are 0 or more");
+  }
+
+  void settle_dtypes() const {
+    if (call_.kind == Kind::broadcast) call_.in = ConstBuffer(nullptr, 0, call_.out.dtype);
+    if (call_.kind == Kind::scatter && !at_root_) call_.in = ConstBuffer(nullptr, 0, call_.out.dtype);
+    const bool root_only_out = call_.kind == Kind::reduce || call_.kind == Kind::gather;
+    if (root_only_out && !at_root_) call_.out = Buffer(nullptr, 0, call_.in.dtype);
+    if (call_.in.dtype != call_.out.dtype) {
+      refuse("in holds " + std::string(name(call_.in.dtype)) + " and out " + std::string(name(call_.out.dtype)) +
+             "; they must be of one type");
+    }
+  }
+
+  void expect(const char* what, std::size_t have, std::size_t want, const std::string& because) const {
+    if (have == want) return;
+    refuse(std::string(what) + " has " + std::to_string(have) + " elements, but must have " + std::to_string(want) +
+           " (" + because + ")");
+  }
+
+  void sizes() const {
+    const auto n = static_cast<std::size_t>(size_);
+    const std::string ranks = std::to_string(size_) + " ranks";
+    switch (call_.kind) {
+      case Kind::allreduce: return expect("out", call_.out.count, call_.in.count, "as in");
+      case Kind::reduce:
+        if (at_root_) expect("out", call_.out.count, call_.in.count, "as in");
+        return;
+      case Kind::allgather: return expect("out", call_.out.count, n * call_.in.count, ranks + " times in");
+      case Kind::gather:
+        if (at_root_) expect("out", call_.out.count, n * call_.in.count, ranks + " times in");
+        return;
+      case Kind::reduce_scatter: return expect("in", call_.in.count, n * call_.out.count, ranks + " times out");
+      case Kind::scatter:
+        if (at_root_) expect("in", call_.in.count, n * call_.out.count, ranks + " times out");
+        return;
+      case Kind::alltoall:
+        expect("out", call_.out.count, call_.in.count, "as in");
+        if (call_.in.count % n != 0)
+          refuse("in has " + std::to_string(call_.in.count) + " elements, which " + ranks +
+                 " cannot share equally; use alltoallv");
+        return;
+      default: return;
+    }
+  }
+
+  void blocks(const char* what, const std::vector<std::size_t>& counts, std::size_t have, bool held) const {
+    if (counts.size() != static_cast<std::size_t>(size_))
+      refuse("there are " + std::to_string(counts.size()) + " counts for " + std::to_string(size_) + " ranks");
+    if (held)
+      expect(what, have, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), "the sum of the counts");
+  }
+
+  void counts() const {
+    const auto mine = static_cast<std::size_t>(rank_);
+    switch (call_.kind) {
+      case Kind::allgather:
+      case Kind::gather:
+        blocks("out", call_.out_counts, call_.out.count, call_.kind == Kind::allgather || at_root_);
+        return expect("in", call_.in.count, call_.out_counts[mine], "this rank's count");
+      case Kind::reduce_scatter:
+      case Kind::scatter:
+        blocks("in", call_.in_counts, call_.in.count, call_.kind == Kind::reduce_scatter || at_root_);
+        return expect("out", call_.out.count, call_.in_counts[mine], "this rank's count");
+      case Kind::alltoall:
+        blocks("in", call_.in_counts, call_.in.count, true);
+        blocks("out", call_.out_counts, call_.out.count, true);
+        return expect("out's own block", call_.out_counts[mine], call_.in_counts[mine], "what this rank keeps");
+      default: refuse("there is no form with counts");
+    }
+  }
+
+  void operators() const {
+    const bool folds =
+        call_.kind == Kind::allreduce || call_.kind == Kind::reduce || call_.kind == Kind::reduce_scatter;
+    if (!folds || supports(call_.op.op, call_.in.dtype)) return;
+    refuse(std::string(name(call_.op.op)) + " is not defined for " + std::string(name(call_.in.dtype)) +
+           (is_integer(call_.in.dtype) ? "; convert to a floating-point type, or use sum" : "; it wants integers"));
+  }
+
+  void aliasing() const {
+    const std::byte *in = call_.in.data, *out = call_.out.data;
+    if (call_.in.bytes() == 0 || call_.out.bytes() == 0) return;
+    if (in >= out + call_.out.bytes() || out >= in + call_.in.bytes()) return;
+    const std::size_t width = size_of(call_.in.dtype);
+    const auto before = [&](const std::vector<std::size_t>& counts, std::size_t each) {
+      const auto mine = static_cast<std::size_t>(rank_);
+      if (!call_.variable) return mine * each * width;
+      return std::accumulate(counts.begin(), counts.begin() + rank_, std::size_t{0}) * width;
+    };
+    bool in_place = in == out;
+    if (call_.kind == Kind::allgather || call_.kind == Kind::gather)
+      in_place = in == out + before(call_.out_counts, call_.in.count);
+    if (call_.kind == Kind::reduce_scatter || call_.kind == Kind::scatter)
+      in_place = out == in + before(call_.in_counts, call_.out.count);
+    if (!in_place) refuse("in and out overlap, and not in the way that counts as in place; use separate buffers");
+  }
+
+  Collective& call_;
+  const int rank_, size_;
+  const bool at_root_;
+};
+
+}  // namespace
+
+void check_arguments(Collective& call, const Group& group) { Checker(call, group).run(); }
+
+}  // namespace tutti

@@ -1,0 +1,273 @@
+#include "collectives/communicator.hpp"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "collectives/arguments.hpp"
+#include "collectives/bootstrap/bootstrap.hpp"
+#include "collectives/context.hpp"
+#include "collectives/planned_backend.hpp"
+#include "collectives/selector.hpp"
+#include "transports/core/memory.hpp"
+
+namespace tutti {
+
+class Communicator::Impl {
+ public:
+  Impl(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, std::shared_ptr<const Selector> selector)
+      : context_(std::move(context)),
+        group_(std::move(group)),
+        selector_(std::move(selector)),
+        backend_(context_, group_) {}
+
+  const Group& group() const noexcept { return group_->group(); }
+  Context& context() const noexcept { return *context_; }
+  const Selector& selector() const noexcept { return *selector_; }
+
+  Call facts(const Collective& call) const {
+    const std::size_t width = size_of(call.in.dtype);
+    const auto n = static_cast<std::size_t>(group().size());
+    std::size_t count = call.in.count;
+    if (call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::reduce_scatter)
+      count = call.out.count;
+    if (call.kind == Kind::alltoall) count = call.in.count / n;
+    return {call.kind, call.variable, call.variable ? 0 : count * width, group().size()};
+  }
+
+  Work launch(Collective call, const CallOptions& options) {
+    check_arguments(call, group());
+    if (const Status able = backend_.supports(call); !able.ok()) throw Error(able.cause(), std::string(able.text()));
+    Launch launch;
+    launch.until = deadline_in(Seconds(options.timeout.value_or(context_->settings().timeout)));
+    if (call.kind == Kind::send) return backend_.launch(std::move(call), launch);
+    launch.choice = options.algorithm;
+    if (launch.choice.empty()) {
+      const Algorithm* algorithm = selector_->choose(facts(call));
+      if (algorithm == nullptr)
+        throw Error(Code::unsupported, "no algorithm can do this " + std::string(name(call.kind)) + " on " +
+                                           std::to_string(group().size()) + " ranks");
+      launch.choice = algorithm->name;
+    }
+    if (context_->settings().verify != "off") launch.summary = signature(call, group().rank, group().size());
+    launch.sequence = group_->begin(launch.summary);
+    return backend_.launch(std::move(call), launch);
+  }
+
+  std::shared_ptr<Impl> child(Group group) const {
+    return std::make_shared<Impl>(context_, context_->add_group(std::move(group)), selector_);
+  }
+
+  // Equal on all ranks, because all of them split in the same order.
+  std::uint64_t next_id(int color) {
+    std::uint64_t id = group().id * 0x9e3779b97f4a7c15ull + ++splits_;
+    id = (id ^ (id >> 31)) * 0xbf58476d1ce4e5b9ull + static_cast<std::uint64_t>(color);
+    id = (id ^ (id >> 29)) * 0x94d049bb133111ebull;
+    return (id ^ (id >> 32)) | 1u << 1;  // never 0 or 1: nobody, and the world
+  }
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::shared_ptr<GroupState> group_;
+  std::shared_ptr<const Selector> selector_;
+  PlannedBackend backend_;
+  std::atomic<std::uint64_t> splits_{0};
+};
+
+namespace {
+
+constexpr std::uint64_t world_id = 1;
+
+Collective make(Kind kind, ConstBuffer in, Buffer out) {
+  Collective call;
+  call.kind = kind;
+  call.in = in;
+  call.out = out;
+  return call;
+}
+
+Collective make(Kind kind, ConstBuffer in, Buffer out, Reduction op, int root = 0) {
+  Collective call = make(kind, in, out);
+  call.op = op;
+  call.root = root;
+  return call;
+}
+
+std::vector<std::size_t> as_vector(std::span<const std::size_t> counts) { return {counts.begin(), counts.end()}; }
+
+}  // namespace
+
+Communicator Communicator::from_env() { return from_env(Settings::from_environment()); }
+
+Communicator Communicator::from_env(const Settings& settings) { return connect(bootstrap_from_environment(settings)); }
+
+Communicator Communicator::connect(const Bootstrap& bootstrap) {
+  auto context = Context::make(bootstrap);
+  auto selector = std::make_shared<const Selector>(context->settings().select);
+  Group world{world_id, context->rank(), {}};
+  for (int rank = 0; rank < context->size(); ++rank) world.members.push_back(rank);
+  auto group = context->add_group(std::move(world));
+  return Communicator(std::make_shared<Impl>(std::move(context), std::move(group), std::move(selector)));
+}
+
+int Communicator::rank() const noexcept { return impl_->group().rank; }
+int Communicator::size() const noexcept { return impl_->group().size(); }
+int Communicator::world_rank(int i) const { return impl_->group().members.at(static_cast<std::size_t>(i)); }
+const Settings& Communicator::settings() const noexcept { return impl_->context().settings(); }
+
+Work Communicator::launch(Collective call, const CallOptions& options) {
+  return impl_->launch(std::move(call), options);
+}
+
+// ---- the collectives ----------------------------------------------------------------------------
+
+Work Communicator::allreduce(Buffer data, Reduction op, const CallOptions& options) {
+  return launch(make(Kind::allreduce, data, data, op), options);
+}
+Work Communicator::allreduce(ConstBuffer in, Buffer out, Reduction op, const CallOptions& options) {
+  return launch(make(Kind::allreduce, in, out, op), options);
+}
+Work Communicator::reduce(Buffer data, Reduction op, int root, const CallOptions& options) {
+  return launch(make(Kind::reduce, data, data, op, root), options);
+}
+Work Communicator::reduce(ConstBuffer in, Buffer out, Reduction op, int root, const CallOptions& options) {
+  return launch(make(Kind::reduce, in, out, op, root), options);
+}
+Work Communicator::broadcast(Buffer data, int root, const CallOptions& options) {
+  return launch(make(Kind::broadcast, {}, data, sum, root), options);
+}
+Work Communicator::allgather(ConstBuffer in, Buffer out, const CallOptions& options) {
+  return launch(make(Kind::allgather, in, out), options);
+}
+Work Communicator::allgatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts,
+                              const CallOptions& options) {
+  Collective call = make(Kind::allgather, in, out);
+  call.variable = true;
+  call.out_counts = as_vector(counts);
+  return launch(std::move(call), options);
+}
+Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, Reduction op, const CallOptions& options) {
+  return launch(make(Kind::reduce_scatter, in, out, op), options);
+}
+Work Communicator::reduce_scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, Reduction op,
+                                   const CallOptions& options) {
+  Collective call = make(Kind::reduce_scatter, in, out, op);
+  call.variable = true;
+  call.in_counts = as_vector(counts);
+  return launch(std::move(call), options);
+}
+Work Communicator::gather(ConstBuffer in, Buffer out, int root, const CallOptions& options) {
+  return launch(make(Kind::gather, in, out, sum, root), options);
+}
+Work Communicator::gatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, int root,
+                           const CallOptions& options) {
+  Collective call = make(Kind::gather, in, out, sum, root);
+  call.variable = true;
+  call.out_counts = as_vector(counts);
+  return launch(std::move(call), options);
+}
+Work Communicator::scatter(ConstBuffer in, Buffer out, int root, const CallOptions& options) {
+  return launch(make(Kind::scatter, in, out, sum, root), options);
+}
+Work Communicator::scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, int root,
+                            const CallOptions& options) {
+  Collective call = make(Kind::scatter, in, out, sum, root);
+  call.variable = true;
+  call.in_counts = as_vector(counts);
+  return launch(std::move(call), options);
+}
+Work Communicator::alltoall(ConstBuffer in, Buffer out, const CallOptions& options) {
+  return launch(make(Kind::alltoall, in, out), options);
+}
+Work Communicator::alltoallv(ConstBuffer in, std::span<const std::size_t> in_counts, Buffer out,
+                             std::span<const std::size_t> out_counts, const CallOptions& options) {
+  Collective call = make(Kind::alltoall, in, out);
+  call.variable = true;
+  call.in_counts = as_vector(in_counts);
+  call.out_counts = as_vector(out_counts);
+  return launch(std::move(call), options);
+}
+Work Communicator::barrier(const CallOptions& options) { return launch(make(Kind::barrier, {}, {}), options); }
+
+// ---- point to point -----------------------------------------------------------------------------
+
+Work Communicator::send(ConstBuffer data, int to, int tag, const CallOptions& options) {
+  return sendrecv(data, to, Buffer(nullptr, 0, data.dtype), -1, tag, options);
+}
+Work Communicator::recv(Buffer data, int from, int tag, const CallOptions& options) {
+  return sendrecv(ConstBuffer(nullptr, 0, data.dtype), -1, data, from, tag, options);
+}
+Work Communicator::sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag, const CallOptions& options) {
+  Collective call = make(Kind::send, in, out);
+  call.to = to;
+  call.from = from;
+  call.tag = tag;
+  return launch(std::move(call), options);
+}
+Work Communicator::shift(ConstBuffer in, Buffer out, int offset, const CallOptions& options) {
+  const int n = size(), by = ((offset % n) + n) % n;
+  return sendrecv(in, (rank() + by) % n, out, (rank() + n - by) % n, 0, options);
+}
+
+// ---- groups, memory, the rest -------------------------------------------------------------------
+
+std::optional<Communicator> Communicator::split(int color, int key) {
+  const auto n = static_cast<std::size_t>(size());
+  const std::array<std::int64_t, 2> mine = {color, key};
+  std::vector<std::int64_t> all(2 * n);
+  allgather(mine, all).wait();
+  const std::uint64_t id = impl_->next_id(std::max(color, -1));
+  if (color < 0) return std::nullopt;
+  std::vector<std::tuple<std::int64_t, int>> members;  // (key, rank)
+  for (std::size_t i = 0; i < n; ++i)
+    if (all[2 * i] == color) members.emplace_back(all[2 * i + 1], static_cast<int>(i));
+  std::ranges::sort(members);
+  Group group{id, 0, {}};
+  for (const auto& [order, member] : members) {
+    if (member == rank()) group.rank = static_cast<int>(group.members.size());
+    group.members.push_back(world_rank(member));
+  }
+  return Communicator(impl_->child(std::move(group)));
+}
+
+std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= size() || std::ranges::count(ranks, rank) > 1)
+      throw Error(Code::invalid, "subgroup: rank " + std::to_string(rank) + " is listed twice or is not one of 0 to " +
+                                     std::to_string(size() - 1));
+  }
+  const auto found = std::ranges::find(ranks, rank());
+  return found == ranks.end() ? split(-1) : split(0, static_cast<int>(found - ranks.begin()));
+}
+
+std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) { return allocate_shared(bytes); }
+
+Work Communicator::owned(Work work, std::shared_ptr<void> memory) {
+  if (work.state()) work.state()->own(std::move(memory));
+  return work;
+}
+
+void Communicator::abort(const std::string& why) noexcept {
+  Cause cause;
+  cause.code = Code::aborted;
+  cause.culprit = cause.reporter = impl_->context().rank();
+  cause.group = impl_->group().id;
+  cause.say("rank " + std::to_string(cause.culprit) + " called abort: " + why);
+  impl_->context().fail(cause);
+}
+
+std::vector<std::string> Communicator::routes() const {
+  std::vector<std::string> routes;
+  for (const int member : impl_->group().members)
+    routes.push_back(impl_->context().routes()[static_cast<std::size_t>(member)]);
+  return routes;
+}
+
+std::string Communicator::explain(const Collective& call) const {
+  Collective checked = call;
+  check_arguments(checked, impl_->group());
+  return impl_->selector().explain(impl_->facts(checked)).why;
+}
+
+}  // namespace tutti

@@ -1,0 +1,226 @@
+// How the ranks of a job find out which transport reaches whom.
+//
+// Rank 0's settings are made everyone's where a choice depends on them. Every rank publishes a
+// card: its host, and for each provider whether it is viable and in which domain. From the
+// cards all ranks derive, without talking, who tries whom by which provider; the
+// providers connect in order of preference, and whom one cannot reach the next one takes.
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "collectives/bootstrap/stores.hpp"
+#include "collectives/context.hpp"
+#include "transports/core/host.hpp"
+#include "transports/core/log.hpp"
+#include "transports/decorators/routed.hpp"
+#include "transports/provider.hpp"
+
+namespace tutti {
+namespace {
+
+// Settings on which all ranks must agree, since they decide what is sent.
+constexpr std::string_view agreed[] = {"select", "verify", "lane_bytes", "max_lanes", "transport"};
+
+struct Card {
+  std::string host, name;
+  std::map<std::string, std::string, std::less<>> domains;  // of the viable providers
+  std::map<std::string, std::string, std::less<>> reasons;  // of the others
+};
+
+std::vector<std::string> words(const std::string& list) {
+  std::vector<std::string> found;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');)
+    if (!word.empty()) found.push_back(word);
+  return found;
+}
+
+const Provider& provider(std::string_view wanted) {
+  std::string known;
+  for (const Provider* one : providers()) {
+    if (one->name == wanted) return *one;
+    known += (known.empty() ? "" : ", ") + std::string(one->name);
+  }
+  throw Error(Code::invalid,
+              "there is no transport '" + std::string(wanted) + "'; TUTTI_TRANSPORT takes a list of: " + known);
+}
+
+void agree(const Bootstrap& bootstrap, Settings& settings) {
+  if (bootstrap.size == 1) return;
+  const Deadline until = deadline_in(Seconds(settings.connect_timeout));
+  for (const SettingInfo& info : setting_table()) {
+    if (std::ranges::find(agreed, info.key) == std::end(agreed)) continue;
+    const std::string key = "settings/" + std::string(info.key), mine = value_text(settings, info);
+    if (bootstrap.rank == 0) {
+      bootstrap.store->set(key, mine);
+      continue;
+    }
+    const std::string first = bootstrap.store->wait(key, until);
+    if (first == mine) continue;
+    log(LogLevel::info, std::string(info.key) + " is '" + first + "' as on rank 0, not '" + mine + "'", bootstrap.rank);
+    settings.set(info.key, first, "rank 0");
+  }
+}
+
+std::string write_card(const std::vector<const Provider*>& wanted, const Settings& settings) {
+  std::string card = host_identity(settings.host_id) + '\n' + host_name() + '\n';
+  for (const Provider* one : wanted) {
+    const Viability viability = one->viable(settings);
+    card += std::string(one->name) + (viability.viable ? "=" + one->domain(settings) : "!" + viability.reason) + '\n';
+  }
+  return card;
+}
+
+Card read_card(const std::string& text) {
+  Card card;
+  std::istringstream in(text);
+  std::getline(in, card.host);
+  std::getline(in, card.name);
+  for (std::string line; std::getline(in, line);) {
+    const auto mark = line.find_first_of("=!");
+    if (mark == std::string::npos) continue;
+    (line[mark] == '=' ? card.domains : card.reasons)[line.substr(0, mark)] = line.substr(mark + 1);
+  }
+  return card;
+}
+
+// Whether the two may try to reach one another by this provider; both sides answer alike.
+bool may_try(const Card& a, const Card& b, std::string_view name) {
+  const auto left = a.domains.find(name), right = b.domains.find(name);
+  return left != a.domains.end() && right != b.domains.end() && left->second == right->second;
+}
+
+class Wirer {
+ public:
+  Wirer(const Bootstrap& bootstrap, Settings& settings, TransportListener& listener)
+      : bootstrap_(bootstrap),
+        settings_(settings),
+        listener_(listener),
+        until_(deadline_in(Seconds(settings.connect_timeout))),
+        route_(static_cast<std::size_t>(bootstrap.size), -1) {}
+
+  Wiring run() {
+    for (const std::string& name : words(settings_.transport)) wanted_.push_back(&provider(name));
+    exchange_cards();
+    for (const Provider* one : wanted_) connect(*one);
+    if (transports_.empty()) connect_alone();
+    check_everyone_is_reached();
+    return finish();
+  }
+
+ private:
+  std::size_t index(int rank) const { return static_cast<std::size_t>(rank); }
+
+  void exchange_cards() {
+    const std::string mine = write_card(wanted_, settings_);
+    if (bootstrap_.size == 1) {
+      cards_ = {read_card(mine)};
+      return;
+    }
+    bootstrap_.store->set("card/" + std::to_string(bootstrap_.rank), mine);
+    for (int rank = 0; rank < bootstrap_.size; ++rank)
+      cards_.push_back(read_card(bootstrap_.store->wait("card/" + std::to_string(rank), until_)));
+  }
+
+  void connect(const Provider& one) {
+    std::vector<int> peers;
+    for (int rank = 0; rank < bootstrap_.size; ++rank)
+      if (rank != bootstrap_.rank && route_[index(rank)] < 0 &&
+          may_try(cards_[index(bootstrap_.rank)], cards_[index(rank)], one.name))
+        peers.push_back(rank);
+    if (peers.empty()) return;
+    const auto store = make_prefix_store(bootstrap_.store, std::string(one.name));
+    Rendezvous rendezvous;
+    rendezvous.rank = bootstrap_.rank;
+    rendezvous.size = bootstrap_.size;
+    rendezvous.peers = peers;
+    rendezvous.store = store.get();
+    rendezvous.settings = &settings_;
+    rendezvous.listener = &listener_;
+    rendezvous.until = until_;
+    Connected connected = one.connect(rendezvous);
+    for (const int rank : connected.unreached) {
+      unreached_[rank] += (unreached_[rank].empty() ? "" : "; ") + std::string(one.name) + ": " + connected.reason;
+      log(LogLevel::info,
+          std::string(one.name) + " does not reach rank " + std::to_string(rank) + ": " + connected.reason,
+          bootstrap_.rank);
+    }
+    if (!connected.transport || connected.unreached.size() == peers.size()) return;
+    for (const int rank : peers)
+      if (std::ranges::count(connected.unreached, rank) == 0)
+        route_[index(rank)] = static_cast<int>(transports_.size());
+    transports_.push_back(std::move(connected.transport));
+  }
+
+  // Only messages to oneself: the reference transport does.
+  void connect_alone() {
+    Rendezvous rendezvous;
+    rendezvous.rank = bootstrap_.rank;
+    rendezvous.size = bootstrap_.size;
+    rendezvous.settings = &settings_;
+    rendezvous.listener = &listener_;
+    rendezvous.until = until_;
+    transports_.push_back(provider("inproc").connect(rendezvous).transport);
+  }
+
+  void check_everyone_is_reached() {
+    for (int rank = 0; rank < bootstrap_.size; ++rank) {
+      if (rank == bootstrap_.rank || route_[index(rank)] >= 0) continue;
+      std::string why = unreached_[rank];
+      for (const Provider* one : wanted_) {
+        const std::string name(one->name);
+        for (const int side : {bootstrap_.rank, rank}) {
+          const auto& reasons = cards_[index(side)].reasons;
+          if (const auto found = reasons.find(name); found != reasons.end())
+            why += (why.empty() ? "" : "; ") + name + ": " + found->second + " on rank " + std::to_string(side);
+        }
+        if (!may_try(cards_[index(bootstrap_.rank)], cards_[index(rank)], one->name) &&
+            why.find(name + ":") == std::string::npos)
+          why += (why.empty() ? "" : "; ") + name + ": they are not in one " + name + " domain";
+      }
+      throw Error(Code::resource,
+                  "rank " + std::to_string(bootstrap_.rank) + " on " + cards_[index(bootstrap_.rank)].name +
+                      " cannot reach rank " + std::to_string(rank) + " on " + cards_[index(rank)].name + " (" + why +
+                      "); allow another transport with TUTTI_TRANSPORT",
+                  rank);
+    }
+  }
+
+  Wiring finish() {
+    Wiring wiring;
+    const Card& mine = cards_[index(bootstrap_.rank)];
+    wiring.local_ranks = 0;
+    for (int rank = 0; rank < bootstrap_.size; ++rank) {
+      const Card& card = cards_[index(rank)];
+      wiring.hosts.push_back(card.name);
+      wiring.local_ranks += card.host == mine.host;
+      const int by = route_[index(rank)];
+      wiring.routes.push_back(rank == bootstrap_.rank ? "self"
+                                                      : transports_[static_cast<std::size_t>(by)]->describe(rank));
+    }
+    route_[index(bootstrap_.rank)] = 0;
+    wiring.transport = transports_.size() == 1
+                           ? std::move(transports_.front())
+                           : make_routed(bootstrap_.rank, bootstrap_.size, std::move(transports_), route_);
+    return wiring;
+  }
+
+  const Bootstrap& bootstrap_;
+  Settings& settings_;
+  TransportListener& listener_;
+  const Deadline until_;
+  std::vector<const Provider*> wanted_;
+  std::vector<Card> cards_;
+  std::vector<int> route_;  // by rank: which of transports_; -1: none yet
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::map<int, std::string> unreached_;
+};
+
+}  // namespace
+
+Wiring connect_all(const Bootstrap& bootstrap, Settings& settings, TransportListener& listener) {
+  agree(bootstrap, settings);
+  return Wirer(bootstrap, settings, listener).run();
+}
+
+}  // namespace tutti

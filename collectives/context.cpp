@@ -1,0 +1,158 @@
+#include "collectives/context.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "transports/core/host.hpp"
+#include "transports/core/log.hpp"
+
+namespace tutti {
+
+Context::Context(const Bootstrap& bootstrap)
+    : rank_(bootstrap.rank), size_(bootstrap.size), settings_(bootstrap.settings), store_(bootstrap.store) {
+  wiring_ = connect_all(bootstrap, settings_, *this);
+  hosts_ = static_cast<int>(std::set<std::string>(wiring_.hosts.begin(), wiring_.hosts.end()).size());
+  const bool crowded = wiring_.local_ranks > usable_cores();
+  ProgressHooks& hooks = *this;
+  progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, crowded);
+  progress_->notice();  // of what was heard while connecting
+}
+
+std::shared_ptr<Context> Context::make(const Bootstrap& bootstrap) {
+  // The last handle may be dropped by a callback on the background thread, which cannot join itself.
+  return {new Context(bootstrap), [](Context* context) {
+            if (context->progress_->on_background_thread())
+              std::thread([context] { delete context; }).detach();
+            else
+              delete context;
+          }};
+}
+
+Context::~Context() {
+  progress_.reset();          // nobody drives any more
+  wiring_.transport.reset();  // says goodbye
+}
+
+// ---- communicators ----------------------------------------------------------------------------
+
+std::shared_ptr<GroupState> Context::add_group(Group group) {
+  auto state = std::make_shared<GroupState>(std::move(group));
+  std::lock_guard lock(groups_mutex_);
+  std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
+  groups_[state->group().id] = state;
+  for (const Cause& cause : lost_)
+    if (std::ranges::count(state->group().members, cause.culprit) > 0) state->poison_with(Status(cause));
+  return state;
+}
+
+std::vector<std::shared_ptr<GroupState>> Context::groups() {
+  std::vector<std::shared_ptr<GroupState>> alive;
+  std::lock_guard lock(groups_mutex_);
+  for (const auto& [id, weak] : groups_)
+    if (auto state = weak.lock()) alive.push_back(std::move(state));
+  return alive;
+}
+
+// ---- operations -------------------------------------------------------------------------------
+
+void Context::launch(const std::shared_ptr<Operation>& operation) {
+  progress_->started();
+  progress_->launch(operation);
+}
+
+void Context::begun(std::shared_ptr<Operation> operation) {
+  operation->place = running_.size();
+  running_.push_back(std::move(operation));
+}
+
+void Context::finished(const std::shared_ptr<Operation>& operation) {
+  const std::size_t place = operation->place;
+  std::swap(running_[place], running_.back());
+  running_[place]->place = place;
+  running_.pop_back();
+  progress_->finished();
+}
+
+void Context::drive(WorkState& work, Deadline until) { progress_->drive(work, until); }
+
+void Context::defer(std::function<void()> callback) { progress_->defer(std::move(callback)); }
+
+void Context::abandon(WorkState& work) noexcept {
+  try {
+    Cause why;
+    why.code = Code::aborted;
+    why.culprit = why.reporter = rank_;
+    if (const auto* operation = dynamic_cast<Operation*>(&work)) why.group = operation->group().group().id;
+    why.say("rank " + std::to_string(rank_) +
+            " gave up: an exception unwound past the handle of an unfinished call. Look at that rank's own error.");
+    fail(why);
+    progress_->drive(work, never);
+  } catch (...) {  // out of memory while giving up: nothing better can be done
+  }
+}
+
+// ---- failure ----------------------------------------------------------------------------------
+
+void Context::fail(const Cause& why) {
+  {
+    std::lock_guard lock(news_mutex_);
+    causes_.push_back(why);
+  }
+  if (progress_) progress_->notice();
+}
+
+void Context::failed(const Cause& why) { fail(why); }
+
+void Context::control(int from, ConstBytes message) {
+  {
+    std::lock_guard lock(news_mutex_);
+    inbox_.push_back({from, {message.begin(), message.end()}});
+  }
+  if (progress_) progress_->notice();
+}
+
+void Context::news() {
+  std::vector<Cause> causes;
+  std::vector<Inbox> inbox;
+  {
+    std::lock_guard lock(news_mutex_);
+    causes.swap(causes_);
+    inbox.swap(inbox_);
+  }
+  for (const Cause& cause : causes) act_on(cause);
+  for (const Inbox& letter : inbox) read_control(letter.from, letter.message);
+}
+
+// Spreads the cause before anything is closed, then ends whom it concerns.
+void Context::act_on(const Cause& why) {
+  if (!acted_on_.emplace(why.group, why.group == 0 ? why.culprit : -1).second) return;
+  if (why.group == 0 && why.culprit >= 0) {
+    std::lock_guard lock(groups_mutex_);
+    lost_.push_back(why);
+  }
+  log(LogLevel::info, why.text, rank_);
+  wire().spread(why);
+  const Status status(why);
+  for (const auto& group : groups()) {
+    const auto& members = group->group().members;
+    const bool concerned = why.group != 0 ? group->group().id == why.group
+                                          : why.culprit < 0 || std::ranges::count(members, why.culprit) > 0;
+    if (concerned) end_group(*group, status);
+  }
+}
+
+void Context::end_group(GroupState& group, const Status& why) {
+  group.poison_with(why);
+  wire().cancel(group.group().id, group.poison());
+}
+
+void Context::tick(Clock::time_point now) {
+  const auto running = running_;  // expire() ends operations
+  for (const auto& operation : running) {
+    if (operation->done() || operation->group().poisoned()) continue;
+    ask(*operation, now);
+    if (now >= operation->until()) expire(*operation);
+  }
+}
+
+}  // namespace tutti

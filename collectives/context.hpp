@@ -1,0 +1,115 @@
+// Context: one rank's place in a job: its transports, its communicators' states, and what happens on failure.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "collectives/bootstrap/bootstrap.hpp"
+#include "collectives/operation.hpp"
+#include "collectives/progress.hpp"
+#include "transports/transport.hpp"
+
+namespace tutti {
+
+struct Wiring {
+  std::unique_ptr<Transport> transport;
+  std::vector<std::string> routes;  ///< by rank: "self", "shm", "tcp"
+  std::vector<std::string> hosts;   ///< by rank: the host's name
+  int local_ranks = 1;              ///< ranks on this host, this one included
+};
+
+/// Finds out which transport reaches whom, and connects. Collective over the job. Agrees on
+/// rank 0's settings first (see connect.cpp). Throws Error.
+Wiring connect_all(const Bootstrap& bootstrap, Settings& settings, TransportListener& listener);
+
+/// Threads: launch(), fail(), group functions: any. The rest is the token holder's.
+class Context final : public Driver,
+                      private TransportListener,
+                      private ProgressHooks,
+                      public std::enable_shared_from_this<Context> {
+ public:
+  /// Collective over the job; blocks until every rank is there. Throws Error.
+  static std::shared_ptr<Context> make(const Bootstrap& bootstrap);
+  ~Context() override;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  const Settings& settings() const noexcept { return settings_; }
+  const std::vector<std::string>& routes() const noexcept { return wiring_.routes; }
+  const std::string& host(int rank) const { return wiring_.hosts[static_cast<std::size_t>(rank)]; }
+  int hosts() const noexcept { return hosts_; }
+
+  /// For operations and plans; token held.
+  Transport& wire() noexcept { return *wiring_.transport; }
+
+  std::shared_ptr<GroupState> add_group(Group group);
+
+  /// Starts an operation soon. Never blocks.
+  void launch(const std::shared_ptr<Operation>& operation);
+  void begun(std::shared_ptr<Operation> operation);            // by Operation::start
+  void finished(const std::shared_ptr<Operation>& operation);  // by Operation::finish
+
+  /// Ends the communicator `why.group` (0: all that `why.culprit` is in), here and everywhere.
+  void fail(const Cause& why);
+
+  // Driver
+  void drive(WorkState& work, Deadline until) override;
+  void abandon(WorkState& work) noexcept override;
+  void defer(std::function<void()> callback) override;
+
+ private:
+  Context(const Bootstrap& bootstrap);
+  // TransportListener: only takes note; news() acts.
+  void failed(const Cause& why) override;
+  void control(int from, ConstBytes message) override;
+  // ProgressHooks
+  void news() override;
+  void tick(Clock::time_point now) override;
+
+  void act_on(const Cause& why);
+  void end_group(GroupState& group, const Status& why);
+  std::vector<std::shared_ptr<GroupState>> groups();
+  // watchdog.cpp: who is where, when a call takes long
+  void ask(Operation& operation, Clock::time_point now);
+  void read_control(int from, ConstBytes message);
+  void answer(int from, ConstBytes query);
+  void note_answer(int from, ConstBytes answer);
+  void expire(Operation& operation);
+
+  struct Inbox {
+    int from;
+    std::vector<std::byte> message;
+  };
+  /// What rank `first` last said of call `second` of a group.
+  struct Answer {
+    std::uint64_t group;
+    std::uint32_t sequence, begun, completed;
+    Signature completed_call;
+    bool called;
+  };
+
+  int rank_, size_, hosts_ = 1;
+  Settings settings_;
+  std::shared_ptr<Store> store_;
+  Wiring wiring_;
+  std::unique_ptr<Progress> progress_;
+
+  std::mutex groups_mutex_;
+  std::map<std::uint64_t, std::weak_ptr<GroupState>> groups_;
+  std::vector<Cause> lost_;  // ranks that are gone, for groups made later
+
+  std::mutex news_mutex_;
+  std::vector<Cause> causes_;
+  std::vector<Inbox> inbox_;
+  std::set<std::pair<std::uint64_t, int>> acted_on_;  // (group, culprit): each is spread once
+
+  std::vector<std::shared_ptr<Operation>> running_;  // token
+  std::map<int, Answer> answers_;                    // token; by world rank
+};
+
+}  // namespace tutti

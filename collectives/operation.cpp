@@ -1,0 +1,82 @@
+#include "collectives/operation.hpp"
+
+#include <cstdio>
+
+#include "collectives/context.hpp"
+
+namespace tutti {
+
+std::uint32_t GroupState::begin(Signature call) {
+  std::lock_guard lock(mutex_);
+  const std::uint32_t sequence = ++sequence_;
+  recent_[sequence % recent_.size()] = {sequence, call};
+  return sequence;
+}
+
+void GroupState::completed(const CallRecord& call) {
+  std::lock_guard lock(mutex_);
+  if (call.sequence > completed_.sequence) completed_ = call;
+}
+
+bool GroupState::begun(std::uint32_t sequence, Signature& call) const {
+  std::lock_guard lock(mutex_);
+  const CallRecord& record = recent_[sequence % recent_.size()];
+  if (record.sequence != sequence || sequence == 0) return false;
+  call = record.call;
+  return true;
+}
+
+CallRecord GroupState::last_completed() const {
+  std::lock_guard lock(mutex_);
+  return completed_;
+}
+
+std::uint32_t GroupState::last_begun() const {
+  std::lock_guard lock(mutex_);
+  return sequence_;
+}
+
+Status GroupState::poison() const {
+  std::lock_guard lock(mutex_);
+  return poison_;
+}
+
+bool GroupState::poison_with(const Status& why) {
+  std::lock_guard lock(mutex_);
+  if (poisoned_.load(std::memory_order_relaxed)) return false;
+  poison_ = why;
+  poisoned_.store(true, std::memory_order_release);
+  return true;
+}
+
+Operation::Operation(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, CallRecord call,
+                     Deadline until)
+    : WorkState(context), context_(context.get()), group_(std::move(group)), call_(call), until_(until) {}
+
+void Operation::start() {
+  context_->begun(std::static_pointer_cast<Operation>(shared_from_this()));
+  if (group_->poisoned())
+    finish(group_->poison());
+  else
+    begin();
+}
+
+void Operation::finish(const Status& status) {
+  ended_ = Clock::now();
+  const auto self = std::static_pointer_cast<Operation>(shared_from_this());
+  if (status.ok()) group_->completed(call_);
+  context_->finished(self);
+  complete(status.ok() || !group_->poisoned() ? status : group_->poison());
+}
+
+std::string Operation::explain(const Status& status) const {
+  const Group& group = group_->group();
+  const double elapsed = Seconds(ended_ - launched_).count();
+  char head[256];
+  std::snprintf(head, sizeof head,
+                "%s, call %u on rank %d of %d (world rank %d), failed after %.3f s: ", describe(call_.call).c_str(),
+                call_.sequence, group.rank, group.size(), group.members[static_cast<std::size_t>(group.rank)], elapsed);
+  return head + std::string(status.text());
+}
+
+}  // namespace tutti

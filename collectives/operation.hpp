@@ -1,0 +1,95 @@
+// Operation: one launched call of one communicator, and the state that its calls share.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "collectives/progress.hpp"
+#include "transports/backend.hpp"
+#include "transports/core/collective.hpp"
+#include "transports/core/work.hpp"
+
+namespace tutti {
+
+class Context;
+
+/// A call as one rank remembers it.
+struct CallRecord {
+  std::uint32_t sequence = 0;
+  Signature call;
+};
+
+/// What the calls of one communicator share on this rank. Any thread.
+class GroupState {
+ public:
+  explicit GroupState(Group group) : group_(std::move(group)) {}
+
+  const Group& group() const noexcept { return group_; }
+
+  /// Numbers a call that is about to be launched and remembers it.
+  std::uint32_t begin(Signature call);
+  void completed(const CallRecord& call);
+
+  /// The call with this number, if it was begun recently; and the last one that completed.
+  bool begun(std::uint32_t sequence, Signature& call) const;
+  CallRecord last_completed() const;
+  std::uint32_t last_begun() const;
+
+  /// Ok until the first failure, then that for ever.
+  Status poison() const;
+  bool poisoned() const noexcept { return poisoned_.load(std::memory_order_acquire); }
+  /// True when this is the first failure.
+  bool poison_with(const Status& why);
+
+ private:
+  const Group group_;
+  mutable std::mutex mutex_;
+  std::uint32_t sequence_ = 0;
+  CallRecord completed_;
+  std::array<CallRecord, 256> recent_;
+  std::atomic<bool> poisoned_{false};
+  Status poison_;
+};
+
+/// Started under the token, ends by finish(). The context keeps it alive meanwhile.
+class Operation : public WorkState, public Startable {
+ public:
+  Operation(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, CallRecord call, Deadline until);
+
+  const GroupState& group() const noexcept { return *group_; }
+  const CallRecord& call() const noexcept { return call_; }
+  Deadline until() const noexcept { return until_; }
+  Clock::time_point launched() const noexcept { return launched_; }
+
+  /// Where it stands, for the report of a time-out: "lane 0 in round 3 of 6, waiting for rank 2".
+  virtual std::string where() const { return {}; }
+
+  std::string explain(const Status& status) const override;
+
+  void start() final;
+
+  // The watchdog's notes (token).
+  Clock::time_point asked{};  ///< when the other ranks were last asked where they are
+  std::size_t place = 0;      ///< in the context's list of running operations
+
+ protected:
+  virtual void begin() = 0;
+
+  /// Ends the operation: with the communicator's first cause if it is poisoned. Token held.
+  void finish(const Status& status);
+  Context& context() const noexcept { return *context_; }
+
+ private:
+  Context* context_;
+  std::shared_ptr<GroupState> group_;
+  CallRecord call_;
+  Deadline until_;
+  Clock::time_point launched_ = Clock::now();
+  Clock::time_point ended_{};
+};
+
+}  // namespace tutti

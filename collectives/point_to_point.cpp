@@ -1,0 +1,68 @@
+#include "collectives/point_to_point.hpp"
+
+#include "collectives/context.hpp"
+
+namespace tutti {
+namespace {
+
+// Each half carries the summary of its own buffer, so that counts may differ between the halves.
+std::uint64_t half_signature(const ConstBuffer& buffer) {
+  Collective half;
+  half.kind = Kind::send;
+  half.in = buffer;
+  half.out = Buffer(nullptr, buffer.count, buffer.dtype);
+  return signature(half, 0, 1).bits;
+}
+
+bool overlap(const ConstBuffer& a, const ConstBuffer& b) noexcept {
+  return a.bytes() > 0 && b.bytes() > 0 && a.data < b.data + b.bytes() && b.data < a.data + a.bytes();
+}
+
+CallRecord record_of(const Collective& call) {
+  return {0, {half_signature(call.to >= 0 ? call.in : ConstBuffer(call.out))}};
+}
+
+}  // namespace
+
+PointToPoint::PointToPoint(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, Collective call,
+                           Deadline until)
+    : Operation(std::move(context), std::move(group), record_of(call), until), call_(std::move(call)) {}
+
+void PointToPoint::begin() {
+  const Group& group = this->group().group();
+  const Tag tag{group.id, static_cast<std::uint32_t>(call_.tag), point_to_point_lane};
+  const auto world = [&](int rank) { return group.members[static_cast<std::size_t>(rank)]; };
+  const bool check = context().settings().verify != "off";
+  const auto summary = [&](const ConstBuffer& buffer) { return check ? half_signature(buffer) : 0; };
+  const auto done = [this](const Status& status) { half_done(status); };
+  open_ = 1 + (call_.to >= 0) + (call_.from >= 0);
+  if (call_.to >= 0) {
+    ConstBytes data = call_.in.view();
+    if (call_.from >= 0 && overlap(call_.in, call_.out)) {
+      copy_.assign(data.begin(), data.end());
+      data = copy_;
+    }
+    context().wire().send(world(call_.to), tag, summary(call_.in), data, done);
+  }
+  if (call_.from >= 0) context().wire().recv(world(call_.from), tag, summary(call_.out), call_.out.view(), done);
+  half_done({});
+}
+
+void PointToPoint::half_done(const Status& status) {
+  if (failure_.ok() && !status.ok()) {
+    failure_ = status;
+    Cause cause = status.cause();
+    if (cause.code != Code::peer_lost) cause.group = group().group().id;
+    context().fail(cause);
+  }
+  if (--open_ == 0) finish(failure_);
+}
+
+std::string PointToPoint::where() const {
+  std::string text;
+  if (call_.to >= 0) text = "send to rank " + std::to_string(call_.to);
+  if (call_.from >= 0) text += (text.empty() ? "recv from rank " : ", recv from rank ") + std::to_string(call_.from);
+  return text + " with tag " + std::to_string(call_.tag) + " has no counterpart there";
+}
+
+}  // namespace tutti

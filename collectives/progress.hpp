@@ -1,0 +1,104 @@
+// Progress: who drives a context. The token, how a waiter waits, and the background thread.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "transports/core/clock.hpp"
+#include "transports/core/descriptor.hpp"
+#include "transports/core/work.hpp"
+#include "transports/transport.hpp"
+
+namespace tutti {
+
+/// Something to begin under the token: an operation that was just launched.
+class Startable {
+ public:
+  virtual ~Startable() = default;
+  virtual void start() = 0;
+};
+
+/// What the holder of the token does besides moving messages. Called with the token held.
+class ProgressHooks {
+ public:
+  virtual ~ProgressHooks() = default;
+  virtual void news() = 0;                       ///< notice() was called since
+  virtual void tick(Clock::time_point now) = 0;  ///< every 20 ms or so while somebody drives
+};
+
+/// One per context. Exactly one thread at a time holds the token and moves everything that is
+/// outstanding: a thread in Work::wait(), or, for work that nobody waits for, the background
+/// thread, which blocks and never spins. A waiter spins for a while, yields for a while, then
+/// sleeps in one epoll over everything that can wake it.
+class Progress {
+ public:
+  /// `crowded`: there are more ranks on this host than cores, so spinning only takes the
+  /// core from those whom one waits for.
+  Progress(Transport& wire, ProgressHooks& hooks, bool crowded);
+  ~Progress();
+
+  /// Starts `task` under the token: now if the token is free, else the holder does. Never blocks.
+  void launch(std::shared_ptr<Startable> task);
+
+  /// Drives until `work` is done or `until` has passed. Several threads may.
+  void drive(const WorkState& work, Deadline until);
+
+  /// Tells the holder that there is news. Any thread, any time.
+  void notice() noexcept;
+
+  /// Runs `callback` without the token, soon.
+  void defer(std::function<void()> callback);
+
+  /// Operations between launch and completion; called by the operations' owner.
+  void started() noexcept { outstanding_.fetch_add(1, std::memory_order_relaxed); }
+  void finished() noexcept { outstanding_.fetch_sub(1, std::memory_order_relaxed); }
+
+  bool on_background_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  bool try_acquire();
+  bool acquire(const WorkState& work, Deadline until);
+  void release();
+  bool turn();
+  void wait_holding(const WorkState& work, Deadline until);
+  void sleep(Clock::time_point now, Deadline until);
+  void background();
+  bool serve();
+  void run_deferred();
+  void poke() noexcept;
+
+  Transport& wire_;
+  ProgressHooks& hooks_;
+  const int spins_;
+
+  std::mutex token_mutex_;
+  std::condition_variable token_free_;
+  bool token_held_ = false;
+  std::atomic<int> waiters_{0};   // threads in drive()
+  std::atomic<int> watchers_{0};  // of those, the ones without the token
+
+  std::mutex queue_mutex_;
+  std::vector<std::shared_ptr<Startable>> queue_, starting_;
+  std::atomic<bool> queued_{false};
+  std::atomic<bool> news_{false};
+  std::mutex deferred_mutex_;
+  std::vector<std::function<void()>> deferred_;
+  std::atomic<bool> has_deferred_{false};
+  std::atomic<int> outstanding_{0};
+  std::atomic<std::uint64_t> launches_{0};
+  Clock::time_point last_tick_{};
+
+  Descriptor sleep_epoll_, wake_event_;       // of the holder
+  Descriptor idle_epoll_, background_event_;  // of the background thread
+  std::atomic<bool> sleeping_{false};         // the holder sleeps in sleep_epoll_
+  std::atomic<bool> poke_wanted_{false};      // the background thread will not look by itself soon
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,153 @@
+// The watchdog of a context: when a call takes long, every rank of it is asked where it is. That
+// finds calls that do not match although no message is under way (everybody only
+// receives), and lets a time-out name the rank that is missing and what it did last.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "collectives/context.hpp"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto first_question = 200ms;
+constexpr auto next_question = 500ms;
+
+enum class Letter : std::uint32_t { query = 0x31515554, answer = 0x31415554 };
+
+struct Query {
+  Letter letter = Letter::query;
+  std::uint32_t sequence = 0;
+  std::uint64_t group = 0;
+  std::uint64_t call = 0;
+};
+
+struct Reply {
+  Letter letter = Letter::answer;
+  std::uint32_t sequence = 0;
+  std::uint64_t group = 0;
+  std::uint64_t call = 0;  // of the same number, as the answering rank made it; 0: not made yet
+  std::uint32_t begun = 0;
+  std::uint32_t completed = 0;
+  std::uint64_t completed_call = 0;
+};
+
+template <class T>
+bool parse(ConstBytes message, Letter letter, T& value) {
+  if (message.size() != sizeof(T)) return false;
+  std::memcpy(&value, message.data(), sizeof value);
+  return value.letter == letter;
+}
+
+template <class T>
+ConstBytes as_message(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+std::string call_text(std::uint32_t sequence, Signature call) {
+  return "call " + std::to_string(sequence) + ", " + describe(call);
+}
+
+}  // namespace
+
+void Context::ask(Operation& operation, Clock::time_point now) {
+  if (operation.call().sequence == 0) return;  // point to point: the others need not take part
+  const auto allowed = operation.until() - operation.launched();
+  const auto patience = std::min<Clock::duration>(first_question, allowed / 2);
+  if (now - operation.launched() < patience || settings_.verify == "off") return;
+  if (operation.asked != Clock::time_point{} && now - operation.asked < next_question) return;
+  operation.asked = now;
+  Query query;
+  query.sequence = operation.call().sequence;
+  query.group = operation.group().group().id;
+  query.call = operation.call().call.bits;
+  for (const int member : operation.group().group().members)
+    if (member != rank_) wire().control(member, as_message(query));
+}
+
+void Context::read_control(int from, ConstBytes message) {
+  Query query;
+  Reply reply;
+  if (parse(message, Letter::query, query)) return answer(from, message);
+  if (parse(message, Letter::answer, reply)) return note_answer(from, message);
+}
+
+void Context::answer(int from, ConstBytes message) {
+  Query query;
+  parse(message, Letter::query, query);
+  Reply reply;
+  reply.sequence = query.sequence;
+  reply.group = query.group;
+  for (const auto& group : groups()) {
+    if (group->group().id != query.group) continue;
+    Signature mine;
+    const CallRecord completed = group->last_completed();
+    reply.begun = group->last_begun();
+    reply.completed = completed.sequence;
+    reply.completed_call = completed.call.bits;
+    if (group->begun(query.sequence, mine))
+      reply.call = mine.bits;
+    else if (query.sequence <= reply.begun)
+      reply.call = query.call;  // too long ago to remember; it is past that call
+  }
+  wire().control(from, as_message(reply));
+}
+
+void Context::note_answer(int from, ConstBytes message) {
+  Reply reply;
+  parse(message, Letter::answer, reply);
+  answers_[from] = {reply.group, reply.sequence, reply.begun, reply.completed, {reply.completed_call}, reply.call != 0};
+  for (const auto& operation : running_) {
+    const CallRecord& mine = operation->call();
+    if (operation->group().group().id != reply.group || mine.sequence != reply.sequence) continue;
+    if (reply.call == 0 || reply.call == mine.call.bits) return;
+    Cause why;
+    why.code = Code::mismatch;
+    why.culprit = from;
+    why.reporter = rank_;
+    why.group = reply.group;
+    why.say("the ranks do not agree: rank " + std::to_string(rank_) + " made " + call_text(mine.sequence, mine.call) +
+            ", but rank " + std::to_string(from) + " made " + call_text(mine.sequence, {reply.call}) +
+            ". All ranks must make the same calls in the same order.");
+    return fail(why);
+  }
+}
+
+// The deadline has passed: name whoever has not come, and what they did last.
+void Context::expire(Operation& operation) {
+  Cause why;
+  why.code = Code::timeout;
+  why.reporter = rank_;
+  why.group = operation.group().group().id;
+  std::string missing;
+  const bool collective = operation.call().sequence > 0;
+  for (const int member : operation.group().group().members) {
+    if (member == rank_ || !collective) continue;
+    const auto found = answers_.find(member);
+    const bool answered = found != answers_.end() && found->second.group == why.group &&
+                          found->second.sequence == operation.call().sequence;
+    if (answered && found->second.called) continue;
+    if (why.culprit < 0) why.culprit = member;
+    missing += (missing.empty() ? "rank " : "; rank ") + std::to_string(member) + " on " + host(member);
+    if (!answered) {
+      missing += " does not answer (stopped, or its host is gone)";
+    } else if (found->second.completed == 0) {
+      missing += " has not made this call, nor completed any on this communicator";
+    } else {
+      missing += " has not made this call; the last it completed was " +
+                 call_text(found->second.completed, found->second.completed_call);
+    }
+  }
+  const std::string waited = std::to_string(Seconds(operation.until() - operation.launched()).count());
+  std::string text = "the deadline passed after " + waited.substr(0, waited.find('.') + 3) + " s: ";
+  if (!collective)
+    text += operation.where();
+  else
+    text += missing.empty() ? "all ranks have made this call but it has not ended; " + operation.where() : missing;
+  why.say(text + ". Raise TUTTI_TIMEOUT if the work really takes that long.");
+  fail(why);
+}
+
+}  // namespace tutti

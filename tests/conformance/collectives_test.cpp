@@ -1,0 +1,348 @@
+// BackendConformance: every collective, dtype and operator, over every transport, against a
+// sequential reference; results bitwise equal across ranks.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <tuple>
+
+#include "collectives/tutti.hpp"
+#include "tests/support/worlds.hpp"
+#include "tests/support/reference.hpp"
+#include "transports/provider.hpp"
+
+namespace tutti::testing {
+namespace {
+
+using Data = std::vector<std::byte>;
+
+struct Case {
+  Kind kind;
+  DType dtype;
+  Reduction op;
+  std::size_t count;
+  int root;
+  bool in_place, variable;
+  std::uint64_t seed;
+
+  std::string text() const {
+    return std::string(name(kind)) + (variable ? "v " : " ") + std::string(name(dtype)) + " " +
+           std::string(name(op.op)) + " count " + std::to_string(count) + " root " + std::to_string(root) +
+           (in_place ? " in place" : "") + " seed " + std::to_string(seed);
+  }
+};
+
+bool folds(Kind kind) { return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter; }
+
+// kind x dtype x op in full; counts, roots and places are drawn from the seed.
+std::vector<Case> cases(int p, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto n = static_cast<std::size_t>(p);
+  const std::size_t counts[] = {0, 1, n - 1, n, n + 1, 1000, 4099, 33000};
+  std::vector<Case> all;
+  for (int k = 0; k < static_cast<int>(Kind::barrier); ++k)
+    for (int d = 0; d < dtype_count; ++d)
+      for (int o = 0; o < op_count; ++o) {
+        const auto kind = static_cast<Kind>(k);
+        const auto dtype = static_cast<DType>(d);
+        const auto op = static_cast<Op>(o);
+        if (folds(kind) ? !supports(op, dtype) : o > 0) continue;
+        const bool has_v = kind != Kind::allreduce && kind != Kind::reduce && kind != Kind::broadcast;
+        for (int repeat = 0; repeat < 2; ++repeat)
+          all.push_back({kind,
+                         dtype,
+                         {op, op == Op::premul_sum ? 0.5 : 1.0},
+                         counts[random() % 8],
+                         static_cast<int>(random() % n),
+                         repeat == 1,
+                         has_v && random() % 3 == 0,
+                         random()});
+      }
+  return all;
+}
+
+// One rank's part of one case: prepares, launches, and later checks.
+class Played {
+ public:
+  Played(Communicator& world, const Case& c) : world_(world), case_(c), p_(static_cast<std::size_t>(world.size())) {
+    counts_.assign(p_, c.count);
+    if (c.variable)
+      for (std::size_t r = 0; r < p_; ++r) counts_[r] = (c.count + 3 * r * c.count) % (c.count + r + 1);
+    total_ = std::accumulate(counts_.begin(), counts_.end(), std::size_t{0});
+    for (std::size_t r = 0; r < p_; ++r) inputs_.push_back(random_data(c.dtype, input_count(r), c.seed + r));
+    me_ = static_cast<std::size_t>(world.rank());
+    root_ = static_cast<std::size_t>(c.root);
+  }
+
+  Work launch() {
+    const std::size_t width = size_of(case_.dtype);
+    in_ = inputs_[me_];
+    out_.assign(output_count() * width, std::byte{0x5a});
+    ConstBuffer in(in_.data(), input_count(me_), case_.dtype);
+    Buffer out(out_.data(), output_count(), case_.dtype);
+    const bool blocks_out = case_.kind == Kind::allgather || case_.kind == Kind::gather;
+    const bool blocks_in = case_.kind == Kind::reduce_scatter || case_.kind == Kind::scatter;
+    const bool has_both = output_count() > 0 && input_count(me_) > 0;
+    in_place_ = case_.in_place && has_both && !(case_.kind == Kind::alltoall && case_.variable);
+    if (in_place_ && blocks_out) {
+      std::ranges::copy(in_, out_.begin() + static_cast<std::ptrdiff_t>(before(me_) * width));
+      in.data = out_.data() + before(me_) * width;
+    } else if (in_place_ && blocks_in) {
+      out.data = in_.data() + before(me_) * width;
+    } else if (in_place_) {
+      out_ = in_;
+      in.data = out_.data();
+    }
+    if (case_.kind == Kind::broadcast && me_ == root_) out_ = in_;
+    result_ = out.data;
+    return call(in, out);
+  }
+
+  // "" or what is wrong; adds the result to `sum` where all ranks must have the same.
+  std::string check(std::uint64_t& sum) const {
+    const std::size_t width = size_of(case_.dtype);
+    const bool untouched = !in_place_ || (case_.kind == Kind::reduce && me_ != root_);
+    if (untouched && in_ != inputs_[me_] && case_.kind != Kind::broadcast) return "the input was changed";
+    switch (case_.kind) {
+      case Kind::allreduce:
+        sum = checksum(result_, case_.count * width, sum);
+        return check_fold(case_.dtype, case_.op, inputs_, 0, result_, case_.count);
+      case Kind::reduce: return me_ == root_ ? check_fold(case_.dtype, case_.op, inputs_, 0, result_, case_.count) : "";
+      case Kind::reduce_scatter: return check_fold(case_.dtype, case_.op, inputs_, before(me_), result_, counts_[me_]);
+      case Kind::broadcast: return same(inputs_[root_], 0, 0, case_.count);
+      case Kind::scatter: return same(inputs_[root_], before(me_), 0, counts_[me_]);
+      case Kind::gather:
+        if (me_ != root_) return "";
+        [[fallthrough]];
+      case Kind::allgather: return gathered();
+      default: return exchanged();
+    }
+  }
+
+ private:
+  std::size_t before(std::size_t r) const {
+    return std::accumulate(counts_.begin(), counts_.begin() + static_cast<std::ptrdiff_t>(r), std::size_t{0});
+  }
+  // alltoallv: rank a sends (count + a + 2b) % (count + 1) elements to rank b.
+  std::size_t pair(std::size_t a, std::size_t b) const {
+    return case_.variable ? (case_.count + a + 2 * b) % (case_.count + 1) : case_.count;
+  }
+  std::vector<std::size_t> pairs(bool sent) const {
+    std::vector<std::size_t> list;
+    for (std::size_t r = 0; r < p_; ++r) list.push_back(sent ? pair(me_, r) : pair(r, me_));
+    return list;
+  }
+  std::size_t input_count(std::size_t r) const {
+    switch (case_.kind) {
+      case Kind::allgather:
+      case Kind::gather: return counts_[r];
+      case Kind::reduce_scatter: return total_;
+      case Kind::scatter: return r == static_cast<std::size_t>(case_.root) ? total_ : 0;
+      case Kind::alltoall: {
+        std::size_t n = 0;
+        for (std::size_t b = 0; b < p_; ++b) n += pair(r, b);
+        return n;
+      }
+      default: return case_.count;
+    }
+  }
+  std::size_t output_count() const {
+    switch (case_.kind) {
+      case Kind::allgather: return total_;
+      case Kind::gather: return me_ == root_ ? total_ : 0;
+      case Kind::reduce_scatter:
+      case Kind::scatter: return counts_[me_];
+      case Kind::alltoall: {
+        const auto list = pairs(false);
+        return std::accumulate(list.begin(), list.end(), std::size_t{0});
+      }
+      case Kind::reduce: return me_ == root_ ? case_.count : 0;
+      default: return case_.count;
+    }
+  }
+
+  Work call(ConstBuffer in, Buffer out) {
+    const Case& c = case_;
+    switch (c.kind) {
+      case Kind::allreduce: return world_.allreduce(in, out, c.op);
+      case Kind::reduce: return world_.reduce(in, out, c.op, c.root);
+      case Kind::broadcast: return world_.broadcast(out, c.root);
+      case Kind::allgather: return c.variable ? world_.allgatherv(in, out, counts_) : world_.allgather(in, out);
+      case Kind::reduce_scatter:
+        return c.variable ? world_.reduce_scatterv(in, out, counts_, c.op) : world_.reduce_scatter(in, out, c.op);
+      case Kind::gather: return c.variable ? world_.gatherv(in, out, counts_, c.root) : world_.gather(in, out, c.root);
+      case Kind::scatter:
+        return c.variable ? world_.scatterv(in, out, counts_, c.root) : world_.scatter(in, out, c.root);
+      case Kind::alltoall:
+        if (c.variable) return world_.alltoallv(in, pairs(true), out, pairs(false));
+        return world_.alltoall(in, out);
+      default: return world_.barrier();
+    }
+  }
+
+  std::string same(const Data& data, std::size_t from, std::size_t at, std::size_t count) const {
+    const std::size_t width = size_of(case_.dtype);
+    const bool equal = std::equal(result_ + at * width, result_ + (at + count) * width, data.data() + from * width);
+    return equal ? "" : "the elements from " + std::to_string(at) + " on are not the ones sent";
+  }
+  std::string gathered() const {
+    for (std::size_t r = 0; r < p_; ++r)
+      if (auto bad = same(inputs_[r], 0, before(r), counts_[r]); !bad.empty()) return bad;
+    return "";
+  }
+  std::string exchanged() const {
+    std::size_t at = 0;
+    for (std::size_t r = 0; r < p_; ++r) {
+      std::size_t from = 0;
+      for (std::size_t b = 0; b < me_; ++b) from += pair(r, b);
+      if (auto bad = same(inputs_[r], from, at, pair(r, me_)); !bad.empty()) return bad;
+      at += pair(r, me_);
+    }
+    return "";
+  }
+
+  Communicator& world_;
+  Case case_;
+  std::size_t p_, me_ = 0, root_ = 0, total_ = 0;
+  std::vector<std::size_t> counts_;
+  std::vector<Data> inputs_;
+  Data in_, out_;
+  bool in_place_ = false;
+  std::byte* result_ = nullptr;
+};
+
+class BackendConformance : public ::testing::TestWithParam<std::tuple<const char*, int>> {
+ protected:
+  // "routed" is shm inside, and tcp between, two hosts that are told apart by TUTTI_HOST_ID.
+  Settings settings_of(int rank) const {
+    const std::string transport = std::get<0>(GetParam());
+    Settings settings = test_settings(transport == "routed" ? "shm,tcp" : transport);
+    if (transport == "routed") settings.host_id = rank % 2 == 0 ? "even" : "odd";
+    settings.lane_bytes = 16 << 10;  // so that lanes are at work at the sizes here
+    return settings;
+  }
+  void SetUp() override {
+    const std::string transport = std::get<0>(GetParam());
+    for (const std::string one : {"inproc", "shm", "tcp"}) {
+      if (transport != one && !(transport == "routed" && one != "inproc")) continue;
+      const auto found = std::ranges::find_if(providers(), [&](const Provider* p) { return p->name == one; });
+      if (found == providers().end()) GTEST_SKIP() << one << " is not built in";
+      if (const auto v = (*found)->viable(settings_of(0)); !v.viable) GTEST_SKIP() << one << ": " << v.reason;
+    }
+  }
+  int size() const { return std::get<1>(GetParam()); }
+  static std::uint64_t seed() {
+    const char* text = std::getenv("TUTTI_TEST_SEED");
+    return text ? std::strtoull(text, nullptr, 10) : 20240607;
+  }
+};
+
+TEST_P(BackendConformance, EveryKindDtypeAndOperator) {
+  const auto all = cases(size(), seed());
+  std::vector<std::vector<std::uint64_t>> sums(all.size(),
+                                               std::vector<std::uint64_t>(static_cast<std::size_t>(size())));
+  run_ranks(
+      size(), [&](int rank) { return settings_of(rank); },
+      [&](Communicator& world) {
+        // Up to five in flight, waited for in an order of the rank's own.
+        std::mt19937_64 random(static_cast<std::uint64_t>(world.rank()));
+        for (std::size_t first = 0; first < all.size();) {
+          const std::size_t batch = std::min<std::size_t>(1 + first % 5, all.size() - first);
+          std::vector<std::unique_ptr<Played>> played;
+          std::vector<Work> works;
+          std::vector<std::size_t> order(batch);
+          std::iota(order.begin(), order.end(), std::size_t{0});
+          for (std::size_t i = 0; i < batch; ++i) {
+            played.push_back(std::make_unique<Played>(world, all[first + i]));
+            works.push_back(played.back()->launch());
+          }
+          std::shuffle(order.begin(), order.end(), random);
+          for (const std::size_t i : order) {
+            works[i].wait();
+            auto& sum = sums[first + i][static_cast<std::size_t>(world.rank())];
+            if (const std::string bad = played[i]->check(sum); !bad.empty())
+              throw std::runtime_error(all[first + i].text() + ": " + bad);
+          }
+          first += batch;
+        }
+      });
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (const std::uint64_t sum : sums[i]) ASSERT_EQ(sum, sums[i][0]) << "ranks differ: " << all[i].text();
+}
+
+TEST_P(BackendConformance, ScalarsPointToPointAndGroups) {
+  run_ranks(
+      size(), [&](int rank) { return settings_of(rank); },
+      [&](Communicator& world) {
+        const int p = world.size(), me = world.rank();
+        const auto require = [&](bool right, const char* what) {
+          if (!right) throw std::runtime_error(what);
+        };
+        require(world.allreduce(me + 1).wait() == p * (p + 1) / 2, "scalar sum");
+        require(world.allreduce(1.0f + static_cast<float>(me), max).wait() == static_cast<float>(p), "scalar max");
+        require(world.broadcast(std::int64_t{me} * 7, p - 1).wait() == 7 * (p - 1), "scalar broadcast");
+        world.barrier().wait();
+
+        for (int by : {1, -1, 0, 2 * p + 1}) {
+          std::vector<std::int32_t> data(5000, me);
+          world.shift(data, data, by).wait();
+          require(data[4999] == ((me - by) % p + p) % p, "shift in place");
+        }
+        std::vector<float> mine(100, static_cast<float>(me)), self(100);
+        Work to = world.send(mine, me, 3), from = world.recv(self, me, 3);
+        from.wait();
+        to.wait();
+        require(self == mine, "to oneself");
+
+        auto half = world.split(me % 2, -me);  // reversed order
+        require(half->size() == (p + 1 - me % 2) / 2, "size of a split");
+        require(half->world_rank(half->rank()) == me, "rank in a split");
+        require(
+            half->allreduce(me).wait() ==
+                [&] {
+                  int s = 0;
+                  for (int r = me % 2; r < p; r += 2) s += r;
+                  return s;
+                }(),
+            "sum in a split");
+        auto none = world.split(me == 0 ? 0 : -1);
+        require(none.has_value() == (me == 0), "a negative colour joins none");
+        std::vector<int> listed;
+        for (int r = p - 1; r >= 0; r -= 2) listed.push_back(r);
+        if (auto some = world.subgroup(listed)) {
+          require(some->world_rank(0) == p - 1, "order of a subgroup");
+          some->barrier().wait();
+        }
+      });
+}
+
+TEST_P(BackendConformance, SameBitsInEveryRun) {
+  std::vector<std::uint64_t> sums;
+  for (int run = 0; run < 2; ++run) {
+    std::uint64_t sum = 0;
+    run_ranks(
+        size(), [&](int rank) { return settings_of(rank); },
+        [&](Communicator& world) {
+          for (const std::size_t count : {3u, 1000u, 70001u}) {
+            auto data = random_data(DType::f32, count, static_cast<std::uint64_t>(world.rank()) + count);
+            world.allreduce(Buffer(data.data(), count, DType::f32), avg).wait();
+            if (world.rank() == 0) sum = checksum(data.data(), data.size(), sum);
+          }
+        });
+    sums.push_back(sum);
+  }
+  EXPECT_EQ(sums[0], sums[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, BackendConformance,
+                         ::testing::Combine(::testing::Values("inproc", "shm", "tcp", "routed"),
+                                            ::testing::Values(1, 2, 3, 4, 5, 8)),
+                         [](const auto& param) {
+                           return std::string(std::get<0>(param.param)) + "_" +
+                                  std::to_string(std::get<1>(param.param));
+                         });
+
+}  // namespace
+}  // namespace tutti::testing

@@ -1,0 +1,23 @@
+// Ranks as threads of the test's own process: each gets a Communicator of one job.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "collectives/communicator.hpp"
+#include "transports/core/settings.hpp"
+
+namespace tutti::testing {
+
+/// Runs `body` on `size` threads, each with its world. An exception of a rank is rethrown here after
+/// all have ended, with the rank's number in front; the first one wins.
+void run_ranks(int size, const Settings& settings, const std::function<void(Communicator& world)>& body);
+
+/// The same with settings of each rank's own: `settings_of(rank)`.
+void run_ranks(int size, const std::function<Settings(int rank)>& settings_of,
+               const std::function<void(Communicator& world)>& body);
+
+/// Settings for tests: `transport`, a deadline of 60 s.
+Settings test_settings(const std::string& transport);
+
+}  // namespace tutti::testing
