@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "collectives/geometry.hpp"
 #include "collectives/schedule.hpp"
@@ -34,5 +35,16 @@ void receive_all_and_fold(Schedule& plan, std::vector<Step> sends, const Shape& 
 
 /// Copies `in`, block by block, to the same places of scratch (see alltoall_pairwise.cpp).
 void set_aside(Schedule& plan, const Blocks& blocks);
+
+/// The subtree [label, label + span) as parts whose ranks follow one another without wrapping round the last rank
+/// (see scatter_binomial.cpp).
+struct Part {
+  int label, span;
+};
+std::vector<Part> subtree(const BinomialTree& tree, int label, int span);
+
+/// Where the blocks of the labels [label, label + span) lie in the scratch of a rank that holds its whole subtree,
+/// `packed` in the order of the labels.
+Slice within(const Blocks& packed, const BinomialTree& tree, int label, int span);
 
 }  // namespace tutti::pieces

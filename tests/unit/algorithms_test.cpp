@@ -47,21 +47,29 @@ class EveryAlgorithm : public ::testing::TestWithParam<const Algorithm*> {
   bool fits(const Trial& trial) const { return GetParam()->fits == nullptr || GetParam()->fits(shape_of(trial, 0)); }
 };
 
+/// Who calls in place. Large counts with many ranks take most of the time, so those get one of the three in turn.
+std::vector<std::uint64_t> placements(int p, std::size_t count) {
+  const std::vector<std::uint64_t> all{nobody, everybody, every_other};
+  if (p <= 8 || count < 100) return all;
+  return {all[static_cast<std::size_t>(p) % 3]};
+}
+
 TEST_P(EveryAlgorithm, DoesWhatItSaysAtThePriceItSays) {
   const Algorithm& algorithm = *GetParam();
   for (int p = 1; p <= most_ranks; ++p) {
     const auto n = static_cast<std::size_t>(p);
     for (const std::size_t count : std::set<std::size_t>{0, 1, n - 1, n, n + 1, 1000})
       for (int root = 0; root < (is_rooted(algorithm.kind) ? p : 1); ++root)
-        for (const std::uint64_t in_place : {nobody, everybody, every_other}) {
+        for (const std::uint64_t in_place : placements(p, count)) {
           const Trial trial{.kind = algorithm.kind,
                             .size = p,
                             .count = count,
                             .root = root,
                             .in_place = in_place,
                             .lanes = algorithm.lanes};
-          if (!fits(trial)) continue;
-          ASSERT_EQ(play(trial, true), "");
+          if (fits(trial)) {
+            ASSERT_EQ(play(trial, true), "");
+          }
         }
   }
 }
@@ -102,8 +110,9 @@ TEST_P(EveryVariableAlgorithm, PlansTheFormWithCountsPerRank) {
           Trial trial = variable_trial(algorithm.kind, p, root, kind_of);
           trial.in_place = in_place;
           trial.lanes = algorithm.lanes;
-          if (!fits(trial)) continue;
-          ASSERT_EQ(play(trial, false), "");
+          if (fits(trial)) {
+            ASSERT_EQ(play(trial, false), "");
+          }
         }
 }
 

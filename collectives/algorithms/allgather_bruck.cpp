@@ -1,0 +1,52 @@
+// Bruck allgather. Each rank keeps the blocks that it knows in the order own, next, next but one, ... In round k it
+// sends the first 2^k of them to the rank 2^k behind, and appends those that come from the rank 2^k ahead; the
+// last round may carry fewer. At the end two copies put them in rank order. Any p, equal counts or not.
+//
+//   rounds ceil(log2 p)     elements (p-1) n, n the count of one block     scratch p n
+//
+// Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
+// message-passing systems", IEEE TPDS 1997.
+#include <algorithm>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/geometry.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Blocks block(s.count, s.size, s.out_counts);
+  const Blocks known = block.rotated(s.rank);  // known[j] is the block of rank + j
+  Schedule bruck;
+  bruck.use_scratch(known.total());
+  bruck.round({copy(scratch(known[0]), in({0, known[0].count}))});
+  for (int have = 1; have < s.size; have *= 2) {
+    const int more = std::min(have, s.size - have);
+    bruck.round({send(modulo(s.rank - have, s.size), scratch(known.run(0, more))),
+                 recv(modulo(s.rank + have, s.size), scratch(known.run(have, more)))});
+  }
+  const int wrap = s.size - s.rank;  // known[wrap] is the block of rank 0
+  bruck.round({copy(out(block.run(s.rank, wrap)), scratch(known.run(0, wrap))),
+               copy(out(block.run(0, s.rank)), scratch(known.run(wrap, s.rank)))});
+  return bruck;
+}
+
+Cost cost(const Shape& s) {
+  const auto p = static_cast<std::size_t>(s.size);
+  return {static_cast<std::size_t>(log2_ceil(s.size)), (p - 1) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm allgather_bruck{
+    .kind = Kind::allgather,
+    .name = "bruck",
+    .idea = "twice as many blocks every round, any number of ranks: the fewest rounds, for small blocks",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+    .lanes = false,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,44 @@
+// Linear allgather. Everyone sends its block to everyone at once. One round; for a few ranks and a few bytes.
+//
+//   rounds 1     elements (p-1) n, n the count of one block     scratch none
+//
+// Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
+// Concurrency and Computation 2007.
+#include "collectives/algorithm.hpp"
+#include "collectives/geometry.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Blocks block(s.count, s.size, s.out_counts);
+  const Slice mine = in({0, block[s.rank].count});
+  std::vector<Step> steps{copy(out(block[s.rank]), mine)};
+  for (int k = 1; k < s.size; ++k) {
+    const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
+    steps.push_back(send(ahead, mine));
+    steps.push_back(recv(behind, out(block[behind])));
+  }
+  Schedule one;
+  one.round(std::move(steps));
+  return one;
+}
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  return {1, (static_cast<std::size_t>(s.size) - 1) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm allgather_linear{
+    .kind = Kind::allgather,
+    .name = "linear",
+    .idea = "everyone sends to everyone: one round, for few ranks and small blocks",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,47 @@
+// Recursive doubling allgather. In round d every rank exchanges all the blocks that it knows with the rank whose number
+// differs in bit d. What it knows is always a run of blocks at its place in `out`, so nothing is
+// moved again afterwards, unlike in Bruck's; in return it wants a power of two.
+//
+//   rounds log2 p     elements (p-1) n, n the count of one block     scratch none
+//
+// Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithm.hpp"
+#include "collectives/geometry.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Blocks block(s.count, s.size, s.out_counts);
+  const Slice own = in({0, block[s.rank].count});
+  Schedule doubling;
+  doubling.round({copy(out(block[s.rank]), own)});
+  for (int span = 1; span < s.size; span *= 2) {
+    const int mine = s.rank & ~(span - 1), peer = s.rank ^ span;
+    doubling.round({send(peer, out(block.run(mine, span))), recv(peer, out(block.run(mine ^ span, span)))});
+  }
+  return doubling;
+}
+
+Cost cost(const Shape& s) {
+  const auto p = static_cast<std::size_t>(s.size);
+  return {static_cast<std::size_t>(log2_ceil(s.size)), (p - 1) * s.count};
+}
+
+bool fits(const Shape& s) { return power_of_two_below(s.size) == s.size; }
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm allgather_recursive_doubling{
+    .kind = Kind::allgather,
+    .name = "recursive_doubling",
+    .idea = "all known blocks exchanged across each bit of the rank, for small blocks and powers of two",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+    .lanes = false,
+    .fits = fits,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

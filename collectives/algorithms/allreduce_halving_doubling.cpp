@@ -1,0 +1,61 @@
+// Recursive halving and doubling, Rabenseifner's allreduce. Across each bit of the rank, the highest first, two ranks
+// split what they still share: each sends the half that it gives up and folds the half that it keeps (reduce-scatter);
+// then, the lowest bit first, they exchange what they have until all have all (allgather).
+// Where p is no power of two, k < p: ranks k and up fold into ranks 0 and up first and get the result at last.
+//
+//   rounds 2 log2 k, and 2 more if k < p     elements about 2n(k-1)/k, and n more if k < p     scratch none
+//   (exactly: n to split, and to double all that rank 0 has, chunks 0 to 2^j - 1, for each j < log2 k)
+//
+// Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+
+namespace tutti {
+namespace {
+
+/// For powers of two: rank r ends the first half with chunk r, complete.
+Schedule core(const Shape& s) {
+  const Chunks chunk(s.count, s.size);
+  Schedule halving;
+  auto source = in;
+  int first = 0;  // of the chunks that this rank still shares with others
+  for (int half = s.size / 2; half > 0; half /= 2) {
+    const int peer = s.rank ^ half;
+    const bool is_lower = s.rank < peer;
+    const Range lower = chunk.run(first, half), upper = chunk.run(first + half, half);
+    const Range kept = is_lower ? lower : upper, given = is_lower ? upper : lower;
+    halving.round({send(peer, source(given)), recv_reduce(peer, out(kept), source(kept))});
+    source = out;
+    first += is_lower ? 0 : half;
+  }
+  halving.reduced(out(chunk[s.rank]));
+  for (int span = 1; span < s.size; span *= 2) {
+    const int mine = s.rank & ~(span - 1), peer = s.rank ^ span;
+    halving.round({send(peer, out(chunk.run(mine, span))), recv(peer, out(chunk.run(mine ^ span, span)))});
+  }
+  return halving;
+}
+
+Schedule plan(const Shape& s) { return pieces::fold_extra_ranks(s, core); }
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  const int k = power_of_two_below(s.size);
+  const bool has_extra = k < s.size;
+  std::size_t elements = has_extra ? 2 * s.count : s.count;
+  for (int span = 2; span < k; span *= 2) elements += Chunks(s.count, k).run(0, span).count;
+  return {2 * static_cast<std::size_t>(log2_floor(k)) + (has_extra ? 2 : 0), elements};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm allreduce_halving_doubling{
+    .kind = Kind::allreduce,
+    .name = "halving_doubling",
+    .idea = "split across each bit of the rank, then put together: little data in few rounds, for medium buffers",
+    .plan = plan,
+    .cost = cost,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,31 @@
+// Tree allreduce. A binomial reduce to rank 0, then a binomial broadcast from it. No round moves more than a
+// tree's worth of messages, so it is kind to networks that have few links, or to more ranks than cores.
+//
+//   rounds ceil(log2 p) + floor(log2 p)     elements ceil(log2 p) n (rank 0)     scratch n
+//
+// Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) { return pieces::reduce_binomial(s).then(pieces::broadcast_binomial(s)); }
+
+Cost cost(const Shape& s) {
+  const auto up = static_cast<std::size_t>(log2_ceil(s.size)), down = static_cast<std::size_t>(log2_floor(s.size));
+  return {up + down, up * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm allreduce_tree{
+    .kind = Kind::allreduce,
+    .name = "tree",
+    .idea = "a binomial reduce to rank 0 and a binomial broadcast from it: the fewest messages in all",
+    .plan = plan,
+    .cost = cost,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

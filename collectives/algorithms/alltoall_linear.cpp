@@ -1,0 +1,47 @@
+// Linear alltoall. Everyone sends to everyone at once, starting with the next rank so that nobody is the first target
+// of all. Both ends of a message skip it where its length is zero. In place, the blocks to send are set aside first.
+// For a few ranks and small blocks.
+//
+//   rounds 1     elements (p-1) n, n the count of one block     scratch none; in place p n
+//
+// Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
+// message-passing systems", IEEE TPDS 1997 (the direct algorithm).
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Blocks mine(s.count, s.size, s.in_counts), theirs(s.count, s.size, s.out_counts);
+  const auto source = s.in_place ? scratch : in;
+  Schedule exchange;
+  if (s.in_place) pieces::set_aside(exchange, mine);
+  std::vector<Step> steps{copy(out(theirs[s.rank]), source(mine[s.rank]))};
+  for (int k = 1; k < s.size; ++k) {
+    const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
+    steps.push_back(send(ahead, source(mine[ahead])));
+    steps.push_back(recv(behind, out(theirs[behind])));
+  }
+  exchange.round(std::move(steps));
+  return exchange;
+}
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  return {1, (static_cast<std::size_t>(s.size) - 1) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm alltoall_linear{
+    .kind = Kind::alltoall,
+    .name = "linear",
+    .idea = "everyone sends to everyone at once: one round, for few ranks",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,36 @@
+// Chain broadcast. The root sends to the next rank, which hands it on, and so on to the last. The lanes of a large
+// buffer follow one another down the chain, so every link is busy: the time is that of sending the buffer once, and of
+// one lane p-2 times more.
+//
+//   rounds p-1 (for the first lane)     elements n     scratch none
+//
+// van de Geijn & Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997 (pipelined ring broadcast).
+#include "collectives/algorithm.hpp"
+#include "collectives/geometry.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Ring ring{s.rank, s.size};
+  const Slice all = out({0, s.count});
+  Schedule chain;
+  if (s.rank != s.root) chain.round({recv(ring.prev(), all)});
+  if (ring.next() != s.root) chain.round({send(ring.next(), all)});
+  return chain;
+}
+
+Cost cost(const Shape& s) { return {static_cast<std::size_t>(s.size) - 1, s.size == 1 ? 0 : s.count}; }
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm broadcast_chain{
+    .kind = Kind::broadcast,
+    .name = "chain",
+    .idea = "handed on from neighbour to neighbour, lane after lane, for large buffers",
+    .plan = plan,
+    .cost = cost,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,39 @@
+// Linear broadcast. The root sends the buffer to everyone at once. One round; for a few ranks and a few bytes.
+//
+//   rounds 1     elements (p-1) n (the root)     scratch none
+//
+// Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
+// Concurrency and Computation 2007.
+#include "collectives/algorithm.hpp"
+#include "collectives/geometry.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Slice all = out({0, s.count});
+  Schedule one;
+  std::vector<Step> steps;
+  if (s.rank != s.root) steps.push_back(recv(s.root, all));
+  for (int k = 1; k < s.size && s.rank == s.root; ++k) steps.push_back(send(modulo(s.rank + k, s.size), all));
+  one.round(std::move(steps));
+  return one;
+}
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  return {1, (static_cast<std::size_t>(s.size) - 1) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm broadcast_linear{
+    .kind = Kind::broadcast,
+    .name = "linear",
+    .idea = "the root sends to everyone: one round, for few ranks and few bytes",
+    .plan = plan,
+    .cost = cost,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,46 @@
+// Scatter-allgather broadcast, van de Geijn's. The root's buffer is cut into one chunk per rank and scattered down a
+// binomial tree, each chunk straight to its place; then the chunks travel once around a ring to everyone.
+// Every rank but the root's subtrees sends about n instead of n log2 p. Ranks are counted from the root.
+//
+//   rounds floor(log2 p) + p - 1     elements 2n less the two largest chunks (the root)     scratch none
+//
+// Barnett, Gupta, Payne, Shuler, van de Geijn & Watts, "Interprocessor collective communication library", SHPCC 1994.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const BinomialTree tree{s.rank, s.size, s.root};
+  const Chunks chunk(s.count, s.size);
+  Schedule scatter;
+  if (s.rank != s.root) scatter.round({recv(tree.parent(), out(chunk.run(tree.label(), tree.span())))});
+  std::vector<Step> down;
+  for (const auto& child : tree.children()) down.push_back(send(child.rank, out(chunk.run(child.label, child.span))));
+  scatter.round(std::move(down));
+
+  std::vector<int> members;
+  for (int label = 0; label < s.size; ++label) members.push_back(tree.rank_of(label));
+  const Schedule ring = pieces::circulate({tree.label(), s.size}, Blocks(chunk), out(chunk[tree.label()]));
+  return scatter.then(ring.on(members));
+}
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  const auto p = static_cast<std::size_t>(s.size);
+  return {static_cast<std::size_t>(log2_floor(s.size)) + p - 1, 2 * s.count - Chunks(s.count, s.size).run(0, 2).count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm broadcast_scatter_allgather{
+    .kind = Kind::broadcast,
+    .name = "scatter_allgather",
+    .idea = "a chunk for everyone down a tree, then all chunks around a ring, for large buffers",
+    .plan = plan,
+    .cost = cost,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,73 @@
+// Binomial gather. Up the binomial tree, each rank sends its parent the blocks of its whole subtree in one message.
+// Counted from the root, the ranks of a subtree follow one another, so their blocks lie packed in scratch;
+// the root receives them in their places, in two pieces where a subtree wraps round the last rank.
+//
+//   rounds floor(log2 p), the depth of the tree     elements n times the largest subtree, at most p/2     scratch that
+//   too
+//
+// Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include <algorithm>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const BinomialTree tree{s.rank, s.size, s.root};
+  const Blocks block(s.count, s.size, s.out_counts);
+  const Blocks packed = block.rotated(s.root);
+  const Slice own = in({0, block[s.rank].count});
+  Schedule gather;
+  std::vector<Step> up;
+  if (s.rank == s.root) {
+    up.push_back(copy(out(block[s.rank]), own));
+    for (const auto& child : tree.children())
+      for (const auto& part : pieces::subtree(tree, child.label, child.span))
+        up.push_back(recv(child.rank, out(block.run(tree.rank_of(part.label), part.span))));
+    gather.round(std::move(up));
+    return gather;
+  }
+  const auto kept = [&](int label, int span) { return pieces::within(packed, tree, label, span); };
+  const bool is_leaf = tree.span() == 1;
+  if (!is_leaf) {
+    up.push_back(copy(kept(tree.label(), 1), own));
+    for (const auto& child : tree.children()) up.push_back(recv(child.rank, kept(child.label, child.span)));
+    gather.use_scratch(packed.run(tree.label(), tree.span()).count);
+    gather.round(std::move(up));
+  }
+  // One message to any parent but the root, who wants it as it lies there.
+  std::vector<Step> hand_on;
+  if (is_leaf)
+    hand_on.push_back(send(tree.parent(), own));
+  else if (tree.parent() != s.root)
+    hand_on.push_back(send(tree.parent(), kept(tree.label(), tree.span())));
+  else
+    for (const auto& part : pieces::subtree(tree, tree.label(), tree.span()))
+      hand_on.push_back(send(s.root, kept(part.label, part.span)));
+  gather.round(std::move(hand_on));
+  return gather;
+}
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  const int half = 1 << (log2_ceil(s.size) - 1);  // the reach of the root's largest child
+  return {static_cast<std::size_t>(log2_floor(s.size)),
+          static_cast<std::size_t>(std::max({s.size - half, half / 2, 1})) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm gather_binomial{
+    .kind = Kind::gather,
+    .name = "binomial",
+    .idea = "whole subtrees up a binomial tree: few messages at the root, for small blocks",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+    .lanes = false,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,44 @@
+// Chain reduce. The rank before the root starts; each rank folds what comes from its next neighbour into its own
+// contribution and hands it to the previous one, until it arrives at the root. The lanes of a large buffer follow one
+// another down the chain, so every link and every core is busy: each rank sends, and folds, the buffer just once.
+//
+//   rounds p-1 (for the first lane)     elements n     scratch n on the ranks in between
+//
+// Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
+// Concurrency and Computation 2007.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  if (s.size == 1) return pieces::alone(s.count);
+  const Range all{0, s.count};
+  const Ring ring{s.rank, s.size};
+  const bool is_root = s.rank == s.root, is_first = ring.next() == s.root;
+  const Slice partial = is_root ? out(all) : scratch(all);
+  Schedule chain;
+  if (!is_first) chain.round({recv_reduce(ring.next(), partial, in(all))});
+  if (!is_first && !is_root) chain.use_scratch(s.count);
+  if (is_root)
+    chain.reduced(out(all));
+  else
+    chain.round({send(ring.prev(), is_first ? in(all) : partial)});
+  return chain;
+}
+
+Cost cost(const Shape& s) { return {static_cast<std::size_t>(s.size) - 1, s.size == 1 ? 0 : s.count}; }
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm reduce_chain{
+    .kind = Kind::reduce,
+    .name = "chain",
+    .idea = "folded from neighbour to neighbour up to the root, lane after lane, for large buffers",
+    .plan = plan,
+    .cost = cost,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,41 @@
+// Linear reduce. Everyone sends its buffer to the root at once, and the root folds them in the order of the ranks:
+// (0 + 1) + 2 + ..., whoever is the root. One round; for a few ranks and a few bytes.
+//
+//   rounds 1     elements n     scratch (p-1) n at the root
+//
+// Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
+// Concurrency and Computation 2007.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  if (s.size == 1) return pieces::alone(s.count);
+  const Range all{0, s.count};
+  Schedule one;
+  if (s.rank != s.root)
+    one.round({send(s.root, in(all))});
+  else
+    pieces::receive_all_and_fold(one, {}, s, out(all), in(all));
+  return one;
+}
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  return {1, s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm reduce_linear{
+    .kind = Kind::reduce,
+    .name = "linear",
+    .idea = "everyone sends to the root, which folds in rank order: one round, for few ranks and few bytes",
+    .plan = plan,
+    .cost = cost,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

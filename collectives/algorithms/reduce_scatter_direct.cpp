@@ -1,0 +1,48 @@
+// Direct reduce-scatter. Everyone sends each block to its owner at once, and the owner folds in the order of the
+// ranks: (0 + 1) + 2 + ... One round; for a few ranks and a few bytes.
+//
+//   rounds 1     elements (p-1) n, n the count of one block     scratch (p-1) n
+//
+// Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
+// Concurrency and Computation 2007.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Blocks block(s.count, s.size, s.in_counts);
+  const Slice mine = in(block[s.rank]), result = out({0, mine.count});
+  Schedule direct;
+  if (s.size == 1) {
+    direct.round({copy(result, mine)});
+    return direct;
+  }
+  std::vector<Step> sends;
+  for (int k = 1; k < s.size; ++k) {
+    const int ahead = modulo(s.rank + k, s.size);
+    sends.push_back(send(ahead, in(block[ahead])));
+  }
+  pieces::receive_all_and_fold(direct, std::move(sends), s, result, mine);
+  return direct;
+}
+
+Cost cost(const Shape& s) {
+  if (s.size == 1) return {};
+  return {1, (static_cast<std::size_t>(s.size) - 1) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm reduce_scatter_direct{
+    .kind = Kind::reduce_scatter,
+    .name = "direct",
+    .idea = "every block to its owner, who folds in rank order: one round, for few ranks and small blocks",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,44 @@
+// Pairwise reduce-scatter. In round k every rank sends to the rank k ahead that rank's block of its own `in`, and folds
+// what comes from the rank k behind into its result. Only originals are sent, so there is no scratch and no
+// waiting for a neighbour's fold: the rounds do not depend on one another across ranks.
+//
+//   rounds p-1     elements (p-1) n, n the count of one block     scratch none
+//
+// Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithm.hpp"
+#include "collectives/geometry.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Blocks block(s.count, s.size, s.in_counts);
+  const Slice mine = in(block[s.rank]), result = out({0, mine.count});
+  Schedule exchange;
+  if (s.size == 1) exchange.round({copy(result, mine)});
+  for (int k = 1; k < s.size; ++k) {
+    const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
+    exchange.round({send(ahead, in(block[ahead])), recv_reduce(behind, result, k == 1 ? mine : result)});
+  }
+  exchange.reduced(result);
+  return exchange;
+}
+
+Cost cost(const Shape& s) {
+  const auto p = static_cast<std::size_t>(s.size);
+  return {p - 1, (p - 1) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm reduce_scatter_pairwise{
+    .kind = Kind::reduce_scatter,
+    .name = "pairwise",
+    .idea = "one partner at a time, originals only, folded as they come: no scratch, for large blocks",
+    .plan = plan,
+    .cost = cost,
+    .variable = true,
+};
+}  // namespace catalog_entries
+}  // namespace tutti
