@@ -1,0 +1,46 @@
+// `tutti bench`: measures a collective; starts the ranks by itself where it is not part of a job.
+#include "tools/command.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tools/bench/versus.hpp"
+#include "tools/bench/world.hpp"
+
+namespace tutti::tools {
+extern const Command bench_command;
+
+namespace {
+
+using namespace tutti::bench;
+
+bool inside_a_job() {
+  for (const char* variable : {"TUTTI_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
+    if (std::getenv(variable)) return true;
+  return std::getenv("RANK") && std::getenv("WORLD_SIZE");
+}
+
+int run(const std::vector<std::string>& arguments) {
+  const Request request = parse_request("tutti bench", arguments);
+  if (!request.versus.empty()) return compare(request, arguments);
+  const char* path = std::getenv(board_variable);
+  if (!path && !inside_a_job()) {
+    const int ranks = request.ranks > 0 ? request.ranks : 2;
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    std::vector<std::string> launcher = {self, "run", "-np", std::to_string(ranks), self, "bench"};
+    launcher.insert(launcher.end(), arguments.begin(), arguments.end());
+    launch_with_board(launcher, ranks);
+  }
+  Communicator world = Communicator::from_env(request.settings);
+  if (request.ranks > 0 && request.ranks != world.size())
+    throw Error(Code::invalid, "-np " + std::to_string(request.ranks) + " inside a job of " +
+                                   std::to_string(world.size()) + " ranks: leave -np out to measure the job");
+  const auto board = path ? open_shared_board(path, world.rank(), world.size()) : make_world_board(world);
+  return measure_and_print(*make_world(world, request), *board, request);
+}
+
+}  // namespace
+
+const Command bench_command = {"measure a collective, and compare with other libraries", run};
+
+}  // namespace tutti::tools

@@ -1,0 +1,71 @@
+// How the benchmark calls tutti.
+#include "tools/bench/world.hpp"
+
+#include <algorithm>
+
+namespace tutti::bench {
+namespace {
+
+class World : public Implementation {
+ public:
+  World(const Communicator& world, const Request& request) : world_(world) { options_.algorithm = request.algorithm; }
+  std::string name() const override { return "tutti"; }
+  int rank() const override { return world_.rank(); }
+  int ranks() const override { return world_.size(); }
+  std::string refuses(const Case&) const override { return {}; }
+
+  void run(const Case& what, const std::byte* from, std::byte* into) override {
+    const ConstBuffer in(from, what.in_count(), what.dtype);
+    const Buffer out(into, what.out_count(), what.dtype);
+    start(what, in, out).wait();
+  }
+
+ private:
+  Work start(const Case& what, const ConstBuffer& in, const Buffer& out) {
+    switch (what.kind) {
+      case Kind::allreduce: return world_.allreduce(in, out, what.op, options_);
+      case Kind::reduce: return world_.reduce(in, out, what.op, what.root, options_);
+      case Kind::broadcast: return world_.broadcast(out, what.root, options_);
+      case Kind::allgather: return world_.allgather(in, out, options_);
+      case Kind::reduce_scatter: return world_.reduce_scatter(in, out, what.op, options_);
+      case Kind::gather: return world_.gather(in, out, what.root, options_);
+      case Kind::scatter: return world_.scatter(in, out, what.root, options_);
+      case Kind::alltoall: return world_.alltoall(in, out, options_);
+      case Kind::barrier: return world_.barrier(options_);
+      case Kind::send: return world_.shift(in, out, 1, options_);
+    }
+    return {};
+  }
+
+  Communicator world_;
+  CallOptions options_;
+};
+
+class WorldBoard : public Board {
+ public:
+  explicit WorldBoard(const Communicator& world) : world_(world) {}
+  void barrier() override { world_.barrier().wait(); }
+  std::vector<double> durations(std::span<const Stamp> stamps) override {
+    std::vector<double> seconds;
+    for (const Stamp& stamp : stamps) seconds.push_back(static_cast<double>(stamp.left - stamp.entered) * 1e-9);
+    world_.allreduce(seconds, max).wait();
+    return seconds;
+  }
+  std::uint64_t sum(std::uint64_t value) override {
+    return static_cast<std::uint64_t>(world_.allreduce(static_cast<std::int64_t>(value)).wait());
+  }
+  std::int64_t from_first(std::int64_t value) override { return world_.broadcast(value).wait(); }
+
+ private:
+  Communicator world_;
+};
+
+}  // namespace
+
+std::unique_ptr<Implementation> make_world(const Communicator& world, const Request& request) {
+  return std::make_unique<World>(world, request);
+}
+
+std::unique_ptr<Board> make_world_board(const Communicator& world) { return std::make_unique<WorldBoard>(world); }
+
+}  // namespace tutti::bench

@@ -1,0 +1,17 @@
+// World: tutti's own collectives as an Implementation, and a board for ranks that this benchmark did not start.
+#pragma once
+
+#include <memory>
+
+#include "collectives/tutti.hpp"
+#include "tools/bench/measure.hpp"
+
+namespace tutti::bench {
+
+std::unique_ptr<Implementation> make_world(const Communicator& world, const Request& request);
+
+/// Over the communicator itself: where the ranks may be on several hosts, whose clocks differ. An
+/// iteration then lasts as long as the slowest rank found, entry to exit.
+std::unique_ptr<Board> make_world_board(const Communicator& world);
+
+}  // namespace tutti::bench

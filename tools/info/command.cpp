@@ -1,0 +1,127 @@
+// `tutti info`: what is built in, what works here and what not, the settings, the routes between ranks.
+#include "tools/command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/tutti.hpp"
+#include "tools/options.hpp"
+#include "transports/core/host.hpp"
+#include "transports/provider.hpp"
+
+namespace tutti::tools {
+extern const Command info_command;
+
+namespace {
+
+void print_machine(const Settings& settings) {
+  fmt::print("tutti      {}\n", version());
+  fmt::print("host       {} (identity {})\n", host_name(), host_identity(settings.host_id));
+  fmt::print("cores      {} usable by this process\n", usable_cores());
+  fmt::print("folds      {}\n", fold_isa());
+  fmt::print("algorithms {} (`tutti info --algorithms` lists them)\n", catalog().size());
+}
+
+void print_providers(const Settings& settings) {
+  fmt::print("\n{:<10} {:<4} {}\n", "provider", "here", "");
+  for (const Provider* provider : providers()) {
+    const Viability here = provider->viable(settings);
+    fmt::print("{:<10} {:<4} {}{}\n", provider->name, here.viable ? "yes" : "no", provider->meaning,
+               here.viable ? "" : "; not viable: " + here.reason);
+  }
+  fmt::print("\nBetween two ranks the first that reaches is taken, in the order of the setting transport: {}\n",
+             settings.transport);
+}
+
+void print_algorithms() {
+  for (const Algorithm* algorithm : catalog())
+    fmt::print("{:<15} {:<20} {}{}\n", name(algorithm->kind), algorithm->name, algorithm->idea,
+               algorithm->variable ? " (v-form too)" : "");
+}
+
+void print_settings(const Settings& settings) {
+  const Settings defaults;
+  fmt::print("{:<16} {:<14} {:<14} {:<12} {}\n", "setting", "value", "default", "source", "meaning");
+  for (const SettingInfo& row : setting_table()) {
+    const auto source = settings.sources.find(row.key);
+    const auto shown = [&](const Settings& from) {
+      const std::string text = value_text(from, row);
+      return text.empty() ? std::string("-") : text;
+    };
+    const bool hidden = row.key == "secret" && !settings.secret.empty();
+    fmt::print("{:<16} {:<14} {:<14} {:<12} {}\n", row.key, hidden ? "(hidden)" : shown(settings), shown(defaults),
+               source == settings.sources.end() ? "default" : source->second, row.meaning);
+  }
+  fmt::print("\nEach is an environment variable (TUTTI_LANE_BYTES) and a flag (--lane-bytes).\n");
+}
+
+/// Every rank's text on rank 0, by rank.
+std::vector<std::string> collect(Communicator& world, const std::string& text) {
+  const std::vector<std::int64_t> length = {static_cast<std::int64_t>(text.size())};
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(world.size()));
+  world.allgather(length, lengths).wait();
+  const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
+  std::size_t total = 0;
+  for (const std::size_t count : counts) total += count;
+  std::vector<std::byte> all(total);
+  world.allgatherv(ConstBuffer(text.data(), text.size(), DType::u8), all, counts).wait();
+  std::vector<std::string> texts;
+  const char* at = reinterpret_cast<const char*>(all.data());
+  for (const std::size_t count : counts) {
+    texts.emplace_back(at, count);
+    at += count;
+  }
+  return texts;
+}
+
+int print_routes(const Settings& settings) {
+  Communicator world = Communicator::from_env(settings);
+  std::string mine = fmt::format("rank {} on {}, process {}\n", world.rank(), host_name(), getpid());
+  const std::vector<std::string> routes = world.routes();
+  for (std::size_t i = 0; i < routes.size(); ++i) mine += fmt::format("  to {:>3}  {}\n", i, routes[i]);
+  const std::vector<std::string> all = collect(world, mine);
+  if (world.rank() == 0)
+    for (const std::string& text : all) fmt::print("{}", text);
+  return 0;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  CLI::App app("Says what is built in, what works here and why not, and how ranks reach one another.", "tutti info");
+  bool table = false, algorithms = false, routes = false;
+  int ranks = 0;
+  app.add_flag("-c,--config", table, "the settings: value, default, source, meaning");
+  app.add_flag("--algorithms", algorithms, "the algorithms");
+  app.add_flag("--routes", routes, "in a job: the transport between every pair of its ranks");
+  app.add_option("--np", ranks, "start this many ranks and print their routes")->check(CLI::Range(1, 1024));
+  Settings settings = Settings::from_environment();
+  add_settings(app, settings);
+  parse(app, arguments);
+  if (routes) return print_routes(settings);
+  if (ranks > 0) {
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    std::vector<std::string> words = {self, "run", "-np", std::to_string(ranks), self, "info", "--routes"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    throw Error(Code::resource, "cannot run " + self);
+  }
+  if (table) print_settings(settings);
+  if (algorithms) print_algorithms();
+  if (table || algorithms) return 0;
+  print_machine(settings);
+  print_providers(settings);
+  return 0;
+}
+
+}  // namespace
+
+const Command info_command = {"what is built in, what works here, the settings, the routes", run};
+
+}  // namespace tutti::tools
