@@ -9,8 +9,8 @@
 #include <tuple>
 
 #include "collectives/tutti.hpp"
-#include "tests/support/worlds.hpp"
 #include "tests/support/reference.hpp"
+#include "tests/support/worlds.hpp"
 #include "transports/provider.hpp"
 
 namespace tutti::testing {

@@ -1,4 +1,5 @@
-"""How files open: every C++ file with what it is; every algorithm also with its rounds, elements and where it comes from."""
+"""How files open: every C++ file with what it is (a .cpp may leave it to the header of its name); every algorithm also with its
+rounds, its elements and where it comes from."""
 
 import re
 
@@ -24,6 +25,9 @@ def main():
     problems, names = [], common.files(*common.CPP)
     algorithms = [n for n in names if re.match(r"collectives/algorithms/\w+\.cpp$", n)]
     for name in names:
+        stem = name.rsplit(".", 1)[0]
+        if stem + ".hpp" in names and not name.endswith(".hpp"):
+            continue
         if len(opening(common.text(name))) < 10:
             problems.append(f"{name}:1: a file opens with a comment that says what it is")
     for name in algorithms:
