@@ -1,0 +1,186 @@
+// A few tcp wires in one process, met without a store; and a stream of bytes that can be checked anywhere.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transports/tcp/wire.hpp"
+
+namespace tutti::testing {
+
+/// Takes note of what a transport tells.
+class Notes : public TransportListener {
+ public:
+  void failed(const Cause& why) override {
+    const std::lock_guard lock(mutex_);
+    causes_.push_back(why);
+  }
+  void control(int, ConstBytes) override {}
+  std::vector<Cause> causes() const {
+    const std::lock_guard lock(mutex_);
+    return causes_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Cause> causes_;
+};
+
+inline tcp::Membership member(int rank, int size, const std::string& secret = "secret") {
+  tcp::Membership self;
+  self.rank = rank;
+  self.size = size;
+  self.job = tcp::job_hash("job");
+  self.secret = secret;
+  return self;
+}
+
+/// The wire of `rank`, whose door is open already.
+inline std::unique_ptr<tcp::TcpWire> meet(std::unique_ptr<tcp::Door> door, int size,
+                                          const std::vector<tcp::Card>& cards, TransportListener& notes) {
+  const int rank = door->card().rank;
+  std::vector<tcp::Card> peers;
+  for (const tcp::Card& card : cards) {
+    if (card.rank != rank) peers.push_back(tcp::Card::parse(card.text()));
+  }
+  door->meet(peers);
+  return std::make_unique<tcp::TcpWire>(rank, size, std::move(door), peers, notes);
+}
+
+struct Mesh {
+  explicit Mesh(int size, const std::string& allowed = "") : notes(static_cast<std::size_t>(size)) {
+    std::vector<std::unique_ptr<tcp::Door>> doors;
+    for (int rank = 0; rank < size; ++rank) {
+      doors.push_back(
+          std::make_unique<tcp::Door>(member(rank, size), allowed, "", notes[static_cast<std::size_t>(rank)]));
+      cards.push_back(doors.back()->card());
+    }
+    for (auto& door : doors) {
+      const auto rank = static_cast<std::size_t>(door->card().rank);
+      wires.push_back(meet(std::move(door), size, cards, notes[rank]));
+    }
+  }
+
+  std::vector<Notes> notes;
+  std::vector<tcp::Card> cards;
+  std::vector<std::unique_ptr<tcp::TcpWire>> wires;
+};
+
+/// The byte at `offset` of the stream between two ranks.
+inline std::byte stream_byte(int from, int to, std::size_t offset) {
+  const auto mixed = (offset + 1) * 2654435761u + static_cast<std::size_t>(from * 131 + to * 17);
+  return static_cast<std::byte>(mixed >> 13 ^ mixed);
+}
+
+/// One rank's half of streams with all others: writes in random pieces, reads in random ways, checks each byte.
+class Talker {
+ public:
+  Talker(tcp::TcpWire& wire, int rank, int size, std::size_t bytes, unsigned seed)
+      : wire_(wire), rank_(rank), bytes_(bytes), random_(seed), sent_(to_index(size)), received_(to_index(size)) {
+    sent_[to_index(rank)] = received_[to_index(rank)] = bytes;
+    into_.resize(300'000);
+  }
+
+  bool done() const { return all(sent_) && all(received_); }
+  bool wrong() const { return wrong_; }
+
+  void step() {
+    blocked_ = true;
+    for (int peer = 0; peer < static_cast<int>(sent_.size()); ++peer) {
+      if (sent_[to_index(peer)] < bytes_) write(peer);
+    }
+    ranks_.clear();
+    wire_.poll(ranks_);
+    for (const int peer : ranks_) read(peer);
+  }
+
+  /// Until done: spins a little, then sleeps as a context would.
+  void run(const std::function<void(int)>& sleep) {
+    while (!done() && !wrong_) {
+      for (int i = 0; i < 20 && !done(); ++i) step();
+      if (!done() && blocked_ && wire_.arm(true)) {
+        sleep(wire_.fds().sleep);
+        wire_.arm(false);
+      }
+    }
+  }
+
+ private:
+  static std::size_t to_index(int i) { return static_cast<std::size_t>(i); }
+  bool all(const std::vector<std::size_t>& counts) const {
+    for (const std::size_t count : counts) {
+      if (count < bytes_) return false;
+    }
+    return true;
+  }
+  std::size_t random(std::size_t most) { return 1 + random_() % most; }
+
+  void write(int peer) {
+    std::size_t& sent = sent_[to_index(peer)];
+    std::vector<std::vector<std::byte>> pieces(random(4));
+    std::vector<ConstBytes> views;
+    std::size_t at = sent;
+    for (auto& piece : pieces) {
+      const std::size_t want = std::min(bytes_ - at, random(4) == 1 ? random(200'000) : random(300));
+      for (std::size_t i = 0; i < want; ++i) piece.push_back(stream_byte(rank_, peer, at++));
+      views.emplace_back(piece);
+    }
+    const std::size_t wrote = wire_.write(peer, views);
+    sent += wrote;
+    if (sent < bytes_ && at == sent) blocked_ = false;
+  }
+
+  void read(int peer) {
+    std::size_t& received = received_[to_index(peer)];
+    if (random(2) == 1) {
+      const ConstBytes bytes = wire_.peek(peer);
+      const std::size_t take = bytes.empty() ? 0 : random(bytes.size());
+      check(peer, received, bytes.first(take));
+      wire_.consume(peer, take);
+      received += take;
+    } else {
+      const Bytes into(into_.data(), random(into_.size()));
+      const std::size_t got = wire_.read(peer, into);
+      check(peer, received, into.first(got));
+      received += got;
+    }
+  }
+
+  void check(int peer, std::size_t offset, ConstBytes bytes) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) wrong_ |= bytes[i] != stream_byte(peer, rank_, offset + i);
+  }
+
+  tcp::TcpWire& wire_;
+  int rank_;
+  std::size_t bytes_;
+  std::mt19937 random_;
+  std::vector<std::size_t> sent_, received_;
+  std::vector<std::byte> into_;
+  std::vector<int> ranks_;
+  bool wrong_ = false;
+  bool blocked_ = true;  // nothing more can be written before the wire says so
+};
+
+/// Sleeps until `fd` is readable, at most `ms`.
+inline void wait_readable(int fd, int ms) {
+  pollfd wanted{fd, POLLIN, 0};
+  ::poll(&wanted, fd < 0 ? 0 : 1, ms);
+}
+
+/// Open descriptors of this process.
+inline std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+}  // namespace tutti::testing

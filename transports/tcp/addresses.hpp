@@ -1,0 +1,53 @@
+// Addresses of this host's interfaces, and which of them tcp may use.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::tcp {
+
+/// An IPv4 or IPv6 address. `scope` is the interface's index, for link-local IPv6 on this host only.
+struct Address {
+  int family = AF_UNSPEC;
+  std::array<std::uint8_t, 16> bytes{};  ///< network order; IPv4 uses the first four
+  std::uint32_t scope = 0;
+
+  static std::optional<Address> parse(std::string_view text);
+  static Address from(const sockaddr& socket);
+  std::string text() const;  ///< "10.0.0.2", "fe80::1%eth0"
+
+  int bits() const noexcept { return family == AF_INET ? 32 : 128; }
+  bool loopback() const noexcept;
+  bool link_local() const noexcept;  ///< fe80::/10
+  bool within(const Address& network, int prefix) const noexcept;
+
+  /// Fills `out`, and returns its length.
+  socklen_t socket_address(int port, sockaddr_storage& out) const noexcept;
+
+  bool operator==(const Address&) const = default;
+};
+
+/// "10.0.0.2:4711", "[::1]:4711".
+std::string endpoint_text(const Address& address, int port);
+
+/// One address of an interface that is up.
+struct Interface {
+  std::string name;
+  Address address;
+  int prefix = 0;  ///< bits of the network
+};
+
+/// All addresses of the interfaces that are up, loopback too. Throws Error{resource}.
+std::vector<Interface> local_interfaces();
+
+/// Those of `all` that `allowed` names: interfaces, addresses or prefixes ("eth0,10.0.0.0/8,::1"); all of
+/// them when it is empty. Throws Error{invalid} listing what exists when an item matches nothing.
+std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std::string_view allowed);
+
+}  // namespace tutti::tcp

@@ -1,0 +1,97 @@
+// Card: what a rank publishes so that the others can reach it, and the order in which they try.
+#include "transports/tcp/card.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::tcp {
+namespace {
+
+bool same_subnet(const Address& address, const std::vector<Interface>& own) {
+  return std::ranges::any_of(own, [&](const Interface& i) {
+    return !i.address.loopback() && !i.address.link_local() && address.within(i.address, i.prefix);
+  });
+}
+
+bool have_family(const Address& address, const std::vector<Interface>& own) {
+  return std::ranges::any_of(own, [&](const Interface& i) {
+    return !i.address.loopback() && !i.address.link_local() && i.address.family == address.family;
+  });
+}
+
+std::vector<Candidate> with_own_scopes(const Card& peer, const std::vector<Interface>& own) {
+  std::vector<Candidate> found;
+  for (const Candidate& candidate : peer.candidates) {
+    if (!candidate.address.link_local()) continue;
+    for (const Interface& interface : own) {
+      if (!interface.address.link_local()) continue;
+      found.push_back(candidate);
+      found.back().address.scope = interface.address.scope;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string Card::text() const {
+  std::ostringstream out;
+  out << "tcp 1\n" << rank << '\n' << instance << '\n' << host << '\n' << identity << '\n' << network << '\n';
+  for (const Candidate& candidate : candidates) {
+    Address plain = candidate.address;
+    plain.scope = 0;  // an index that means nothing elsewhere
+    out << plain.text() << ' ' << candidate.port << ' ' << candidate.interface << '\n';
+  }
+  return out.str();
+}
+
+Card Card::parse(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  Card card;
+  std::string line;
+  const auto fail = [] [[noreturn]] {
+    throw Error(Code::protocol,
+                "a rank published tcp addresses that this version cannot read. Use the same tutti on all hosts.");
+  };
+  if (!std::getline(in, line) || line != "tcp 1") fail();
+  if (!(in >> card.rank >> card.instance) || !std::getline(in, line)) fail();
+  if (!std::getline(in, card.host) || !std::getline(in, card.identity) || !std::getline(in, card.network)) fail();
+  while (std::getline(in, line)) {
+    std::istringstream fields(line);
+    std::string address;
+    Candidate candidate;
+    if (!(fields >> address >> candidate.port >> candidate.interface)) fail();
+    const auto parsed = Address::parse(address);
+    if (!parsed) fail();
+    candidate.address = *parsed;
+    card.candidates.push_back(candidate);
+  }
+  return card;
+}
+
+std::vector<Candidate> candidates_for(const Card& peer, const Card& self, const std::vector<Interface>& own) {
+  const bool same_network = peer.network == self.network;
+  const bool same_host = same_network && peer.identity == self.identity;
+  std::vector<Candidate> loopback, near, far;
+  for (const Candidate& candidate : peer.candidates) {
+    const Address& address = candidate.address;
+    if (address.link_local()) continue;
+    if (address.loopback()) {
+      loopback.push_back(candidate);
+    } else if (same_subnet(address, own)) {
+      near.push_back(candidate);
+    } else if (same_network || have_family(address, own)) {
+      far.push_back(candidate);
+    }
+  }
+  std::vector<Candidate> order = same_host ? loopback : std::vector<Candidate>();
+  order.insert(order.end(), near.begin(), near.end());
+  order.insert(order.end(), far.begin(), far.end());
+  if (order.empty()) order = with_own_scopes(peer, own);
+  if (order.empty() && same_network) order = loopback;
+  return order;
+}
+
+}  // namespace tutti::tcp

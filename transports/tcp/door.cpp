@@ -1,0 +1,364 @@
+// Door: lets callers in, calls others, and hands over the connections whose handshake is over.
+//
+// Asio runs the waiting, the connecting and the reading of handshakes, but its reactor cannot be
+// waited for together with other descriptors. So every descriptor given to Asio is also in an
+// epoll of our own, edge-triggered, which only says "poll Asio now", and a timer ticks there while
+// anything is half open.
+#include "transports/tcp/door.hpp"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "transports/core/host.hpp"
+#include "transports/core/log.hpp"
+#include "transports/tcp/session.hpp"
+#include "transports/tcp/sockets.hpp"
+
+namespace tutti::tcp {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr Seconds next_candidate{0.25};  // as RFC 8305 suggests
+constexpr Seconds between_rounds{0.1};   // between two tries of all addresses
+constexpr Seconds grace{1};              // a peer that refuses for this long is gone
+constexpr int tick_ms = 20;
+constexpr std::size_t half_open_limit = 64;  // plus one per rank
+
+/// Lets five warnings pass, then one every ten seconds: a stranger must not fill the log.
+class Throttle {
+ public:
+  bool pass(std::uint64_t& suppressed) {
+    const Deadline now = Clock::now();
+    if (passed_ >= 5 && now < next_) return ++suppressed_, false;
+    ++passed_;
+    next_ = now + std::chrono::seconds(10);
+    suppressed = std::exchange(suppressed_, 0);
+    return true;
+  }
+
+ private:
+  int passed_ = 0;
+  std::uint64_t suppressed_ = 0;
+  Deadline next_{};
+};
+
+/// The state of one pair.
+struct Pair {
+  Card card;
+  std::vector<Candidate> candidates;
+  bool wanted = false;  // open() was called
+  bool open = false, lost = false;
+  const Session* choosing = nullptr;
+  std::size_t next = 0;  // candidate
+  Deadline next_at{}, since{};
+  std::map<std::string, std::string> failures;  // by candidate
+
+  bool calling() const noexcept { return wanted && !open && !lost; }
+};
+
+}  // namespace
+
+class Door::Impl : public SessionOwner {
+ public:
+  Impl(Membership membership, std::string_view allowed, std::string_view host_id, TransportListener& listener);
+  ~Impl() override;
+
+  const Card& card() const noexcept { return card_; }
+  void meet(std::vector<Card> peers);
+  void open(int peer);
+  int fd() const noexcept { return epoll_.fd(); }
+  int news() const noexcept { return news_.fd(); }
+  void attend();
+  std::vector<Opened> take();
+
+  const Membership& self() const noexcept override { return self_; }
+  bool settled(int peer) const noexcept override;
+  void choosing(Session& session) override { pairs_.at(session.peer()).choosing = &session; }
+  void opened(Session& session) override;
+  void failed(Session& session, const std::string& why, bool suspect) override;
+
+ private:
+  struct Listener {
+    Descriptor socket;
+    asio::ip::tcp::acceptor acceptor;
+  };
+
+  void listen(std::string_view allowed);
+  void await_callers(Listener& listener);
+  void let_in(Listener& listener);
+  void make_room();
+  void mirror(int fd);
+  void call_next(int peer, Pair& pair);
+  void tick(Deadline now);
+  void advance(int peer, Pair& pair, Deadline now);
+  void give_up(int peer, Pair& pair);
+  void warn(const std::string& text);
+  void set_ticking();
+
+  std::mutex mutex_;
+  Membership self_;
+  TransportListener& listener_;
+  std::vector<Interface> own_;
+  Card card_;
+  Descriptor epoll_ = make_epoll(), timer_ = make_timer(), news_ = make_event();
+  asio::io_context context_{1};
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<std::shared_ptr<Session>> sessions_;
+  std::map<int, Pair> pairs_;
+  std::vector<Opened> opened_;
+  Throttle throttle_;
+  bool ticking_ = false, accept_again_ = false;
+};
+
+Door::Impl::Impl(Membership membership, std::string_view allowed, std::string_view host_id, TransportListener& listener)
+    : self_(std::move(membership)), listener_(listener) {
+  self_.instance = random_number();
+  card_.rank = self_.rank;
+  card_.instance = self_.instance;
+  card_.host = host_name();
+  card_.identity = host_identity(host_id);
+  card_.network = host_identity("");
+  watch_descriptor(epoll_.fd(), timer_.fd(), EPOLLIN, 1);
+  listen(allowed);
+}
+
+Door::Impl::~Impl() {
+  for (const auto& session : sessions_) session->close();
+  for (const auto& listener : listeners_) {
+    boost::system::error_code ignored;
+    listener->acceptor.release(ignored);
+  }
+  context_.restart();
+  context_.poll();  // lets the cancelled handlers go
+}
+
+void Door::Impl::mirror(int fd) { watch_descriptor(epoll_.fd(), fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, 0); }
+
+// All interfaces: one listener for each family, at every address. Some of them: one for each address.
+void Door::Impl::listen(std::string_view allowed) {
+  own_ = allowed_interfaces(local_interfaces(), allowed);
+  std::map<int, int> wildcard_port;
+  const auto add = [&](const Address& address) {
+    int port = 0;
+    Descriptor socket = listen_at(address, port);
+    if (!socket) return 0;
+    mirror(socket.fd());
+    const auto protocol = address.family == AF_INET ? asio::ip::tcp::v4() : asio::ip::tcp::v6();
+    asio::ip::tcp::acceptor acceptor(context_, protocol, socket.fd());
+    listeners_.push_back(std::make_unique<Listener>(Listener{std::move(socket), std::move(acceptor)}));
+    await_callers(*listeners_.back());
+    return port;
+  };
+  for (const Interface& interface : own_) {
+    const Address any{interface.address.family, {}, 0};
+    int port = 0;
+    if (allowed.empty()) {
+      if (!wildcard_port.contains(any.family)) wildcard_port[any.family] = add(any);
+      port = wildcard_port[any.family];
+    } else {
+      port = add(interface.address);
+    }
+    if (port != 0) card_.candidates.push_back({interface.address, port, interface.name});
+  }
+  if (listeners_.empty()) throw_system("address to listen at");
+}
+
+void Door::Impl::await_callers(Listener& listener) {
+  listener.acceptor.async_wait(asio::socket_base::wait_read, [this, &listener](const boost::system::error_code& error) {
+    if (error) return;
+    let_in(listener);
+    await_callers(listener);
+  });
+}
+
+void Door::Impl::let_in(Listener& listener) {
+  while (Descriptor socket = accept_from(listener.socket.fd())) {
+    make_room();
+    mirror(socket.fd());
+    sessions_.push_back(std::make_shared<Session>(context_, *this, std::move(socket), Session::Way::inbound, -1));
+    sessions_.back()->accepted();
+  }
+  accept_again_ = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+  if (accept_again_) warn(std::string("cannot accept a connection: ") + std::strerror(errno));
+}
+
+// Strangers that say nothing must not keep ranks out: the oldest of them makes room.
+void Door::Impl::make_room() {
+  const auto silent = [](const auto& s) { return !s->closed() && s->inbound() && !s->introduced(); };
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(sessions_, silent));
+  if (count < half_open_limit + static_cast<std::size_t>(self_.size)) return;
+  const auto oldest = std::ranges::find_if(sessions_, silent);
+  const auto session = *oldest;
+  session->close();
+  warn("too many connections at once that say nothing; closed the one from " + session->where());
+}
+
+void Door::Impl::meet(std::vector<Card> peers) {
+  const std::lock_guard lock(mutex_);
+  for (Card& peer : peers) {
+    Pair& pair = pairs_[peer.rank];
+    pair.candidates = candidates_for(peer, card_, own_);
+    pair.card = std::move(peer);
+  }
+}
+
+void Door::Impl::open(int peer) {
+  const std::lock_guard lock(mutex_);
+  Pair& pair = pairs_.at(peer);
+  if (pair.wanted || pair.open) return;
+  pair.wanted = true;
+  pair.since = pair.next_at = Clock::now();
+  advance(peer, pair, pair.since);
+  set_ticking();
+}
+
+bool Door::Impl::settled(int peer) const noexcept {
+  const auto pair = pairs_.find(peer);
+  return pair == pairs_.end() || pair->second.open || pair->second.lost || pair->second.choosing != nullptr;
+}
+
+void Door::Impl::opened(Session& session) {
+  const int peer = session.peer();
+  Pair& pair = pairs_.at(peer);
+  pair.open = true;
+  pair.choosing = nullptr;
+  Opened done{peer, session.detach(), {}};
+  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, done.socket.fd(), nullptr);
+  done.route = route_text(done.socket.fd(), own_);
+  log(LogLevel::info,
+      "rank " + std::to_string(self_.rank) + " reaches rank " + std::to_string(peer) + " at " + done.route, self_.rank);
+  opened_.push_back(std::move(done));
+  raise_event(news_.fd());
+  for (const auto& other : sessions_) {
+    if (other->peer() == peer && !other->closed()) other->close();
+  }
+}
+
+void Door::Impl::failed(Session& session, const std::string& why, bool suspect) {
+  if (suspect) {
+    warn("refused a connection " + std::string(session.inbound() ? "from " : "to ") + session.where() +
+         ": the other side " + why);
+  } else {
+    log(LogLevel::debug, "connection with " + session.where() + " came to nothing: " + why, self_.rank);
+  }
+  const auto found = pairs_.find(session.peer());
+  if (found == pairs_.end()) return;
+  Pair& pair = found->second;
+  if (pair.choosing == &session) pair.choosing = nullptr;
+  if (session.inbound()) return;
+  pair.failures[session.where()] = why;
+  pair.next_at = Clock::now();
+  if (pair.next == pair.candidates.size()) pair.next_at += std::chrono::duration_cast<Clock::duration>(between_rounds);
+}
+
+void Door::Impl::call_next(int peer, Pair& pair) {
+  const Candidate& candidate = pair.candidates[pair.next++];
+  try {
+    Descriptor socket = make_socket(candidate.address.family);
+    mirror(socket.fd());
+    sessions_.push_back(std::make_shared<Session>(context_, *this, std::move(socket), Session::Way::outbound, peer));
+    sessions_.back()->connect(candidate, pair.card.instance);
+  } catch (const std::exception& error) {
+    pair.failures[endpoint_text(candidate.address, candidate.port)] = error.what();
+  }
+}
+
+/// Starts what is due for a pair that is not connected yet.
+void Door::Impl::advance(int peer, Pair& pair, Deadline now) {
+  if (!pair.calling() || now < pair.next_at) return;
+  if (pair.next < pair.candidates.size()) {
+    call_next(peer, pair);
+    pair.next_at = now + std::chrono::duration_cast<Clock::duration>(next_candidate);
+    return;
+  }
+  if (std::ranges::any_of(sessions_, [&](const auto& s) { return s->peer() == peer && !s->closed(); })) return;
+  if (now - pair.since > grace || pair.candidates.empty()) return give_up(peer, pair);
+  pair.next = 0;
+  pair.next_at = now;
+  advance(peer, pair, now);
+}
+
+void Door::Impl::give_up(int peer, Pair& pair) {
+  pair.lost = true;
+  std::string text = "rank " + std::to_string(peer) + " on host " + pair.card.host + " cannot be reached by tcp";
+  for (const auto& [where, why] : pair.failures) text += "; " + where + ": " + why;
+  if (pair.candidates.empty()) text += ": it has no address in a network that this rank is in";
+  const bool gone = !pair.failures.empty() && std::ranges::all_of(pair.failures, [](const auto& failure) {
+    return failure.second == std::strerror(ECONNREFUSED);
+  });
+  text += gone ? ". Its process has ended or was killed: see its own output."
+               : ". Check firewalls, or name a network that all hosts share in TUTTI_IFACE.";
+  Cause cause;
+  cause.code = Code::peer_lost;
+  cause.culprit = peer;
+  cause.reporter = self_.rank;
+  std::strncpy(cause.host, pair.card.host.c_str(), sizeof cause.host - 1);
+  cause.say(text);
+  listener_.failed(cause);
+}
+
+void Door::Impl::tick(Deadline now) {
+  const auto sessions = sessions_;  // expiring one may close others
+  for (const auto& session : sessions) {
+    if (!session->closed() && now >= session->deadline()) session->expire();
+  }
+  if (accept_again_) {
+    for (const auto& listener : listeners_) let_in(*listener);
+  }
+  for (auto& [peer, pair] : pairs_) advance(peer, pair, now);
+}
+
+void Door::Impl::attend() {
+  const std::lock_guard lock(mutex_);
+  std::array<epoll_event, 32> events;
+  const int count = ::epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    if (events[static_cast<std::size_t>(i)].data.u64 == 1) clear_event(timer_.fd());
+  }
+  context_.restart();
+  context_.poll();
+  tick(Clock::now());
+  std::erase_if(sessions_, [](const auto& session) { return session->closed(); });
+  set_ticking();
+}
+
+void Door::Impl::set_ticking() {
+  const bool busy = accept_again_ || !sessions_.empty() ||
+                    std::ranges::any_of(pairs_, [](const auto& entry) { return entry.second.calling(); });
+  if (busy == ticking_) return;
+  ticking_ = busy;
+  set_timer(timer_.fd(), busy ? tick_ms : 0, busy ? tick_ms : 0);
+}
+
+std::vector<Opened> Door::Impl::take() {
+  const std::lock_guard lock(mutex_);
+  clear_event(news_.fd());
+  return std::exchange(opened_, {});
+}
+
+void Door::Impl::warn(const std::string& text) {
+  std::uint64_t suppressed = 0;
+  if (!throttle_.pass(suppressed)) return;
+  log(LogLevel::warn,
+      "tcp " + text + (suppressed ? " (" + std::to_string(suppressed) + " like this were not logged)" : ""),
+      self_.rank);
+}
+
+Door::Door(Membership membership, std::string_view allowed, std::string_view host_id, TransportListener& listener)
+    : impl_(std::make_unique<Impl>(std::move(membership), allowed, host_id, listener)) {}
+Door::~Door() = default;
+const Card& Door::card() const noexcept { return impl_->card(); }
+void Door::meet(std::vector<Card> peers) { impl_->meet(std::move(peers)); }
+void Door::open(int peer) { impl_->open(peer); }
+int Door::fd() const noexcept { return impl_->fd(); }
+int Door::news() const noexcept { return impl_->news(); }
+void Door::attend() { impl_->attend(); }
+std::vector<Opened> Door::take() { return impl_->take(); }
+
+}  // namespace tutti::tcp

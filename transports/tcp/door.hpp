@@ -1,0 +1,48 @@
+// Door: lets callers in, calls others, and hands over the connections whose handshake is over.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transports/core/descriptor.hpp"
+#include "transports/tcp/card.hpp"
+#include "transports/tcp/handshake.hpp"
+#include "transports/transport.hpp"
+
+namespace tutti::tcp {
+
+/// A connection ready for data. One per pair of ranks, ever.
+struct Opened {
+  int peer = -1;
+  Descriptor socket;
+  std::string route;  ///< "10.0.0.4:4711 via eth0"
+};
+
+/// Threads: every member locks. attend() never blocks; the background thread calls it so that
+/// callers are answered while this rank computes, and so does whoever waits for a connection.
+/// Failures go to the listener, once per peer.
+class __attribute__((visibility("default"))) Door {  // door.cpp hides what it does not name
+ public:
+  /// Listens at the interfaces that `allowed` names (see allowed_interfaces). `membership.instance`
+  /// is drawn here. Throws Error{invalid, resource}.
+  Door(Membership membership, std::string_view allowed, std::string_view host_id, TransportListener& listener);
+  ~Door();
+
+  const Card& card() const noexcept;   ///< what to publish
+  void meet(std::vector<Card> peers);  ///< before the first open()
+
+  /// Starts to connect to `peer`, unless that is under way or done.
+  void open(int peer);
+
+  int fd() const noexcept;    ///< readable when attend() has something to do
+  int news() const noexcept;  ///< readable when take() has something
+  void attend();
+  std::vector<Opened> take();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti::tcp

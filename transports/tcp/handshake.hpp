@@ -1,0 +1,76 @@
+// The first bytes of every connection: who calls whom, in which job, and the proof of the secret.
+//
+// C connects, A accepts:
+//   C -> A  hello                 C's rank, the rank and the listener that it wants, the job, a nonce
+//   A -> C  hello                 A's own, with its nonce and a verdict on C's; other than `welcome` ends it
+//   A -> C  proof                 HMAC(secret, "acceptor" + both hellos)
+//   C -> A  proof, decision       HMAC(secret, "connector" + both hellos)
+//   A -> C  decision              A's decision, or its word that C's has arrived
+//
+// Both ranks of a pair may connect at the same time, by several addresses each, so several
+// connections may get this far. The lower rank of the pair decides: it writes `chosen` on
+// one of them at a time, the first whose proof held, and refuses the others. Data are written only
+// after the acceptor's `chosen` was written or read. Whoever waits for the other's decision
+// with its proof given never gives up that connection (an acceptor may: it has the last word), so
+// no connection is open at one end only, and no byte is lost on one that was not chosen.
+//
+// The magic, the version and the verdict keep their places in all versions of the protocol.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "transports/core/sha256.hpp"
+
+namespace tutti::tcp {
+
+inline constexpr std::uint32_t wire_version = 1;
+inline constexpr std::size_t magic_bytes = 8;
+inline constexpr std::size_t hello_bytes = 72;
+inline constexpr std::byte chosen{0xC5};
+inline constexpr std::byte undecided{0x5C};
+
+enum class Verdict : std::uint32_t { welcome, wrong_version, wrong_job, wrong_size, wrong_target, surplus };
+
+struct Hello {
+  std::uint32_t version = wire_version;
+  Verdict verdict = Verdict::welcome;
+  std::uint32_t from = 0, to = 0, size = 0;
+  std::uint64_t job = 0;       ///< hash of the job's name
+  std::uint64_t instance = 0;  ///< of the listener that is called
+  std::array<std::byte, 24> nonce{};
+};
+
+using HelloBytes = std::array<std::byte, hello_bytes>;
+
+HelloBytes encode(const Hello& hello) noexcept;
+
+/// Nothing where the magic is not ours.
+std::optional<Hello> decode(const HelloBytes& bytes) noexcept;
+bool has_magic(ConstBytes first) noexcept;
+
+/// What this rank is, to all who call it and whom it calls.
+struct Membership {
+  int rank = 0, size = 1;
+  std::uint64_t job = 0;
+  std::uint64_t instance = 0;
+  std::string secret;
+
+  Hello hello(int to, std::uint64_t instance_called) const;  ///< with a fresh nonce
+  /// Whether a caller's hello is meant for this rank; does not look at the secret.
+  Verdict judge(const Hello& caller) const noexcept;
+
+  enum class Side { connector, acceptor };
+  Digest proof(Side whose, const HelloBytes& connector, const HelloBytes& acceptor) const;
+};
+
+std::uint64_t job_hash(std::string_view job);
+std::uint64_t random_number();
+
+/// Why a rank refuses another, as a clause: "speaks wire protocol 2, this rank 1".
+std::string reason(Verdict verdict, const Hello& other);
+
+}  // namespace tutti::tcp

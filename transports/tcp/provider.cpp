@@ -1,0 +1,50 @@
+// The tcp provider: sockets between any ranks that share a network.
+#include "transports/provider.hpp"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "transports/tcp/wire.hpp"
+
+namespace tutti {
+namespace {
+
+Viability viable(const Settings&) {
+  for (const int family : {AF_INET, AF_INET6}) {
+    if (const Descriptor probe{::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)}; probe) return {};
+  }
+  return {false, std::string("sockets are refused (") + std::strerror(errno) + ")"};
+}
+
+std::string domain(const Settings&) { return {}; }
+
+std::string key_of(int rank) { return "address/" + std::to_string(rank); }
+
+/// Publishes where this rank listens and learns it of the others; connections are made when the
+/// first byte is written to a peer.
+Connected connect(const Rendezvous& meeting) {
+  tcp::Membership self;
+  self.rank = meeting.rank;
+  self.size = meeting.size;
+  self.job = tcp::job_hash(meeting.settings->job);
+  self.secret = meeting.settings->secret;
+  auto door = std::make_unique<tcp::Door>(std::move(self), meeting.settings->iface, meeting.settings->host_id,
+                                          *meeting.listener);
+  meeting.store->set(key_of(meeting.rank), door->card().text());
+  std::vector<tcp::Card> peers;
+  for (const int peer : meeting.peers) {
+    peers.push_back(tcp::Card::parse(meeting.store->wait(key_of(peer), meeting.until)));
+  }
+  door->meet(peers);
+  auto wire = std::make_unique<tcp::TcpWire>(meeting.rank, meeting.size, std::move(door), peers, *meeting.listener);
+  return {make_stream_transport("tcp", meeting.rank, meeting.size, std::move(wire), *meeting.listener), {}, {}};
+}
+
+}  // namespace
+
+extern const Provider tcp_provider;
+const Provider tcp_provider{"tcp", "sockets between ranks that share a network", viable, domain, connect};
+
+}  // namespace tutti

@@ -1,0 +1,91 @@
+// Session: one connection during its handshake (see handshake.hpp).
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "transports/core/clock.hpp"
+#include "transports/core/descriptor.hpp"
+#include "transports/tcp/card.hpp"
+#include "transports/tcp/handshake.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+namespace tutti::tcp {
+
+class Session;
+
+/// Whom sessions report to: the door.
+class SessionOwner {
+ public:
+  virtual ~SessionOwner() = default;
+  virtual const Membership& self() const noexcept = 0;
+  /// Whether a connection to `peer` has been chosen, or is being chosen.
+  virtual bool settled(int peer) const noexcept = 0;
+  /// This session's connection is about to be chosen; ends with opened() or failed().
+  virtual void choosing(Session& session) = 0;
+  /// The handshake is over and this connection is the chosen one. The session is closed afterwards.
+  virtual void opened(Session& session) = 0;
+  /// The session came to nothing. `suspect`: worth a warning, as a stranger may be at work.
+  virtual void failed(Session& session, const std::string& why, bool suspect) = 0;
+};
+
+/// Owned by the door and by its pending Asio handlers; every call comes from inside Door::attend().
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  enum class Way { inbound, outbound };
+
+  /// Takes a socket that was accepted, or is to be connected to `peer`.
+  Session(boost::asio::io_context& context, SessionOwner& owner, Descriptor socket, Way way, int peer);
+
+  void accepted();  ///< start reading the caller's hello
+  void connect(const Candidate& candidate, std::uint64_t instance);
+  void expire();  ///< the deadline has passed
+  void close() noexcept;
+
+  /// The socket, no longer Asio's.
+  Descriptor detach() noexcept;
+
+  int fd() const noexcept { return socket_.fd(); }
+  int peer() const noexcept { return peer_; }  ///< -1 until a caller has said so
+  bool inbound() const noexcept { return way_ == Way::inbound; }
+  bool closed() const noexcept { return closed_; }
+  bool introduced() const noexcept { return peer_ >= 0; }
+  Deadline deadline() const noexcept { return deadline_; }
+  const std::string& where() const noexcept { return where_; }
+
+ private:
+  using Next = void (Session::*)();
+  void read(Bytes into, Next next);
+  bool write(std::initializer_list<ConstBytes> pieces);
+  void fail(const std::string& why, bool suspect = false);
+  void refuse(Verdict verdict, const Hello& caller);
+
+  // inbound
+  void got_magic();
+  void got_hello();
+  void got_proof();
+  // outbound
+  void connected();
+  void got_answer();
+  void got_answer_proof();
+  void got_decision();
+
+  SessionOwner& owner_;
+  Descriptor socket_;
+  boost::asio::ip::tcp::socket asio_;
+  Way way_;
+  int peer_;
+  bool closed_ = false;
+  const char* waiting_for_ = "a hello";
+  Deadline deadline_;
+  std::string where_;
+  std::uint64_t instance_ = 0;
+  HelloBytes connector_{}, acceptor_{};
+  std::array<std::byte, 33> proof_{};  // and the decision
+};
+
+}  // namespace tutti::tcp

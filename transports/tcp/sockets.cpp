@@ -1,0 +1,138 @@
+// Sockets as this transport wants them: non-blocking, closed on exec and in forked children, tuned.
+#include "transports/tcp/sockets.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::tcp {
+namespace {
+
+void set_option(int socket, int level, int option, int value) noexcept {
+  setsockopt(socket, level, option, &value, sizeof value);
+}
+
+Descriptor require(int fd, const char* what) {
+  if (fd < 0) throw_system(what);
+  return Descriptor(fd);
+}
+
+}  // namespace
+
+void throw_system(const char* what) {
+  const int error = errno;
+  std::string text = std::string("tcp: no ") + what + ": " + std::strerror(error);
+  if (error == EMFILE || error == ENFILE) text += ". Raise the limit of open files (ulimit -n).";
+  throw Error(Code::resource, text);
+}
+
+Descriptor make_socket(int family) {
+  Descriptor made = require(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
+  tune(made.fd());
+  return made;
+}
+
+Descriptor listen_at(const Address& address, int& port) {
+  const int fd = ::socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return {};
+  Descriptor listener(fd);
+  tune(fd);
+  if (address.family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  sockaddr_storage where;
+  socklen_t length = address.socket_address(0, where);
+  auto* const generic = reinterpret_cast<sockaddr*>(&where);
+  if (::bind(fd, generic, length) != 0 || ::listen(fd, SOMAXCONN) != 0 || ::getsockname(fd, generic, &length) != 0) {
+    return {};
+  }
+  port = ntohs(where.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(where).sin_port
+                                          : reinterpret_cast<sockaddr_in6&>(where).sin6_port);
+  return listener;
+}
+
+Descriptor accept_from(int listener) {
+  const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0) return {};
+  Descriptor accepted(fd);
+  tune(fd);
+  return accepted;
+}
+
+void tune(int socket) noexcept {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  // A kernel's default may be bbr, whose pacing halves the rate over loopback and in a rack.
+  for (const char* control : {"cubic", "reno"}) {
+    const auto length = static_cast<socklen_t>(std::strlen(control));
+    if (setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control, length) == 0) break;
+  }
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 5);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 15000);
+}
+
+namespace {
+
+std::string endpoint_of(const sockaddr_storage& socket) {
+  const int port = ntohs(socket.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(socket).sin_port
+                                                     : reinterpret_cast<const sockaddr_in6&>(socket).sin6_port);
+  return endpoint_text(Address::from(reinterpret_cast<const sockaddr&>(socket)), port);
+}
+
+}  // namespace
+
+std::string peer_text(int socket) {
+  sockaddr_storage peer{};
+  socklen_t length = sizeof peer;
+  return ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) == 0 ? endpoint_of(peer) : "?";
+}
+
+std::string route_text(int socket, const std::vector<Interface>& own) {
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  std::string text = peer_text(socket);
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&local), &length) != 0) return text;
+  const Address address = Address::from(reinterpret_cast<sockaddr&>(local));
+  for (const Interface& interface : own) {
+    if (interface.address == address) return text + " via " + interface.name;
+  }
+  return text;
+}
+
+Descriptor make_epoll() { return require(::epoll_create1(EPOLL_CLOEXEC), "epoll instance"); }
+
+void watch_descriptor(int epoll, int fd, std::uint32_t events, std::uint64_t key) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = key;
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) throw_system("place in an epoll instance");
+}
+
+Descriptor make_timer() { return require(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timer"); }
+
+void set_timer(int timer, int first_ms, int every_ms) noexcept {
+  itimerspec when{};
+  when.it_value = {first_ms / 1000, first_ms % 1000 * 1'000'000L};
+  when.it_interval = {every_ms / 1000, every_ms % 1000 * 1'000'000L};
+  ::timerfd_settime(timer, 0, &when, nullptr);
+}
+
+Descriptor make_event() { return require(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd"); }
+
+void raise_event(int event) noexcept { ::eventfd_write(event, 1); }
+
+void clear_event(int fd) noexcept {
+  std::uint64_t count = 0;
+  while (::read(fd, &count, sizeof count) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace tutti::tcp

@@ -1,0 +1,61 @@
+// The tcp wire: one connection to each peer that is talked to, opened by the first write.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transports/stream_transport.hpp"
+#include "transports/tcp/door.hpp"
+
+namespace tutti::tcp {
+
+/// The data path: plain sockets in one level-triggered epoll. What concerns connections that are
+/// not open yet is the door's.
+class TcpWire final : public Wire {
+ public:
+  /// `door` has met the peers, whose cards these are.
+  TcpWire(int rank, int size, std::unique_ptr<Door> door, const std::vector<Card>& peers, TransportListener& listener);
+  ~TcpWire() override;
+
+  std::size_t write(int to, std::span<const ConstBytes> pieces) override;
+  ConstBytes peek(int from) override;
+  void consume(int from, std::size_t bytes) override;
+  std::size_t read(int from, Bytes into) override;
+  bool open(int to) const noexcept override;
+  void poll(std::vector<int>& ranks) override;
+  Transport::Fds fds() const noexcept override { return {epoll_.fd(), watch_.fd()}; }
+  bool arm(bool on) override;
+  void watch() override;
+  void farewell(int from) override;
+  std::string describe(int to) const override;
+  void ring(int) noexcept override {}  // arriving bytes wake sleepers, and the background thread (see watch)
+  bool post(const Cause&) noexcept override { return false; }
+  void close(Deadline until) noexcept override;
+
+ private:
+  struct Link;
+
+  Link& link(int rank) noexcept;
+  void add(Opened opened);
+  void note(Link& at, std::uint32_t events);
+  std::size_t receive(Link& from, Bytes first, Bytes second);
+  void fill(Link& from);
+  void end(Link& at, int error);
+  void drop(Link& at) noexcept;
+  void judge_ends();
+  void want_writable(Link& at, bool on) noexcept;
+  bool drained(Link& at) noexcept;
+
+  int rank_;
+  TransportListener& listener_;
+  std::unique_ptr<Door> door_;
+  Descriptor epoll_, timer_;
+  Descriptor watch_, pause_;  // the background thread's epoll, and its timer
+  std::vector<Link> links_;   // by world rank
+  std::vector<int> active_;   // links with bytes in the buffer or in the socket
+  int ending_ = 0;            // links whose end has not been judged yet
+  bool news_ = false;         // this poll() found something beside bytes: a link opened or became writable
+};
+
+}  // namespace tutti::tcp
