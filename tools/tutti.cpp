@@ -116,6 +116,14 @@ int run(std::vector<std::string> arguments) {
   return run_program(name, arguments);
 }
 
+/// Where the caller has closed stdin, stdout or stderr, no other descriptor may take its number.
+void fill_standard_descriptors() {
+  int fd = 0;
+  while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {
+  }
+  if (fd > STDERR_FILENO) close(fd);
+}
+
 int guarded(const std::vector<std::string>& arguments) {
   const std::string who =
       arguments.empty() || arguments[0].starts_with("-") ? std::string("tutti") : "tutti " + arguments[0];
@@ -135,4 +143,7 @@ int guarded(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace tutti::tools
 
-int main(int count, char** words) { return tutti::tools::guarded({words + std::min(count, 1), words + count}); }
+int main(int count, char** words) {
+  tutti::tools::fill_standard_descriptors();
+  return tutti::tools::guarded({words + std::min(count, 1), words + count});
+}

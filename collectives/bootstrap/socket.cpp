@@ -38,6 +38,13 @@ std::string shown(const Address& address) {
   return shown(name, std::stoi(port));
 }
 
+std::string host_of(const sockaddr& address) {
+  char host[NI_MAXHOST];
+  const socklen_t size = address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  if (getnameinfo(&address, size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) return {};
+  return host;
+}
+
 std::vector<Address> resolve(const std::string& host, int port, bool passive, std::string& why) {
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;

@@ -23,6 +23,9 @@ std::string shown(const Address& address);
 /// "host:80", "[::1]:80", from a name or a number.
 std::string shown(std::string_view host, int port);
 
+/// The number of an address, without its port.
+std::string host_of(const sockaddr& address);
+
 /// What the resolver knows; empty and `why` where it knows nothing. An empty host with `passive`: all interfaces.
 std::vector<Address> resolve(const std::string& host, int port, bool passive, std::string& why);
 

@@ -32,6 +32,9 @@ class TcpStoreServer {
   TcpStoreServer(const std::string& address, int port, std::string secret);
   ~TcpStoreServer();
   int port() const noexcept;
+  /// Accepts nobody any more and blocks until no client is connected, or `until`: so that who serves does
+  /// not leave before the others.
+  void drain(Deadline until);
 
  private:
   struct Impl;

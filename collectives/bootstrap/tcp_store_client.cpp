@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -13,6 +12,7 @@
 
 #include "collectives/bootstrap/socket.hpp"
 #include "collectives/bootstrap/store_rules.hpp"
+#include "collectives/bootstrap/store_url.hpp"
 #include "collectives/bootstrap/store_wire.hpp"
 #include "collectives/bootstrap/stores.hpp"
 
@@ -24,6 +24,7 @@ using namespace store_wire;
 constexpr Seconds answer_time(60);  // for calls that the server answers at once
 constexpr Seconds first_nap(0.002), longest_nap(0.1);
 
+enum class Tries { one, many };
 enum class Io { done, late, closed };
 
 Io send_all(int fd, std::string_view bytes, Deadline until) {
@@ -63,9 +64,9 @@ std::string closed_text(int error) { return error == 0 ? "the connection was clo
 
 class TcpStore final : public Store {
  public:
-  TcpStore(std::string host, int port, std::string secret, Deadline until)
+  TcpStore(std::string host, int port, std::string secret, Deadline until, Tries tries)
       : host_(std::move(host)), port_(port), secret_(std::move(secret)), place_("the store at tcp://" + shown_place()) {
-    idle_.push_back(connect(until));
+    idle_.push_back(connect(until, tries));
   }
 
   void set(std::string_view key, std::string_view value) override { call(Op::set, key, value, 0, soon()); }
@@ -137,7 +138,7 @@ class TcpStore final : public Store {
   }
 
   /// Tries every address until one answers; waits for a server that is not there yet.
-  Descriptor connect(Deadline until) const {
+  Descriptor connect(Deadline until, Tries tries = Tries::many) const {
     const Deadline started = Clock::now();
     std::string why;
     for (Seconds nap = first_nap;; nap = std::min(2 * nap, longest_nap)) {
@@ -150,7 +151,7 @@ class TcpStore final : public Store {
         if (introduce(link.fd(), until, why)) return link;
       }
       const Deadline now = Clock::now();
-      if (now >= until) {
+      if (now >= until || tries == Tries::one) {
         char waited[32];
         std::snprintf(waited, sizeof waited, "%.3g s", Seconds(now - started).count());
         throw Error(Code::timeout, "tried for " + std::string(waited) + " to reach " + place_ + ": " + why +
@@ -209,36 +210,15 @@ class TcpStore final : public Store {
   std::vector<Descriptor> idle_;
 };
 
-[[noreturn]] void bad_url(const std::string& url) {
-  throw Error(Code::invalid, "'" + url + "' names no store: give tcp://HOST:PORT or file:///FOLDER (TUTTI_STORE)");
-}
-
 }  // namespace
 
 std::shared_ptr<Store> connect_tcp_store(const std::string& host, int port, const std::string& secret, Deadline until) {
-  return std::make_shared<TcpStore>(host, port, secret, until);
+  return std::make_shared<TcpStore>(host, port, secret, until, Tries::many);
 }
 
-std::shared_ptr<Store> open_store(const std::string& url, const std::string& secret, Deadline until) {
-  constexpr std::string_view tcp = "tcp://", file = "file://";
-  if (url.starts_with(file)) {
-    const std::string folder = url.substr(file.size());
-    if (!folder.starts_with('/')) bad_url(url);
-    return make_file_store(folder);
-  }
-  const std::size_t colon = url.rfind(':');
-  if (!url.starts_with(tcp) || colon < tcp.size()) bad_url(url);
-  std::string host = url.substr(tcp.size(), colon - tcp.size());
-  if (host.starts_with('[') && host.ends_with(']')) {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string::npos) {
-    bad_url(url);  // an IPv6 address needs brackets
-  }
-  int port = 0;
-  const char* const end = url.data() + url.size();
-  const auto [stop, error] = std::from_chars(url.data() + colon + 1, end, port);
-  if (host.empty() || error != std::errc() || stop != end || port < 1 || port > 65535) bad_url(url);
-  return connect_tcp_store(host, port, secret, until);
+std::shared_ptr<Store> connect_tcp_store_once(const std::string& host, int port, const std::string& secret,
+                                              Deadline until) {
+  return std::make_shared<TcpStore>(host, port, secret, until, Tries::one);
 }
 
 }  // namespace tutti

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -27,6 +29,7 @@ using namespace store_wire;
 constexpr Seconds patience(10);  // for a connection that has not shown the secret
 constexpr std::uint64_t listener_id = 0, stop_id = 1, first_client_id = 2;
 constexpr std::size_t block_bytes = 65536;
+constexpr eventfd_t listen_no_more = 1, leave_at_once = 1 << 20;  // what drain() and the destructor say
 
 struct Client {
   Descriptor socket;
@@ -82,7 +85,13 @@ struct TcpStoreServer::Impl {
       }
       for (int i = 0; i < n; ++i) {
         const std::uint64_t id = ready[i].data.u64;
-        if (id == stop_id) return;
+        if (id == stop_id) {
+          eventfd_t count = 0;
+          eventfd_read(stop.fd(), &count);
+          if (count >= leave_at_once) return;
+          listener.reset();  // newcomers belong to a later job
+          continue;
+        }
         if (id == listener_id) {
           accept_all();
         } else {
@@ -214,6 +223,7 @@ struct TcpStoreServer::Impl {
     if (verdict == Verdict::wrong_secret) return refuse(id, "its secret is wrong");
     client.trusted = true;
     client.trusted_by = never;
+    count_trusted(1);
     return true;
   }
 
@@ -297,7 +307,14 @@ struct TcpStoreServer::Impl {
     return false;
   }
 
+  void count_trusted(int change) {
+    const std::lock_guard lock(mutex);
+    trusted += change;
+    drained.notify_all();
+  }
+
   void close(Entry entry) {
+    if (entry->second.trusted) count_trusted(-1);
     for (auto waiting = parked.begin(); waiting != parked.end();) {
       std::erase(waiting->second, entry->first);
       waiting = waiting->second.empty() ? parked.erase(waiting) : std::next(waiting);
@@ -311,7 +328,7 @@ struct TcpStoreServer::Impl {
     log(LogLevel::warn, place + " " + what + (reports == most ? " (further lines of this kind are left out)" : ""));
   }
 
-  const Descriptor listener;
+  Descriptor listener;
   const int port;
   const std::string place;
   const std::string secret;
@@ -323,6 +340,9 @@ struct TcpStoreServer::Impl {
   std::map<std::string, std::vector<std::uint64_t>> parked;  // key -> clients that wait for it
   std::uint64_t next_id = first_client_id;
   int reports = 0;
+  std::mutex mutex;  // guards what follows, for drain(); all else belongs to the thread
+  std::condition_variable drained;
+  int trusted = 0;  // how many clients have shown the secret
   std::thread thread;
 };
 
@@ -335,8 +355,15 @@ TcpStoreServer::~TcpStoreServer() {
     static_cast<void>(impl_.release());
     return;
   }
-  eventfd_write(impl_->stop.fd(), 1);
+  eventfd_write(impl_->stop.fd(), leave_at_once);
   impl_->thread.join();
+}
+
+void TcpStoreServer::drain(Deadline until) {
+  if (impl_->generation != fork_generation()) return;
+  eventfd_write(impl_->stop.fd(), listen_no_more);
+  std::unique_lock lock(impl_->mutex);
+  impl_->drained.wait_until(lock, until, [&] { return impl_->trusted == 0; });
 }
 
 int TcpStoreServer::port() const noexcept { return impl_->port; }

@@ -1,0 +1,93 @@
+// From the launcher's environment to a rank, a size and a store.
+#include "collectives/bootstrap/bootstrap.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "collectives/bootstrap/meeting.hpp"
+#include "collectives/bootstrap/membership.hpp"
+#include "collectives/bootstrap/stores.hpp"
+#include "transports/core/host.hpp"
+#include "transports/core/log.hpp"
+
+namespace tutti {
+namespace {
+
+/// True where `who` ("HOST PID") is another process that lives on this host.
+bool lives_beside_us(const std::string& who, const std::string& own_host) {
+  const std::size_t blank = who.rfind(' ');
+  if (blank == std::string::npos || who.substr(0, blank) != own_host) return false;
+  const pid_t pid = std::atoi(who.c_str() + blank + 1);
+  return pid > 0 && pid != getpid() && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
+/// The part of the store that is this meeting's own. A store may see several: a script that starts one program after
+/// another in each rank, or a program that bootstraps twice. Every rank counts its own, and they count alike.
+std::shared_ptr<Store> join(const Membership& m, const Meeting& meeting, const Settings& settings) {
+  const std::string rank = std::to_string(m.rank), own_host = host_identity(settings.host_id);
+  const std::string holder = "tutti/holder/" + rank;
+  const std::int64_t turn = meeting.store->add("tutti/turn/" + rank, 1);
+  std::string before;
+  if (turn > 1 && meeting.store->find(holder, before) && lives_beside_us(before, own_host))
+    throw Error(Code::invalid, "rank " + rank + " is there twice: process " + before.substr(before.rfind(' ') + 1) +
+                                   " and this one (" + m.name + ": " + m.evidence +
+                                   "). Give each process its own rank");
+  meeting.store->set(holder, own_host + " " + std::to_string(getpid()));
+  return make_prefix_store(meeting.store, "tutti/" + std::to_string(turn));
+}
+
+/// One text that all ranks know and nobody else.
+std::string agree_on_secret(const Membership& m, Store& store, const Settings& settings, Deadline until) {
+  if (!settings.secret.empty()) return settings.secret;
+  return m.rank == 0 ? store.set_once("secret", random_secret()) : store.wait("secret", until);
+}
+
+void report(const Choice& choice, const Meeting& meeting) {
+  const Membership& m = choice.membership;
+  for (const std::string& warning : choice.warnings) log(LogLevel::warn, warning, m.rank);
+  if (log_level() >= LogLevel::info) {
+    log(LogLevel::info,
+        m.launcher == Launcher::alone ? std::string("no launcher's variables are set: alone, size 1")
+                                      : "rank " + std::to_string(m.rank) + " of " + std::to_string(m.size) + " by " +
+                                            m.name + " (" + m.evidence + "), meeting at " + meeting.place,
+        m.rank);
+    for (const std::string& note : choice.notes) log(LogLevel::info, note, m.rank);
+  }
+  if (!meeting.guarded && m.rank == 0)
+    log(LogLevel::warn,
+        m.name + " gives no secret: who can reach " + meeting.place +
+            " and knows the job's name can join. Set TUTTI_SECRET to the same text on all ranks",
+        0);
+}
+
+}  // namespace
+
+Bootstrap bootstrap_from(const Settings& settings, const Environment& environment) {
+  const Deadline until = deadline_in(Seconds(settings.connect_timeout));
+  if (const auto level = parse_log_level(settings.log)) set_log_level(*level);
+  const Choice choice = choose_membership(environment, !settings.store.empty());
+  const Membership& m = choice.membership;
+  const Meeting meeting = meet(m, settings, environment, until);
+  report(choice, meeting);
+
+  Bootstrap result;
+  result.rank = m.rank;
+  result.size = m.size;
+  result.local_rank = m.local_rank;
+  result.local_size = m.local_size;
+  result.launcher = m.name;
+  result.settings = settings;
+  result.store = m.size == 1 ? meeting.store : join(m, meeting, settings);
+  result.settings.secret = agree_on_secret(m, *result.store, settings, until);
+  if (result.settings.job.empty()) result.settings.job = meeting.job.empty() ? meeting.place : meeting.job;
+  return result;
+}
+
+Bootstrap bootstrap_from_environment(const Settings& settings) {
+  return bootstrap_from(settings, process_environment());
+}
+
+}  // namespace tutti

@@ -1,0 +1,316 @@
+// Meeting points: by URL, by a port that follows from the job, by a folder, by PMI.
+#include "collectives/bootstrap/meeting.hpp"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "collectives/bootstrap/pmi.hpp"
+#include "collectives/bootstrap/socket.hpp"
+#include "collectives/bootstrap/store_url.hpp"
+#include "collectives/bootstrap/store_wire.hpp"
+#include "collectives/bootstrap/stores.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr Seconds farewell(5);  // how long who serves waits for the others to leave
+constexpr Seconds one_try(1);
+constexpr const char* loopback = "127.0.0.1";
+
+/// A server and its own client. Leaves after the others, unless it is leaving because of an error.
+struct Served {
+  Served(const std::string& address, int port, const std::string& secret) : server(address, port, secret) {
+    const std::string host = address.empty() ? loopback : address;
+    client = connect_tcp_store(host, server.port(), secret, deadline_in(Seconds(10)));
+  }
+  ~Served() {
+    client.reset();
+    if (std::uncaught_exceptions() == 0) server.drain(deadline_in(farewell));
+  }
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+
+  TcpStoreServer server;
+  std::shared_ptr<Store> client;
+};
+
+std::shared_ptr<Store> store_of(const std::shared_ptr<Served>& served) {
+  return std::shared_ptr<Store>(served, served->client.get());
+}
+
+struct Endpoint {
+  std::string host;
+  int port = 0;
+};
+
+std::string shown(const std::vector<Endpoint>& endpoints) {
+  std::string text;
+  for (const Endpoint& e : endpoints) text += (text.empty() ? "tcp://" : ", ") + sockets::shown(e.host, e.port);
+  return text;
+}
+
+/// Tries all in turn until one is this job's store; strangers at the other ones are passed over.
+std::shared_ptr<Store> connect_any(const std::vector<Endpoint>& endpoints, const std::string& secret, Deadline until,
+                                   std::string& place) {
+  std::string why;
+  for (;;) {
+    for (const Endpoint& e : endpoints) {
+      try {
+        auto store = connect_tcp_store_once(e.host, e.port, secret, std::min(until, deadline_in(one_try)));
+        place = "tcp://" + sockets::shown(e.host, e.port);
+        return store;
+      } catch (const Error& error) {
+        why = error.what();
+      }
+    }
+    if (Clock::now() >= until)
+      throw Error(Code::timeout, "rank 0's store was found at none of " + shown(endpoints) + ". Last: " + why);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+/// Rank 0 serves at the first endpoint whose port is free, the others find it.
+Meeting meet_at_ports(const Membership& m, const std::string& host, const std::string& listen, int first_port,
+                      const std::string& secret, Deadline until) {
+  Meeting meeting;
+  if (m.rank != 0) {
+    std::vector<Endpoint> endpoints;
+    for (const int port : port_candidates(first_port)) endpoints.push_back({host, port});
+    meeting.store = connect_any(endpoints, secret, until, meeting.place);
+    return meeting;
+  }
+  std::string why;
+  for (const int port : port_candidates(first_port)) {
+    try {
+      auto served = std::make_shared<Served>(listen, port, secret);
+      meeting.place = "tcp://" + sockets::shown(host, port);
+      meeting.store = store_of(served);
+      return meeting;
+    } catch (const Error& error) {
+      why = error.what();
+    }
+  }
+  throw Error(Code::resource, "rank 0 can serve the store at none of the 16 ports from " + std::to_string(first_port) +
+                                  " on (" + why + "); set TUTTI_STORE=tcp://HOST:PORT");
+}
+
+/// TUTTI_STORE. Where nobody serves it yet and it is on this host, rank 0 does, except under `tutti run`, which does.
+Meeting meet_by_url(const Membership& m, const Settings& settings, Deadline until) {
+  const StoreUrl url = parse_store_url(settings.store);
+  Meeting meeting;
+  meeting.place = settings.store;
+  meeting.guarded = !url.folder.empty() || !settings.secret.empty();
+  if (url.folder.empty() && m.rank == 0 && m.launcher != Launcher::tutti_run) {
+    try {
+      meeting.store = store_of(std::make_shared<Served>(url.host, url.port, settings.secret));
+      return meeting;
+    } catch (const Error& error) {
+      if (error.code() != Code::resource) throw;  // else it is served by somebody, or elsewhere
+    }
+  }
+  meeting.store = open_store(settings.store, settings.secret, until);
+  return meeting;
+}
+
+std::string value_of(const Environment& environment, const std::string& name) { return environment(name).value_or(""); }
+
+/// What the ranks know alike and strangers do not: the secret, or else the job's name.
+std::string key_of(const Settings& settings, const std::string& job) {
+  return settings.secret.empty() ? "job " + job : settings.secret;
+}
+
+Meeting meet_torchrun(const Membership& m, const Settings& settings, const Environment& environment, Deadline until) {
+  const std::string job = "torchrun-" + value_of(environment, "TORCHELASTIC_RUN_ID") + "-" +
+                          value_of(environment, "TORCHELASTIC_RESTART_COUNT") + "-" +
+                          value_of(environment, "MASTER_PORT");
+  const bool one_host = m.local_size == m.size;
+  const std::string host = one_host ? loopback : value_of(environment, "MASTER_ADDR");
+  const int port = number_in(environment, "MASTER_PORT").value_or(0);
+  if (port < 1 || port > 65535) throw Error(Code::invalid, "MASTER_PORT=" + std::to_string(port) + " is no port");
+  Meeting meeting = meet_at_ports(m, host, one_host ? loopback : "", port + 1, key_of(settings, job), until);
+  meeting.job = job;
+  meeting.guarded = !settings.secret.empty();
+  return meeting;
+}
+
+Meeting meet_open_mpi(const Membership& m, const Settings&, const Environment& environment, Deadline) {
+  const std::string space = value_of(environment, "PMIX_NAMESPACE");
+  std::string session = value_of(environment, "PMIX_SERVER_TMPDIR");
+  if (session.empty()) session = value_of(environment, "OMPI_MCA_orte_jobfam_session_dir");
+  const std::string advice =
+      "set TUTTI_STORE=tcp://HOST_OF_RANK_0:PORT, which rank 0 will serve, and TUTTI_SECRET on all ranks "
+      "(mpirun -x TUTTI_STORE -x TUTTI_SECRET ...)";
+  if (m.local_size != m.size)
+    throw Error(Code::invalid, "Open MPI runs this job on several hosts and names no meeting point: " + advice);
+  std::error_code error;
+  if (session.empty() || !std::filesystem::is_directory(session, error))
+    throw Error(Code::invalid,
+                "Open MPI names no session folder (PMIX_SERVER_TMPDIR) where ranks could meet: " + advice);
+  std::string folder = session + "/tutti";
+  if (!space.empty()) {
+    folder += '-';
+    for (const char c : space) folder += c == '/' ? '_' : c;
+  }
+  Meeting meeting;
+  meeting.store = make_file_store(folder);
+  meeting.place = "file://" + folder;
+  meeting.job = "openmpi-" + space;
+  return meeting;
+}
+
+/// This host's addresses that others may reach, or the loopback alone.
+std::vector<std::string> own_addresses(bool one_host) {
+  std::vector<std::string> found;
+  ifaddrs* list = nullptr;
+  if (one_host || getifaddrs(&list) != 0) return {loopback};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  constexpr std::size_t most = 12;  // a PMI value has 1023 bytes
+  for (const ifaddrs* entry = list; entry && found.size() < most; entry = entry->ifa_next) {
+    if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP) || (entry->ifa_flags & IFF_LOOPBACK)) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr))
+      continue;
+    found.push_back(sockets::host_of(*entry->ifa_addr));
+  }
+  if (found.empty()) found.push_back(loopback);
+  return found;
+}
+
+/// Hydra carries "SECRET PORT" and the addresses, parted by commas; no blanks.
+Meeting meet_hydra(const Membership& m, const Settings& settings, const Environment& environment, Deadline until) {
+  const bool one_host = m.local_size == m.size;
+  Pmi pmi(number_in(environment, "PMI_FD").value_or(-1), settings.connect_timeout);
+  Meeting meeting;
+  meeting.job = "hydra-" + pmi.job();
+  const std::string address_key = "tutti-store", secret_key = "tutti-secret";
+  if (m.rank == 0) {
+    const std::string secret = settings.secret.empty() ? random_secret() : settings.secret;
+    auto served = std::make_shared<Served>(one_host ? loopback : "", 0, secret);
+    std::string addresses = std::to_string(served->server.port());
+    for (const std::string& address : own_addresses(one_host)) addresses += "," + address;
+    pmi.put(address_key, addresses);
+    if (settings.secret.empty()) pmi.put(secret_key, secret);
+    meeting.place = "tcp://" + sockets::shown(own_addresses(one_host).front(), served->server.port());
+    meeting.store = store_of(served);
+  }
+  pmi.barrier();
+  if (m.rank != 0) {
+    const std::string secret = settings.secret.empty() ? pmi.read(secret_key) : settings.secret;
+    std::string rest = pmi.read(address_key);
+    std::vector<Endpoint> endpoints;
+    const int port = std::atoi(rest.c_str());
+    for (std::size_t comma; (comma = rest.find(',')) != std::string::npos;) {
+      rest.erase(0, comma + 1);
+      endpoints.push_back({rest.substr(0, rest.find(',')), port});
+    }
+    meeting.store = connect_any(endpoints, secret, until, meeting.place);
+  }
+  pmi.finalize();
+  return meeting;
+}
+
+Meeting meet_slurm(const Membership& m, const Settings& settings, const Environment& environment, Deadline until) {
+  const std::string id = value_of(environment, "SLURM_JOB_ID"), step = value_of(environment, "SLURM_STEP_ID");
+  const std::string job = "slurm-" + id + "-" + step + "-" + value_of(environment, "SLURM_RESTART_COUNT");
+  std::string list = value_of(environment, "SLURM_STEP_NODELIST");
+  if (list.empty()) list = value_of(environment, "SLURM_JOB_NODELIST");
+  if (list.empty())
+    throw Error(Code::invalid, "SLURM names no hosts (SLURM_STEP_NODELIST); set TUTTI_STORE=tcp://HOST_OF_RANK_0:PORT");
+  const std::vector<std::string> hosts = expand_hosts(list);
+  const bool one_host = hosts.size() == 1;
+  const bool on_first = hosts.front() == value_of(environment, "SLURMD_NODENAME");
+  // Steps that run side by side get ports far from one another, below the kernel's own range.
+  constexpr std::uint64_t lowest = 15000, span = 16000, spread = 7919;
+  const std::uint64_t number = std::strtoull(id.c_str(), nullptr, 10) * 64 + std::strtoull(step.c_str(), nullptr, 10);
+  const int port = static_cast<int>(lowest + number * spread % span);
+  Meeting meeting = meet_at_ports(m, one_host || on_first ? loopback : hosts.front(), one_host ? loopback : "", port,
+                                  key_of(settings, job), until);
+  meeting.job = job;
+  meeting.guarded = !settings.secret.empty();
+  return meeting;
+}
+
+Meeting meet_first_time(const Membership& m, const Settings& settings, const Environment& environment, Deadline until) {
+  if (m.size == 1) return {make_local_store(), "alone", "this process", true};
+  if (!settings.store.empty()) return meet_by_url(m, settings, until);
+  switch (m.launcher) {
+    case Launcher::torchrun: return meet_torchrun(m, settings, environment, until);
+    case Launcher::open_mpi: return meet_open_mpi(m, settings, environment, until);
+    case Launcher::hydra: return meet_hydra(m, settings, environment, until);
+    case Launcher::slurm: return meet_slurm(m, settings, environment, until);
+    case Launcher::tutti_run:
+    case Launcher::alone: break;
+  }
+  throw Error(Code::internal, m.name + " has no meeting point");
+}
+
+struct Met {
+  std::weak_ptr<Store> store;
+  Meeting rest;  // without the store
+};
+
+/// What this process has met already: a second bootstrap must not look for a store of its own. By launcher, rank and
+/// store.
+struct MetBefore {
+  std::mutex mutex;
+  std::map<std::string, Met> meetings;
+};
+
+MetBefore& met_before() {
+  static MetBefore instance;
+  return instance;
+}
+
+}  // namespace
+
+std::vector<int> port_candidates(int first) {
+  constexpr int tries = 16, lowest = 1024, highest = 65535;
+  std::vector<int> ports;
+  for (int i = 0; i < tries; ++i) {
+    const int port = first + i;
+    ports.push_back(port <= highest ? std::max(port, lowest + i) : lowest + (port - highest));
+  }
+  return ports;
+}
+
+std::string random_secret() {
+  std::string text;
+  for (const std::byte b : store_wire::random_nonce()) {
+    text += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4];
+    text += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15];
+  }
+  return text;
+}
+
+Meeting meet(const Membership& m, const Settings& settings, const Environment& environment, Deadline until) {
+  if (m.size == 1) return meet_first_time(m, settings, environment, until);
+  const std::string key = m.name + "\n" + m.evidence + "\n" + settings.store + "\n" + settings.secret + "\n" +
+                          value_of(environment, "MASTER_PORT") + "\n" + value_of(environment, "PMIX_NAMESPACE") + "\n" +
+                          value_of(environment, "SLURM_STEP_ID");
+  {
+    const std::lock_guard lock(met_before().mutex);
+    if (const auto found = met_before().meetings.find(key); found != met_before().meetings.end())
+      if (auto store = found->second.store.lock()) {
+        Meeting again = found->second.rest;
+        again.store = std::move(store);
+        return again;
+      }
+  }
+  Meeting meeting = meet_first_time(m, settings, environment, until);
+  Meeting rest = meeting;
+  rest.store.reset();
+  const std::lock_guard lock(met_before().mutex);
+  met_before().meetings.insert_or_assign(key, Met{meeting.store, rest});
+  return meeting;
+}
+
+}  // namespace tutti

@@ -1,0 +1,39 @@
+// Where the ranks of a job meet, for each launcher; private to collectives/bootstrap.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/bootstrap/membership.hpp"
+#include "transports/core/settings.hpp"
+#include "transports/core/store.hpp"
+
+namespace tutti {
+
+struct Meeting {
+  std::shared_ptr<Store> store;  ///< keeps the server alive where this rank serves it
+  std::string job;               ///< the same on all ranks
+  std::string place;             ///< for the log: "tcp://10.0.0.1:29501"
+  bool guarded = true;           ///< false: nothing but the job's name keeps strangers out of the store
+};
+
+/// Opens the store that TUTTI_STORE names, or the one that this launcher's ranks can agree on:
+///
+///   torchrun   rank 0 serves on the first free port of MASTER_PORT + 1 .. + 16; the others try these in turn and know
+///              their job's store by a proof made from TORCHELASTIC_RUN_ID, restart count and MASTER_PORT
+///   Open MPI   a file store in the job's session folder, which mpirun removes; on several hosts TUTTI_STORE is needed
+///   hydra      rank 0 serves on any port and publishes its addresses and a secret through PMI
+///   SLURM      rank 0, on the step's first host, serves on the first free of 16 ports that follow from job and step
+///
+/// A process that meets again for the same job gets the same store while the first is alive. The rank that serves
+/// waits a few seconds for the others to leave before it takes the store away.
+Meeting meet(const Membership& membership, const Settings& settings, const Environment& environment, Deadline until);
+
+/// The ports that a launcher's ranks try, from `first` on; never below 1024.
+std::vector<int> port_candidates(int first);
+
+/// A random text to use as a secret.
+std::string random_secret();
+
+}  // namespace tutti

@@ -1,0 +1,34 @@
+// PMI-1, the text protocol over PMI_FD of MPICH's hydra; private to collectives/bootstrap.
+#pragma once
+
+#include <string>
+
+namespace tutti {
+
+/// One process's conversation with its launcher, from init to finalize. A process has one in its life.
+/// Every call throws Error{peer_lost, protocol}.
+class Pmi {
+ public:
+  /// `fd` stays the launcher's: it is never closed here. Each answer is waited for at most `patience` seconds.
+  Pmi(int fd, double patience);
+
+  const std::string& job() const noexcept { return job_; }
+  void put(const std::string& key, const std::string& value);
+  std::string read(const std::string& key);
+  /// Returns when all ranks have called it.
+  void barrier();
+  /// Tells the launcher that this rank will end normally.
+  void finalize();
+
+ private:
+  /// Sends a line; the answer has to begin with "cmd=`expected`". Returns what follows `field`= in it, to the end of
+  /// the line.
+  std::string ask(const std::string& line, const std::string& expected, const std::string& field);
+  std::string receive(const std::string& question);
+
+  const int fd_;
+  const double patience_;
+  std::string job_;
+};
+
+}  // namespace tutti

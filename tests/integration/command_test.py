@@ -1,0 +1,74 @@
+"""The `tutti` command itself: version, help, wrong words and flags, programs named tutti-X."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = sys.argv[1]
+TUTTI = os.path.join(BIN, "tutti")
+
+
+def tutti(*words, env=None):
+    return subprocess.run([TUTTI, *words], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **(env or {})})
+
+
+class Command(unittest.TestCase):
+    def assert_usage_error(self, done, *parts):
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for part in parts:
+            self.assertIn(part, done.stderr)
+
+    def test_version(self):
+        self.assertRegex(tutti("--version").stdout, r"^tutti \d+\.\d+\.\d+\n$")
+
+    def test_help_lists_commands(self):
+        done = tutti("help")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"\n  run +\S")
+        self.assertEqual(tutti("--help").stdout, done.stdout)
+
+    def test_help_of_one_command(self):
+        done = tutti("help", "run")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("--tag-output", done.stdout)
+        self.assertEqual(tutti("run", "--help").stdout, done.stdout)
+
+    def test_no_command(self):
+        self.assert_usage_error(tutti(), "tutti help")
+
+    def test_unknown_command_suggests_the_nearest(self):
+        self.assert_usage_error(tutti("rum"), "'rum'", "did you mean 'run'?")
+        self.assert_usage_error(tutti("xyzzy"), "'xyzzy'", "tutti-xyzzy")
+        self.assert_usage_error(tutti("../run"), "'../run'")
+
+    def test_unknown_flag_suggests_the_nearest(self):
+        self.assert_usage_error(tutti("--versoin"), "'--versoin'")
+        self.assert_usage_error(tutti("run", "--tag-outptu", "-np", "1", "true"), "'--tag-outptu'", "'--tag-output'")
+        self.assert_usage_error(tutti("run", "-np", "1", "--lane-byte", "4K", "true"), "'--lane-byte'", "'--lane-bytes'")
+
+    def test_values_that_do_not_parse(self):
+        self.assert_usage_error(tutti("run", "-np", "two", "true"), "two")
+        self.assert_usage_error(tutti("run", "-np", "1", "--lane-bytes", "many", "true"), "lane_bytes", "many")
+
+    def test_program_on_path(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "tutti-greet")
+            with open(program, "w") as file:
+                file.write("#!/bin/sh\necho \"$# $1|$2\"; exit 5\n")
+            os.chmod(program, stat.S_IRWXU)
+            path = {"PATH": folder + ":" + os.environ["PATH"]}
+            done = tutti("greet", "-np", "a b", env=path)
+            self.assertEqual((done.returncode, done.stdout), (5, "2 -np|a b\n"))
+            self.assertTrue(re.search(r"\n  greet +", tutti("help", env=path).stdout))
+            self.assert_usage_error(tutti("gret", env=path), "did you mean 'greet'?")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]], verbosity=2)

@@ -1,0 +1,41 @@
+"""What the process tests share: where the programs are, running them, looking for processes that should be gone."""
+
+import os
+import subprocess
+import sys
+import time
+
+BIN, TESTS = sys.argv[1], sys.argv[2]
+TUTTI = os.path.join(BIN, "tutti")
+PROBE = os.path.join(TESTS, "bootstrap_probe")
+
+
+def clean_environment(**extra):
+    """Without any launcher's variables, whatever started this test."""
+    ours = ("TUTTI_", "OMPI_", "PMI", "SLURM_", "TORCHELASTIC_", "MASTER_", "MPI_LOCAL")
+    plain = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS"}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k not in plain}
+    return {**kept, **extra}
+
+
+def run(*words, env=None, **options):
+    """Ends everything that it started when 60 s have passed."""
+    return subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=60,
+                          env=env or clean_environment(), **options)
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until(condition, seconds=30):
+    """Polls; false where it never held. The limit is for what has gone wrong, not a measurement."""
+    for _ in range(int(seconds * 100)):
+        if condition():
+            return True
+        time.sleep(0.01)
+    return bool(condition())

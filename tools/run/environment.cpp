@@ -1,0 +1,72 @@
+// Composes a rank's environment; looks for its program.
+#include "tools/run/environment.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+
+namespace tutti::tools {
+namespace {
+
+/// What an outer launcher says of this process must not be taken for what it says of the ranks.
+constexpr std::array<std::string_view, 13> others = {
+    "RANK",       "WORLD_SIZE",      "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PMI_RANK",       "PMI_SIZE",
+    "PMI_FD",     "MPI_LOCALRANKID", "PMIX_RANK",  "MPI_LOCALNRANKS",  "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID",
+    "TUTTI_STORE"};
+
+bool is_others(std::string_view name) {
+  return name.starts_with("OMPI_COMM_WORLD_") || std::find(others.begin(), others.end(), name) != others.end();
+}
+
+bool executable_file(const std::string& path) {
+  struct stat status = {};
+  if (stat(path.c_str(), &status) != 0) return false;
+  if (!S_ISREG(status.st_mode)) {
+    errno = S_ISDIR(status.st_mode) ? EISDIR : EACCES;
+    return false;
+  }
+  return access(path.c_str(), X_OK) == 0;
+}
+
+}  // namespace
+
+std::vector<std::string> rank_environment(const Job& job, int rank) {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos || is_others(text.substr(0, equals))) continue;
+    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  for (const auto& [name, value] : job.variables) variables[name] = value;
+  variables["TUTTI_RANK"] = variables["TUTTI_LOCAL_RANK"] = std::to_string(rank);
+  variables["TUTTI_SIZE"] = variables["TUTTI_LOCAL_SIZE"] = std::to_string(job.ranks);
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : variables) lines.push_back(name + "=" + value);
+  return lines;
+}
+
+std::string find_executable(const std::string& name) {
+  if (name.find('/') != std::string::npos) return executable_file(name) ? name : std::string();
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path ? path : "/bin:/usr/bin";
+  int why = ENOENT;
+  for (;;) {
+    const std::size_t colon = std::min(rest.find(':'), rest.size());
+    const std::string folder(rest.substr(0, colon));
+    const std::string file = (folder.empty() ? "." : folder) + "/" + name;
+    if (executable_file(file)) return file;
+    if (errno == EACCES) why = EACCES;
+    if (colon == rest.size()) break;
+    rest.remove_prefix(colon + 1);
+  }
+  errno = why;
+  return {};
+}
+
+}  // namespace tutti::tools

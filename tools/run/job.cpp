@@ -1,0 +1,290 @@
+// The launcher's loop: signals, output, the ends of ranks, and the end of all.
+#include "tools/run/job.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <optional>
+
+#include "collectives/bootstrap/stores.hpp"
+#include "tools/run/environment.hpp"
+#include "tools/run/guard.hpp"
+#include "tools/run/spawn.hpp"
+#include "tools/run/tagged_output.hpp"
+#include "transports/core/clock.hpp"
+#include "transports/core/log.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::tools {
+namespace {
+
+constexpr Seconds from_term_to_kill(1);
+constexpr int exit_not_found = 127, exit_not_executable = 126, exit_time_limit = 124, exit_signal_base = 128;
+
+int exit_code_of(int status) { return WIFSIGNALED(status) ? exit_signal_base + WTERMSIG(status) : WEXITSTATUS(status); }
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name ? fmt::format("SIG{}", name) : "no name";
+}
+
+std::string how_it_ended(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  return fmt::format("was killed by signal {} ({}){}", signal, signal_name(signal),
+                     WCOREDUMP(status) ? ", core dumped" : "");
+}
+
+struct Rank {
+  pid_t pid = -1;
+  bool running = false;
+  bool ended_by_us = false;  ///< SIGTERM or SIGKILL was sent to it
+  int status = 0;
+};
+
+class Session {
+ public:
+  explicit Session(const Job& job) : job_(job), guard_(job.id) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    std::signal(SIGPIPE, SIG_IGN);
+    sigset_t handled;
+    sigemptyset(&handled);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&handled, signal);
+    sigprocmask(SIG_BLOCK, &handled, &mask_);
+    signals_ = Descriptor(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_) throw Error(Code::resource, std::string("signalfd: ") + std::strerror(errno));
+  }
+
+  int run(std::map<std::string, std::string> variables);
+
+ private:
+  enum class Stage { running, grace, terminated, killed };
+
+  int start_rank(int rank, const Job& job, int input);
+  void loop();
+  void forward_input();
+  void take_signals();
+  void reap();
+  void fail_first(std::vector<int>& ended);
+  void next_stage();
+  void kill_all(int signal);
+  void finish();
+  void summarise() const;
+  int running() const {
+    return static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.running; }));
+  }
+
+  const Job& job_;
+  Guard guard_;
+  sigset_t mask_ = {};
+  Descriptor signals_;
+  Descriptor input_;  ///< towards rank 0, where the launcher copies from a terminal
+  std::vector<Rank> ranks_;
+  std::deque<TaggedOutput> outputs_;
+  Stage stage_ = Stage::running;
+  Deadline next_stage_at_ = never;
+  Deadline limit_ = never;
+  std::optional<int> first_failure_;  ///< a rank
+  bool limit_passed_ = false;
+  int interrupts_ = 0;
+};
+
+/// What rank 0 reads. A terminal belongs to the launcher's process group, so that what is typed has to be copied.
+Inherited first_input(Descriptor& copy_to) {
+  if (isatty(0) == 0) return Inherited(fcntl(0, F_DUPFD_CLOEXEC, 3));
+  int ends[2];
+  if (tcgetpgrp(0) != getpgrp() || pipe2(ends, O_CLOEXEC) != 0) return Inherited();
+  copy_to = Descriptor(ends[1]);
+  return Inherited(ends[0]);
+}
+
+int Session::start_rank(int rank, const Job& job, int input) {
+  RankProcess process{job.file, job.words, rank_environment(job, rank), input, -1, -1, mask_};
+  Inherited ends[2];  // the writing ends, closed here once the rank has them
+  if (job.tag_output)
+    for (int i = 0; i < 2; ++i) {
+      int pipe[2];
+      if (pipe2(pipe, O_CLOEXEC) != 0) return -errno;
+      ends[i] = Inherited(pipe[1]);
+      outputs_.emplace_back(Descriptor(pipe[0]), i + 1, rank);
+    }
+  process.output = ends[0].fd();
+  process.error = ends[1].fd();
+  return spawn(process);
+}
+
+int Session::run(std::map<std::string, std::string> variables) {
+  Job job = job_;
+  job.variables.merge(variables);
+  const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Inherited first = first_input(input_);
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    const pid_t pid = start_rank(rank, job, rank == 0 && first.fd() >= 0 ? first.fd() : nothing.fd());
+    if (pid < 0) {
+      fmt::print(stderr, "tutti run: cannot start rank {} ({}): {}\n", rank, job.file, std::strerror(-pid));
+      kill_all(SIGKILL);
+      finish();
+      return -pid == ENOENT ? exit_not_found : exit_not_executable;
+    }
+    ranks_.push_back({pid, true, false, 0});
+    guard_.watch(pid);
+  }
+  first = Inherited();
+  if (job.time_limit > 0) limit_ = deadline_in(Seconds(job.time_limit));
+  loop();
+  finish();
+  summarise();
+  if (limit_passed_) return exit_time_limit;
+  return first_failure_ ? exit_code_of(ranks_[static_cast<std::size_t>(*first_failure_)].status) : 0;
+}
+
+int poll_milliseconds(Deadline until) {
+  if (until == never) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
+}
+
+void Session::loop() {
+  while (running() > 0) {
+    std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}, {input_ ? 0 : -1, POLLIN, 0}};
+    for (const TaggedOutput& output : outputs_) entries.push_back({output.fd(), POLLIN, 0});  // -1 is passed over
+    if (poll(entries.data(), entries.size(), poll_milliseconds(std::min(next_stage_at_, limit_))) < 0 && errno != EINTR)
+      throw Error(Code::resource, std::string("poll: ") + std::strerror(errno));
+    for (std::size_t i = 2; i < entries.size(); ++i)
+      if (entries[i].revents != 0) outputs_[i - 2].pump();
+    if (entries[1].revents != 0) forward_input();
+    if (entries[0].revents != 0) take_signals();
+    const Deadline now = Clock::now();
+    if (now >= next_stage_at_) next_stage();
+    if (now >= limit_) {
+      fmt::print(stderr, "tutti run: the time limit of {} s has passed; ending all {} ranks\n", job_.time_limit,
+                 job_.ranks);
+      limit_ = never;
+      limit_passed_ = true;
+      stage_ = Stage::grace;
+      next_stage();
+    }
+  }
+}
+
+/// From the terminal to rank 0; a rank 0 that does not read stops the copying, not the launcher.
+void Session::forward_input() {
+  char block[4096];
+  const ssize_t n = read(0, block, sizeof block);
+  if (n < 0 && errno == EINTR) return;
+  if (n <= 0 || write(input_.fd(), block, static_cast<std::size_t>(n)) < 0) input_.reset();
+}
+
+void Session::take_signals() {
+  signalfd_siginfo info = {};
+  while (read(signals_.fd(), &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) continue;
+    if (signal == SIGINT && ++interrupts_ > 1) {
+      kill_all(SIGKILL);
+      continue;
+    }
+    for (const Rank& rank : ranks_)
+      if (rank.running) kill(-rank.pid, signal);
+  }
+  reap();
+}
+
+void Session::reap() {
+  std::vector<int> failed;
+  int status = 0;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto found = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.pid == pid; });
+    if (found == ranks_.end()) continue;  // a grandchild whose parent has ended
+    found->running = false;
+    found->status = status;
+    if (kill(-pid, 0) != 0) guard_.forget(pid);  // nobody is left in its group
+    if (exit_code_of(status) != 0) failed.push_back(static_cast<int>(found - ranks_.begin()));
+  }
+  if (!failed.empty() && !first_failure_) fail_first(failed);
+}
+
+void Session::fail_first(std::vector<int>& ended) {
+  // Several may be seen at once; a rank that was killed is then the cause and not the consequence.
+  const auto killed = [&](int rank) { return WIFSIGNALED(ranks_[static_cast<std::size_t>(rank)].status); };
+  std::stable_partition(ended.begin(), ended.end(), killed);
+  first_failure_ = ended.front();
+  const Rank& rank = ranks_[static_cast<std::size_t>(*first_failure_)];
+  if (!limit_passed_)
+    fmt::print(stderr, "tutti run: rank {} (pid {}) {}\n", *first_failure_, rank.pid, how_it_ended(rank.status));
+  if (stage_ == Stage::running) {
+    stage_ = Stage::grace;
+    next_stage_at_ = deadline_in(Seconds(job_.grace));
+  }
+}
+
+void Session::next_stage() {
+  if (stage_ == Stage::grace) {
+    stage_ = Stage::terminated;
+    next_stage_at_ = deadline_in(from_term_to_kill);
+    kill_all(SIGTERM);
+  } else {
+    stage_ = Stage::killed;
+    next_stage_at_ = never;
+    kill_all(SIGKILL);
+  }
+}
+
+void Session::kill_all(int signal) {
+  for (Rank& rank : ranks_) {
+    if (!rank.running) continue;
+    rank.ended_by_us = true;
+    kill(-rank.pid, signal);
+    if (signal == SIGTERM) kill(-rank.pid, SIGCONT);  // a stopped rank could not hear it
+  }
+}
+
+/// Ends what ranks have left behind, and writes out what they had said.
+void Session::finish() {
+  for (const Rank& rank : ranks_) kill(-rank.pid, SIGKILL);
+  if (const int left = kill_job(job_.id); left > 0)
+    log(LogLevel::info, fmt::format("ended {} processes that the ranks had left behind", left));
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+  for (TaggedOutput& output : outputs_) output.finish();
+}
+
+void Session::summarise() const {
+  if (!first_failure_) return;
+  std::map<std::string, std::vector<int>> ways;
+  for (int i = 0; i < static_cast<int>(ranks_.size()); ++i) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(i)];
+    if ((i == *first_failure_ && !limit_passed_) || exit_code_of(rank.status) == 0) continue;
+    ways[rank.ended_by_us ? "did not end by themselves and were ended" : how_it_ended(rank.status)].push_back(i);
+  }
+  for (const auto& [way, who] : ways)
+    fmt::print(stderr, "tutti run: afterwards {} {} {}\n", who.size() == 1 ? "rank" : "ranks", fmt::join(who, ", "),
+               way);
+}
+
+}  // namespace
+
+int run_job(const Job& job) {
+  Session session(job);
+  // The server comes after the guard's fork: a fork wants a process of one thread.
+  std::optional<TcpStoreServer> server;
+  std::map<std::string, std::string> variables;
+  if (!job.variables.contains("TUTTI_STORE")) {
+    server.emplace("127.0.0.1", 0, job.variables.at("TUTTI_SECRET"));
+    variables["TUTTI_STORE"] = fmt::format("tcp://127.0.0.1:{}", server->port());
+  }
+  return session.run(std::move(variables));
+}
+
+}  // namespace tutti::tools
