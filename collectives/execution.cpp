@@ -29,11 +29,15 @@ void Execution::post(const Step& step) {
   const std::size_t width = memory_.fold.width();
   const std::size_t bytes = step.slice.count * width;
   std::byte* const data = memory_.view(step.slice.memory).at(step.slice.offset, width);
+  const std::byte* const with = memory_.view(step.with.memory).at(step.with.offset, width);
   if (step.verb == Step::Verb::copy) {
-    const std::byte* const from = memory_.view(step.with.memory).at(step.with.offset, width);
-    if (from != data && bytes > 0) std::memmove(data, from, bytes);
+    if (with != data && bytes > 0) std::memmove(data, with, bytes);
     return;
   }
+  Fold fold = memory_.fold;
+  if (step.last) fold.divisor = memory_.last_divisor;
+  if (step.verb == Step::Verb::fold)
+    return fold(data, with, memory_.view(step.from.memory).at(step.from.offset, width), bytes);
   const int peer = group_.members[static_cast<std::size_t>(step.peer)];
   ++open_;
   const auto done = [this](const Status& status) { step_done(status); };
@@ -42,9 +46,6 @@ void Execution::post(const Step& step) {
     case Step::Verb::recv: return wire_.recv(peer, tag_, call_, {data, bytes}, done);
     default: break;
   }
-  Fold fold = memory_.fold;
-  if (step.last) fold.divisor = memory_.last_divisor;
-  const std::byte* const with = memory_.view(step.with.memory).at(step.with.offset, width);
   wire_.recv_reduce(peer, tag_, call_, {data, bytes}, with, fold, done);
 }
 

@@ -22,7 +22,6 @@ struct Shape {
   int root = 0;
   std::span<const std::size_t> in_counts = {};   ///< elements of each block of `in`, v-forms only
   std::span<const std::size_t> out_counts = {};  ///< elements of each block of `out`, v-forms only
-  bool in_place = false;  ///< `in` and `out` share memory on this rank; what is sent must not depend on it
 };
 
 /// Elements [offset, offset + count) of one of the three memories a plan knows.
@@ -71,9 +70,10 @@ constexpr Step await(int from) noexcept { return {Step::Verb::recv, from, {}, {}
 
 /// Rounds in order; the steps of a round run together, and no step of a round writes
 /// what another step of it reads or writes. Messages between two ranks match in the order of
-/// the steps. In place, `in` and `out` are the same memory (for
-/// the kinds with blocks, as Collective says): a plan must be right either way, and
-/// must leave `in` as it was where it is not `out`. A copy onto itself costs nothing.
+/// the steps. In place, `in` and `out` are the same memory (for the kinds with blocks, as Collective says):
+/// a plan must be right either way, and must leave `in` as it was where it is not `out`.
+/// Alltoall alone is never planned for that: in place, it is given a copy as `in`.
+/// A copy onto itself costs nothing.
 class Schedule {
  public:
   /// Without the steps that do nothing; a round that has no others is not there at all.

@@ -13,12 +13,13 @@ namespace {
 Schedule plan(const Shape& s) {
   const Blocks block(s.count, s.size, s.out_counts);
   const Slice mine = in({0, block[s.rank].count});
-  std::vector<Step> steps{copy(out(block[s.rank]), mine)};
+  std::vector<Step> steps;
   for (int k = 1; k < s.size; ++k) {
     const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
     steps.push_back(send(ahead, mine));
     steps.push_back(recv(behind, out(block[behind])));
   }
+  steps.push_back(copy(out(block[s.rank]), mine));
   Schedule one;
   one.round(std::move(steps));
   return one;

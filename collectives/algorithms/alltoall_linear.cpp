@@ -1,28 +1,26 @@
 // Linear alltoall. Everyone sends to everyone at once, starting with the next rank so that nobody is the first target
-// of all. Both ends of a message skip it where its length is zero. In place, the blocks to send are set aside first.
-// For a few ranks and small blocks.
+// of all. Both ends of a message skip it where its length is zero. For a few ranks and small blocks.
 //
-//   rounds 1     elements (p-1) n, n the count of one block     scratch none; in place p n
+//   rounds 1     elements (p-1) n, n the count of one block     scratch none
 //
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", IEEE TPDS 1997 (the direct algorithm).
 #include "collectives/algorithm.hpp"
-#include "collectives/algorithms/pieces.hpp"
+#include "collectives/geometry.hpp"
 
 namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
   const Blocks mine(s.count, s.size, s.in_counts), theirs(s.count, s.size, s.out_counts);
-  const auto source = s.in_place ? scratch : in;
   Schedule exchange;
-  if (s.in_place) pieces::set_aside(exchange, mine);
-  std::vector<Step> steps{copy(out(theirs[s.rank]), source(mine[s.rank]))};
+  std::vector<Step> steps;
   for (int k = 1; k < s.size; ++k) {
     const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
-    steps.push_back(send(ahead, source(mine[ahead])));
+    steps.push_back(send(ahead, in(mine[ahead])));
     steps.push_back(recv(behind, out(theirs[behind])));
   }
+  steps.push_back(copy(out(theirs[s.rank]), in(mine[s.rank])));
   exchange.round(std::move(steps));
   return exchange;
 }

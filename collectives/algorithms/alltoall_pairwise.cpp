@@ -1,33 +1,23 @@
 // Pairwise alltoall. In round k every rank sends to the rank k ahead and receives from the one k behind: each link
 // carries one block at a time, and nobody is flooded. Both ends of a message know its length, each from its own counts,
-// and skip it where that is zero. In place, the blocks to send are set aside first.
+// and skip it where that is zero.
 //
-//   rounds p-1     elements (p-1) n, n the count of one block     scratch none; in place p n
+//   rounds p-1     elements (p-1) n, n the count of one block     scratch none
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 #include "collectives/algorithm.hpp"
-#include "collectives/algorithms/pieces.hpp"
+#include "collectives/geometry.hpp"
 
 namespace tutti {
-
-void pieces::set_aside(Schedule& plan, const Blocks& blocks) {
-  std::vector<Step> copies;
-  for (int i = 0; i < blocks.parts(); ++i) copies.push_back(copy(scratch(blocks[i]), in(blocks[i])));
-  plan.round(std::move(copies));
-  plan.use_scratch(blocks.total());
-}
-
 namespace {
 
 Schedule plan(const Shape& s) {
   const Blocks mine(s.count, s.size, s.in_counts), theirs(s.count, s.size, s.out_counts);
-  const auto source = s.in_place ? scratch : in;
   Schedule exchange;
-  if (s.in_place) pieces::set_aside(exchange, mine);
-  exchange.round({copy(out(theirs[s.rank]), source(mine[s.rank]))});
+  exchange.round({copy(out(theirs[s.rank]), in(mine[s.rank]))});
   for (int k = 1; k < s.size; ++k) {
     const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
-    exchange.round({send(ahead, source(mine[ahead])), recv(behind, out(theirs[behind]))});
+    exchange.round({send(ahead, in(mine[ahead])), recv(behind, out(theirs[behind]))});
   }
   return exchange;
 }

@@ -18,9 +18,10 @@ Schedule plan(const Shape& s) {
     one.round({send(s.root, mine)});
     return one;
   }
-  std::vector<Step> steps{copy(out(block[s.rank]), mine)};
+  std::vector<Step> steps;
   for (int i = 0; i < s.size; ++i)
     if (i != s.rank) steps.push_back(recv(i, out(block[i])));
+  steps.push_back(copy(out(block[s.rank]), mine));
   one.round(std::move(steps));
   return one;
 }

@@ -33,9 +33,6 @@ Schedule fold_extra_ranks(const Shape& s, Schedule (*core)(const Shape&));
 /// are received into scratch (see allreduce_direct.cpp).
 void receive_all_and_fold(Schedule& plan, std::vector<Step> sends, const Shape& s, Slice into, Slice mine);
 
-/// Copies `in`, block by block, to the same places of scratch (see alltoall_pairwise.cpp).
-void set_aside(Schedule& plan, const Blocks& blocks);
-
 /// The subtree [label, label + span) as parts whose ranks follow one another without wrapping round the last rank
 /// (see scatter_binomial.cpp).
 struct Part {

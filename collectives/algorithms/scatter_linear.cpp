@@ -18,11 +18,12 @@ Schedule plan(const Shape& s) {
     one.round({recv(s.root, mine)});
     return one;
   }
-  std::vector<Step> steps{copy(mine, in(block[s.rank]))};
+  std::vector<Step> steps;
   for (int k = 1; k < s.size; ++k) {
     const int peer = modulo(s.rank + k, s.size);
     steps.push_back(send(peer, in(block[peer])));
   }
+  steps.push_back(copy(mine, in(block[s.rank])));
   one.round(std::move(steps));
   return one;
 }
