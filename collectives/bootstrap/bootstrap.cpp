@@ -14,6 +14,7 @@
 #include "transports/core/log.hpp"
 
 namespace tutti {
+namespace launchers {
 namespace {
 
 /// True where `who` ("HOST PID") is another process that lives on this host.
@@ -88,6 +89,12 @@ Bootstrap bootstrap_from(const Settings& settings, const Environment& environmen
 
 Bootstrap bootstrap_from_environment(const Settings& settings) {
   return bootstrap_from(settings, process_environment());
+}
+
+}  // namespace launchers
+
+Bootstrap bootstrap_from_environment(const Settings& settings) {
+  return launchers::bootstrap_from(settings, launchers::process_environment());
 }
 
 }  // namespace tutti

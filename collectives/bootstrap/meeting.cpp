@@ -18,7 +18,7 @@
 #include "collectives/bootstrap/store_wire.hpp"
 #include "collectives/bootstrap/stores.hpp"
 
-namespace tutti {
+namespace tutti::launchers {
 namespace {
 
 constexpr Seconds farewell(5);  // how long who serves waits for the others to leave
@@ -313,4 +313,4 @@ Meeting meet(const Membership& m, const Settings& settings, const Environment& e
   return meeting;
 }
 
-}  // namespace tutti
+}  // namespace tutti::launchers

@@ -9,7 +9,7 @@
 #include "transports/core/settings.hpp"
 #include "transports/core/store.hpp"
 
-namespace tutti {
+namespace tutti::launchers {
 
 struct Meeting {
   std::shared_ptr<Store> store;  ///< keeps the server alive where this rank serves it
@@ -36,4 +36,4 @@ std::vector<int> port_candidates(int first);
 /// A random text to use as a secret.
 std::string random_secret();
 
-}  // namespace tutti
+}  // namespace tutti::launchers

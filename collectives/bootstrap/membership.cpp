@@ -7,7 +7,7 @@
 
 #include "transports/core/status.hpp"
 
-namespace tutti {
+namespace tutti::launchers {
 namespace {
 
 std::string text_or(const Environment& environment, const std::string& name, const std::string& otherwise) {
@@ -154,4 +154,4 @@ Choice choose_membership(const Environment& environment, bool has_store) {
   return choice;
 }
 
-}  // namespace tutti
+}  // namespace tutti::launchers

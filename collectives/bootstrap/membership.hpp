@@ -8,7 +8,7 @@
 
 #include "collectives/bootstrap/bootstrap.hpp"
 
-namespace tutti {
+namespace tutti::launchers {
 
 /// Looks up an environment variable. The process's own, or a test's.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
@@ -50,4 +50,4 @@ int tasks_on_node(const std::string& list, int node);
 /// bootstrap_from_environment() with any environment.
 Bootstrap bootstrap_from(const Settings& settings, const Environment& environment);
 
-}  // namespace tutti
+}  // namespace tutti::launchers

@@ -12,7 +12,7 @@
 #include "collectives/bootstrap/socket.hpp"
 #include "transports/core/status.hpp"
 
-namespace tutti {
+namespace tutti::launchers {
 namespace {
 
 [[noreturn]] void fail(Code code, const std::string& what) {
@@ -82,4 +82,4 @@ std::string Pmi::receive(const std::string& question) {
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::launchers

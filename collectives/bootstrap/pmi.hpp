@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace tutti {
+namespace tutti::launchers {
 
 /// One process's conversation with its launcher, from init to finalize. A process has one in its life.
 /// Every call throws Error{peer_lost, protocol}.
@@ -31,4 +31,4 @@ class Pmi {
   std::string job_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::launchers

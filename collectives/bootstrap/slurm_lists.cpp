@@ -4,7 +4,7 @@
 #include "collectives/bootstrap/membership.hpp"
 #include "transports/core/status.hpp"
 
-namespace tutti {
+namespace tutti::launchers {
 namespace {
 
 constexpr std::size_t most_hosts = 100000;
@@ -94,4 +94,4 @@ int tasks_on_node(const std::string& list, int node) {
   return 0;
 }
 
-}  // namespace tutti
+}  // namespace tutti::launchers
