@@ -87,10 +87,6 @@ Bootstrap bootstrap_from(const Settings& settings, const Environment& environmen
   return result;
 }
 
-Bootstrap bootstrap_from_environment(const Settings& settings) {
-  return bootstrap_from(settings, process_environment());
-}
-
 }  // namespace launchers
 
 Bootstrap bootstrap_from_environment(const Settings& settings) {
