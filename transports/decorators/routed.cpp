@@ -1,89 +1,103 @@
+// routed: a table from ranks to transports.
 #include "transports/decorators/routed.hpp"
 
 #include <sys/epoll.h>
 
-#include <cerrno>
-#include <cstring>
+#include <string>
 
 #include "transports/core/descriptor.hpp"
 
 namespace tutti {
 namespace {
 
-Descriptor make_epoll() {
-  Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (epoll.fd() < 0) throw Error(Code::resource, std::string("epoll_create1 failed: ") + std::strerror(errno));
-  return epoll;
-}
-
-void add(const Descriptor& epoll, int fd) {
-  if (fd < 0) return;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (epoll_ctl(epoll.fd(), EPOLL_CTL_ADD, fd, &event) != 0)
-    throw Error(Code::resource, std::string("epoll_ctl failed: ") + std::strerror(errno));
-}
-
-class Routed final : public Transport {
+/// A descriptor that is readable when one of others is.
+class AnyOf {
  public:
-  Routed(int rank, int size, std::vector<std::unique_ptr<Transport>> transports, std::vector<int> route)
-      : Transport("routed", rank, size),
-        transports_(std::move(transports)),
-        sleep_(make_epoll()),
-        watch_(make_epoll()) {
-    for (const int index : route) route_.push_back(transports_.at(static_cast<std::size_t>(index)).get());
-    for (const auto& transport : transports_) {
-      add(sleep_, transport->fds().sleep);
-      add(watch_, transport->fds().watch);
+  void add(int fd) {
+    if (fd < 0) return;
+    if (!epoll_) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (!epoll_ || epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) != 0)
+      throw Error(Code::resource, "epoll failed: too many open files; raise the limit with `ulimit -n`");
+  }
+  int fd() const noexcept { return epoll_.fd(); }
+
+ private:
+  Descriptor epoll_;
+};
+
+class RoutedTransport final : public Transport {
+ public:
+  RoutedTransport(int rank, int size, std::vector<std::unique_ptr<Transport>> transports, std::vector<int> route)
+      : Transport("routed", rank, size), transports_(std::move(transports)), route_(std::move(route)) {
+    if (route_.size() != static_cast<std::size_t>(size))
+      throw Error(Code::invalid, "a route names a transport for each of the " + std::to_string(size) +
+                                     " ranks, not for " + std::to_string(route_.size()));
+    for (const int index : route_)
+      if (index < 0 || static_cast<std::size_t>(index) >= transports_.size())
+        throw Error(Code::invalid,
+                    "a route names transport " + std::to_string(index) + " of " + std::to_string(transports_.size()));
+    for (const auto& one : transports_) {
+      sleep_.add(one->fds().sleep);
+      watch_.add(one->fds().watch);
     }
   }
 
   void send(int to, const Tag& tag, std::uint64_t call, ConstBytes from, Done done) override {
-    of(to).send(to, tag, call, from, std::move(done));
+    via(to).send(to, tag, call, from, std::move(done));
   }
   void recv(int from, const Tag& tag, std::uint64_t call, Bytes into, Done done) override {
-    of(from).recv(from, tag, call, into, std::move(done));
+    via(from).recv(from, tag, call, into, std::move(done));
   }
   void recv_reduce(int from, const Tag& tag, std::uint64_t call, Bytes into, const std::byte* with, const Fold& fold,
                    Done done) override {
-    of(from).recv_reduce(from, tag, call, into, with, fold, std::move(done));
+    via(from).recv_reduce(from, tag, call, into, with, fold, std::move(done));
   }
-  void control(int to, ConstBytes message) override { of(to).control(to, message); }
+  void control(int to, ConstBytes message) override { via(to).control(to, message); }
+
   void spread(const Cause& why) noexcept override {
-    for (const auto& transport : transports_) transport->spread(why);
+    for (const auto& one : transports_) one->spread(why);
   }
   void cancel(std::uint64_t group, const Status& why) noexcept override {
-    for (const auto& transport : transports_) transport->cancel(group, why);
+    for (const auto& one : transports_) one->cancel(group, why);
   }
   bool progress() override {
     bool moved = false;
-    for (const auto& transport : transports_) moved |= transport->progress();
+    for (const auto& one : transports_) moved |= one->progress();
     return moved;
   }
+
   Fds fds() const noexcept override { return {sleep_.fd(), watch_.fd()}; }
   bool arm(bool on) override {
-    bool quiet = true;
-    for (const auto& transport : transports_) quiet &= transport->arm(on);
-    return quiet;
+    for (std::size_t i = 0; i < transports_.size(); ++i) {
+      if (transports_[i]->arm(on)) continue;
+      if (!on) continue;
+      for (std::size_t before = 0; before <= i; ++before) transports_[before]->arm(false);
+      return false;
+    }
+    return true;
   }
-  std::string describe(int to) const override { return route_[static_cast<std::size_t>(to)]->describe(to); }
   void watch() override {
-    for (const auto& transport : transports_) transport->watch();
+    for (const auto& one : transports_) one->watch();
+  }
+  std::string describe(int to) const override {
+    return transports_[static_cast<std::size_t>(route_[static_cast<std::size_t>(to)])]->describe(to);
   }
 
  private:
-  Transport& of(int rank) const { return *route_[static_cast<std::size_t>(rank)]; }
+  Transport& via(int peer) { return *transports_[static_cast<std::size_t>(route_[static_cast<std::size_t>(peer)])]; }
 
-  const std::vector<std::unique_ptr<Transport>> transports_;
-  std::vector<Transport*> route_;
-  const Descriptor sleep_, watch_;
+  AnyOf sleep_, watch_;  // before the transports, whose descriptors they hold
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<int> route_;
 };
 
 }  // namespace
 
 std::unique_ptr<Transport> make_routed(int rank, int size, std::vector<std::unique_ptr<Transport>> transports,
                                        std::vector<int> route) {
-  return std::make_unique<Routed>(rank, size, std::move(transports), std::move(route));
+  return std::make_unique<RoutedTransport>(rank, size, std::move(transports), std::move(route));
 }
 
 }  // namespace tutti

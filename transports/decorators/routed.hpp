@@ -1,4 +1,4 @@
-// Routed: one Transport made of several, by rank: shm inside a host, tcp between hosts.
+// routed: one Transport made of several, each of which reaches some of the ranks.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,9 @@
 
 namespace tutti {
 
-/// `route[rank]` is the index of the transport that reaches `rank`, of this rank itself too. Every one of
-/// `transports` numbers the ranks alike and reports to the listener it was made with.
+/// Messages to rank r go through transports[route[r]]; route has `size` entries, that of `rank` itself
+/// too. Causes are spread, and operations cancelled, on all of them.
+/// Throws Error{invalid} for a route to a transport that is not there, Error{resource} without descriptors.
 std::unique_ptr<Transport> make_routed(int rank, int size, std::vector<std::unique_ptr<Transport>> transports,
                                        std::vector<int> route);
 

@@ -1,0 +1,111 @@
+// faulty: operations wait in a list for a random number of progress() calls.
+#include "transports/decorators/faulty.hpp"
+
+#include <algorithm>
+#include <list>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "transports/decorators/decorator.hpp"
+
+namespace tutti {
+namespace {
+
+class FaultyTransport final : public Decorator {
+ public:
+  FaultyTransport(std::unique_ptr<Transport> inner, TransportListener& listener, Faults faults)
+      : Decorator(std::move(inner)), listener_(listener), faults_(faults), random_(faults.seed) {}
+
+  void send(int to, const Tag& tag, std::uint64_t call, ConstBytes from, Done done) override {
+    hold({true, to, tag, 0, std::move(done),
+          [=, this](Done then) { inner().send(to, tag, call, from, std::move(then)); }});
+  }
+  void recv(int from, const Tag& tag, std::uint64_t call, Bytes into, Done done) override {
+    hold({false, from, tag, 0, std::move(done),
+          [=, this](Done then) { inner().recv(from, tag, call, into, std::move(then)); }});
+  }
+  void recv_reduce(int from, const Tag& tag, std::uint64_t call, Bytes into, const std::byte* with, const Fold& fold,
+                   Done done) override {
+    hold({false, from, tag, 0, std::move(done),
+          [=, this](Done then) { inner().recv_reduce(from, tag, call, into, with, fold, std::move(then)); }});
+  }
+
+  void cancel(std::uint64_t group, const Status& why) noexcept override {
+    Decorator::cancel(group, why);
+    end_held([&](const Held& one) { return group == 0 || one.tag.group == group; }, why);
+  }
+
+  bool progress() override {
+    if (lost_ && !std::exchange(reported_, true)) listener_.failed(lost_->cause());
+    if (lost_) end_held([&](const Held& one) { return one.peer == faults_.lost_peer; }, *lost_);
+    release();
+    const bool lazy = pick(100) < faults_.laziness;
+    return (!lazy && Decorator::progress()) || lazy || !held_.empty();
+  }
+
+  // What is held back would not be told of by the inner transport's descriptor.
+  bool arm(bool on) override { return (!on || held_.empty()) && Decorator::arm(on); }
+
+ private:
+  struct Held {
+    bool sending;
+    int peer;
+    Tag tag;
+    int rounds;  // of progress() that it still waits
+    Done done;
+    std::function<void(Done)> start;
+  };
+
+  int pick(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
+
+  void hold(Held one) {
+    one.rounds = pick(faults_.delay + 1);
+    if (one.peer == faults_.lost_peer && ++with_lost_peer_ > faults_.lost_after && !lost_) {
+      Cause why;
+      why.code = Code::peer_lost;
+      why.culprit = one.peer;
+      why.reporter = rank();
+      why.say("rank " + std::to_string(one.peer) + " was lost on purpose; it would have to be started again");
+      lost_ = Status(why);
+    }
+    held_.push_back(std::move(one));
+  }
+
+  // Equal tags keep their order: none is let go while an older one waits.
+  void release() {
+    std::list<Held> free;
+    for (auto one = held_.begin(); one != held_.end();) {
+      const auto here = one++;
+      const bool blocked = std::any_of(held_.begin(), here, [&](const Held& older) {
+        return older.sending == here->sending && older.peer == here->peer && older.tag == here->tag;
+      });
+      if (--here->rounds < 0 && !blocked) free.splice(free.end(), held_, here);
+    }
+    for (Held& one : free) one.start(std::move(one.done));
+  }
+
+  template <class Predicate>
+  void end_held(Predicate concerned, const Status& why) {
+    std::list<Held> ended;
+    for (auto one = held_.begin(); one != held_.end();)
+      if (const auto here = one++; concerned(*here)) ended.splice(ended.end(), held_, here);
+    for (Held& one : ended) one.done(why);
+  }
+
+  TransportListener& listener_;
+  Faults faults_;
+  std::mt19937 random_;
+  std::list<Held> held_;
+  std::optional<Status> lost_;
+  bool reported_ = false;
+  int with_lost_peer_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_faulty(std::unique_ptr<Transport> inner, TransportListener& listener, Faults faults) {
+  return std::make_unique<FaultyTransport>(std::move(inner), listener, faults);
+}
+
+}  // namespace tutti
