@@ -81,11 +81,13 @@ class Rank {
   Outcome& send(int to, const Tag& tag, ConstBytes from, std::uint64_t call = 0) {
     Outcome& outcome = outcomes_.emplace_back();
     transport->send(to, tag, call, from, note(outcome));
+    EXPECT_FALSE(outcome.done()) << "a callback ran inside send()";
     return outcome;
   }
   Outcome& recv(int from, const Tag& tag, Bytes into, std::uint64_t call = 0) {
     Outcome& outcome = outcomes_.emplace_back();
     transport->recv(from, tag, call, into, note(outcome));
+    EXPECT_FALSE(outcome.done()) << "a callback ran inside recv()";
     return outcome;
   }
   Outcome& recv_reduce(int from, const Tag& tag, Bytes into, const std::byte* with, const Fold& fold,
@@ -100,9 +102,20 @@ class Rank {
     for (int idle = 0; !reached();) {
       idle = transport->progress() ? 0 : idle + 1;
       if (idle > 50) std::this_thread::yield();
-      if (all_.failed) throw Stuck("rank " + std::to_string(rank_) + " stops: another rank failed");
-      if (Clock::now() > late) throw Stuck("rank " + std::to_string(rank_) + " waited 60 s for " + what);
+      if (all_.failed) give_up("stops: another rank failed");
+      if (Clock::now() > late) give_up("waited 60 s for " + what);
     }
+  }
+  /// As until(), but sleeps whenever nothing moves. Returns how often it woke up.
+  int until_asleep(const std::function<bool()>& reached, const std::string& what) {
+    int wakes = 0;
+    while (!reached()) {
+      while (transport->progress()) continue;
+      if (reached()) break;
+      ++wakes;
+      if (!sleep()) give_up("slept for 20 s, waiting for " + what);
+    }
+    return wakes;
   }
   void finish(const Outcome& outcome, const std::string& what) {
     until([&] { return outcome.done(); }, what);
@@ -117,16 +130,18 @@ class Rank {
     ++all_.arrived;
     until([&] { return all_.arrived >= target; }, "the others at " + where);
   }
-  /// Sleeps as a context does, until progress() may find something; false: 20 s passed.
-  bool sleep() {
-    if (!transport->arm(true)) return true;
-    pollfd fd{transport->fds().sleep, POLLIN, 0};
-    const int ready = ::poll(&fd, 1, 20'000);
-    transport->arm(false);
-    return ready == 1;
-  }
 
  private:
+  bool sleep() {
+    pollfd fd{transport->fds().sleep, POLLIN, 0};
+    const bool woken = !transport->arm(true) || ::poll(&fd, 1, 20'000) == 1;
+    transport->arm(false);
+    return woken;
+  }
+  [[noreturn]] void give_up(const std::string& why) {
+    transport->cancel(0, Status::failure(Code::aborted, "the test has failed"));  // buffers are about to go
+    throw Stuck("rank " + std::to_string(rank_) + " " + why);
+  }
   static Done note(Outcome& outcome) {
     return [&outcome](const Status& status) {
       ++outcome.runs;

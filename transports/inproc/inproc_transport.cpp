@@ -226,6 +226,7 @@ class InprocTransport final : public Transport {
     if (message->small) give_back(*message);
     if (message->small && !outcome.ok()) {  // its sender thinks all is well
       (*hub_)[message->from].causes.push_back(outcome.cause());
+      (*hub_)[message->from].wake();
       (*hub_)[message->from].watch.ring();
     }
     refuse(*message, outcome);

@@ -1,0 +1,88 @@
+// How the ranks of a conformance test connect: by one provider, by two, or behind a decorator.
+#pragma once
+
+#include <ostream>
+
+#include "collectives/bootstrap/stores.hpp"
+#include "tests/support/ranks.hpp"
+#include "transports/decorators/faulty.hpp"
+#include "transports/decorators/routed.hpp"
+#include "transports/provider.hpp"
+
+namespace tutti::testing {
+
+/// A provider; with a second one, ranks 2i and 2i+1 are neighbours and use the first, all others the second.
+struct Way {
+  const Provider* near = nullptr;
+  const Provider* far = nullptr;
+  bool faulty = false;
+
+  std::string name() const {
+    std::string text(near->name);
+    if (far) text = "routed_" + text + "_" + std::string(far->name);
+    return faulty ? "faulty_" + text : text;
+  }
+  friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name(); }
+};
+
+/// Every provider alone and under faults, and the preferred one joined with each of the others (itself, where it is
+/// alone).
+inline std::vector<Way> all_ways() {
+  std::vector<Way> ways;
+  for (const Provider* one : providers()) ways.push_back({one, nullptr, false});
+  for (const Provider* one : providers()) ways.push_back({one, nullptr, true});
+  const Provider* const first = providers().front();
+  for (const Provider* one : providers())
+    if (one != first || providers().size() == 1) ways.push_back({first, one, false});
+  return ways;
+}
+
+/// Why `way` cannot be tested here; empty when it can.
+inline std::string not_viable(const Way& way, const Settings& settings) {
+  for (const Provider* one : {way.near, way.far})
+    if (one)
+      if (const Viability viability = one->viable(settings); !viability.viable)
+        return std::string(one->name) + " is not viable here: " + viability.reason;
+  return {};
+}
+
+inline std::unique_ptr<Transport> connect_by(const Provider& provider, Rank& rank, std::vector<int> peers,
+                                             const std::shared_ptr<Store>& store, const Settings& settings) {
+  Rendezvous meeting;
+  meeting.rank = rank.rank();
+  meeting.size = rank.size();
+  meeting.peers = std::move(peers);
+  meeting.store = store.get();
+  meeting.settings = &settings;
+  meeting.listener = &rank.listener;
+  meeting.until = deadline_in(Seconds(30));
+  Connected connected = provider.connect(meeting);
+  EXPECT_TRUE(connected.unreached.empty()) << connected.reason;
+  return std::move(connected.transport);
+}
+
+/// The transport of `rank`, for `way`. `store` is the one that all ranks share.
+inline std::unique_ptr<Transport> connect(const Way& way, Rank& rank, const std::shared_ptr<Store>& store,
+                                          const Settings& settings) {
+  std::vector<int> near, far, route;
+  for (int peer = 0; peer < rank.size(); ++peer) {
+    const bool neighbour = !way.far || peer / 2 == rank.rank() / 2;
+    route.push_back(neighbour ? 0 : 1);
+    if (peer != rank.rank()) (neighbour ? near : far).push_back(peer);
+  }
+  const std::string host = way.far ? std::to_string(rank.rank() / 2) : "all";
+  std::unique_ptr<Transport> transport =
+      connect_by(*way.near, rank, near, make_prefix_store(store, "near" + host), settings);
+  if (way.far) {
+    std::vector<std::unique_ptr<Transport>> both;
+    both.push_back(std::move(transport));
+    both.push_back(connect_by(*way.far, rank, far, make_prefix_store(store, "far"), settings));
+    transport = make_routed(rank.rank(), rank.size(), std::move(both), std::move(route));
+  }
+  if (way.faulty)
+    transport =
+        make_faulty(std::move(transport), rank.listener, {static_cast<unsigned>(rank.rank() + 1), 8, 30, -1, 0});
+  return transport;
+}
+
+}  // namespace tutti::testing
