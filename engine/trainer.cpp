@@ -1,0 +1,229 @@
+// The loop: sample, forward, backward (with the gradients leaving), update.
+#include "engine/trainer.hpp"
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/module.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "engine/data/loader.hpp"
+#include "nn/gradient_sync.hpp"
+#include "nn/synchronize.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+namespace functional = torch::nn::functional;
+
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+void set_threads(int threads) {
+  at::set_num_threads(threads);
+  // A BLAS with threads of its own does not hear of it.
+  if (void* blas = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) reinterpret_cast<void (*)(int)>(blas)(threads);
+}
+
+class Run {
+ public:
+  Run(const Config& config, Communicator world, Network network, const DataSplit& data, const Hooks& hooks);
+  TrainResult train();
+
+ private:
+  bool train_epoch(std::size_t epoch);
+  void train_step(std::size_t epoch, Batch& batch);
+  void end_epoch(std::size_t epoch, double seconds);
+  void evaluate(EpochResult& result);
+  void announce();
+  at::Tensor images(std::vector<float>& pixels, std::size_t count) const;
+  void call(const Hooks::Hook& hook, const Moment& moment) const {
+    if (hook) hook(moment);
+  }
+
+  const Config& config_;
+  Communicator world_;
+  Network network_;
+  const DataSplit& data_;
+  const Hooks& hooks_;
+  Transform transform_;
+  Loader loader_;
+  nn::GradientSync sync_;
+  torch::optim::SGD optimizer_;
+  Report report_;
+  std::size_t total_steps_ = 0;
+  std::size_t step_ = 0;
+  std::size_t epoch_samples_ = 0;
+  double waited_before_ = 0;
+  std::vector<double> sums_;    // this rank's summed loss, of each step of the epoch
+  std::vector<double> counts_;  // all ranks' samples, of each step of the epoch
+  TrainResult result_;
+};
+
+Sampler sampler_for(const Config& config, const Communicator& world, std::size_t samples) {
+  return Sampler({.samples = samples,
+                  .batch = static_cast<std::size_t>(config.batch),
+                  .rank = world.rank(),
+                  .size = world.size(),
+                  .seed = static_cast<std::uint64_t>(config.seed)});
+}
+
+Run::Run(const Config& config, Communicator world, Network network, const DataSplit& data, const Hooks& hooks)
+    : config_(config),
+      world_(std::move(world)),
+      network_(std::move(network)),
+      data_(data),
+      hooks_(hooks),
+      transform_{data.mean, data.deviation, static_cast<int>(config.shift), static_cast<std::uint64_t>(config.seed)},
+      loader_(data.train, sampler_for(config, world_, data.train.size()), transform_,
+              static_cast<std::size_t>(config.prefetch)),
+      sync_(*network_.module, world_,
+            {static_cast<std::size_t>(config.first_bucket_bytes), static_cast<std::size_t>(config.bucket_bytes)}),
+      optimizer_(network_.module->parameters(),
+                 torch::optim::SGDOptions(config.lr).momentum(config.momentum).weight_decay(config.weight_decay)),
+      report_(config.progress, world_.rank() != 0) {
+  total_steps_ = static_cast<std::size_t>(config.epochs) * loader_.steps();
+  if (config.steps > 0) total_steps_ = std::min(total_steps_, static_cast<std::size_t>(config.steps));
+}
+
+at::Tensor Run::images(std::vector<float>& pixels, std::size_t count) const {
+  const auto& s = data_.train.shape;
+  const at::Tensor borrowed = at::from_blob(pixels.data(),
+                                            {static_cast<std::int64_t>(count), static_cast<std::int64_t>(s.channels),
+                                             static_cast<std::int64_t>(s.height), static_cast<std::int64_t>(s.width)},
+                                            at::kFloat);
+  return config_.dtype == "float64" ? borrowed.to(at::kDouble) : borrowed;
+}
+
+void Run::train_step(std::size_t epoch, Batch& batch) {
+  const double rate = learning_rate(config_, step_, loader_.steps(), total_steps_);
+  for (auto& group : optimizer_.param_groups()) static_cast<torch::optim::SGDOptions&>(group.options()).lr(rate);
+  const at::Tensor input = images(batch.pixels, batch.count);
+  const at::Tensor target = at::from_blob(batch.labels.data(), {static_cast<std::int64_t>(batch.count)}, at::kLong);
+  Moment moment{.epoch = epoch, .step = step_, .learning_rate = rate, .input = &input, .target = &target};
+  call(hooks_.on_sample, moment);
+  at::Tensor output, loss;
+  sync_.zero_grad();
+  if (batch.count > 0) {
+    output = network_.forward(input);
+    loss = functional::cross_entropy(output, target);
+    moment.output = &output;
+    moment.loss = loss.item<double>();
+  }
+  call(hooks_.on_forward, moment);
+  sync_.weight(static_cast<double>(batch.count) / static_cast<double>(batch.global_count));
+  if (batch.count > 0) loss.backward();
+  sync_.finish();
+  call(hooks_.on_backward, moment);
+  optimizer_.step();
+  call(hooks_.on_update, moment);
+  sums_.push_back(moment.loss * static_cast<double>(batch.count));
+  counts_.push_back(static_cast<double>(batch.global_count));
+  epoch_samples_ += batch.global_count;
+  ++step_;
+}
+
+/// False when the limit of steps ended it.
+bool Run::train_epoch(std::size_t epoch) {
+  network_.module->train();
+  loader_.start_epoch(epoch);
+  sums_.clear();
+  counts_.clear();
+  epoch_samples_ = 0;
+  const auto begin = Clock::now();
+  while (step_ < total_steps_) {
+    std::optional<Batch> batch = loader_.next();
+    if (!batch) break;
+    train_step(epoch, *batch);
+    const double mean = batch->count > 0 ? sums_.back() / static_cast<double>(batch->count) : 0;
+    report_.step(epoch + 1, batch->step + 1, loader_.steps(), mean, static_cast<double>(epoch_samples_) / since(begin));
+  }
+  end_epoch(epoch, since(begin));
+  return step_ < total_steps_;
+}
+
+void Run::evaluate(EpochResult& result) {
+  const at::NoGradGuard no_grad;
+  network_.module->eval();
+  const Range mine = share(data_.test.size(), world_.rank(), world_.size());
+  const Transform plain{data_.mean, data_.deviation};
+  const std::size_t width = data_.test.shape.pixels();
+  std::vector<double> totals(2);  // loss, right answers
+  for (std::size_t done = 0; done < mine.count;) {
+    const std::size_t count = std::min<std::size_t>(256, mine.count - done);
+    std::vector<float> pixels(count * width);
+    std::vector<std::int64_t> labels;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t sample = mine.begin + done + i;
+      plain.apply(data_.test, sample, 0, pixels.data() + i * width);
+      labels.push_back(data_.test.labels[sample]);
+    }
+    const at::Tensor output = network_.forward(images(pixels, count));
+    const at::Tensor target = at::from_blob(labels.data(), {static_cast<std::int64_t>(count)}, at::kLong);
+    totals[0] += functional::cross_entropy(output, target).item<double>() * static_cast<double>(count);
+    totals[1] += output.argmax(1).eq(target).sum().item<double>();
+    done += count;
+  }
+  world_.allreduce(totals, sum).wait();
+  result.test_loss = totals[0] / static_cast<double>(data_.test.size());
+  result.accuracy = totals[1] / static_cast<double>(data_.test.size());
+}
+
+void Run::end_epoch(std::size_t epoch, double seconds) {
+  // One reduction for all that the epoch has to tell: losses by step, seconds waited, seconds.
+  std::vector<double> totals = sums_;
+  totals.push_back(sync_.stats().wait_seconds - waited_before_);
+  totals.push_back(seconds);
+  waited_before_ = sync_.stats().wait_seconds;
+  world_.allreduce(totals, sum).wait();
+  EpochResult result{.epoch = epoch + 1, .epochs = static_cast<std::size_t>(config_.epochs)};
+  double loss = 0;
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    result_.losses.push_back(totals[i] / counts_[i]);
+    loss += totals[i];
+  }
+  const double samples = static_cast<double>(epoch_samples_);
+  const double mean_seconds = totals[sums_.size() + 1] / world_.size();
+  result.train_loss = loss / samples;
+  result.images_per_second = samples / mean_seconds;
+  result.communication = totals[sums_.size()] / totals[sums_.size() + 1];
+  evaluate(result);
+  result_.epochs.push_back(result);
+  report_.epoch(result);
+  call(hooks_.on_end_epoch, {.epoch = epoch, .step = step_, .result = &result_.epochs.back()});
+}
+
+void Run::announce() {
+  std::int64_t parameters = 0;
+  for (const at::Tensor& each : network_.module->parameters()) parameters += each.numel();
+  report_.line(config_.model + " with " + std::to_string(parameters) + " parameters of " + config_.dtype + " in " +
+               std::to_string(sync_.buckets()) + " gradient buckets; " + std::to_string(world_.size()) +
+               (world_.size() == 1 ? " rank" : " ranks") + ", global batch " + std::to_string(config_.batch));
+}
+
+TrainResult Run::train() {
+  nn::synchronize_parameters(*network_.module, world_);
+  announce();
+  call(hooks_.on_start, {});
+  for (std::size_t epoch = 0; epoch < static_cast<std::size_t>(config_.epochs); ++epoch) {
+    call(hooks_.on_start_epoch, {.epoch = epoch, .step = step_});
+    if (!train_epoch(epoch)) break;
+  }
+  call(hooks_.on_end, {.epoch = result_.epochs.size(), .step = step_, .result = &result_.epochs.back()});
+  nn::check_replicas(*network_.module, world_);
+  return result_;
+}
+
+}  // namespace
+
+TrainResult train(const Config& config, Communicator world, Network network, const DataSplit& data,
+                  const Hooks& hooks) {
+  set_threads(static_cast<int>(config.threads));
+  return Run(config, std::move(world), std::move(network), data, hooks).train();
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,63 @@
+// Trainer: data-parallel training of an image classifier, with hooks.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "engine/config.hpp"
+#include "engine/data/dataset.hpp"
+#include "engine/report.hpp"
+
+namespace at {
+class Tensor;
+}
+namespace torch::nn {
+class Module;
+}
+
+namespace tutti::engine {
+
+/// Something to train: a module, and how a batch (samples, channels, height, width) becomes class scores.
+struct Network {
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<at::Tensor(const at::Tensor&)> forward;
+};
+
+/// The network that config.model names, initialised from config.seed: the same on every rank. Throws
+/// Error{invalid} if the images are too small for it.
+Network make_network(const Config& config, const ImageShape& image, std::size_t classes);
+
+/// Where training is, as a hook sees it. Tensors are this rank's part; null before they exist, and
+/// `output` also when the rank has no sample in this step.
+struct Moment {
+  std::size_t epoch = 0;  ///< from 0
+  std::size_t step = 0;   ///< from 0, over all epochs
+  double learning_rate = 0;
+  double loss = 0;  ///< mean over this rank's samples; from on_forward on
+  const at::Tensor* input = nullptr;
+  const at::Tensor* target = nullptr;
+  const at::Tensor* output = nullptr;
+  const EpochResult* result = nullptr;  ///< in on_end_epoch and on_end
+};
+
+/// Called in this order, on every rank alike. In on_backward the gradients are already averaged.
+struct Hooks {
+  using Hook = std::function<void(const Moment&)>;
+  Hook on_start, on_start_epoch, on_sample, on_forward, on_backward, on_update, on_end_epoch, on_end;
+};
+
+/// The same on all ranks.
+struct TrainResult {
+  std::vector<double> losses;  ///< mean over the global batch, of each step
+  std::vector<EpochResult> epochs;
+};
+
+/// Trains `network` on all ranks of `world` with SGD, at one global batch whatever the number of ranks; ends
+/// with check_replicas(). Collective; `data` must be the same on all ranks. Throws tutti::Error.
+TrainResult train(const Config& config, Communicator world, Network network, const DataSplit& data,
+                  const Hooks& hooks = {});
+
+}  // namespace tutti::engine

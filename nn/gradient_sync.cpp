@@ -1,0 +1,241 @@
+// A hook on each parameter's gradient accumulator moves the gradient into its bucket; the
+// bucket leaves when its last gradient is in and all buckets before it have left.
+//
+// Which ranks had a gradient must be known everywhere afterwards. It costs no collective of its
+// own: behind its gradients a bucket carries one element per parameter, 1 where there was one.
+#include "nn/gradient_sync.hpp"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/nn/module.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "nn/bucket.hpp"
+#include "nn/tensor.hpp"
+
+namespace tutti::nn {
+namespace {
+
+struct Slot {
+  at::Tensor parameter;
+  at::Tensor view;  ///< its place in the bucket
+  std::size_t bucket = 0;
+  std::size_t place = 0;  ///< within the bucket
+  bool ready = false;     ///< the view holds this backward's gradient
+  std::shared_ptr<torch::autograd::Node> accumulator = {};
+  std::uintptr_t hook = 0;
+};
+
+struct Bucket {
+  std::shared_ptr<Allocation<std::byte>> memory;
+  Buffer all;           ///< gradients and presence
+  at::Tensor presence;  ///< one element per parameter
+  std::vector<std::size_t> slots;
+  std::size_t missing = 0;
+  bool sent = false;
+  Work work;  // after `memory`: destroyed, and so waited for, before it
+};
+
+class Hook : public torch::autograd::FunctionPostHook {
+ public:
+  explicit Hook(std::function<void()> call) : call_(std::move(call)) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    call_();
+    return outputs;
+  }
+
+ private:
+  std::function<void()> call_;
+};
+
+}  // namespace
+
+struct GradientSync::State {
+  explicit State(Communicator world) : communicator(std::move(world)) {}
+
+  Communicator communicator;
+  std::vector<Slot> slots;
+  std::vector<Bucket> buckets;
+  std::size_t next_bucket = 0;  ///< the first that has not left
+  std::size_t missing = 0;      ///< gradients of this backward that are not there yet
+  double factor = 1;            ///< share * size, because the reduction is a mean
+  int muted = 0;                ///< NoSync guards alive
+  SyncStats stats;
+
+  void make_bucket(const BucketPlan& plan);
+  void begin();
+  void arrived(std::size_t slot);
+  void pack(Slot& slot);
+  void send_ready();
+  void send(Bucket& bucket);
+  void fill_absent();
+  void publish();
+};
+
+void GradientSync::State::make_bucket(const BucketPlan& plan) {
+  const std::size_t elements = plan.count + plan.parameters.size();
+  Bucket bucket;
+  bucket.memory =
+      std::make_shared<Allocation<std::byte>>(communicator.allocate<std::byte>(elements * size_of(plan.dtype)));
+  std::byte* const data = bucket.memory->data();
+  bucket.all = Buffer(data, elements, plan.dtype);
+  const auto tensor_at = [&](std::size_t offset, at::IntArrayRef sizes, const at::TensorOptions& options) {
+    // The tensor keeps the memory alive: a parameter's grad() may outlive this object.
+    return at::from_blob(
+        data + offset * size_of(plan.dtype), sizes, [memory = bucket.memory](void*) {}, options);
+  };
+  for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+    Slot& slot = slots[plan.parameters[i]];
+    slot.view = tensor_at(plan.offsets[i], slot.parameter.sizes(), slot.parameter.options().requires_grad(false));
+    slot.bucket = buckets.size();
+    slot.place = i;
+  }
+  bucket.presence = tensor_at(plan.count, {static_cast<std::int64_t>(plan.parameters.size())},
+                              slots[plan.parameters.front()].parameter.options().requires_grad(false));
+  bucket.slots = plan.parameters;
+  buckets.push_back(std::move(bucket));
+}
+
+void GradientSync::State::begin() {
+  next_bucket = 0;
+  missing = slots.size();
+  factor = 1;
+  for (Slot& slot : slots) slot.ready = false;
+  for (Bucket& bucket : buckets) {
+    bucket.missing = bucket.slots.size();
+    bucket.sent = false;
+  }
+}
+
+void GradientSync::State::arrived(std::size_t index) {
+  if (muted > 0) return;
+  Slot& slot = slots[index];
+  if (slot.ready)
+    throw Error(Code::invalid,
+                "a gradient arrived twice before finish(): call finish() after every backward, or hold a no_sync() "
+                "guard during all but the last backward of a step");
+  pack(slot);
+  send_ready();
+}
+
+void GradientSync::State::pack(Slot& slot) {
+  const at::NoGradGuard no_grad;
+  at::Tensor& gradient = slot.parameter.mutable_grad();
+  if (gradient.layout() != at::kStrided || gradient.scalar_type() != slot.view.scalar_type())
+    throw Error(Code::unsupported, "GradientSync takes dense gradients of the parameter's own dtype");
+  if (gradient.data_ptr() != slot.view.data_ptr()) {
+    if (factor == 1)
+      slot.view.copy_(gradient);
+    else
+      at::mul_out(slot.view, gradient, at::scalar_tensor(factor, slot.view.options()));
+    gradient = slot.view;
+  } else if (factor != 1) {
+    slot.view.mul_(factor);
+  }
+  Bucket& bucket = buckets[slot.bucket];
+  bucket.presence.select(0, static_cast<std::int64_t>(slot.place)).fill_(1);
+  slot.ready = true;
+  --bucket.missing;
+  --missing;
+}
+
+void GradientSync::State::send_ready() {
+  while (next_bucket < buckets.size() && buckets[next_bucket].missing == 0) {
+    if (missing > 0) ++stats.overlapped;
+    send(buckets[next_bucket++]);
+  }
+}
+
+void GradientSync::State::send(Bucket& bucket) {
+  bucket.work = communicator.allreduce(bucket.all, avg);
+  bucket.sent = true;
+  ++stats.collectives;
+}
+
+/// Gradients that did not arrive: left over from a no_sync() backward, or none.
+void GradientSync::State::fill_absent() {
+  for (Slot& slot : slots) {
+    if (slot.ready) continue;
+    if (slot.parameter.grad().defined()) {
+      pack(slot);
+    } else {
+      slot.view.zero_();
+      buckets[slot.bucket].presence.select(0, static_cast<std::int64_t>(slot.place)).zero_();
+    }
+  }
+}
+
+/// Where another rank had a gradient, the mean is ours too.
+void GradientSync::State::publish() {
+  for (Bucket& bucket : buckets) {
+    if (bucket.missing == 0) continue;
+    const at::Tensor presence = bucket.presence.to(at::kDouble);
+    const double* present = presence.data_ptr<double>();
+    for (std::size_t i = 0; i < bucket.slots.size(); ++i) {
+      Slot& slot = slots[bucket.slots[i]];
+      if (!slot.ready && present[i] > 0) slot.parameter.mutable_grad() = slot.view;
+    }
+  }
+}
+
+GradientSync::GradientSync(std::vector<at::Tensor> parameters, Communicator communicator, const BucketOptions& options)
+    : state_(std::make_shared<State>(std::move(communicator))) {
+  std::vector<ParameterSize> sizes;
+  for (at::Tensor& parameter : parameters) {
+    if (!parameter.requires_grad()) continue;  // frozen: it never has a gradient
+    if (!parameter.device().is_cpu() || !parameter.is_leaf() || !at::isFloatingType(parameter.scalar_type()))
+      throw Error(Code::unsupported, "GradientSync takes floating-point leaf tensors on the CPU");
+    sizes.push_back({dtype_of(parameter), static_cast<std::size_t>(parameter.numel())});
+    state_->slots.push_back({.parameter = std::move(parameter), .view = {}});
+  }
+  for (const BucketPlan& plan : plan_buckets(sizes, options.first_bytes, options.cap_bytes)) state_->make_bucket(plan);
+  state_->begin();
+  for (std::size_t i = 0; i < state_->slots.size(); ++i) {
+    Slot& slot = state_->slots[i];
+    slot.accumulator = torch::autograd::impl::grad_accumulator(slot.parameter);
+    slot.hook = slot.accumulator->add_post_hook(std::make_unique<Hook>([weak = std::weak_ptr(state_), i] {
+      if (const auto state = weak.lock()) state->arrived(i);
+    }));
+  }
+}
+
+GradientSync::GradientSync(torch::nn::Module& module, Communicator communicator, const BucketOptions& options)
+    : GradientSync(module.parameters(), std::move(communicator), options) {}
+
+GradientSync::~GradientSync() {
+  for (Slot& slot : state_->slots) slot.accumulator->del_post_hook(slot.hook);
+}
+
+void GradientSync::zero_grad() {
+  for (Slot& slot : state_->slots) slot.parameter.mutable_grad() = at::Tensor();
+}
+
+void GradientSync::weight(double share) {
+  if (!(share >= 0)) throw Error(Code::invalid, "a rank's share of the batch cannot be negative");
+  state_->factor = share * state_->communicator.size();
+}
+
+void GradientSync::finish() {
+  State& state = *state_;
+  state.fill_absent();
+  while (state.next_bucket < state.buckets.size()) state.send(state.buckets[state.next_bucket++]);
+  const auto begin = std::chrono::steady_clock::now();
+  for (Bucket& bucket : state.buckets) bucket.work.wait();
+  state.stats.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  state.publish();
+  state.begin();
+}
+
+GradientSync::NoSync::NoSync(GradientSync& sync) noexcept : sync_(sync) { ++sync_.state_->muted; }
+GradientSync::NoSync::~NoSync() { --sync_.state_->muted; }
+
+std::size_t GradientSync::buckets() const noexcept { return state_->buckets.size(); }
+std::size_t GradientSync::bucket_bytes(std::size_t bucket) const { return state_->buckets.at(bucket).all.bytes(); }
+const SyncStats& GradientSync::stats() const noexcept { return state_->stats; }
+
+}  // namespace tutti::nn

@@ -1,0 +1,32 @@
+// Whole-network verbs: make replicas equal, average their gradients, prove that they are equal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace tutti::nn {
+
+/// Gives every rank root's parameters and buffers, in a few large broadcasts. Collective; blocks.
+void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root = 0);
+
+/// What average_gradients() found; the same on all ranks.
+struct GradientReport {
+  std::size_t averaged = 0;
+  std::vector<std::string> without_gradient;  ///< parameters that had none on any rank; theirs stay undefined
+};
+
+/// Every rank's gradients become their mean. A parameter that has a gradient on some ranks only
+/// counts as zero on the others, and gets the mean everywhere. Collective; blocks.
+GradientReport average_gradients(torch::nn::Module& module, Communicator communicator);
+
+/// Throws Error{mismatch} on all ranks, naming the first parameter or buffer (in the module's order) that
+/// is not bitwise equal everywhere, and the ranks that differ from rank 0. Collective; blocks.
+void check_replicas(const torch::nn::Module& module, Communicator communicator);
+
+}  // namespace tutti::nn

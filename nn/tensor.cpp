@@ -1,0 +1,34 @@
+// The one table between LibTorch's element types and ours.
+#include "nn/tensor.hpp"
+
+#include <string>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::nn {
+
+DType dtype_of(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat: return DType::f32;
+    case at::kDouble: return DType::f64;
+    case at::kHalf: return DType::f16;
+    case at::kBFloat16: return DType::bf16;
+    case at::kChar: return DType::i8;
+    case at::kByte: return DType::u8;
+    case at::kShort: return DType::i16;
+    case at::kInt: return DType::i32;
+    case at::kLong: return DType::i64;
+    default:
+      throw Error(Code::unsupported, std::string("tensors of ") + c10::toString(tensor.scalar_type()) +
+                                         " cannot be reduced: convert them first");
+  }
+}
+
+Buffer buffer(const at::Tensor& tensor) {
+  if (!tensor.device().is_cpu() || !tensor.is_contiguous())
+    throw Error(Code::invalid,
+                "only contiguous CPU tensors can be lent to a collective: call .cpu().contiguous() first");
+  return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), dtype_of(tensor)};
+}
+
+}  // namespace tutti::nn

@@ -1,0 +1,135 @@
+// Configuration: files, words, what is refused and how; the learning rate.
+#include "engine/config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+template <class Call>
+std::string refusal(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::invalid);
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "tutti-test-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path write(const std::string& text) const {
+    std::ofstream(folder_ / "my.yaml") << text;
+    return folder_ / "my.yaml";
+  }
+
+  fs::path folder_;
+  Config config_;
+};
+
+TEST_F(ConfigTest, WordsSetValuesOfEveryType) {
+  config_.set("model=mlp");
+  config_.set("epochs=7");
+  config_.set("lr=0.25");
+  config_.set("bucket_bytes=64K");
+  config_.set("data=a=b");
+  EXPECT_EQ(config_.model, "mlp");
+  EXPECT_EQ(config_.epochs, 7);
+  EXPECT_EQ(config_.lr, 0.25);
+  EXPECT_EQ(config_.bucket_bytes, 64 << 10);
+  EXPECT_EQ(config_.data, "a=b");
+}
+
+TEST_F(ConfigTest, RefusalsSayWhatIsAllowed) {
+  EXPECT_THAT(refusal([&] { config_.set("epoch=3"); }), AllOf(HasSubstr("'epoch'"), HasSubstr("'epochs'")));
+  EXPECT_THAT(refusal([&] { config_.set("momentun=3"); }), HasSubstr("'momentum'"));
+  EXPECT_THAT(refusal([&] { config_.set("zzzzzzzzzzzz=3"); }), HasSubstr("--help"));
+  EXPECT_THAT(refusal([&] { config_.set("epochs"); }), HasSubstr("key=value"));
+  EXPECT_THAT(refusal([&] { config_.set("model=resnet"); }), HasSubstr("lenet or mlp"));
+  for (const char* bad : {"epochs=0", "epochs=-1", "epochs=1.5", "epochs=", "epochs=ten", "batch=0", "seed=1K",
+                          "epochs=99999999999999999999"})
+    EXPECT_THAT(refusal([&] { config_.set(bad); }), HasSubstr("expected a whole number")) << bad;
+  for (const char* bad : {"lr=-1", "lr=nan", "lr=inf", "lr=fast", "lr=0.1x"})
+    EXPECT_THAT(refusal([&] { config_.set(bad); }), HasSubstr("expected a number")) << bad;
+  EXPECT_EQ(config_.epochs, Config{}.epochs);
+}
+
+TEST_F(ConfigTest, FilesAreReadAndTheirErrorsHaveALine) {
+  config_.read(write("# a comment\nmodel: mlp\nepochs: 12\nlr: 0.5\n"));
+  EXPECT_EQ(config_.model, "mlp");
+  EXPECT_EQ(config_.epochs, 12);
+  EXPECT_THAT(refusal([&] { config_.read(write("model: mlp\nepoch: 1\n")); }),
+              AllOf(HasSubstr("my.yaml:2: "), HasSubstr("'epochs'")));
+  EXPECT_THAT(refusal([&] { config_.read(write("epochs: 1\nepochs: 2\n")); }),
+              HasSubstr("my.yaml:2: 'epochs' is set twice"));
+  EXPECT_THAT(refusal([&] { config_.read(write("model:\n  name: mlp\n")); }), HasSubstr("without nesting"));
+  EXPECT_THAT(refusal([&] { config_.read(write("- a\n- b\n")); }), HasSubstr("`key: value`"));
+  EXPECT_THAT(refusal([&] { config_.read(write("a: [1\n")); }), HasSubstr("my.yaml:"));
+  EXPECT_THAT(refusal([&] { config_.read(folder_ / "none.yaml"); }), HasSubstr("cannot be read"));
+  config_.read(write(""));
+}
+
+TEST_F(ConfigTest, NamesAreFoundInFolders) {
+  const fs::path file = write("model: mlp\n");
+  const fs::path folders[] = {folder_ / "absent", folder_};
+  EXPECT_EQ(find_config("my", folders), file);
+  EXPECT_EQ(find_config("my.yaml", folders), file);
+  EXPECT_EQ(find_config(file, {}), file);
+  EXPECT_THAT(refusal([&] { find_config("your", folders); }), AllOf(HasSubstr("'your'"), HasSubstr("one of my")));
+}
+
+TEST_F(ConfigTest, ChecksWhatBelongsTogether) {
+  EXPECT_THAT(refusal([&] { config_.check(); }), HasSubstr("tutti data optdigits"));
+  config_.data = "somewhere";
+  config_.check();
+  config_.warmup = 11;
+  EXPECT_THAT(refusal([&] { config_.check(); }), HasSubstr("warmup"));
+}
+
+TEST_F(ConfigTest, TheConfigurationsThatComeWithTuttiAreValid) {
+  int found = 0;
+  for (const auto& entry : fs::directory_iterator(TUTTI_CONFIGS)) {
+    Config config;
+    config.read(entry.path());
+    config.check();
+    ++found;
+  }
+  EXPECT_GE(found, 3);
+}
+
+TEST(LearningRate, WarmsUpAndFallsAsACosine) {
+  Config config;
+  config.lr = 1;
+  config.warmup = 1;
+  EXPECT_DOUBLE_EQ(learning_rate(config, 0, 9, 109), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 8, 9, 109), 0.9);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 9, 9, 109), 1);
+  EXPECT_NEAR(learning_rate(config, 59, 9, 109), 0.5, 1e-12);
+  EXPECT_LT(learning_rate(config, 108, 9, 109), 0.001);
+  for (std::size_t step = 10; step < 109; ++step)
+    EXPECT_LT(learning_rate(config, step, 9, 109), learning_rate(config, step - 1, 9, 109));
+  config.schedule = "constant";
+  EXPECT_EQ(learning_rate(config, 108, 9, 109), 1);
+}
+
+}  // namespace
+}  // namespace tutti::engine

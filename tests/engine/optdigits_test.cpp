@@ -1,0 +1,135 @@
+// `tutti data optdigits`: the conversion, its split and its refusals; the real data set where apt can be reached.
+#include "tools/data/optdigits.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class OptdigitsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "tutti-test-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// `count` images of each class, whose first pixels are their number.
+  fs::path write_csv(int count, const std::string& last_line = {}) const {
+    const fs::path file = folder_ / "digits.csv.gz";
+    gzFile out = gzopen(file.c_str(), "wb");
+    for (int i = 0; i < count * 10; ++i) {
+      const int number = i / 10;
+      std::string line = std::to_string(number % 17) + "," + std::to_string(number / 17 % 17);
+      for (int pixel = 2; pixel < 64; ++pixel) line += ",16";
+      line += "," + std::to_string(i % 10) + "\n";
+      gzputs(out, line.c_str());
+    }
+    gzputs(out, last_line.c_str());
+    gzclose(out);
+    return file;
+  }
+
+  std::string refusal(const fs::path& csv) const {
+    try {
+      read_digits(csv);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::invalid);
+      return error.what();
+    }
+    return "nothing was thrown";
+  }
+
+  fs::path folder_;
+};
+
+std::map<int, int> by_class(const engine::Dataset& data) {
+  std::map<int, int> counts;
+  for (const auto label : data.labels) ++counts[label];
+  return counts;
+}
+
+TEST_F(OptdigitsTest, HoldsOutAFifthOfEachClass) {
+  const Digits digits = read_digits(write_csv(50));
+  for (const auto& [label, count] : by_class(digits.test)) EXPECT_EQ(count, 10) << label;
+  for (const auto& [label, count] : by_class(digits.train)) EXPECT_EQ(count, 40) << label;
+  EXPECT_EQ(digits.train.image(0)[5], 255);
+}
+
+TEST_F(OptdigitsTest, SplitIsAlwaysTheSameAndLosesNothing) {
+  const fs::path csv = write_csv(30);
+  const Digits a = read_digits(csv), b = read_digits(csv);
+  EXPECT_EQ(a.test.pixels, b.test.pixels);
+  std::multiset<std::pair<int, int>> seen;
+  for (const auto* part : {&a.train, &a.test})
+    for (std::size_t i = 0; i < part->size(); ++i)
+      seen.emplace(part->labels[i], (part->image(i)[0] * 16 + 127) / 255 + 17 * ((part->image(i)[1] * 16 + 127) / 255));
+  std::multiset<std::pair<int, int>> all;
+  for (int label = 0; label < 10; ++label)
+    for (int number = 0; number < 30; ++number) all.emplace(label, number);
+  EXPECT_EQ(seen, all);
+}
+
+TEST_F(OptdigitsTest, WritesAFolderThatTheLoaderReads) {
+  const Digits digits = read_digits(write_csv(20));
+  write_digits(digits, folder_ / "out" / "digits");
+  const engine::DataSplit split = engine::load_folder(folder_ / "out" / "digits");
+  EXPECT_EQ(split.train.pixels, digits.train.pixels);
+  EXPECT_EQ(split.test.labels, digits.test.labels);
+  EXPECT_EQ(split.classes, 10U);
+  std::ifstream readme(folder_ / "out" / "digits" / "README.txt");
+  const std::string text{std::istreambuf_iterator<char>(readme), {}};
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("Alpaydin"), HasSubstr("CC BY 4.0"), HasSubstr("160 training"), HasSubstr("40 held-out")));
+}
+
+TEST_F(OptdigitsTest, LeavesNothingHalfWritten) {
+  const Digits digits = read_digits(write_csv(20));
+  std::ofstream(folder_ / "file") << "x";
+  EXPECT_THROW(write_digits(digits, folder_ / "file"), Error);
+  EXPECT_THROW(write_digits(digits, folder_ / "file" / "below"), Error);
+  for (const auto& entry : fs::directory_iterator(folder_))
+    EXPECT_THAT(entry.path().filename(), ::testing::AnyOf("file", "digits.csv.gz"));
+}
+
+TEST_F(OptdigitsTest, NamesTheLineThatIsWrong) {
+  EXPECT_THAT(refusal(write_csv(2, "1,2,3\n")), HasSubstr("digits.csv.gz:21: expected 64 values"));
+  std::string bright = "17";
+  for (int i = 1; i < 64; ++i) bright += ",0";
+  EXPECT_THAT(refusal(write_csv(0, bright + ",1\n")), HasSubstr(":1: "));
+  EXPECT_THAT(refusal(write_csv(0)), HasSubstr("is empty"));
+  EXPECT_THAT(refusal(folder_ / "absent"), HasSubstr("cannot be opened"));
+}
+
+TEST_F(OptdigitsTest, FetchesTheRealDigits) {
+  fs::path csv;
+  try {
+    csv = fetch_digits(folder_);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::resource);
+    EXPECT_THAT(error.what(), HasSubstr("--from"));
+    GTEST_SKIP() << "the package cannot be fetched here: " << error.what();
+  }
+  const Digits digits = read_digits(csv);
+  EXPECT_EQ(digits.train.size() + digits.test.size(), 1797U);
+  EXPECT_EQ(digits.test.size(), 359U);
+  const std::map<int, int> classes = by_class(digits.test);
+  EXPECT_EQ(classes.size(), 10U);
+  for (const auto& [label, count] : classes) EXPECT_NEAR(count, 36, 1) << label;
+}
+
+}  // namespace
+}  // namespace tutti::tools

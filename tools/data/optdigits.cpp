@@ -1,0 +1,188 @@
+// Fetching, splitting and writing the digits.
+#include "tools/data/optdigits.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "engine/data/idx.hpp"
+#include "engine/data/random.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t pixels = 64;
+constexpr int brightest = 16;
+constexpr std::uint64_t split_seed = 1797;
+
+/// Runs a fixed shell line in `folder`; its exit code. What it says goes to `folder`/log.
+int shell(const char* line, const fs::path& folder) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "log", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  const char* argv[] = {"sh", "-c", line, nullptr};
+  pid_t child = -1;
+  const int error = posix_spawn(&child, "/bin/sh", &actions, nullptr, const_cast<char**>(argv), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return 127;
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return 127;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/// The line of `folder`/log that says most: the first error, else the last line.
+std::string said(const fs::path& folder) {
+  std::ifstream log(folder / "log");
+  std::string last;
+  for (std::string line; std::getline(log, line);) {
+    if (line.starts_with("E: ")) return line.substr(3);
+    if (!line.empty()) last = line;
+  }
+  return last.empty() ? "it said nothing" : last;
+}
+
+std::vector<std::string> read_lines(const fs::path& file) {
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(gzopen(file.c_str(), "rbe"), gzclose);
+  if (!in) throw Error(Code::invalid, fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
+  std::vector<std::string> lines;
+  std::array<char, 4096> line{};
+  while (gzgets(in.get(), line.data(), line.size())) {
+    std::string text(line.data());
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+    if (!text.empty()) lines.push_back(std::move(text));
+  }
+  int code = Z_OK;
+  gzerror(in.get(), &code);
+  if (code != Z_OK) throw Error(Code::invalid, file.string() + ": is not a whole gzip file; fetch it again");
+  return lines;
+}
+
+struct Row {
+  std::array<std::uint8_t, pixels> image{};
+  std::uint8_t label = 0;
+};
+
+Row parse(const std::string& line, const std::string& where) {
+  Row row;
+  const char* at = line.data();
+  const char* const end = at + line.size();
+  for (std::size_t i = 0; i <= pixels; ++i) {
+    int value = -1;
+    const auto [rest, error] = std::from_chars(at, end, value);
+    const bool last = i == pixels;
+    if (error != std::errc() || value < 0 || value > (last ? 9 : brightest) ||
+        (last ? rest != end : rest == end || *rest != ','))
+      throw Error(Code::invalid, where + ": expected 64 values of 0..16 and a digit, separated by commas");
+    if (last)
+      row.label = static_cast<std::uint8_t>(value);
+    else
+      row.image[i] = static_cast<std::uint8_t>((value * 255 + brightest / 2) / brightest);
+    at = rest + 1;
+  }
+  return row;
+}
+
+void append(engine::Dataset& data, const Row& row) {
+  data.pixels.insert(data.pixels.end(), row.image.begin(), row.image.end());
+  data.labels.push_back(row.label);
+}
+
+void write_part(const fs::path& folder, const std::string& prefix, const engine::Dataset& data) {
+  engine::write_idx(folder / (prefix + "-images-idx3-ubyte"), {{data.size(), 8, 8}, data.pixels});
+  engine::write_idx(folder / (prefix + "-labels-idx1-ubyte"), {{data.size()}, data.labels});
+}
+
+void write_readme(const fs::path& folder, const Digits& digits) {
+  std::ofstream out(folder / "README.txt");
+  out << fmt::format(
+      "Handwritten digits, 8x8 pixels, in MNIST's IDX format.\n\n"
+      "Source:  E. Alpaydin and C. Kaynak, \"Optical Recognition of Handwritten Digits\", UCI Machine Learning\n"
+      "         Repository, 1998, https://doi.org/10.24432/C50P49; its test part, as scikit-learn distributes it.\n"
+      "Licence: Creative Commons Attribution 4.0 (CC BY 4.0), https://creativecommons.org/licenses/by/4.0/\n"
+      "Changes: values 0..16 scaled to 0..255; split by `tutti data optdigits` into {} training images (train-*) and\n"
+      "         {} held-out images (t10k-*), a fifth of each class, always the same.\n",
+      digits.train.size(), digits.test.size());
+  out.close();
+  if (!out) throw Error(Code::resource, (folder / "README.txt").string() + ": cannot be written");
+}
+
+}  // namespace
+
+fs::path fetch_digits(const fs::path& folder) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Code::resource, what + ": " + said(folder) +
+                                    ". Where there is no Debian or no network, fetch digits.csv.gz of scikit-learn "
+                                    "elsewhere and give it with --from");
+  };
+  if (shell("command -v apt-get && command -v dpkg-deb && command -v tar", folder) != 0)
+    refuse("apt-get, dpkg-deb and tar are needed to fetch the digits, and one is not here");
+  // The sandbox user of apt could not write into a private folder.
+  constexpr const char* download = "apt-get download -q -o APT::Sandbox::User=root python3-sklearn";
+  if (shell(download, folder) != 0 && (shell("apt-get update -q", folder) != 0 || shell(download, folder) != 0))
+    refuse("apt-get could not download python3-sklearn");
+  if (shell("for p in python3-sklearn*.deb; do dpkg-deb --fsys-tarfile $p | tar x --wildcards '*digits.csv.gz'; done",
+            folder) != 0)
+    refuse("the package python3-sklearn could not be unpacked");
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.path().filename() == "digits.csv.gz") return entry.path();
+  refuse("the package python3-sklearn holds no digits.csv.gz");
+  return {};
+}
+
+Digits read_digits(const fs::path& csv) {
+  std::array<std::vector<Row>, 10> classes;
+  std::size_t number = 0;
+  for (const std::string& line : read_lines(csv)) {
+    const Row row = parse(line, fmt::format("{}:{}", csv.string(), ++number));
+    classes[row.label].push_back(row);
+  }
+  if (number == 0) throw Error(Code::invalid, csv.string() + ": is empty");
+  const engine::ImageShape shape{1, 8, 8};
+  Digits digits{{shape, {}, {}}, {shape, {}, {}}};
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    std::vector<Row>& rows = classes[label];
+    engine::shuffle(std::span(rows), engine::Random::keyed(split_seed, label));
+    const std::size_t held_out = (rows.size() + 2) / 5;
+    for (std::size_t i = 0; i < rows.size(); ++i) append(i < held_out ? digits.test : digits.train, rows[i]);
+  }
+  return digits;
+}
+
+void write_digits(const Digits& digits, const fs::path& out) {
+  if (fs::exists(out))
+    throw Error(Code::invalid, out.string() + ": is there already; remove it or name another folder");
+  fs::path partial = out;
+  partial += fmt::format(".tmp{}", getpid());
+  try {
+    fs::create_directories(partial);
+    write_part(partial, "train", digits.train);
+    write_part(partial, "t10k", digits.test);
+    write_readme(partial, digits);
+    fs::rename(partial, out);
+  } catch (const std::exception& error) {
+    std::error_code ignored;
+    fs::remove_all(partial, ignored);
+    const auto* system = dynamic_cast<const fs::filesystem_error*>(&error);
+    if (!system) throw;
+    throw Error(Code::resource, fmt::format("{}: cannot be written: {}", out.string(), system->code().message()));
+  }
+}
+
+}  // namespace tutti::tools
