@@ -101,6 +101,8 @@ TEST(TcpCard, OrderOfCandidates) {
   const Card other = card(1, "there", {"127.0.0.1", "8.8.8.8", "fd00::1", "192.168.7.9", "fe80::2"});
   EXPECT_THAT(texts(candidates_for(other, self, host)), ElementsAre("192.168.7.9", "8.8.8.8"))
       << "no loopback, no IPv6 as this host has none, no link-local as there are others";
+  const Card bridged = card(1, "there", {"10.1.2.3", "8.8.8.8"});
+  EXPECT_THAT(texts(candidates_for(bridged, self, host)), ElementsAre("8.8.8.8")) << "10.1.2.3 is our own";
   const Card scoped = card(1, "there", {"127.0.0.1", "fe80::2"});
   EXPECT_THAT(texts(candidates_for(scoped, self, host)), ElementsAre("fe80::2"));
 }
