@@ -8,7 +8,7 @@ BANNED = [
     (re.compile(r"(?<![\w.$}])/(?:home|work|root|Users|mnt)/\w"), "a path of one machine"),
     (re.compile(r"\b(?:TODO|FIXME|XXX)\b(?!\([\w ]+\): \S|: \S+ \S+)"), "a note without saying what is to be done: `TODO: text`"),
     (re.compile(r"\bissue\s+#?\d", re.I), "an issue's number: say what it is about"),
-    (re.compile(r"\b(?:this|my|last|next|previous|earlier|later)\s+session\b", re.I), "how it came about"),
+    (re.compile(r"\b(?:my|last|next|previous|earlier|later)\s+session\b", re.I), "how it came about"),
     (re.compile(r"\b(?:the|my|this)\s+brief\b|\bacceptance criteri|\bas (?:requested|instructed)\b", re.I), "how it came about"),
     (re.compile(r"\blorem ipsum\b|\bplaceholder text\b", re.I), "filler"),
 ]

@@ -1,0 +1,113 @@
+"""tutti bench and tutti info as their users run them: every collective, the formats, jobs, peers, mistakes."""
+
+import csv
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+BIN = pathlib.Path(sys.argv.pop(1))
+sys.argv = sys.argv[:1]
+QUICK = ["-b", "8", "-e", "2K", "-f", "16", "-n", "4", "-w", "1"]
+COLLECTIVES = ["allreduce", "reduce", "broadcast", "allgather", "reduce_scatter", "gather", "scatter", "alltoall", "sendrecv"]
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")} | {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp"}
+
+
+def tutti(*words, code=0):
+    done = subprocess.run([BIN / "tutti", *map(str, words)], capture_output=True, text=True, timeout=100, env=CLEAN)
+    if code is not None and done.returncode != code:
+        raise AssertionError(f"tutti {' '.join(map(str, words))}: exit code {done.returncode}, not {code}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def rows(*words):
+    return list(csv.DictReader(io.StringIO(tutti(*words, "--format", "csv").stdout)))
+
+
+class Bench(unittest.TestCase):
+    def test_every_collective_gives_right_results(self):
+        for collective in COLLECTIVES:
+            for transport in ("shm", "tcp"):
+                found = rows("bench", collective, "-np", "3", *QUICK, "--transport", transport, "--root", "1")
+                self.assertEqual([row["ok"] for row in found], ["yes"] * 3, (collective, transport))
+                self.assertEqual({row["op"] for row in found}, {collective})
+                self.assertTrue(all(0 < float(row["min_us"]) <= float(row["median_us"]) <= float(row["p99_us"]) for row in found))
+
+    def test_barrier_has_one_row(self):
+        self.assertEqual([row["bytes"] for row in rows("bench", "barrier", "-np", "2", "-n", "5")], ["0"])
+
+    def test_dtypes_and_operators(self):
+        for dtype, op in (("bf16", "max"), ("i16", "bxor"), ("f16", "avg"), ("f64", "premul_sum"), ("u8", "prod"), ("i64", "min")):
+            found = rows("bench", "allreduce", "-np", "3", *QUICK, "-d", dtype, "-o", op)
+            self.assertEqual({(row["dtype"], row["ok"]) for row in found}, {(dtype, "yes")}, (dtype, op))
+
+    def test_untouched_and_unchecked(self):
+        self.assertEqual({row["ok"] for row in rows("bench", "allreduce", "-np", "2", *QUICK, "--no-touch")}, {"yes"})
+        self.assertEqual({row["ok"] for row in rows("bench", "allreduce", "-np", "2", *QUICK, "-c", "0")}, {"unchecked"})
+
+    def test_human_and_json(self):
+        text = tutti("bench", "allreduce", "-np", "2", *QUICK).stdout
+        for column in ("size", "count", "type", "redop", "root", "out-of-place", "in-place", "algbw", "busbw", "#wrong"):
+            self.assertIn(column, text)
+        self.assertIn("every element of every result was right", text)
+        found = json.loads(tutti("bench", "reduce", "-np", "2", *QUICK, "--format", "json").stdout)
+        self.assertEqual([row["bytes"] for row in found], [8, 128, 2048])
+        self.assertEqual({row["in_place"]["wrong"] for row in found}, {0})
+
+    def test_inside_a_job(self):
+        found = list(csv.DictReader(io.StringIO(tutti("run", "-np", "3", BIN / "tutti", "bench", "allgather", *QUICK,
+                                                      "--format", "csv").stdout)))
+        self.assertEqual({(row["ranks"], row["ok"]) for row in found}, {("3", "yes")})
+
+    def test_mistakes_are_one_line_and_exit_code_2(self):
+        for words in (["allreduce", "-b", "16", "-e", "8"], ["allreduce", "-f", "1"], ["allredcue"], ["allreduce", "--dtyp", "f32"],
+                      ["allreduce", "-o", "band"], ["allreduce", "-d", "f33"], ["allreduce", "-b", "many"], [],
+                      ["broadcast", "-np", "2", "--root", "2"], ["allreduce", "--format", "xml"],
+                      ["allreduce", "--versus", "nobody"], ["allreduce", "--lane-bytes", "much"]):
+            done = tutti("bench", *words, code=2)
+            self.assertEqual(done.stdout, "", words)
+            self.assertEqual(len(done.stderr.splitlines()), 1, (words, done.stderr))
+
+    def test_versus(self):
+        peers = [name for name in ("openmpi", "gloo") if (BIN / "bench-peers" / name).exists()]
+        if not peers:
+            self.skipTest("neither Open MPI nor Gloo was there when this was built")
+        text = tutti("bench", "allreduce", *QUICK, "--versus", ",".join(peers), "--rounds", "2", "--format", "csv").stdout
+        found = list(csv.DictReader(io.StringIO(text)))
+        self.assertEqual([row["peer"] for row in found], [name for name in peers for _ in range(3)])
+        for row in found:
+            self.assertLessEqual(float(row["ratio_min"]), float(row["ratio"]))
+            self.assertLessEqual(float(row["ratio"]), float(row["ratio_max"]))
+            self.assertEqual(row["ours"], "tutti tcp" if row["peer"] == "gloo" else "tutti shm")
+
+
+class Info(unittest.TestCase):
+    def test_here(self):
+        text = tutti("info").stdout
+        for word in ("host", "cores", "folds", "shm", "tcp"):
+            self.assertIn(word, text)
+        self.assertIn("allreduce", tutti("info", "--algorithms").stdout)
+
+    def test_settings_say_where_they_come_from(self):
+        done = subprocess.run([BIN / "tutti", "info", "-c", "--max-lanes", "2"], capture_output=True, text=True,
+                              env=CLEAN | {"TUTTI_LANE_BYTES": "64K"}, timeout=60)
+        lines = {line.split()[0]: line.split()[1:4] for line in done.stdout.splitlines() if line.strip()}
+        self.assertEqual(lines["lane_bytes"], ["64K", "1M", "environment"])
+        self.assertEqual(lines["max_lanes"], ["2", "4", "flag"])
+        self.assertEqual(lines["timeout"], ["300", "300", "default"])
+
+    def test_routes(self):
+        text = tutti("info", "-np", "3").stdout
+        self.assertEqual([line.split()[1] for line in text.splitlines() if line.startswith("rank")], ["0", "1", "2"])
+        self.assertEqual(text.count("self"), 3)
+        self.assertEqual(text.count("shm"), 6)
+        self.assertEqual(tutti("info", "-np", "2", "--transport", "tcp").stdout.count("tcp"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
