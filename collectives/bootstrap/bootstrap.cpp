@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 
@@ -57,7 +58,8 @@ void report(const Choice& choice, const Meeting& meeting) {
         m.rank);
     for (const std::string& note : choice.notes) log(LogLevel::info, note, m.rank);
   }
-  if (!meeting.guarded && m.rank == 0)
+  static std::atomic<bool> said = false;
+  if (!meeting.guarded && m.rank == 0 && !said.exchange(true))
     log(LogLevel::warn,
         m.name + " gives no secret: who can reach " + meeting.place +
             " and knows the job's name can join. Set TUTTI_SECRET to the same text on all ranks",

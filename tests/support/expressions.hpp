@@ -24,13 +24,18 @@ class Algebra {
   /// with (op) from; `last`: it completes the element. What must not be folded sets fault().
   Expression fold(Expression with, Expression from, bool last) {
     const Node a = node(with), b = node(from);
-    if (a.ranks == 0 || b.ranks == 0) fault_ = "folds memory that was never written";
-    if (a.complete || b.complete) fault_ = "folds an element that is said to be complete";
-    if ((a.ranks & b.ranks) != 0) fault_ = "folds a contribution twice";
-    if (a.index != b.index) fault_ = "folds different elements";
+    if (a.ranks == 0 || b.ranks == 0)
+      fault_ = "folds memory that was never written";
+    else if (a.complete || b.complete)
+      fault_ = "folds an element that is said to be complete";
+    else if ((a.ranks & b.ranks) != 0)
+      fault_ = "folds a contribution twice";
+    else if (a.index != b.index)
+      fault_ = "folds different elements";
+    else if (last && (a.ranks | b.ranks) != everyone_)
+      fault_ = "is said to be the last fold, and is not";
     const std::uint64_t hash = mix(mix(a.hash) + 3 * b.hash);
     nodes_.push_back({hash, a.ranks | b.ranks, a.index, last});
-    if (last && (a.ranks | b.ranks) != everyone_) fault_ = "is said to be the last fold, and is not";
     return static_cast<Expression>(folded | (nodes_.size() - 1));
   }
   const std::string& fault() const { return fault_; }

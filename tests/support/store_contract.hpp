@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "transports/core/status.hpp"
+#include "tests/support/caught.hpp"
 #include "transports/core/store.hpp"
 
 namespace tutti::testing {
@@ -28,17 +28,6 @@ class StoreContract : public ::testing::TestWithParam<StoreUnderTest (*)()> {
  private:
   StoreUnderTest under_test_;
 };
-
-template <typename Call>
-Error caught(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no tutti::Error was thrown";
-  return Error(Code::internal, "nothing was thrown");
-}
 
 TEST_P(StoreContract, LastWriterWins) {
   auto a = client(), b = client();

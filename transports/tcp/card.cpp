@@ -15,6 +15,10 @@ bool same_subnet(const Address& address, const std::vector<Interface>& own) {
   });
 }
 
+bool is_own(const Address& address, const std::vector<Interface>& own) {
+  return std::ranges::any_of(own, [&](const Interface& i) { return i.address == address; });
+}
+
 bool have_family(const Address& address, const std::vector<Interface>& own) {
   return std::ranges::any_of(own, [&](const Interface& i) {
     return !i.address.loopback() && !i.address.link_local() && i.address.family == address.family;
@@ -78,6 +82,8 @@ std::vector<Candidate> candidates_for(const Card& peer, const Card& self, const 
   for (const Candidate& candidate : peer.candidates) {
     const Address& address = candidate.address;
     if (address.link_local()) continue;
+    // An address that both hosts have, as every host's container bridge, leads back to this one.
+    if (!same_network && !address.loopback() && is_own(address, own)) continue;
     if (address.loopback()) {
       loopback.push_back(candidate);
     } else if (same_subnet(address, own)) {

@@ -30,11 +30,9 @@ namespace {
 constexpr std::size_t buffer_bytes = 128 << 10;
 constexpr std::size_t most_pieces = 64;
 constexpr int end_grace_ms = 20;
-constexpr int watch_pause_ms = 50;
 
 // Keys of what is not a link in the epoll.
-constexpr std::uint64_t door_key = ~std::uint64_t{0}, news_key = door_key - 1, timer_key = door_key - 2,
-                        data_key = door_key - 3;
+constexpr std::uint64_t door_key = ~std::uint64_t{0}, news_key = door_key - 1, timer_key = door_key - 2;
 
 }  // namespace
 
@@ -64,17 +62,12 @@ TcpWire::TcpWire(int rank, int size, std::unique_ptr<Door> door, const std::vect
       door_(std::move(door)),
       epoll_(make_epoll()),
       timer_(make_timer()),
-      watch_(make_epoll()),
-      pause_(make_timer()),
       links_(static_cast<std::size_t>(size)) {
   for (std::size_t i = 0; i < links_.size(); ++i) links_[i].peer = static_cast<int>(i);
   for (const Card& peer : peers) link(peer.rank).host = peer.host;
   watch_descriptor(epoll_.fd(), door_->fd(), EPOLLIN, door_key);
   watch_descriptor(epoll_.fd(), door_->news(), EPOLLIN, news_key);
   watch_descriptor(epoll_.fd(), timer_.fd(), EPOLLIN, timer_key);
-  watch_descriptor(watch_.fd(), door_->fd(), EPOLLIN, door_key);
-  watch_descriptor(watch_.fd(), pause_.fd(), EPOLLIN, timer_key);
-  watch_descriptor(watch_.fd(), epoll_.fd(), EPOLLIN | EPOLLONESHOT, data_key);
 }
 
 TcpWire::~TcpWire() = default;
@@ -232,27 +225,6 @@ bool TcpWire::arm(bool on) {
     const Link& at = link(peer);
     return at.readable || at.buffered() > 0;
   });
-}
-
-// Callers are answered at once. Arriving bytes concern the background thread only where nobody
-// polls, which it cannot know; so they wake it, but not again within the next 50 ms.
-void TcpWire::watch() {
-  std::array<epoll_event, 4> events;
-  const int count = ::epoll_wait(watch_.fd(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
-    if (key == door_key) {
-      door_->attend();
-    } else if (key == data_key) {
-      set_timer(pause_.fd(), watch_pause_ms, 0);
-    } else if (key == timer_key) {
-      clear_event(pause_.fd());
-      epoll_event again{};
-      again.events = EPOLLIN | EPOLLONESHOT;
-      again.data.u64 = data_key;
-      ::epoll_ctl(watch_.fd(), EPOLL_CTL_MOD, epoll_.fd(), &again);
-    }
-  }
 }
 
 // ---- the end of a stream ----

@@ -24,12 +24,12 @@ class TcpWire final : public Wire {
   std::size_t read(int from, Bytes into) override;
   bool open(int to) const noexcept override;
   void poll(std::vector<int>& ranks) override;
-  Transport::Fds fds() const noexcept override { return {epoll_.fd(), watch_.fd()}; }
+  Transport::Fds fds() const noexcept override { return {epoll_.fd(), door_->fd()}; }
   bool arm(bool on) override;
-  void watch() override;
+  void watch() override { door_->attend(); }  // callers are answered while this rank computes
   void farewell(int from) override;
   std::string describe(int to) const override;
-  void ring(int) noexcept override {}  // arriving bytes wake sleepers, and the background thread (see watch)
+  void ring(int) noexcept override {}  // arriving bytes make `sleep` readable
   bool post(const Cause&) noexcept override { return false; }
   void close(Deadline until) noexcept override;
 
@@ -51,11 +51,10 @@ class TcpWire final : public Wire {
   TransportListener& listener_;
   std::unique_ptr<Door> door_;
   Descriptor epoll_, timer_;
-  Descriptor watch_, pause_;  // the background thread's epoll, and its timer
-  std::vector<Link> links_;   // by world rank
-  std::vector<int> active_;   // links with bytes in the buffer or in the socket
-  int ending_ = 0;            // links whose end has not been judged yet
-  bool news_ = false;         // this poll() found something beside bytes: a link opened or became writable
+  std::vector<Link> links_;  // by world rank
+  std::vector<int> active_;  // links with bytes in the buffer or in the socket
+  int ending_ = 0;           // links whose end has not been judged yet
+  bool news_ = false;        // this poll() found something beside bytes: a link opened or became writable
 };
 
 }  // namespace tutti::tcp
