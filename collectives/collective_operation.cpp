@@ -128,11 +128,7 @@ LaneMemory CollectiveOperation::memory_of(std::size_t lane, std::size_t slot) co
   return memory;
 }
 
-void CollectiveOperation::trouble(const Status& why) {
-  Cause cause = why.cause();
-  if (cause.code != Code::peer_lost) cause.group = group().group().id;
-  context().fail(cause);
-}
+void CollectiveOperation::trouble(const Status& why) { in_trouble(why); }
 
 void CollectiveOperation::ended(Execution& execution, const Status& status) {
   --busy_;
@@ -155,7 +151,7 @@ void CollectiveOperation::ended(Execution& execution, const Status& status) {
             ", but rank " + std::to_string(why.culprit) + " made " + describe({static_cast<std::uint64_t>(*other)}) +
             ". All ranks must make the same calls in the same order.");
     failure_ = Status(why);
-    trouble(failure_);
+    in_trouble(failure_);
   } else if (failure_.ok() && next_lane_ < lanes_) {
     for (std::size_t slot = 0; slot < executions_.size(); ++slot)
       if (executions_[slot].get() == &execution) return play_next(slot);

@@ -1,15 +1,22 @@
 #include "collectives/context.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 
 namespace tutti {
+namespace {
+
+std::string failure_key(std::uint64_t group) { return "failure/" + std::to_string(group); }
+
+}  // namespace
 
 Context::Context(const Bootstrap& bootstrap)
     : rank_(bootstrap.rank), size_(bootstrap.size), settings_(bootstrap.settings), store_(bootstrap.store) {
+  set_log_level(parse_log_level(settings_.log).value_or(LogLevel::warn));
   wiring_ = connect_all(bootstrap, settings_, *this);
   hosts_ = static_cast<int>(std::set<std::string>(wiring_.hosts.begin(), wiring_.hosts.end()).size());
   const bool crowded = wiring_.local_ranks > usable_cores();
@@ -73,6 +80,18 @@ void Context::finished(const std::shared_ptr<Operation>& operation) {
   progress_->finished();
 }
 
+void Context::trouble(std::shared_ptr<GroupState> group, const Status& why) {
+  Cause cause = why.cause();
+  if (cause.code != Code::peer_lost) cause.group = group->group().id;
+  troubles_.emplace_back(std::move(group), cause);
+  progress_->notice();
+}
+
+void Context::postpone(std::shared_ptr<Operation> operation, const Status& status) {
+  postponed_.emplace_back(std::move(operation), status);
+  progress_->notice();
+}
+
 void Context::drive(WorkState& work, Deadline until) { progress_->drive(work, until); }
 
 void Context::defer(std::function<void()> callback) { progress_->defer(std::move(callback)); }
@@ -120,6 +139,10 @@ void Context::news() {
     inbox.swap(inbox_);
   }
   for (const Cause& cause : causes) act_on(cause);
+  for (const auto& [group, cause] : std::exchange(troubles_, {}))
+    if (!group->poisoned()) act_on(cause);
+  const auto postponed = std::exchange(postponed_, {});
+  for (const auto& [operation, status] : postponed) operation->finish_postponed(status);
   for (const Inbox& letter : inbox) read_control(letter.from, letter.message);
 }
 
@@ -132,12 +155,39 @@ void Context::act_on(const Cause& why) {
   }
   log(LogLevel::info, why.text, rank_);
   wire().spread(why);
+  if (why.group != 0) publish(why);
   const Status status(why);
   for (const auto& group : groups()) {
     const auto& members = group->group().members;
     const bool concerned = why.group != 0 ? group->group().id == why.group
                                           : why.culprit < 0 || std::ranges::count(members, why.culprit) > 0;
-    if (concerned) end_group(*group, status);
+    if (!concerned) continue;
+    // A rank that cannot be reached may have left because of an error that it could not tell us, for want of a link.
+    const auto earlier =
+        why.code == Code::peer_lost ? published(group->group().id) : std::nullopt;
+    end_group(*group, earlier ? Status(*earlier) : status);
+  }
+}
+
+// The store hears of what ends one communicator, for ranks that no link leads to.
+void Context::publish(const Cause& why) noexcept {
+  try {
+    if (store_) store_->set_once(failure_key(why.group), {reinterpret_cast<const char*>(&why), sizeof why});
+  } catch (const Error& error) {  // the store went first; the links have told the others
+    log(LogLevel::debug, error.what(), rank_);
+  }
+}
+
+std::optional<Cause> Context::published(std::uint64_t group) noexcept {
+  try {
+    std::string value;
+    if (!store_ || !store_->find(failure_key(group), value) || value.size() != sizeof(Cause)) return std::nullopt;
+    Cause cause;
+    std::memcpy(&cause, value.data(), sizeof cause);
+    return cause;
+  } catch (const Error& error) {
+    log(LogLevel::debug, error.what(), rank_);
+    return std::nullopt;
   }
 }
 

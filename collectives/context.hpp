@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -53,6 +54,11 @@ class Context final : public Driver,
   void launch(const std::shared_ptr<Operation>& operation);
   void begun(std::shared_ptr<Operation> operation);            // by Operation::start
   void finished(const std::shared_ptr<Operation>& operation);  // by Operation::finish
+  /// An operation of `group` met `why` (token). Acted on after the news that has arrived, and only if
+  /// that has not ended the group already: then this was a mere consequence, and is not spread.
+  void trouble(std::shared_ptr<GroupState> group, const Status& why);
+  /// Finishes a failed operation after all causes that have arrived are acted on: the first one counts.
+  void postpone(std::shared_ptr<Operation> operation, const Status& status);
 
   /// Ends the communicator `why.group` (0: all that `why.culprit` is in), here and everywhere.
   void fail(const Cause& why);
@@ -72,6 +78,8 @@ class Context final : public Driver,
   void tick(Clock::time_point now) override;
 
   void act_on(const Cause& why);
+  void publish(const Cause& why) noexcept;
+  std::optional<Cause> published(std::uint64_t group) noexcept;
   void end_group(GroupState& group, const Status& why);
   std::vector<std::shared_ptr<GroupState>> groups();
   // watchdog.cpp: who is where, when a call takes long
@@ -106,7 +114,9 @@ class Context final : public Driver,
   std::mutex news_mutex_;
   std::vector<Cause> causes_;
   std::vector<Inbox> inbox_;
-  std::set<std::pair<std::uint64_t, int>> acted_on_;  // (group, culprit): each is spread once
+  std::vector<std::pair<std::shared_ptr<GroupState>, Cause>> troubles_;   // token
+  std::vector<std::pair<std::shared_ptr<Operation>, Status>> postponed_;  // token
+  std::set<std::pair<std::uint64_t, int>> acted_on_;                      // (group, culprit): each is spread once
 
   std::vector<std::shared_ptr<Operation>> running_;  // token
   std::map<int, Answer> answers_;                    // token; by world rank

@@ -26,27 +26,23 @@ void Execution::advance() {
 }
 
 void Execution::post(const Step& step) {
-  const std::size_t width = memory_.fold.width();
-  const std::size_t bytes = step.slice.count * width;
-  std::byte* const data = memory_.view(step.slice.memory).at(step.slice.offset, width);
-  const std::byte* const with = memory_.view(step.with.memory).at(step.with.offset, width);
-  if (step.verb == Step::Verb::copy) {
-    if (with != data && bytes > 0) std::memmove(data, with, bytes);
-    return;
-  }
+  const std::size_t bytes = step.slice.count * memory_.fold.width();
+  std::byte* const data = at(step.slice);
   Fold fold = memory_.fold;
   if (step.last) fold.divisor = memory_.last_divisor;
-  if (step.verb == Step::Verb::fold)
-    return fold(data, with, memory_.view(step.from.memory).at(step.from.offset, width), bytes);
+  if (step.verb == Step::Verb::copy) {
+    if (const std::byte* from = at(step.with); from != data && bytes > 0) std::memmove(data, from, bytes);
+    return;
+  }
+  if (step.verb == Step::Verb::fold) return fold(data, at(step.with), at(step.from), bytes);
   const int peer = group_.members[static_cast<std::size_t>(step.peer)];
-  ++open_;
   const auto done = [this](const Status& status) { step_done(status); };
+  ++open_;
   switch (step.verb) {
     case Step::Verb::send: return wire_.send(peer, tag_, call_, {data, bytes}, done);
     case Step::Verb::recv: return wire_.recv(peer, tag_, call_, {data, bytes}, done);
-    default: break;
+    default: return wire_.recv_reduce(peer, tag_, call_, {data, bytes}, at(step.with), fold, done);
   }
-  wire_.recv_reduce(peer, tag_, call_, {data, bytes}, with, fold, done);
 }
 
 void Execution::step_done(const Status& status) {

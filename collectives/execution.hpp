@@ -67,6 +67,9 @@ class Execution {
   void advance();
   void post(const Step& step);
   void step_done(const Status& status);
+  std::byte* at(const Slice& slice) const noexcept {
+    return memory_.view(slice.memory).at(slice.offset, memory_.fold.width());
+  }
 
   Transport& wire_;
   const Group& group_;

@@ -62,11 +62,20 @@ void Operation::start() {
 }
 
 void Operation::finish(const Status& status) {
-  ended_ = Clock::now();
   const auto self = std::static_pointer_cast<Operation>(shared_from_this());
+  // A failure seen here may be the consequence of one whose news has arrived but is not acted on yet.
+  if (!status.ok() && !group_->poisoned()) return context_->postpone(self, status);
+  ended_ = Clock::now();
   if (status.ok()) group_->completed(call_);
   context_->finished(self);
-  complete(status.ok() || !group_->poisoned() ? status : group_->poison());
+  complete(status.ok() ? status : group_->poison());
+}
+
+void Operation::in_trouble(const Status& why) { context_->trouble(group_, why); }
+
+void Operation::finish_postponed(const Status& status) {
+  group_->poison_with(status);
+  finish(status);
 }
 
 std::string Operation::explain(const Status& status) const {

@@ -72,12 +72,18 @@ class Operation : public WorkState, public Startable {
 
   void start() final;
 
+  /// After the news was acted on; see Context::postpone.
+  void finish_postponed(const Status& status);
+
   // The watchdog's notes (token).
   Clock::time_point asked{};  ///< when the other ranks were last asked where they are
   std::size_t place = 0;      ///< in the context's list of running operations
 
  protected:
   virtual void begin() = 0;
+
+  /// Something failed, though not all has ended yet; ends the communicator. Token held.
+  void in_trouble(const Status& why);
 
   /// Ends the operation: with the communicator's first cause if it is poisoned. Token held.
   void finish(const Status& status);

@@ -51,9 +51,7 @@ void PointToPoint::begin() {
 void PointToPoint::half_done(const Status& status) {
   if (failure_.ok() && !status.ok()) {
     failure_ = status;
-    Cause cause = status.cause();
-    if (cause.code != Code::peer_lost) cause.group = group().group().id;
-    context().fail(cause);
+    in_trouble(status);
   }
   if (--open_ == 0) finish(failure_);
 }

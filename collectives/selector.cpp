@@ -8,7 +8,11 @@ namespace tutti {
 namespace {
 
 // Measured on two shared cores over shared memory; `tutti bench --algorithm` compares.
-constexpr std::string_view built_in = "allreduce: ..=ring";
+constexpr std::string_view built_in =
+    "allreduce: ..16K=recursive_doubling, ..@2..2=ring, ..256K=halving_doubling, ..=ring;"
+    "reduce: ..=binomial; broadcast: ..=binomial;"
+    "allgather: ..2K=bruck, ..=ring; reduce_scatter: ..=ring; gather: ..=binomial; scatter: ..=binomial;"
+    "alltoall: ..=pairwise; barrier: ..=dissemination";
 
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\n");

@@ -40,7 +40,7 @@ bool folds(Kind kind) { return kind == Kind::allreduce || kind == Kind::reduce |
 std::vector<Case> cases(int p, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto n = static_cast<std::size_t>(p);
-  const std::size_t counts[] = {0, 1, n - 1, n, n + 1, 1000, 4099, 33000};
+  const std::size_t counts[] = {0, 1, n - 1, n, n + 1, 1000, 4099, 9001};
   std::vector<Case> all;
   for (int k = 0; k < static_cast<int>(Kind::barrier); ++k)
     for (int d = 0; d < dtype_count; ++d)

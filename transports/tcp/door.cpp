@@ -26,7 +26,7 @@ namespace asio = boost::asio;
 
 constexpr Seconds next_candidate{0.25};  // as RFC 8305 suggests
 constexpr Seconds between_rounds{0.1};   // between two tries of all addresses
-constexpr Seconds grace{1};              // a peer that refuses for this long is gone
+constexpr Seconds grace{0.3};            // a peer that refuses for this long is gone
 constexpr int tick_ms = 20;
 constexpr std::size_t half_open_limit = 64;  // plus one per rank
 

@@ -1,0 +1,277 @@
+// Ranks that die, stop, stay away or disagree: what the others are told, and how soon.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "collectives/bootstrap/bootstrap.hpp"
+#include "collectives/bootstrap/stores.hpp"
+#include "collectives/tutti.hpp"
+#include "tests/support/processes.hpp"
+
+namespace tutti::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Scene {
+  std::string transport;
+  std::string folder;
+  int size = 4;
+  double timeout = 60;
+};
+
+Communicator join(const Scene& scene, int rank) {
+  Bootstrap bootstrap;
+  bootstrap.rank = bootstrap.local_rank = rank;
+  bootstrap.size = bootstrap.local_size = scene.size;
+  bootstrap.store = make_file_store(scene.folder);
+  bootstrap.settings.transport = scene.transport;
+  bootstrap.settings.timeout = scene.timeout;
+  bootstrap.settings.job = scene.folder;
+  bootstrap.settings.secret = "fault";
+  if (const char* level = std::getenv("TUTTI_TEST_LOG")) bootstrap.settings.log = level;
+  return Communicator::connect(bootstrap);
+}
+
+std::int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch()).count();
+}
+
+// What a rank says of the error that it got: "TIME CODE CULPRIT text".
+std::string report(const Error& error) {
+  return std::to_string(now_us()) + " " + std::string(name(error.code())) + " " + std::to_string(error.culprit()) +
+         " " + error.what();
+}
+
+struct Report {
+  std::int64_t time = 0;
+  std::string code, text;
+  int culprit = -2;
+};
+
+Report read_report(const std::string& said) {
+  Report report;
+  std::istringstream in(said);
+  in >> report.time >> report.code >> report.culprit;
+  std::getline(in, report.text);
+  return report;
+}
+
+// Runs `act` on a world until an Error comes out, and reports it; "no error" otherwise.
+template <class Act>
+std::string until_error(const Scene& scene, int rank, Act act) {
+  Communicator world = join(scene, rank);
+  try {
+    act(world);
+  } catch (const Error& error) {
+    return report(error);
+  }
+  return "no error";
+}
+
+class Faults : public ::testing::TestWithParam<const char*> {
+ protected:
+  Scene scene(int size = 4) const { return {GetParam(), folder_.path(), size, 60}; }
+  TemporaryFolder folder_;
+};
+
+// One kill -9 inside 64 MiB allreduces; gives the survivors' delays in microseconds.
+std::vector<std::int64_t> kill_once(const Scene& scene, int victim, std::chrono::milliseconds after, bool with_child) {
+  Fleet fleet(scene.size, [&](int rank) {
+    return until_error(scene, rank, [&](Communicator& world) {
+      if (rank == victim && with_child && ::fork() == 0) {
+        std::this_thread::sleep_for(2s);
+        ::_exit(0);
+      }
+      std::vector<float> data(16 << 20, 1.0f);
+      world.barrier().wait();
+      make_file_store(scene.folder)->set("going/" + std::to_string(rank), "1");
+      while (true) world.allreduce(data, max).wait();
+    });
+  });
+  const auto store = make_file_store(scene.folder);
+  for (int rank = 0; rank < scene.size; ++rank) store->wait("going/" + std::to_string(rank), deadline_in(60s));
+  std::this_thread::sleep_for(after);
+  const std::int64_t killed = now_us();
+  fleet.kill(victim);
+  std::vector<std::int64_t> delays;
+  for (int rank = 0; rank < scene.size; ++rank) {
+    const std::string said = fleet.answer(rank);
+    if (rank == victim) continue;
+    const Report heard = read_report(said);
+    EXPECT_EQ(heard.code, "peer_lost") << "rank " << rank << " of " << scene.transport << ": " << said;
+    EXPECT_EQ(heard.culprit, victim) << "rank " << rank << " of " << scene.transport << ": " << said;
+    EXPECT_NE(heard.text.find("rank " + std::to_string(victim)), std::string::npos) << said;
+    EXPECT_NE(heard.text.find("allreduce"), std::string::npos) << said;
+    delays.push_back(heard.time - killed);
+  }
+  return delays;
+}
+
+// TUTTI_TEST_KILLS sets how many; the delays are printed for people and judged by the benchmark, not here.
+TEST_P(Faults, TheDeadRankIsNamedByEverySurvivor) {
+  const char* wanted = std::getenv("TUTTI_TEST_KILLS");
+  const int kills = wanted ? std::atoi(wanted) : 10;
+  std::mt19937 random(7);
+  std::vector<std::int64_t> delays;
+  for (int i = 0; i < kills && !HasFailure(); ++i) {
+    const TemporaryFolder folder;
+    const Scene one{GetParam(), folder.path(), 4, 60};
+    const auto some =
+        kill_once(one, static_cast<int>(random() % 4), std::chrono::milliseconds(random() % 60), i % 5 == 4);
+    delays.insert(delays.end(), some.begin(), some.end());
+  }
+  std::ranges::sort(delays);
+  ASSERT_FALSE(delays.empty());
+  std::printf("%s: %d kills; survivors heard after %.1f ms (median), %.1f ms (worst)\n", GetParam(), kills,
+              static_cast<double>(delays[delays.size() / 2]) / 1e3, static_cast<double>(delays.back()) / 1e3);
+}
+
+TEST_P(Faults, ADifferentCollectiveIsDescribedOnEveryRank) {
+  Fleet fleet(4, [scene = scene()](int rank) {
+    return until_error(scene, rank, [&](Communicator& world) {
+      std::vector<float> data(1000, 1.0f);
+      if (rank == 1)
+        world.broadcast(data, 0).wait();
+      else
+        world.allreduce(data).wait();
+      world.barrier().wait();  // whose part had already ended hears of it here
+    });
+  });
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string said = fleet.answer(rank);
+    const Report heard = read_report(said);
+    EXPECT_EQ(heard.code, "mismatch") << said;
+    EXPECT_NE(heard.text.find("broadcast("), std::string::npos) << said;
+    EXPECT_NE(heard.text.find("allreduce("), std::string::npos) << said;
+  }
+}
+
+TEST_P(Faults, AnotherCountIsDescribedOnEveryRank) {
+  Fleet fleet(4, [scene = scene()](int rank) {
+    return until_error(scene, rank, [&](Communicator& world) {
+      std::vector<float> data(rank == 2 ? 1001 : 1000, 1.0f);
+      world.allreduce(data).wait();
+      world.barrier().wait();
+    });
+  });
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string said = fleet.answer(rank);
+    const Report heard = read_report(said);
+    EXPECT_EQ(heard.code, "mismatch") << said;
+    EXPECT_NE(heard.text.find("1001"), std::string::npos) << said;
+    EXPECT_NE(heard.text.find("1000"), std::string::npos) << said;
+  }
+}
+
+// Nobody sends: only the question "where are you" can find this.
+TEST_P(Faults, TwoRanksThatEachBelieveTheOtherIsTheRoot) {
+  Fleet fleet(2, [scene = scene(2)](int rank) {
+    return until_error(scene, rank, [&](Communicator& world) {
+      std::vector<float> data(1000, 1.0f);
+      world.broadcast(data, 1 - rank).wait();
+    });
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string said = fleet.answer(rank);
+    const Report heard = read_report(said);
+    EXPECT_EQ(heard.code, "mismatch") << said;
+    EXPECT_NE(heard.text.find("root 0"), std::string::npos) << said;
+    EXPECT_NE(heard.text.find("root 1"), std::string::npos) << said;
+  }
+}
+
+TEST_P(Faults, ARankThatNeverCallsIsNamedWithItsLastCall) {
+  Scene scene = this->scene();
+  scene.timeout = 0.8;
+  Fleet fleet(4, [scene](int rank) {
+    return until_error(scene, rank, [&](Communicator& world) {
+      std::vector<float> data(1000, 1.0f);
+      for (int i = 0; i < 3; ++i) world.allreduce(data, max).wait();
+      if (rank == 2) std::this_thread::sleep_for(2s);
+      world.barrier().wait();
+    });
+  });
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string said = fleet.answer(rank);
+    const Report heard = read_report(said);
+    EXPECT_EQ(heard.code, "timeout") << said;
+    EXPECT_EQ(heard.culprit, 2) << said;
+    EXPECT_NE(heard.text.find("call 3, allreduce(max, f32, count 1000)"), std::string::npos) << said;
+  }
+}
+
+TEST_P(Faults, ARankThatEndsNormallyIsNamed) {
+  Fleet fleet(3, [scene = scene(3)](int rank) {
+    return until_error(scene, rank, [&](Communicator& world) {
+      std::vector<float> data(100000, 1.0f);
+      world.allreduce(data).wait();
+      if (rank == 1) return;
+      world.allreduce(data).wait();
+    });
+  });
+  EXPECT_EQ(fleet.answer(1), "no error");
+  for (const int rank : {0, 2}) {
+    const std::string said = fleet.answer(rank);
+    const Report heard = read_report(said);
+    EXPECT_EQ(heard.code, "peer_lost") << said;
+    EXPECT_EQ(heard.culprit, 1) << said;
+  }
+}
+
+TEST_P(Faults, AStoppedRankDoesNotHideADeadOne) {
+  const Scene scene = this->scene();
+  Fleet fleet(4, [scene](int rank) {
+    return until_error(scene, rank, [&](Communicator& world) {
+      std::vector<float> data(1 << 20, 1.0f);
+      world.barrier().wait();
+      make_file_store(scene.folder)->set("going/" + std::to_string(rank), "1");
+      while (true) world.allreduce(data, max).wait();
+    });
+  });
+  const auto store = make_file_store(scene.folder);
+  for (int rank = 0; rank < 4; ++rank) store->wait("going/" + std::to_string(rank), deadline_in(60s));
+  fleet.kill(3, SIGSTOP);
+  std::this_thread::sleep_for(50ms);
+  fleet.kill(1);
+  for (const int rank : {0, 2}) {
+    const std::string said = fleet.answer(rank);
+    EXPECT_EQ(read_report(said).code, "peer_lost") << said;
+    EXPECT_EQ(read_report(said).culprit, 1) << said;
+  }
+  fleet.kill(3, SIGCONT);
+  EXPECT_EQ(read_report(fleet.answer(3)).culprit, 1);
+}
+
+// CPU time, not wall time: it is the same on a busy machine.
+TEST_P(Faults, WaitingCostsNoCore) {
+  Fleet fleet(2, [scene = scene(2)](int rank) -> std::string {
+    Communicator world = join(scene, rank);
+    world.barrier().wait();
+    if (rank == 1) std::this_thread::sleep_for(2s);
+    const auto cpu = [] {
+      timespec used;
+      clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+      return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+    };
+    const double before = cpu();
+    world.barrier().wait();
+    const double used = cpu() - before;
+    if (rank == 0) std::printf("%s: waiting 2 s took %.4f s of CPU\n", scene.transport.c_str(), used);
+    std::fflush(stdout);
+    return rank == 0 && used > 0.1 ? "waiting 2 s took " + std::to_string(used) + " s of CPU" : "";
+  });
+  fleet.expect_success();
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, Faults, ::testing::Values("shm", "tcp"),
+                         [](const auto& param) { return std::string(param.param); });
+
+}  // namespace
+}  // namespace tutti::testing
