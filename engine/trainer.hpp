@@ -27,7 +27,7 @@ struct Network {
 };
 
 /// The network that config.model names, initialised from config.seed: the same on every rank. Throws
-/// Error{invalid} if the images are too small for it.
+/// Error{invalid} if the images are too small for it. One thread at a time: LibTorch has one random generator.
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes);
 
 /// Where training is, as a hook sees it. Tensors are this rank's part; null before they exist, and
@@ -46,7 +46,8 @@ struct Moment {
 /// Called in this order, on every rank alike. In on_backward the gradients are already averaged.
 struct Hooks {
   using Hook = std::function<void(const Moment&)>;
-  Hook on_start, on_start_epoch, on_sample, on_forward, on_backward, on_update, on_end_epoch, on_end;
+  Hook on_start = {}, on_start_epoch = {}, on_sample = {}, on_forward = {}, on_backward = {}, on_update = {},
+       on_end_epoch = {}, on_end = {};
 };
 
 /// The same on all ranks.

@@ -1,0 +1,147 @@
+// The training loop with ranks as threads: hooks, loss curves, weighted remainders, accuracy.
+#include "engine/trainer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/worlds.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using ::testing::ElementsAre;
+
+Config small_config() {
+  Config config;
+  config.model = "mlp";
+  config.hidden = "12";
+  config.data = "random:1x6x6";
+  config.dtype = "float64";
+  config.progress = "off";
+  config.epochs = 3;
+  config.batch = 10;
+  config.shift = 1;
+  config.lr = 0.1;
+  config.first_bucket_bytes = 128;
+  config.bucket_bytes = 1024;
+  return config;
+}
+
+/// Every rank's result. Networks are made one after the other: they share LibTorch's random generator.
+std::vector<TrainResult> train_with(
+    int size, const Config& config, const DataSplit& data,
+    const std::function<Hooks(int rank)>& hooks = [](int) { return Hooks{}; }) {
+  std::vector<Network> networks;
+  for (int r = 0; r < size; ++r) networks.push_back(make_network(config, data.train.shape, data.classes));
+  std::vector<TrainResult> results(static_cast<std::size_t>(size));
+  tutti::testing::run_ranks(size, tutti::testing::test_settings("shm"), [&](Communicator& world) {
+    const auto r = static_cast<std::size_t>(world.rank());
+    results[r] = train(config, world, networks[r], data, hooks(world.rank()));
+  });
+  return results;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double most = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
+TEST(Trainer, LossCurveDoesNotDependOnTheNumberOfRanks) {
+  const Config config = small_config();
+  const DataSplit data = load(config.data, 103, 1);  // 103 = 10 batches of 10 and one of 3
+  const TrainResult alone = train_with(1, config, data)[0];
+  EXPECT_EQ(alone.losses.size(), 33U);
+  for (int size : {2, 3, 4})
+    for (const TrainResult& result : train_with(size, config, data)) {
+      EXPECT_LE(largest_difference(result.losses, alone.losses), 1e-10) << size << " ranks";
+      for (std::size_t e = 0; e < 3; ++e) {
+        EXPECT_NEAR(result.epochs[e].train_loss, alone.epochs[e].train_loss, 1e-10);
+        EXPECT_NEAR(result.epochs[e].test_loss, alone.epochs[e].test_loss, 1e-10);
+        EXPECT_EQ(result.epochs[e].accuracy, alone.epochs[e].accuracy);
+      }
+    }
+}
+
+TEST(Trainer, CallsHooksInOrderOnEveryRank) {
+  Config config = small_config();
+  config.epochs = 2;
+  config.batch = 4;
+  const DataSplit data = load(config.data, 5, 1);  // the second batch is one sample: two ranks have none
+  std::vector<std::vector<std::string>> calls(3);
+  train_with(3, config, data, [&](int rank) {
+    auto& log = calls[static_cast<std::size_t>(rank)];
+    const auto note = [&log](const char* name) {
+      return [&log, name](const Moment& m) { log.push_back(name + std::to_string(m.epoch) + std::to_string(m.step)); };
+    };
+    return Hooks{.on_start = note("start"),
+                 .on_start_epoch = note("epoch"),
+                 .on_sample = note("sample"),
+                 .on_forward = note("forward"),
+                 .on_backward = note("backward"),
+                 .on_update = note("update"),
+                 .on_end_epoch = note("end_epoch"),
+                 .on_end = note("end")};
+  });
+  EXPECT_THAT(calls[0], ElementsAre("start00", "epoch00", "sample00", "forward00", "backward00", "update00", "sample01",
+                                    "forward01", "backward01", "update01", "end_epoch02", "epoch12", "sample12",
+                                    "forward12", "backward12", "update12", "sample13", "forward13", "backward13",
+                                    "update13", "end_epoch14", "end24"));
+  EXPECT_EQ(calls[1], calls[0]);
+  EXPECT_EQ(calls[2], calls[0]);
+}
+
+TEST(Trainer, EndsAfterTheStepsThatWereAskedFor) {
+  Config config = small_config();
+  config.steps = 7;
+  const TrainResult result = train_with(2, config, load(config.data, 40, 1))[1];
+  EXPECT_EQ(result.losses.size(), 7U);
+  EXPECT_EQ(result.epochs.size(), 2U);
+}
+
+TEST(Trainer, LearnsWhatCanBeLearnt) {
+  Config config = small_config();
+  config.model = "lenet";
+  config.dtype = "float32";
+  config.epochs = 12;
+  config.shift = 0;
+  // The class is the brightest quadrant: easy, but only for a network that gets right gradients.
+  DataSplit data = load("random:1x8x8", 200, 3);
+  for (Dataset* part : {&data.train, &data.test})
+    for (std::size_t i = 0; i < part->size(); ++i) {
+      const auto quadrant = static_cast<std::size_t>(part->labels[i] %= 4);
+      for (std::size_t p = 0; p < 64; ++p)
+        if (p / 32 == quadrant / 2 && p % 8 / 4 == quadrant % 2)
+          part->pixels[64 * i + p] |= 0x80;
+        else
+          part->pixels[64 * i + p] &= 0x7f;
+    }
+  const TrainResult result = train_with(2, config, data)[0];
+  EXPECT_GT(result.epochs.back().accuracy, 0.95);
+  EXPECT_LT(result.epochs.back().train_loss, 0.5 * result.epochs.front().train_loss);
+}
+
+TEST(Trainer, AFailingHookEndsTheRun) {
+  const Config config = small_config();
+  EXPECT_THROW(
+      train_with(1, config, load(config.data, 40, 1),
+                 [](int) { return Hooks{.on_update = [](const Moment&) { throw std::runtime_error("stop"); }}; }),
+      std::runtime_error);
+}
+
+TEST(Networks, RefuseImagesThatAreTooSmall) {
+  Config config = small_config();
+  config.model = "lenet";
+  EXPECT_THROW(make_network(config, {1, 2, 2}, 10), Error);
+  config.model = "mlp";
+  for (const char* bad : {"0", "12,", "a", "12;3", "-4"}) {
+    config.hidden = bad;
+    EXPECT_THROW(make_network(config, {1, 2, 2}, 10), Error) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::engine
