@@ -1,0 +1,141 @@
+"""tutti train as its users run it: one loss curve for any number of processes, real digits, mistakes."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+sys.argv = sys.argv[:1]
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")} | {"OMP_NUM_THREADS": "1"}
+TINY = ["model=mlp", "hidden=8", "data=random:1x4x4", "random_samples=40", "epochs=1", "progress=off"]
+
+
+def command(*words, cwd=None):
+    return subprocess.run([BIN / "tutti", *map(str, words)], capture_output=True, text=True, timeout=150, env=CLEAN, cwd=cwd)
+
+
+def train(ranks, *words, code=0, cwd=None):
+    done = command("run", "-np", ranks, BIN / "tutti", "train", *words, cwd=cwd)
+    if done.returncode != code:
+        raise AssertionError(f"{ranks} x tutti train {' '.join(map(str, words))}: exit code {done.returncode}, not {code}\n"
+                             f"{done.stdout}{done.stderr}")
+    return done
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+
+class LossCurve(InFolder):
+    def curve(self, ranks, *words):
+        file = self.folder / f"{ranks}.csv"
+        done = train(ranks, "--config", "lenet-digits", "data=random:1x8x8", "random_samples=1000", "steps=50",
+                     f"loss_file={file}", "batch=70", *words)
+        self.assertIn("bitwise equal", done.stdout)
+        lines = file.read_text().splitlines()
+        self.assertEqual(lines[0], "step,loss")
+        return [float(line.split(",")[1]) for line in lines[1:]]
+
+    def same_curves(self, tolerance, *words):
+        alone = self.curve(1, *words)
+        self.assertEqual(len(alone), 50)
+        for ranks in (2, 3, 4):  # a batch of 70 is uneven on 3 and 4; the 15th has 20 samples
+            curve = self.curve(ranks, *words)
+            self.assertLessEqual(max(abs(a - b) for a, b in zip(alone, curve, strict=True)), tolerance, ranks)
+
+    def test_is_the_same_in_double_precision(self):
+        self.same_curves(1e-10, "dtype=float64")
+
+    def test_is_the_same_in_single_precision(self):
+        self.same_curves(1e-5, "dtype=float32")
+
+
+class Digits(InFolder):
+    def test_four_processes_read_handwriting(self):
+        made = command("data", "optdigits", "digits", cwd=self.folder)
+        if made.returncode == 1 and "--from" in made.stderr:
+            self.skipTest("the digits cannot be fetched here: " + made.stderr.strip())
+        self.assertEqual(made.returncode, 0, made.stderr)
+        again = command("data", "optdigits", "digits", cwd=self.folder)
+        self.assertEqual((again.returncode, again.stderr.count("\n")), (2, 1), again.stderr)
+        done = train(4, "--config", "lenet-digits", "--data", "digits", "target=98", cwd=self.folder)
+        self.assertIn("1438 training and 359 held-out images", done.stdout)
+        self.assertIn("equal on all 4 ranks", done.stdout)
+        self.assertEqual(done.stdout.count("held-out accuracy"), 41)
+
+
+class Mistakes(InFolder):
+    def refused(self, *words, says, ranks=3):
+        done = train(ranks, *words, code=2, cwd=self.folder)
+        said = [line for line in done.stderr.splitlines() if line.startswith("tutti train: ")]
+        self.assertEqual(len(said), 1, done.stderr)
+        for part in says:
+            self.assertIn(part, said[0])
+        self.assertNotIn("epoch", done.stdout)
+
+    def test_configuration(self):
+        self.refused(*TINY, "epoch=3", says=["'epoch'", "'epochs'"])
+        self.refused(*TINY, "epochs=many", says=["epochs=many", "whole number"])
+        self.refused("--config", "lenet-digit", says=["lenet-digits, lenet-mnist, mlp-digits"])
+        self.refused("--confg", "lenet-digits", says=["'--config'"])
+        (self.folder / "my.yaml").write_text("model: mlp\nmomentun: 1\n")
+        self.refused("--config", "my.yaml", says=["my.yaml:2:", "'momentum'"])
+        self.refused(says=["no data", "tutti data optdigits"])
+
+    def test_data(self):
+        self.refused("data=nowhere", says=["nowhere", "tutti data optdigits"])
+        self.refused("data=random:28", says=["random:1x28x28"])
+        empty = self.folder / "empty"
+        empty.mkdir()
+        self.refused(f"data={empty}", says=["train-images-idx3-ubyte"])
+        (empty / "train-images-idx3-ubyte").write_bytes(bytes([0, 0, 8, 3, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 2]) + bytes(30))
+        (empty / "train-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 9]) + bytes(9))
+        self.refused(f"data={empty}", says=["train-images-idx3-ubyte", "expected 36 bytes", "found 30"])
+
+    def test_more_ranks_than_samples(self):
+        self.refused(*TINY, "random_samples=2", says=["3 ranks", "2 samples"])
+
+    def test_nothing_is_half_written(self):
+        self.refused(*TINY, "loss_file=out.csv", "batch=2", says=["batch="])
+        self.refused(*TINY, "loss_file=there/out.csv", says=["there"])
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_a_missed_target_is_a_failure(self):
+        done = train(2, *TINY, "target=100", code=1)
+        self.assertIn("target=100", done.stderr)
+
+    def test_data_sets(self):
+        for words in (["data", "mnist", "x"], ["data", "optdigits"], ["data", "optdigits", "x", "--from", "absent.gz"]):
+            done = command(*words, cwd=self.folder)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Output(InFolder):
+    def test_help_is_printed_once(self):
+        self.assertEqual(train(3, "--help").stdout.count("Keys, for the file"), 1)
+
+    def test_random_data_is_said_to_be_random(self):
+        done = train(2, *TINY)
+        self.assertIn("random tensors of 1x4x4", done.stdout)
+        self.assertIn("images/s", done.stdout)
+        self.assertIn("communication", done.stdout)
+
+    def test_live_line_only_where_asked_for(self):
+        self.assertNotIn("\x1b[K", train(1, *TINY[:-1]).stderr)
+        self.assertIn("\x1b[K", train(1, *TINY[:-1], "progress=on").stderr)
+
+    def test_trains_without_a_launcher(self):
+        done = command("train", *TINY)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 rank,", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
