@@ -1,8 +1,7 @@
 // The stream protocol over a wire in memory that hands out random pieces.
 #include <gmock/gmock.h>
 
-#include "tests/support/memory_wire.hpp"
-#include "tests/support/ranks.hpp"
+#include "tests/support/memory_ranks.hpp"
 #include "transports/core/collective.hpp"
 #include "transports/stream_frames.hpp"
 
@@ -12,71 +11,15 @@ namespace {
 using stream::Frame;
 using stream::FrameType;
 using testing::MemoryNet;
-using testing::MemoryWire;
+using testing::MemoryRanks;
 using testing::Outcome;
 using testing::pattern;
-using testing::RecordingListener;
 
 Tag tag(std::uint32_t sequence, std::uint64_t group = 1) { return {group, sequence, 0}; }
 
-/// Some ranks, driven in turn by one thread.
-class Ranks {
- public:
-  Ranks(int size, std::size_t piece, std::size_t room = 100'000, unsigned seed = 1) : net(size, piece, room, seed) {
-    for (int i = 0; i < size; ++i) {
-      listeners.push_back(std::make_unique<RecordingListener>());
-      transports.push_back(
-          make_stream_transport("memory", i, size, std::make_unique<MemoryWire>(i, net), *listeners.back()));
-    }
-  }
-  Transport& operator[](int i) { return *transports[static_cast<std::size_t>(i)]; }
-  RecordingListener& listener(int i) { return *listeners[static_cast<std::size_t>(i)]; }
-
-  Outcome& send(int from, int to, Tag t, ConstBytes data, std::uint64_t call = 0) {
-    Outcome& outcome = outcomes.emplace_back();
-    (*this)[from].send(to, t, call, data, note(outcome));
-    EXPECT_FALSE(outcome.done()) << "a callback ran inside send()";
-    return outcome;
-  }
-  Outcome& recv(int at, int from, Tag t, Bytes into, std::uint64_t call = 0) {
-    Outcome& outcome = outcomes.emplace_back();
-    (*this)[at].recv(from, t, call, into, note(outcome));
-    EXPECT_FALSE(outcome.done()) << "a callback ran inside recv()";
-    return outcome;
-  }
-  static Done note(Outcome& outcome) {
-    return [&outcome](const Status& status) {
-      ++outcome.runs;
-      outcome.status = status;
-    };
-  }
-  /// Drives everyone until nobody moves any more.
-  void settle() {
-    for (int still = 0; still < 3;) {
-      bool moved = false;
-      for (auto& transport : transports)
-        if (transport) moved |= transport->progress();
-      still = moved ? 0 : still + 1;
-    }
-  }
-  int open() const {
-    return static_cast<int>(
-        std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return !o.done(); }));
-  }
-  void expect_all_ok() {
-    settle();
-    for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << outcome.runs << " " << outcome.status.text();
-  }
-
-  MemoryNet net;
-  std::vector<std::unique_ptr<RecordingListener>> listeners;
-  std::vector<std::unique_ptr<Transport>> transports;
-  std::deque<Outcome> outcomes;
-};
-
 void random_traffic(std::size_t piece, unsigned seed, int messages) {
   SCOPED_TRACE("pieces of up to " + std::to_string(piece) + ", seed " + std::to_string(seed));
-  Ranks ranks(3, piece, 50'000, seed);
+  MemoryRanks ranks(3, piece, 50'000, seed);
   std::mt19937 random(seed);
   const std::size_t lengths[] = {0, 1, 7, 8, 100, 4096, 16383, 16384, 16385, 40'000, 131'071, 131'073, 300'000};
   const auto pick = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
@@ -118,19 +61,19 @@ TEST(stream_transport, random_messages_arrive_in_any_pieces) {
 TEST(stream_transport, folds_as_it_arrives_with_elements_cut_anywhere) {
   for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, std::size_t{11}, std::size_t{5000}}) {
     for (const std::size_t count : {1u, 3u, 2000u, 5000u}) {
-      Ranks ranks(2, piece, 9000);
+      MemoryRanks ranks(2, piece, 9000);
       std::vector<double> out(count), in(count), expected_first(count);
       for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<double>(i), in[i] = 1000.0;
       std::vector<double> into(count);
       Outcome early, late;
       const auto bytes = [](auto& v) { return std::as_writable_bytes(std::span(v)); };
       const Fold fold{DType::f64, Op::sum, 1.0};
-      ranks[1].recv_reduce(0, tag(1), 0, bytes(into), bytes(in).data(), fold, Ranks::note(early));
+      ranks[1].recv_reduce(0, tag(1), 0, bytes(into), bytes(in).data(), fold, MemoryRanks::note(early));
       ranks.send(0, 1, tag(1), bytes(out));
       ranks.settle();
       ranks.send(0, 1, tag(2), bytes(out));
       ranks.settle();  // unexpected: folded from the buffer, in place
-      ranks[1].recv_reduce(0, tag(2), 0, bytes(in), bytes(in).data(), fold, Ranks::note(late));
+      ranks[1].recv_reduce(0, tag(2), 0, bytes(in), bytes(in).data(), fold, MemoryRanks::note(late));
       ranks.settle();
       EXPECT_TRUE(early.ok() && late.ok());
       for (std::size_t i = 0; i < count; ++i) {
@@ -142,7 +85,7 @@ TEST(stream_transport, folds_as_it_arrives_with_elements_cut_anywhere) {
 }
 
 TEST(stream_transport, a_thousand_unmatched_sends_wait_within_the_credit) {
-  Ranks ranks(2, MemoryNet::unlimited, std::size_t{1} << 30);
+  MemoryRanks ranks(2, MemoryNet::unlimited, std::size_t{1} << 30);
   std::vector<std::vector<std::byte>> out;
   for (std::size_t i = 0; i < 1000; ++i) out.push_back(pattern(1000, i));
   for (std::size_t i = 0; i < 1000; ++i) ranks.send(0, 1, tag(static_cast<std::uint32_t>(i)), out[i]);
@@ -160,7 +103,7 @@ TEST(stream_transport, a_thousand_unmatched_sends_wait_within_the_credit) {
 }
 
 TEST(stream_transport, credit_comes_back_in_batches) {
-  Ranks ranks(2, MemoryNet::unlimited);
+  MemoryRanks ranks(2, MemoryNet::unlimited);
   const auto out = pattern(1024, 1);
   std::vector<std::byte> in(1024);
   for (int i = 0; i < 640; ++i) {
@@ -174,7 +117,7 @@ TEST(stream_transport, credit_comes_back_in_batches) {
 }
 
 TEST(stream_transport, a_large_unmatched_send_holds_up_nothing) {
-  Ranks ranks(2, MemoryNet::unlimited);
+  MemoryRanks ranks(2, MemoryNet::unlimited);
   const auto large = pattern(64 << 20, 1), small = pattern(100'000, 2);
   std::vector<std::byte> into_large(large.size()), into_small(small.size());
   ranks.send(0, 1, tag(2), large);
@@ -190,7 +133,7 @@ TEST(stream_transport, a_large_unmatched_send_holds_up_nothing) {
 }
 
 TEST(stream_transport, large_messages_take_turns) {
-  Ranks ranks(2, MemoryNet::unlimited, 60'000);
+  MemoryRanks ranks(2, MemoryNet::unlimited, 60'000);
   const auto large = pattern(4 << 20, 1), other = pattern(200'000, 2);
   std::vector<std::byte> into_large(large.size()), into_other(other.size());
   Outcome& slow = ranks.recv(1, 0, tag(1), into_large);
@@ -204,7 +147,7 @@ TEST(stream_transport, large_messages_take_turns) {
 }
 
 TEST(stream_transport, a_step_is_bounded) {
-  Ranks ranks(2, MemoryNet::unlimited, std::size_t{1} << 30);
+  MemoryRanks ranks(2, MemoryNet::unlimited, std::size_t{1} << 30);
   const auto large = pattern(8 << 20, 1);
   std::vector<std::byte> into(large.size());
   ranks.recv(1, 0, tag(1), into);
@@ -232,7 +175,7 @@ TEST(stream_transport, a_mismatch_is_told_to_both_ends) {
   const std::uint64_t broadcast = call_of(Kind::broadcast, four), allreduce = call_of(Kind::allreduce, four);
   for (const std::size_t bytes : {std::size_t{16}, std::size_t{100'000}})
     for (const bool recv_first : {true, false}) {
-      Ranks ranks(3, 50);
+      MemoryRanks ranks(3, 50);
       const auto out = pattern(bytes, 1);
       std::vector<std::byte> in(bytes);
       if (!recv_first) ranks.send(2, 0, tag(1, 7), out, broadcast), ranks.settle();
@@ -260,7 +203,7 @@ TEST(stream_transport, a_mismatch_is_told_to_both_ends) {
 }
 
 TEST(stream_transport, other_sizes_are_a_mismatch_with_both_byte_counts) {
-  Ranks ranks(2, MemoryNet::unlimited);
+  MemoryRanks ranks(2, MemoryNet::unlimited);
   const auto out = pattern(100, 1);
   std::vector<std::byte> in(99);
   ranks.send(1, 0, tag(1), out);
