@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 
@@ -16,6 +17,7 @@ std::string failure_key(std::uint64_t group) { return "failure/" + std::to_strin
 
 Context::Context(const Bootstrap& bootstrap)
     : rank_(bootstrap.rank), size_(bootstrap.size), settings_(bootstrap.settings), store_(bootstrap.store) {
+  generation_ = fork_generation();
   set_log_level(parse_log_level(settings_.log).value_or(LogLevel::warn));
   wiring_ = connect_all(bootstrap, settings_, *this);
   hosts_ = static_cast<int>(std::set<std::string>(wiring_.hosts.begin(), wiring_.hosts.end()).size());
@@ -36,7 +38,12 @@ std::shared_ptr<Context> Context::make(const Bootstrap& bootstrap) {
 }
 
 Context::~Context() {
-  progress_.reset();          // nobody drives any more
+  if (fork_generation() != generation_) {  // the thread, the connections and their memory are the parent's
+    [[maybe_unused]] auto* progress = progress_.release();
+    [[maybe_unused]] auto* transport = wiring_.transport.release();
+    return;
+  }
+  progress_->stop();  // which hears of news until then
   wiring_.transport.reset();  // says goodbye
 }
 
@@ -62,7 +69,14 @@ std::vector<std::shared_ptr<GroupState>> Context::groups() {
 
 // ---- operations -------------------------------------------------------------------------------
 
+void Context::refuse_in_child() const {
+  if (fork_generation() == generation_) return;
+  throw Error(Code::invalid, "this process was forked from rank " + std::to_string(rank_) +
+                                 ", whose communicators only that rank can use; fork before making them, or exec");
+}
+
 void Context::launch(const std::shared_ptr<Operation>& operation) {
+  refuse_in_child();
   progress_->started();
   progress_->launch(operation);
 }
@@ -92,11 +106,15 @@ void Context::postpone(std::shared_ptr<Operation> operation, const Status& statu
   progress_->notice();
 }
 
-void Context::drive(WorkState& work, Deadline until) { progress_->drive(work, until); }
+void Context::drive(WorkState& work, Deadline until) {
+  refuse_in_child();
+  progress_->drive(work, until);
+}
 
 void Context::defer(std::function<void()> callback) { progress_->defer(std::move(callback)); }
 
 void Context::abandon(WorkState& work) noexcept {
+  if (fork_generation() != generation_) return;
   try {
     Cause why;
     why.code = Code::aborted;
@@ -163,8 +181,7 @@ void Context::act_on(const Cause& why) {
                                           : why.culprit < 0 || std::ranges::count(members, why.culprit) > 0;
     if (!concerned) continue;
     // A rank that cannot be reached may have left because of an error that it could not tell us, for want of a link.
-    const auto earlier =
-        why.code == Code::peer_lost ? published(group->group().id) : std::nullopt;
+    const auto earlier = why.code == Code::peer_lost ? published(group->group().id) : std::nullopt;
     end_group(*group, earlier ? Status(*earlier) : status);
   }
 }

@@ -77,6 +77,7 @@ class Context final : public Driver,
   void news() override;
   void tick(Clock::time_point now) override;
 
+  void refuse_in_child() const;
   void act_on(const Cause& why);
   void publish(const Cause& why) noexcept;
   std::optional<Cause> published(std::uint64_t group) noexcept;
@@ -102,6 +103,7 @@ class Context final : public Driver,
   };
 
   int rank_, size_, hosts_ = 1;
+  std::uint32_t generation_ = 0;  // of forks; see core/fork.hpp
   Settings settings_;
   std::shared_ptr<Store> store_;
   Wiring wiring_;

@@ -41,9 +41,8 @@ Work PlannedBackend::launch(Collective call, const Launch& launch) {
     operation = std::make_shared<CollectiveOperation>(
         context_, group_, CollectiveOperation::Parts{std::move(call), record, launch.until, algorithm, plans_});
   }
-  Work work(operation);
   context_->launch(operation);
-  return work;
+  return Work(operation);
 }
 
 std::unique_ptr<Backend> PlannedBackend::split(const Group& group) {

@@ -79,7 +79,10 @@ Progress::Progress(Transport& wire, ProgressHooks& hooks, bool crowded)
   thread_ = std::thread([this] { background(); });
 }
 
-Progress::~Progress() {
+Progress::~Progress() { stop(); }
+
+void Progress::stop() {
+  if (!thread_.joinable()) return;
   stop_.store(true);
   signal(background_event_.fd());
   thread_.join();

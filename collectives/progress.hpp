@@ -42,6 +42,9 @@ class Progress {
   Progress(Transport& wire, ProgressHooks& hooks, bool crowded);
   ~Progress();
 
+  /// Ends the background thread; nobody drives any more.
+  void stop();
+
   /// Starts `task` under the token: now if the token is free, else the holder does. Never blocks.
   void launch(std::shared_ptr<Startable> task);
 

@@ -249,6 +249,28 @@ TEST_P(Faults, AStoppedRankDoesNotHideADeadOne) {
   EXPECT_EQ(read_report(fleet.answer(3)).culprit, 1);
 }
 
+TEST_P(Faults, ACallInAForkedChildIsRefused) {
+  Fleet fleet(2, [scene = scene(2)](int rank) -> std::string {
+    Communicator world = join(scene, rank);
+    world.barrier().wait();
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        world.barrier().wait();
+      } catch (const Error& error) {
+        ::_exit(std::string(error.what()).find("forked") != std::string::npos ? 0 : 2);
+      }
+      ::_exit(1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    world.barrier().wait();  // the parent goes on as before
+    return status == 0 ? "" : "the child ended with status " + std::to_string(status);
+  });
+  fleet.expect_success();
+}
+
 // CPU time, not wall time: it is the same on a busy machine.
 TEST_P(Faults, WaitingCostsNoCore) {
   Fleet fleet(2, [scene = scene(2)](int rank) -> std::string {
