@@ -24,6 +24,7 @@ class Algebra {
   /// with (op) from; `last`: it completes the element. What must not be folded sets fault().
   Expression fold(Expression with, Expression from, bool last) {
     const Node a = node(with), b = node(from);
+    if (!fault_.empty()) return Expression::nothing;
     if (a.ranks == 0 || b.ranks == 0)
       fault_ = "folds memory that was never written";
     else if (a.complete || b.complete)

@@ -58,6 +58,7 @@ class Simulation {
   void check_slice(const Player& player, const Step& step, const Slice& slice) const;
   void check_overlap(const Player& player, const std::vector<Step>& steps) const;
   void run_locally(Player& player, const Step& step);
+  void fold(const Player& player, const Step& step, Expression* into, const Expression* with, const Expression* from);
   void post(int rank, const Step& step);
   void deliver(int from, int to, const Post& sending, const Post& receiving);
   void message_done(int rank, std::size_t when);
@@ -175,15 +176,18 @@ void Simulation::check_overlap(const Player& player, const std::vector<Step>& st
 }
 
 void Simulation::run_locally(Player& player, const Step& step) {
-  const std::size_t into = player.position(step.slice), with = player.position(step.with);
-  for (std::size_t i = 0; i < step.slice.count; ++i) {
-    Expression value = player.memory[with + i];
-    if (step.verb == Verb::fold) {
-      value = algebra_.fold(value, player.memory[player.position(step.from) + i], step.last);
-      if (!algebra_.fault().empty()) fail(player, step, algebra_.fault());
-    }
-    player.memory[into + i] = value;
-  }
+  Expression* const memory = player.memory.data();
+  Expression *const into = memory + player.position(step.slice), *const with = memory + player.position(step.with);
+  if (step.verb == Verb::copy)
+    std::copy_n(with, into == with ? 0 : step.slice.count, into);
+  else
+    fold(player, step, into, with, memory + player.position(step.from));
+}
+
+void Simulation::fold(const Player& player, const Step& step, Expression* into, const Expression* with,
+                      const Expression* from) {
+  for (std::size_t i = 0; i < step.slice.count; ++i) into[i] = algebra_.fold(with[i], from[i], step.last);
+  if (!algebra_.fault().empty()) fail(player, step, algebra_.fault());
 }
 
 void Simulation::post(int rank, const Step& step) {
@@ -204,15 +208,12 @@ void Simulation::deliver(int from, int to, const Post& sending, const Post& rece
   Player &sender = players_[static_cast<std::size_t>(from)], &receiver = players_[static_cast<std::size_t>(to)];
   const Step &given = *sending.step, &step = *receiving.step;
   if (given.slice.count != step.slice.count) fail(receiver, step, "meets a message of another count: " + text(given));
-  const std::size_t source = sender.position(given.slice), into = receiver.position(step.slice);
-  for (std::size_t i = 0; i < step.slice.count; ++i) {
-    Expression value = sender.memory[source + i];
-    if (step.verb == Verb::recv_reduce) {
-      value = algebra_.fold(receiver.memory[receiver.position(step.with) + i], value, step.last);
-      if (!algebra_.fault().empty()) fail(receiver, step, algebra_.fault());
-    }
-    receiver.memory[into + i] = value;
-  }
+  const Expression* const source = sender.memory.data() + sender.position(given.slice);
+  Expression* const into = receiver.memory.data() + receiver.position(step.slice);
+  if (step.verb == Verb::recv_reduce)
+    fold(receiver, step, into, receiver.memory.data() + receiver.position(step.with), source);
+  else
+    std::copy_n(source, step.slice.count, into);
   receiver.heard |= sending.heard;
   sender.sent += given.slice.count;
   ++messages_;
