@@ -20,13 +20,16 @@
 namespace tutti::nn {
 namespace {
 
+/// A shared_ptr or, in newer LibTorch, an intrusive_ptr to the accumulating node.
+using Accumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+
 struct Slot {
   at::Tensor parameter;
   at::Tensor view;  ///< its place in the bucket
   std::size_t bucket = 0;
   std::size_t place = 0;  ///< within the bucket
   bool ready = false;     ///< the view holds this backward's gradient
-  std::shared_ptr<torch::autograd::Node> accumulator = {};
+  Accumulator accumulator = {};
   std::uintptr_t hook = 0;
 };
 
