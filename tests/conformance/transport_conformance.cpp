@@ -12,6 +12,7 @@ namespace {
 using testing::Outcome;
 using testing::pattern;
 using testing::Rank;
+using testing::same;
 using Block = std::vector<std::byte>;
 
 constexpr int sizes[] = {1, 2, 3, 4, 5, 8};
@@ -54,7 +55,8 @@ TEST_P(TransportConformance, carries_every_size_between_every_pair) {
       }
       me.finish_all(std::to_string(bytes) + " bytes to and from everyone");
       for (int peer = 0; peer < me.size(); ++peer)
-        EXPECT_EQ(in[index(peer)], pattern(bytes, index(peer * 100 + me.rank()))) << bytes << " bytes from " << peer;
+        EXPECT_TRUE(same(in[index(peer)], pattern(bytes, index(peer * 100 + me.rank()))))
+            << bytes << " bytes from " << peer;
     }
     me.meet("the end");
   });
@@ -72,7 +74,7 @@ TEST_P(TransportConformance, equal_tags_keep_their_order) {
     for (const Block& block : out) me.send(me.next(), tag(3), block);
     for (Block& block : in) me.recv(me.prev(), tag(3), block);
     me.finish_all("70 messages of one tag");
-    EXPECT_EQ(in, out);
+    for (std::size_t i = 0; i < in.size(); ++i) EXPECT_TRUE(same(in[i], out[i])) << i;
     me.meet("the end");
   });
 }
@@ -84,10 +86,10 @@ TEST_P(TransportConformance, a_large_message_that_nobody_wants_yet_holds_up_noth
     me.send(me.next(), tag(2), large);
     me.send(me.next(), tag(1), small);
     me.finish(me.recv(me.prev(), tag(1), got_small), "tag 1, sent after 2 MiB under tag 2");
-    EXPECT_EQ(got_small, small);
+    EXPECT_TRUE(same(got_small, small));
     me.recv(me.prev(), tag(2), got_large);
     me.finish_all("2 MiB under tag 2");
-    EXPECT_EQ(got_large, large);
+    EXPECT_TRUE(same(got_large, large));
     me.meet("the end");
   });
 }
@@ -100,7 +102,7 @@ TEST_P(TransportConformance, a_thousand_unmatched_sends_wait) {
     me.meet("1000 sends");
     for (std::size_t i = 1000; i-- > 0;) me.recv(me.prev(), tag(i), in[i]);
     me.finish_all("1000 messages, taken in reverse");
-    EXPECT_EQ(in, out);
+    for (std::size_t i = 0; i < in.size(); ++i) EXPECT_TRUE(same(in[i], out[i])) << i;
     me.meet("the end");
   });
 }
@@ -164,7 +166,7 @@ TEST_P(TransportConformance, random_traffic_in_many_lanes) {
         me.transport->progress();
       }
     me.finish_all("random traffic");
-    for (std::size_t i = 0; i < in.size(); ++i) EXPECT_EQ(in[i], pattern(in[i].size(), i / index(me.size())));
+    for (std::size_t i = 0; i < in.size(); ++i) EXPECT_TRUE(same(in[i], pattern(in[i].size(), i / index(me.size()))));
     me.meet("the end");
   });
 }
@@ -200,7 +202,7 @@ TEST_P(TransportConformance, a_sleeper_is_woken_and_not_kept_awake) {
         Outcome& sent = me.send(me.next(), tag(bytes), out);
         const int wakes = me.until_asleep([&] { return sent.done() && received.done(); }, "a message, asleep");
         EXPECT_TRUE(sent.ok() && received.ok());
-        EXPECT_EQ(in, out);
+        EXPECT_TRUE(same(in, out));
         EXPECT_LT(wakes, 500) << "it hardly slept";
       }
       me.transport->control(me.next(), std::as_bytes(std::span("hello")));
@@ -212,7 +214,7 @@ TEST_P(TransportConformance, a_sleeper_is_woken_and_not_kept_awake) {
 TEST_P(TransportConformance, cancel_ends_a_group_and_leaves_the_others_alone) {
   run_all([](Rank& me) {
     const Status why = Status::failure(Code::aborted, "enough");
-    const Block large = pattern(1 << 20, 1), small = pattern(100, 2);
+    const Block large = pattern(300'000, 1), small = pattern(100, 2);
     for (int round = 0; round < 8; ++round) {
       const auto group = static_cast<std::uint64_t>(10 + round);
       Block in(large.size()), never(large.size()), unasked(100);
@@ -227,14 +229,13 @@ TEST_P(TransportConformance, cancel_ends_a_group_and_leaves_the_others_alone) {
       }
       EXPECT_EQ(open[1 + 1]->status.code(), Code::aborted);
       EXPECT_EQ(open[3]->status.code(), Code::aborted);
-      std::fill(in.begin(), in.end(), std::byte{0});
-      std::fill(never.begin(), never.end(), std::byte{0});
+      std::memset(in.data(), 0, in.size());
       Outcome& sent = me.send(me.next(), tag(1, 1), large);
       Block again(large.size());
       me.finish(me.recv(me.prev(), tag(1, 1), again), "another group after cancel()");
       me.finish(sent, "another group after cancel()");
-      EXPECT_EQ(again, large);
-      EXPECT_EQ(in, Block(large.size())) << "written to after cancel()";
+      EXPECT_TRUE(same(again, large));
+      EXPECT_TRUE(same(in, Block(large.size()))) << "written to after cancel()";
       EXPECT_TRUE(eager.done());
       me.meet("the end of a round");
     }
