@@ -10,8 +10,9 @@ namespace {
 // Measured on two shared cores over shared memory; `tutti bench --algorithm` compares.
 constexpr std::string_view built_in =
     "allreduce: ..16K=recursive_doubling, ..@2..2=ring, ..256K=halving_doubling, ..=ring;"
-    "reduce: ..=binomial; broadcast: ..=binomial;"
-    "allgather: ..2K=bruck, ..=ring; reduce_scatter: ..=ring; gather: ..=binomial; scatter: ..=binomial;"
+    "reduce: ..64K=binomial, ..=chain; broadcast: ..64K=binomial, ..=chain;"
+    "allgather: ..2K=bruck, ..=ring; reduce_scatter: ..=ring;"
+    "gather: ..16K=binomial, ..=linear; scatter: ..16K=binomial, ..=linear;"
     "alltoall: ..=pairwise; barrier: ..=dissemination";
 
 std::string_view trim(std::string_view text) {

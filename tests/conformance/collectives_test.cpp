@@ -8,6 +8,7 @@
 #include <random>
 #include <tuple>
 
+#include "collectives/algorithm.hpp"
 #include "collectives/tutti.hpp"
 #include "tests/support/reference.hpp"
 #include "tests/support/worlds.hpp"
@@ -26,6 +27,7 @@ struct Case {
   int root;
   bool in_place, variable;
   std::uint64_t seed;
+  std::string algorithm = {};
 
   std::string text() const {
     return std::string(name(kind)) + (variable ? "v " : " ") + std::string(name(dtype)) + " " +
@@ -165,19 +167,22 @@ class Played {
 
   Work call(ConstBuffer in, Buffer out) {
     const Case& c = case_;
+    const CallOptions by{.algorithm = c.algorithm};
     switch (c.kind) {
-      case Kind::allreduce: return world_.allreduce(in, out, c.op);
-      case Kind::reduce: return world_.reduce(in, out, c.op, c.root);
-      case Kind::broadcast: return world_.broadcast(out, c.root);
-      case Kind::allgather: return c.variable ? world_.allgatherv(in, out, counts_) : world_.allgather(in, out);
+      case Kind::allreduce: return world_.allreduce(in, out, c.op, by);
+      case Kind::reduce: return world_.reduce(in, out, c.op, c.root, by);
+      case Kind::broadcast: return world_.broadcast(out, c.root, by);
+      case Kind::allgather: return c.variable ? world_.allgatherv(in, out, counts_, by) : world_.allgather(in, out, by);
       case Kind::reduce_scatter:
-        return c.variable ? world_.reduce_scatterv(in, out, counts_, c.op) : world_.reduce_scatter(in, out, c.op);
-      case Kind::gather: return c.variable ? world_.gatherv(in, out, counts_, c.root) : world_.gather(in, out, c.root);
+        return c.variable ? world_.reduce_scatterv(in, out, counts_, c.op, by)
+                          : world_.reduce_scatter(in, out, c.op, by);
+      case Kind::gather:
+        return c.variable ? world_.gatherv(in, out, counts_, c.root, by) : world_.gather(in, out, c.root, by);
       case Kind::scatter:
-        return c.variable ? world_.scatterv(in, out, counts_, c.root) : world_.scatter(in, out, c.root);
+        return c.variable ? world_.scatterv(in, out, counts_, c.root, by) : world_.scatter(in, out, c.root, by);
       case Kind::alltoall:
-        if (c.variable) return world_.alltoallv(in, pairs(true), out, pairs(false));
-        return world_.alltoall(in, out);
+        if (c.variable) return world_.alltoallv(in, pairs(true), out, pairs(false), by);
+        return world_.alltoall(in, out, by);
       default: return world_.barrier();
     }
   }
@@ -270,6 +275,34 @@ TEST_P(BackendConformance, EveryKindDtypeAndOperator) {
       });
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const std::uint64_t sum : sums[i]) ASSERT_EQ(sum, sums[i][0]) << "ranks differ: " << all[i].text();
+}
+
+// What the selector does not choose here is played as well.
+TEST_P(BackendConformance, EveryAlgorithm) {
+  run_ranks(
+      size(), [&](int rank) { return settings_of(rank); },
+      [&](Communicator& world) {
+        for (const Algorithm* algorithm : catalog()) {
+          if (algorithm->kind == Kind::barrier) continue;
+          if (algorithm->fits && !algorithm->fits({.rank = 0, .size = world.size(), .count = 1})) continue;
+          for (const std::size_t count : {std::size_t{7}, std::size_t{9001}})
+            for (const bool in_place : {false, true})
+              for (const bool variable : {false, true}) {
+                if (variable && !algorithm->variable) continue;
+                const Case c{
+                    algorithm->kind, DType::f32, folds(algorithm->kind) ? avg : sum, count, world.size() - 1, in_place,
+                    variable,        count,      std::string(algorithm->name)};
+                Played played(world, c);
+                played.launch().wait();
+                std::uint64_t sum = 0;
+                if (const std::string bad = played.check(sum); !bad.empty())
+                  throw std::runtime_error(c.text() + ": " + bad);
+                if (c.kind == Kind::allreduce && world.allreduce(static_cast<std::int64_t>(sum >> 1), max).wait() !=
+                                                     static_cast<std::int64_t>(sum >> 1))
+                  throw std::runtime_error(c.text() + ": the ranks' results differ");
+              }
+        }
+      });
 }
 
 TEST_P(BackendConformance, ScalarsPointToPointAndGroups) {
