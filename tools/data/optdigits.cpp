@@ -47,15 +47,15 @@ int shell(const char* line, const fs::path& folder) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/// The line of `folder`/log that says most: the first error, else the last line.
+/// ": " and the line of `folder`/log that says most, the first error or else the last line; "" if there is none.
 std::string said(const fs::path& folder) {
   std::ifstream log(folder / "log");
   std::string last;
   for (std::string line; std::getline(log, line);) {
-    if (line.starts_with("E: ")) return line.substr(3);
+    if (line.starts_with("E: ")) return ": " + line.substr(3);
     if (!line.empty()) last = line;
   }
-  return last.empty() ? "it said nothing" : last;
+  return last.empty() ? "" : ": " + last;
 }
 
 std::vector<std::string> read_lines(const fs::path& file) {
@@ -127,7 +127,7 @@ void write_readme(const fs::path& folder, const Digits& digits) {
 
 fs::path fetch_digits(const fs::path& folder) {
   const auto refuse = [&](const std::string& what) {
-    throw Error(Code::resource, what + ": " + said(folder) +
+    throw Error(Code::resource, what + said(folder) +
                                     ". Where there is no Debian or no network, fetch digits.csv.gz of scikit-learn "
                                     "elsewhere and give it with --from");
   };
