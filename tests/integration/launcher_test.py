@@ -78,7 +78,7 @@ class ExitCodes(unittest.TestCase):
         done = shell(3, '[ $TUTTI_RANK = 1 ] && exit 7; exec sleep 600', "--grace", "0")
         self.assertEqual(done.returncode, 7)
         self.assertRegex(done.stderr, r"^tutti run: rank 1 \(pid \d+\) exited with code 7\n"
-                                      r"tutti run: afterwards ranks 0, 2 did not end by themselves and were ended\n$")
+                                      r"tutti run: afterwards ranks 0, 2 did not end in time and were ended\n$")
 
     def test_killed_rank(self):
         done = shell(3, '[ $TUTTI_RANK = 2 ] && kill -9 $$; exec sleep 600', "--grace", "0")
@@ -199,8 +199,11 @@ class Input(unittest.TestCase):
     def test_terminal(self):
         child, terminal = pty.fork()
         if child == 0:
-            os.execve(TUTTI, [TUTTI, "run", "-np", "2", "sh", "-c", "read -r line && echo $TUTTI_RANK got $line || true"],
-                      clean_environment())
+            try:
+                os.execve(TUTTI, [TUTTI, "run", "-np", "2", "sh", "-c", "read -r line && echo $TUTTI_RANK got $line || true"],
+                          clean_environment())
+            finally:
+                os._exit(127)
         os.write(terminal, b"typed\n")
         heard = b""
         try:

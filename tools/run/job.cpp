@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <deque>
@@ -39,10 +40,10 @@ std::string signal_name(int signal) {
   return name ? fmt::format("SIG{}", name) : "no name";
 }
 
-std::string how_it_ended(int status) {
+std::string how_it_ended(int status, const char* verb = "was") {
   if (!WIFSIGNALED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
-  return fmt::format("was killed by signal {} ({}){}", signal, signal_name(signal),
+  return fmt::format("{} killed by signal {} ({}){}", verb, signal, signal_name(signal),
                      WCOREDUMP(status) ? ", core dumped" : "");
 }
 
@@ -73,6 +74,7 @@ class Session {
 
   int start_rank(int rank, const Job& job, int input);
   void loop();
+  pollfd next_input() const;
   void forward_input();
   void take_signals();
   void reap();
@@ -157,13 +159,13 @@ int poll_milliseconds(Deadline until) {
 
 void Session::loop() {
   while (running() > 0) {
-    std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}, {input_ ? 0 : -1, POLLIN, 0}};
+    std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}, next_input()};
     for (const TaggedOutput& output : outputs_) entries.push_back({output.fd(), POLLIN, 0});  // -1 is passed over
     if (poll(entries.data(), entries.size(), poll_milliseconds(std::min(next_stage_at_, limit_))) < 0 && errno != EINTR)
       throw Error(Code::resource, std::string("poll: ") + std::strerror(errno));
     for (std::size_t i = 2; i < entries.size(); ++i)
       if (entries[i].revents != 0) outputs_[i - 2].pump();
-    if (entries[1].revents != 0) forward_input();
+    if (entries[1].revents != 0 && entries[1].fd == STDIN_FILENO) forward_input();
     if (entries[0].revents != 0) take_signals();
     const Deadline now = Clock::now();
     if (now >= next_stage_at_) next_stage();
@@ -178,9 +180,16 @@ void Session::loop() {
   }
 }
 
-/// From the terminal to rank 0; a rank 0 that does not read stops the copying, not the launcher.
+/// What to wait for: that somebody types, or where rank 0 has not read yet what was typed, that it does.
+pollfd Session::next_input() const {
+  pollfd pipe = {input_.fd(), POLLOUT, 0};
+  if (!input_ || poll(&pipe, 1, 0) == 0) return pipe;  // poll() passes over -1
+  return {STDIN_FILENO, POLLIN, 0};
+}
+
+/// From the terminal to rank 0. The pipe has room for a block, or it would not have been called.
 void Session::forward_input() {
-  char block[4096];
+  char block[PIPE_BUF];
   const ssize_t n = read(0, block, sizeof block);
   if (n < 0 && errno == EINTR) return;
   if (n <= 0 || write(input_.fd(), block, static_cast<std::size_t>(n)) < 0) input_.reset();
@@ -262,15 +271,19 @@ void Session::finish() {
 
 void Session::summarise() const {
   if (!first_failure_) return;
-  std::map<std::string, std::vector<int>> ways;
+  std::map<std::pair<bool, int>, std::vector<int>> ways;  // by whether we ended it, and its status
   for (int i = 0; i < static_cast<int>(ranks_.size()); ++i) {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];
     if ((i == *first_failure_ && !limit_passed_) || exit_code_of(rank.status) == 0) continue;
-    ways[rank.ended_by_us ? "did not end by themselves and were ended" : how_it_ended(rank.status)].push_back(i);
+    ways[{rank.ended_by_us, rank.ended_by_us ? 0 : rank.status}].push_back(i);
   }
-  for (const auto& [way, who] : ways)
+  for (const auto& [way, who] : ways) {
+    const char* verb = who.size() == 1 ? "was" : "were";
+    const std::string end =
+        way.first ? fmt::format("did not end in time and {} ended", verb) : how_it_ended(way.second, verb);
     fmt::print(stderr, "tutti run: afterwards {} {} {}\n", who.size() == 1 ? "rank" : "ranks", fmt::join(who, ", "),
-               way);
+               end);
+  }
 }
 
 }  // namespace
