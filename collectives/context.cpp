@@ -43,7 +43,7 @@ Context::~Context() {
     [[maybe_unused]] auto* transport = wiring_.transport.release();
     return;
   }
-  progress_->stop();  // which hears of news until then
+  progress_->stop();          // which hears of news until then
   wiring_.transport.reset();  // says goodbye
 }
 
