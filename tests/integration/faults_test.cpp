@@ -1,5 +1,6 @@
 // Ranks that die, stop, stay away or disagree: what the others are told, and how soon.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -272,6 +273,42 @@ TEST_P(Faults, AStoppedRankDoesNotHideADeadOne) {
   }
   fleet.kill(3, SIGCONT);
   EXPECT_EQ(read_report(fleet.answer(3)).culprit, 1);
+}
+
+// Containers on one host share its network but not its process numbers.
+TEST_P(Faults, ADeadRankInAnotherPidNamespaceIsNamed) {
+  const Scene scene = this->scene(3);
+  const auto going = [](int rank) { return "going/" + std::to_string(rank); };
+  const auto act = [&](int rank) {
+    return until_error(scene, rank, [&](Communicator& world) {
+      std::vector<float> data(1 << 20, 1.0f);
+      world.barrier().wait();
+      make_file_store(scene.folder)->set(going(rank), "1");
+      while (true) world.allreduce(data, max).wait();
+    });
+  };
+  Fleet fleet(3, [&](int rank) -> std::string {
+    if (rank != 1) return act(rank);
+    if (::unshare(CLONE_NEWPID) != 0) return "not allowed";
+    const pid_t inner = ::fork();  // process 1 of the new namespace
+    if (inner == 0) {
+      act(rank);
+      ::_exit(0);
+    }
+    const auto store = make_file_store(scene.folder);
+    for (int other = 0; other < 3; ++other) store->wait(going(other), deadline_in(60s));
+    ::kill(inner, SIGKILL);
+    ::waitpid(inner, nullptr, 0);
+    return "killed";
+  });
+  const std::string inside = fleet.answer(1);
+  if (inside == "not allowed") GTEST_SKIP() << "unshare(CLONE_NEWPID) is refused; run as root";
+  EXPECT_EQ(inside, "killed");
+  for (const int rank : {0, 2}) {
+    const std::string said = fleet.answer(rank);
+    EXPECT_EQ(read_report(said).code, "peer_lost") << said;
+    EXPECT_EQ(read_report(said).culprit, 1) << said;
+  }
 }
 
 TEST_P(Faults, ACallInAForkedChildIsRefused) {
