@@ -40,7 +40,6 @@ class Checker {
   void point_to_point() const {
     if (call_.to >= size_ || call_.to < -1) out_of_range("rank", call_.to);
     if (call_.from >= size_ || call_.from < -1) out_of_range("rank", call_.from);
-    if (call_.tag < 0) refuse("the tag " + std::to_string(call_.tag) + " is negative; tags are 0 or more");
   }
 
   void settle_dtypes() const {

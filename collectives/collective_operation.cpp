@@ -92,7 +92,19 @@ void CollectiveOperation::check_first() {
 }
 
 void CollectiveOperation::play_next(std::size_t slot) {
-  if (next_lane_ >= lanes_) return;
+  if (next_lane_ >= lanes_ || !failure_.ok()) return;
+  try {
+    play_lane(slot);
+  } catch (const std::exception& error) {  // no memory for the plan or its scratch; other lanes may be under way
+    failure_ = Status::failure(
+        Code::resource, std::string("out of memory on rank ") + std::to_string(context().rank()) + ": " + error.what(),
+        context().rank());
+    in_trouble(failure_);
+    if (busy_ == 0) finish(failure_);
+  }
+}
+
+void CollectiveOperation::play_lane(std::size_t slot) {
   const std::size_t lane = next_lane_++;
   const Group& group = this->group().group();
   const Collective& call = parts_.call;
@@ -106,9 +118,10 @@ void CollectiveOperation::play_next(std::size_t slot) {
     scratch_bytes_ = (plan->scratch() * probe.fold.width() + 63) / 64 * 64;
     scratch_.resize(scratch_bytes_ * executions_.size());
   }
+  const LaneMemory memory = memory_of(lane, slot);
   ++busy_;
-  executions_[slot]->play(std::move(plan), memory_of(lane, slot),
-                          {group.id, this->call().sequence, static_cast<std::uint32_t>(lane)}, this->call().call);
+  executions_[slot]->play(std::move(plan), memory, {group.id, this->call().sequence, static_cast<std::uint32_t>(lane)},
+                          this->call().call);
 }
 
 LaneMemory CollectiveOperation::memory_of(std::size_t lane, std::size_t slot) const {

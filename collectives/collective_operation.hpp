@@ -36,6 +36,7 @@ class CollectiveOperation final : public Operation, private ExecutionOwner {
   void prepare();
   void check_first();
   void play_next(std::size_t slot);
+  void play_lane(std::size_t slot);
   LaneMemory memory_of(std::size_t lane, std::size_t slot) const;
 
   Parts parts_;

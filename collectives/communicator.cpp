@@ -43,7 +43,9 @@ class Communicator::Impl {
     launch.until = deadline_in(Seconds(options.timeout.value_or(context_->settings().timeout)));
     if (call.kind == Kind::send) return backend_.launch(std::move(call), launch);
     launch.choice = options.algorithm;
-    if (launch.choice.empty()) {
+    if (!launch.choice.empty()) {
+      required(launch.choice, facts(call));
+    } else {
       const Algorithm* algorithm = selector_->choose(facts(call));
       if (algorithm == nullptr)
         throw Error(Code::unsupported, "no algorithm can do this " + std::string(name(call.kind)) + " on " +
@@ -91,6 +93,16 @@ Collective make(Kind kind, ConstBuffer in, Buffer out, Reduction op, int root = 
   Collective call = make(kind, in, out);
   call.op = op;
   call.root = root;
+  return call;
+}
+
+constexpr int shift_tag = -1;  // one that no user's send can match
+
+Collective make_exchange(ConstBuffer in, int to, Buffer out, int from, int tag) {
+  Collective call = make(Kind::send, in, out);
+  call.to = to;
+  call.from = from;
+  call.tag = tag;
   return call;
 }
 
@@ -199,15 +211,12 @@ Work Communicator::recv(Buffer data, int from, int tag, const CallOptions& optio
   return sendrecv(ConstBuffer(nullptr, 0, data.dtype), -1, data, from, tag, options);
 }
 Work Communicator::sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag, const CallOptions& options) {
-  Collective call = make(Kind::send, in, out);
-  call.to = to;
-  call.from = from;
-  call.tag = tag;
-  return launch(std::move(call), options);
+  if (tag < 0) throw Error(Code::invalid, "the tag " + std::to_string(tag) + " is negative; tags are 0 or more");
+  return launch(make_exchange(in, to, out, from, tag), options);
 }
 Work Communicator::shift(ConstBuffer in, Buffer out, int offset, const CallOptions& options) {
   const int n = size(), by = ((offset % n) + n) % n;
-  return sendrecv(in, (rank() + by) % n, out, (rank() + n - by) % n, 0, options);
+  return launch(make_exchange(in, (rank() + by) % n, out, (rank() + n - by) % n, shift_tag), options);
 }
 
 // ---- groups, memory, the rest -------------------------------------------------------------------

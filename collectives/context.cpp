@@ -18,13 +18,16 @@ std::string failure_key(std::uint64_t group) { return "failure/" + std::to_strin
 Context::Context(const Bootstrap& bootstrap)
     : rank_(bootstrap.rank), size_(bootstrap.size), settings_(bootstrap.settings), store_(bootstrap.store) {
   generation_ = fork_generation();
+  for (const SettingInfo& info : setting_table())  // set in code, they have not been checked yet
+    Settings(settings_).set(info.key, value_text(settings_, info), "code");
   set_log_level(parse_log_level(settings_.log).value_or(LogLevel::warn));
   wiring_ = connect_all(bootstrap, settings_, *this);
-  hosts_ = static_cast<int>(std::set<std::string>(wiring_.hosts.begin(), wiring_.hosts.end()).size());
   const bool crowded = wiring_.local_ranks > usable_cores();
   ProgressHooks& hooks = *this;
   progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, crowded);
-  progress_->notice();  // of what was heard while connecting
+  progress_->start();
+  progress_->notice();                      // of what was heard while connecting
+  if (store_) store_->hurry(Seconds(0.5));  // from here on it is only asked when something has failed
 }
 
 std::shared_ptr<Context> Context::make(const Bootstrap& bootstrap) {
@@ -54,8 +57,10 @@ std::shared_ptr<GroupState> Context::add_group(Group group) {
   std::lock_guard lock(groups_mutex_);
   std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
   groups_[state->group().id] = state;
-  for (const Cause& cause : lost_)
-    if (std::ranges::count(state->group().members, cause.culprit) > 0) state->poison_with(Status(cause));
+  for (const Cause& cause : ended_)  // news may be faster than the split that it is about
+    if (cause.group == 0 ? std::ranges::count(state->group().members, cause.culprit) > 0
+                         : cause.group == state->group().id)
+      state->poison_with(Status(cause));
   return state;
 }
 
@@ -167,13 +172,12 @@ void Context::news() {
 // Spreads the cause before anything is closed, then ends whom it concerns.
 void Context::act_on(const Cause& why) {
   if (!acted_on_.emplace(why.group, why.group == 0 ? why.culprit : -1).second) return;
-  if (why.group == 0 && why.culprit >= 0) {
+  {
     std::lock_guard lock(groups_mutex_);
-    lost_.push_back(why);
+    ended_.push_back(why);
   }
   log(LogLevel::info, why.text, rank_);
   wire().spread(why);
-  if (why.group != 0) publish(why);
   const Status status(why);
   for (const auto& group : groups()) {
     const auto& members = group->group().members;
@@ -184,27 +188,32 @@ void Context::act_on(const Cause& why) {
     const auto earlier = why.code == Code::peer_lost ? published(group->group().id) : std::nullopt;
     end_group(*group, earlier ? Status(*earlier) : status);
   }
+  if (why.group != 0) publish(why);
 }
 
 // The store hears of what ends one communicator, for ranks that no link leads to.
 void Context::publish(const Cause& why) noexcept {
-  try {
-    if (store_) store_->set_once(failure_key(why.group), {reinterpret_cast<const char*>(&why), sizeof why});
-  } catch (const Error& error) {  // the store went first; the links have told the others
-    log(LogLevel::debug, error.what(), rank_);
-  }
+  ask_store([&] { store_->set_once(failure_key(why.group), {reinterpret_cast<const char*>(&why), sizeof why}); });
 }
 
 std::optional<Cause> Context::published(std::uint64_t group) noexcept {
-  try {
+  std::optional<Cause> found;
+  ask_store([&] {
     std::string value;
-    if (!store_ || !store_->find(failure_key(group), value) || value.size() != sizeof(Cause)) return std::nullopt;
-    Cause cause;
-    std::memcpy(&cause, value.data(), sizeof cause);
-    return cause;
-  } catch (const Error& error) {
+    if (!store_->find(failure_key(group), value) || value.size() != sizeof(Cause)) return;
+    std::memcpy(&found.emplace(), value.data(), sizeof(Cause));
+  });
+  return found;
+}
+
+// A store that has failed once has gone with its process, and is not asked again.
+void Context::ask_store(const std::function<void()>& question) noexcept {
+  if (!store_ || store_gone_) return;
+  try {
+    question();
+  } catch (const std::exception& error) {
+    store_gone_ = true;
     log(LogLevel::debug, error.what(), rank_);
-    return std::nullopt;
   }
 }
 
@@ -214,8 +223,7 @@ void Context::end_group(GroupState& group, const Status& why) {
 }
 
 void Context::tick(Clock::time_point now) {
-  const auto running = running_;  // expire() ends operations
-  for (const auto& operation : running) {
+  for (const auto& operation : running_) {
     if (operation->done() || operation->group().poisoned()) continue;
     ask(*operation, now);
     if (now >= operation->until()) expire(*operation);

@@ -1,7 +1,7 @@
 // Context: one rank's place in a job: its transports, its communicators' states, and what happens on failure.
 #pragma once
 
-#include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,7 +43,6 @@ class Context final : public Driver,
   const Settings& settings() const noexcept { return settings_; }
   const std::vector<std::string>& routes() const noexcept { return wiring_.routes; }
   const std::string& host(int rank) const { return wiring_.hosts[static_cast<std::size_t>(rank)]; }
-  int hosts() const noexcept { return hosts_; }
 
   /// For operations and plans; token held.
   Transport& wire() noexcept { return *wiring_.transport; }
@@ -81,6 +80,7 @@ class Context final : public Driver,
   void act_on(const Cause& why);
   void publish(const Cause& why) noexcept;
   std::optional<Cause> published(std::uint64_t group) noexcept;
+  void ask_store(const std::function<void()>& question) noexcept;
   void end_group(GroupState& group, const Status& why);
   std::vector<std::shared_ptr<GroupState>> groups();
   // watchdog.cpp: who is where, when a call takes long
@@ -94,24 +94,18 @@ class Context final : public Driver,
     int from;
     std::vector<std::byte> message;
   };
-  /// What rank `first` last said of call `second` of a group.
-  struct Answer {
-    std::uint64_t group;
-    std::uint32_t sequence, begun, completed;
-    Signature completed_call;
-    bool called;
-  };
 
-  int rank_, size_, hosts_ = 1;
+  int rank_, size_;
   std::uint32_t generation_ = 0;  // of forks; see core/fork.hpp
   Settings settings_;
   std::shared_ptr<Store> store_;
+  bool store_gone_ = false;  // token
   Wiring wiring_;
   std::unique_ptr<Progress> progress_;
 
   std::mutex groups_mutex_;
   std::map<std::uint64_t, std::weak_ptr<GroupState>> groups_;
-  std::vector<Cause> lost_;  // ranks that are gone, for groups made later
+  std::vector<Cause> ended_;  // all causes so far, for groups that are made later
 
   std::mutex news_mutex_;
   std::vector<Cause> causes_;
@@ -121,7 +115,6 @@ class Context final : public Driver,
   std::set<std::pair<std::uint64_t, int>> acted_on_;                      // (group, culprit): each is spread once
 
   std::vector<std::shared_ptr<Operation>> running_;  // token
-  std::map<int, Answer> answers_;                    // token; by world rank
 };
 
 }  // namespace tutti

@@ -8,14 +8,15 @@ namespace tutti {
 
 std::uint32_t GroupState::begin(Signature call) {
   std::lock_guard lock(mutex_);
-  const std::uint32_t sequence = ++sequence_;
+  if (++sequence_ == 0) ++sequence_;  // 0 is point to point
+  const std::uint32_t sequence = sequence_;
   recent_[sequence % recent_.size()] = {sequence, call};
   return sequence;
 }
 
 void GroupState::completed(const CallRecord& call) {
   std::lock_guard lock(mutex_);
-  if (call.sequence > completed_.sequence) completed_ = call;
+  if (call.sequence != 0 && static_cast<std::int32_t>(call.sequence - completed_.sequence) > 0) completed_ = call;
 }
 
 bool GroupState::begun(std::uint32_t sequence, Signature& call) const {
@@ -55,10 +56,22 @@ Operation::Operation(std::shared_ptr<Context> context, std::shared_ptr<GroupStat
 
 void Operation::start() {
   context_->begun(std::static_pointer_cast<Operation>(shared_from_this()));
-  if (group_->poisoned())
-    finish(group_->poison());
-  else
+  if (group_->poisoned()) return finish(group_->poison());
+  try {
     begin();
+  } catch (const std::exception& error) {
+    fail_here(error.what());
+  }
+}
+
+void Operation::fail_here(const char* what) {
+  const Status why =
+      Status::failure(Code::resource,
+                      describe(call_.call) + " could not go on on rank " + std::to_string(context_->rank()) + ": " +
+                          what + ". Free memory there, or use smaller buffers.",
+                      context_->rank());
+  in_trouble(why);
+  finish(why);
 }
 
 void Operation::finish(const Status& status) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -75,15 +76,26 @@ class Operation : public WorkState, public Startable {
   /// After the news was acted on; see Context::postpone.
   void finish_postponed(const Status& status);
 
+  /// What another rank last said of this call.
+  struct Answer {
+    bool made = false;  ///< it has made a call of this number
+    CallRecord completed;
+  };
+
   // The watchdog's notes (token).
-  Clock::time_point asked{};  ///< when the other ranks were last asked where they are
-  std::size_t place = 0;      ///< in the context's list of running operations
+  Clock::time_point asked{};      ///< when the other ranks were last asked where they are
+  std::map<int, Answer> answers;  ///< by world rank
+  std::size_t place = 0;          ///< in the context's list of running operations
 
  protected:
+  /// Token held. What it throws ends the operation; nothing may be under way then.
   virtual void begin() = 0;
 
   /// Something failed, though not all has ended yet; ends the communicator. Token held.
   void in_trouble(const Status& why);
+
+  /// An exception came out of what this rank had to do; ends the operation and the communicator.
+  void fail_here(const char* what);
 
   /// Ends the operation: with the communicator's first cause if it is poisoned. Token held.
   void finish(const Status& status);

@@ -34,10 +34,8 @@ Work PlannedBackend::launch(Collective call, const Launch& launch) {
     operation = std::make_shared<PointToPoint>(context_, group_, std::move(call), launch.until);
   } else {
     const Algorithm* algorithm = find_algorithm(call.kind, launch.choice);
-    if (algorithm == nullptr) {
-      throw Error(Code::invalid, "there is no algorithm '" + std::string(launch.choice) + "' for " +
-                                     std::string(tutti::name(call.kind)) + "; `tutti info --algorithms` lists them");
-    }
+    if (algorithm == nullptr)
+      throw Error(Code::internal, "nobody chose an algorithm for " + std::string(tutti::name(call.kind)));
     operation = std::make_shared<CollectiveOperation>(
         context_, group_, CollectiveOperation::Parts{std::move(call), record, launch.until, algorithm, plans_});
   }

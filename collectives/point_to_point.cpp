@@ -58,9 +58,10 @@ void PointToPoint::half_done(const Status& status) {
 
 std::string PointToPoint::where() const {
   std::string text;
-  if (call_.to >= 0) text = "send to rank " + std::to_string(call_.to);
-  if (call_.from >= 0) text += (text.empty() ? "recv from rank " : ", recv from rank ") + std::to_string(call_.from);
-  return text + " with tag " + std::to_string(call_.tag) + " has no counterpart there";
+  const auto world = [&](int rank) { return std::to_string(group().group().members[static_cast<std::size_t>(rank)]); };
+  if (call_.to >= 0) text = "send to world rank " + world(call_.to);
+  if (call_.from >= 0) text += (text.empty() ? "recv from world rank " : ", recv from world rank ") + world(call_.from);
+  return text + " with tag " + std::to_string(call_.tag) + " has not ended: does that rank make the counterpart?";
 }
 
 }  // namespace tutti

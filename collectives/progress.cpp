@@ -10,6 +10,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
+#include <string>
+
+#include "transports/core/log.hpp"
 
 namespace tutti {
 namespace {
@@ -76,6 +80,9 @@ Progress::Progress(Transport& wire, ProgressHooks& hooks, bool crowded)
   watch_for(idle_epoll_.fd(), background_event_.fd(), EPOLLIN);
   watch_for(idle_epoll_.fd(), fds.watch, EPOLLIN);
   watch_for(idle_epoll_.fd(), fds.sleep, EPOLLIN | EPOLLONESHOT);
+}
+
+void Progress::start() {
   thread_ = std::thread([this] { background(); });
 }
 
@@ -89,6 +96,17 @@ void Progress::stop() {
 }
 
 // ---- the token -------------------------------------------------------------------------------
+
+class Progress::Token {
+ public:
+  explicit Token(Progress& progress) : progress_(progress) {}
+  Token(const Token&) = delete;
+  Token& operator=(const Token&) = delete;
+  ~Token() { progress_.release(); }
+
+ private:
+  Progress& progress_;
+};
 
 bool Progress::try_acquire() {
   std::lock_guard lock(token_mutex_);
@@ -121,6 +139,7 @@ void Progress::release() {
     token_held_ = false;
   }
   if (watchers_.load() > 0) token_free_.notify_all();
+  if (queued_.load()) poke();  // launched after the last look
   if (has_deferred_.load()) run_deferred();
 }
 
@@ -133,15 +152,12 @@ void Progress::launch(std::shared_ptr<Startable> task) {
     queued_.store(true);
   }
   launches_.fetch_add(1);
-  // Whoever fails to take the token leaves the task to the holder; as the holder may have just passed its
-  // last look at the queue, look again after it released.
-  while (queued_.load()) {
-    if (token_of_this_thread == this || !try_acquire()) {
-      if (sleeping_.load()) signal(wake_event_.fd());
-      break;
-    }
+  // Whoever fails to take the token leaves the task to the holder, who looks at the queue once more when it releases.
+  if (token_of_this_thread != this && try_acquire()) {
+    const Token token(*this);
     turn();
-    release();
+  } else if (sleeping_.load()) {
+    signal(wake_event_.fd());
   }
   if (poke_wanted_.load()) poke();
 }
@@ -156,14 +172,20 @@ void Progress::defer(std::function<void()> callback) {
   poke();
 }
 
-void Progress::run_deferred() {
+void Progress::run_deferred() noexcept {
   std::vector<std::function<void()>> callbacks;
   {
     std::lock_guard lock(deferred_mutex_);
     callbacks.swap(deferred_);
     has_deferred_.store(false);
   }
-  for (auto& callback : callbacks) callback();
+  for (auto& callback : callbacks) {
+    try {
+      callback();
+    } catch (const std::exception& error) {  // it has no caller to tell
+      log(LogLevel::error, std::string("a then() callback threw: ") + error.what());
+    }
+  }
 }
 
 void Progress::notice() noexcept {
@@ -193,8 +215,8 @@ bool Progress::turn() {
     hooks_.news();
     moved = true;
   }
-  if (moved && watchers_.load(std::memory_order_relaxed) > 0) {
-    std::lock_guard lock(token_mutex_);  // a watcher between its look and its wait must not miss this
+  if (moved && watchers_.fetch_add(0) > 0) {  // a full barrier: works were completed before this look
+    std::lock_guard lock(token_mutex_);       // a watcher between its look and its wait must not miss this
     token_free_.notify_all();
   }
   return moved;
@@ -205,13 +227,19 @@ void Progress::drive(const WorkState& work, Deadline until) {
     throw Error(
         Code::invalid,
         "wait() inside a callback of the same context would never return; use then(), or wait on another thread");
-  waiters_.fetch_add(1);
-  while (!work.done() && (until == never || Clock::now() < until)) {
-    if (!acquire(work, until)) continue;
-    wait_holding(work, until);
-    release();
+  struct Waiting {
+    std::atomic<int>& count;
+    explicit Waiting(std::atomic<int>& waiters) : count(waiters) { count.fetch_add(1); }
+    ~Waiting() { count.fetch_sub(1); }
+  };
+  {
+    const Waiting waiting(waiters_);
+    while (!work.done() && (until == never || Clock::now() < until)) {
+      if (!acquire(work, until)) continue;
+      const Token token(*this);
+      wait_holding(work, until);
+    }
   }
-  waiters_.fetch_sub(1);
   // What is still outstanding has lost its driver.
   if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
 }
@@ -266,6 +294,7 @@ void Progress::sleep(Clock::time_point now, Deadline until) {
 // Moves what nobody waits for until nothing moves or a waiter comes. True: all is armed, sleep.
 bool Progress::serve() {
   if (!try_acquire()) return true;
+  const Token token(*this);
   bool moved = true;
   while (moved && waiters_.load() == 0 && !stop_.load()) moved = turn();
   const auto now = Clock::now();
@@ -273,9 +302,7 @@ bool Progress::serve() {
     last_tick_ = now;
     hooks_.tick(now);
   }
-  const bool quiet = waiters_.load() > 0 || wire_.arm(true);
-  release();
-  return quiet;
+  return waiters_.load() > 0 || wire_.arm(true);
 }
 
 void Progress::background() {

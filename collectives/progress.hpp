@@ -42,7 +42,9 @@ class Progress {
   Progress(Transport& wire, ProgressHooks& hooks, bool crowded);
   ~Progress();
 
-  /// Ends the background thread; nobody drives any more.
+  /// Begins the background thread; the hooks may be called from here on.
+  void start();
+  /// Ends it; nobody drives any more.
   void stop();
 
   /// Starts `task` under the token: now if the token is free, else the holder does. Never blocks.
@@ -64,6 +66,7 @@ class Progress {
   bool on_background_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
+  class Token;  // releases in every case
   bool try_acquire();
   bool acquire(const WorkState& work, Deadline until);
   void release();
@@ -72,7 +75,7 @@ class Progress {
   void sleep(Clock::time_point now, Deadline until);
   void background();
   bool serve();
-  void run_deferred();
+  void run_deferred() noexcept;
   void poke() noexcept;
 
   Transport& wire_;

@@ -45,6 +45,13 @@ void parse_span(std::string_view text, std::string_view part, std::int64_t& low,
   if (low > high) refuse(part, "the range is empty");
 }
 
+std::string names(Kind kind) {
+  std::string known;
+  for (const Algorithm* algorithm : catalog())
+    if (algorithm->kind == kind) known += (known.empty() ? "" : ", ") + std::string(algorithm->name);
+  return known;
+}
+
 Rule parse_rule(Kind kind, std::string_view part, std::string_view source) {
   const auto equals = part.find('=');
   if (equals == std::string_view::npos) refuse(part, "'=algorithm' is missing");
@@ -60,10 +67,7 @@ Rule parse_rule(Kind kind, std::string_view part, std::string_view source) {
             std::string(trim(part.substr(equals + 1))),
             std::string(source)};
   if (find_algorithm(kind, rule.algorithm) != nullptr) return rule;
-  std::string known;
-  for (const Algorithm* algorithm : catalog())
-    if (algorithm->kind == kind) known += (known.empty() ? "" : ", ") + std::string(algorithm->name);
-  refuse(part, std::string(name(kind)) + " has no algorithm '" + rule.algorithm + "', but " + known);
+  refuse(part, std::string(name(kind)) + " has no algorithm '" + rule.algorithm + "', but " + names(kind));
 }
 
 bool can_do(const Algorithm& algorithm, const Call& call) {
@@ -83,6 +87,19 @@ std::vector<Rule> parse_rules(std::string_view text, std::string_view source) {
     for (const auto part : split(sentence.substr(colon + 1), ',')) rules.push_back(parse_rule(*kind, part, source));
   }
   return rules;
+}
+
+const Algorithm& required(std::string_view wanted, const Call& call) {
+  const std::string kind(name(call.kind)), quoted = "'" + std::string(wanted) + "'";
+  const Algorithm* algorithm = find_algorithm(call.kind, wanted);
+  if (algorithm == nullptr)
+    throw Error(Code::invalid, "there is no algorithm " + quoted + " for " + kind + ", but " + names(call.kind));
+  if (can_do(*algorithm, call)) return *algorithm;
+  if (call.variable && !algorithm->variable)
+    throw Error(Code::invalid,
+                "the algorithm " + quoted + " for " + kind + " does not take counts per rank (" + kind + "v)");
+  throw Error(Code::invalid, "the algorithm " + quoted + " for " + kind + " does not work on " +
+                                 std::to_string(call.size) + " ranks; the others are " + names(call.kind));
 }
 
 std::string to_string(const Rule& rule) {

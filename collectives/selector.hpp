@@ -31,6 +31,9 @@ struct Rule {
 std::vector<Rule> parse_rules(std::string_view text, std::string_view source);
 std::string to_string(const Rule& rule);
 
+/// The named algorithm, if it can do this call; else throws Error{invalid} that says why not.
+const Algorithm& required(std::string_view algorithm, const Call& call);
+
 struct Choice {
   const Algorithm* algorithm = nullptr;
   std::string why;  ///< "ring: rule 'allreduce: 64K..=ring' (built in)"

@@ -28,10 +28,10 @@ struct Reply {
   Letter letter = Letter::answer;
   std::uint32_t sequence = 0;
   std::uint64_t group = 0;
-  std::uint64_t call = 0;  // of the same number, as the answering rank made it; 0: not made yet
-  std::uint32_t begun = 0;
-  std::uint32_t completed = 0;
+  std::uint64_t call = 0;  // of the same number, as the answering rank made it
   std::uint64_t completed_call = 0;
+  std::uint32_t completed = 0;
+  std::uint32_t made = 0;  // whether there is such a call at all
 };
 
 template <class T>
@@ -56,7 +56,7 @@ void Context::ask(Operation& operation, Clock::time_point now) {
   if (operation.call().sequence == 0) return;  // point to point: the others need not take part
   const auto allowed = operation.until() - operation.launched();
   const auto patience = std::min<Clock::duration>(first_question, allowed / 2);
-  if (now - operation.launched() < patience || settings_.verify == "off") return;
+  if (now - operation.launched() < patience) return;
   if (operation.asked != Clock::time_point{} && now - operation.asked < next_question) return;
   operation.asked = now;
   Query query;
@@ -84,13 +84,12 @@ void Context::answer(int from, ConstBytes message) {
     if (group->group().id != query.group) continue;
     Signature mine;
     const CallRecord completed = group->last_completed();
-    reply.begun = group->last_begun();
     reply.completed = completed.sequence;
     reply.completed_call = completed.call.bits;
-    if (group->begun(query.sequence, mine))
-      reply.call = mine.bits;
-    else if (query.sequence <= reply.begun)
-      reply.call = query.call;  // too long ago to remember; it is past that call
+    reply.call = query.call;  // what is too long ago to remember was agreed upon then
+    reply.made =
+        group->begun(query.sequence, mine) || static_cast<std::int32_t>(group->last_begun() - query.sequence) >= 0;
+    if (group->begun(query.sequence, mine)) reply.call = mine.bits;
   }
   wire().control(from, as_message(reply));
 }
@@ -98,11 +97,11 @@ void Context::answer(int from, ConstBytes message) {
 void Context::note_answer(int from, ConstBytes message) {
   Reply reply;
   parse(message, Letter::answer, reply);
-  answers_[from] = {reply.group, reply.sequence, reply.begun, reply.completed, {reply.completed_call}, reply.call != 0};
   for (const auto& operation : running_) {
     const CallRecord& mine = operation->call();
     if (operation->group().group().id != reply.group || mine.sequence != reply.sequence) continue;
-    if (reply.call == 0 || reply.call == mine.call.bits) return;
+    operation->answers[from] = {reply.made != 0, {reply.completed, {reply.completed_call}}};
+    if (reply.made == 0 || reply.call == mine.call.bits) return;
     Cause why;
     why.code = Code::mismatch;
     why.culprit = from;
@@ -125,19 +124,16 @@ void Context::expire(Operation& operation) {
   const bool collective = operation.call().sequence > 0;
   for (const int member : operation.group().group().members) {
     if (member == rank_ || !collective) continue;
-    const auto found = answers_.find(member);
-    const bool answered = found != answers_.end() && found->second.group == why.group &&
-                          found->second.sequence == operation.call().sequence;
-    if (answered && found->second.called) continue;
+    const auto found = operation.answers.find(member);
+    if (found != operation.answers.end() && found->second.made) continue;
     if (why.culprit < 0) why.culprit = member;
     missing += (missing.empty() ? "rank " : "; rank ") + std::to_string(member) + " on " + host(member);
-    if (!answered) {
+    if (found == operation.answers.end()) {
       missing += " does not answer (stopped, or its host is gone)";
-    } else if (found->second.completed == 0) {
+    } else if (const CallRecord& last = found->second.completed; last.sequence == 0) {
       missing += " has not made this call, nor completed any on this communicator";
     } else {
-      missing += " has not made this call; the last it completed was " +
-                 call_text(found->second.completed, found->second.completed_call);
+      missing += " has not made this call; the last it completed was " + call_text(last.sequence, last.call);
     }
   }
   const std::string waited = std::to_string(Seconds(operation.until() - operation.launched()).count());

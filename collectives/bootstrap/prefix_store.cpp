@@ -16,6 +16,7 @@ class PrefixStore final : public Store {
   std::string set_once(std::string_view key, std::string_view value) override {
     return inner_->set_once(full(key), value);
   }
+  void hurry(Seconds patience) override { inner_->hurry(patience); }
   void erase(std::string_view key) override { inner_->erase(full(key)); }
 
  private:

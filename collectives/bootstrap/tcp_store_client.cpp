@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -21,7 +22,7 @@ namespace {
 
 using namespace store_wire;
 
-constexpr Seconds answer_time(60);  // for calls that the server answers at once
+constexpr double answer_seconds = 60;  // for calls that the server answers at once
 constexpr Seconds first_nap(0.002), longest_nap(0.1);
 
 enum class Tries { one, many };
@@ -91,9 +92,10 @@ class TcpStore final : public Store {
     return call(Op::set_once, key, value, 0, soon()).value;
   }
   void erase(std::string_view key) override { call(Op::erase, key, {}, 0, soon()); }
+  void hurry(Seconds patience) override { patience_ = patience.count(); }
 
  private:
-  static Deadline soon() { return deadline_in(answer_time); }
+  Deadline soon() const { return deadline_in(Seconds(patience_.load())); }
   std::string shown_place() const { return sockets::shown(host_, port_); }
 
   Answer call(Op op, std::string_view key, std::string_view value, std::int64_t amount, Deadline until) {
@@ -101,7 +103,7 @@ class TcpStore final : public Store {
     if (fork_generation() != generation_)
       throw Error(Code::invalid, place_ + " was opened before fork(); open another one in the child");
     Descriptor link = take_idle();
-    if (!link) link = connect(std::max(until, deadline_in(Seconds(1))));
+    if (!link) link = connect(op == Op::wait ? std::max(until, deadline_in(Seconds(1))) : until);
     std::string bytes;
     Answer answer;
     Io io = send_all(link.fd(), encode(op, key, value, amount), soon());
@@ -111,7 +113,7 @@ class TcpStore final : public Store {
     if (io == Io::late && op == Op::wait) return {Outcome::absent, {}, 0};
     if (io == Io::late)
       throw Error(Code::timeout, place_ + " has not answered about key " + store_rules::shown(key) +
-                                     " for 60 s: is the process that serves it stopped?");
+                                     ": is the process that serves it stopped?");
     if (io == Io::closed)
       throw Error(Code::peer_lost, place_ + " has gone while key " + store_rules::shown(key) + " was asked for (" +
                                        closed_text(errno) +
@@ -206,6 +208,7 @@ class TcpStore final : public Store {
   const std::string secret_;
   const std::string place_;
   const std::uint32_t generation_ = fork_generation();
+  std::atomic<double> patience_{answer_seconds};
   std::mutex mutex_;
   std::vector<Descriptor> idle_;
 };

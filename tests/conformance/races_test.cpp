@@ -63,7 +63,7 @@ TEST_P(Races, FourThreadsOnFourOverlappingGroups) {
   });
 }
 
-TEST_P(Races, RegisteredOnOneRankOrdinaryOnTheOthers) {
+TEST_P(Races, AllocatedOnOneRankOrdinaryOnTheOthers) {
   run(3, [](Communicator& world) {
     constexpr std::size_t count = 100'000;
     auto registered = world.allocate<float>(count);
@@ -136,6 +136,7 @@ TEST_P(Races, HandlesEndInEveryWay) {
     std::atomic<int> called{0};
     Work work = world.allreduce(data);
     work.then([&](const Status& status) { called += status.ok() ? 1 : 100; });
+    work.then([&](const Status&) { throw std::logic_error("a callback's own trouble, which is logged"); });
     Work copy = work;
     while (!copy.wait_for(Seconds(0.001))) {
     }
@@ -177,6 +178,23 @@ TEST_P(Races, AnUnwindingHandleAbortsOnAllRanks) {
     }
   });
   EXPECT_EQ(aborted, 2);
+}
+
+// The news of a failure may reach a rank before the split that it is about has returned there.
+TEST_P(Races, AGroupThatFailsAtOnceFailsOnAllRanks) {
+  std::atomic<int> aborted{0};
+  run(3, [&](Communicator& world) {
+    for (int i = 0; i < 20; ++i) {
+      auto group = world.split(0);
+      if (world.rank() == 0) group->abort("to see whether it is heard");
+      try {
+        while (true) group->barrier().wait();  // one that had ended already does not fail
+      } catch (const Error& error) {
+        if (error.code() == Code::aborted && error.culprit() == 0) ++aborted;
+      }
+    }
+  });
+  EXPECT_EQ(aborted, 60);
 }
 
 TEST_P(Races, FullVerificationFindsWhatSizesDoNotShow) {
@@ -235,6 +253,25 @@ TEST(Arguments, AreRefusedWithOneLine) {
     EXPECT_NE(refused([&] { world.allreduce(four, sum, {.algorithm = "magic"}).wait(); }).find("no algorithm 'magic'"),
               std::string::npos);
   });
+}
+
+TEST(Arguments, AnAlgorithmThatDoesNotFitIsRefusedAndHarmsNobody) {
+  run_ranks(3, test_settings("inproc"), [](Communicator& world) {
+    std::vector<float> one(1, static_cast<float>(world.rank())), all(3);
+    if (world.rank() == 1) {  // one rank's mistake: its later calls still match the others'
+      EXPECT_THROW(world.allgather(one, all, {.algorithm = "recursive_doubling"}).wait(), Error);
+      EXPECT_THROW(world.allreduce(one, sum, {.algorithm = "magic"}).wait(), Error);
+      EXPECT_THROW(world.send(one, 0, -1).wait(), Error);
+    }
+    world.allgather(one, all).wait();
+    EXPECT_EQ(all, (std::vector<float>{0, 1, 2}));
+  });
+}
+
+TEST(Arguments, SettingsFromCodeAreChecked) {
+  Settings settings = test_settings("inproc");
+  settings.max_lanes = 0;
+  EXPECT_THROW(run_ranks(1, settings, [](Communicator&) {}), std::runtime_error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, Races, ::testing::Values("inproc", "shm", "tcp", "routed"),

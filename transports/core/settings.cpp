@@ -34,7 +34,6 @@ constexpr SettingInfo table[] = {
     {"store", "where ranks meet: tcp://HOST:PORT or file:///DIR", &Settings::store},
     {"secret", "the job's token; ranks without it are refused", &Settings::secret},
     {"job", "the job's name", &Settings::job},
-    {"module_path", "folders to search for provider modules, colon-separated", &Settings::module_path},
 };
 
 // What else TUTTI_* means something: the launcher sets them and the bootstrap reads them.

@@ -28,7 +28,6 @@ struct Settings {
   std::string store;                  // store: tcp://HOST:PORT or file:///DIR
   std::string secret;                 // secret: the job's token
   std::string job;                    // job: the job's name
-  std::string module_path;            // module_path: folders to search for provider modules
 
   /// From the environment (TUTTI_<KEY>). Warns of unknown TUTTI_* names with the nearest known
   /// one. Throws Error{invalid} when a value does not parse.

@@ -35,6 +35,9 @@ class Store {
   /// Sets the key where it is unset; returns the value it then has, so the first writer wins. Atomic.
   virtual std::string set_once(std::string_view key, std::string_view value) = 0;
 
+  /// From now on no call but wait() takes longer than about `patience`; it throws instead.
+  virtual void hurry(Seconds /*patience*/) {}
+
   /// Forgets the key, if it is there.
   virtual void erase(std::string_view key) = 0;
 };
