@@ -66,6 +66,18 @@ int milliseconds_until(Clock::time_point now, Deadline until, Clock::duration lo
   return static_cast<int>(std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
 }
 
+// Adds one while it lives.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>& count) : count_(count) { count_.fetch_add(1); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  ~Counted() { count_.fetch_sub(1); }
+
+ private:
+  std::atomic<int>& count_;
+};
+
 }  // namespace
 
 Progress::Progress(Transport& wire, ProgressHooks& hooks, bool crowded)
@@ -227,13 +239,8 @@ void Progress::drive(const WorkState& work, Deadline until) {
     throw Error(
         Code::invalid,
         "wait() inside a callback of the same context would never return; use then(), or wait on another thread");
-  struct Waiting {
-    std::atomic<int>& count;
-    explicit Waiting(std::atomic<int>& waiters) : count(waiters) { count.fetch_add(1); }
-    ~Waiting() { count.fetch_sub(1); }
-  };
   {
-    const Waiting waiting(waiters_);
+    const Counted waiting(waiters_);
     while (!work.done() && (until == never || Clock::now() < until)) {
       if (!acquire(work, until)) continue;
       const Token token(*this);
