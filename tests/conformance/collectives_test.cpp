@@ -2,6 +2,7 @@
 // sequential reference; results bitwise equal across ranks.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <numeric>
@@ -236,6 +237,10 @@ class BackendConformance : public ::testing::TestWithParam<std::tuple<const char
       if (found == providers().end()) GTEST_SKIP() << one << " is not built in";
       if (const auto v = (*found)->viable(settings_of(0)); !v.viable) GTEST_SKIP() << one << ": " << v.reason;
     }
+  }
+  static void SetUpTestSuite() {
+    std::printf("counts, roots and places are drawn from seed %llu (TUTTI_TEST_SEED)\n",
+                static_cast<unsigned long long>(seed()));
   }
   int size() const { return std::get<1>(GetParam()); }
   static std::uint64_t seed() {
