@@ -1,4 +1,4 @@
-"""`tutti run`: exit codes, output, signals, stdin, and that nothing outlives the launcher."""
+"""`tutti run`: exit codes, signals, stdin, and that nothing outlives the launcher."""
 
 import os
 import pty
@@ -9,15 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from processes import PROBE, TUTTI, alive, clean_environment, run, wait_until
-
-
-def tutti_run(ranks, *words, flags=(), **options):
-    return run(TUTTI, "run", "-np", ranks, *flags, *words, **options)
-
-
-def shell(ranks, script, *flags, **options):
-    return tutti_run(ranks, "sh", "-c", script, flags=flags, **options)
+from processes import PROBE, TUTTI, alive, clean_environment, run, shell, state, tutti_run, wait_until
 
 
 class Basics(unittest.TestCase):
@@ -141,46 +133,6 @@ class ExitCodes(unittest.TestCase):
         self.assertIn("time limit of 0.3 s", done.stderr)
 
 
-class Output(unittest.TestCase):
-    def test_lines_are_tagged_and_never_split(self):
-        # Written in pieces of odd sizes, so that lines come to the launcher in parts.
-        script = ("import os, sys\n"
-                  "rank = os.environ['TUTTI_RANK']\n"
-                  "for fd in (1, 2):\n"
-                  "    text = ''.join(f'{rank} {fd} {i} ' + 'x' * (i * 7 % 300) + '\\n' for i in range(1000)).encode()\n"
-                  "    at = 0\n"
-                  "    while at < len(text):\n"
-                  "        at += os.write(fd, text[at:at + 1 + at % 997])\n")
-        done = tutti_run(4, sys.executable, "-c", script, flags=["--tag-output"])
-        self.assertEqual(done.returncode, 0)
-        for fd, text in ((1, done.stdout), (2, done.stderr)):
-            lines = text.split("\n")
-            self.assertEqual(lines.pop(), "")
-            self.assertEqual(len(lines), 4000)
-            for rank in range(4):
-                mine = [line for line in lines if line.startswith(f"[{rank}] ")]
-                self.assertEqual(mine, [f"[{rank}] {rank} {fd} {i} " + "x" * (i * 7 % 300) for i in range(1000)])
-
-    def test_last_line_without_newline(self):
-        done = shell(2, 'printf "end $TUTTI_RANK"', "--tag-output")
-        self.assertEqual(sorted(done.stdout.splitlines()), ["[0] end 0", "[1] end 1"])
-
-    def test_without_tags_output_is_untouched(self):
-        self.assertEqual(shell(1, "printf 'a\\nb'").stdout, "a\nb")
-
-    def test_what_a_killed_rank_had_said(self):
-        done = shell(1, "echo last words; kill -9 $$", "--tag-output")
-        self.assertEqual(done.stdout, "[0] last words\n")
-
-    def test_closed_output(self):
-        # `tutti run ... | head -1`: the rank that goes on writing is ended by SIGPIPE.
-        with subprocess.Popen([TUTTI, "run", "-np", "1", "--tag-output", "yes"], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, env=clean_environment()) as launcher:
-            self.assertEqual(launcher.stdout.readline(), b"[0] y\n")
-            launcher.stdout.close()
-            self.assertEqual(launcher.wait(60), 128 + signal.SIGPIPE)
-
-
 class Input(unittest.TestCase):
     def test_goes_to_rank_0_only(self):
         done = shell(3, 'printf "%s:%s\\n" $TUTTI_RANK "$(cat)"', input="one\ntwo\n")
@@ -225,7 +177,7 @@ class Signals(unittest.TestCase):
         return launcher
 
     def test_forwarded(self):
-        for name in ("INT", "TERM", "HUP", "USR1", "USR2"):
+        for name in ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2"):
             with self.subTest(name):
                 launcher = self.start(f'trap "echo {name}; exit 0" {name}; echo ready; while :; do sleep 0.02; done')
                 for _ in range(2):
@@ -234,6 +186,16 @@ class Signals(unittest.TestCase):
                 out, err = launcher.communicate(timeout=60)
                 self.assertEqual((launcher.returncode, out), (0, f"{name}\n" * 2))
                 self.assertNotIn("tutti run:", err)
+
+    def test_stopped_and_continued_together(self):
+        launcher = self.start("echo $$; exec sleep 600")
+        everyone = [launcher.pid] + [int(launcher.stdout.readline()) for _ in range(2)]
+        for name, stopped in (("TSTP", True), ("CONT", False), ("TSTP", True), ("CONT", False)):
+            launcher.send_signal(getattr(signal, "SIG" + name))
+            self.assertTrue(wait_until(lambda: all((state(pid) == "T") == stopped for pid in everyone)), name)
+        launcher.send_signal(signal.SIGTERM)
+        launcher.communicate(timeout=60)
+        self.assertEqual(launcher.returncode, 128 + signal.SIGTERM)
 
     def test_ranks_that_die_of_it(self):
         launcher = self.start("echo ready; exec sleep 600")
@@ -324,7 +286,11 @@ class NothingIsLeft(unittest.TestCase):
             return found
 
         launcher = self.family(1, "exec sleep 604")
-        mine = [pid for pid, parent in guards() if parent == launcher.pid]
+        def its_guards():
+            return [pid for pid, parent in guards() if parent == launcher.pid]
+
+        self.assertTrue(wait_until(its_guards))
+        mine = its_guards()
         self.assertEqual(len(mine), 1)
         launcher.kill()
         launcher.wait(60)

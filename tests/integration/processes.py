@@ -24,12 +24,25 @@ def run(*words, env=None, **options):
                           env=env or clean_environment(), **options)
 
 
-def alive(pid):
+def tutti_run(ranks, *words, flags=(), **options):
+    return run(TUTTI, "run", "-np", ranks, *flags, *words, **options)
+
+
+def shell(ranks, script, *flags, **options):
+    return tutti_run(ranks, "sh", "-c", script, flags=flags, **options)
+
+
+def state(pid):
+    """The letter of /proc/PID/stat; X where there is no such process."""
     try:
         with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+            return file.read().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return "X"
+
+
+def alive(pid):
+    return state(pid) not in "ZX"
 
 
 def wait_until(condition, seconds=30):

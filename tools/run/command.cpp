@@ -62,7 +62,8 @@ int run(const std::vector<std::string>& arguments) {
       "together.",
       "tutti run");
   app.add_option("-n,--np", job.ranks, "how many ranks")->required()->check(CLI::Range(1, most_ranks));
-  app.add_flag("--tag-output", job.tag_output, "put \"[rank] \" in front of every line of output");
+  app.add_flag("--tag-output", job.tag_output,
+               "put \"[rank] \" in front of every line of output (beyond 64 KiB a line is cut)");
   app.add_option("--grace", job.grace, "seconds that the others have to end by themselves once a rank has failed (2)")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--time-limit", job.time_limit, "seconds until all ranks are ended, with exit code 124 (none)")

@@ -3,30 +3,35 @@
 
 #include <string>
 
+#include "tools/run/sink.hpp"
 #include "transports/core/descriptor.hpp"
 
 namespace tutti::tools {
 
-/// One stream of one rank. Whole lines go out in one write; a line is never split, and what stands after the last
-/// newline is written as a line when the stream ends.
+/// One stream of one rank. Whole lines go to the sink at once; what stands after the last newline is written as a line
+/// when the stream ends, and a line longer than `longest` in parts, as several lines.
 class TaggedOutput {
  public:
-  /// `source` is the reading end of a pipe, `target` a descriptor of this process.
-  TaggedOutput(Descriptor source, int target, int rank);
+  static constexpr std::size_t longest = 64 << 10;
+
+  /// `source` is the reading end of a pipe; `sink` outlives this.
+  TaggedOutput(Descriptor source, Sink& sink, int rank);
 
   int fd() const noexcept { return source_.fd(); }
   bool open() const noexcept { return static_cast<bool>(source_); }
-  /// Reads what is there, once; writes the lines that are whole. At the end, or where nobody reads the target any more,
-  /// closes.
-  void pump();
-  /// Reads until the pipe is empty, and closes.
-  void finish();
+  /// Something more may be read: while the sink is full, the rank has to wait.
+  bool may_read() const noexcept { return open() && !sink_.full(); }
+  /// Reads what is there, once; writes the lines that are whole. At the end, or where nobody reads the sink any more,
+  /// closes. Returns whether anything came.
+  bool pump();
+  /// Writes out what is pending, and closes: nobody is left who would write.
+  void close();
 
  private:
   void write_lines(bool all);
 
   Descriptor source_;
-  const int target_;
+  Sink& sink_;
   const std::string tag_;
   std::string pending_;
 };

@@ -1,0 +1,68 @@
+#include "tools/run/sink.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+
+namespace tutti::tools {
+
+Sink::Sink(int fd) : fd_(fd) {
+  struct stat status = {};
+  if (fstat(fd, &status) != 0) return;
+  if (S_ISSOCK(status.st_mode)) {
+    way_ = Way::socket;
+  } else if (S_ISREG(status.st_mode)) {
+    way_ = Way::file;
+  } else {
+    const std::string path = "/proc/self/fd/" + std::to_string(fd);
+    own_ = Descriptor(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (own_) way_ = Way::own;
+  }
+}
+
+ssize_t Sink::write_some(std::string_view text) {
+  if (way_ == Way::own) return write(own_.fd(), text.data(), text.size());
+  if (way_ == Way::socket) return send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (way_ == Way::file) return write(fd_, text.data(), text.size());
+  // A pipe that says it is writable has room for this much.
+  pollfd entry = {fd_, POLLOUT, 0};
+  if (poll(&entry, 1, 0) == 1) return write(fd_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+  errno = EAGAIN;
+  return -1;
+}
+
+void Sink::put(std::string_view text) {
+  if (broken_) return;
+  queue_ += text;
+  flush();
+}
+
+bool Sink::flush() {
+  std::size_t done = 0;
+  while (done < queue_.size()) {
+    const ssize_t n = write_some(std::string_view(queue_).substr(done));
+    if (n >= 0) {
+      done += static_cast<std::size_t>(n);
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {
+      broken_ = true;
+      done = queue_.size();
+    }
+  }
+  queue_.erase(0, done);
+  return done > 0;
+}
+
+bool same_file(int one, int other) noexcept {
+  struct stat a = {}, b = {};
+  return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+}  // namespace tutti::tools
