@@ -73,6 +73,21 @@ class Bench(unittest.TestCase):
             self.assertEqual(done.stdout, "", words)
             self.assertEqual(len(done.stderr.splitlines()), 1, (words, done.stderr))
 
+    def test_an_algorithm_that_cannot_is_one_line_and_exit_code_2(self):
+        for words, said in ((["allreduce", "-np", "3", "--algorithm", "rign"], "allreduce has no algorithm 'rign'; there are direct, "),
+                            (["sendrecv", "--algorithm", "ring"], "sendrecv has no algorithm 'ring'; leave --algorithm out"),
+                            (["allgather", "-np", "3", "--algorithm", "recursive_doubling"],
+                             "the algorithm 'recursive_doubling' cannot do allgather on 3 ranks: ")):
+            done = tutti("bench", *words, *QUICK, code=2)
+            self.assertEqual(done.stdout, "", words)
+            self.assertEqual(len(done.stderr.splitlines()), 1, (words, done.stderr))
+            self.assertTrue(done.stderr.startswith("tutti bench: " + said), done.stderr)
+        job = tutti("run", "-np", "3", BIN / "tutti", "bench", "allgather", *QUICK, "--algorithm", "recursive_doubling", code=2)
+        self.assertEqual(job.stderr.count("tutti bench: "), 1, job.stderr)
+        self.assertEqual(job.stdout, "")
+        self.assertEqual({row["ok"] for row in rows("bench", "allgather", "-np", "4", *QUICK, "--algorithm", "recursive_doubling")},
+                         {"yes"})
+
     def test_versus(self):
         peers = [name for name in ("openmpi", "gloo") if (BIN / "bench-peers" / name).exists()]
         if not peers:

@@ -6,6 +6,7 @@
 
 #include "tools/bench/versus.hpp"
 #include "tools/bench/world.hpp"
+#include "tools/options.hpp"
 
 namespace tutti::tools {
 extern const Command bench_command;
@@ -22,10 +23,14 @@ bool inside_a_job() {
 
 int run(const std::vector<std::string>& arguments) {
   const Request request = parse_request("tutti bench", arguments);
-  if (!request.versus.empty()) return compare(request, arguments);
+  const int ranks = request.ranks > 0 ? request.ranks : 2;
+  if (!request.versus.empty()) {
+    check_algorithm(request, ranks);
+    return compare(request, arguments);
+  }
   const char* path = std::getenv(board_variable);
   if (!path && !inside_a_job()) {
-    const int ranks = request.ranks > 0 ? request.ranks : 2;
+    check_algorithm(request, ranks);
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
     std::vector<std::string> launcher = {self, "run", "-np", std::to_string(ranks), self, "bench"};
     launcher.insert(launcher.end(), arguments.begin(), arguments.end());
@@ -35,6 +40,12 @@ int run(const std::vector<std::string>& arguments) {
   if (request.ranks > 0 && request.ranks != world.size())
     throw Error(Code::invalid, "-np " + std::to_string(request.ranks) + " inside a job of " +
                                    std::to_string(world.size()) + " ranks: leave -np out to measure the job");
+  try {
+    check_algorithm(request, world.size());
+  } catch (const Error&) {
+    if (world.rank() == 0) throw;
+    throw Finished{2};  // all ranks find the same, and one says it
+  }
   const auto board = path ? open_shared_board(path, world.rank(), world.size()) : make_world_board(world);
   return measure_and_print(*make_world(world, request), *board, request);
 }

@@ -2,6 +2,10 @@
 #include "tools/bench/world.hpp"
 
 #include <algorithm>
+#include <string>
+
+#include "collectives/algorithm.hpp"
+#include "transports/core/status.hpp"
 
 namespace tutti::bench {
 namespace {
@@ -60,7 +64,25 @@ class WorldBoard : public Board {
   Communicator world_;
 };
 
+[[noreturn]] void refuse(const Request& request, const std::string& what) {
+  std::string known;
+  for (const Algorithm* algorithm : catalog())
+    if (algorithm->kind == request.kind) known += (known.empty() ? "" : ", ") + std::string(algorithm->name);
+  throw Error(Code::invalid, what + (known.empty() ? "; leave --algorithm out" : "; there are " + known));
+}
+
 }  // namespace
+
+void check_algorithm(const Request& request, int ranks) {
+  if (request.algorithm.empty()) return;
+  const std::string kind(collective_name(request.kind));
+  const Algorithm* algorithm = find_algorithm(request.kind, request.algorithm);
+  if (!algorithm) refuse(request, kind + " has no algorithm '" + request.algorithm + "'");
+  for (const Case& what : cases(request, ranks))
+    if (algorithm->fits && !algorithm->fits({.size = ranks, .count = what.count, .root = what.root}))
+      refuse(request, "the algorithm '" + request.algorithm + "' cannot do " + kind + " on " + std::to_string(ranks) +
+                          " ranks: take another one, or another -np");
+}
 
 std::unique_ptr<Implementation> make_world(const Communicator& world, const Request& request) {
   return std::make_unique<World>(world, request);

@@ -8,6 +8,9 @@
 
 namespace tutti::bench {
 
+/// Throws Error{invalid} where --algorithm names none, or one that cannot do this on `ranks` ranks.
+void check_algorithm(const Request& request, int ranks);
+
 std::unique_ptr<Implementation> make_world(const Communicator& world, const Request& request);
 
 /// Over the communicator itself: where the ranks may be on several hosts, whose clocks differ. An
