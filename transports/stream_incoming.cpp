@@ -124,8 +124,10 @@ void StreamTransport::control(int to, ConstBytes message) {
 }
 
 void StreamTransport::spread(const Cause& why) noexcept {
-  if (why.code == Code::peer_lost && why.culprit >= 0 && why.culprit < size() && why.culprit != rank())
+  if (why.code == Code::peer_lost && why.culprit >= 0 && why.culprit < size() && why.culprit != rank()) {
+    if (!at(why.culprit).gone) reader_.drain(why.culprit, last_budget);
     lose(why.culprit, Status(why));
+  }
   const bool posted = wire_->post(why);
   for (int peer = 0; peer < size(); ++peer) {
     if (!reachable(peer)) continue;
@@ -149,6 +151,7 @@ void StreamTransport::lose(int peer, const Status& why) {
   at(peer).gone = why;
   reader_.close(peer);
   writer_.clear(peer);
+  wire_->drop(peer);
   ledger_.arrivals.each([&](Arrival& arrival) {
     if (arrival.key.peer != peer || arrival.complete()) return;
     if (!arrival.taker) waiting_.erase(arrival);

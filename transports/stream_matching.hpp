@@ -12,6 +12,7 @@ namespace tutti::stream {
 
 inline constexpr std::size_t step_budget = 256 << 10;  // bytes moved by one progress(), about
 inline constexpr std::size_t post_budget = 32 << 10;   // bytes that send() and recv() may write themselves
+inline constexpr std::size_t last_budget = 8 << 20;    // bytes read of what a dead rank had sent
 inline constexpr Seconds farewell_time{1.0};           // to get the last frames out when leaving
 
 /// Matches sends with recvs; see stream_transport.cpp.

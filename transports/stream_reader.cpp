@@ -14,6 +14,12 @@ bool StreamReader::receive_all(std::size_t budget) {
   return moved;
 }
 
+void StreamReader::drain(int from, std::size_t budget) {
+  std::vector<int> ready;
+  wire_.poll(ready);
+  if (std::find(ready.begin(), ready.end(), from) != ready.end()) receive(from, budget);
+}
+
 bool StreamReader::receive(int from, std::size_t budget) {
   Peer& peer = at(from);
   std::size_t moved = 0;

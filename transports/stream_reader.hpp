@@ -36,6 +36,8 @@ class StreamReader {
   bool receive(int from, std::size_t budget);
   /// From all peers that the wire names, in turn.
   bool receive_all(std::size_t budget);
+  /// Reads, about `budget` bytes at most, what has come from `from` before it is closed.
+  void drain(int from, std::size_t budget);
   /// The last receive_all() left nothing because of its budget.
   bool quiet() const noexcept { return !more_; }
 

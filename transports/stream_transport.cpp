@@ -84,7 +84,11 @@ void StreamTransport::post(int from, const Tag& tag, std::uint64_t call, Bytes i
   recv.with = with;
   recv.fold = fold;
   recv.done = std::move(done);
-  if (!arrival) return posted_.push(recv);
+  if (!arrival) {
+    posted_.push(recv);
+    if (from != rank()) wire_->expect(from);
+    return;
+  }
   meet(*arrival, recv);
   if (from != rank()) writer_.flush(from, post_budget);
 }
@@ -96,7 +100,7 @@ bool StreamTransport::agree(int from, const Frame& frame, Recv& recv, Send* loca
   if (frame.call == recv.call && frame.bytes == recv.into.size()) return true;
   const Cause why =
       mismatch(recv.key.tag, {from, frame.call, frame.bytes}, {rank(), recv.call, recv.into.size()}, rank());
-  if (from != rank())
+  if (from != rank() && !at(from).gone)
     writer_.urgent(from, {FrameType::reject, recv.key.tag, recv.call, sizeof(Cause), frame.id},
                    {reinterpret_cast<const std::byte*>(&why), sizeof(why)});
   if (local) ledger_.finish(*local, Status(why));

@@ -44,6 +44,14 @@ class Wire {
   /// `from` said goodbye: the end of its stream, which comes next, is not a failure.
   virtual void farewell(int /*from*/) {}
 
+  /// A recv waits for something from `from`: a wire whose streams open lazily sees to it, in its own time, that
+  /// such a peer's absence is noticed although nobody writes to it.
+  virtual void expect(int /*from*/) {}
+
+  /// `peer` is gone for good: nothing of it is read any more, nothing is written to it, and whatever still
+  /// comes from it keeps nobody awake. Also while poll() or peek() of it is being worked off.
+  virtual void drop(int /*peer*/) noexcept {}
+
   /// How `to` is reached, for routes: "10.0.0.2 via eth0"; empty where there is nothing to say.
   virtual std::string describe(int /*to*/) const { return {}; }
 

@@ -51,6 +51,44 @@ TEST(ShmWire, CarriesEverythingBetweenProcesses) {
   }
 }
 
+bool rings(ShmRank& rank) {
+  pollfd fd = {rank.wire().fds().sleep, POLLIN, 0};
+  return ::poll(&fd, 1, 0) == 1;
+}
+
+TEST(ShmWire, ADroppedPeerKeepsNobodyAwake) {
+  const auto store = make_local_store();
+  std::unique_ptr<ShmRank> ranks[2];
+  as_threads(2, [&](int rank) { ranks[rank] = std::make_unique<ShmRank>(rank, 2, store); });
+  Wire& wire = ranks[0]->wire();
+  const std::vector<std::byte> bytes(64 << 20);
+  const ConstBytes pieces[] = {bytes};
+  ASSERT_GT(ranks[1]->wire().write(0, pieces), 0u);  // never read
+  ASSERT_LT(wire.write(1, pieces), bytes.size());    // the ring to it is full
+  std::vector<std::byte> some(5000);
+  ASSERT_EQ(ranks[1]->wire().read(0, some), some.size());  // and has room again
+  EXPECT_FALSE(wire.arm(true));
+  wire.drop(1);
+  std::vector<int> ready;
+  wire.poll(ready);
+  EXPECT_TRUE(ready.empty());
+  EXPECT_EQ(wire.write(1, pieces), 0u);
+  EXPECT_TRUE(wire.arm(true));
+}
+
+// A background thread arms again and again and never disarms.
+TEST(ShmWire, ARingThatWasHeardDoesNotRingOn) {
+  const auto store = make_local_store();
+  std::unique_ptr<ShmRank> ranks[2];
+  as_threads(2, [&](int rank) { ranks[rank] = std::make_unique<ShmRank>(rank, 2, store); });
+  ASSERT_TRUE(ranks[0]->wire().arm(true));
+  EXPECT_FALSE(rings(*ranks[0]));
+  ranks[1]->wire().ring(0);
+  EXPECT_TRUE(rings(*ranks[0]));
+  EXPECT_TRUE(ranks[0]->wire().arm(true));
+  EXPECT_FALSE(rings(*ranks[0]));
+}
+
 TEST(ShmWire, WorksWithTheSmallestRings) {
   const auto store = make_local_store();
   Settings settings;

@@ -176,6 +176,72 @@ TEST(TcpWire, APeerWhoseListenerIsGoneIsNamed) {
   EXPECT_THAT(cause.text, HasSubstr("Connection refused"));
 }
 
+TEST(TcpWire, APeerThatIsAwaitedButGoneIsNamedWithoutAWrite) {
+  Mesh mesh(2);
+  mesh.wires[1].reset();
+  mesh.wires[0]->expect(1);
+  std::vector<int> ranks;
+  while (mesh.notes[0].causes().empty()) {
+    mesh.wires[0]->poll(ranks);
+    wait_readable(mesh.wires[0]->fds().sleep, 1000);
+  }
+  EXPECT_EQ(mesh.notes[0].causes()[0].code, Code::peer_lost);
+  EXPECT_EQ(mesh.notes[0].causes()[0].culprit, 1);
+}
+
+// With bytes of it still to be read, with its end still to be read, and later.
+TEST(TcpWire, ADroppedPeerKeepsNobodyAwake) {
+  for (const bool ends : {false, true}) {
+    Mesh mesh(3);
+    ASSERT_TRUE(play(mesh, 1000, 1));
+    tcp::TcpWire& wire = *mesh.wires[0];
+    const std::array<std::byte, 100> bytes{};
+    const std::array<ConstBytes, 1> pieces = {ConstBytes(bytes)};
+    ASSERT_EQ(mesh.wires[1]->write(0, pieces), bytes.size());
+    if (ends) mesh.wires[1].reset();
+    std::vector<int> ranks;
+    while (ranks.empty()) wire.poll(ranks);
+    EXPECT_FALSE(wire.arm(true));
+    wire.drop(1);
+    if (!ends) mesh.wires[1]->write(0, pieces);
+    for (int i = 0; i < 3; ++i) {
+      ranks.clear();
+      wire.poll(ranks);
+      EXPECT_TRUE(ranks.empty());
+    }
+    EXPECT_TRUE(wire.arm(true));
+    wait_readable(wire.fds().sleep, 50);  // longer than an end is held back: it is not judged either
+    wire.poll(ranks);
+    EXPECT_TRUE(ranks.empty());
+    EXPECT_TRUE(wire.arm(true));
+    EXPECT_FALSE(wire.open(1));
+    EXPECT_EQ(wire.write(1, pieces), 0u);
+    EXPECT_TRUE(mesh.notes[0].causes().empty());
+    ASSERT_EQ(mesh.wires[2]->write(0, pieces), bytes.size());
+    while (ranks.empty()) wire.poll(ranks);
+    EXPECT_EQ(ranks.front(), 2);  // the others are heard as before
+  }
+}
+
+// A peer that never stops talking does not hold up whoever leaves.
+TEST(TcpWire, ClosingEndsInTimeThoughAPeerStreamsOn) {
+  Mesh mesh(2);
+  ASSERT_TRUE(play(mesh, 10, 1));
+  std::atomic<bool> stop{false};
+  std::thread streaming([&] {
+    const std::vector<std::byte> bytes(100'000);
+    const std::array<ConstBytes, 1> pieces = {ConstBytes(bytes)};
+    std::vector<int> ranks;
+    while (!stop) {
+      mesh.wires[1]->poll(ranks);
+      mesh.wires[1]->write(0, pieces);
+    }
+  });
+  mesh.wires[0]->close(deadline_in(Seconds(0.2)));
+  stop = true;
+  streaming.join();
+}
+
 void send_card(int fd, const tcp::Card& card) {
   const std::string text = card.text();
   ASSERT_EQ(::send(fd, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));

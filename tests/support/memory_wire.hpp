@@ -23,7 +23,9 @@ struct MemoryNet {
         room(room_in_stream),
         random(seed),
         streams(static_cast<std::size_t>(ranks * ranks)),
-        farewells(static_cast<std::size_t>(ranks)) {}
+        farewells(static_cast<std::size_t>(ranks)),
+        drops(static_cast<std::size_t>(ranks)),
+        expectations(static_cast<std::size_t>(ranks)) {}
 
   Stream& stream(int from, int to) { return streams[static_cast<std::size_t>(from * size + to)]; }
   std::size_t length() {
@@ -35,7 +37,9 @@ struct MemoryNet {
   std::size_t piece, room;
   std::mt19937 random;
   std::vector<Stream> streams;
-  std::vector<std::vector<int>> farewells;  // by rank: who said goodbye to it
+  std::vector<std::vector<int>> farewells;     // by rank: who said goodbye to it
+  std::vector<std::vector<int>> drops;         // by rank: whom it has dropped
+  std::vector<std::vector<int>> expectations;  // by rank: from whom a recv waits
 };
 
 class MemoryWire final : public Wire {
@@ -73,6 +77,8 @@ class MemoryWire final : public Wire {
   Transport::Fds fds() const noexcept override { return {}; }
   bool arm(bool) override { return true; }
   void farewell(int from) override { net_.farewells[static_cast<std::size_t>(rank_)].push_back(from); }
+  void expect(int from) override { net_.expectations[static_cast<std::size_t>(rank_)].push_back(from); }
+  void drop(int peer) noexcept override { net_.drops[static_cast<std::size_t>(rank_)].push_back(peer); }
   void ring(int) noexcept override {}
   bool post(const Cause&) noexcept override { return false; }
   void close(Deadline) noexcept override {}

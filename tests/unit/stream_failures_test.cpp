@@ -158,6 +158,48 @@ TEST(stream_failures, a_goodbye_comes_last_and_ends_what_waits) {
   EXPECT_TRUE((ranks.settle(), whole.ok())) << "what was sent before the goodbye can be received";
   EXPECT_EQ(in, out);
   EXPECT_TRUE(ranks.listener(1).causes().empty());
+  EXPECT_THAT(ranks.net.drops[1], ::testing::ElementsAre(0));
+}
+
+Cause death_of(int rank) {
+  Cause why;
+  why.code = Code::peer_lost;
+  why.culprit = rank;
+  why.say("it was killed");
+  return why;
+}
+
+TEST(stream_failures, what_a_dead_rank_had_sent_is_read_before_it_is_dropped) {
+  MemoryRanks ranks(2, MemoryNet::unlimited);
+  const Block out = pattern(10'000, 1);
+  Block first(10'000), second(10'000), third(10'000);
+  Outcome& posted = ranks.recv(1, 0, tag(1), first);
+  for (const std::uint32_t i : {1u, 2u}) ranks.send(0, 1, tag(i), out);
+  ranks[1].spread(death_of(0));  // before it looked at the stream
+  Outcome& waiting = ranks.recv(1, 0, tag(2), second);
+  Outcome& never = ranks.recv(1, 0, tag(3), third);
+  while (ranks[1].progress()) continue;
+  EXPECT_TRUE(posted.ok());
+  EXPECT_TRUE(waiting.ok());
+  EXPECT_EQ(first, out);
+  EXPECT_EQ(second, out);
+  EXPECT_EQ(never.status.code(), Code::peer_lost);
+  EXPECT_THAT(ranks.net.drops[1], ::testing::ElementsAre(0));
+  EXPECT_EQ(ranks.net.stream(0, 1).unread(), 0u);
+}
+
+TEST(stream_failures, a_wire_hears_of_recvs_that_nothing_has_come_for) {
+  MemoryRanks ranks(2, MemoryNet::unlimited);
+  const Block out = pattern(100, 1);
+  Block in(100), late(100);
+  ranks.send(0, 1, tag(1), out);
+  ranks.settle();
+  ranks.recv(1, 0, tag(1), in);
+  EXPECT_TRUE(ranks.net.expectations[1].empty());
+  ranks.recv(1, 0, tag(2), late);
+  EXPECT_THAT(ranks.net.expectations[1], ::testing::ElementsAre(0));
+  ranks.send(0, 1, tag(2), out);
+  ranks.expect_all_ok();
 }
 
 TEST(stream_failures, a_spread_cause_reaches_everyone_ahead_of_the_queue) {
@@ -212,6 +254,7 @@ TEST(stream_failures, garbage_is_a_protocol_error_that_names_the_peer) {
     for (const Cause& why : ranks.listener(1).causes()) {
       if (why.code != Code::protocol || why.culprit != 0) continue;
       ++refused;
+      EXPECT_THAT(ranks.net.drops[1], ::testing::ElementsAre(0));
       EXPECT_THAT(std::string(why.text), ::testing::StartsWith("rank 0 sent rank 1 "));
       EXPECT_EQ(ranks.open(), 0) << "operations with the peer have ended";
     }

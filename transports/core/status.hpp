@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace tutti {
 
@@ -28,15 +29,18 @@ std::string_view name(Code code) noexcept;
 /// in an abort frame, to the store. All ranks of a communicator end up with the same Cause.
 struct Cause {
   Code code = Code::ok;
+  std::uint8_t spare[3] = {};  ///< no padding, whose bytes would travel along
   std::int32_t culprit = -1;   ///< world rank of whom it is about; -1 when nobody
   std::int32_t reporter = -1;  ///< world rank that noticed
-  std::uint64_t group = 0;     ///< the communicator that it ends; 0: every one that `culprit` is a member of
-  char host[48] = {};          ///< of the culprit, where known
-  char text[320] = {};         ///< one or two sentences: what happened, and what to do next
+  std::uint32_t more_spare = 0;
+  std::uint64_t group = 0;  ///< the communicator that it ends; 0: every one that `culprit` is a member of
+  char host[48] = {};       ///< of the culprit, where known
+  char text[320] = {};      ///< one or two sentences: what happened, and what to do next
 
   /// Fills `text`, cutting what is too long.
   void say(std::string_view sentence) noexcept;
 };
+static_assert(std::has_unique_object_representations_v<Cause>);
 
 /// Ok, or a Cause. Cheap to copy; safe to read from any thread.
 class [[nodiscard]] Status {

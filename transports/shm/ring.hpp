@@ -15,8 +15,8 @@
 // (3), hence (1) before (4), and (4) sees the flag: the mover rings the doorbell. If (4) misses the flag,
 // then (4) comes before (1), hence (3) before (2), and (2) sees the index: the sleeper does not sleep. With
 // anything weaker both stores may wait in their cores' store buffers while both loads read old values,
-// and the sleeper sleeps for ever. The doorbell (an eventfd) is drained only after the flag is lowered and
-// before the rings are read again, so a ring that nobody awaited costs one early wake-up and loses nothing.
+// and the sleeper sleeps for ever. The doorbell (an eventfd) is drained only before the rings are read again:
+// whoever rang it had moved its index, which that read sees. A ring that nobody awaited costs one early wake-up.
 // seq_cst stores instead of fences, because TSan understands them; on x86 the store is one xchg either way.
 #pragma once
 

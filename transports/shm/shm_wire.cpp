@@ -32,6 +32,11 @@ void ring_doorbell(int fd) noexcept {
   [[maybe_unused]] const ssize_t n = ::write(fd, &one, sizeof one);
 }
 
+void hush_doorbell(int fd) noexcept {
+  std::uint64_t rings;
+  [[maybe_unused]] const ssize_t n = ::read(fd, &rings, sizeof rings);
+}
+
 }  // namespace
 
 ShmWire::ShmWire(Membership membership, TransportListener& listener)
@@ -86,6 +91,7 @@ void ShmWire::show(Peer& to) noexcept {
 
 std::size_t ShmWire::write(int to, std::span<const ConstBytes> pieces) {
   Peer& target = peer(to);
+  if (target.dropped) return 0;
   target.full = false;
   std::size_t total = 0;
   for (ConstBytes piece : pieces) {
@@ -128,14 +134,21 @@ void ShmWire::poll(std::vector<int>& ranks) {
   if (peers_.empty()) return;
   if (poison_.changes() != seen_changes_.load(std::memory_order_relaxed)) report_published();
   for (const auto& peer : peers_)
-    if (!peer->in.empty()) ranks.push_back(peer->rank);
+    if (!peer->dropped && !peer->in.empty()) ranks.push_back(peer->rank);
+}
+
+void ShmWire::drop(int rank) noexcept {
+  Peer* const gone = by_rank_[static_cast<std::size_t>(rank)];
+  if (!gone) return;
+  gone->dropped = true;
+  gone->full = false;
 }
 
 // ---- sleeping; ring.hpp says why this loses no wake-up
 
 bool ShmWire::nothing_to_do() noexcept {
   for (const auto& peer : peers_)
-    if (!peer->in.still_empty() || (peer->full && peer->out.drained_since_full())) return false;
+    if (!peer->dropped && (!peer->in.still_empty() || (peer->full && peer->out.drained_since_full()))) return false;
   return poison_.changes() == seen_changes_.load(std::memory_order_relaxed);
 }
 
@@ -146,10 +159,10 @@ bool ShmWire::arm(bool on) {
     if (armed_ == Sleep::awake) return true;
     armed_ = Sleep::awake;
     own.sleep.store(Sleep::awake, std::memory_order_release);
-    std::uint64_t rings;
-    [[maybe_unused]] const ssize_t n = ::read(membership_.doorbell.fd(), &rings, sizeof rings);
+    hush_doorbell(membership_.doorbell.fd());
     return true;
   }
+  if (armed_ != Sleep::awake) hush_doorbell(membership_.doorbell.fd());  // it may have ended the sleep before this one
   const bool full = std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->full; });
   const Sleep how = full ? Sleep::for_data_or_space : Sleep::for_data;
   if (armed_ != how) own.sleep.store(how, std::memory_order_seq_cst);

@@ -41,6 +41,7 @@ class ShmWire final : public Wire {
   bool arm(bool on) override;
   void watch() override;
   void farewell(int from) override { peer(from).ended.store(true, std::memory_order_release); }
+  void drop(int rank) noexcept override;
   std::string describe(int to) const override;
   void ring(int to) noexcept override;
   bool post(const Cause& why) noexcept override;
@@ -55,6 +56,7 @@ class ShmWire final : public Wire {
     RingReader in;
     RankLine* line = nullptr;
     bool full = false;               ///< the last write() did not take everything
+    bool dropped = false;            ///< gone: its rings are not looked at any more
     bool judged = false;             ///< watch() is through with it
     std::atomic<bool> ended{false};  ///< said goodbye
   };

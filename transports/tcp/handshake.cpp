@@ -28,8 +28,10 @@ void take(const HelloBytes& bytes, std::size_t& at, T& value) noexcept {
 }
 
 void fill_random(void* into, std::size_t bytes) {
-  while (getrandom(into, bytes, 0) != static_cast<ssize_t>(bytes)) {
-    if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "getrandom");
+  for (std::size_t have = 0; have < bytes;) {
+    const ssize_t got = getrandom(static_cast<std::byte*>(into) + have, bytes - have, 0);
+    if (got < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "getrandom");
+    if (got > 0) have += static_cast<std::size_t>(got);
   }
 }
 

@@ -65,8 +65,9 @@ bool Session::write(std::initializer_list<ConstBytes> pieces) {
     std::memcpy(bytes.data() + size, piece.data(), piece.size());
     size += piece.size();
   }
-  if (::send(socket_.fd(), bytes.data(), size, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(size)) return true;
-  fail(std::strerror(errno));
+  const ssize_t sent = ::send(socket_.fd(), bytes.data(), size, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent == static_cast<ssize_t>(size)) return true;
+  fail(sent < 0 ? std::strerror(errno) : "takes no more bytes although it has said little");
   return false;
 }
 

@@ -30,9 +30,12 @@ namespace {
 constexpr std::size_t buffer_bytes = 128 << 10;
 constexpr std::size_t most_pieces = 64;
 constexpr int end_grace_ms = 20;
+constexpr int patience_ms = 200;  // most peers that are awaited write, and so connect, before that
+constexpr int most_reads = 16;    // between two looks at the clock
 
 // Keys of what is not a link in the epoll.
-constexpr std::uint64_t door_key = ~std::uint64_t{0}, news_key = door_key - 1, timer_key = door_key - 2;
+constexpr std::uint64_t door_key = ~std::uint64_t{0}, news_key = door_key - 1, timer_key = door_key - 2,
+                        patience_key = door_key - 3;
 
 }  // namespace
 
@@ -49,6 +52,8 @@ struct TcpWire::Link {
   bool broken = false;             // nothing can be written any more
   bool said_goodbye = false;
   bool judged = false;
+  bool expected = false;  // expect() was called
+  Deadline expected_since{};
   Deadline ended_at{};
   int error = 0;
 
@@ -62,12 +67,14 @@ TcpWire::TcpWire(int rank, int size, std::unique_ptr<Door> door, const std::vect
       door_(std::move(door)),
       epoll_(make_epoll()),
       timer_(make_timer()),
+      patience_(make_timer()),
       links_(static_cast<std::size_t>(size)) {
   for (std::size_t i = 0; i < links_.size(); ++i) links_[i].peer = static_cast<int>(i);
   for (const Card& peer : peers) link(peer.rank).host = peer.host;
   watch_descriptor(epoll_.fd(), door_->fd(), EPOLLIN, door_key);
   watch_descriptor(epoll_.fd(), door_->news(), EPOLLIN, news_key);
   watch_descriptor(epoll_.fd(), timer_.fd(), EPOLLIN, timer_key);
+  watch_descriptor(epoll_.fd(), patience_.fd(), EPOLLIN, patience_key);
 }
 
 TcpWire::~TcpWire() = default;
@@ -81,6 +88,7 @@ bool TcpWire::open(int to) const noexcept {
 
 void TcpWire::add(Opened opened) {
   Link& at = link(opened.peer);
+  if (at.over) return;  // dropped before it was open
   at.socket = std::move(opened.socket);
   at.route = std::move(opened.route);
   at.buffer = std::make_unique_for_overwrite<std::byte[]>(buffer_bytes);
@@ -206,6 +214,8 @@ void TcpWire::poll(std::vector<int>& ranks) {
       for (Opened& opened : door_->take()) add(std::move(opened));
     } else if (event.data.u64 == timer_key) {
       clear_event(timer_.fd());
+    } else if (event.data.u64 == patience_key) {
+      open_expected();
     } else {
       note(link(static_cast<int>(event.data.u64)), event.events);
     }
@@ -233,7 +243,7 @@ void TcpWire::end(Link& at, int error) {
   at.over = at.broken = true;
   at.error = error;
   at.ended_at = Clock::now();
-  drop(at);
+  shut(at);
   if (at.said_goodbye) {
     at.judged = true;
     return;
@@ -243,7 +253,7 @@ void TcpWire::end(Link& at, int error) {
 }
 
 /// Closes the socket of a stream that has ended; its last bytes may still be in the buffer.
-void TcpWire::drop(Link& at) noexcept {
+void TcpWire::shut(Link& at) noexcept {
   ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, at.socket.fd(), nullptr);
   at.socket.reset();
   at.full = false;
@@ -256,6 +266,15 @@ void TcpWire::farewell(int from) {
     at.judged = true;
     --ending_;
   }
+}
+
+void TcpWire::drop(int peer) noexcept {
+  Link& at = link(peer);
+  if (at.over && !at.judged) --ending_;
+  if (at.socket) shut(at);
+  at.over = at.broken = at.judged = true;
+  at.readable = false;
+  at.begin = at.end = 0;
 }
 
 void TcpWire::judge_ends() {
@@ -282,6 +301,31 @@ void TcpWire::judge_ends() {
   if (ending_ > 0) set_timer(timer_.fd(), end_grace_ms, 0);
 }
 
+// ---- peers that are awaited but were never written to ----
+
+void TcpWire::expect(int from) {
+  Link& at = link(from);
+  if (at.socket || at.over || at.expected) return;
+  at.expected = true;
+  at.expected_since = Clock::now();
+  if (expected_.empty()) set_timer(patience_.fd(), patience_ms, 0);
+  expected_.push_back(from);
+}
+
+/// Calls those that had their time to call us: who is dead is noticed by this alone.
+void TcpWire::open_expected() {
+  clear_event(patience_.fd());
+  const Deadline ripe = Clock::now() - std::chrono::milliseconds(patience_ms);
+  std::erase_if(expected_, [&](int peer) {
+    const Link& at = link(peer);
+    if (at.socket || at.over) return true;
+    if (at.expected_since > ripe) return false;
+    door_->open(peer);
+    return true;
+  });
+  if (!expected_.empty()) set_timer(patience_.fd(), patience_ms, 0);
+}
+
 std::string TcpWire::describe(int to) const { return links_[static_cast<std::size_t>(to)].route; }
 
 // ---- closing ----
@@ -289,10 +333,10 @@ std::string TcpWire::describe(int to) const { return links_[static_cast<std::siz
 /// Reads away what nobody wants any more; true when the peer's kernel has everything we sent. A
 /// socket closed with unread bytes would send a reset, which may overtake our last words.
 bool TcpWire::drained(Link& at) noexcept {
-  ssize_t got = 0;
-  do {
+  ssize_t got = 1;
+  for (int i = 0; i < most_reads && (got > 0 || (got < 0 && errno == EINTR)); ++i)
     got = ::recv(at.socket.fd(), at.buffer.get(), buffer_bytes, MSG_DONTWAIT);
-  } while (got > 0 || (got < 0 && errno == EINTR));
+  if (got > 0 || (got < 0 && errno == EINTR)) return false;  // a peer that streams on is not waited for for ever
   if (got == 0 || errno != EAGAIN) return true;
   int unacknowledged = 0;
   return ::ioctl(at.socket.fd(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
@@ -307,7 +351,7 @@ void TcpWire::close(Deadline until) noexcept {
     for (Link& at : links_) {
       if (!at.socket) continue;
       if (drained(at)) {
-        drop(at);
+        shut(at);
         at.over = at.broken = at.judged = true;
       } else {
         all = false;

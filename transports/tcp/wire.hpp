@@ -1,4 +1,4 @@
-// The tcp wire: one connection to each peer that is talked to, opened by the first write.
+// The tcp wire: one connection to each peer that is talked to, opened by the first write or a long wait for bytes.
 #pragma once
 
 #include <memory>
@@ -28,6 +28,8 @@ class TcpWire final : public Wire {
   bool arm(bool on) override;
   void watch() override { door_->attend(); }  // callers are answered while this rank computes
   void farewell(int from) override;
+  void expect(int from) override;
+  void drop(int peer) noexcept override;
   std::string describe(int to) const override;
   void ring(int) noexcept override {}  // arriving bytes make `sleep` readable
   bool post(const Cause&) noexcept override { return false; }
@@ -42,19 +44,21 @@ class TcpWire final : public Wire {
   std::size_t receive(Link& from, Bytes first, Bytes second);
   void fill(Link& from);
   void end(Link& at, int error);
-  void drop(Link& at) noexcept;
+  void shut(Link& at) noexcept;
   void judge_ends();
+  void open_expected();
   void want_writable(Link& at, bool on) noexcept;
   bool drained(Link& at) noexcept;
 
   int rank_;
   TransportListener& listener_;
   std::unique_ptr<Door> door_;
-  Descriptor epoll_, timer_;
-  std::vector<Link> links_;  // by world rank
-  std::vector<int> active_;  // links with bytes in the buffer or in the socket
-  int ending_ = 0;           // links whose end has not been judged yet
-  bool news_ = false;        // this poll() found something beside bytes: a link opened or became writable
+  Descriptor epoll_, timer_, patience_;
+  std::vector<Link> links_;    // by world rank
+  std::vector<int> active_;    // links with bytes in the buffer or in the socket
+  std::vector<int> expected_;  // links that are not open although a recv waits
+  int ending_ = 0;             // links whose end has not been judged yet
+  bool news_ = false;          // this poll() found something beside bytes: a link opened or became writable
 };
 
 }  // namespace tutti::tcp

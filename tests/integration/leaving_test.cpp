@@ -1,0 +1,143 @@
+// Ranks that leave, normally or not: those that stay can still sleep, and still hear of the dead.
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "collectives/bootstrap/bootstrap.hpp"
+#include "collectives/bootstrap/stores.hpp"
+#include "collectives/tutti.hpp"
+#include "tests/support/processes.hpp"
+
+namespace tutti::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int leaver = 1;
+
+struct Scene {
+  std::string transport;  // routed: ranks 0 and 1 share a host, rank 2 has its own
+  std::string folder;
+};
+
+Communicator join(const Scene& scene, int rank) {
+  Bootstrap bootstrap;
+  bootstrap.rank = bootstrap.local_rank = rank;
+  bootstrap.size = bootstrap.local_size = 3;
+  bootstrap.store = make_file_store(scene.folder);
+  bootstrap.settings.timeout = 50;
+  bootstrap.settings.job = scene.folder;
+  bootstrap.settings.secret = "leaving";
+  if (scene.transport == "routed")
+    bootstrap.settings.host_id = rank == 2 ? "far" : "near";
+  else
+    bootstrap.settings.transport = scene.transport;
+  return Communicator::connect(bootstrap);
+}
+
+double cpu_seconds() {
+  timespec used;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+// CPU time, not wall time: it is the same on a busy machine.
+template <class Wait>
+std::string expect_idle(const std::string& what, Wait wait) {
+  const double before = cpu_seconds();
+  wait();
+  const double used = cpu_seconds() - before;
+  return used < 0.1 ? "" : what + " took " + std::to_string(used) + " s of CPU; ";
+}
+
+// Two ranks remain: first nobody waits for anything, then rank 0 waits for rank 2.
+std::string stay(Communicator& both) {
+  std::this_thread::sleep_for(200ms);  // the news settles
+  std::string said = expect_idle("doing nothing for 1 s", [] { std::this_thread::sleep_for(1s); });
+  both.barrier().wait();
+  std::vector<int> word(1, 7);
+  said += expect_idle("waiting for 1 s", [&] {
+    if (both.rank() == 1) {
+      std::this_thread::sleep_for(1s);
+      both.send(word, 0).wait();
+    } else {
+      both.recv(word, 1).wait();
+    }
+  });
+  both.barrier().wait();
+  return said;
+}
+
+class Leaving : public ::testing::TestWithParam<const char*> {
+ protected:
+  Scene scene() const { return {GetParam(), folder_.path()}; }
+  TemporaryFolder folder_;
+};
+
+TEST_P(Leaving, AGoodbyeLeavesTheOthersAsleep) {
+  Fleet fleet(3, [scene = scene()](int rank) -> std::string {
+    Communicator world = join(scene, rank);
+    std::optional<Communicator> both = world.split(rank == leaver ? -1 : 0);
+    std::vector<float> data(100'000, 1.0f);
+    world.allreduce(data).wait();
+    world.alltoall(std::vector<float>(3, 1.0f), std::span(data).first(3)).wait();  // every rank has met every other
+    return rank == leaver ? "" : stay(*both);
+  });
+  fleet.expect_success();
+}
+
+TEST_P(Leaving, ADeathLeavesTheOthersAsleep) {
+  Fleet fleet(3, [scene = scene()](int rank) -> std::string {
+    Communicator world = join(scene, rank);
+    std::optional<Communicator> both = world.split(rank == leaver ? -1 : 0);
+    std::vector<float> data(16 << 20, 1.0f);
+    world.barrier().wait();
+    make_file_store(scene.folder)->set("going/" + std::to_string(rank), "1");
+    try {
+      while (true) world.allreduce(data, max).wait();
+    } catch (const Error& error) {
+      if (error.culprit() != leaver) return error.what();
+    }
+    return stay(*both);
+  });
+  const auto store = make_file_store(folder_.path());
+  for (int rank = 0; rank < 3; ++rank) store->wait("going/" + std::to_string(rank), deadline_in(50s));
+  std::this_thread::sleep_for(50ms);
+  fleet.kill(leaver);
+  EXPECT_EQ(fleet.answer(0), "");
+  EXPECT_EQ(fleet.answer(2), "");
+}
+
+// Nobody ever writes to the dead rank: only that somebody waits for it can find this.
+TEST_P(Leaving, ADeadRankThatNobodyTalkedToIsNoticedByARecv) {
+  Fleet fleet(3, [scene = scene()](int rank) -> std::string {
+    Communicator world = join(scene, rank);
+    const auto store = make_file_store(scene.folder);
+    store->set("joined/" + std::to_string(rank), "1");
+    if (rank == leaver) std::this_thread::sleep_for(50s);
+    store->wait("killed", deadline_in(50s));
+    std::vector<int> word(1);
+    try {
+      world.recv(word, leaver).wait();
+    } catch (const Error& error) {
+      return error.code() == Code::peer_lost && error.culprit() == leaver ? "" : error.what();
+    }
+    return "something was received from the dead";
+  });
+  const auto store = make_file_store(folder_.path());
+  for (int rank = 0; rank < 3; ++rank) store->wait("joined/" + std::to_string(rank), deadline_in(50s));
+  fleet.kill(leaver);
+  EXPECT_EQ(fleet.answer(leaver), "killed by signal 9");
+  store->set("killed", "1");
+  EXPECT_EQ(fleet.answer(0), "");
+  EXPECT_EQ(fleet.answer(2), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, Leaving, ::testing::Values("shm", "tcp", "routed"),
+                         [](const auto& param) { return std::string(param.param); });
+
+}  // namespace
+}  // namespace tutti::testing
