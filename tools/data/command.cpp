@@ -42,7 +42,7 @@ int run(const std::vector<std::string>& arguments) {
   app.add_option("out", out, "the folder to make")->required();
   app.add_option("--from", from, "a digits.csv.gz of scikit-learn, instead of downloading it");
   parse(app, arguments);
-  if (set != "optdigits") usage_error(app, fmt::format("no data set '{}': there is optdigits", set));
+  if (set != "optdigits") usage_error(app, fmt::format("no data set '{}': there is optdigits; ", set));
   out = fs::absolute(out).lexically_normal();
   if (out.filename().empty()) out = out.parent_path();
   if (fs::exists(out))
