@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/refusal.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::engine {
@@ -15,34 +17,17 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-template <class Call>
-std::string refusal(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::invalid);
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using testing::refusal;
 
 class ConfigTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "tutti-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& text) const {
     std::ofstream(folder_ / "my.yaml") << text;
     return folder_ / "my.yaml";
   }
 
-  fs::path folder_;
+  const testing::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   Config config_;
 };
 

@@ -14,6 +14,8 @@
 #include "engine/data/loader.hpp"
 #include "engine/data/random.hpp"
 #include "engine/data/sampler.hpp"
+#include "tests/support/refusal.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::engine {
@@ -22,29 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-/// What the call says when it throws Error{invalid}.
-template <class Call>
-std::string refusal(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::invalid);
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using testing::refusal;
 
 class DataTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "tutti-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& name, const std::vector<std::uint8_t>& bytes) const {
     std::ofstream(folder_ / name, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
@@ -58,7 +41,8 @@ class DataTest : public ::testing::Test {
     return folder_ / name;
   }
 
-  fs::path folder_;
+  const testing::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 std::vector<std::uint8_t> bytes_of(const fs::path& file) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "tests/support/temporary_folder.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::tools {
@@ -20,13 +21,6 @@ using ::testing::HasSubstr;
 
 class OptdigitsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "tutti-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// `count` images of each class, whose first pixels are their number.
   fs::path write_csv(int count, const std::string& last_line = {}) const {
     const fs::path file = folder_ / "digits.csv.gz";
@@ -53,7 +47,8 @@ class OptdigitsTest : public ::testing::Test {
     return "nothing was thrown";
   }
 
-  fs::path folder_;
+  const testing::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 std::map<int, int> by_class(const engine::Dataset& data) {

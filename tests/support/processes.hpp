@@ -10,31 +10,14 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "collectives/bootstrap/stores.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tutti::testing {
-
-/// A folder that goes with the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tutti-test-XXXXXX").string();
-    if (!::mkdtemp(name.data())) ADD_FAILURE() << "no temporary folder can be made";
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// Processes 0..n-1, each running `body(rank)` whose answer is what it says: "" is success, anything else
 /// what went wrong. Exceptions are answers too. The fleet's end kills and reaps what is left.

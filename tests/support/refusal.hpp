@@ -1,0 +1,25 @@
+// What a call says when it refuses its arguments.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::testing {
+
+/// The text of the Error{invalid} that `call` throws, which must be one line.
+template <class Call>
+std::string refusal(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::invalid);
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace tutti::testing
