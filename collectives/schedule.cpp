@@ -101,6 +101,7 @@ Schedule Schedule::in_place() const {
 }
 
 void Schedule::reduced(Slice slice) {
+  if (slice.count == 0) return;
   std::vector<Range> holes{{slice.offset, slice.count}};
   for (auto round = rounds_.rbegin(); round != rounds_.rend(); ++round)
     for (Step& step : *round)

@@ -22,6 +22,7 @@ struct Shape {
   int root = 0;
   std::span<const std::size_t> in_counts = {};   ///< elements of each block of `in`, v-forms only
   std::span<const std::size_t> out_counts = {};  ///< elements of each block of `out`, v-forms only
+  std::span<const int> host = {};                ///< by rank: which host it is on; empty: all are on one
 };
 
 /// Elements [offset, offset + count) of one of the three memories a plan knows.
@@ -80,7 +81,7 @@ class Schedule {
   void round(std::initializer_list<Step> steps) { round(std::vector<Step>(steps)); }
   void round(std::vector<Step> steps);
 
-  /// This, afterwards that. Scratch is shared; its contents do not pass from one to the other.
+  /// This, afterwards that. They share one scratch, so what this leaves there lasts unless that uses the place.
   Schedule& then(Schedule next);
 
   /// The same plan spoken among `members` (its rank i becomes members[i]), with every slice of

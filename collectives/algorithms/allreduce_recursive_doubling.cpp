@@ -49,7 +49,11 @@ Schedule core(const Shape& s) {
   return doubling;
 }
 
-Schedule plan(const Shape& s) { return pieces::fold_extra_ranks(s, core); }
+}  // namespace
+
+Schedule pieces::allreduce_recursive_doubling(const Shape& s) { return fold_extra_ranks(s, core); }
+
+namespace {
 
 Cost cost(const Shape& s) {
   const auto doublings = static_cast<std::size_t>(log2_floor(s.size));
@@ -64,7 +68,7 @@ extern const Algorithm allreduce_recursive_doubling{
     .kind = Kind::allreduce,
     .name = "recursive_doubling",
     .idea = "whole buffers exchanged across each bit of the rank: the fewest rounds, for small buffers",
-    .plan = plan,
+    .plan = pieces::allreduce_recursive_doubling,
     .cost = cost,
 };
 }  // namespace catalog_entries

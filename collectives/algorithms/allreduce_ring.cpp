@@ -10,21 +10,27 @@
 #include "collectives/algorithms/pieces.hpp"
 
 namespace tutti {
-namespace {
 
-Schedule plan(const Shape& s) {
-  if (s.size == 1) return pieces::alone(s.count);
+Schedule pieces::fold_around(Ring ring, const Blocks& block) {
+  Schedule plan;
+  for (int k = 0; k < ring.size - 1; ++k) {
+    const Range leaving = block[ring.rank - k - 1], arriving = block[ring.rank - k - 2];
+    plan.round({send(ring.next(), k == 0 ? in(leaving) : out(leaving)),
+                recv_reduce(ring.prev(), out(arriving), in(arriving))});
+  }
+  return plan;
+}
+
+Schedule pieces::allreduce_ring(const Shape& s) {
+  if (s.size == 1) return alone(s.count);
   const Ring ring{s.rank, s.size};
   const Chunks chunk(s.count, s.size);
-  Schedule ring_plan;
-  for (int k = 0; k < s.size - 1; ++k) {
-    const Range leaving = chunk[s.rank - k - 1], arriving = chunk[s.rank - k - 2];
-    ring_plan.round({send(ring.next(), k == 0 ? in(leaving) : out(leaving)),
-                     recv_reduce(ring.prev(), out(arriving), in(arriving))});
-  }
-  ring_plan.reduced(out(chunk[s.rank]));
-  return ring_plan.then(pieces::circulate(ring, Blocks(chunk), out(chunk[s.rank])));
+  Schedule plan = fold_around(ring, Blocks(chunk));
+  plan.reduced(out(chunk[s.rank]));
+  return plan.then(circulate(ring, Blocks(chunk), out(chunk[s.rank])));
 }
+
+namespace {
 
 Cost cost(const Shape& s) {
   if (s.size == 1) return {};
@@ -39,7 +45,7 @@ extern const Algorithm allreduce_ring{
     .kind = Kind::allreduce,
     .name = "ring",
     .idea = "reduce-scatter, then allgather, around a ring: the least data, for large buffers",
-    .plan = plan,
+    .plan = pieces::allreduce_ring,
     .cost = cost,
 };
 }  // namespace catalog_entries

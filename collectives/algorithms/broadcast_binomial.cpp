@@ -10,16 +10,25 @@
 
 namespace tutti {
 
-Schedule pieces::broadcast_binomial(const Shape& s) {
-  const BinomialTree tree{s.rank, s.size, s.root};
-  const Slice all = out({0, s.count});
+pieces::Node pieces::binomial(Ring ring, int root) {
+  const BinomialTree tree{ring.rank, ring.size, root};
+  Node node;
+  if (ring.rank != root) node.parent = tree.parent();
+  for (const auto& child : tree.children()) node.children.push_back(child.rank);
+  return node;
+}
+
+Schedule pieces::hand_down(const Node& node, std::size_t count) {
+  const Slice all = out({0, count});
   Schedule plan;
-  if (s.rank != s.root) plan.round({recv(tree.parent(), all)});
+  if (node.parent >= 0) plan.round({recv(node.parent, all)});
   std::vector<Step> down;
-  for (const auto& child : tree.children()) down.push_back(send(child.rank, all));
+  for (const int child : node.children) down.push_back(send(child, all));
   plan.round(std::move(down));
   return plan;
 }
+
+Schedule pieces::broadcast_binomial(const Shape& s) { return hand_down(binomial({s.rank, s.size}, s.root), s.count); }
 
 namespace {
 

@@ -6,19 +6,20 @@
 //
 // van de Geijn & Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997 (pipelined ring broadcast).
 #include "collectives/algorithm.hpp"
-#include "collectives/geometry.hpp"
+#include "collectives/algorithms/pieces.hpp"
 
 namespace tutti {
+
+pieces::Node pieces::chain(Ring ring, int root) {
+  Node node;
+  if (ring.rank != root) node.parent = ring.prev();
+  if (ring.next() != root) node.children = {ring.next()};
+  return node;
+}
+
 namespace {
 
-Schedule plan(const Shape& s) {
-  const Ring ring{s.rank, s.size};
-  const Slice all = out({0, s.count});
-  Schedule chain;
-  if (s.rank != s.root) chain.round({recv(ring.prev(), all)});
-  if (ring.next() != s.root) chain.round({send(ring.next(), all)});
-  return chain;
-}
+Schedule plan(const Shape& s) { return pieces::hand_down(pieces::chain({s.rank, s.size}, s.root), s.count); }
 
 Cost cost(const Shape& s) { return {static_cast<std::size_t>(s.size) - 1, s.size == 1 ? 0 : s.count}; }
 

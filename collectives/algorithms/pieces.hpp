@@ -2,10 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "collectives/geometry.hpp"
 #include "collectives/schedule.hpp"
+
+namespace tutti {
+class Hosts;
+}
 
 namespace tutti::pieces {
 
@@ -20,10 +25,32 @@ inline Schedule alone(std::size_t count) {
 /// at first (see allgather_ring.cpp).
 Schedule circulate(Ring ring, const Blocks& block, Slice mine);
 
-/// The root's `out` down a binomial tree (see broadcast_binomial.cpp).
+/// The same blocks lie in `in` and `out`: every block once round the ring, folded at each stop, into the `out` of
+/// the rank of its number. No fold is called the last (see allreduce_ring.cpp).
+Schedule fold_around(Ring ring, const Blocks& block);
+
+/// Allreduces (see allreduce_ring.cpp, allreduce_recursive_doubling.cpp).
+Schedule allreduce_ring(const Shape& s);
+Schedule allreduce_recursive_doubling(const Shape& s);
+
+/// A rank's place in a tree: its parent, -1 at the root, and its children, the one that leads farthest first.
+struct Node {
+  int parent = -1;
+  std::vector<int> children = {};
+};
+using Tree = Node (*)(Ring ring, int root);
+Node binomial(Ring ring, int root);  // broadcast_binomial.cpp
+Node chain(Ring ring, int root);     // broadcast_chain.cpp: one child
+/// `tree` over the hosts, from the root's host on, one rank of each; and `tree` inside every host from that rank on
+/// (see broadcast_hierarchical.cpp).
+Node tree_of_hosts(const Shape& s, Tree tree);
+
+/// The root's `out` down a tree (see broadcast_binomial.cpp).
+Schedule hand_down(const Node& node, std::size_t count);
 Schedule broadcast_binomial(const Shape& s);
 
-/// All `in` up a binomial tree, folded on the way, into the root's `out` (see reduce_binomial.cpp).
+/// All `in` up a tree, folded on the way, into the root's `out` (see reduce_binomial.cpp).
+Schedule fold_up(const Node& node, std::size_t count);
 Schedule reduce_binomial(const Shape& s);
 
 /// `core`, which plans an allreduce for powers of two only, for any size (see allreduce_recursive_doubling.cpp).

@@ -12,25 +12,26 @@
 
 namespace tutti {
 
-Schedule pieces::reduce_binomial(const Shape& s) {
-  if (s.size == 1) return alone(s.count);
-  const BinomialTree tree{s.rank, s.size, s.root};
-  const Range all{0, s.count};
-  const bool is_root = s.rank == s.root;
+Schedule pieces::fold_up(const Node& node, std::size_t count) {
+  const Range all{0, count};
+  const bool is_root = node.parent < 0;
+  if (is_root && node.children.empty()) return alone(count);
   const Slice partial = is_root ? out(all) : scratch(all);
   Slice gathered = in(all);
   Schedule plan;
-  for (const auto& child : tree.children() | std::views::reverse) {
-    plan.round({recv_reduce(child.rank, partial, gathered)});
+  for (const int child : node.children | std::views::reverse) {
+    plan.round({recv_reduce(child, partial, gathered)});
     gathered = partial;
   }
-  if (gathered.memory == Memory::scratch) plan.use_scratch(s.count);
+  if (gathered.memory == Memory::scratch) plan.use_scratch(count);
   if (is_root)
     plan.reduced(out(all));
   else
-    plan.round({send(tree.parent(), gathered)});
+    plan.round({send(node.parent, gathered)});
   return plan;
 }
+
+Schedule pieces::reduce_binomial(const Shape& s) { return fold_up(binomial({s.rank, s.size}, s.root), s.count); }
 
 namespace {
 

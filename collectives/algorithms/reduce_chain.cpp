@@ -12,21 +12,7 @@
 namespace tutti {
 namespace {
 
-Schedule plan(const Shape& s) {
-  if (s.size == 1) return pieces::alone(s.count);
-  const Range all{0, s.count};
-  const Ring ring{s.rank, s.size};
-  const bool is_root = s.rank == s.root, is_first = ring.next() == s.root;
-  const Slice partial = is_root ? out(all) : scratch(all);
-  Schedule chain;
-  if (!is_first) chain.round({recv_reduce(ring.next(), partial, in(all))});
-  if (!is_first && !is_root) chain.use_scratch(s.count);
-  if (is_root)
-    chain.reduced(out(all));
-  else
-    chain.round({send(ring.prev(), is_first ? in(all) : partial)});
-  return chain;
-}
+Schedule plan(const Shape& s) { return pieces::fold_up(pieces::chain({s.rank, s.size}, s.root), s.count); }
 
 Cost cost(const Shape& s) { return {static_cast<std::size_t>(s.size) - 1, s.size == 1 ? 0 : s.count}; }
 

@@ -2,6 +2,7 @@
 #include "tests/support/simulator.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include "tests/support/expressions.hpp"
@@ -74,7 +75,8 @@ class Simulation {
   std::vector<std::vector<Post>> waiting_;  // by from * size + to: sends or recvs, never both
   std::vector<std::size_t> matched_;        // how many of waiting_[i] are done
   std::vector<int> ready_;                  // ranks whose next round may begin
-  std::size_t messages_ = 0;
+  std::size_t messages_ = 0, crossing_messages_ = 0;
+  std::map<int, std::size_t> left_;  // elements sent to other hosts, by host
 };
 
 Simulation::Simulation(const Trial& trial, const Plan& plan)
@@ -217,6 +219,11 @@ void Simulation::deliver(int from, int to, const Post& sending, const Post& rece
   receiver.heard |= sending.heard;
   sender.sent += given.slice.count;
   ++messages_;
+  const auto host = [&](int rank) { return trial_.host.empty() ? 0 : trial_.host[static_cast<std::size_t>(rank)]; };
+  if (host(from) != host(to)) {
+    ++crossing_messages_;
+    left_[host(from)] += given.slice.count;
+  }
   const std::size_t arrival = std::max(sender.clock, receiver.clock) + 1;
   message_done(from, sender.clock + 1);
   message_done(to, arrival);
@@ -320,6 +327,11 @@ void Simulation::check_results() {
 Outcome Simulation::outcome() const {
   Outcome result;
   result.messages = messages_;
+  result.crossing_messages = crossing_messages_;
+  for (const auto& [host, elements] : left_) {
+    result.crossing.total += elements;
+    result.crossing.most = std::max(result.crossing.most, elements);
+  }
   for (const Player& player : players_) {
     result.cost.rounds = std::max(result.cost.rounds, player.clock);
     result.cost.elements = std::max(result.cost.elements, player.sent);
@@ -334,6 +346,7 @@ Shape shape_of(const Trial& trial, int rank) {
   Shape shape{.rank = rank, .size = trial.size, .count = trial.count, .root = trial.root};
   if (!trial.in_counts.empty()) shape.in_counts = trial.in_counts[r];
   if (!trial.out_counts.empty()) shape.out_counts = trial.out_counts[r];
+  shape.host = trial.host;
   return shape;
 }
 
@@ -344,7 +357,9 @@ Outcome simulate(const Trial& trial, const Plan& plan) {
     simulation.check_results();
     return simulation.outcome();
   } catch (const Defect& defect) {
-    return {.defect = defect.what(), .cost = {}, .messages = 0};
+    Outcome failed;
+    failed.defect = defect.what();
+    return failed;
   }
 }
 

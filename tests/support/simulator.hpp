@@ -21,6 +21,7 @@ struct Trial {
   int root = 0;
   std::uint64_t in_place = 0;  ///< bit r: rank r calls it in place
   bool lanes = false;          ///< slices may not cross the blocks of `in` and `out`
+  std::vector<int> host = {};  ///< of each rank; empty: all on one
   /// The v-form: what each rank passes, [rank][block].
   std::vector<std::vector<std::size_t>> in_counts = {}, out_counts = {};
 };
@@ -28,7 +29,8 @@ struct Trial {
 struct Outcome {
   std::string defect;  ///< the first thing that is wrong; empty when nothing is
   Cost cost;           ///< as it was played
-  std::size_t messages = 0;
+  Crossing crossing;   ///< as it was played
+  std::size_t messages = 0, crossing_messages = 0;
 };
 
 /// What rank `rank` of the trial is planned with.

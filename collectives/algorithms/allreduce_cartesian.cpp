@@ -1,0 +1,66 @@
+// Cartesian allreduce. Hosts with equally many ranks are the rows of a grid: first every host allreduces among its own
+// ranks, then the ranks with the same place on every host do. Each axis is a recursive doubling, so these are the
+// fewest rounds, and the ones between hosts are as few as there are doublings of hosts; in return every rank
+// of a host sends the whole buffer across. For small buffers. With L ranks on each of H hosts, h and l the powers of
+// two at most H and L:
+//
+//   rounds log2 l, and 2 more if l < L, and log2 h, and 2 more if h < H     elements n log2 l + n log2 h, and n more
+//   for each of the two that is no power     scratch n     crossing L n times h log2 h + 2(H-h) in all
+//
+// TorchMPI's cartesian communicators, 2017; for each axis see allreduce_recursive_doubling.cpp.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+#include "collectives/hosts.hpp"
+
+namespace tutti {
+namespace {
+
+bool fits(const Shape& s) { return Hosts(s.host, s.size).is_cartesian(); }
+
+Schedule plan(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  const int host = hosts.host_of(s.rank), index = hosts.index_of(s.rank);
+  const Shape row{.rank = index, .size = hosts.size_of(host), .count = s.count};
+  const Shape column{.rank = host, .size = hosts.count(), .count = s.count};
+  Schedule inside = pieces::allreduce_recursive_doubling(row).on(hosts[host]);
+  if (column.size == 1) return inside;
+  const Schedule across = pieces::allreduce_recursive_doubling(column).on(hosts.across(index));
+  if (row.size == 1) return across;
+  return inside.partial().then(across.in_place());
+}
+
+std::size_t doublings(int n) { return static_cast<std::size_t>(log2_floor(n)); }
+bool has_extra(int n) { return power_of_two_below(n) < n; }
+
+Cost cost(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  Cost sum;
+  for (const int n : {hosts.smallest(), hosts.count()}) {
+    sum.rounds += doublings(n) + (has_extra(n) ? 2 : 0);
+    sum.elements += (doublings(n) + (has_extra(n) ? 1 : 0)) * s.count;
+  }
+  return sum;
+}
+
+Crossing crossing(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  const std::size_t n = static_cast<std::size_t>(hosts.smallest()) * s.count;
+  const int k = power_of_two_below(hosts.count());
+  const std::size_t power = static_cast<std::size_t>(k), extra = static_cast<std::size_t>(hosts.count() - k);
+  return {n * (power * doublings(k) + 2 * extra), n * (doublings(k) + (extra > 0 ? 1 : 0))};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm allreduce_cartesian{
+    .kind = Kind::allreduce,
+    .name = "cartesian",
+    .idea = "doubling among the ranks of a host, then across hosts: few rounds between hosts, for small buffers",
+    .plan = plan,
+    .cost = cost,
+    .fits = fits,
+    .crossing = crossing,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

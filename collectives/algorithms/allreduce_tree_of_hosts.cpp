@@ -1,0 +1,78 @@
+// Tree of hosts. Every host reduces to its first rank, these leaders allreduce by recursive doubling, and each hands
+// the result to the ranks of its host. Any number of ranks on any host; one rank of a host talks to the others, and in
+// few rounds. For small buffers where hosts are not equal. With L ranks on each of H hosts, h the power of two at most
+// H:
+//
+//   rounds ceil(log2 L) + floor(log2 L) + log2 h, and 2 more if h < H
+//   elements n ceil(log2 L) + n log2 h, and n more if h < H (a leader)     scratch n
+//   crossing n times h log2 h + 2(H-h) in all
+//
+// TorchMPI's tree communicators, 2017; Karonis et al., "Exploiting hierarchy in parallel computer networks", IPDPS
+// 2000.
+#include <algorithm>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+#include "collectives/hosts.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  const int host = hosts.host_of(s.rank);
+  const Shape inside{.rank = hosts.index_of(s.rank), .size = hosts.size_of(host), .count = s.count};
+  const Shape between{.rank = host, .size = hosts.count(), .count = s.count};
+  const Schedule up = pieces::reduce_binomial(inside).on(hosts[host]);
+  const Schedule down = pieces::broadcast_binomial(inside).on(hosts[host]);
+  if (between.size == 1) return Schedule(up).then(down);
+  const Schedule across = pieces::allreduce_recursive_doubling(between).on(hosts.across(0));
+  if (inside.size == 1) return across;
+  Schedule whole = up.partial();
+  if (inside.rank == 0) whole.then(across.in_place());
+  return whole.then(down);
+}
+
+/// Messages that host `host` of `hosts` sends in the doubling.
+std::size_t sends(int host, int hosts) {
+  const int k = power_of_two_below(hosts);
+  if (host >= k) return 1;
+  return static_cast<std::size_t>(log2_floor(k)) + (host + k < hosts ? 1 : 0);
+}
+
+Cost cost(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  const int most = hosts.largest(), k = power_of_two_below(hosts.count());
+  std::size_t messages = s.size > 1 ? 1 : 0;  // of a leaf
+  for (int host = 0; host < hosts.count(); ++host)
+    messages =
+        std::max(messages, static_cast<std::size_t>(log2_ceil(hosts.size_of(host))) + sends(host, hosts.count()));
+  if (hosts.count() == 1) messages = static_cast<std::size_t>(log2_ceil(most));
+  const int rounds = log2_ceil(most) + log2_floor(most) + log2_floor(k) + (k < hosts.count() ? 2 : 0);
+  return {static_cast<std::size_t>(rounds), messages * s.count};
+}
+
+Crossing crossing(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  Crossing what;
+  if (hosts.count() == 1) return what;
+  for (int host = 0; host < hosts.count(); ++host) {
+    what.total += sends(host, hosts.count()) * s.count;
+    what.most = std::max(what.most, sends(host, hosts.count()) * s.count);
+  }
+  return what;
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm allreduce_tree_of_hosts{
+    .kind = Kind::allreduce,
+    .name = "tree_of_hosts",
+    .idea = "reduce to a leader on each host, double among the leaders, broadcast: any hosts, for small buffers",
+    .plan = plan,
+    .cost = cost,
+    .crossing = crossing,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

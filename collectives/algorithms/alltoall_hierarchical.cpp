@@ -1,0 +1,172 @@
+// Hierarchical alltoall. The ranks with one place on every host are a column. Inside a host every rank hands its blocks
+// for other hosts to the ranks of the columns that they are for; then each column exchanges what its ranks hold, all
+// blocks between two hosts in one message. The bytes that cross are the same as ever, but the messages are L times
+// fewer, and L times longer. There are as many columns as the smallest host has ranks: for further ranks of larger
+// hosts, the carrier of a column collects, and hands on at last. Any layout. With L ranks on each of H hosts, p = L H:
+//
+//   rounds 2, and 1 more where hosts differ; 1 with one host or one rank on each
+//   elements (p-H) n + (p-L) n, n the count of one block     scratch 2(p-L) n     crossing p (p-L) n in all
+//
+// Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
+#include <algorithm>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+#include "collectives/hosts.hpp"
+
+namespace tutti {
+namespace {
+
+class Exchange {
+ public:
+  explicit Exchange(const Shape& s)
+      : s_(s),
+        hosts_(s.host, s.size),
+        block_(s.count, s.size),
+        host_(hosts_.host_of(s.rank)),
+        index_(hosts_.index_of(s.rank)) {
+    if (!carries()) return;
+    std::size_t blocks = 0;
+    for (int h = 0; h < hosts_.count(); ++h) {
+      leaving_.push_back(blocks * s.count);
+      if (h != host_) blocks += members(host_).size() * hosts_.column(h, index_).size();
+    }
+    for (int h = 0; h < hosts_.count(); ++h) {
+      arriving_.push_back(blocks * s.count);
+      if (h != host_) blocks += members(h).size() * hosts_.column(host_, index_).size();
+    }
+    scratch_ = blocks * s.count;
+  }
+
+  Schedule plan() {
+    Schedule whole;
+    whole.use_scratch(scratch_);
+    whole.round(collect());
+    if (carries()) whole.round(cross());
+    whole.round(deliver());
+    return whole;
+  }
+
+ private:
+  bool carries() const { return index_ < hosts_.columns(); }
+  std::span<const int> members(int host) const { return hosts_[host]; }
+
+  /// Where what rank `from` of this host sends to `to`, the j-th of its column on host h, waits to cross.
+  Slice to_cross(int h, int from, std::size_t j) const {
+    const std::size_t row = hosts_.column(h, index_).size();
+    const auto place = static_cast<std::size_t>(hosts_.index_of(from)) * row + j;
+    return scratch({leaving_[static_cast<std::size_t>(h)] + place * s_.count, s_.count});
+  }
+  /// Where what rank `from` of host h sends to the j-th of this column on this host has come to.
+  Slice crossed(int h, int from, std::size_t j) const {
+    const std::size_t row = hosts_.column(host_, index_).size();
+    const auto place = static_cast<std::size_t>(hosts_.index_of(from)) * row + j;
+    return scratch({arriving_[static_cast<std::size_t>(h)] + place * s_.count, s_.count});
+  }
+
+  /// Inside: blocks for this host go straight to their places, the others to the carriers of their columns.
+  std::vector<Step> collect() const {
+    std::vector<Step> steps{copy(out(block_[s_.rank]), in(block_[s_.rank]))};
+    for (const int peer : members(host_)) {
+      if (peer == s_.rank) continue;
+      steps.push_back(send(peer, in(block_[peer])));
+      steps.push_back(recv(peer, out(block_[peer])));
+    }
+    for (int h = 0; h < hosts_.count(); ++h) {
+      if (h == host_) continue;
+      for (int c = 0; c < hosts_.columns(); ++c)
+        for (const int to : hosts_.column(h, c))
+          if (c != index_) steps.push_back(send(members(host_)[static_cast<std::size_t>(c)], in(block_[to])));
+      if (!carries()) continue;
+      const std::vector<int> column = hosts_.column(h, index_);
+      for (const int from : members(host_))
+        for (std::size_t j = 0; j < column.size(); ++j)
+          steps.push_back(from == s_.rank ? copy(to_cross(h, from, j), in(block_[column[j]]))
+                                          : recv(from, to_cross(h, from, j)));
+    }
+    return steps;
+  }
+
+  /// One message to the carrier of this column on each of the other hosts.
+  std::vector<Step> cross() const {
+    std::vector<Step> steps;
+    for (int k = 1; k < hosts_.count(); ++k) {
+      const int ahead = modulo(host_ + k, hosts_.count()), behind = modulo(host_ - k, hosts_.count());
+      const std::size_t out_of = members(host_).size() * hosts_.column(ahead, index_).size();
+      const std::size_t into = members(behind).size() * hosts_.column(host_, index_).size();
+      steps.push_back(send(members(ahead)[static_cast<std::size_t>(index_)],
+                           scratch({leaving_[static_cast<std::size_t>(ahead)], out_of * s_.count})));
+      steps.push_back(recv(members(behind)[static_cast<std::size_t>(index_)],
+                           scratch({arriving_[static_cast<std::size_t>(behind)], into * s_.count})));
+    }
+    return steps;
+  }
+
+  /// To their places, here or on the further ranks of the column.
+  std::vector<Step> deliver() const {
+    std::vector<Step> steps;
+    const int carrier = members(host_)[static_cast<std::size_t>(index_ % hosts_.columns())];
+    const std::vector<int> served = carries() ? hosts_.column(host_, index_) : std::vector<int>{};
+    for (int h = 0; h < hosts_.count(); ++h)
+      for (const int from : h == host_ ? std::span<const int>() : members(h)) {
+        if (!carries()) steps.push_back(recv(carrier, out(block_[from])));
+        for (std::size_t j = 0; j < served.size(); ++j)
+          steps.push_back(served[j] == s_.rank ? copy(out(block_[from]), crossed(h, from, j))
+                                               : send(served[j], crossed(h, from, j)));
+      }
+    return steps;
+  }
+
+  const Shape& s_;
+  const Hosts hosts_;
+  const Blocks block_;
+  const int host_, index_;
+  std::vector<std::size_t> leaving_, arriving_;  // by host: where in scratch, of a carrier
+  std::size_t scratch_ = 0;
+};
+
+Schedule plan(const Shape& s) { return Exchange(s).plan(); }
+
+Cost cost(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  const auto p = static_cast<std::size_t>(s.size);
+  std::size_t blocks = 0;
+  for (int rank = 0; rank < s.size; ++rank) {
+    const int host = hosts.host_of(rank), index = hosts.index_of(rank);
+    const auto here = static_cast<std::size_t>(hosts.size_of(host));
+    const bool carries = index < hosts.columns();
+    std::size_t elsewhere = 0;  // of this rank's column
+    for (int h = 0; carries && h < hosts.count(); ++h) elsewhere += h == host ? 0 : hosts.column(h, index).size();
+    std::size_t sent = p - 1 - elsewhere + here * elsewhere;
+    if (carries) sent += (hosts.column(host, index).size() - 1) * (p - here);
+    blocks = std::max(blocks, sent);
+  }
+  const int rounds = (hosts.largest() > 1) + (hosts.count() > 1) + (hosts.is_cartesian() ? 0 : 1);
+  return {static_cast<std::size_t>(rounds), blocks * s.count};
+}
+
+Crossing crossing(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  Crossing what;
+  for (int host = 0; host < hosts.count(); ++host) {
+    const auto here = static_cast<std::size_t>(hosts.size_of(host));
+    const std::size_t blocks = here * (static_cast<std::size_t>(s.size) - here);
+    what.total += blocks * s.count;
+    what.most = std::max(what.most, blocks * s.count);
+  }
+  return what;
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm alltoall_hierarchical{
+    .kind = Kind::alltoall,
+    .name = "hierarchical",
+    .idea = "collected on each host, so that two hosts exchange few long messages, for small blocks",
+    .plan = plan,
+    .cost = cost,
+    .crossing = crossing,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,60 @@
+// Hierarchical barrier. On every host word comes up a binomial tree to the first rank; these leaders tell one another
+// by dissemination; word goes down again. Only leaders talk to other hosts. With L ranks on each of H hosts:
+//
+//   rounds 2 floor(log2 L) + ceil(log2 H)     elements 0     scratch none
+//   crossing nothing but H ceil(log2 H) notifications
+//
+// Mellor-Crummey & Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", TOCS 1991.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+#include "collectives/hosts.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  const int host = hosts.host_of(s.rank);
+  const pieces::Node node = pieces::binomial({hosts.index_of(s.rank), hosts.size_of(host)}, 0);
+  std::vector<Step> up, down;
+  for (const int child : node.children) {
+    up.push_back(await(child));
+    down.push_back(notify(child));
+  }
+  Schedule inside, after;
+  inside.round(std::move(up));
+  if (node.parent >= 0) {
+    inside.round({notify(node.parent)});
+    after.round({await(node.parent)});
+  }
+  after.round(std::move(down));
+
+  Schedule whole = inside.on(hosts[host]);
+  const std::vector<int> leaders = hosts.across(0);
+  for (int distance = 1; node.parent < 0 && distance < hosts.count(); distance *= 2) {
+    const int ahead = modulo(host + distance, hosts.count()), behind = modulo(host - distance, hosts.count());
+    whole.round({notify(leaders[static_cast<std::size_t>(ahead)]), await(leaders[static_cast<std::size_t>(behind)])});
+  }
+  return whole.then(after.on(hosts[host]));
+}
+
+Cost cost(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  return {static_cast<std::size_t>(2 * log2_floor(hosts.largest()) + log2_ceil(hosts.count())), 0};
+}
+
+Crossing crossing(const Shape&) { return {}; }
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm barrier_hierarchical{
+    .kind = Kind::barrier,
+    .name = "hierarchical",
+    .idea = "up a tree on each host, dissemination among the hosts' first ranks, down again",
+    .plan = plan,
+    .cost = cost,
+    .crossing = crossing,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,68 @@
+// Hierarchical broadcast. A binomial tree over the hosts, begun by the root, brings the data to one rank of each
+// host; a binomial tree on each host, begun by that rank, brings it to the others. A rank serves the other hosts
+// first. The data enters every host once, whatever ranks it holds. With L ranks on each of H hosts:
+//
+//   rounds floor(log2 H) + floor(log2 L)     elements n ceil(log2 H) + n ceil(log2 L) (the root)     scratch none
+//   crossing n (H-1) in all, from the root's host n ceil(log2 H)
+//
+// Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize collective operation performance",
+// IPDPS 2000.
+#include <algorithm>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+#include "collectives/hosts.hpp"
+
+namespace tutti {
+
+pieces::Node pieces::tree_of_hosts(const Shape& s, Tree tree) {
+  const Hosts hosts(s.host, s.size);
+  const int host = hosts.host_of(s.rank), home = hosts.host_of(s.root);
+  const auto first = [&](int h) { return h == home ? hosts.index_of(s.root) : 0; };  // who the data comes to
+  const auto member = [&](int h, int index) { return hosts[h][static_cast<std::size_t>(index)]; };
+  const Node inside = tree({hosts.index_of(s.rank), hosts.size_of(host)}, first(host));
+  Node node;
+  if (inside.parent >= 0) {
+    node.parent = member(host, inside.parent);
+  } else {
+    const Node between = tree({host, hosts.count()}, home);
+    if (between.parent >= 0) node.parent = member(between.parent, first(between.parent));
+    for (const int child : between.children) node.children.push_back(member(child, first(child)));
+  }
+  for (const int child : inside.children) node.children.push_back(member(host, child));
+  return node;
+}
+
+namespace {
+
+Schedule plan(const Shape& s) { return pieces::hand_down(pieces::tree_of_hosts(s, pieces::binomial), s.count); }
+
+Cost cost(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  const int home = hosts.host_of(s.root);
+  std::size_t messages = 0;
+  for (int host = 0; host < hosts.count(); ++host) {
+    const std::size_t across = BinomialTree{host, hosts.count(), home}.children().size();
+    messages = std::max(messages, across + static_cast<std::size_t>(log2_ceil(hosts.size_of(host))));
+  }
+  return {static_cast<std::size_t>(log2_floor(hosts.count()) + log2_floor(hosts.largest())), messages * s.count};
+}
+
+Crossing crossing(const Shape& s) {
+  const int hosts = Hosts(s.host, s.size).count();
+  return {static_cast<std::size_t>(hosts - 1) * s.count, static_cast<std::size_t>(log2_ceil(hosts)) * s.count};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm broadcast_hierarchical{
+    .kind = Kind::broadcast,
+    .name = "hierarchical",
+    .idea = "a binomial tree over hosts, then one on each: into every host once, for small buffers",
+    .plan = plan,
+    .cost = cost,
+    .crossing = crossing,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

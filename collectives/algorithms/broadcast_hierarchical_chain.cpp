@@ -1,0 +1,46 @@
+// Hierarchical chain broadcast. The data goes from host to host, each time to one rank that also starts a chain through
+// its own host. The lanes of a large buffer follow one another, so the links between hosts and those inside are
+// all busy; a host receives the buffer once and sends it on once. With L ranks on each of H hosts:
+//
+//   rounds H-1 + L-1 (for the first lane)     elements 2n (a rank that serves both), n where p is 2     scratch none
+//   crossing n (H-1) in all, at most n from one host
+//
+// van de Geijn & Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997 (pipelined ring broadcast).
+#include <algorithm>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+#include "collectives/hosts.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) { return pieces::hand_down(pieces::tree_of_hosts(s, pieces::chain), s.count); }
+
+Cost cost(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  const int last = modulo(hosts.host_of(s.root) - 1, hosts.count());  // sends to no other host
+  std::size_t messages = 0;
+  for (int host = 0; host < hosts.count(); ++host)
+    messages = std::max<std::size_t>(messages, (host == last ? 0u : 1u) + (hosts.size_of(host) > 1 ? 1u : 0u));
+  return {static_cast<std::size_t>(hosts.count() - 1 + hosts.largest() - 1), messages * s.count};
+}
+
+Crossing crossing(const Shape& s) {
+  const int hosts = Hosts(s.host, s.size).count();
+  return {static_cast<std::size_t>(hosts - 1) * s.count, hosts > 1 ? s.count : 0};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm broadcast_hierarchical_chain{
+    .kind = Kind::broadcast,
+    .name = "hierarchical_chain",
+    .idea = "from host to host and through each, lane after lane: every link once, for large buffers",
+    .plan = plan,
+    .cost = cost,
+    .crossing = crossing,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

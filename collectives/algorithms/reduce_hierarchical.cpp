@@ -1,0 +1,41 @@
+// Hierarchical reduce. The mirror image of the hierarchical broadcast: a binomial tree on every host folds the ranks'
+// contributions into one rank's, the root on its own host; a binomial tree over the hosts folds these into the root's.
+// Every host but the root's sends one buffer's worth. With L ranks on each of H hosts:
+//
+//   rounds ceil(log2 L) + ceil(log2 H)     elements n     scratch n
+//   crossing n (H-1) in all, at most n from one host
+//
+// Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize collective operation performance",
+// IPDPS 2000.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+#include "collectives/hosts.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) { return pieces::fold_up(pieces::tree_of_hosts(s, pieces::binomial), s.count); }
+
+Cost cost(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  return {static_cast<std::size_t>(log2_ceil(hosts.largest()) + log2_ceil(hosts.count())), s.size == 1 ? 0 : s.count};
+}
+
+Crossing crossing(const Shape& s) {
+  const int hosts = Hosts(s.host, s.size).count();
+  return {static_cast<std::size_t>(hosts - 1) * s.count, hosts > 1 ? s.count : 0};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm reduce_hierarchical{
+    .kind = Kind::reduce,
+    .name = "hierarchical",
+    .idea = "a binomial tree on each host, then one over hosts: out of every host once, for small buffers",
+    .plan = plan,
+    .cost = cost,
+    .crossing = crossing,
+};
+}  // namespace catalog_entries
+}  // namespace tutti

@@ -1,0 +1,41 @@
+// Hierarchical chain reduce. The mirror image of the hierarchical chain broadcast: a chain through every host folds its
+// ranks' contributions, and one from host to host folds the hosts'. The lanes of a large buffer follow one another, so
+// the links between hosts and those inside are all busy. With L ranks on each of H hosts:
+//
+//   rounds L-1 + H-1 (for the first lane)     elements n     scratch n on ranks that fold and are not the root
+//   crossing n (H-1) in all, at most n from one host
+//
+// Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
+// Concurrency and Computation 2007.
+#include "collectives/algorithm.hpp"
+#include "collectives/algorithms/pieces.hpp"
+#include "collectives/hosts.hpp"
+
+namespace tutti {
+namespace {
+
+Schedule plan(const Shape& s) { return pieces::fold_up(pieces::tree_of_hosts(s, pieces::chain), s.count); }
+
+Cost cost(const Shape& s) {
+  const Hosts hosts(s.host, s.size);
+  return {static_cast<std::size_t>(hosts.largest() - 1 + hosts.count() - 1), s.size == 1 ? 0 : s.count};
+}
+
+Crossing crossing(const Shape& s) {
+  const int hosts = Hosts(s.host, s.size).count();
+  return {static_cast<std::size_t>(hosts - 1) * s.count, hosts > 1 ? s.count : 0};
+}
+
+}  // namespace
+
+namespace catalog_entries {
+extern const Algorithm reduce_hierarchical_chain{
+    .kind = Kind::reduce,
+    .name = "hierarchical_chain",
+    .idea = "folded through each host and from host to host, lane after lane: every link once, for large buffers",
+    .plan = plan,
+    .cost = cost,
+    .crossing = crossing,
+};
+}  // namespace catalog_entries
+}  // namespace tutti
