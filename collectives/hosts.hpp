@@ -17,6 +17,7 @@ class Hosts {
   int count() const noexcept { return static_cast<int>(members_.size()); }
   std::span<const int> operator[](int host) const noexcept { return members_[static_cast<std::size_t>(host)]; }
   int size_of(int host) const noexcept { return static_cast<int>((*this)[host].size()); }
+  std::span<const int> host() const noexcept { return host_; }  ///< by rank, as numbered here
   int host_of(int rank) const noexcept { return host_[static_cast<std::size_t>(rank)]; }
   /// The rank's place among those of its host: its local rank.
   int index_of(int rank) const noexcept { return index_[static_cast<std::size_t>(rank)]; }

@@ -4,33 +4,29 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
-namespace tutti {
+#include "tests/support/temporary_folder.hpp"
+
+namespace tutti::testing {
 namespace {
 
 // A made-up /sys/fs/cgroup.
-class CgroupTest : public testing::Test {
+class CgroupTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "tutti-cgroup-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   void write(const std::string& file, const std::string& text) const {
-    const std::filesystem::path path = root_ + "/" + file;
+    const std::filesystem::path path = folder_.path() + "/" + file;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text << '\n';
   }
-  double cores(const std::string& membership) const { return cgroup_cores(membership, root_); }
+  double cores(const std::string& membership) const { return cgroup_cores(membership, folder_.path()); }
 
  private:
-  std::string root_;
+  TemporaryFolder folder_;
 };
 
 TEST(HostTest, IdentityIsStableAndCanBeGiven) {
@@ -97,5 +93,47 @@ TEST_F(CgroupTest, Version1InAContainerThatDoesNotSeeItsPath) {
   EXPECT_DOUBLE_EQ(cores("3:cpu:/docker/0123\n"), 2);
 }
 
+// A made-up /sys/devices/system/node with two nodes of four cores.
+TEST(NumaTest, IsTheNodeThatHasAllCores) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& node, const std::string& list) {
+    std::filesystem::create_directories(folder.path() + "/" + node);
+    std::ofstream(folder.path() + "/" + node + "/cpulist") << list << '\n';
+  };
+  write("node0", "0-2,9");
+  write("node1", "3-6");
+  std::ofstream(folder.path() + "/online") << "0-1\n";
+  const auto node_of = [&](std::vector<int> cores) { return numa_node(cores, folder.path()); };
+  EXPECT_EQ(node_of({0, 9}), 0);
+  EXPECT_EQ(node_of({3, 4, 5, 6}), 1);
+  EXPECT_EQ(node_of({2, 3}), -1);  // of both
+  EXPECT_EQ(node_of({7}), -1);     // of none
+  EXPECT_EQ(node_of({}), -1);
+  EXPECT_EQ(numa_node(std::vector<int>{0}, folder.path() + "/missing"), -1);
+}
+
+TEST(GpuTest, TheDomainIsTheAddressesInOrder) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(gpu_domain(folder.path()), "");
+  EXPECT_EQ(gpu_domain(folder.path() + "/missing"), "");
+  for (const char* address : {"0000:81:00.0", "0000:01:00.0"})
+    std::filesystem::create_directories(folder.path() + "/" + address);
+  EXPECT_EQ(gpu_domain(folder.path()), "0000:01:00.0 0000:81:00.0");
+}
+
+TEST(HostTest, AllowedCoresAreThoseOfTheAffinityMask) {
+  const std::vector<int> cores = allowed_cores();
+  ASSERT_FALSE(cores.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(cores));
+  cpu_set_t before, one;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(cores.back()), &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(allowed_cores(), (std::vector<int>{cores.back()}));
+  EXPECT_EQ(usable_cores(), 1);
+  ::sched_setaffinity(0, sizeof before, &before);
+}
+
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::testing

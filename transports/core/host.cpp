@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -60,21 +63,61 @@ bool names_cpu(std::string_view controllers) {
   return false;
 }
 
-int cores_by_affinity() noexcept {
-  // The mask must be at least as large as the kernel's, whose size can only be found by trying.
-  for (std::size_t cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
-    cpu_set_t* set = CPU_ALLOC(cpus);
-    if (!set) break;
-    const std::size_t bytes = CPU_ALLOC_SIZE(cpus);
-    const int answer = ::sched_getaffinity(0, bytes, set);
-    const int count = answer == 0 ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (count > 0) return count;
+// "0-3,8,10-11"
+bool has_all(const std::string& list, std::span<const int> cores) {
+  std::vector<bool> held(cores.size());
+  std::istringstream ranges(list);
+  for (std::string range; std::getline(ranges, range, ',');) {
+    std::istringstream numbers(range);
+    int first = 0, last = 0;
+    if (!(numbers >> first)) continue;
+    if (numbers.get() != '-' || !(numbers >> last)) last = first;
+    for (std::size_t i = 0; i < cores.size(); ++i) held[i] = held[i] || (first <= cores[i] && cores[i] <= last);
   }
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::ranges::find(held, false) == held.end();
+}
+
+// The names in a folder that begin with `prefix`, ascending; empty where it cannot be read.
+std::vector<std::string> names_in(const std::string& folder, std::string_view prefix) {
+  std::vector<std::string> names;
+  std::error_code unreadable;
+  for (std::filesystem::directory_iterator entry(folder, unreadable), end; !unreadable && entry != end;
+       entry.increment(unreadable))
+    if (const std::string name = entry->path().filename(); name.starts_with(prefix)) names.push_back(name);
+  std::ranges::sort(names);
+  return names;
 }
 
 }  // namespace
+
+std::vector<int> allowed_cores() {
+  // The mask must be at least as large as the kernel's, whose size can only be found by trying.
+  std::vector<int> cores;
+  for (std::size_t cpus = 1024; cores.empty() && cpus <= 1 << 20; cpus *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(cpus), [](cpu_set_t* s) { CPU_FREE(s); });
+    if (!set || ::sched_getaffinity(0, CPU_ALLOC_SIZE(cpus), set.get()) != 0) continue;
+    for (std::size_t cpu = 0; cpu < cpus; ++cpu)
+      if (CPU_ISSET_S(cpu, CPU_ALLOC_SIZE(cpus), set.get())) cores.push_back(static_cast<int>(cpu));
+  }
+  return cores;
+}
+
+int numa_node(std::span<const int> cores, const std::string& root) {
+  if (cores.empty()) return -1;
+  for (const std::string& name : names_in(root, "node")) {
+    int node = -1;
+    const char* const end = name.data() + name.size();
+    if (std::from_chars(name.data() + 4, end, node).ptr != end || node < 0) continue;
+    if (has_all(first_line(root + "/" + name + "/cpulist"), cores)) return node;
+  }
+  return -1;
+}
+
+std::string gpu_domain(const std::string& root) {
+  std::string domain;
+  for (const std::string& address : names_in(root, "")) domain += (domain.empty() ? "" : " ") + address;
+  return domain;
+}
 
 std::string host_identity(std::string_view host_id) {
   if (!host_id.empty()) return std::string(host_id);
@@ -114,15 +157,16 @@ double cgroup_cores(const std::string& membership, const std::string& root) {
 }
 
 int usable_cores() noexcept {
-  const int allowed = cores_by_affinity();
+  int allowed = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   try {
+    if (const auto cores = allowed_cores(); !cores.empty()) allowed = static_cast<int>(cores.size());
     std::ifstream file("/proc/self/cgroup");
     std::ostringstream membership;
     membership << file.rdbuf();
     const double quota = cgroup_cores(membership.str(), "/sys/fs/cgroup");
     if (quota < allowed) return std::max(1, static_cast<int>(std::ceil(quota)));
   } catch (...) {
-    // Without memory for the file's text the affinity mask is still right.
+    // Without memory for the file's text, what is known so far is still right.
   }
   return allowed;
 }
