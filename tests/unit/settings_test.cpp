@@ -57,7 +57,7 @@ TEST(SettingsTest, EveryRowTakesItsOwnText) {
     if (!text.empty()) settings.set(row.key, text, "test");
     EXPECT_EQ(value_text(settings, row), text) << row.key;
   }
-  EXPECT_EQ(keys.size(), 15u);
+  EXPECT_EQ(keys.size(), 16u);
 }
 
 TEST(SettingsTest, SetsAndRemembersTheSource) {

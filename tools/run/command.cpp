@@ -1,4 +1,4 @@
-// `tutti run`: N ranks of a program on this host.
+// `tutti run`: N ranks of a program, on this host or on a short list of hosts.
 #include "tools/command.hpp"
 
 #include <fmt/core.h>
@@ -11,7 +11,8 @@
 
 #include "tools/options.hpp"
 #include "tools/run/environment.hpp"
-#include "tools/run/job.hpp"
+#include "tools/run/hosts.hpp"
+#include "tools/run/ranks.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 
@@ -19,7 +20,6 @@ namespace tutti::tools {
 namespace {
 
 constexpr int most_ranks = 4096;
-constexpr int exit_not_found = 127, exit_not_executable = 126;
 
 std::string random_text(std::size_t bytes) {
   std::string raw(bytes, '\0');
@@ -33,6 +33,13 @@ std::string random_text(std::size_t bytes) {
   return text;
 }
 
+/// What the user wrote, beside what goes into the job as it is.
+struct Request {
+  std::string hosts, hostfile;
+  std::vector<std::string> exports;
+  bool oversubscribe = false;
+};
+
 /// A flag becomes the variable that means the same to the ranks.
 void add_variables(Job& job, const Settings& settings) {
   for (const SettingInfo& row : setting_table()) {
@@ -42,49 +49,102 @@ void add_variables(Job& job, const Settings& settings) {
     for (const char c : row.key) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     job.variables[variable] = value_text(settings, row);
   }
+  // An environment of this host's reaches other hosts only in part: what speaks to tutti, and what -x names.
+  if (!job.hosts.empty()) add_own_variables(job.variables);
   job.variables.try_emplace("TUTTI_SECRET", random_text(32));
-  // Unique in any case: the job's processes are known by it.
-  std::string& name = job.variables["TUTTI_JOB"];
+  std::string& name = job.variables["TUTTI_JOB"];  // unique in any case
   name += (name.empty() ? "" : "-") + random_text(16);
-  job.id = name;
-  if (!std::getenv("OMP_NUM_THREADS")) {
+  job.mark = random_text(16);
+  if (job.hosts.empty() && !std::getenv("OMP_NUM_THREADS")) {
     const std::string threads = std::to_string(std::max(1, usable_cores() / job.ranks));
-    job.variables["OMP_NUM_THREADS"] = threads;
+    job.variables.try_emplace("OMP_NUM_THREADS", threads);
     log(LogLevel::info, "OMP_NUM_THREADS is not set: each rank gets " + threads);
   }
 }
 
-int run(const std::vector<std::string>& arguments) {
-  Job job;
-  Settings settings = Settings::from_environment();
-  CLI::App app(
-      "tutti run -np N [flags] PROGRAM [ARGUMENTS...]\nStarts N ranks of a program on this host and ends them "
-      "together.",
-      "tutti run");
-  app.add_option("-n,--np", job.ranks, "how many ranks")->required()->check(CLI::Range(1, most_ranks));
+/// -x NAME, -x NAME=VALUE.
+void add_exports(Job& job, const Request& request) {
+  for (const std::string& text : request.exports) {
+    const std::string name = text.substr(0, text.find('='));
+    const char* const value = std::getenv(name.c_str());
+    if (name.empty() || (name == text && !value))
+      throw Error(Code::invalid, fmt::format("-x {}: {}", text,
+                                             name.empty() ? "give NAME or NAME=VALUE"
+                                                          : "there is no such variable here; give -x NAME=VALUE"));
+    job.variables[name] = name == text ? value : text.substr(name.size() + 1);
+  }
+}
+
+void add_flags(CLI::App& app, Job& job, Request& request) {
+  app.add_option("-n,--np", job.ranks, "how many ranks (with hosts: as many as they have slots)")
+      ->check(CLI::Range(1, most_ranks));
   app.add_flag("--tag-output", job.tag_output,
                "put \"[rank] \" in front of every line of output (beyond 64 KiB a line is cut)");
   app.add_option("--grace", job.grace, "seconds that the others have to end by themselves once a rank has failed (2)")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--time-limit", job.time_limit, "seconds until all ranks are ended, with exit code 124 (none)")
       ->check(CLI::Range(0.0, 1e9));
+  app.add_option("-x", request.exports, "a variable for the ranks: NAME, as it is here, or NAME=VALUE")
+      ->allow_extra_args(false);
+  const char* const several = "Several hosts";
+  app.add_option("--hosts", request.hosts, "hosts and their slots: h1:2,h2:2")->group(several);
+  app.add_option("--hostfile", request.hostfile, "a file of lines 'h1 slots=2'")->group(several);
+  app.add_flag("--oversubscribe", request.oversubscribe, "more ranks than slots")->group(several);
+  app.add_option("--address", job.address, "where the hosts reach this one (the agents try all of its addresses)")
+      ->group(several);
+  app.add_option("--remote-tutti", job.remote_tutti, "the tutti of the other hosts (the same path as here)")
+      ->group(several);
+  app.add_option("--silence", job.silence, "seconds after which a host that says nothing is lost (15)")
+      ->check(CLI::Range(0.1, 1e6))
+      ->group(several);
+}
+
+/// The hosts and the number of ranks, which may follow from one another.
+void choose_hosts(CLI::App& app, Job& job, const Request& request, const Settings& settings) {
+  if (!request.hosts.empty() && !request.hostfile.empty())
+    usage_error(app, "--hosts and --hostfile both name the hosts; give one of them: ");
+  if (!request.hosts.empty()) job.hosts = parse_hosts(request.hosts);
+  if (!request.hostfile.empty()) job.hosts = read_hostfile(request.hostfile);
+  if (job.hosts.empty()) {
+    if (job.ranks == 0) usage_error(app, "how many ranks? Give -np N: ");
+  } else {
+    job.ranks = place_ranks(job.hosts, job.ranks, request.oversubscribe);
+  }
+  job.here = job.ranks;
+  job.remote_start = settings.remote_start;
+  job.start_patience = settings.connect_timeout;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  Job job;
+  Request request;
+  Settings settings = Settings::from_environment();
+  CLI::App app(
+      "tutti run -np N [flags] PROGRAM [ARGUMENTS...]\ntutti run --hosts h1:2,h2:2 [flags] PROGRAM [ARGUMENTS...]\n"
+      "Starts N ranks of a program, on this host or on a few hosts, and ends them together.",
+      "tutti run");
+  add_flags(app, job, request);
   add_settings(app, settings);
   job.words = parse_before_program(app, arguments);
   if (job.words.empty()) usage_error(app, "which program? ");
   if (const auto level = parse_log_level(settings.log)) set_log_level(*level);
-  job.file = find_executable(job.words.front());
-  if (job.file.empty()) {
-    const int why = errno;
-    fmt::print(stderr, "tutti run: cannot run '{}': {}\n", job.words.front(),
-               why == ENOENT ? "no such program here or on PATH" : std::strerror(why));
-    return why == ENOENT || why == ENOTDIR ? exit_not_found : exit_not_executable;
+  choose_hosts(app, job, request, settings);
+  if (job.hosts.empty()) {
+    job.file = find_executable(job.words.front());
+    if (job.file.empty()) {
+      const int why = errno;
+      fmt::print(stderr, "tutti run: cannot run '{}': {}\n", job.words.front(),
+                 why == ENOENT ? "no such program here or on PATH" : std::strerror(why));
+      return why == ENOENT || why == ENOTDIR ? exit_not_found : exit_not_executable;
+    }
   }
+  add_exports(job, request);
   add_variables(job, settings);
   return run_job(job);
 }
 
 }  // namespace
 
-extern const Command run_command = {"start N ranks of a program on this host", run};
+extern const Command run_command = {"start N ranks of a program, here or on a few hosts", run};
 
 }  // namespace tutti::tools

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <map>
 #include <string_view>
 
 namespace tutti::tools {
@@ -44,11 +45,28 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
     variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   for (const auto& [name, value] : job.variables) variables[name] = value;
-  variables["TUTTI_RANK"] = variables["TUTTI_LOCAL_RANK"] = std::to_string(rank);
-  variables["TUTTI_SIZE"] = variables["TUTTI_LOCAL_SIZE"] = std::to_string(job.ranks);
+  variables["TUTTI_RANK"] = std::to_string(rank);
+  variables["TUTTI_SIZE"] = std::to_string(job.ranks);
+  variables["TUTTI_LOCAL_RANK"] = std::to_string(rank - job.first);
+  variables["TUTTI_LOCAL_SIZE"] = std::to_string(job.here);
+  variables["TUTTI_STARTER"] = job.mark;
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) lines.push_back(name + "=" + value);
   return lines;
+}
+
+void add_own_variables(std::map<std::string, std::string>& variables) {
+  // Of one host, one rank, or another job.
+  constexpr std::array<std::string_view, 8> own = {"TUTTI_RANK",       "TUTTI_SIZE",        "TUTTI_LOCAL_RANK",
+                                                   "TUTTI_LOCAL_SIZE", "TUTTI_HOST_ID",     "TUTTI_STORE",
+                                                   "TUTTI_STARTER",    "TUTTI_REMOTE_START"};
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with("TUTTI_") && name != "OMP_NUM_THREADS") continue;
+    if (name.size() == text.size() || std::find(own.begin(), own.end(), name) != own.end()) continue;
+    variables.emplace(name, text.substr(name.size() + 1));
+  }
 }
 
 std::string find_executable(const std::string& name) {

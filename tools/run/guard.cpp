@@ -1,4 +1,4 @@
-// The guard process, and the search for a job's processes.
+// The guard process, and the search for marked processes.
 #include "tools/run/guard.hpp"
 
 #include <dirent.h>
@@ -47,7 +47,7 @@ int kill_once(const std::string& entry) {
   return killed;
 }
 
-[[noreturn]] void stand_guard(int pipe, const std::string& job) {
+[[noreturn]] void stand_guard(int pipe, const std::string& mark) {
   setsid();  // what is sent to the launcher's group or terminal is not for the guard
   prctl(PR_SET_NAME, "tutti-guard");
   const int nothing = open("/dev/null", O_RDWR);
@@ -64,14 +64,14 @@ int kill_once(const std::string& entry) {
     if (word < 0) std::erase(groups, -word);
   }
   for (const pid_t group : groups) kill(-group, SIGKILL);
-  kill_job(job);
+  kill_marked(mark);
   _exit(0);
 }
 
 }  // namespace
 
-int kill_job(const std::string& job) {
-  const std::string entry = "TUTTI_JOB=" + job;
+int kill_marked(const std::string& mark) {
+  const std::string entry = "TUTTI_STARTER=" + mark;
   int all = 0;
   // Who forks while we look is found at the next look.
   for (int look = 0; look < 10; ++look) {
@@ -83,7 +83,7 @@ int kill_job(const std::string& job) {
   return all;
 }
 
-Guard::Guard(const std::string& job) {
+Guard::Guard(const std::string& mark) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     throw Error(Code::resource, std::string("cannot make a pipe for the guard: ") + std::strerror(errno));
@@ -100,7 +100,7 @@ Guard::Guard(const std::string& job) {
     sigemptyset(&none);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) std::signal(signal, SIG_IGN);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    stand_guard(ends[0], job);
+    stand_guard(ends[0], mark);
   }
   close(ends[0]);
   pipe_ = Descriptor(ends[1]);

@@ -9,16 +9,16 @@
 
 namespace tutti::tools {
 
-/// Ends, by SIGKILL, every process whose environment has TUTTI_JOB=`job`, but not this one: also those that left
+/// Ends, by SIGKILL, every process whose environment has TUTTI_STARTER=`mark`, but not this one: also those that left
 /// their process group. Returns how many.
-int kill_job(const std::string& job);
+int kill_marked(const std::string& mark);
 
 /// Lives beside the launcher and holds a pipe from it. When the pipe ends without a word, it kills the process groups
-/// that it was told of and all other processes of the job.
+/// that it was told of and all other processes with the mark.
 class Guard {
  public:
   /// Forks; call it while the process has one thread.
-  explicit Guard(const std::string& job);
+  explicit Guard(const std::string& mark);
   ~Guard() { dismiss(); }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;

@@ -5,36 +5,18 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string_view>
 
 namespace tutti::tools {
 
-TaggedOutput::TaggedOutput(Descriptor source, Sink& sink, int rank)
-    : source_(std::move(source)), sink_(sink), tag_("[" + std::to_string(rank) + "] ") {
-  fcntl(source_.fd(), F_SETFL, fcntl(source_.fd(), F_GETFL) | O_NONBLOCK);
-}
+std::string rank_tag(int rank) { return "[" + std::to_string(rank) + "] "; }
 
-bool TaggedOutput::pump() {
-  char block[65536];
-  ssize_t n = 0;
-  while ((n = read(source_.fd(), block, sizeof block)) < 0 && errno == EINTR) {
-  }
-  if (n < 0 && errno == EAGAIN) return false;
-  if (n <= 0) {
-    close();
-    return false;
-  }
-  pending_.append(block, static_cast<std::size_t>(n));
+void TaggedLines::put(std::string_view text) {
+  if (tag_.empty()) return sink_.put(text);
+  pending_ += text;
   write_lines(false);
-  return true;
 }
 
-void TaggedOutput::close() {
-  source_.reset();
-  write_lines(true);
-}
-
-void TaggedOutput::write_lines(bool all) {
+void TaggedLines::write_lines(bool all) {
   std::string out;
   std::size_t start = 0;
   const auto line = [&](std::size_t size, std::string_view end) {
@@ -54,7 +36,31 @@ void TaggedOutput::write_lines(bool all) {
   if (all && start < pending_.size()) line(pending_.size() - start, "\n");
   pending_.erase(0, start);
   sink_.put(out);
-  if (sink_.broken()) source_.reset();  // the rank learns by SIGPIPE, as it would without us
+}
+
+TaggedOutput::TaggedOutput(Descriptor source, Sink& sink, int rank)
+    : source_(std::move(source)), lines_(sink, rank_tag(rank)) {
+  fcntl(source_.fd(), F_SETFL, fcntl(source_.fd(), F_GETFL) | O_NONBLOCK);
+}
+
+bool TaggedOutput::pump() {
+  char block[65536];
+  ssize_t n = 0;
+  while ((n = read(source_.fd(), block, sizeof block)) < 0 && errno == EINTR) {
+  }
+  if (n < 0 && errno == EAGAIN) return false;
+  if (n <= 0) {
+    close();
+    return false;
+  }
+  lines_.put(std::string_view(block, static_cast<std::size_t>(n)));
+  if (lines_.sink().broken()) source_.reset();  // the rank learns by SIGPIPE, as it would without us
+  return true;
+}
+
+void TaggedOutput::close() {
+  source_.reset();
+  lines_.end();
 }
 
 }  // namespace tutti::tools

@@ -31,14 +31,15 @@ constexpr SettingInfo table[] = {
     {"shm_bytes", "upper bound of one job's segment on a host", &Settings::shm_bytes},
     {"lane_bytes", "a buffer is cut into lanes of about this many bytes", &Settings::lane_bytes},
     {"max_lanes", "at most this many lanes are in flight", &Settings::max_lanes},
+    {"remote_start", "the command by which `tutti run --hosts` starts something on {host}", &Settings::remote_start},
     {"store", "where ranks meet: tcp://HOST:PORT or file:///DIR", &Settings::store},
     {"secret", "the job's token; ranks without it are refused", &Settings::secret},
     {"job", "the job's name", &Settings::job},
 };
 
 // What else TUTTI_* means something: the launcher sets them and the bootstrap reads them.
-constexpr std::array<std::string_view, 4> launcher_names = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK",
-                                                            "TUTTI_LOCAL_SIZE"};
+constexpr std::array<std::string_view, 5> launcher_names = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK",
+                                                            "TUTTI_LOCAL_SIZE", "TUTTI_STARTER"};
 
 constexpr std::string_view prefix = "TUTTI_";
 

@@ -22,12 +22,13 @@ struct Settings {
   std::string iface;                 // iface: interfaces or addresses that tcp may use, comma-separated
   std::string host_id;               // host_id: overrides the host's identity
   std::string shm_dir = "/dev/shm";  // shm_dir: for the segment, where memfd is refused
-  std::int64_t shm_bytes = 32 << 20;  // shm_bytes: upper bound of one job's segment on a host
-  std::int64_t lane_bytes = 1 << 20;  // lane_bytes: a buffer is cut into lanes of about this many bytes
-  std::int64_t max_lanes = 4;         // max_lanes: at most this many lanes are in flight
-  std::string store;                  // store: tcp://HOST:PORT or file:///DIR
-  std::string secret;                 // secret: the job's token
-  std::string job;                    // job: the job's name
+  std::int64_t shm_bytes = 32 << 20;                  // shm_bytes: upper bound of one job's segment on a host
+  std::int64_t lane_bytes = 1 << 20;                  // lane_bytes: a buffer is cut into lanes of about this many bytes
+  std::int64_t max_lanes = 4;                         // max_lanes: at most this many lanes are in flight
+  std::string remote_start = "ssh -o BatchMode=yes";  // remote_start: how `tutti run` starts something on {host}
+  std::string store;                                  // store: tcp://HOST:PORT or file:///DIR
+  std::string secret;                                 // secret: the job's token
+  std::string job;                                    // job: the job's name
 
   /// From the environment (TUTTI_<KEY>). Warns of unknown TUTTI_* names with the nearest known
   /// one. Throws Error{invalid} when a value does not parse.

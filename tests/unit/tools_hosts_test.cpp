@@ -1,0 +1,103 @@
+// Lists of hosts, which ranks each gets, the words of a remote start, a job as text.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/caught.hpp"
+#include "tools/run/host_link.hpp"
+#include "tools/run/hosts.hpp"
+#include "tools/run/job_text.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::tools {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<int> shares(const std::string& list, int ranks, bool oversubscribe) {
+  std::vector<Host> hosts = parse_hosts(list);
+  std::vector<int> counts;
+  int total = 0;
+  place_ranks(hosts, ranks, oversubscribe);
+  for (const Host& host : hosts) {
+    EXPECT_EQ(host.first, total);
+    total += host.ranks;
+    counts.push_back(host.ranks);
+  }
+  return counts;
+}
+
+TEST(Hosts, Lists) {
+  const std::vector<Host> hosts = parse_hosts("h1:2,h2,[fd00::1]:3,[::2],h2:4");
+  ASSERT_EQ(hosts.size(), 4u);
+  EXPECT_EQ(hosts[0].name, "h1");
+  EXPECT_EQ(hosts[0].slots, 2);
+  EXPECT_EQ(hosts[1].slots, 5);
+  EXPECT_EQ(hosts[2].name, "fd00::1");
+  EXPECT_EQ(hosts[2].slots, 3);
+  EXPECT_EQ(hosts[3].name, "::2");
+  EXPECT_EQ(hosts[3].slots, 1);
+}
+
+TEST(Hosts, Refused) {
+  for (const char* list :
+       {"", ",", "a,", "a:", "a:0", "a:-1", "a:2x", "a:99999", "[", "[]", "[a", "[a]b", "-o", "a b", "a/b", "$(a)"})
+    EXPECT_EQ(tutti::testing::caught([&] { parse_hosts(list); }).code(), Code::invalid) << list;
+}
+
+TEST(Hosts, SlotBySlot) {
+  EXPECT_THAT(shares("a:2,b:2", 0, false), ElementsAre(2, 2));
+  EXPECT_THAT(shares("a:2,b:2", 3, false), ElementsAre(2, 1));
+  EXPECT_THAT(shares("a:2,b:2", 1, false), ElementsAre(1));
+  EXPECT_THAT(tutti::testing::caught([] { shares("a:2,b:2", 7, false); }).what(), HasSubstr("a:5"));
+}
+
+TEST(Hosts, Oversubscribed) {
+  EXPECT_THAT(shares("a:2,b:2", 3, true), ElementsAre(2, 1));
+  EXPECT_THAT(shares("a,b", 7, true), ElementsAre(3, 4));
+  EXPECT_THAT(shares("a:1,b:3", 8, true), ElementsAre(2, 6));
+  EXPECT_THAT(shares("a:3,b,c", 4096, true), ElementsAre(2457, 819, 820));
+}
+
+TEST(RemoteStart, Words) {
+  EXPECT_THAT(remote_words("ssh -o BatchMode=yes", "h1"), ElementsAre("ssh", "-o", "BatchMode=yes", "h1"));
+  EXPECT_THAT(remote_words("ip netns  exec {host}", "h1"), ElementsAre("ip", "netns", "exec", "h1"));
+  EXPECT_THAT(remote_words("docker exec -i job-{host}-{host}", "7"), ElementsAre("docker", "exec", "-i", "job-7-7"));
+}
+
+TEST(JobText, ThereAndBack) {
+  Job job;
+  job.ranks = 8;
+  job.first = 2;
+  job.here = 3;
+  job.silence = 0.25;
+  job.mark = "mark";
+  job.words = {"program", "", "a b\n:", std::string("\0x", 2)};
+  job.stores = {"tcp://a:1", "tcp://[::1]:2"};
+  job.variables = {{"A", "1=2"}, {"B", ""}};
+  std::string folder;
+  const Job found = parse_job(job_text(job, "/a folder"), folder);
+  EXPECT_EQ(folder, "/a folder");
+  EXPECT_EQ(found.ranks, 8);
+  EXPECT_EQ(found.first, 2);
+  EXPECT_EQ(found.here, 3);
+  EXPECT_EQ(found.silence, 0.25);
+  EXPECT_EQ(found.mark, job.mark);
+  EXPECT_EQ(found.words, job.words);
+  EXPECT_EQ(found.stores, job.stores);
+  EXPECT_EQ(found.variables, job.variables);
+}
+
+TEST(JobText, EveryBeginningIsRefused) {
+  Job job;
+  job.here = 1;
+  job.words = {"program"};
+  job.variables = {{"A", "1"}};
+  const std::string text = job_text(job, "/");
+  std::string folder;
+  for (std::size_t size = 0; size < text.size(); ++size)
+    EXPECT_EQ(tutti::testing::caught([&] { parse_job(text.substr(0, size), folder); }).code(), Code::protocol) << size;
+}
+
+}  // namespace
+}  // namespace tutti::tools

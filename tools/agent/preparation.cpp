@@ -1,0 +1,66 @@
+// The folder, the program, the store.
+#include "tools/agent/preparation.hpp"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "collectives/bootstrap/store_url.hpp"
+#include "tools/run/environment.hpp"
+#include "transports/core/host.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::tools {
+namespace {
+
+/// The first of the launcher's addresses at which this host finds the store. One that leads nowhere costs a little, so
+/// that every round has more patience than the one before.
+std::string find_store(const Job& job, const std::function<bool()>& gone) {
+  const Deadline until = deadline_in(Seconds(0.8 * job.start_patience));
+  const std::string& secret = job.variables.at("TUTTI_SECRET");
+  for (Seconds patience(0.25); Clock::now() < until && !gone(); patience *= 2)
+    for (const std::string& url : job.stores) {
+      try {
+        const StoreUrl place = parse_store_url(url);
+        connect_tcp_store_once(place.host, place.port, secret, std::min(until, deadline_in(patience)));
+        return url;
+      } catch (const Error&) {
+        // the next one
+      }
+    }
+  return {};
+}
+
+}  // namespace
+
+std::optional<Trouble> prepare_job(Job& job, const std::string& folder, const std::function<bool()>& gone) {
+  if (chdir(folder.c_str()) != 0)
+    return Trouble{fmt::format("cannot enter the folder {}: {}; start `tutti run` in one that all hosts have", folder,
+                               std::strerror(errno)),
+                   exit_not_found};
+  job.file = find_executable(job.words.front());
+  if (job.file.empty()) {
+    const bool missing = errno == ENOENT || errno == ENOTDIR;
+    return Trouble{fmt::format("cannot run '{}': {}", job.words.front(),
+                               missing ? "no such program there or on its PATH" : std::strerror(errno)),
+                   missing ? exit_not_found : exit_not_executable};
+  }
+  if (!job.stores.empty()) {
+    const std::string url = find_store(job, gone);
+    if (url.empty())
+      return Trouble{fmt::format("it reaches the launcher at none of {}; name an address that it reaches by --address",
+                                 fmt::join(job.stores, ", ")),
+                     exit_host_lost};
+    job.variables["TUTTI_STORE"] = url;
+  }
+  if (!std::getenv("OMP_NUM_THREADS"))
+    job.variables.try_emplace("OMP_NUM_THREADS", std::to_string(std::max(1, usable_cores() / job.here)));
+  return std::nullopt;
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,117 @@
+// Lists of hosts.
+#include "tools/run/hosts.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::tools {
+namespace {
+
+constexpr int most_slots = 4096;
+
+int parse_slots(std::string_view text, std::string_view entry) {
+  int slots = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+  if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > most_slots)
+    throw Error(Code::invalid, fmt::format("'{}' in the list of hosts: behind the host's name stands how many ranks it "
+                                           "takes, 1 to {}, as in h1:2; an IPv6 address goes in brackets",
+                                           entry, most_slots));
+  return slots;
+}
+
+/// One entry of a list: NAME, NAME:SLOTS, [ADDRESS], [ADDRESS]:SLOTS.
+Host parse_host(std::string_view entry) {
+  Host host;
+  std::string_view rest;
+  if (entry.starts_with('[')) {
+    const std::size_t close = std::min(entry.find(']'), entry.size());
+    host.name = entry.substr(1, close - 1);
+    rest = entry.substr(std::min(close + 1, entry.size()));
+    if (close == entry.size() || (!rest.empty() && rest[0] != ':')) host.name.clear();
+  } else {
+    host.name = entry.substr(0, entry.find(':'));
+    rest = entry.substr(host.name.size());
+  }
+  // The name becomes a word of the remote start, which must not take it for a flag.
+  if (host.name.empty() || host.name.starts_with('-') ||
+      host.name.find_first_of(" \t/\\'\"$`;&|<>()*?") != host.name.npos)
+    throw Error(Code::invalid,
+                fmt::format("'{}' in the list of hosts names no host; give a list such as h1:2,h2:2", entry));
+  if (!rest.empty()) host.slots = parse_slots(rest.substr(1), entry);
+  return host;
+}
+
+void add(std::vector<Host>& hosts, Host host) {
+  const auto same = std::find_if(hosts.begin(), hosts.end(), [&](const Host& h) { return h.name == host.name; });
+  if (same == hosts.end())
+    hosts.push_back(std::move(host));
+  else
+    same->slots += host.slots;
+}
+
+}  // namespace
+
+std::vector<Host> parse_hosts(std::string_view list) {
+  std::vector<Host> hosts;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    add(hosts, parse_host(list.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return hosts;
+}
+
+std::vector<Host> read_hostfile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Error(Code::invalid, fmt::format("cannot read the hostfile '{}'; give the path of a file", path));
+  std::vector<Host> hosts;
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string entry, slots, rest;
+    if (!(words >> entry)) continue;
+    constexpr std::string_view key = "slots=";
+    words >> slots >> rest;
+    if (!rest.empty() || (!slots.empty() && !slots.starts_with(key)))
+      throw Error(Code::invalid,
+                  fmt::format("{}:{}: a line is a host and its slots, as in 'h1 slots=2'", path, number));
+    Host host = parse_host(entry);
+    if (!slots.empty()) host.slots = parse_slots(std::string_view(slots).substr(key.size()), line);
+    add(hosts, std::move(host));
+  }
+  if (hosts.empty()) throw Error(Code::invalid, fmt::format("the hostfile '{}' names no host", path));
+  return hosts;
+}
+
+int place_ranks(std::vector<Host>& hosts, int ranks, bool oversubscribe) {
+  int slots = 0;
+  for (const Host& host : hosts) slots += host.slots;
+  if (ranks == 0) ranks = slots;
+  if (ranks > slots && !oversubscribe)
+    throw Error(Code::invalid,
+                fmt::format("-np {} asks for more ranks than the hosts have slots ({}); give more slots, as in {}:{}, "
+                            "or add --oversubscribe",
+                            ranks, slots, hosts.front().name, hosts.front().slots + ranks - slots));
+  int placed = 0, seen = 0;
+  for (Host& host : hosts) {
+    seen += host.slots;
+    // Slot by slot while there are enough, else what the slots so far come to in proportion.
+    const int until =
+        ranks <= slots ? std::min(seen, ranks) : static_cast<int>(static_cast<std::int64_t>(ranks) * seen / slots);
+    host.first = placed;
+    host.ranks = until - placed;
+    placed = until;
+  }
+  std::erase_if(hosts, [](const Host& host) { return host.ranks == 0; });
+  return ranks;
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,82 @@
+// Texts one after the other, each with its size in front: any byte may stand in a word or a variable.
+#include "tools/run/job_text.hpp"
+
+#include <charconv>
+#include <string_view>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::tools {
+namespace {
+
+void put(std::string& out, const std::string& text) { out += std::to_string(text.size()) + ":" + text; }
+
+void put(std::string& out, const std::vector<std::string>& texts) {
+  put(out, std::to_string(texts.size()));
+  for (const std::string& text : texts) put(out, text);
+}
+
+[[noreturn]] void malformed() { throw Error(Code::protocol, "the launcher's description of the job is malformed"); }
+
+template <class T>
+T number_of(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) malformed();
+  return value;
+}
+
+std::string take(std::string_view& rest) {
+  const std::size_t colon = rest.find(':');
+  if (colon == rest.npos) malformed();
+  const auto size = number_of<std::size_t>(rest.substr(0, colon));
+  rest.remove_prefix(colon + 1);
+  if (rest.size() < size) malformed();
+  std::string text(rest.substr(0, size));
+  rest.remove_prefix(size);
+  return text;
+}
+
+std::vector<std::string> take_all(std::string_view& rest) {
+  std::vector<std::string> texts;
+  for (auto left = number_of<std::size_t>(take(rest)); left > 0; --left) texts.push_back(take(rest));
+  return texts;
+}
+
+}  // namespace
+
+std::string job_text(const Job& job, const std::string& folder) {
+  std::string text;
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : job.variables) variables.push_back(name + "=" + value);
+  for (const int number : {job.ranks, job.first, job.here}) put(text, std::to_string(number));
+  put(text, std::to_string(job.silence));
+  put(text, std::to_string(job.start_patience));
+  put(text, job.mark);
+  put(text, folder);
+  put(text, job.words);
+  put(text, job.stores);
+  put(text, variables);
+  return text;
+}
+
+Job parse_job(const std::string& text, std::string& folder) {
+  std::string_view rest = text;
+  Job job;
+  for (int* const number : {&job.ranks, &job.first, &job.here}) *number = number_of<int>(take(rest));
+  job.silence = number_of<double>(take(rest));
+  job.start_patience = number_of<double>(take(rest));
+  job.mark = take(rest);
+  folder = take(rest);
+  job.words = take_all(rest);
+  job.stores = take_all(rest);
+  for (const std::string& variable : take_all(rest)) {
+    const std::size_t equals = variable.find('=');
+    if (equals == std::string::npos) malformed();
+    job.variables[variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  if (!rest.empty() || job.words.empty() || job.here < 1) malformed();
+  return job;
+}
+
+}  // namespace tutti::tools

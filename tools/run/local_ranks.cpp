@@ -1,0 +1,125 @@
+// The ranks of this host alone, which the launcher starts itself: they inherit its stdin, stdout and stderr.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <deque>
+
+#include "tools/run/environment.hpp"
+#include "tools/run/make_ranks.hpp"
+#include "tools/run/processes.hpp"
+#include "tools/run/tagged_output.hpp"
+
+namespace tutti::tools {
+namespace {
+
+class LocalRanks final : public Ranks {
+ public:
+  LocalRanks(const std::string& mark, const Signals& signals, Sinks& sinks)
+      : processes_(mark), signals_(signals), sinks_(sinks) {}
+
+  std::optional<Trouble> start(const Job& job) override {
+    const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const Inherited first = first_input();
+    for (int rank = 0; rank < job.ranks; ++rank) {
+      const pid_t pid = start_rank(rank, job, rank == 0 && first.fd() >= 0 ? first.fd() : nothing.fd());
+      if (pid >= 0) continue;
+      return Trouble{fmt::format("cannot start rank {} ({}): {}", rank, job.file, std::strerror(-pid)),
+                     -pid == ENOENT ? exit_not_found : exit_not_executable};
+    }
+    return std::nullopt;
+  }
+
+  void signal(int signal) override { processes_.signal(signal); }
+
+  void watch(std::vector<pollfd>& entries) override {
+    entries.push_back(next_input());
+    for (const TaggedOutput& output : outputs_)
+      entries.push_back({output.may_read() ? output.fd() : -1, POLLIN, 0});  // -1 is passed over
+  }
+
+  std::optional<Trouble> serve(std::span<const pollfd> entries) override {
+    if (entries[0].revents != 0 && entries[0].fd == STDIN_FILENO) forward_input();
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      if (entries[i + 1].revents != 0 && outputs_[i].may_read()) outputs_[i].pump();
+    return std::nullopt;
+  }
+
+  Deadline next_look() const override { return never; }
+  std::vector<Ended> ended() override { return processes_.reap(); }
+  std::string whereabouts(int rank) const override { return fmt::format("pid {}", processes_.pid_of(rank)); }
+
+  void finish() override {
+    processes_.finish();
+    input_.reset();
+  }
+
+  /// Nobody is left to write, so that a pipe with nothing in it will stay so.
+  bool talking() override {
+    bool more = false;
+    for (TaggedOutput& output : outputs_) {
+      while (output.may_read())
+        if (!output.pump()) output.close();
+      more |= output.open();
+    }
+    return more;
+  }
+
+ private:
+  pid_t start_rank(int rank, const Job& job, int input) {
+    RankProcess process{job.file, job.words, rank_environment(job, rank), input, -1, -1, signals_.before()};
+    Inherited ends[2];  // the writing ends, closed here once the rank has them
+    if (job.tag_output)
+      for (int i = 0; i < 2; ++i) {
+        int pipe[2];
+        if (pipe2(pipe, O_CLOEXEC) != 0) return -errno;
+        ends[i] = Inherited(pipe[1]);
+        outputs_.emplace_back(Descriptor(pipe[0]), i == 0 ? sinks_.output : sinks_.error(), rank);
+      }
+    process.output = ends[0].fd();
+    process.error = ends[1].fd();
+    return processes_.start(rank, process);
+  }
+
+  /// What rank 0 reads. A terminal belongs to the launcher's process group, so that what is typed has to be copied.
+  Inherited first_input() {
+    if (isatty(0) == 0) return Inherited(fcntl(0, F_DUPFD_CLOEXEC, 3));
+    int ends[2];
+    if (tcgetpgrp(0) != getpgrp() || pipe2(ends, O_CLOEXEC) != 0) return Inherited();
+    input_ = Descriptor(ends[1]);
+    return Inherited(ends[0]);
+  }
+
+  /// What to wait for: that somebody types, or where rank 0 has not read yet what was typed, that it does.
+  pollfd next_input() const {
+    pollfd pipe = {input_.fd(), POLLOUT, 0};
+    if (!input_ || poll(&pipe, 1, 0) == 0) return pipe;     // poll() passes over -1
+    if (tcgetpgrp(0) != getpgrp()) return {-1, POLLIN, 0};  // in the background: what is typed is not for us
+    return {STDIN_FILENO, POLLIN, 0};
+  }
+
+  /// From the terminal to rank 0. The pipe has room for a block, or it would not have been called.
+  void forward_input() {
+    char block[PIPE_BUF];
+    const ssize_t n = read(0, block, sizeof block);
+    if (n < 0 && errno == EINTR) return;
+    if (n <= 0 || write(input_.fd(), block, static_cast<std::size_t>(n)) < 0) input_.reset();
+  }
+
+  Processes processes_;
+  const Signals& signals_;
+  Sinks& sinks_;
+  Descriptor input_;  ///< towards rank 0, where the launcher copies from a terminal
+  std::deque<TaggedOutput> outputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ranks> make_local_ranks(const Job& job, const Signals& signals, Sinks& sinks) {
+  return std::make_unique<LocalRanks>(job.mark, signals, sinks);
+}
+
+}  // namespace tutti::tools

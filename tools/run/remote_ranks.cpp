@@ -1,0 +1,265 @@
+// Ranks on several hosts: one agent each, started by the remote start; no rank runs before every host is ready.
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <deque>
+#include <filesystem>
+
+#include "tools/run/guard.hpp"
+#include "tools/run/host_link.hpp"
+#include "tools/run/job_text.hpp"
+#include "tools/run/make_ranks.hpp"
+#include "tools/run/tagged_output.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::tools {
+namespace {
+
+/// What one rank says to stdout or stderr, as it comes from its agent.
+struct Stream {
+  TaggedLines lines;
+  std::string backlog;  ///< at most a window: the agent sends no more before it is told that some of it was taken
+  bool ended = false;   ///< no more comes
+  bool given_up = false;
+};
+
+class RemoteRanks final : public Ranks {
+ public:
+  RemoteRanks(const Job& job, const Signals& signals, Sinks& sinks)
+      : guard_(job.mark), signals_(signals), sinks_(sinks) {}
+
+  std::optional<Trouble> start(const Job& job) override;
+  void signal(int signal) override;
+  void watch(std::vector<pollfd>& entries) override;
+  std::optional<Trouble> serve(std::span<const pollfd> entries) override;
+  Deadline next_look() const override;
+  std::vector<Ended> ended() override { return std::exchange(ended_, {}); }
+  std::string whereabouts(int rank) const override;
+  void finish() override;
+  bool talking() override;
+
+ private:
+  struct Rank {
+    std::size_t link = 0;
+    pid_t pid = -1;
+    bool running = true;
+  };
+
+  void reap();
+  std::optional<Trouble> take(HostLink& link);
+  std::optional<Trouble> take(HostLink& link, const Frame& frame);
+  std::optional<Trouble> look_for_loss(HostLink& link);
+  void let_go();
+  void pump(std::size_t stream);
+  bool may_read_input() const;
+  void forward_input();
+  HostLink& host_of(int rank) { return links_[ranks_[static_cast<std::size_t>(rank)].link]; }
+
+  Guard guard_;
+  const Signals& signals_;
+  Sinks& sinks_;
+  Job job_;
+  std::deque<HostLink> links_;
+  std::vector<Rank> ranks_;
+  std::deque<Stream> streams_;  ///< two for each rank
+  std::vector<Ended> ended_;
+  std::size_t input_credit_ = stream_window;  ///< bytes of stdin that may be sent to rank 0's host
+  bool input_open_ = true;
+  bool going_ = false, finishing_ = false;
+};
+
+std::optional<Trouble> RemoteRanks::start(const Job& job) {
+  job_ = job;
+  std::error_code error;
+  const std::string folder = std::filesystem::current_path(error);
+  for (const Host& host : job.hosts) {
+    HostLink& link = links_.emplace_back(host, sinks_.error());
+    if (const std::string why = link.start(job, signals_.before()); !why.empty()) return Trouble{why, exit_not_found};
+    guard_.watch(link.pid());
+    Job part = job;
+    part.first = host.first;
+    part.here = host.ranks;
+    part.mark = fmt::format("{}-{}", job.mark, links_.size());
+    link.channel().say({Say::job, 0, 0, job_text(part, folder)});
+    ranks_.insert(ranks_.end(), static_cast<std::size_t>(host.ranks), Rank{.link = links_.size() - 1});
+  }
+  for (int rank = 0; rank < job.ranks; ++rank)
+    for (Sink* sink : {&sinks_.output, &sinks_.error()})
+      streams_.push_back({TaggedLines(*sink, job.tag_output ? rank_tag(rank) : ""), {}});
+  return std::nullopt;
+}
+
+void RemoteRanks::signal(int signal) {
+  for (HostLink& link : links_)
+    if (going_ && link.usable()) link.channel().say({Say::signal, 0, signal, {}});
+  // Before they go there are no ranks: who is told to end, ends.
+  if (!going_ && (signal == SIGKILL || signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT))
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      if (std::exchange(ranks_[i].running, false)) ended_.push_back({static_cast<int>(i), signal, {}});
+}
+
+void RemoteRanks::watch(std::vector<pollfd>& entries) {
+  entries.push_back({may_read_input() ? STDIN_FILENO : -1, POLLIN, 0});
+  for (const HostLink& link : links_) link.watch(entries);
+}
+
+std::optional<Trouble> RemoteRanks::serve(std::span<const pollfd> entries) {
+  reap();
+  if (entries[0].revents != 0) forward_input();
+  for (HostLink& link : links_) {
+    link.serve();
+    link.keep_alive(job_.silence);
+    if (auto trouble = take(link)) return trouble;
+    if (auto trouble = look_for_loss(link)) return trouble;
+  }
+  for (std::size_t i = 0; i < streams_.size(); ++i) pump(i);
+  if (!going_ && std::all_of(links_.begin(), links_.end(), [](const HostLink& l) { return l.ready(); })) let_go();
+  return std::nullopt;
+}
+
+void RemoteRanks::reap() {
+  int status = 0;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+    for (HostLink& link : links_)
+      if (link.pid() == pid) {
+        link.reaped(status);
+        guard_.forget(pid);
+      }
+}
+
+std::optional<Trouble> RemoteRanks::take(HostLink& link) {
+  try {
+    while (link.usable())
+      if (const auto frame = link.channel().next()) {
+        if (auto trouble = take(link, *frame)) return trouble;
+      } else {
+        break;
+      }
+  } catch (const Error& error) {
+    link.kill();
+    return Trouble{fmt::format("host '{}': {}", link.host().name, error.what()), exit_host_lost};
+  }
+  return std::nullopt;
+}
+
+std::optional<Trouble> RemoteRanks::take(HostLink& link, const Frame& frame) {
+  const bool stream_frame = frame.say == Say::output;
+  const int rank = stream_frame ? frame.subject / 2 : frame.subject;
+  if (rank < 0 || rank >= job_.ranks) throw Error(Code::protocol, "it speaks of a rank that does not exist");
+  Rank& about = ranks_[static_cast<std::size_t>(rank)];
+  switch (frame.say) {
+    case Say::ready: link.be_ready(); break;
+    case Say::refused:
+      return Trouble{fmt::format("host '{}': {}", link.host().name, frame.text), static_cast<int>(frame.number)};
+    case Say::started: about.pid = static_cast<pid_t>(frame.number); break;
+    case Say::ended:
+      if (std::exchange(about.running, false)) ended_.push_back({rank, static_cast<int>(frame.number), {}});
+      break;
+    case Say::output: {
+      Stream& stream = streams_[static_cast<std::size_t>(frame.subject)];
+      stream.backlog += frame.text;
+      stream.ended |= frame.text.empty();
+      break;
+    }
+    case Say::consumed:
+      if (frame.number < 0)
+        input_open_ = false;
+      else
+        input_credit_ += static_cast<std::size_t>(frame.number);
+      break;
+    case Say::goodbye: link.finish(); break;
+    default: break;
+  }
+  return std::nullopt;
+}
+
+std::optional<Trouble> RemoteRanks::look_for_loss(HostLink& link) {
+  const std::string why = link.lost(job_.silence, job_.start_patience);
+  if (why.empty()) return std::nullopt;
+  link.kill();
+  if (!going_)
+    return Trouble{fmt::format("no rank can be started on host '{}': {}", link.host().name, why), exit_host_lost};
+  for (int rank = link.host().first; rank < link.host().first + link.host().ranks; ++rank) {
+    if (std::exchange(ranks_[static_cast<std::size_t>(rank)].running, false)) ended_.push_back({rank, 0, why});
+    for (const int stream : {2 * rank, 2 * rank + 1}) streams_[static_cast<std::size_t>(stream)].ended = true;
+  }
+  return std::nullopt;
+}
+
+void RemoteRanks::let_go() {
+  going_ = true;
+  for (HostLink& link : links_) link.channel().say({Say::go, 0, 0, {}});
+}
+
+/// From the backlog to the sink, as far as that has room.
+void RemoteRanks::pump(std::size_t index) {
+  Stream& stream = streams_[index];
+  Sink& sink = stream.lines.sink();
+  HostLink& link = host_of(static_cast<int>(index / 2));
+  const auto subject = static_cast<std::int32_t>(index);
+  if (sink.broken() && !std::exchange(stream.given_up, true) && link.usable())
+    link.channel().say({Say::taken, subject, -1, {}});
+  if (!stream.backlog.empty() && !sink.full()) {
+    stream.lines.put(stream.backlog);
+    if (link.usable()) link.channel().say({Say::taken, subject, static_cast<std::int64_t>(stream.backlog.size()), {}});
+    stream.backlog.clear();
+  }
+  if (stream.ended && stream.backlog.empty()) stream.lines.end();
+}
+
+/// A terminal is read only while the launcher is in its foreground.
+bool RemoteRanks::may_read_input() const {
+  if (!going_ || finishing_ || !input_open_ || input_credit_ == 0) return false;
+  return isatty(STDIN_FILENO) == 0 || tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+void RemoteRanks::forward_input() {
+  char block[PIPE_BUF];
+  const ssize_t n = read(STDIN_FILENO, block, std::min(sizeof block, input_credit_));
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  std::string text(block, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  input_open_ = !text.empty();
+  input_credit_ -= text.size();
+  if (HostLink& link = host_of(0); link.usable()) link.channel().say({Say::input, 0, 0, std::move(text)});
+}
+
+Deadline RemoteRanks::next_look() const {
+  Deadline first = never;
+  for (const HostLink& link : links_) first = std::min(first, link.next_look(job_.silence, job_.start_patience));
+  return first;
+}
+
+std::string RemoteRanks::whereabouts(int rank) const {
+  const Rank& about = ranks_[static_cast<std::size_t>(rank)];
+  const std::string& host = links_[about.link].host().name;
+  return about.pid < 0 ? host : fmt::format("{}, pid {}", host, about.pid);
+}
+
+void RemoteRanks::finish() {
+  finishing_ = true;
+  for (HostLink& link : links_) {
+    if (!link.usable()) continue;
+    if (going_)
+      link.channel().say({Say::end, 0, 0, {}});
+    else
+      link.kill();
+  }
+}
+
+bool RemoteRanks::talking() {
+  const auto talks = [](const Stream& s) { return !s.backlog.empty(); };
+  return std::any_of(links_.begin(), links_.end(), [](const HostLink& l) { return l.usable(); }) ||
+         std::any_of(streams_.begin(), streams_.end(), talks);
+}
+
+}  // namespace
+
+std::unique_ptr<Ranks> make_remote_ranks(const Job& job, const Signals& signals, Sinks& sinks) {
+  return std::make_unique<RemoteRanks>(job, signals, sinks);
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,33 @@
+// signalfd, and what a process that has children sets up once.
+#include "tools/run/signals.hpp"
+
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::tools {
+
+Signals::Signals() {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t handled;
+  sigemptyset(&handled);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD})
+    sigaddset(&handled, signal);
+  sigprocmask(SIG_BLOCK, &handled, &before_);
+  fd_ = Descriptor(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd_) throw Error(Code::resource, std::string("signalfd: ") + std::strerror(errno));
+}
+
+std::optional<int> Signals::next() {
+  signalfd_siginfo info = {};
+  if (read(fd_.fd(), &info, sizeof info) != sizeof info) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
+}  // namespace tutti::tools
