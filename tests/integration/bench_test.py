@@ -5,9 +5,12 @@ import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
+import xml.etree.ElementTree
 
 BIN = pathlib.Path(sys.argv.pop(1))
 sys.argv = sys.argv[:1]
@@ -18,8 +21,8 @@ CLEAN = {name: value for name, value in os.environ.items() if not name.startswit
     "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader,tcp"}
 
 
-def tutti(*words, code=0):
-    done = subprocess.run([BIN / "tutti", *map(str, words)], capture_output=True, text=True, timeout=100, env=CLEAN)
+def tutti(*words, code=0, env=CLEAN):
+    done = subprocess.run([BIN / "tutti", *map(str, words)], capture_output=True, text=True, timeout=100, env=env)
     if code is not None and done.returncode != code:
         raise AssertionError(f"tutti {' '.join(map(str, words))}: exit code {done.returncode}, not {code}\n{done.stdout}{done.stderr}")
     return done
@@ -68,7 +71,9 @@ class Bench(unittest.TestCase):
         for words in (["allreduce", "-b", "16", "-e", "8"], ["allreduce", "-f", "1"], ["allredcue"], ["allreduce", "--dtyp", "f32"],
                       ["allreduce", "-o", "band"], ["allreduce", "-d", "f33"], ["allreduce", "-b", "many"], [],
                       ["broadcast", "-np", "2", "--root", "2"], ["allreduce", "--format", "xml"],
-                      ["allreduce", "--versus", "nobody"], ["allreduce", "--lane-bytes", "much"]):
+                      ["allreduce", "--versus", "nobody"], ["allreduce", "--versus", "mpich:worst"], ["barrier", "--plot"],
+                      ["allreduce", "--csv", "no/such/folder/x.csv"], ["allreduce", "--variants", "no/such/file"],
+                      ["allreduce", "--lane-bytes", "much"]):
             done = tutti("bench", *words, code=2)
             self.assertEqual(done.stdout, "", words)
             self.assertEqual(len(done.stderr.splitlines()), 1, (words, done.stderr))
@@ -88,17 +93,83 @@ class Bench(unittest.TestCase):
         self.assertEqual({row["ok"] for row in rows("bench", "allgather", "-np", "4", *QUICK, "--algorithm", "recursive_doubling")},
                          {"yes"})
 
-    def test_versus(self):
-        peers = [name for name in ("openmpi", "gloo") if (BIN / "bench-peers" / name).exists()]
+
+def built_peers():
+    return [name for name in ("openmpi", "mpich", "gloo") if (BIN / "bench-peers" / name).exists()]
+
+
+class Versus(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.environment = CLEAN | {"XDG_CACHE_HOME": str(self.folder / "cache")}
+
+    def compare(self, *words, code=0):
+        return tutti("bench", "allreduce", *QUICK, "--rounds", "2", *words, code=code, env=self.environment)
+
+    def test_all_peers_side_by_side(self):
+        peers = built_peers()
         if not peers:
-            self.skipTest("neither Open MPI nor Gloo was there when this was built")
-        text = tutti("bench", "allreduce", *QUICK, "--versus", ",".join(peers), "--rounds", "2", "--format", "csv").stdout
-        found = list(csv.DictReader(io.StringIO(text)))
-        self.assertEqual([row["peer"] for row in found], [name for name in peers for _ in range(3)])
+            self.skipTest("no Open MPI, MPICH or Gloo was there when this was built")
+        names = peers + [name + ":best" for name in peers if name != "gloo"]
+        files = {kind: self.folder / f"result.{kind}" for kind in ("csv", "json", "svg")}
+        text = self.compare("--versus", ",".join(names), "--plot", *[f"--{kind}={file}" for kind, file in files.items()]).stdout
+        found = list(csv.DictReader(io.StringIO(files["csv"].read_text())))
+        ours = ["tutti shm", "tutti tcp"] if "gloo" in peers and len(peers) > 1 else ["tutti tcp" if peers == ["gloo"] else "tutti shm"]
+        self.assertEqual([row["impl"] for row in found], [name for name in [*sorted(ours, key=self.order(text)), *names] for _ in range(3)])
         for row in found:
-            self.assertLessEqual(float(row["ratio_min"]), float(row["ratio"]))
-            self.assertLessEqual(float(row["ratio"]), float(row["ratio_max"]))
-            self.assertEqual(row["ours"], "tutti tcp" if row["peer"] == "gloo" else "tutti shm")
+            self.assertEqual((row["op"], row["dtype"], row["ranks"], row["rounds"]), ("allreduce", "f32", "2", "2"))
+            self.assertLessEqual(float(row["least_us"]), float(row["median_us"]))
+            if row["impl"] in names:
+                self.assertEqual(row["against"], "tutti tcp" if row["impl"] == "gloo" else "tutti shm")
+                self.assertLessEqual(float(row["ratio_min"]), float(row["ratio"]))
+                self.assertLessEqual(float(row["ratio"]), float(row["ratio_max"]))
+        self.same_in_json(found, json.loads(files["json"].read_text()))
+        self.same_in_table(found, text)
+        self.one_line_each(files["svg"], [*ours, *names])
+        for row in found[::3]:
+            self.assertIn(f"  {row['impl']}  ({row['version']})", text)  # the plot's legend
+
+    def order(self, text):
+        head = next(line for line in text.splitlines() if line.startswith("#   size (B)"))
+        return head.index
+
+    def same_in_json(self, found, document):
+        flat = [(one["impl"], str(row["bytes"]), row["median_us"], row.get("ratio")) for one in document["implementations"] for row in one["rows"]]
+        self.assertEqual(flat, [(row["impl"], row["bytes"], float(row["median_us"]), float(row["ratio"]) if row["ratio"] else None)
+                                for row in found])
+
+    def same_in_table(self, found, text):
+        lines = {line.split()[0]: line for line in text.splitlines() if re.match(r" +\d+  ", line)}
+        for row in found:
+            if row["ratio"]:
+                spread = f"({float(row['ratio_min']):.2f} to {float(row['ratio_max']):.2f})"
+                shown = re.findall(r"\(([\d.]+) to ([\d.]+)\)", lines[row["bytes"]])
+                self.assertTrue(any(abs(float(low) - float(row["ratio_min"])) < 0.011 and abs(float(high) - float(row["ratio_max"])) < 0.011
+                                    for low, high in shown), (spread, lines[row["bytes"]]))
+
+    def one_line_each(self, file, names):
+        root = xml.etree.ElementTree.parse(file).getroot()
+        space = "{http://www.w3.org/2000/svg}"
+        lines = root.findall(f".//{space}polyline")
+        self.assertEqual(len(lines), len(names))
+        self.assertEqual({len(line.get("points").split()) for line in lines}, {3})
+        labels = {text.text for text in root.findall(f".//{space}text")}
+        self.assertLessEqual(set(names) | {"size", "bus bandwidth (GB/s)", "8 B", "2 KiB"}, labels)
+
+    def test_tutti_alone(self):
+        text = self.compare("--transport", "tcp", "--plot", "--csv", self.folder / "alone.csv").stdout
+        found = list(csv.DictReader(io.StringIO((self.folder / "alone.csv").read_text())))
+        self.assertEqual([(row["impl"], row["ratio"]) for row in found], [("tutti tcp", "")] * 3)
+        self.assertNotIn("ratio", text)
+
+    def test_what_there_is(self):
+        for words in (["--peers"], ["--versus", "help"]):
+            lines = tutti("bench", *words).stdout.splitlines()
+            for name in ("openmpi", "mpich", "gloo"):
+                line = next(line for line in lines if line.startswith(name))
+                self.assertIn(" here: " if name in built_peers() else " not here: ", line)
 
 
 class Info(unittest.TestCase):

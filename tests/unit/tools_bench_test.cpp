@@ -10,6 +10,8 @@
 #include <cstring>
 #include <thread>
 
+#include "tools/bench/board.hpp"
+#include "tools/bench/lines.hpp"
 #include "tools/bench/measure.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/report.hpp"
@@ -101,18 +103,18 @@ std::vector<Row> measure_with_threads(const Request& request, std::size_t spoil)
   constexpr int ranks = 3;
   Threads::Shared shared(ranks);
   shared.spoil = spoil;
-  const std::string path = make_shared_memory(ranks);
+  const SharedMemory memory = make_shared_memory(ranks);
   std::array<std::vector<Row>, ranks> rows;
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       Threads implementation(shared, rank);
       const auto each = [](const Row& row, void* to) { static_cast<std::vector<Row>*>(to)->push_back(row); };
-      measure(implementation, *open_shared_board(path, rank, ranks), request, each,
+      measure(implementation, *open_shared_board(memory.path, rank, ranks), request, each,
               &rows[static_cast<std::size_t>(rank)]);
     });
   threads.clear();
-  close(std::stoi(path.substr(path.rfind('/') + 1)));
+  close(memory.fd);
   for (std::size_t i = 0; i < rows[0].size(); ++i) {  // all ranks see the same figures
     EXPECT_EQ(rows[0][i].out_of_place.median, rows[2][i].out_of_place.median);
     EXPECT_EQ(rows[0][i].out_of_place.wrong, rows[2][i].out_of_place.wrong);

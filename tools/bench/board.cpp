@@ -1,14 +1,21 @@
-// The shared board: a memfd with a barrier, one word, and a column of stamps for each rank.
+// The shared board: a memfd with a barrier, two words, and for each rank who it is and a column of stamps.
 #include "tools/bench/board.hpp"
 
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <climits>
+#include <ctime>
 #include <system_error>
 
 #include "transports/core/status.hpp"
@@ -16,42 +23,79 @@
 namespace tutti::bench {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+constexpr int spins = 1000;                               // before the first yield
+constexpr auto spinning = std::chrono::milliseconds(50);  // and yielding: more than ranks differ when nothing is wrong
+constexpr timespec nap = {0, 10'000'000};                 // then asleep, looking after the others in between
+
 struct Head {
   alignas(64) std::atomic<std::uint32_t> arrived;
   alignas(64) std::atomic<std::uint32_t> generation;
+  alignas(64) std::atomic<std::uint32_t> sleepers;
   alignas(64) std::atomic<std::int64_t> word;
   std::atomic<std::uint64_t> total;
 };
 
+struct Member {
+  alignas(64) std::atomic<pid_t> process;      // 0: has not come yet
+  std::atomic<std::uint64_t> process_numbers;  // the namespace in which `process` means something
+  std::atomic<bool> left;
+};
+
 std::size_t board_bytes(int ranks) {
-  return sizeof(Head) + static_cast<std::size_t>(ranks) * max_iterations * sizeof(Stamp);
+  return sizeof(Head) + static_cast<std::size_t>(ranks) * (sizeof(Member) + max_iterations * sizeof(Stamp));
 }
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(Code::resource, what + ": " + std::generic_category().message(errno));
 }
 
+std::uint64_t namespace_of_processes() {
+  struct stat info {};
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
 class SharedBoard : public Board {
  public:
-  SharedBoard(const std::string& path, int rank, int ranks) : rank_(rank), ranks_(ranks), bytes_(board_bytes(ranks)) {
+  SharedBoard(const std::string& path, int rank, int ranks)
+      : rank_(rank), ranks_(ranks), bytes_(board_bytes(ranks)), watched_(static_cast<std::size_t>(ranks), -1) {
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) fail("cannot open the board " + path);
     void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (memory == MAP_FAILED) fail("cannot map the board");
     head_ = static_cast<Head*>(memory);
+    member(rank_).process_numbers.store(namespace_of_processes());
+    member(rank_).process.store(getpid());
   }
-  ~SharedBoard() override { munmap(head_, bytes_); }
+  ~SharedBoard() override {
+    member(rank_).left.store(true);
+    for (const int fd : watched_)
+      if (fd >= 0) close(fd);
+    munmap(head_, bytes_);
+  }
+  SharedBoard(const SharedBoard&) = delete;
+  SharedBoard& operator=(const SharedBoard&) = delete;
 
   void barrier() override {
     const std::uint32_t turn = head_->generation.load(std::memory_order_acquire);
     if (head_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(ranks_)) {
       head_->arrived.store(0, std::memory_order_relaxed);
-      head_->generation.store(turn + 1, std::memory_order_release);
+      head_->generation.store(turn + 1);
+      if (head_->sleepers.load() > 0) syscall(SYS_futex, &head_->generation, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
       return;
     }
-    for (int spins = 0; head_->generation.load(std::memory_order_acquire) == turn; ++spins)
-      if (spins > 1000) sched_yield();
+    for (int i = 0; i < spins; ++i)
+      if (released(turn)) return;
+    for (const auto end = Clock::now() + spinning; Clock::now() < end; sched_yield())
+      if (released(turn)) return;
+    while (!released(turn)) {
+      look_after_others(turn);
+      head_->sleepers.fetch_add(1);
+      syscall(SYS_futex, &head_->generation, FUTEX_WAIT, turn, &nap, nullptr, 0);
+      head_->sleepers.fetch_sub(1);
+    }
   }
 
   std::vector<double> durations(std::span<const Stamp> stamps) override {
@@ -87,12 +131,39 @@ class SharedBoard : public Board {
   }
 
  private:
-  Stamp* column(int rank) {
-    return reinterpret_cast<Stamp*>(head_ + 1) + static_cast<std::size_t>(rank) * max_iterations;
+  bool released(std::uint32_t turn) const { return head_->generation.load(std::memory_order_acquire) != turn; }
+
+  /// Throws if somebody whom this barrier waits for will never come.
+  void look_after_others(std::uint32_t turn) {
+    for (int r = 0; r < ranks_; ++r) {
+      if (r == rank_ || (!member(r).left.load() && alive(r))) continue;
+      if (released(turn)) return;  // it had come, and went when all was done
+      throw Error(Code::peer_lost,
+                  "rank " + std::to_string(r) + " (process " + std::to_string(member(r).process.load()) +
+                      ") ended in the middle of the measurement: see what it said, or who ended it",
+                  r);
+    }
+  }
+
+  bool alive(int rank) {
+    const Member& other = member(rank);
+    const pid_t process = other.process.load();
+    if (process == 0 || other.process_numbers.load() != member(rank_).process_numbers.load()) return true;  // unknown
+    int& fd = watched_[static_cast<std::size_t>(rank)];
+    if (fd < 0) fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+    if (fd < 0) return errno != ESRCH;
+    pollfd end = {fd, POLLIN, 0};
+    return poll(&end, 1, 0) <= 0;
+  }
+
+  Member& member(int rank) const { return reinterpret_cast<Member*>(head_ + 1)[rank]; }
+  Stamp* column(int rank) const {
+    return reinterpret_cast<Stamp*>(&member(ranks_)) + static_cast<std::size_t>(rank) * max_iterations;
   }
 
   int rank_, ranks_;
   std::size_t bytes_;
+  std::vector<int> watched_;  // a pidfd for each rank that was looked after
   Head* head_;
 };
 
@@ -108,12 +179,14 @@ std::unique_ptr<Board> open_shared_board(const std::string& path, int rank, int 
   return std::make_unique<SharedBoard>(path, rank, ranks);
 }
 
-std::string make_shared_memory(int ranks) {
-  // Without CLOEXEC: the process that becomes the launcher keeps it open for the ranks.
-  const int fd = memfd_create("tutti-bench", 0);
+SharedMemory make_shared_memory(int ranks) {
+  const int fd = memfd_create("tutti-bench", MFD_CLOEXEC);
   if (fd < 0) fail("cannot make the board (memfd_create)");
-  if (ftruncate(fd, static_cast<off_t>(board_bytes(ranks))) != 0) fail("cannot size the board");
-  return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(fd);
+  if (ftruncate(fd, static_cast<off_t>(board_bytes(ranks))) != 0) {
+    close(fd);
+    fail("cannot size the board");
+  }
+  return {fd, "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(fd)};
 }
 
 }  // namespace tutti::bench

@@ -27,18 +27,19 @@ class Board {
   virtual std::int64_t from_first(std::int64_t value) = 0;  ///< rank 0's
 };
 
-/// On one host: a page of memory that the launching process made, so that no implementation's own barrier is in the
-/// measurement. `path` is the memory as make_shared_memory() named it.
+/// On one host: memory that the launching process made, so that no implementation's own barrier is in the
+/// measurement. `path` is the memory as make_shared_memory() named it. A rank that waits looks after the others: when
+/// one of them has died, or has left the board, its calls throw Error{peer_lost}. It spins for some milliseconds and
+/// then sleeps.
 std::unique_ptr<Board> open_shared_board(const std::string& path, int rank, int ranks);
 
-/// Makes the memory and returns a path by which child processes can open it while this process (also after
-/// exec) lives. Nothing is left behind when it ends.
-std::string make_shared_memory(int ranks);
+struct SharedMemory {
+  int fd = -1;       ///< close-on-exec; the caller's to close
+  std::string path;  ///< by which any process of the host can open it while this process keeps `fd`
+};
+SharedMemory make_shared_memory(int ranks);
 
 /// The most iterations that one call of durations() takes.
 inline constexpr std::size_t max_iterations = 1 << 16;
-
-/// Children find the path in this environment variable.
-inline constexpr const char* board_variable = "BENCH_BOARD";
 
 }  // namespace tutti::bench

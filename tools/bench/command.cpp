@@ -1,9 +1,13 @@
 // `tutti bench`: measures a collective; starts the ranks by itself where it is not part of a job.
 #include "tools/command.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 
+#include "tools/bench/report.hpp"
 #include "tools/bench/versus.hpp"
 #include "tools/bench/world.hpp"
 #include "tools/options.hpp"
@@ -15,16 +19,32 @@ namespace {
 
 using namespace tutti::bench;
 
+/// Our ranks find the board's path in this environment variable.
+constexpr const char* board_variable = "BENCH_BOARD";
+
 bool inside_a_job() {
   for (const char* variable : {"TUTTI_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
     if (std::getenv(variable)) return true;
   return std::getenv("RANK") && std::getenv("WORLD_SIZE");
 }
 
+/// Replaces this process by `launcher` (a command line) with the board in the environment.
+[[noreturn]] void launch_with_board(const std::vector<std::string>& launcher, int ranks) {
+  const SharedMemory board = make_shared_memory(ranks);
+  fcntl(board.fd, F_SETFD, 0);  // the process that becomes the launcher keeps it open for the ranks
+  setenv(board_variable, board.path.c_str(), 1);
+  std::vector<char*> words;
+  for (const std::string& word : launcher) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  throw Error(Code::resource, "cannot run " + launcher[0] + ": " + std::generic_category().message(errno));
+}
+
 int run(const std::vector<std::string>& arguments) {
   const Request request = parse_request("tutti bench", arguments);
   const int ranks = request.ranks > 0 ? request.ranks : 2;
-  if (!request.versus.empty()) {
+  if (request.list_peers) return list_peers(request);
+  if (request.compares()) {
     check_algorithm(request, ranks);
     return compare(request, arguments);
   }

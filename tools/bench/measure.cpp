@@ -1,10 +1,7 @@
 // The measuring loop: barrier, stamp, call, stamp; between iterations new inputs and a look at every output.
 #include "tools/bench/measure.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <new>
 
@@ -30,8 +27,8 @@ struct Memory {
 
 class Loop {
  public:
-  Loop(Implementation& implementation, Board& board, const Request& request)
-      : implementation_(implementation), board_(board), request_(request) {}
+  Loop(Implementation& implementation, Board& board, const Sweep& sweep)
+      : implementation_(implementation), board_(board), sweep_(sweep) {}
 
   Result measure(const Case& what, std::byte* in, std::byte* out) {
     const Pattern pattern(what, implementation_.rank());
@@ -48,19 +45,19 @@ class Loop {
         implementation_.run(what, at.in, at.out);
         stamp.left = now_stamp().left;
         stamps.push_back(stamp);
-        if (touch && request_.check) result.wrong += pattern.wrong(what, in, out, epoch_);
+        if (touch && sweep_.check) result.wrong += pattern.wrong(what, in, out, epoch_);
       }
       std::vector<double> seconds = board_.durations(stamps);
       std::sort(seconds.begin(), seconds.end());
       return seconds;
     };
-    const std::vector<double> warm = iterate(std::max(1, request_.warmup), request_.touch);
-    const std::vector<double> seconds = iterate(iterations(warm[warm.size() / 2]), request_.touch);
+    const std::vector<double> warm = iterate(std::max(1, sweep_.warmup), sweep_.touch);
+    const std::vector<double> seconds = iterate(iterations(warm[warm.size() / 2]), sweep_.touch);
     result.min = seconds.front();
     result.median = seconds[seconds.size() / 2];
     result.p99 = seconds[std::min(seconds.size() - 1, seconds.size() * 99 / 100)];
     result.iterations = static_cast<int>(seconds.size());
-    if (!request_.touch && request_.check) iterate(1, true);
+    if (!sweep_.touch && sweep_.check) iterate(1, true);
     result.wrong = board_.sum(result.wrong);
     return result;
   }
@@ -68,22 +65,22 @@ class Loop {
  private:
   int iterations(double seconds) {
     const int by_time = static_cast<int>(std::clamp(0.1 / std::max(seconds, 1e-7), 20.0, 2000.0));
-    const int wanted = request_.iterations > 0 ? request_.iterations : by_time;
+    const int wanted = sweep_.iterations > 0 ? sweep_.iterations : by_time;
     return static_cast<int>(board_.from_first(std::min<std::int64_t>(wanted, max_iterations)));
   }
 
   Implementation& implementation_;
   Board& board_;
-  const Request& request_;
+  const Sweep& sweep_;
   unsigned epoch_ = 0;
 };
 
 }  // namespace
 
-void measure(Implementation& implementation, Board& board, const Request& request, void (*each)(const Row&, void*),
+void measure(Implementation& implementation, Board& board, const Sweep& sweep, void (*each)(const Row&, void*),
              void* context) {
-  const std::vector<Case> all = cases(request, implementation.ranks());
-  if (request.root < 0 || request.root >= implementation.ranks())
+  const std::vector<Case> all = cases(sweep, implementation.ranks());
+  if (sweep.root < 0 || sweep.root >= implementation.ranks())
     throw Error(Code::invalid, "--root is not one of the ranks; there are " + std::to_string(implementation.ranks()));
   std::size_t in_bytes = 0, out_bytes = 0;
   for (const Case& what : all) {
@@ -91,27 +88,18 @@ void measure(Implementation& implementation, Board& board, const Request& reques
     out_bytes = std::max(out_bytes, what.out_count() * size_of(what.dtype));
   }
   Memory in(in_bytes), out(out_bytes);
-  Loop loop(implementation, board, request);
+  Loop loop(implementation, board, sweep);
   for (const Case& what : all) {
     if (const std::string why = implementation.refuses(what); !why.empty()) throw Error(Code::invalid, why);
     Row row{what, loop.measure(what, in.data, out.data), {}};
     Case in_place = what;
     in_place.in_place = true;
     // A barrier has no buffers, a broadcast is always in place, and so is what sends from where it receives.
-    row.has_in_place = what.kind != Kind::barrier && what.kind != Kind::broadcast && what.kind != Kind::send &&
-                       implementation.refuses(in_place).empty();
+    const bool has_two = what.kind != Kind::barrier && what.kind != Kind::broadcast && what.kind != Kind::send;
+    row.has_in_place = sweep.in_place && has_two && implementation.refuses(in_place).empty();
     if (row.has_in_place) row.in_place = loop.measure(in_place, in.data, out.data);
     each(row, context);
   }
-}
-
-void launch_with_board(const std::vector<std::string>& launcher, int ranks) {
-  setenv(board_variable, make_shared_memory(ranks).c_str(), 1);
-  std::vector<char*> words;
-  for (const std::string& word : launcher) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execvp(words[0], words.data());
-  throw Error(Code::resource, "cannot run " + launcher[0] + ": " + std::generic_category().message(errno));
 }
 
 }  // namespace tutti::bench

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tools/bench/board.hpp"
-#include "tools/bench/request.hpp"
+#include "tools/bench/sweep.hpp"
 
 namespace tutti::bench {
 
@@ -36,13 +36,7 @@ struct Row {
 };
 
 /// Measures all sizes. `each` is called on every rank after each size.
-void measure(Implementation& implementation, Board& board, const Request& request, void (*each)(const Row&, void*),
+void measure(Implementation& implementation, Board& board, const Sweep& sweep, void (*each)(const Row&, void*),
              void* context);
-
-/// measure(), and rank 0 prints the rows as asked for. Returns the exit code: 1 when something was wrong.
-int measure_and_print(Implementation& implementation, Board& board, const Request& request);
-
-/// Replaces this process by `launcher` (a command line) with the board in the environment.
-[[noreturn]] void launch_with_board(const std::vector<std::string>& launcher, int ranks);
 
 }  // namespace tutti::bench

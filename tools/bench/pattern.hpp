@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tools/bench/request.hpp"
+#include "tools/bench/sweep.hpp"
 
 namespace tutti::bench {
 

@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
+#include <memory>
+
+#include "tools/bench/lines.hpp"
 
 namespace tutti::bench {
 namespace {
-
-constexpr const char* csv_head = "impl,op,dtype,bytes,ranks,min_us,median_us,p99_us,ok";
 
 double bandwidth(const Row& row, const Result& result) {
   return result.median > 0 ? static_cast<double>(row.what.bytes()) / result.median * 1e-9 : 0;
@@ -56,7 +56,7 @@ Report::Report(std::string implementation, const Request& request, int ranks, st
 }
 
 void Report::head() {
-  if (format_ == "csv") fmt::print(to_, "{}\n", csv_head);
+  if (format_ == "csv") print_line_head(to_);
   if (format_ == "json") fmt::print(to_, "[");
   if (format_ != "human") return;
   fmt::print(to_, "# {:>10} {:>12} {:>6} {:>7} {:>5} {:^33} {:^33}\n", "", "", "", "", "", "out-of-place", "in-place");
@@ -78,9 +78,7 @@ void Report::add(const Row& row) {
   }
   const std::string_view collective = collective_name(what.kind);
   if (format_ == "csv") {
-    fmt::print(to_, "{},{},{},{},{},{:.3f},{:.3f},{:.3f},{}\n", implementation_, collective, name(what.dtype),
-               what.bytes(), ranks_, row.out_of_place.min * 1e6, row.out_of_place.median * 1e6,
-               row.out_of_place.p99 * 1e6, check_ ? (wrong == 0 ? "yes" : "no") : "unchecked");
+    print_line(to_, implementation_, row, check_);
   } else if (format_ == "json") {
     fmt::print(
         to_,
@@ -107,20 +105,6 @@ void Report::finish() {
                bus_count_ ? bus_total_ / static_cast<double>(bus_count_) : 0);
   }
   std::fflush(to_);
-}
-
-std::vector<Line> parse_csv(const std::string& text) {
-  std::vector<Line> lines;
-  std::istringstream stream(text);
-  for (std::string row; std::getline(stream, row);) {
-    std::vector<std::string> cells;
-    std::istringstream parts(row);
-    for (std::string cell; std::getline(parts, cell, ',');) cells.push_back(cell);
-    if (cells.size() != 9 || cells[0] == "impl") continue;
-    lines.push_back({cells[0], cells[1], cells[2], std::stoull(cells[3]), std::stoi(cells[4]), std::stod(cells[5]),
-                     std::stod(cells[6]), std::stod(cells[7]), cells[8] != "no"});
-  }
-  return lines;
 }
 
 int measure_and_print(Implementation& implementation, Board& board, const Request& request) {

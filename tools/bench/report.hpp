@@ -3,9 +3,9 @@
 
 #include <cstdio>
 #include <string>
-#include <vector>
 
 #include "tools/bench/measure.hpp"
+#include "tools/bench/request.hpp"
 
 namespace tutti::bench {
 
@@ -29,16 +29,7 @@ class Report {
   std::size_t bus_count_ = 0;
 };
 
-/// One line of the csv format.
-struct Line {
-  std::string implementation, collective, dtype;
-  std::size_t bytes = 0;
-  int ranks = 0;
-  double min_us = 0, median_us = 0, p99_us = 0;
-  bool ok = false;
-};
-
-/// The lines of csv output; anything else in it is skipped.
-std::vector<Line> parse_csv(const std::string& text);
+/// measure(), and rank 0 prints the rows as asked for. Returns the exit code: 1 when something was wrong.
+int measure_and_print(Implementation& implementation, Board& board, const Request& request);
 
 }  // namespace tutti::bench

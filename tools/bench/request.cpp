@@ -1,4 +1,4 @@
-// The flags of the benchmark, and the sizes that they ask for.
+// The flags of the benchmark.
 #include "tools/bench/request.hpp"
 
 #include <CLI/CLI.hpp>
@@ -9,10 +9,8 @@
 namespace tutti::bench {
 namespace {
 
-Kind parse_collective(const CLI::App& app, const std::string& text) {
-  if (text == "sendrecv") return Kind::send;
-  const auto kind = parse_kind(text);
-  if (kind && *kind != Kind::send) return *kind;
+Kind find_collective(const CLI::App& app, const std::string& text) {
+  if (const auto kind = parse_collective(text)) return *kind;
   std::vector<std::string_view> known;
   for (int i = 0; i < kind_count; ++i) known.push_back(collective_name(static_cast<Kind>(i)));
   const std::string_view near = nearest(text, known);
@@ -32,9 +30,28 @@ void check(const CLI::App& app, const Request& request) {
   if (request.rounds < 1) fail("--rounds must be at least 1");
   if (request.ranks < 0 || request.ranks > 1024) fail("-np must be from 1 to 1024");
   if (request.ranks > 0 && (request.root < 0 || request.root >= request.ranks)) fail("--root is not one of the ranks");
+  if (request.kind == Kind::barrier && (request.plot || !request.svg_file.empty()))
+    fail("a barrier has one size and no bandwidth: there is nothing to plot");
   const bool reduces = Case{.kind = request.kind}.reduces();
   if (reduces && !supports(request.op.op, request.dtype))
     fail("the op " + std::string(name(request.op.op)) + " has no meaning for " + std::string(name(request.dtype)));
+}
+
+void add_comparison(CLI::App& app, Request& request) {
+  const char* group = "Comparison";
+  const auto option = [&](const char* flag, auto& to, const char* what) {
+    return app.add_option(flag, to, what)->group(group);
+  };
+  option("--versus", request.versus, "compare with these: openmpi,mpich:best,...; help: what there is")->delimiter(',');
+  option("--peer", request.peers, "NAME=MPICXX,MPIEXEC[,VARIABLE=VALUE...]: another MPI, compiled once")->take_all();
+  option("--variants", request.variants, "a file with further settings of peers (as share/tutti/bench/variants.yaml)");
+  option("--rounds", request.rounds, "each with all in shuffled order")->capture_default_str();
+  option("--csv", request.csv_file, "write the comparison as csv");
+  option("--json", request.json_file, "and as json");
+  option("--svg", request.svg_file, "and as a plot: size against bus bandwidth");
+  app.add_flag("--plot", request.plot, "the plot in the terminal")->group(group);
+  app.add_flag("--verbose", request.verbose, "show what the peers print on stderr")->group(group);
+  app.add_flag("--peers", request.list_peers, "list the peers that are here, and why others are not")->group(group);
 }
 
 }  // namespace
@@ -43,7 +60,7 @@ Request parse_request(const std::string& program, const std::vector<std::string>
   Request request;
   std::string collective, first = "8", last = "64M", dtype = "f32", op = "sum";
   CLI::App app("Measures a collective; every element of every result is checked.", program);
-  app.add_option("collective", collective, "allreduce, broadcast, ..., barrier, sendrecv")->required();
+  app.add_option("collective", collective, "allreduce, broadcast, ..., barrier, sendrecv");
   app.add_option("--np", request.ranks, "start this many ranks (default: the job this runs in, else 2)");
   app.add_option("-b,--begin", first, "first size in bytes: 8, 64K, 1M")->capture_default_str();
   app.add_option("-e,--end", last, "last size")->capture_default_str();
@@ -55,15 +72,18 @@ Request parse_request(const std::string& program, const std::vector<std::string>
   app.add_option("-w,--warmup", request.warmup, "iterations before")->capture_default_str();
   app.add_option("-c,--check", request.check, "0: do not check the results")->capture_default_str();
   app.add_flag("--touch,!--no-touch", request.touch, "rewrite inputs and read outputs between iterations (default)");
+  app.add_flag("--in-place,!--no-in-place", request.in_place, "measure in place too (default)");
   app.add_option("--format", request.format, "human, csv or json")->check(CLI::IsMember({"human", "csv", "json"}));
   app.add_option("--algorithm", request.algorithm, "instead of the one that the rules choose");
-  app.add_option("--versus", request.versus, "compare with these: openmpi, gloo")->delimiter(',');
-  app.add_option("--rounds", request.rounds, "of --versus, each with all in shuffled order")->capture_default_str();
+  add_comparison(app, request);
   tools::add_settings(app, request.settings);
   request.settings = Settings::from_environment();
   tools::parse(app, arguments);
 
-  request.kind = parse_collective(app, collective);
+  if (request.versus == std::vector<std::string>{"help"}) request.list_peers = true;
+  if (request.list_peers) return request;
+  if (collective.empty()) tools::usage_error(app, "which collective? tutti bench allreduce, for example; ");
+  request.kind = find_collective(app, collective);
   request.first = parse_bytes(first);
   request.last = parse_bytes(last);
   const auto parsed_dtype = parse_dtype(dtype);
@@ -71,54 +91,9 @@ Request parse_request(const std::string& program, const std::vector<std::string>
   if (!parsed_dtype) tools::usage_error(app, "there is no dtype '" + dtype + "'; ");
   if (!parsed_op) tools::usage_error(app, "there is no op '" + op + "'; ");
   request.dtype = *parsed_dtype;
-  request.op = *parsed_op == Op::premul_sum ? premul_sum(2.0) : Reduction{*parsed_op};
+  request.op = reduction_of(*parsed_op);
   check(app, request);
   return request;
-}
-
-std::string_view collective_name(Kind kind) noexcept { return kind == Kind::send ? "sendrecv" : name(kind); }
-
-bool Case::reduces() const noexcept {
-  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
-}
-
-std::size_t Case::in_count() const noexcept {
-  const bool blocks = kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall;
-  return blocks ? count * static_cast<std::size_t>(ranks) : count;
-}
-
-std::size_t Case::out_count() const noexcept {
-  const bool blocks = kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall;
-  return blocks ? count * static_cast<std::size_t>(ranks) : count;
-}
-
-std::size_t Case::bytes() const noexcept { return std::max(in_count(), out_count()) * size_of(dtype); }
-
-double Case::bus_factor() const noexcept {
-  const double others = ranks > 0 ? static_cast<double>(ranks - 1) / ranks : 0;
-  switch (kind) {
-    case Kind::allreduce: return 2 * others;
-    case Kind::allgather:
-    case Kind::reduce_scatter:
-    case Kind::gather:
-    case Kind::scatter:
-    case Kind::alltoall: return others;
-    default: return 1;
-  }
-}
-
-std::vector<Case> cases(const Request& request, int ranks) {
-  Case next{request.kind, request.dtype, request.op, request.root, ranks};
-  if (request.kind == Kind::barrier) return {next};
-  next.count = 1;
-  const std::size_t unit = std::max(next.in_count(), next.out_count()) * size_of(request.dtype);
-  std::vector<Case> all;
-  for (std::int64_t bytes = request.first; bytes <= request.last; bytes *= request.factor) {
-    next.count = std::max<std::size_t>(1, static_cast<std::size_t>(bytes) / unit);
-    if (all.empty() || all.back().count != next.count) all.push_back(next);
-    if (bytes > request.last / request.factor) break;
-  }
-  return all;
 }
 
 }  // namespace tutti::bench

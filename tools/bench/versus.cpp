@@ -1,177 +1,226 @@
-// `tutti bench --versus`: runs programs that print csv, and forms ratios within each round.
+// The rounds: every implementation a job of its own, all of them once per round, ratios formed within a round.
 #include "tools/bench/versus.hpp"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <map>
+#include <memory>
 #include <random>
 
-#include "tools/bench/report.hpp"
+#include "tools/bench/board.hpp"
+#include "tools/bench/comparison.hpp"
+#include "tools/bench/lines.hpp"
+#include "tools/bench/peer_list.hpp"
+#include "tools/command.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::bench {
 namespace {
 
+/// A job to be run in each round: a sweep, or the part of one for which some settings hold.
+struct Job {
+  Command command;
+  bool wants_board = false;  ///< tutti makes its own
+};
+
 struct Contestant {
-  std::string name;                                   ///< "openmpi", or "tutti shm"
-  std::vector<std::string> command;                   ///< prints csv
-  std::vector<std::map<std::size_t, double>> rounds;  ///< bytes -> median seconds x 1e6
+  Series series;
+  std::vector<Job> jobs;
+  std::string failure;
 };
 
-struct Pair {
-  std::size_t ours, peer;  ///< indices
-};
-
-std::filesystem::path self() { return std::filesystem::read_symlink("/proc/self/exe"); }
-
-std::string find_peer(const std::string& name) {
-  const auto folder = self().parent_path();
-  std::string list;
-  for (const auto& place : {folder / "bench-peers", folder.parent_path() / "libexec/tutti/bench-peers"}) {
-    std::error_code ignored;
-    if (std::filesystem::exists(place / name, ignored)) return place / name;
-    for (const auto& entry : std::filesystem::directory_iterator(place, ignored))
-      list += (list.empty() ? "" : ", ") + entry.path().filename().string();
-  }
-  throw Error(Code::invalid,
-              "--versus " + name + ": there is no such program here" +
-                  (list.empty() ? "; none was built: install libopenmpi-dev or libgloo-dev and build again"
-                                : "; built are: " + list));
-}
-
-/// The arguments without --versus and --rounds, --format and --np, which are given anew.
-std::vector<std::string> common_arguments(const std::vector<std::string>& arguments) {
+/// What tutti itself is told: the arguments without those that are about the comparison.
+std::vector<std::string> own_arguments(const std::vector<std::string>& arguments) {
+  const auto is_one_of = [](const std::string& flag, std::initializer_list<std::string_view> flags) {
+    return std::find(flags.begin(), flags.end(), flag) != flags.end();
+  };
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string flag = arguments[i].substr(0, arguments[i].find('='));
-    const bool dropped = flag == "--versus" || flag == "--rounds" || flag == "--format" || flag == "--np" ||
-                         flag == "-np" || flag == "--transport" || flag == "--algorithm";
+    if (is_one_of(flag, {"--plot", "--verbose", "--in-place", "--no-in-place"})) continue;
+    const bool dropped = is_one_of(flag, {"--versus", "--peer", "--variants", "--rounds", "--format", "--np", "-np",
+                                          "--transport", "--csv", "--json", "--svg"});
     if (!dropped) kept.push_back(arguments[i]);
     if (dropped && flag == arguments[i]) ++i;
   }
   return kept;
 }
 
-std::string quoted(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
-std::vector<Line> run_once(const Contestant& contestant) {
-  std::string line;
-  for (const std::string& word : contestant.command) line += quoted(word) + " ";
-  std::FILE* pipe = popen(line.c_str(), "re");
-  if (!pipe) throw Error(Code::resource, "cannot start " + contestant.name);
+std::string text_of(const Environment& environment) {
   std::string text;
-  char chunk[4096];
-  for (std::size_t n; (n = std::fread(chunk, 1, sizeof chunk, pipe)) > 0;) text.append(chunk, n);
-  const int status = pclose(pipe);
-  std::vector<Line> lines = parse_csv(text);
-  const bool right = std::all_of(lines.begin(), lines.end(), [](const Line& one) { return one.ok; });
-  if (status != 0 || lines.empty() || !right)
-    throw Error(Code::internal, contestant.name + (right ? " failed" : " gave wrong results") +
-                                    "; its own messages are above; it ran as: " + line);
-  return lines;
+  for (const auto& [variable, value] : environment) text += (text.empty() ? "" : " ") + variable + "=" + value;
+  return text;
 }
 
-std::string default_transport(const std::string& peer) { return peer == "gloo" ? "tcp" : "shm"; }
+int ranks_of(const Request& request) { return request.ranks > 0 ? request.ranks : 2; }
 
-/// Ours for each transport that is needed, and the peers; `pairs` says who is compared with whom.
-std::vector<Contestant> contestants(const Request& request, const std::vector<std::string>& arguments,
-                                    std::vector<Pair>& pairs) {
-  const std::string ranks = std::to_string(request.ranks > 0 ? request.ranks : 2);
-  const auto command = [&](std::vector<std::string> words) {
-    for (const std::string& argument : common_arguments(arguments)) words.push_back(argument);
-    for (const char* word : {"-np", ranks.c_str(), "--format", "csv"}) words.push_back(word);
-    return words;
+Contestant ourselves(const Request& request, const std::vector<std::string>& arguments, const std::string& transport) {
+  Contestant contestant;
+  contestant.series.name = "tutti " + transport;
+  contestant.series.version = "tutti " + std::string(tools::version());
+  if (!request.algorithm.empty()) contestant.series.settings = "--algorithm " + request.algorithm;
+  Command command{{std::filesystem::read_symlink("/proc/self/exe").string(), "bench"}, {}};
+  for (const std::string& argument : own_arguments(arguments)) command.words.push_back(argument);
+  for (const std::string& word :
+       {std::string("-np"), std::to_string(ranks_of(request)), std::string("--format"), std::string("csv"),
+        std::string("--no-in-place"), std::string("--transport"), transport})
+    command.words.push_back(word);
+  contestant.jobs.push_back({command, false});
+  return contestant;
+}
+
+Contestant opponent(const Request& request, const Selection& selection) {
+  Contestant contestant;
+  contestant.series.name = selection.label;
+  contestant.series.version = selection.version;
+  const auto add = [&](const Sweep& sweep, bool full) {
+    std::vector<std::string> words = words_of(sweep);
+    contestant.jobs.push_back({selection.command(ranks_of(request), words, full), true});
   };
-  const bool asked = request.settings.sources.contains("transport");
-  std::vector<Contestant> all;
-  std::map<std::string, std::size_t> ours;
-  for (const std::string& peer : request.versus) {
-    const std::string transport = asked ? request.settings.transport : default_transport(peer);
-    if (!ours.contains(transport)) {
-      ours[transport] = all.size();
-      all.push_back({"tutti " + transport, command({self(), "bench"}), {}});
-      for (const std::string& word : {std::string("--transport"), transport}) all.back().command.push_back(word);
-      if (!request.algorithm.empty())
-        for (const std::string& word : {std::string("--algorithm"), request.algorithm})
-          all.back().command.push_back(word);
+  Sweep sweep = request;
+  sweep.in_place = false;
+  const std::int64_t from = selection.variant.from;
+  std::int64_t split = sweep.first;  // the first size that has the variant's settings
+  while (split < from && split <= sweep.last)
+    split = split > sweep.last / sweep.factor ? sweep.last + 1 : split * sweep.factor;
+  Sweep lower = sweep, upper = sweep;
+  lower.last = split - 1;
+  upper.first = split;
+  if (lower.first <= lower.last) add(lower, false);
+  if (upper.first <= upper.last) add(upper, true);
+  Environment own = selection.variant.environment;
+  if (crowded(ranks_of(request))) own.insert(selection.variant.crowded.begin(), selection.variant.crowded.end());
+  for (const auto& [variable, value] : selection.peer.environment) own.emplace(variable, value);
+  contestant.series.settings = (from > 0 ? fmt::format("from {} bytes: ", from) : std::string()) + text_of(own);
+  return contestant;
+}
+
+/// Who takes part, tutti first, once for each transport that somebody is compared with. Those that cannot are told of.
+std::vector<Contestant> contestants(const Request& request, const std::vector<std::string>& arguments, bool& failed) {
+  const PeerList peers(request);
+  const std::string asked = request.settings.sources.contains("transport") ? request.settings.transport : "";
+  std::vector<Selection> selections;
+  for (const std::string& chosen : peers.chosen()) try {
+      selections.push_back(peers.select(chosen));
+    } catch (const Error& error) {
+      fmt::print(stderr, "tutti bench: {}: {}\n", chosen, error.what());
+      failed = true;
     }
-    pairs.push_back({ours[transport], all.size()});
-    all.push_back({peer, command({find_peer(peer)}), {}});
+  if (selections.empty() && !peers.chosen().empty()) return {};
+  std::vector<std::string> transports;
+  const auto transport_of = [&](const Selection& one) { return asked.empty() ? one.variant.transport : asked; };
+  for (const Selection& one : selections)
+    if (std::find(transports.begin(), transports.end(), transport_of(one)) == transports.end())
+      transports.push_back(transport_of(one));
+  if (selections.empty()) transports.push_back(asked.empty() ? request.settings.transport : asked);
+  std::vector<Contestant> all;
+  for (const std::string& transport : transports) all.push_back(ourselves(request, arguments, transport));
+  for (const Selection& one : selections) {
+    all.push_back(opponent(request, one));
+    const auto at = std::find(transports.begin(), transports.end(), transport_of(one));
+    all.back().series.against = static_cast<int>(at - transports.begin());
   }
   return all;
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-void print(const Request& request, const std::vector<Contestant>& all, const std::vector<Pair>& pairs) {
-  const bool csv = request.format == "csv", json = request.format == "json";
-  if (csv) fmt::print("peer,ours,op,dtype,bytes,ranks,rounds,peer_us,ours_us,ratio,ratio_min,ratio_max\n");
-  if (json) fmt::print("[");
-  bool first = true;
-  for (const Pair& pair : pairs) {
-    const Contestant &ours = all[pair.ours], &peer = all[pair.peer];
-    if (!csv && !json)
-      fmt::print("# {} / {}: above 1, tutti is faster\n# {:>12} {:>12} {:>12} {:>8} {:>8} {:>8}\n", peer.name,
-                 ours.name, "size (B)", "peer (us)", "tutti (us)", "ratio", "least", "most");
-    for (const auto& [bytes, ignored] : ours.rounds.front()) {
-      std::vector<double> ratios, peer_us, ours_us;
-      for (std::size_t r = 0; r < ours.rounds.size(); ++r) {
-        peer_us.push_back(peer.rounds[r].at(bytes));
-        ours_us.push_back(ours.rounds[r].at(bytes));
-        ratios.push_back(peer_us.back() / ours_us.back());
-      }
-      const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
-      const int ranks = request.ranks > 0 ? request.ranks : 2;
-      if (csv)
-        fmt::print("{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f}\n", peer.name, ours.name,
-                   collective_name(request.kind), name(request.dtype), bytes, ranks, ratios.size(), median(peer_us),
-                   median(ours_us), median(ratios), *least, *most);
-      else if (json)
-        fmt::print(
-            R"({}{{"peer": "{}", "ours": "{}", "op": "{}", "dtype": "{}", "bytes": {}, "ranks": {}, "rounds": {}, "peer_us": {:.3f}, "ours_us": {:.3f}, "ratio": {:.3f}, "ratio_min": {:.3f}, "ratio_max": {:.3f}}})",
-            first ? "\n  " : ",\n  ", peer.name, ours.name, collective_name(request.kind), name(request.dtype), bytes,
-            ranks, ratios.size(), median(peer_us), median(ours_us), median(ratios), *least, *most);
-      else
-        fmt::print("  {:>12} {:>12.2f} {:>12.2f} {:>8.2f} {:>8.2f} {:>8.2f}\n", bytes, median(peer_us), median(ours_us),
-                   median(ratios), *least, *most);
-      first = false;
+/// One round of one contestant. Fills `failure` where something is wrong.
+void run_once(Contestant& contestant, const Request& request) {
+  const int ranks = ranks_of(request);
+  std::map<std::size_t, double> results;
+  for (const Job& job : contestant.jobs) {
+    Command command = job.command;
+    SharedMemory board;
+    if (job.wants_board) {
+      board = make_shared_memory(ranks);
+      command.words.push_back("board=" + board.path);
+    }
+    const Outcome outcome = run_to_end(command, request.settings.timeout, request.verbose);
+    if (board.fd >= 0) close(board.fd);
+    for (const Line& line : parse_csv(outcome.out)) {
+      results[line.bytes] = line.median_us;
+      if (line.ok || !contestant.failure.empty()) continue;
+      contestant.failure = fmt::format("WRONG RESULTS: {} of {} bytes on {} ranks", line.collective, line.bytes, ranks);
+    }
+    if (!contestant.failure.empty()) return;
+    if (!outcome.ok()) {
+      contestant.failure = fmt::format("cannot be measured ({}); --verbose shows all that it says", outcome.why());
+      return;
     }
   }
-  if (json) fmt::print("\n]\n");
+  std::size_t expected = 0;
+  for (const Case& what : cases(request, ranks)) {
+    expected += results.contains(what.bytes());
+    contestant.series.rounds[what.bytes()].push_back(results.contains(what.bytes()) ? results[what.bytes()] : 0);
+  }
+  if (expected != cases(request, ranks).size() || expected != results.size())
+    contestant.failure = "did not measure the sizes that it was asked for; --verbose shows what it says";
+}
+
+/// Takes out who has failed, and whoever was compared with it; false where nobody of tutti's is left.
+bool without_failures(std::vector<Contestant>& all) {
+  for (const Contestant& one : all)
+    if (one.series.against < 0 && !one.failure.empty()) return false;
+  std::erase_if(all, [](const Contestant& one) { return !one.failure.empty(); });  // tutti's are first: indices stay
+  return true;
+}
+
+using Printer = void (*)(const Comparison&, std::FILE*);
+
+/// The files are opened before anything is measured, so that a wrong path does not cost the measurement.
+std::vector<std::pair<std::FILE*, Printer>> open_files(const Request& request) {
+  std::vector<std::pair<std::FILE*, Printer>> files;
+  const auto open = [&](const std::string& path, Printer printer) {
+    if (path.empty()) return;
+    std::FILE* file = std::fopen(path.c_str(), "we");
+    if (!file) throw Error(Code::invalid, "cannot write " + path + ": " + std::generic_category().message(errno));
+    files.emplace_back(file, printer);
+  };
+  open(request.csv_file, print_csv);
+  open(request.json_file, print_json);
+  open(request.svg_file, print_svg);
+  return files;
 }
 
 }  // namespace
 
 int compare(const Request& request, const std::vector<std::string>& arguments) {
-  std::vector<Pair> pairs;
-  std::vector<Contestant> all = contestants(request, arguments, pairs);
-  std::vector<std::size_t> order(all.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  bool failed = false;
+  std::vector<Contestant> all = contestants(request, arguments, failed);
+  if (all.empty()) return 1;
+  auto files = open_files(request);
   std::mt19937 shuffler{std::random_device{}()};
   for (int round = 0; round < request.rounds; ++round) {
+    std::vector<std::size_t> order(all.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::shuffle(order.begin(), order.end(), shuffler);
     std::string names;
     for (const std::size_t i : order) {
-      names += (names.empty() ? "" : ", ") + all[i].name;
-      auto& results = all[i].rounds.emplace_back();
-      for (const Line& line : run_once(all[i])) results[line.bytes] = line.median_us;
+      names += (names.empty() ? "" : ", ") + all[i].series.name;
+      run_once(all[i], request);
+      if (!all[i].failure.empty()) fmt::print(stderr, "tutti bench: {}: {}\n", all[i].series.name, all[i].failure);
+      failed = failed || !all[i].failure.empty();
     }
     if (request.format == "human") fmt::print("# round {}: {}\n", round + 1, names);
     std::fflush(stdout);
+    if (!without_failures(all)) return 1;
   }
-  print(request, all, pairs);
+  Comparison comparison{request, ranks_of(request), {}};
+  for (Contestant& one : all) comparison.all.push_back(std::move(one.series));
+  files.emplace_back(stdout, request.format == "csv" ? print_csv : request.format == "json" ? print_json : print_table);
+  if (request.plot) files.emplace_back(stdout, print_plot);
+  for (const auto& [file, print] : files) {
+    print(comparison, file);
+    if (std::fflush(file) != 0) throw Error(Code::resource, "cannot write all of the result");
+    if (file != stdout) std::fclose(file);
+  }
+  return failed ? 1 : 0;
+}
+
+int list_peers(const Request& request) {
+  fmt::print("{}", PeerList(request).describe());
   return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "collectives/tutti.hpp"
 #include "tools/bench/measure.hpp"
+#include "tools/bench/request.hpp"
 
 namespace tutti::bench {
 

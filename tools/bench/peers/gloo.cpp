@@ -1,10 +1,12 @@
-// Gloo's collectives over TCP on the loopback interface, measured with the benchmark's loop. Starts itself under `tutti
+// Gloo's collectives over TCP on the loopback interface, measured with the benchmark's loop. Its launcher is `tutti
 // run`.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/allreduce_halving_doubling.h>
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/config.h>
 #include <gloo/gather.h>
 #include <gloo/math.h>
 #include <gloo/reduce.h>
@@ -13,14 +15,13 @@
 #include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
-#include <exception>
-#include <filesystem>
+#include <type_traits>
+#include <utility>
 
 #include "collectives/bootstrap/bootstrap.hpp"
-#include "tools/bench/measure.hpp"
-#include "tools/options.hpp"
+#include "tools/bench/peers/peer.hpp"
 
 namespace tutti::bench {
 namespace {
@@ -73,6 +74,16 @@ Function function_of(Op op, DType dtype) {
   }
 }
 
+template <class T>
+const gloo::ReductionFunction<T>* older_function_of(Op op) {
+  switch (op) {
+    case Op::prod: return gloo::ReductionFunction<T>::product;
+    case Op::min: return gloo::ReductionFunction<T>::min;
+    case Op::max: return gloo::ReductionFunction<T>::max;
+    default: return gloo::ReductionFunction<T>::sum;
+  }
+}
+
 /// Elements only have a size where nothing is reduced: so one type for each width does.
 template <class F>
 void with_width(std::size_t width, F f) {
@@ -90,6 +101,11 @@ class Gloo : public Implementation {
     context_->setTimeout(patience);
     Meeting store(*boot.store);
     context_->connectFullMesh(store, device_ = gloo::transport::tcp::CreateDevice(attributes));
+    const char* wanted = std::getenv("BENCH_GLOO_ALLREDUCE");
+    const std::string algorithm = wanted ? wanted : "";
+    if (algorithm == "ring") algorithm_ = Algorithm::RING;
+    if (algorithm == "bcube") algorithm_ = Algorithm::BCUBE;
+    halving_ = algorithm == "halving_doubling";
   }
   std::string name() const override { return "gloo"; }
   int rank() const override { return context_->rank; }
@@ -100,6 +116,9 @@ class Gloo : public Implementation {
       return "gloo's interface has no " + std::string(collective_name(what.kind));
     if (what.reduces() && !function_of(what.op.op, what.dtype))
       return "gloo has no " + std::string(tutti::name(what.op.op)) + " of " + std::string(tutti::name(what.dtype));
+    if (halving_ && (what.dtype != DType::f32 && what.dtype != DType::f64))
+      return "halving_doubling is measured for f32 and f64";
+    if (halving_ && what.count > 0x7fffffff) return "gloo's older interface has 32-bit counts";
     if (what.in_place && what.kind != Kind::allreduce && what.kind != Kind::reduce) return "not in place";
     return {};
   }
@@ -115,10 +134,12 @@ class Gloo : public Implementation {
     auto* out = reinterpret_cast<T*>(into);
     switch (what.kind) {
       case Kind::allreduce: {
+        if (halving_) return halving(what, in, out);
         gloo::AllreduceOptions options(context_);
         options.setInput(in, what.count);
         options.setOutput(out, what.count);
         options.setReduceFunction(function_of(what.op.op, what.dtype));
+        options.setAlgorithm(algorithm_);
         return gloo::allreduce(options);
       }
       case Kind::reduce: {
@@ -156,6 +177,21 @@ class Gloo : public Implementation {
     }
   }
 
+  /// Of the older interface: an object for a buffer and its size, in place.
+  template <class T>
+  void halving(const Case& what, T* in, T* out) {
+    if constexpr (std::is_floating_point_v<T>) {
+      const auto key = std::pair<const void*, std::size_t>(out, what.count);
+      if (key != halving_of_) {
+        halving_algorithm_ = std::make_unique<gloo::AllreduceHalvingDoubling<T>>(
+            context_, std::vector<T*>{out}, static_cast<int>(what.count), older_function_of<T>(what.op.op));
+        halving_of_ = key;
+      }
+      if (!what.in_place) std::copy(in, in + what.count, out);
+      halving_algorithm_->run();
+    }
+  }
+
   template <class T>
   void gather(const Case& what, T* in, T* out) {
     gloo::GatherOptions options(context_);
@@ -176,45 +212,30 @@ class Gloo : public Implementation {
     gloo::scatter(options);
   }
 
+  using Algorithm = gloo::AllreduceOptions::Algorithm;
   std::shared_ptr<gloo::rendezvous::Context> context_;
+  Algorithm algorithm_ = Algorithm::UNSPECIFIED;
+  bool halving_ = false;
+  std::unique_ptr<gloo::Algorithm> halving_algorithm_;
+  std::pair<const void*, std::size_t> halving_of_;
   std::shared_ptr<gloo::transport::Device> device_;
 };
 
-[[noreturn]] void launch(const Request& request, int count, char** words) {
-  const int ranks = request.ranks > 0 ? request.ranks : 2;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe");
-  std::string tutti = self.parent_path().parent_path() / "tutti";  // the build tree: bin/bench-peers/gloo
-  if (!std::filesystem::exists(tutti)) tutti = self.parent_path() / "../../../bin/tutti";  // libexec/tutti/bench-peers
-  std::vector<std::string> launcher = {tutti, "run", "-np", std::to_string(ranks), self};
-  launcher.insert(launcher.end(), words + 1, words + count);
-  launch_with_board(launcher, ranks);
+std::string version() {
+  return "Gloo " + std::to_string(GLOO_VERSION_MAJOR) + "." + std::to_string(GLOO_VERSION_MINOR) + "." +
+         std::to_string(GLOO_VERSION_PATCH);
 }
 
-int run(int count, char** words) {
-  const Request request = parse_request("gloo", {words + 1, words + count});
-  const char* board = std::getenv(board_variable);
-  if (!board) launch(request, count, words);
-  const Bootstrap boot = bootstrap_from_environment(request.settings);
+int work(const Task& task) {
+  const Bootstrap boot = bootstrap_from_environment(Settings::from_environment());
   if (boot.size < 2) throw Error(Code::invalid, "gloo needs at least 2 ranks: -np 2");
-  try {
-    Gloo peer(boot);
-    return measure_and_print(peer, *open_shared_board(board, boot.rank, boot.size), request);
-  } catch (const std::exception& error) {
-    if (boot.rank == 0) std::fprintf(stderr, "gloo: %s\n", error.what());
-    return 1;
-  }
+  Gloo peer(boot);
+  return measure_peer(peer, task);
 }
 
 }  // namespace
 }  // namespace tutti::bench
 
 int main(int count, char** words) {
-  try {
-    return tutti::bench::run(count, words);
-  } catch (const tutti::tools::Finished& finished) {
-    return finished.exit_code;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "gloo: %s\n", error.what());
-    return 2;
-  }
+  return tutti::bench::peer_main(count, words, "gloo", tutti::bench::version, tutti::bench::work);
 }

@@ -1,16 +1,23 @@
-// Open MPI's collectives, measured with the benchmark's loop. Starts itself under mpirun.
+// An MPI's collectives, measured with the benchmark's loop: one source for every MPI, compiled with its own headers.
 #include <mpi.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
-#include <memory>
+#include <sstream>
 
-#include "tools/bench/measure.hpp"
-#include "tools/options.hpp"
+#include "tools/bench/peers/peer.hpp"
 
 namespace tutti::bench {
 namespace {
+
+constexpr const char* family =
+#if defined(OPEN_MPI)
+    "openmpi";
+#elif defined(I_MPI_VERSION)
+    "intel";
+#elif defined(MPICH_VERSION)
+    "mpich";
+#else
+    "mpi";
+#endif
 
 MPI_Datatype type_of(DType dtype) {
   switch (dtype) {
@@ -38,22 +45,21 @@ MPI_Op op_of(Op op) {
   }
 }
 
-class OpenMpi : public Implementation {
+class Mpi : public Implementation {
  public:
-  OpenMpi() {
+  Mpi() {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
   }
-  std::string name() const override { return "openmpi"; }
+  std::string name() const override { return family; }
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
 
   std::string refuses(const Case& what) const override {
-    if (type_of(what.dtype) == MPI_DATATYPE_NULL)
-      return "openmpi has no type for " + std::string(tutti::name(what.dtype));
+    if (type_of(what.dtype) == MPI_DATATYPE_NULL) return "MPI has no type for " + std::string(tutti::name(what.dtype));
     if (what.reduces() && op_of(what.op.op) == MPI_OP_NULL)
-      return "openmpi has no op for " + std::string(tutti::name(what.op.op));
-    if (what.count > 0x7fffffff) return "openmpi's counts end at 2^31 - 1";
+      return "MPI has no op for " + std::string(tutti::name(what.op.op));
+    if (what.count > 0x7fffffff) return "MPI's counts end at 2^31 - 1";
     return {};
   }
 
@@ -90,30 +96,26 @@ class OpenMpi : public Implementation {
   int rank_ = 0, ranks_ = 1;
 };
 
-[[noreturn]] void launch(const Request& request, int count, char** words) {
-  const int ranks = request.ranks > 0 ? request.ranks : 2;
-  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-  // Default settings, but for what more ranks than cores need in order to run at all.
-  setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
-  setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
-  std::vector<std::string> launcher = {PEER_MPIRUN, "-n", std::to_string(ranks)};
-  launcher.insert(launcher.end(), words, words + count);
-  launch_with_board(launcher, ranks);
+/// The version's first line, on which the words stand apart by one space: "Open MPI v5.0.11", "MPICH Version: 4.0.2".
+std::string version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);  // may be called before MPI_Init
+  const std::string whole(text);
+  std::string line;
+  std::istringstream words(whole.substr(0, whole.find_first_of("\n,")));
+  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
 }
 
-int run(int count, char** words) {
-  const Request request = parse_request("openmpi", {words + 1, words + count});
-  const char* board = std::getenv(board_variable);
-  if (!board) launch(request, count, words);
+int work(const Task& task) {
   MPI_Init(nullptr, nullptr);
-  OpenMpi peer;
-  int code = 1;
-  try {
-    code = measure_and_print(peer, *open_shared_board(board, peer.rank(), peer.ranks()), request);
-  } catch (const std::exception& error) {
-    if (peer.rank() == 0) std::fprintf(stderr, "openmpi: %s\n", error.what());
+  int code;
+  {
+    Mpi peer;
+    code = measure_peer(peer, task);
   }
+  if (code > 2) MPI_Abort(MPI_COMM_WORLD, code);  // other ranks may be inside a call that never ends
   MPI_Finalize();
   return code;
 }
@@ -122,12 +124,5 @@ int run(int count, char** words) {
 }  // namespace tutti::bench
 
 int main(int count, char** words) {
-  try {
-    return tutti::bench::run(count, words);
-  } catch (const tutti::tools::Finished& finished) {
-    return finished.exit_code;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "openmpi: %s\n", error.what());
-    return 2;
-  }
+  return tutti::bench::peer_main(count, words, tutti::bench::family, tutti::bench::version, tutti::bench::work);
 }

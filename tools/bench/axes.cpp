@@ -1,0 +1,79 @@
+// Ticks on logarithmic scales.
+#include "tools/bench/axes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tutti::bench {
+namespace {
+
+std::string size_label(double bytes) {
+  for (const char* unit : {"B", "KiB", "MiB"}) {
+    if (bytes < 1024) return fmt::format("{} {}", bytes, unit);
+    bytes /= 1024;
+  }
+  return fmt::format("{} GiB", bytes);
+}
+
+}  // namespace
+
+Axis::Axis(double low, double high) : low_(low), high_(high > low ? high : low + 1) {}
+
+double Axis::at(double value) const { return (std::log(value) - low_) / (high_ - low_); }
+
+Axis Axis::of_sizes(const std::vector<std::size_t>& sizes, std::size_t most) {
+  const auto [least, greatest] = std::minmax_element(sizes.begin(), sizes.end());
+  const auto low = static_cast<double>(*least), high = static_cast<double>(*greatest);
+  Axis axis(std::log(low), std::log(high));
+  if (low == high) axis = Axis(std::log(low / 2), std::log(high * 2));
+  double step = 2;
+  while (std::log(high / low) / std::log(step) + 1 > static_cast<double>(most)) step *= 2;
+  for (double tick = std::exp2(std::ceil(std::log2(low) - 1e-9)); tick <= high * 1.0001; tick *= step)
+    axis.ticks_.push_back({axis.at(tick), size_label(tick)});
+  return axis;
+}
+
+Axis Axis::of_bandwidths(const std::vector<double>& values) {
+  const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
+  std::vector<double> round;  // from the last below all to the first above all
+  for (double decade = std::pow(10, std::floor(std::log10(*least))); round.empty() || round.back() < *greatest;
+       decade *= 10)
+    for (const double digit : {1.0, 2.0, 5.0}) {
+      if (!round.empty() && round.back() >= *greatest) break;
+      if (round.size() == 1 && decade * digit <= *least) round.clear();
+      round.push_back(decade * digit);
+    }
+  Axis axis(std::log(round.front()), std::log(round.back()));
+  const bool decades_only = round.size() > 10;
+  for (const double tick : round) {
+    const double exponent = std::log10(tick);
+    const bool labelled = !decades_only || std::abs(exponent - std::round(exponent)) < 1e-6;
+    axis.ticks_.push_back({axis.at(tick), labelled ? fmt::format("{:.3g}", tick) : ""});
+  }
+  return axis;
+}
+
+std::vector<Point> points(const Comparison& what, const Series& series) {
+  std::vector<Point> points;
+  for (const std::size_t bytes : what.sizes())
+    if (const double gb_s = what.bus_bandwidth(series, bytes); gb_s > 0) points.push_back({bytes, gb_s});
+  return points;
+}
+
+Axes axes_of(const Comparison& what) {
+  std::vector<double> values;
+  for (const Series& series : what.all)
+    for (const Point& point : points(what, series)) values.push_back(point.gb_s);
+  if (values.empty()) values.push_back(1);  // one rank moves nothing
+  return {Axis::of_sizes(what.sizes(), 9), Axis::of_bandwidths(values)};
+}
+
+std::string plot_title(const Comparison& what) {
+  const bool reduces = Case{.kind = what.sweep.kind}.reduces();
+  return fmt::format("{} of {}{}, {} ranks", collective_name(what.sweep.kind), name(what.sweep.dtype),
+                     reduces ? fmt::format(" ({})", name(what.sweep.op.op)) : "", what.ranks);
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,153 @@
+// Medians and ratios, as a table, as csv and as json.
+#include "tools/bench/comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tutti::bench {
+namespace {
+
+/// As many digits as tell something: 0.153, 2.41, 36.2, 1204.
+std::string short_number(double value) {
+  return fmt::format("{:.{}f}", value, value < 1 ? 3 : value < 10 ? 2 : value < 1000 ? 1 : 0);
+}
+
+/// As csv has it.
+double rounded(double value, int digits) { return std::stod(fmt::format("{:.{}f}", value, digits)); }
+
+/// A cell of csv, quoted where it has to be.
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::size_t rounds_of(const Comparison& what) {
+  return what.all.empty() || what.all[0].rounds.empty() ? 0 : what.all[0].rounds.begin()->second.size();
+}
+
+void print_heading(const Comparison& what, std::FILE* to) {
+  const Sweep& sweep = what.sweep;
+  const std::string op = Case{.kind = sweep.kind}.reduces() ? " " + std::string(name(sweep.op.op)) : "";
+  fmt::print(to, "# {}, {}{}, {} ranks, {} rounds in shuffled order; time: median of the rounds (us), out of place{}\n",
+             collective_name(sweep.kind), name(sweep.dtype), op, what.ranks, rounds_of(what),
+             sweep.check ? "; every element of every result was right" : "; results were not checked");
+  if (std::any_of(what.all.begin(), what.all.end(), [](const Series& one) { return one.against >= 0; }))
+    fmt::print(
+        to, "# ratio: peer / tutti within a round, median (least to most) of the rounds; above 1, tutti is faster\n");
+  for (const Series& series : what.all)
+    fmt::print(to, "# {:<18} {}{}{}\n", series.name, series.version, series.settings.empty() ? "" : "; ",
+               series.settings);
+}
+
+}  // namespace
+
+Spread spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  const double median = values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+  return {median, values.front(), values.back()};
+}
+
+std::vector<std::size_t> Comparison::sizes() const {
+  std::vector<std::size_t> sizes;
+  if (all.empty()) return sizes;
+  for (const auto& [bytes, ignored] : all.front().rounds) sizes.push_back(bytes);
+  return sizes;
+}
+
+Spread Comparison::ratio(const Series& peer, std::size_t bytes) const {
+  const auto& theirs = peer.rounds.at(bytes);
+  const auto& ours = all[static_cast<std::size_t>(peer.against)].rounds.at(bytes);
+  std::vector<double> ratios;
+  for (std::size_t r = 0; r < std::min(theirs.size(), ours.size()); ++r) ratios.push_back(theirs[r] / ours[r]);
+  return spread(std::move(ratios));
+}
+
+double Comparison::bus_bandwidth(const Series& series, std::size_t bytes) const {
+  const double us = time(series, bytes).median;
+  const double factor = Case{.kind = sweep.kind, .ranks = ranks}.bus_factor();
+  return us > 0 ? static_cast<double>(bytes) / us * 1e-3 * factor : 0;
+}
+
+void print_table(const Comparison& what, std::FILE* to) {
+  print_heading(what, to);
+  const auto width = [](const Series& series) { return std::max<std::size_t>(series.name.size(), 9); };
+  const auto print_line = [&](std::string line) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    fmt::print(to, "{}\n", line);
+  };
+  std::string head = fmt::format("# {:>10}", "size (B)");
+  for (const Series& series : what.all)
+    head += fmt::format("  {:>{}}{}", series.name, width(series),
+                        series.against < 0 ? "" : fmt::format("  {:<20}", "ratio"));
+  print_line(head);
+  for (const std::size_t bytes : what.sizes()) {
+    std::string line = fmt::format("  {:>10}", bytes);
+    for (const Series& series : what.all) {
+      line += fmt::format("  {:>{}}", short_number(what.time(series, bytes).median), width(series));
+      if (series.against < 0) continue;
+      const Spread ratio = what.ratio(series, bytes);
+      line += fmt::format("  {:<20}", fmt::format("{:.2f} ({:.2f} to {:.2f})", ratio.median, ratio.least, ratio.most));
+    }
+    print_line(line);
+  }
+}
+
+void print_csv(const Comparison& what, std::FILE* to) {
+  fmt::print(to,
+             "impl,version,settings,op,dtype,bytes,ranks,rounds,median_us,least_us,most_us,busbw_gb_s,against,"
+             "ratio,ratio_min,ratio_max\n");
+  for (const Series& series : what.all)
+    for (const std::size_t bytes : what.sizes()) {
+      const Spread time = what.time(series, bytes);
+      fmt::print(to, "{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f}", cell(series.name), cell(series.version),
+                 cell(series.settings), collective_name(what.sweep.kind), name(what.sweep.dtype), bytes, what.ranks,
+                 rounds_of(what), time.median, time.least, time.most, what.bus_bandwidth(series, bytes));
+      if (series.against < 0) {
+        fmt::print(to, ",,,,\n");
+        continue;
+      }
+      const Spread ratio = what.ratio(series, bytes);
+      fmt::print(to, ",{},{:.3f},{:.3f},{:.3f}\n", cell(what.all[static_cast<std::size_t>(series.against)].name),
+                 ratio.median, ratio.least, ratio.most);
+    }
+}
+
+void print_json(const Comparison& what, std::FILE* to) {
+  nlohmann::ordered_json document = {{"op", collective_name(what.sweep.kind)},
+                                     {"dtype", name(what.sweep.dtype)},
+                                     {"ranks", what.ranks},
+                                     {"rounds", rounds_of(what)},
+                                     {"checked", what.sweep.check},
+                                     {"implementations", nlohmann::json::array()}};
+  for (const Series& series : what.all) {
+    nlohmann::ordered_json entry = {{"impl", series.name}, {"version", series.version}, {"settings", series.settings}};
+    entry["against"] = nullptr;
+    if (series.against >= 0) entry["against"] = what.all[static_cast<std::size_t>(series.against)].name;
+    entry["rows"] = nlohmann::json::array();
+    for (const std::size_t bytes : what.sizes()) {
+      const Spread time = what.time(series, bytes);
+      nlohmann::ordered_json row = {{"bytes", bytes},
+                                    {"median_us", rounded(time.median, 3)},
+                                    {"least_us", rounded(time.least, 3)},
+                                    {"most_us", rounded(time.most, 3)},
+                                    {"busbw_gb_s", rounded(what.bus_bandwidth(series, bytes), 4)}};
+      if (series.against >= 0) {
+        const Spread ratio = what.ratio(series, bytes);
+        row["ratio"] = rounded(ratio.median, 3);
+        row["ratio_min"] = rounded(ratio.least, 3);
+        row["ratio_max"] = rounded(ratio.most, 3);
+      }
+      entry["rows"].push_back(row);
+    }
+    document["implementations"].push_back(entry);
+  }
+  fmt::print(to, "{}\n", document.dump(1));
+}
+
+}  // namespace tutti::bench

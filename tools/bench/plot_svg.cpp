@@ -1,0 +1,120 @@
+// The comparison as a picture: size against bus bandwidth, one line for each implementation, named at its end.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tools/bench/axes.hpp"
+
+namespace tutti::bench {
+namespace {
+
+constexpr double left = 64, top = 48, width = 600, height = 380, line_gap = 16;
+
+/// Told apart also by those who do not see red and green alike (Okabe and Ito).
+constexpr std::array<const char*, 7> colours = {"#000000", "#0072B2", "#D55E00", "#009E73",
+                                                "#CC79A7", "#E69F00", "#56B4E9"};
+constexpr std::array<const char*, 3> dashes = {"none", "6 3", "2 3"};
+
+std::string escaped(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    if (c == '&')
+      safe += "&amp;";
+    else if (c == '<')
+      safe += "&lt;";
+    else if (c == '>')
+      safe += "&gt;";
+    else if (c == '"')
+      safe += "&quot;";
+    else if (static_cast<unsigned char>(c) >= ' ')
+      safe += c;
+  }
+  return safe;
+}
+
+double x_of(double at) { return left + at * width; }
+double y_of(double at) { return top + (1 - at) * height; }
+
+void print_grid(const Axes& axes, std::FILE* to) {
+  fmt::print(to, "<g stroke=\"#ddd\" stroke-width=\"1\">\n");
+  for (const Tick& tick : axes.sizes.ticks())
+    fmt::print(to, "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>\n", x_of(tick.at), y_of(0),
+               y_of(1));
+  for (const Tick& tick : axes.bandwidths.ticks())
+    fmt::print(to, "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{2:.1f}\" y2=\"{1:.1f}\"/>\n", x_of(0), y_of(tick.at),
+               x_of(1));
+  fmt::print(to, "</g>\n<g fill=\"#333\">\n");
+  for (const Tick& tick : axes.sizes.ticks())
+    fmt::print(to, "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", x_of(tick.at), y_of(0) + 18,
+               tick.label);
+  for (const Tick& tick : axes.bandwidths.ticks())
+    if (!tick.label.empty())
+      fmt::print(to, "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", x_of(0) - 6, y_of(tick.at) + 4,
+                 tick.label);
+  fmt::print(to, "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">size</text>\n", x_of(0.5), y_of(0) + 40);
+  fmt::print(
+      to,
+      "<text transform=\"translate(16 {:.1f}) rotate(-90)\" text-anchor=\"middle\">bus bandwidth (GB/s)</text>\n</g>\n",
+      y_of(0.5));
+}
+
+/// The heights of the names at the lines' ends, moved apart so that each can be read.
+std::vector<double> label_heights(const std::vector<double>& wanted) {
+  std::vector<std::size_t> order(wanted.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return wanted[a] < wanted[b]; });
+  std::vector<double> heights(wanted.size());
+  double next = top;
+  for (const std::size_t i : order) next = (heights[i] = std::max(wanted[i], next)) + line_gap;
+  double limit = top + height;  // what was pushed out at the bottom goes up again
+  for (auto i = order.rbegin(); i != order.rend(); ++i) limit = (heights[*i] = std::min(heights[*i], limit)) - line_gap;
+  return heights;
+}
+
+}  // namespace
+
+void print_svg(const Comparison& what, std::FILE* to) {
+  const Axes axes = axes_of(what);
+  fmt::print(to,
+             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 880 490\" width=\"880\" height=\"490\" "
+             "font-family=\"sans-serif\" font-size=\"12\">\n");
+  fmt::print(to,
+             "<title>{0}</title>\n<rect width=\"880\" height=\"490\" fill=\"white\"/>\n"
+             "<text x=\"{1}\" y=\"26\" font-size=\"16\">{0}</text>\n",
+             escaped(plot_title(what)), left);
+  print_grid(axes, to);
+  std::vector<std::vector<Point>> lines;
+  std::vector<double> ends;
+  for (const Series& series : what.all) {
+    lines.push_back(points(what, series));
+    ends.push_back(y_of(lines.back().empty() ? 0 : axes.bandwidths.at(lines.back().back().gb_s)));
+  }
+  const std::vector<double> heights = label_heights(ends);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const char* colour = colours[i % colours.size()];
+    std::string path, dots;
+    for (const Point& point : lines[i]) {
+      const double x = x_of(axes.sizes.at(static_cast<double>(point.bytes))), y = y_of(axes.bandwidths.at(point.gb_s));
+      path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", x, y);
+      dots +=
+          fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"><title>{} bytes: {:.3g} GB/s</title></circle>\n",
+                      x, y, point.bytes, point.gb_s);
+    }
+    const Series& series = what.all[i];
+    fmt::print(to,
+               "<g fill=\"{}\">\n<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" "
+               "stroke-dasharray=\"{}\"/>\n{}",
+               colour, path, colour, dashes[i / colours.size() % dashes.size()], dots);
+    fmt::print(to,
+               "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"0.5\"/>\n",
+               x_of(1) + 3, ends[i], x_of(1) + 14, heights[i], colour);
+    fmt::print(to, "<text x=\"{:.1f}\" y=\"{:.1f}\">{}<title>{} {}</title></text>\n</g>\n", x_of(1) + 18,
+               heights[i] + 4, escaped(series.name), escaped(series.version), escaped(series.settings));
+  }
+  fmt::print(to, "</svg>\n");
+}
+
+}  // namespace tutti::bench

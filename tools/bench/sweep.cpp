@@ -1,0 +1,137 @@
+// The sizes that a sweep asks for, and a sweep as words.
+#include "tools/bench/sweep.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::bench {
+namespace {
+
+template <class T>
+T number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    throw Error(Code::invalid, "not a number: " + std::string(text));
+  return value;
+}
+
+template <class T>
+T known(const std::optional<T>& value, std::string_view text) {
+  if (!value) throw Error(Code::invalid, "there is no " + std::string(text));
+  return *value;
+}
+
+void take(Sweep& sweep, std::string_view key, std::string_view value) {
+  if (key == "kind")
+    sweep.kind = known(parse_collective(value), value);
+  else if (key == "dtype")
+    sweep.dtype = known(parse_dtype(value), value);
+  else if (key == "op")
+    sweep.op = reduction_of(known(parse_op(value), value));
+  else if (key == "first")
+    sweep.first = number<std::int64_t>(value);
+  else if (key == "last")
+    sweep.last = number<std::int64_t>(value);
+  else if (key == "factor")
+    sweep.factor = number<std::int64_t>(value);
+  else if (key == "root")
+    sweep.root = number<int>(value);
+  else if (key == "iterations")
+    sweep.iterations = number<int>(value);
+  else if (key == "warmup")
+    sweep.warmup = number<int>(value);
+  else if (key == "check")
+    sweep.check = number<int>(value) != 0;
+  else if (key == "touch")
+    sweep.touch = number<int>(value) != 0;
+  else if (key == "in_place")
+    sweep.in_place = number<int>(value) != 0;
+  else
+    throw Error(Code::invalid, "there is no " + std::string(key) + " in a sweep");
+}
+
+}  // namespace
+
+std::vector<std::string> words_of(const Sweep& sweep) {
+  const auto word = [](const char* key, std::int64_t value) { return key + ("=" + std::to_string(value)); };
+  return {"kind=" + std::string(collective_name(sweep.kind)),
+          "dtype=" + std::string(name(sweep.dtype)),
+          "op=" + std::string(name(sweep.op.op)),
+          word("first", sweep.first),
+          word("last", sweep.last),
+          word("factor", sweep.factor),
+          word("root", sweep.root),
+          word("iterations", sweep.iterations),
+          word("warmup", sweep.warmup),
+          word("check", sweep.check),
+          word("touch", sweep.touch),
+          word("in_place", sweep.in_place)};
+}
+
+Sweep parse_sweep(std::span<const std::string> words) {
+  Sweep sweep;
+  for (const std::string& word : words) {
+    const std::size_t equals = std::min(word.find('='), word.size() - 1);
+    take(sweep, std::string_view(word).substr(0, equals), std::string_view(word).substr(equals + 1));
+  }
+  if (sweep.first < 1 || sweep.factor < 2) throw Error(Code::invalid, "the sizes would never grow");
+  return sweep;
+}
+
+Reduction reduction_of(Op op) noexcept { return op == Op::premul_sum ? premul_sum(2.0) : Reduction{op}; }
+
+std::string_view collective_name(Kind kind) noexcept { return kind == Kind::send ? "sendrecv" : name(kind); }
+
+std::optional<Kind> parse_collective(std::string_view text) noexcept {
+  if (text == "sendrecv") return Kind::send;
+  const auto kind = parse_kind(text);
+  return kind == Kind::send ? std::nullopt : kind;
+}
+
+bool Case::reduces() const noexcept {
+  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+}
+
+std::size_t Case::in_count() const noexcept {
+  const bool blocks = kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall;
+  return blocks ? count * static_cast<std::size_t>(ranks) : count;
+}
+
+std::size_t Case::out_count() const noexcept {
+  const bool blocks = kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall;
+  return blocks ? count * static_cast<std::size_t>(ranks) : count;
+}
+
+std::size_t Case::bytes() const noexcept { return std::max(in_count(), out_count()) * size_of(dtype); }
+
+double Case::bus_factor() const noexcept {
+  const double others = ranks > 0 ? static_cast<double>(ranks - 1) / ranks : 0;
+  switch (kind) {
+    case Kind::allreduce: return 2 * others;
+    case Kind::allgather:
+    case Kind::reduce_scatter:
+    case Kind::gather:
+    case Kind::scatter:
+    case Kind::alltoall: return others;
+    default: return 1;
+  }
+}
+
+std::vector<Case> cases(const Sweep& sweep, int ranks) {
+  Case next{sweep.kind, sweep.dtype, sweep.op, sweep.root, ranks};
+  if (sweep.kind == Kind::barrier) return {next};
+  next.count = 1;
+  const std::size_t unit = std::max(next.in_count(), next.out_count()) * size_of(sweep.dtype);
+  std::vector<Case> all;
+  for (std::int64_t bytes = sweep.first; bytes <= sweep.last; bytes *= sweep.factor) {
+    next.count = std::max<std::size_t>(1, static_cast<std::size_t>(bytes) / unit);
+    if (all.empty() || all.back().count != next.count) all.push_back(next);
+    if (bytes > sweep.last / sweep.factor) break;
+  }
+  return all;
+}
+
+}  // namespace tutti::bench
