@@ -1,0 +1,154 @@
+"""Four hosts with two ranks each: every collective by every algorithm, over IPv4, over IPv6, past a network that leads nowhere;
+started by `tutti run --hosts`, and by Open MPI's mpirun. The hosts are network namespaces; see tests/support/hosts_lab.py."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from hosts_lab import Lab, Refused
+from processes import PROBE, TESTS, TUTTI, alive, clean_environment, wait_until
+
+COLLECTIVES = os.path.join(TESTS, "collectives_probe")
+START = ["--remote-start", "ip netns exec {host}"]
+HOSTS, SLOTS = 4, 2
+
+
+class Case(unittest.TestCase):
+    def enter(self, **options):
+        lab = Lab(HOSTS, **options)
+        try:
+            lab.__enter__()
+        except Refused as why:
+            self.skipTest(str(why))
+        self.addCleanup(lab.__exit__)
+        return lab
+
+    def launch(self, lab, *words, flags=(), timeout=100):
+        """`tutti run` on the first host, with ranks on all."""
+        return lab.run(0, TUTTI, "run", "--hosts", lab.list(SLOTS), *START, *flags, *words, env=clean_environment(), timeout=timeout)
+
+    def assert_played(self, done):
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, rf"played \d+ calls by \d+ algorithms on {HOSTS * SLOTS} ranks of {HOSTS} hosts\n")
+
+    def assert_routes(self, done):
+        """Shared memory within a host, tcp between hosts."""
+        routes = dict(re.findall(r"rank (\d+): (.*)\n", done.stdout))
+        self.assertEqual(len(routes), HOSTS * SLOTS, done.stdout)
+        for rank, line in routes.items():
+            for peer, route in enumerate(line.split(", ")):
+                if peer == int(rank):
+                    self.assertEqual(route, "self")
+                elif peer // SLOTS == int(rank) // SLOTS:
+                    self.assertRegex(route, "^shm")
+                else:
+                    self.assertRegex(route, "^tcp")
+
+
+class EveryCollective(Case):
+    def test_ipv4_only(self):
+        done = self.launch(self.enter(families=(4,)), COLLECTIVES, "--routes")
+        self.assert_played(done)
+        self.assert_routes(done)
+
+    def test_ipv6_only(self):
+        done = self.launch(self.enter(families=(6,)), COLLECTIVES, "--routes")
+        self.assert_played(done)
+        self.assert_routes(done)
+
+    def test_a_network_that_leads_nowhere(self):
+        done = self.launch(self.enter(dead_end=True), COLLECTIVES, "--routes")
+        self.assert_played(done)
+        self.assert_routes(done)
+
+    def test_tcp_within_hosts_too(self):
+        self.assert_played(self.launch(self.enter(), COLLECTIVES, flags=["--transport", "tcp"]))
+
+    def test_open_mpi(self):
+        if shutil.which("mpirun.openmpi") is None:
+            self.skipTest("Open MPI is not installed")
+        lab = self.enter()
+        with tempfile.TemporaryDirectory() as folder:
+            # Open MPI asks for "AGENT HOST COMMAND..." and knows a host by the name that it gives itself.
+            agent = os.path.join(folder, "agent")
+            with open(agent, "w") as file:
+                file.write('#!/bin/sh\nhost=$1; shift\n'
+                           'exec ip netns exec "$host" unshare --uts sh -c \'hostname "$0"; exec sh -c "$1"\' "$host" "$*"\n')
+            os.chmod(agent, 0o700)
+            hostfile = os.path.join(folder, "hosts")
+            with open(hostfile, "w") as file:
+                file.writelines(f"{name} slots={SLOTS}\n" for name in lab.names())
+            env = clean_environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TMPDIR=folder,
+                                    TUTTI_STORE=f"tcp://{lab.address(0)}:20088", TUTTI_SECRET="5" * 64)
+            words = ["mpirun.openmpi", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "common0",
+                     "--hostfile", hostfile, "--map-by", "slot", "--bind-to", "none", "-x", "TUTTI_STORE", "-x", "TUTTI_SECRET",
+                     COLLECTIVES, "--routes"]
+            done = lab.run(0, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', lab.name(0), *words, env=env, timeout=100)
+        self.assert_played(done)
+        self.assert_routes(done)
+
+
+class Launcher(Case):
+    def test_ranks_are_where_they_say(self):
+        lab = self.enter()
+        done = self.launch(lab, "sh", "-c", "echo $TUTTI_RANK $TUTTI_LOCAL_RANK $TUTTI_LOCAL_SIZE $(ip netns identify)")
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         [f"{r} {r % SLOTS} {SLOTS} {lab.name(r // SLOTS)}" for r in range(HOSTS * SLOTS)], done.stderr)
+
+    def test_unknown_host(self):
+        lab = self.enter()
+        done = lab.run(0, TUTTI, "run", "--hosts", f"{lab.name(1)},nowhere", *START, "true", env=clean_environment())
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (125, 1), done.stderr)
+        self.assertIn("'nowhere'", done.stderr)
+        self.assertIn("check the host's name", done.stderr)
+
+    def test_launcher_that_nobody_reaches(self):
+        lab = self.enter(families=(4,), dead_end=True)
+        flags = ["--address", "192.168.88.1", "--connect-timeout", "2"]
+        done = self.launch(lab, "true", flags=flags)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (125, 1), done.stderr)
+        self.assertIn("tcp://192.168.88.1:", done.stderr)
+        self.assertIn("--address", done.stderr)
+        self.assert_met(self.launch(lab, PROBE, flags=["--address", lab.address(0), "--connect-timeout", "20"]))
+
+    def assert_met(self, done):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("sum 36\n"), HOSTS * SLOTS)
+
+    def test_a_host_that_fails_takes_all_along(self):
+        lab = self.enter()
+        with tempfile.TemporaryDirectory() as folder:
+            note = os.path.join(folder, "pids")
+            launcher = subprocess.Popen(
+                lab.words(0, TUTTI, "run", "--hosts", lab.list(SLOTS), *START, "--grace", "0", "sh", "-c", "echo $$ >> $0; exec sleep 600", note),
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=clean_environment())
+            self.addCleanup(lambda: launcher.poll() is None and launcher.kill())
+            self.addCleanup(launcher.stderr.close)
+
+            def pids():
+                try:
+                    with open(note) as file:
+                        return [int(line) for line in file.read().split("\n")[:-1]]
+                except FileNotFoundError:
+                    return []
+            self.assertTrue(wait_until(lambda: len(pids()) == HOSTS * SLOTS))
+            there = [pid for pid in pids() if self.namespace(pid) == lab.name(2)]
+            self.assertEqual(len(there), SLOTS)
+            os.kill(there[0], signal.SIGKILL)
+            _, err = launcher.communicate(timeout=60)
+            self.assertEqual(launcher.returncode, 128 + signal.SIGKILL)
+            self.assertRegex(err, rf"^tutti run: rank [45] \({lab.name(2)}, pid {there[0]}\) was killed by signal 9")
+            self.assertEqual([pid for pid in pids() if alive(pid)], [])
+
+    @staticmethod
+    def namespace(pid):
+        return subprocess.run(["ip", "netns", "identify", str(pid)], capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]], verbosity=2)
