@@ -10,7 +10,7 @@
 namespace tutti::bench {
 namespace {
 
-constexpr double left = 64, top = 48, width = 600, height = 380, line_gap = 16;
+constexpr double left = 80, top = 48, width = 600, height = 380, line_gap = 16;
 
 /// Told apart also by those who do not see red and green alike (Okabe and Ito).
 constexpr std::array<const char*, 7> colours = {"#000000", "#0072B2", "#D55E00", "#009E73",
@@ -56,7 +56,7 @@ void print_grid(const Axes& axes, std::FILE* to) {
   fmt::print(to, "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">size</text>\n", x_of(0.5), y_of(0) + 40);
   fmt::print(
       to,
-      "<text transform=\"translate(16 {:.1f}) rotate(-90)\" text-anchor=\"middle\">bus bandwidth (GB/s)</text>\n</g>\n",
+      "<text transform=\"translate(18 {:.1f}) rotate(-90)\" text-anchor=\"middle\">bus bandwidth (GB/s)</text>\n</g>\n",
       y_of(0.5));
 }
 
@@ -79,10 +79,10 @@ void print_svg(const Comparison& what, std::FILE* to) {
   const Axes axes = axes_of(what);
   fmt::print(to,
              "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 880 490\" width=\"880\" height=\"490\" "
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 896 490\" width=\"896\" height=\"490\" "
              "font-family=\"sans-serif\" font-size=\"12\">\n");
   fmt::print(to,
-             "<title>{0}</title>\n<rect width=\"880\" height=\"490\" fill=\"white\"/>\n"
+             "<title>{0}</title>\n<rect width=\"896\" height=\"490\" fill=\"white\"/>\n"
              "<text x=\"{1}\" y=\"26\" font-size=\"16\">{0}</text>\n",
              escaped(plot_title(what)), left);
   print_grid(axes, to);

@@ -69,6 +69,7 @@ pid_t start(const Command& command, const Pipe& out, const Pipe& err) {
   if (child < 0) throw Error(Code::resource, "cannot fork: " + std::generic_category().message(errno));
   if (child > 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  setpgid(0, 0);  // so that all of it can be ended together
   if (getppid() != parent) _exit(127);
   const int nothing = open("/dev/null", O_RDONLY);
   if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(out.ends[1], 1) < 0 || dup2(err.ends[1], 2) < 0) _exit(127);
@@ -127,8 +128,8 @@ Outcome run_to_end(const Command& command, double patience, bool show) {
     if (ready[0].revents != 0 || ready[1].revents != 0) {
       if (!outcome.silent) limit = Clock::now() + span;
     } else if (Clock::now() > limit) {
-      kill(child, outcome.silent ? SIGKILL : SIGTERM);  // a launcher ends its ranks
-      if (outcome.silent) break;                        // its ranks may hold the pipes for ever
+      kill(-child, outcome.silent ? SIGKILL : SIGTERM);  // a launcher ends its ranks, given time
+      if (outcome.silent) break;                         // its ranks may hold the pipes for ever
       outcome.silent = true;
       limit = Clock::now() + std::chrono::seconds(5);
     }

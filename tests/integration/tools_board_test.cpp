@@ -1,0 +1,92 @@
+// The benchmark's board between processes: a rank that waits notices one that has died or left, and does not burn its
+// core.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/support/processes.hpp"
+#include "tools/bench/board.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::bench {
+namespace {
+
+using testing::Fleet;
+
+/// The memory of a board, made by the test as by a launcher.
+struct Memory {
+  explicit Memory(int ranks) : shared(make_shared_memory(ranks)) {}
+  ~Memory() { close(shared.fd); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  SharedMemory shared;
+};
+
+double processor_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+std::string refused_barrier(Board& board, int culprit) {
+  try {
+    board.barrier();
+  } catch (const Error& error) {
+    const std::string wanted = "rank " + std::to_string(culprit) + " (process ";
+    if (error.code() != Code::peer_lost || error.culprit() != culprit)
+      return "another error: " + std::string(error.what());
+    return std::string(error.what()).starts_with(wanted) ? "" : error.what();
+  }
+  return "the barrier let a rank pass that was alone";
+}
+
+TEST(BenchBoard, ADeadRankEndsTheBarrier) {
+  const Memory memory(3);
+  Fleet fleet(3, [&](int rank) -> std::string {
+    const auto board = open_shared_board(memory.shared.path, rank, 3);
+    board->barrier();
+    if (rank == 1) raise(SIGKILL);
+    return refused_barrier(*board, 1);
+  });
+  EXPECT_EQ(fleet.answer(0), "");
+  EXPECT_EQ(fleet.answer(2), "");
+  EXPECT_EQ(fleet.answer(1), "killed by signal 9");
+}
+
+TEST(BenchBoard, ARankThatLeavesEndsTheBarrierOfTheOthersOnly) {
+  const Memory memory(2);
+  Fleet fleet(2, [&](int rank) -> std::string {
+    {
+      const auto board = open_shared_board(memory.shared.path, rank, 2);
+      for (int i = 0; i < 100; ++i) board->barrier();  // the last one is passed by both
+      if (rank == 0) return refused_barrier(*board, 1);
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(20));  // lives on: it is not the death that is noticed
+    return "";
+  });
+  EXPECT_EQ(fleet.answer(0), "");
+  fleet.kill(1);
+}
+
+TEST(BenchBoard, WhoWaitsLongSleeps) {
+  const Memory memory(2);
+  Fleet fleet(2, [&](int rank) -> std::string {
+    const auto board = open_shared_board(memory.shared.path, rank, 2);
+    board->barrier();
+    const double before = processor_seconds();
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    board->barrier();
+    const double used = processor_seconds() - before;
+    return used < 0.5 ? "" : "it used " + std::to_string(used) + " s of a core to wait for 1.5 s";
+  });
+  EXPECT_EQ(fleet.answer(0), "");
+  EXPECT_EQ(fleet.answer(1), "");
+}
+
+}  // namespace
+}  // namespace tutti::bench
