@@ -39,8 +39,10 @@ void print_heading(const Comparison& what, std::FILE* to) {
   if (std::any_of(what.all.begin(), what.all.end(), [](const Series& one) { return one.against >= 0; }))
     fmt::print(
         to, "# ratio: peer / tutti within a round, median (least to most) of the rounds; above 1, tutti is faster\n");
+  std::size_t width = 0;
+  for (const Series& series : what.all) width = std::max(width, series.name.size());
   for (const Series& series : what.all)
-    fmt::print(to, "# {:<18} {}{}{}\n", series.name, series.version, series.settings.empty() ? "" : "; ",
+    fmt::print(to, "# {:<{}}  {}{}{}\n", series.name, width, series.version, series.settings.empty() ? "" : "; ",
                series.settings);
 }
 
