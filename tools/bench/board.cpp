@@ -33,6 +33,7 @@ struct Head {
   alignas(64) std::atomic<std::uint32_t> arrived;
   alignas(64) std::atomic<std::uint32_t> generation;
   alignas(64) std::atomic<std::uint32_t> sleepers;
+  std::atomic<std::uint32_t> culprit;  // 1 + the rank that was found to be gone
   alignas(64) std::atomic<std::int64_t> word;
   std::atomic<std::uint64_t> total;
 };
@@ -133,16 +134,33 @@ class SharedBoard : public Board {
  private:
   bool released(std::uint32_t turn) const { return head_->generation.load(std::memory_order_acquire) != turn; }
 
-  /// Throws if somebody whom this barrier waits for will never come.
+  /// Throws if somebody whom this barrier waits for will never come. All blame the one that was found first, and not
+  /// the ranks that left because of it.
   void look_after_others(std::uint32_t turn) {
-    for (int r = 0; r < ranks_; ++r) {
-      if (r == rank_ || (!member(r).left.load() && alive(r))) continue;
+    std::uint32_t culprit = head_->culprit.load();
+    if (culprit == 0 && (culprit = missing()) != 0) {
       if (released(turn)) return;  // it had come, and went when all was done
-      throw Error(Code::peer_lost,
-                  "rank " + std::to_string(r) + " (process " + std::to_string(member(r).process.load()) +
-                      ") ended in the middle of the measurement: see what it said, or who ended it",
-                  r);
+      std::uint32_t nobody = 0;
+      if (!head_->culprit.compare_exchange_strong(nobody, culprit)) culprit = nobody;
     }
+    if (culprit == 0) return;
+    const int rank = static_cast<int>(culprit) - 1;
+    throw Error(Code::peer_lost,
+                "rank " + std::to_string(rank) + " (process " + std::to_string(member(rank).process.load()) +
+                    ") ended in the middle of the measurement: see what it said, or who ended it",
+                rank);
+  }
+
+  /// 1 + a rank that is gone, the dead ones first; 0 if there is none.
+  std::uint32_t missing() {
+    std::uint32_t found = 0;
+    for (int r = 0; r < ranks_; ++r) {
+      const bool left = member(r).left.load();
+      if (r == rank_ || (!left && alive(r))) continue;
+      found = static_cast<std::uint32_t>(r) + 1;
+      if (!left) break;
+    }
+    return found;
   }
 
   bool alive(int rank) {
