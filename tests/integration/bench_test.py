@@ -249,6 +249,9 @@ class Versus(unittest.TestCase):
         found = [row for row in csv.DictReader(io.StringIO(done.stdout)) if row["impl"] == "fake:mine"]
         self.assertEqual([float(row["median_us"]) for row in found], [100, 7, 7])  # 8 bytes are below `from`
         self.assertEqual({(row["against"], row["settings"]) for row in found}, {("tutti tcp", "from 100 bytes: SPEED=7")})
+        (self.folder / "mine.yaml").write_text("mpi: {title: A}\nmpi: {title: B}\n")
+        done = self.compare("--variants", self.folder / "mine.yaml", code=2)
+        self.assertEqual(done.stderr, f"tutti bench: {self.folder}/mine.yaml, line 2: 'mpi' stands here twice\n")
         (self.folder / "mine.yaml").write_text("mpi:\n  variants:\n    mine: {evn: {SPEED: 7}}\n")
         done = self.compare("--variants", self.folder / "mine.yaml", code=2)
         self.assertEqual(done.stderr, f"tutti bench: {self.folder}/mine.yaml, line 3: there is no 'evn' here: did you mean 'env'?\n")

@@ -3,7 +3,9 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "transports/core/settings.hpp"
 #include "transports/core/status.hpp"
@@ -11,13 +13,23 @@
 namespace tutti::bench {
 namespace {
 
+/// yaml-cpp takes a key that stands twice; here it is a mistake.
+void once(const YAML::Node& node) {
+  std::set<std::string> keys;
+  for (const auto& entry : node)
+    if (!keys.insert(entry.first.as<std::string>()).second)
+      throw YAML::Exception(entry.first.Mark(), "'" + entry.first.as<std::string>() + "' stands here twice");
+}
+
 Environment environment_of(const YAML::Node& node) {
+  once(node);
   Environment environment;
   for (const auto& entry : node) environment[entry.first.as<std::string>()] = entry.second.as<std::string>();
   return environment;
 }
 
 void only(const YAML::Node& node, const std::vector<std::string_view>& known) {
+  once(node);
   for (const auto& entry : node) {
     const std::string key = entry.first.as<std::string>();
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
@@ -44,6 +56,7 @@ void read_family(const YAML::Node& node, Family& family) {
   if (node["title"]) family.title = node["title"].as<std::string>();
   if (node["transport"]) family.transport = node["transport"].as<std::string>();
   if (node["always"]) family.always = environment_of(node["always"]);
+  once(node["variants"]);
   for (const auto& entry : node["variants"]) family.variants[entry.first.as<std::string>()] = variant_of(entry.second);
 }
 
@@ -51,7 +64,9 @@ void read_family(const YAML::Node& node, Family& family) {
 
 void read_variants(const std::string& file, Families& families) {
   try {
-    for (const auto& entry : YAML::LoadFile(file)) read_family(entry.second, families[entry.first.as<std::string>()]);
+    const YAML::Node whole = YAML::LoadFile(file);
+    once(whole);
+    for (const auto& entry : whole) read_family(entry.second, families[entry.first.as<std::string>()]);
   } catch (const YAML::BadFile&) {
     throw Error(Code::invalid, "cannot read the peers' settings in " + file);
   } catch (const YAML::Exception& error) {
