@@ -7,7 +7,7 @@ import socket
 import sys
 import unittest
 
-from processes import PROBE, clean_environment, run
+from processes import PROBE, clean_environment, run, torchrun
 
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
@@ -61,15 +61,13 @@ class Launchers(unittest.TestCase):
         self.assertEqual(done.stdout.count("sum 3\n"), 4)
 
     def test_torchrun(self):
-        torchrun = program("torchrun")
         for ranks in (2, 4):
-            done = run(torchrun, "--standalone", "--nproc-per-node", ranks, "--no-python", PROBE)
+            done = run(torchrun(), "--standalone", "--nproc-per-node", ranks, "--no-python", PROBE)
             self.assert_met(done, "torchrun", ranks, warnings=1)  # it gives no secret, and that is said once
 
     def test_torchrun_with_a_secret(self):
-        torchrun = program("torchrun")
         env = clean_environment(TUTTI_SECRET="7" * 64)
-        self.assert_met(run(torchrun, "--standalone", "--nproc-per-node", 3, "--no-python", PROBE, env=env), "torchrun", 3)
+        self.assert_met(run(torchrun(), "--standalone", "--nproc-per-node", 3, "--no-python", PROBE, env=env), "torchrun", 3)
 
     def test_alone(self):
         self.assert_met(run(PROBE), "alone", 1)

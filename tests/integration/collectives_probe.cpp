@@ -2,6 +2,7 @@
 // results.
 //
 //   collectives_probe             prints "played N calls by M algorithms on R ranks of H hosts" at rank 0, exits 0
+//   collectives_probe --who       by the rules alone; also who each rank is, "rank 1 of 4 by SLURM local 1 of 2"
 //   collectives_probe --routes    also each rank's routes, "rank 3: shm, shm, self, tcp 10.88.0.2:..."
 //   collectives_probe --crossing  compares what the hosts have sent over their interface common0 with the formula of
 //   every
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/bootstrap/bootstrap.hpp"
 #include "collectives/hosts.hpp"
 #include "collectives/tutti.hpp"
 #include "tests/support/played.hpp"
@@ -48,8 +50,12 @@ class Probe {
  public:
   explicit Probe(Communicator& world) : world_(world), host_(hosts_of_ranks(world)), hosts_(host_, world.size()) {}
 
-  void play_all() {
+  void play_by_rules() {
     for (int k = 0; k < static_cast<int>(Kind::barrier); ++k) play_kind(static_cast<Kind>(k), "", true);
+    play_point_to_point();
+  }
+
+  void play_by_name() {
     for (const Algorithm* algorithm : catalog()) {
       if (!fits(*algorithm, 1000)) continue;
       ++algorithms_;
@@ -58,7 +64,6 @@ class Probe {
       else
         play_kind(algorithm->kind, std::string(algorithm->name), algorithm->variable);
     }
-    play_point_to_point();
   }
 
   void compare_crossings() {
@@ -174,6 +179,13 @@ class Probe {
   int played_ = 0, algorithms_ = 0, wrong_ = 0;
 };
 
+void print_self(const Bootstrap& self) {
+  char line[256];
+  const int n = std::snprintf(line, sizeof line, "rank %d of %d by %s local %d of %d\n", self.rank, self.size,
+                              self.launcher.c_str(), self.local_rank, self.local_size);
+  static_cast<void>(!write(STDOUT_FILENO, line, static_cast<std::size_t>(n)));
+}
+
 void print_routes(Communicator& world) {
   std::string line = "rank " + std::to_string(world.rank()) + ":";
   for (const std::string& route : world.routes()) line += " " + route + ",";
@@ -186,12 +198,16 @@ void print_routes(Communicator& world) {
 int main(int count, char** words) {
   const std::string asked = count > 1 ? words[1] : "";
   try {
-    auto world = Communicator::from_env();
+    const Bootstrap self = bootstrap_from_environment(Settings::from_environment());
+    auto world = Communicator::connect(self);
+    if (asked == "--who") print_self(self);
     Probe probe(world);
-    if (asked == "--crossing")
+    if (asked == "--crossing") {
       probe.compare_crossings();
-    else
-      probe.play_all();
+    } else {
+      probe.play_by_rules();
+      if (asked != "--who") probe.play_by_name();
+    }
     if (asked == "--routes") print_routes(world);
     return probe.report();
   } catch (const Error& error) {

@@ -1,9 +1,11 @@
 """What the process tests share: where the programs are, running them, looking for processes that should be gone."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
+import unittest
 
 BIN, TESTS = sys.argv[1], sys.argv[2]
 TUTTI = os.path.join(BIN, "tutti")
@@ -22,6 +24,15 @@ def run(*words, env=None, **options):
     """Ends everything that it started when 60 s have passed."""
     return subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=60,
                           env=env or clean_environment(), **options)
+
+
+def torchrun():
+    """Where it is: what TORCHRUN says, the environment that `tests/run --full` makes, PATH. Skips the test where it is not."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for path in (os.environ.get("TORCHRUN"), os.path.join(root, "build", "venv-torch", "bin", "torchrun"), shutil.which("torchrun")):
+        if path and os.access(path, os.X_OK):
+            return path
+    raise unittest.SkipTest("torchrun is not there; `tests/run --full` brings it")
 
 
 def tutti_run(ranks, *words, flags=(), **options):
