@@ -1,13 +1,31 @@
-# tutti_provider(NAME SOURCES file...): registers transports/<name>/ as a provider.
+# tutti_provider(NAME SOURCES file...): registers transports/<name>/ as a built-in provider.
+# tutti_provider(NAME MODULE [VARIANT v] SOURCES file... [INCLUDES dir...] [LIBRARIES lib...]): as a module,
+# libtutti_NAME[-v].so, for what needs a library from outside (see transports/modules.hpp).
 #
-# The folder defines `extern const tutti::Provider tutti::<name>_provider;`. Built-in
-# providers are compiled into libtutti and stand, in the order of these calls, in the
-# generated table that `tutti::providers()` returns. Nothing else needs an edit.
+# The folder defines `extern const tutti::Provider tutti::<name>_provider;`. Built-in providers are compiled into
+# libtutti and stand, in the order of these calls, in the generated table that `tutti::providers()` returns. A
+# module defines `tutti_module()` and is found in the folder tutti/ beside libtutti. Nothing else needs an edit.
 function(tutti_provider name)
-  cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
-  list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  set_property(GLOBAL APPEND PROPERTY TUTTI_PROVIDERS ${name})
-  set_property(GLOBAL APPEND PROPERTY TUTTI_PROVIDER_SOURCES ${arg_SOURCES})
+  cmake_parse_arguments(arg "MODULE" "VARIANT" "SOURCES;INCLUDES;LIBRARIES;DEFINITIONS" ${ARGN})
+  if(NOT arg_MODULE)
+    list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    set_property(GLOBAL APPEND PROPERTY TUTTI_PROVIDERS ${name})
+    set_property(GLOBAL APPEND PROPERTY TUTTI_PROVIDER_SOURCES ${arg_SOURCES})
+    return()
+  endif()
+  set(module tutti_${name})
+  if(arg_VARIANT)
+    string(APPEND module -${arg_VARIANT})
+  endif()
+  add_library(${module} MODULE ${arg_SOURCES})
+  tutti_target(${module})
+  # The library's headers are taken as system headers: their warnings are not ours.
+  target_include_directories(${module} SYSTEM PRIVATE ${arg_INCLUDES})
+  target_compile_definitions(${module} PRIVATE ${arg_DEFINITIONS})
+  target_link_libraries(${module} PRIVATE tutti ${arg_LIBRARIES})
+  set_target_properties(${module} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/tutti
+    INSTALL_RPATH "$ORIGIN/..")
+  install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti)
 endfunction()
 
 # Writes the table; called once, after all tutti_provider() calls.

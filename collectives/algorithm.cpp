@@ -9,4 +9,11 @@ const Algorithm* find_algorithm(Kind kind, std::string_view name) noexcept {
   return nullptr;
 }
 
+std::string algorithm_names(Kind kind) {
+  std::string names;
+  for (const Algorithm* algorithm : catalog())
+    if (algorithm->kind == kind) names += (names.empty() ? "" : ", ") + std::string(algorithm->name);
+  return names;
+}
+
 }  // namespace tutti

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "collectives/schedule.hpp"
@@ -47,5 +48,8 @@ std::span<const Algorithm* const> catalog() noexcept;
 
 /// By kind and name; null where there is none.
 const Algorithm* find_algorithm(Kind kind, std::string_view name) noexcept;
+
+/// "bruck, linear, ring": what there is for a kind.
+std::string algorithm_names(Kind kind);
 
 }  // namespace tutti

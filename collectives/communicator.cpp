@@ -2,63 +2,84 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "collectives/arguments.hpp"
+#include "collectives/backends.hpp"
 #include "collectives/bootstrap/bootstrap.hpp"
+#include "collectives/collective_operation.hpp"
 #include "collectives/context.hpp"
 #include "collectives/planned_backend.hpp"
+#include "collectives/point_to_point.hpp"
 #include "collectives/selector.hpp"
+#include "transports/core/log.hpp"
 #include "transports/core/memory.hpp"
+#include "transports/modules.hpp"
 
 namespace tutti {
 
 class Communicator::Impl {
  public:
   Impl(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, std::shared_ptr<const Selector> selector)
-      : context_(std::move(context)),
-        group_(std::move(group)),
-        selector_(std::move(selector)),
-        backend_(context_, group_) {}
+      : context_(std::move(context)), group_(std::move(group)), selector_(std::move(selector)) {
+    backends_.push_back(std::make_shared<PlannedBackend>(context_->wire(), this->group(), context_->settings()));
+  }
 
   const Group& group() const noexcept { return group_->group(); }
   Context& context() const noexcept { return *context_; }
-  const Selector& selector() const noexcept { return *selector_; }
 
-  Call facts(const Collective& call) const {
+  Facts facts(const Collective& call) const {
     const std::size_t width = size_of(call.in.dtype);
     const auto n = static_cast<std::size_t>(group().size());
     std::size_t count = call.in.count;
     if (call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::reduce_scatter)
       count = call.out.count;
     if (call.kind == Kind::alltoall) count = call.in.count / n;
-    return {call.kind, call.variable, call.variable ? 0 : count * width, group().size()};
+    return {call.kind, call.variable ? 0 : count * width, group().size(), hosts_, call.in.device.kind};
   }
 
   Work launch(Collective call, const CallOptions& options) {
     check_arguments(call, group());
-    if (const Status able = backend_.supports(call); !able.ok()) throw Error(able.cause(), std::string(able.text()));
-    Launch launch;
-    launch.until = deadline_in(Seconds(options.timeout.value_or(context_->settings().timeout)));
-    if (call.kind == Kind::send) return backend_.launch(std::move(call), launch);
-    launch.choice = options.algorithm;
-    if (!launch.choice.empty()) {
-      required(launch.choice, facts(call));
+    const Deadline until = deadline_in(Seconds(options.timeout.value_or(context_->settings().timeout)));
+    std::shared_ptr<Operation> operation;
+    if (call.kind == Kind::send) {
+      if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
+        throw Error(Code::unsupported, "the buffer is on a GPU, which this transport does not reach");
+      operation = std::make_shared<PointToPoint>(context_, group_, std::move(call), until);
     } else {
-      const Algorithm* algorithm = selector_->choose(facts(call));
-      if (algorithm == nullptr)
-        throw Error(Code::unsupported, "no algorithm can do this " + std::string(name(call.kind)) + " on " +
-                                           std::to_string(group().size()) + " ranks");
-      launch.choice = algorithm->name;
+      operation = collective(std::move(call), options, until);
     }
-    if (context_->settings().verify != "off") launch.summary = signature(call, group().rank, group().size());
-    launch.sequence = group_->begin(launch.summary);
-    return backend_.launch(std::move(call), launch);
+    context_->launch(operation);
+    return Work(std::move(operation));
   }
+
+  std::string explain(const Collective& call) const { return selector_->explain(call, facts(call), backends_); }
 
   std::shared_ptr<Impl> child(Group group) const {
     return std::make_shared<Impl>(context_, context_->add_group(std::move(group)), selector_);
+  }
+
+  /// What the rules name for this communicator, all ranks together.
+  void make_named_backends(Communicator& self) {
+    for (const auto& [name, insisted] : selector_->named(group().size(), hosts_)) {
+      const std::string reason = make(name, self);
+      if (reason.empty()) continue;
+      if (insisted) throw Error(Code::unsupported, "the backend '" + name + "' cannot be used " + reason);
+      log(LogLevel::info, "rules that name " + name + " are passed over, " + reason, context_->rank());
+    }
+  }
+
+  /// Why not; empty: it is there.
+  std::string make(const std::string& name, Communicator& self) {
+    if (std::ranges::any_of(backends_, [&](const auto& backend) { return backend->name() == name; })) return {};
+    MadeBackend made = make_backend(name, self, *context_, group());
+    if (!made.backend) return made.reason;
+    context_->add_engine(made.backend);
+    backends_.push_back(std::move(made.backend));
+    return {};
   }
 
   // Equal on all ranks, because all of them split in the same order.
@@ -70,10 +91,40 @@ class Communicator::Impl {
   }
 
  private:
+  std::shared_ptr<Operation> collective(Collective call, const CallOptions& options, Deadline until) {
+    const Facts known = facts(call);
+    Choice choice = options.algorithm.empty() ? selector_->choose(call, known, backends_)
+                                              : selector_->require(options.algorithm, call, backends_);
+    if (choice.backend == nullptr) {  // then our own plans know best why
+      const Status able = backends_.front()->supports(call, {});
+      throw Error(able.cause(), std::string(able.text()));
+    }
+    if (explain_ && options.algorithm.empty()) say(call, known, choice);
+    Launch launch;
+    if (context_->settings().verify != "off") launch.summary = signature(call, group().rank, group().size());
+    launch.sequence = group_->begin(launch.summary);
+    const auto backend = std::ranges::find(backends_, choice.backend, &std::shared_ptr<Backend>::get);
+    return std::make_shared<CollectiveOperation>(
+        context_, group_,
+        CollectiveOperation::Parts{std::move(call), launch, std::move(choice.algorithm), until, *backend});
+  }
+
+  // Once for each rule and kind of call.
+  void say(const Collective& call, const Facts& known, const Choice& choice) {
+    const std::lock_guard lock(said_mutex_);
+    if (!said_.emplace(call.kind, call.variable, choice.rule).second) return;
+    tutti::say(describe(signature(call, group().rank, group().size())) + " -> " +
+               selector_->explain(call, known, backends_));
+  }
+
   std::shared_ptr<Context> context_;
   std::shared_ptr<GroupState> group_;
   std::shared_ptr<const Selector> selector_;
-  PlannedBackend backend_;
+  const int hosts_ = group().hosts();
+  Backends backends_;  // our own plans first
+  const bool explain_ = context_->settings().explain == "on" && context_->rank() == 0;
+  std::mutex said_mutex_;
+  std::set<std::tuple<Kind, bool, const Rule*>> said_;
   std::atomic<std::uint64_t> splits_{0};
 };
 
@@ -116,11 +167,14 @@ Communicator Communicator::from_env(const Settings& settings) { return connect(b
 
 Communicator Communicator::connect(const Bootstrap& bootstrap) {
   auto context = Context::make(bootstrap);
-  auto selector = std::make_shared<const Selector>(context->settings().select);
-  Group world{world_id, context->rank(), {}};
+  auto selector =
+      std::make_shared<const Selector>(context->settings(), context->tuned(), provider_names(context->settings()));
+  Group world{world_id, context->rank(), {}, {}};
   for (int rank = 0; rank < context->size(); ++rank) world.members.push_back(rank);
   auto group = context->add_group(std::move(world));
-  return Communicator(std::make_shared<Impl>(std::move(context), std::move(group), std::move(selector)));
+  Communicator made(std::make_shared<Impl>(std::move(context), std::move(group), std::move(selector)));
+  made.impl_->make_named_backends(made);
+  return made;
 }
 
 int Communicator::rank() const noexcept { return impl_->group().rank; }
@@ -232,12 +286,14 @@ std::optional<Communicator> Communicator::split(int color, int key) {
   for (std::size_t i = 0; i < n; ++i)
     if (all[2 * i] == color) members.emplace_back(all[2 * i + 1], static_cast<int>(i));
   std::ranges::sort(members);
-  Group group{id, 0, {}};
+  Group group{id, 0, {}, {}};
   for (const auto& [order, member] : members) {
     if (member == rank()) group.rank = static_cast<int>(group.members.size());
     group.members.push_back(world_rank(member));
   }
-  return Communicator(impl_->child(std::move(group)));
+  Communicator made(impl_->child(std::move(group)));
+  made.impl_->make_named_backends(made);
+  return made;
 }
 
 std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
@@ -248,6 +304,11 @@ std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
   }
   const auto found = std::ranges::find(ranks, rank());
   return found == ranks.end() ? split(-1) : split(0, static_cast<int>(found - ranks.begin()));
+}
+
+void Communicator::use_backend(const std::string& name) {
+  if (const std::string reason = impl_->make(name, *this); !reason.empty())
+    throw Error(Code::unsupported, "the backend '" + name + "' cannot be used " + reason);
 }
 
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) { return allocate_shared(bytes); }
@@ -276,7 +337,7 @@ std::vector<std::string> Communicator::routes() const {
 std::string Communicator::explain(const Collective& call) const {
   Collective checked = call;
   check_arguments(checked, impl_->group());
-  return impl_->selector().explain(impl_->facts(checked)).why;
+  return impl_->explain(checked);
 }
 
 }  // namespace tutti

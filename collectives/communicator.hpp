@@ -23,7 +23,7 @@ struct Group;
 /// Beside the operands of a call; every field has the communicator's value as default.
 struct CallOptions {
   std::optional<double> timeout = {};  ///< seconds from launch to the deadline
-  std::string algorithm = {};          ///< instead of the selector's choice; equal on all ranks
+  std::string algorithm = {};  ///< "ring", "gloo", "gloo/bcube": instead of the rules' choice; equal on all ranks
 };
 
 /// Memory of `size()` elements that every transport reads and writes at its best; owned, movable. Free it
@@ -155,7 +155,13 @@ class Communicator {
   /// Which transport reaches each rank: "self", "shm", "tcp 10.0.0.2 via eth0".
   std::vector<std::string> routes() const;
 
-  /// The algorithm that the rules choose for this call, and why: "ring (rule 'allreduce: 64K..=ring', built in)".
+  /// Makes a backend ("mpi", "gloo") for this communicator, so that calls may name it. Those that the rules or the
+  /// setting `backend` name are there from the start. Collective; blocks; allowed with operations in flight. Throws
+  /// Error{unsupported} on all ranks where one of them cannot have it.
+  void use_backend(const std::string& name);
+
+  /// The backend and algorithm that the rules choose for this call, why, and the others:
+  /// "planned/ring: rule 'allreduce: 262144..=ring' (built in); not chosen: ...".
   std::string explain(const Collective& call) const;
 
   /// Starts a call given as a value; what all of the above do.

@@ -10,16 +10,17 @@
 
 #include "collectives/bootstrap/stores.hpp"
 #include "collectives/context.hpp"
+#include "collectives/tuning.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 #include "transports/decorators/routed.hpp"
-#include "transports/provider.hpp"
+#include "transports/modules.hpp"
 
 namespace tutti {
 namespace {
 
 // Settings on which all ranks must agree, since they decide what is sent.
-constexpr std::string_view agreed[] = {"select", "verify", "lane_bytes", "max_lanes", "transport"};
+constexpr std::string_view agreed[] = {"backend", "select", "verify", "lane_bytes", "max_lanes", "transport"};
 
 struct Card {
   std::string host, name;
@@ -35,18 +36,25 @@ std::vector<std::string> words(const std::string& list) {
   return found;
 }
 
-const Provider& provider(std::string_view wanted) {
-  std::string known;
-  for (const Provider* one : providers()) {
-    if (one->name == wanted) return *one;
-    known += (known.empty() ? "" : ", ") + std::string(one->name);
-  }
-  throw Error(Code::invalid,
-              "there is no transport '" + std::string(wanted) + "'; TUTTI_TRANSPORT takes a list of: " + known);
+// What cannot work here stands in the card with its reason, for the other ranks too.
+struct Wanted {
+  std::string name;
+  Found found;
+};
+
+Wanted wanted(const std::string& name, const Settings& settings) {
+  Found found = find_provider(name, settings);
+  if (found.provider != nullptr && found.provider->connect == nullptr)
+    throw Error(Code::invalid, "'" + name + "' is a backend and no transport; name it in TUTTI_BACKEND");
+  if (found.provider == nullptr)
+    throw Error(Code::invalid,
+                "there is no transport '" + name + "'; TUTTI_TRANSPORT takes a list (" + found.reason + ")");
+  return {name, std::move(found)};
 }
 
-void agree(const Bootstrap& bootstrap, Settings& settings) {
-  if (bootstrap.size == 1) return;
+// Gives rank 0's measured rules, since a choice depends on them too.
+std::string agree(const Bootstrap& bootstrap, Settings& settings) {
+  if (bootstrap.size == 1) return read_tuning(settings);
   const Deadline until = deadline_in(Seconds(settings.connect_timeout));
   for (const SettingInfo& info : setting_table()) {
     if (std::ranges::find(agreed, info.key) == std::end(agreed)) continue;
@@ -60,14 +68,16 @@ void agree(const Bootstrap& bootstrap, Settings& settings) {
     log(LogLevel::info, std::string(info.key) + " is '" + first + "' as on rank 0, not '" + mine + "'", bootstrap.rank);
     settings.set(info.key, first, "rank 0");
   }
+  if (bootstrap.rank != 0) return bootstrap.store->wait("settings/tuned", until);
+  std::string tuned = read_tuning(settings);
+  bootstrap.store->set("settings/tuned", tuned);
+  return tuned;
 }
 
-std::string write_card(const std::vector<const Provider*>& wanted, const Settings& settings) {
+std::string write_card(const std::vector<Wanted>& wanted, const Settings& settings) {
   std::string card = host_identity(settings.host_id) + '\n' + host_name() + '\n';
-  for (const Provider* one : wanted) {
-    const Viability viability = one->viable(settings);
-    card += std::string(one->name) + (viability.viable ? "=" + one->domain(settings) : "!" + viability.reason) + '\n';
-  }
+  for (const auto& [name, found] : wanted)
+    card += name + (found.reason.empty() ? "=" + found.provider->domain(settings) : "!" + found.reason) + '\n';
   return card;
 }
 
@@ -100,9 +110,10 @@ class Wirer {
         route_(static_cast<std::size_t>(bootstrap.size), -1) {}
 
   Wiring run() {
-    for (const std::string& name : words(settings_.transport)) wanted_.push_back(&provider(name));
+    for (const std::string& name : words(settings_.transport)) wanted_.push_back(wanted(name, settings_));
     exchange_cards();
-    for (const Provider* one : wanted_) connect(*one);
+    for (const Wanted& one : wanted_)
+      if (one.found.reason.empty()) connect(*one.found.provider);
     if (transports_.empty()) connect_alone();
     check_everyone_is_reached();
     return finish();
@@ -138,6 +149,7 @@ class Wirer {
     rendezvous.settings = &settings_;
     rendezvous.listener = &listener_;
     rendezvous.until = until_;
+    rendezvous.native = bootstrap_.native;
     Connected connected = one.connect(rendezvous);
     for (const int rank : connected.unreached) {
       unreached_[rank] += (unreached_[rank].empty() ? "" : "; ") + std::string(one.name) + ": " + connected.reason;
@@ -160,21 +172,21 @@ class Wirer {
     rendezvous.settings = &settings_;
     rendezvous.listener = &listener_;
     rendezvous.until = until_;
-    transports_.push_back(provider("inproc").connect(rendezvous).transport);
+    transports_.push_back(find_provider("inproc", settings_).provider->connect(rendezvous).transport);
   }
 
   void check_everyone_is_reached() {
     for (int rank = 0; rank < bootstrap_.size; ++rank) {
       if (rank == bootstrap_.rank || route_[index(rank)] >= 0) continue;
       std::string why = unreached_[rank];
-      for (const Provider* one : wanted_) {
-        const std::string name(one->name);
+      for (const Wanted& one : wanted_) {
+        const std::string& name = one.name;
         for (const int side : {bootstrap_.rank, rank}) {
           const auto& reasons = cards_[index(side)].reasons;
           if (const auto found = reasons.find(name); found != reasons.end())
             why += (why.empty() ? "" : "; ") + name + ": " + found->second + " on rank " + std::to_string(side);
         }
-        if (!may_try(cards_[index(bootstrap_.rank)], cards_[index(rank)], one->name) &&
+        if (!may_try(cards_[index(bootstrap_.rank)], cards_[index(rank)], name) &&
             why.find(name + ":") == std::string::npos)
           why += (why.empty() ? "" : "; ") + name + ": they are not in one " + name + " domain";
       }
@@ -194,6 +206,8 @@ class Wirer {
       const Card& card = cards_[index(rank)];
       wiring.hosts.push_back(card.name);
       wiring.local_ranks += card.host == mine.host;
+      const auto first = std::ranges::find(cards_, card.host, &Card::host);  // of this host
+      wiring.host_index.push_back(static_cast<int>(first - cards_.begin()));
       const int by = route_[index(rank)];
       wiring.routes.push_back(rank == bootstrap_.rank ? "self"
                                                       : transports_[static_cast<std::size_t>(by)]->describe(rank));
@@ -209,7 +223,7 @@ class Wirer {
   Settings& settings_;
   TransportListener& listener_;
   const Deadline until_;
-  std::vector<const Provider*> wanted_;
+  std::vector<Wanted> wanted_;
   std::vector<Card> cards_;
   std::vector<int> route_;  // by rank: which of transports_; -1: none yet
   std::vector<std::unique_ptr<Transport>> transports_;
@@ -219,8 +233,10 @@ class Wirer {
 }  // namespace
 
 Wiring connect_all(const Bootstrap& bootstrap, Settings& settings, TransportListener& listener) {
-  agree(bootstrap, settings);
-  return Wirer(bootstrap, settings, listener).run();
+  std::string tuned = agree(bootstrap, settings);
+  Wiring wiring = Wirer(bootstrap, settings, listener).run();
+  wiring.tuned = std::move(tuned);
+  return wiring;
 }
 
 }  // namespace tutti

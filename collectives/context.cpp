@@ -16,7 +16,11 @@ std::string failure_key(std::uint64_t group) { return "failure/" + std::to_strin
 }  // namespace
 
 Context::Context(const Bootstrap& bootstrap)
-    : rank_(bootstrap.rank), size_(bootstrap.size), settings_(bootstrap.settings), store_(bootstrap.store) {
+    : rank_(bootstrap.rank),
+      size_(bootstrap.size),
+      settings_(bootstrap.settings),
+      store_(bootstrap.store),
+      native_(bootstrap.native) {
   generation_ = fork_generation();
   for (const SettingInfo& info : setting_table())  // set in code, they have not been checked yet
     Settings(settings_).set(info.key, value_text(settings_, info), "code");
@@ -52,7 +56,20 @@ Context::~Context() {
 
 // ---- communicators ----------------------------------------------------------------------------
 
+// The hosts of the members, numbered as they come.
+std::vector<int> Context::hosts_of(const std::vector<int>& members) const {
+  std::vector<int> hosts, firsts;
+  for (const int member : members) {
+    const int first = wiring_.host_index[static_cast<std::size_t>(member)];
+    const auto known = std::ranges::find(firsts, first);
+    hosts.push_back(static_cast<int>(known - firsts.begin()));
+    if (known == firsts.end()) firsts.push_back(first);
+  }
+  return firsts.size() == 1 ? std::vector<int>() : hosts;
+}
+
 std::shared_ptr<GroupState> Context::add_group(Group group) {
+  group.host = hosts_of(group.members);
   auto state = std::make_shared<GroupState>(std::move(group));
   std::lock_guard lock(groups_mutex_);
   std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
@@ -220,6 +237,9 @@ void Context::ask_store(const std::function<void()>& question) noexcept {
 void Context::end_group(GroupState& group, const Status& why) {
   group.poison_with(why);
   wire().cancel(group.group().id, group.poison());
+  const auto running = running_;  // which ends of operations change
+  for (const auto& operation : running)
+    if (&operation->group() == &group && !operation->done()) operation->cancel(group.poison());
 }
 
 void Context::tick(Clock::time_point now) {

@@ -21,6 +21,8 @@ struct Wiring {
   std::unique_ptr<Transport> transport;
   std::vector<std::string> routes;  ///< by rank: "self", "shm", "tcp"
   std::vector<std::string> hosts;   ///< by rank: the host's name
+  std::vector<int> host_index;      ///< by rank: the first rank of its host
+  std::string tuned;                ///< rank 0's measured rules
   int local_ranks = 1;              ///< ranks on this host, this one included
 };
 
@@ -47,6 +49,17 @@ class Context final : public Driver,
   /// For operations and plans; token held.
   Transport& wire() noexcept { return *wiring_.transport; }
 
+  /// Rank 0's measured rules.
+  const std::string& tuned() const noexcept { return wiring_.tuned; }
+
+  /// What the ranks share beside messages; null in a world of one. Any thread.
+  const std::shared_ptr<Store>& store() const noexcept { return store_; }
+  std::int64_t native() const noexcept { return native_; }
+
+  /// Drives `engine` along, until nobody else holds it.
+  void add_engine(std::shared_ptr<Engine> engine) { progress_->add(std::move(engine)); }
+
+  /// Fills in the hosts of its members.
   std::shared_ptr<GroupState> add_group(Group group);
 
   /// Starts an operation soon. Never blocks.
@@ -76,6 +89,7 @@ class Context final : public Driver,
   void news() override;
   void tick(Clock::time_point now) override;
 
+  std::vector<int> hosts_of(const std::vector<int>& members) const;
   void refuse_in_child() const;
   void act_on(const Cause& why);
   void publish(const Cause& why) noexcept;
@@ -99,6 +113,7 @@ class Context final : public Driver,
   std::uint32_t generation_ = 0;  // of forks; see core/fork.hpp
   Settings settings_;
   std::shared_ptr<Store> store_;
+  std::int64_t native_;
   bool store_gone_ = false;  // token
   Wiring wiring_;
   std::unique_ptr<Progress> progress_;

@@ -69,6 +69,9 @@ class Operation : public WorkState, public Startable {
   /// Where it stands, for the report of a time-out: "lane 0 in round 3 of 6, waiting for rank 2".
   virtual std::string where() const { return {}; }
 
+  /// Ends what the transport does not know of; the communicator has failed. Token held.
+  virtual void cancel(const Status& /*why*/) noexcept {}
+
   std::string explain(const Status& status) const override;
 
   void start() final;

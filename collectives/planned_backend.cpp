@@ -1,8 +1,6 @@
 #include "collectives/planned_backend.hpp"
 
-#include "collectives/collective_operation.hpp"
-#include "collectives/context.hpp"
-#include "collectives/point_to_point.hpp"
+#include <algorithm>
 
 namespace tutti {
 
@@ -18,39 +16,74 @@ std::shared_ptr<const Schedule> PlanCache::plan(const Algorithm& algorithm, cons
   return entries_.front().schedule;
 }
 
-PlannedBackend::PlannedBackend(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group)
-    : context_(std::move(context)), group_(std::move(group)) {}
+namespace {
 
-Status PlannedBackend::supports(const Collective& call) const {
+bool can_play(const Algorithm& algorithm, const Collective& call, const Group& group) {
+  if (call.variable && !algorithm.variable) return false;
+  const Shape shape{.size = group.size(), .count = call.in.count, .root = call.root, .host = group.host};
+  return algorithm.fits == nullptr || algorithm.fits(shape);
+}
+
+}  // namespace
+
+PlannedBackend::PlannedBackend(Transport& wire, const Group& group, const Settings& settings)
+    : group_(group),
+      shared_{wire, group_, plans_, static_cast<std::size_t>(settings.lane_bytes),
+              static_cast<std::size_t>(settings.max_lanes)} {}
+
+PlannedBackend::~PlannedBackend() = default;
+
+const Algorithm* PlannedBackend::algorithm(const Collective& call, std::string_view wanted) const {
+  for (const Algorithm* one : catalog())
+    if (one->kind == call.kind && (wanted.empty() || one->name == wanted) && can_play(*one, call, group_)) return one;
+  return nullptr;
+}
+
+Status PlannedBackend::supports(const Collective& call, std::string_view wanted) const {
   if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
     return Status::failure(Code::unsupported, "the buffer is on a GPU, which this transport does not reach");
-  return {};
+  if (algorithm(call, wanted) != nullptr) return {};
+  const std::string kind(tutti::name(call.kind));
+  if (wanted.empty())
+    return Status::failure(Code::unsupported,
+                           "no algorithm can do this " + kind + " on " + std::to_string(group_.size()) + " ranks");
+  const Algorithm* const known = find_algorithm(call.kind, wanted);
+  const std::string quoted = "the algorithm '" + std::string(wanted) + "' for " + kind;
+  if (known == nullptr)
+    return Status::failure(Code::invalid, "there is no algorithm '" + std::string(wanted) + "' for " + kind + ", but " +
+                                              algorithm_names(call.kind));
+  if (call.variable && !known->variable)
+    return Status::failure(Code::invalid, quoted + " does not take counts per rank (" + kind + "v)");
+  return Status::failure(Code::invalid, quoted + " does not work on " + std::to_string(group_.size()) + " ranks of " +
+                                            std::to_string(group_.hosts()) + " host" +
+                                            (group_.hosts() == 1 ? "" : "s") + "; the others are " +
+                                            algorithm_names(call.kind));
 }
 
-Work PlannedBackend::launch(Collective call, const Launch& launch) {
-  const CallRecord record{launch.sequence, launch.summary};
-  std::shared_ptr<Operation> operation;
-  if (call.kind == Kind::send) {
-    operation = std::make_shared<PointToPoint>(context_, group_, std::move(call), launch.until);
-  } else {
-    const Algorithm* algorithm = find_algorithm(call.kind, launch.choice);
-    if (algorithm == nullptr)
-      throw Error(Code::internal, "nobody chose an algorithm for " + std::string(tutti::name(call.kind)));
-    operation = std::make_shared<CollectiveOperation>(
-        context_, group_, CollectiveOperation::Parts{std::move(call), record, launch.until, algorithm, plans_});
-  }
-  context_->launch(operation);
-  return Work(operation);
+void PlannedBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
+  const Algorithm* chosen = algorithm(call, launch.algorithm);
+  if (chosen == nullptr) throw Error(Code::internal, "nobody asked whether this call can be planned");
+  PlannedCall::Owner& owner = *this;
+  calls_.push_back(std::make_unique<PlannedCall>(shared_, owner, call, launch, *chosen, listener));
+  PlannedCall& made = *calls_.back();
+  made.place = calls_.size() - 1;
+  made.begin();
 }
 
-std::unique_ptr<Backend> PlannedBackend::split(const Group& group) {
-  return std::make_unique<PlannedBackend>(context_, context_->add_group(group));
+void PlannedBackend::ended(PlannedCall& call, const Status& status) {
+  const std::size_t place = call.place;
+  const std::unique_ptr<PlannedCall> self = std::move(calls_[place]);
+  calls_[place] = std::move(calls_.back());
+  calls_.pop_back();
+  if (place < calls_.size()) calls_[place]->place = place;
+  self->listener().ended(status);  // which may be the end of this backend
 }
 
-void PlannedBackend::abort(const Status& why) noexcept {
-  Cause cause = why.cause();
-  cause.group = group_->group().id;
-  context_->fail(cause);
+void PlannedBackend::cancel(const Status& why) noexcept { shared_.wire.cancel(group_.id, why); }
+
+std::string PlannedBackend::where(std::uint32_t sequence) const {
+  const auto found = std::ranges::find_if(calls_, [&](const auto& call) { return call->sequence() == sequence; });
+  return found == calls_.end() ? std::string() : (*found)->where();
 }
 
 }  // namespace tutti

@@ -1,19 +1,18 @@
-// PlannedBackend: our own algorithms, played over a transport. A Backend for every host transport there is.
+// PlannedBackend: our own algorithms, played over the context's transport. A Backend for every host transport there is.
 #pragma once
 
-#include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "collectives/algorithm.hpp"
-#include "collectives/operation.hpp"
+#include "collectives/planned_call.hpp"
 #include "transports/backend.hpp"
+#include "transports/core/settings.hpp"
+#include "transports/transport.hpp"
 
 namespace tutti {
-
-class Context;
 
 /// The schedules made lately, because making one costs more than a small collective. Any thread.
 class PlanCache {
@@ -32,22 +31,34 @@ class PlanCache {
   std::list<Entry> entries_;  // most recently used first
 };
 
-class PlannedBackend final : public Backend {
+/// The transport moves its calls: it is no engine to be driven itself.
+class PlannedBackend final : public Backend, private PlannedCall::Owner {
  public:
-  PlannedBackend(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group);
+  static constexpr std::string_view own_name = "planned";
 
-  std::string_view name() const noexcept override { return "planned"; }
-  Status supports(const Collective& call) const override;
+  PlannedBackend(Transport& wire, const Group& group, const Settings& settings);
+  ~PlannedBackend() override;
 
-  /// `launch.choice` names the algorithm (never empty here). Also Kind::send: see point_to_point.hpp.
-  Work launch(Collective call, const Launch& launch) override;
-  std::unique_ptr<Backend> split(const Group& group) override;
-  void abort(const Status& why) noexcept override;
+  std::string_view name() const noexcept override { return own_name; }
+  Status supports(const Collective& call, std::string_view algorithm) const override;
+  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  void cancel(const Status& why) noexcept override;
+  std::string where(std::uint32_t sequence) const override;
+
+  /// The algorithm of that name where it can play this call; of no name: the first of the catalog that can.
+  const Algorithm* algorithm(const Collective& call, std::string_view wanted) const;
+
+  bool progress() override { return false; }
+  Fds fds() const noexcept override { return {}; }
+  bool arm(bool) override { return true; }
 
  private:
-  std::shared_ptr<Context> context_;
-  std::shared_ptr<GroupState> group_;
-  std::shared_ptr<PlanCache> plans_ = std::make_shared<PlanCache>();  // operations outlive the backend
+  void ended(PlannedCall& call, const Status& status) override;
+
+  const Group group_;
+  PlanCache plans_;
+  const PlannedCalls shared_;
+  std::vector<std::unique_ptr<PlannedCall>> calls_;  // under way
 };
 
 }  // namespace tutti

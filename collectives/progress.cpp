@@ -1,5 +1,6 @@
 #include "collectives/progress.hpp"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -22,8 +23,10 @@ using namespace std::chrono_literals;
 
 constexpr auto yield_budget = 500us;  // how long a waiter yields before it sleeps
 constexpr auto tick_interval = 20ms;
-constexpr auto light_nap = 1ms;     // of the background thread, while calls keep coming
-constexpr auto deep_after = 100ms;  // without a call
+constexpr std::chrono::milliseconds light_nap = 1ms;  // of the background thread, while calls keep coming
+constexpr auto deep_after = 100ms;                    // without a call
+constexpr auto shortest_nap = 20us;                   // between two looks at what is polled
+constexpr auto longest_nap = 1000us;
 
 // True on a thread that holds the token of some context: it must not wait for that context.
 thread_local const void* token_of_this_thread = nullptr;
@@ -61,11 +64,6 @@ void drain(int event) noexcept {
   [[maybe_unused]] const auto got = ::read(event, &count, sizeof count);
 }
 
-int milliseconds_until(Clock::time_point now, Deadline until, Clock::duration longest) noexcept {
-  const auto left = until == never ? longest : std::min<Clock::duration>(until - now, longest);
-  return static_cast<int>(std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
-}
-
 // Adds one while it lives.
 class Counted {
  public:
@@ -81,7 +79,7 @@ class Counted {
 }  // namespace
 
 Progress::Progress(Transport& wire, ProgressHooks& hooks, bool crowded)
-    : wire_(wire), hooks_(hooks), spins_(crowded ? 2 : 300) {
+    : wire_(wire), hooks_(hooks), spins_(crowded ? 2 : 300), engines_(wire) {
   sleep_epoll_ = Descriptor(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
   idle_epoll_ = Descriptor(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
   wake_event_ = Descriptor(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd"));
@@ -208,6 +206,26 @@ void Progress::notice() noexcept {
 
 void Progress::poke() noexcept { signal(background_event_.fd()); }
 
+// ---- engines beside the wire -----------------------------------------------------------------
+
+class Progress::Joining final : public Startable {
+ public:
+  Joining(Progress& progress, std::shared_ptr<Engine> engine) : progress_(progress), engine_(std::move(engine)) {}
+  void start() override { progress_.join(std::move(engine_)); }
+
+ private:
+  Progress& progress_;
+  std::shared_ptr<Engine> engine_;
+};
+
+void Progress::add(std::shared_ptr<Engine> engine) { launch(std::make_shared<Joining>(*this, std::move(engine))); }
+
+void Progress::join(std::shared_ptr<Engine> engine) {
+  watch_for(sleep_epoll_.fd(), engine->fds().sleep, EPOLLIN);
+  watch_for(idle_epoll_.fd(), engine->fds().sleep, EPOLLIN | EPOLLONESHOT);
+  engines_.add(std::move(engine));
+}
+
 // ---- driving ---------------------------------------------------------------------------------
 
 bool Progress::turn() {
@@ -222,7 +240,7 @@ bool Progress::turn() {
     starting_.clear();
     moved = true;
   }
-  moved |= wire_.progress();
+  moved |= engines_.progress();
   if (news_.load(std::memory_order_relaxed) && news_.exchange(false)) {
     hooks_.news();
     moved = true;
@@ -251,13 +269,22 @@ void Progress::drive(const WorkState& work, Deadline until) {
   if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
 }
 
+void Progress::tick_if_due(Clock::time_point now) {
+  if (now - last_tick_ < tick_interval) return;
+  last_tick_ = now;
+  hooks_.tick(now);
+  engines_.drop_unused();
+}
+
 void Progress::wait_holding(const WorkState& work, Deadline until) {
-  wire_.arm(false);
+  engines_.arm(false);
+  nap_ = shortest_nap;
   auto quiet_since = Clock::time_point{};
   for (int idle = 0, busy = 0; !work.done() && !has_deferred_.load(std::memory_order_relaxed);) {
     const bool moved = turn();
     if (work.done()) return;
     idle = moved ? 0 : idle + 1;
+    if (moved) nap_ = shortest_nap;
     if (idle < spins_ && ++busy < 1000) {
       if (!moved) relax();
       continue;
@@ -265,35 +292,46 @@ void Progress::wait_holding(const WorkState& work, Deadline until) {
     busy = 0;
     const auto now = Clock::now();
     if (now >= until) return;
-    if (now - last_tick_ >= tick_interval) {
-      last_tick_ = now;
-      hooks_.tick(now);
-    }
+    tick_if_due(now);
     if (idle < spins_) continue;
     if (idle == spins_) quiet_since = now;
     if (now - quiet_since < yield_budget) {
       sched_yield();
     } else {
       sleep(now, until);
-      idle = 0;
+      if (!engines_.polled()) idle = 0;  // else it naps again, a little longer, unless something has moved
     }
   }
 }
 
+// In the kernel until something rings, or for `limit`.
+void Progress::sleep_at_most(std::chrono::nanoseconds limit) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(limit);
+  const timespec timeout{seconds.count(), (limit - seconds).count()};
+  pollfd bell{sleep_epoll_.fd(), POLLIN, 0};
+  if (::ppoll(&bell, 1, &timeout, nullptr) <= 0) return;
+  std::array<epoll_event, 4> events;
+  const int n = epoll_wait(sleep_epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < n; ++i)
+    if (events[static_cast<std::size_t>(i)].data.fd == wake_event_.fd()) drain(wake_event_.fd());
+}
+
 void Progress::sleep(Clock::time_point now, Deadline until) {
-  if (wire_.arm(true)) {
+  if (engines_.arm(true)) {
     sleeping_.store(true);
     // Pairs with launch() and notice(), which store first and then look at sleeping_.
     if (!queued_.load() && !news_.load() && !has_deferred_.load()) {
-      std::array<epoll_event, 4> events;
-      const int n = epoll_wait(sleep_epoll_.fd(), events.data(), static_cast<int>(events.size()),
-                               milliseconds_until(now, until, tick_interval * 2));
-      for (int i = 0; i < n; ++i)
-        if (events[static_cast<std::size_t>(i)].data.fd == wake_event_.fd()) drain(wake_event_.fd());
+      std::chrono::nanoseconds limit = tick_interval * 2;
+      if (engines_.polled()) {
+        limit = nap_;
+        nap_ = std::min<std::chrono::microseconds>(nap_ * 2, longest_nap);
+      }
+      if (until != never) limit = std::clamp<std::chrono::nanoseconds>(until - now, 0ns, limit);
+      sleep_at_most(limit);
     }
     sleeping_.store(false);
   }
-  wire_.arm(false);
+  engines_.arm(false);
 }
 
 // ---- the background thread --------------------------------------------------------------------
@@ -304,16 +342,21 @@ bool Progress::serve() {
   const Token token(*this);
   bool moved = true;
   while (moved && waiters_.load() == 0 && !stop_.load()) moved = turn();
-  const auto now = Clock::now();
-  if (now - last_tick_ >= tick_interval) {
-    last_tick_ = now;
-    hooks_.tick(now);
-  }
-  return waiters_.load() > 0 || wire_.arm(true);
+  tick_if_due(Clock::now());
+  if (waiters_.load() > 0) return true;
+  polling_.store(engines_.polled());
+  if (!engines_.arm(true)) return false;
+  engines_.sleep_fds([this](int fd) {  // each is heard of once, until somebody has looked
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLONESHOT;
+    event.data.fd = fd;
+    epoll_ctl(idle_epoll_.fd(), EPOLL_CTL_MOD, fd, &event);
+  });
+  return true;
 }
 
 void Progress::background() {
-  const int sleep_fd = wire_.fds().sleep, watch_fd = wire_.fds().watch;
+  const int watch_fd = wire_.fds().watch;
   std::uint64_t seen = 0;
   auto last_call = Clock::now();
   while (!stop_.load()) {
@@ -323,24 +366,22 @@ void Progress::background() {
     }
     const bool unserved = outstanding_.load() > 0 && waiters_.load() == 0;
     const bool deep = Clock::now() - last_call > deep_after;
-    int timeout = static_cast<int>(light_nap.count());
+    auto timeout = light_nap;
     if (unserved || deep || news_.load() || has_deferred_.load()) {
       poke_wanted_.store(true);
-      if (waiters_.load() == 0) {
-        if (!serve()) continue;
-        epoll_event event{};
-        event.events = EPOLLIN | EPOLLONESHOT;
-        event.data.fd = sleep_fd;
-        if (sleep_fd >= 0) epoll_ctl(idle_epoll_.fd(), EPOLL_CTL_MOD, sleep_fd, &event);
-      }
+      if (waiters_.load() == 0 && !serve()) continue;
       if (has_deferred_.load()) run_deferred();
       if (launches_.load() != seen || (news_.load() && waiters_.load() == 0)) continue;
-      timeout = outstanding_.load() > 0 ? static_cast<int>(tick_interval.count()) : 1000;
+      if (outstanding_.load() == 0)
+        timeout = 1000ms;
+      else if (!polling_.load())
+        timeout = tick_interval;
     } else {
       poke_wanted_.store(false);
     }
     std::array<epoll_event, 4> events;
-    const int n = epoll_wait(idle_epoll_.fd(), events.data(), static_cast<int>(events.size()), timeout);
+    const int n =
+        epoll_wait(idle_epoll_.fd(), events.data(), static_cast<int>(events.size()), static_cast<int>(timeout.count()));
     for (int i = 0; i < n; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
       if (fd == background_event_.fd()) drain(background_event_.fd());

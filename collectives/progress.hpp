@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/engines.hpp"
 #include "transports/core/clock.hpp"
 #include "transports/core/descriptor.hpp"
 #include "transports/core/work.hpp"
@@ -53,6 +55,9 @@ class Progress {
   /// Drives until `work` is done or `until` has passed. Several threads may.
   void drive(const WorkState& work, Deadline until);
 
+  /// Drives `engine` too, until nobody else holds it; then it is destroyed, under the token. Any thread.
+  void add(std::shared_ptr<Engine> engine);
+
   /// Tells the holder that there is news. Any thread, any time.
   void notice() noexcept;
 
@@ -67,12 +72,16 @@ class Progress {
 
  private:
   class Token;  // releases in every case
+  class Joining;
+  void join(std::shared_ptr<Engine> engine);
   bool try_acquire();
   bool acquire(const WorkState& work, Deadline until);
   void release();
   bool turn();
   void wait_holding(const WorkState& work, Deadline until);
   void sleep(Clock::time_point now, Deadline until);
+  void sleep_at_most(std::chrono::nanoseconds limit);
+  void tick_if_due(Clock::time_point now);
   void background();
   bool serve();
   void run_deferred() noexcept;
@@ -81,6 +90,9 @@ class Progress {
   Transport& wire_;
   ProgressHooks& hooks_;
   const int spins_;
+  Engines engines_;                   // token
+  std::chrono::microseconds nap_{};   // while something is polled; token
+  std::atomic<bool> polling_{false};  // nothing rings the background thread when it should look
 
   std::mutex token_mutex_;
   std::condition_variable token_free_;

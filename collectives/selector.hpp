@@ -1,56 +1,97 @@
-// Selector: ordered, printable rules that choose an algorithm for a call. First match wins.
+// Selector: ordered, printable rules that choose a backend, and an algorithm of it, for a call. First match wins.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "collectives/algorithm.hpp"
+#include "transports/backend.hpp"
+#include "transports/core/collective.hpp"
+#include "transports/core/settings.hpp"
 
 namespace tutti {
 
 /// Facts about a call that all ranks know alike; a rule may look at nothing else.
-struct Call {
+struct Facts {
   Kind kind = Kind::allreduce;
-  bool variable = false;
   std::size_t bytes = 0;  ///< per block; 0 for the v-forms
   int size = 1;
+  int hosts = 1;
+  Device::Kind device = Device::Kind::cpu;
+};
+
+/// LOW..HIGH, both included.
+struct Span {
+  std::size_t low = 0, high = SIZE_MAX;
+  bool has(std::size_t value) const noexcept { return low <= value && value <= high; }
+};
+
+/// Who does a call: a backend, and its algorithm where one is named.
+struct Target {
+  std::string backend;
+  std::string algorithm;  ///< empty: the backend's default
 };
 
 struct Rule {
-  Kind kind;
-  std::size_t low = 0, high = SIZE_MAX;  ///< bytes, low <= bytes <= high
-  int size_low = 1, size_high = INT32_MAX;
-  std::string algorithm;
+  std::optional<Kind> kind;  ///< nothing: every kind
+  Span bytes, ranks, hosts;
+  std::optional<Device::Kind> device;  ///< nothing: any
+  Target target;
   std::string source;  ///< "built in", "TUTTI_SELECT", ...
+
+  bool matches(const Facts& facts) const noexcept;
 };
 
-/// "allreduce: ..64K=recursive_doubling, 64K..@3..=ring; broadcast: ..=chain" (bytes, then @ranks). Throws
-/// Error{invalid} that quotes the part it cannot read, or names the algorithms there are.
-std::vector<Rule> parse_rules(std::string_view text, std::string_view source);
+/// "allreduce: ..64K=recursive_doubling, 64K.. ranks 3.. hosts 2..=ring; *: 1M.. on cpu=mpi", that is
+/// KIND: BYTES [ranks SPAN] [hosts SPAN] [on cpu|cuda] = [BACKEND/]ALGORITHM | BACKEND. A bare name is an algorithm
+/// of our own plans if there is one of that name, else a backend. Throws Error{invalid} that quotes the part it
+/// cannot read, and says what there is.
+std::vector<Rule> parse_rules(std::string_view text, std::string_view source, std::span<const std::string> backends);
 std::string to_string(const Rule& rule);
 
-/// The named algorithm, if it can do this call; else throws Error{invalid} that says why not.
-const Algorithm& required(std::string_view algorithm, const Call& call);
+/// A target as a rule or CallOptions::algorithm writes it. Throws Error{invalid}.
+Target parse_target(std::string_view text, std::optional<Kind> kind, std::span<const std::string> backends);
+
+/// The backends of one communicator.
+using Backends = std::vector<std::shared_ptr<Backend>>;
 
 struct Choice {
-  const Algorithm* algorithm = nullptr;
-  std::string why;  ///< "ring: rule 'allreduce: 64K..=ring' (built in)"
+  Backend* backend = nullptr;  ///< null: nobody can
+  std::string algorithm;       ///< empty: the backend's default
+  const Rule* rule = nullptr;  ///< null: no rule fitted
 };
 
 class Selector {
  public:
-  /// `overrides` come before the built-in rules.
-  explicit Selector(std::string_view overrides);
-  const std::vector<Rule>& rules() const noexcept { return rules_; }
+  /// Rules in order: those of the setting `select`, one for each word of `backend`, the measured ones in `tuned`, then
+  /// the built-in ones. `backends` are the names that rules may use. What `tuned` says of others is passed over.
+  Selector(const Settings& settings, std::string_view tuned, std::vector<std::string> backends);
 
-  /// The first rule that matches and whose algorithm can do it.
-  const Algorithm* choose(const Call& call) const;
-  Choice explain(const Call& call) const;
+  const std::vector<Rule>& rules() const noexcept { return rules_; }
+  const std::vector<std::string>& known_backends() const noexcept { return known_; }
+
+  /// Backends that a rule names for communicators of this many ranks and hosts, our own plans aside.
+  struct Named {
+    std::string backend;
+    bool insisted = false;  ///< by the setting `backend`
+  };
+  std::vector<Named> named(int size, int hosts) const;
+
+  /// The first rule that matches, whose backend is there and can do it; else the first backend that can.
+  Choice choose(const Collective& call, const Facts& facts, const Backends& backends) const;
+
+  /// `wanted` and nothing else. Throws Error{invalid, unsupported} that says why not.
+  Choice require(std::string_view wanted, const Collective& call, const Backends& backends) const;
+
+  /// "planned/ring: rule '...' (built in); not chosen: ...", one line.
+  std::string explain(const Collective& call, const Facts& facts, const Backends& backends) const;
 
  private:
-  const Rule* match(const Call& call) const;
+  std::vector<std::string> known_;
   std::vector<Rule> rules_;
 };
 

@@ -1,15 +1,15 @@
 // Backend: whole collectives on one group of ranks. A Communicator holds an ordered list of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "transports/core/clock.hpp"
 #include "transports/core/collective.hpp"
-#include "transports/core/work.hpp"
+#include "transports/core/status.hpp"
+#include "transports/engine.hpp"
 
 namespace tutti {
 
@@ -18,35 +18,50 @@ struct Group {
   std::uint64_t id = 0;  ///< agreed by all members; names the communicator in tags and causes
   int rank = 0;          ///< this process's rank in the group
   std::vector<int> members;
+  std::vector<int> host;  ///< by rank: which host it is on, numbered from 0; empty: all are on one
   int size() const noexcept { return static_cast<int>(members.size()); }
+  int hosts() const noexcept { return host.empty() ? 1 : *std::max_element(host.begin(), host.end()) + 1; }
 };
 
-/// What a launch is given beside the call itself.
+/// What start() is given beside the call itself.
 struct Launch {
   std::uint32_t sequence = 0;  ///< the communicator's n-th call; equal on all ranks
   Signature summary;           ///< of the call; zero where messages are not to be checked
-  Deadline until = never;
-  std::string_view choice;  ///< the algorithm that the selector named; empty: the backend's own default
+  std::string_view algorithm;  ///< one that supports() accepted; empty: the backend's own default
 };
 
-/// Threads: launch() may be called from any thread, one call at a time for one Backend; it
-/// never blocks. Errors: launch() throws Error{invalid, unsupported} before anything is sent;
-/// what goes wrong later is the Work's.
-class Backend {
+/// To whom a backend reports of one call. The token is held.
+class CallListener {
  public:
-  virtual ~Backend() = default;
+  virtual ~CallListener() = default;
+  /// Something failed, but parts of the call are still under way: they end when the communicator is cancelled,
+  /// which follows. May be said several times.
+  virtual void trouble(const Status& why) = 0;
+  /// All has ended, well or not: nobody touches the buffers any more. Exactly once, perhaps from inside
+  /// start(), and the last thing that the backend does about the call.
+  virtual void ended(const Status& status) = 0;
+};
+
+/// Made for one communicator, by all its members. Calls are started in the order of the communicator, equal on all
+/// ranks, several under way at a time. Threads: as for every Engine; supports(), name() and describe() from any.
+class Backend : public Engine {
+ public:
   virtual std::string_view name() const noexcept = 0;
 
-  /// Ok, or why this call cannot be done here. Looks only at what all ranks know alike.
-  virtual Status supports(const Collective& call) const = 0;
+  /// Ok, or why this call cannot be done here by `algorithm` (empty: by the default). Answers before anything is
+  /// sent, and looks only at what all ranks know alike: not at addresses, nor at the byte counts of a v-form.
+  virtual Status supports(const Collective& call, std::string_view algorithm) const = 0;
 
-  virtual Work launch(Collective call, const Launch& launch) = 0;
+  /// Begins a call that supports() accepted; never blocks. `call` and the listener stay as they are until ended().
+  /// What it throws is a failure of this rank, and nothing may be under way then.
+  virtual void start(const Collective& call, const Launch& launch, CallListener& listener) = 0;
 
-  /// The same backend for some of its ranks; collective among `group`'s members.
-  virtual std::unique_ptr<Backend> split(const Group& group) = 0;
+  /// Ends every call with `why`, and reports so; when it returns, nobody touches their buffers any more, or
+  /// those that a library cannot let go of are kept (see the backend's own page). Nothing is started afterwards.
+  virtual void cancel(const Status& why) noexcept = 0;
 
-  /// Fails everything in flight and everything later with `why`.
-  virtual void abort(const Status& why) noexcept = 0;
+  /// Where a call stands, for the report of a time-out: "ring in round 3 of 6, with rank 2". Empty: unknown.
+  virtual std::string where(std::uint32_t /*sequence*/) const { return {}; }
 };
 
 }  // namespace tutti

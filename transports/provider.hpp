@@ -1,12 +1,14 @@
 // Provider: what a folder under transports/ registers with tutti_provider().
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "transports/backend.hpp"
 #include "transports/core/settings.hpp"
 #include "transports/core/store.hpp"
 #include "transports/transport.hpp"
@@ -19,6 +21,10 @@ struct Viability {
   std::string reason;
 };
 
+/// A communicator of a library that the program uses already, as an integer that the library understands
+/// (for MPI: MPI_Comm_c2f); its ranks are the world's.
+inline constexpr std::int64_t no_native = -1;
+
 /// What a transport needs to find its peers. Borrowed; valid for the duration of connect().
 struct Rendezvous {
   int rank = 0;
@@ -28,6 +34,7 @@ struct Rendezvous {
   const Settings* settings = nullptr;     ///< settings->job and ->secret name the job and prove membership
   TransportListener* listener = nullptr;  ///< outlives the transport
   Deadline until = never;
+  std::int64_t native = no_native;
 };
 
 /// A connected transport, or the ranks that it could not reach with the reason (then another
@@ -38,15 +45,33 @@ struct Connected {
   std::string reason;
 };
 
+/// What a backend needs to be made for one communicator. Borrowed; valid for the duration of make_backend().
+struct BackendMeeting {
+  const Group* group = nullptr;
+  int world_size = 1;
+  Store* store = nullptr;  ///< already prefixed for this backend and communicator; null for a world of one
+  const Settings* settings = nullptr;
+  Deadline until = never;
+  std::int64_t native = no_native;
+};
+
+/// Offers a transport, or collectives of its own, or both.
 struct Provider {
   std::string_view name;
   std::string_view meaning;  ///< one line for `tutti info`
   Viability (*viable)(const Settings&);
   /// Ranks with equal domains may try to reach one another. Empty: everyone.
-  std::string (*domain)(const Settings&);
+  std::string (*domain)(const Settings&) = nullptr;
   /// Collective among rank and peers; blocks until connected or ready to connect lazily.
-  /// Throws Error{timeout, resource, ...}.
-  Connected (*connect)(const Rendezvous&);
+  /// Throws Error{timeout, resource, ...}. Null: it has no transport.
+  Connected (*connect)(const Rendezvous&) = nullptr;
+
+  /// The algorithms that its own collectives have for a kind, of which the first is the default and may be
+  /// ""; empty: it has not got this kind.
+  std::span<const std::string_view> (*algorithms)(Kind) = nullptr;
+  /// Collective among the group's members; may block. Throws Error{timeout, resource, ...}. Null: it has no
+  /// collectives of its own.
+  std::unique_ptr<Backend> (*make_backend)(const BackendMeeting&) = nullptr;
 };
 
 /// The built-in providers, in order of preference (generated).

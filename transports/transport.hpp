@@ -9,6 +9,7 @@
 #include "transports/core/buffer.hpp"
 #include "transports/core/reduce.hpp"
 #include "transports/core/status.hpp"
+#include "transports/engine.hpp"
 
 namespace tutti {
 
@@ -43,12 +44,9 @@ class TransportListener {
 /// small messages are buffered at the receiver up to a credit per peer (64 KiB), larger ones
 /// wait for the recv. Errors go to `done`: mismatch when the two sides' signatures or sizes
 /// differ (both ends are told), peer_lost when the other rank is gone.
-class Transport {
+class Transport : public Engine {
  public:
   Transport(std::string name, int rank, int size) : name_(std::move(name)), rank_(rank), size_(size) {}
-  virtual ~Transport() = default;
-  Transport(const Transport&) = delete;
-  Transport& operator=(const Transport&) = delete;
 
   const std::string& name() const noexcept { return name_; }
   int rank() const noexcept { return rank_; }
@@ -77,26 +75,8 @@ class Transport {
   /// touches their buffers any more. Messages half way keep the stream intact.
   virtual void cancel(std::uint64_t group, const Status& why) noexcept = 0;
 
-  /// Moves pending operations forward, for at most about 50 us, and runs what finished.
-  /// True when something moved.
-  virtual bool progress() = 0;
-
-  /// Sleeping. `sleep` becomes readable when progress() would find something, provided that
-  /// arm(true) was called after the last progress() and answered true (false: there is something
-  /// already). arm(false) ends that; both are cheap when nothing changes. `watch` becomes readable
-  /// at any time when watch() has something to see; -1 where a transport has none.
-  struct Fds {
-    int sleep = -1;
-    int watch = -1;
-  };
-  virtual Fds fds() const noexcept = 0;
-  virtual bool arm(bool on) = 0;
-
   /// How `to` is reached, for people: "tcp 10.0.0.2 via eth0".
   virtual std::string describe(int /*to*/) const { return name_; }
-
-  /// Looks at what tells of dead ranks. Called by the background thread, without the token.
-  virtual void watch() {}
 
  private:
   std::string name_;

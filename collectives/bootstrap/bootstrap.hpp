@@ -1,6 +1,7 @@
 // Bootstrap: who am I, how many are we, where do we meet.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,7 @@ struct Bootstrap {
   int local_size = 1;
   std::shared_ptr<Store> store;  ///< null only for size 1
   Settings settings;             ///< with job and secret filled in
+  std::int64_t native = -1;      ///< the communicator of a library that the program uses already; see provider.hpp
   std::string launcher;          ///< "tutti run", "torchrun", "Open MPI", "hydra", "SLURM", "alone"
 };
 

@@ -75,6 +75,12 @@ class BackendConformance : public ::testing::TestWithParam<std::tuple<const char
                 static_cast<unsigned long long>(seed()));
   }
   int size() const { return std::get<1>(GetParam()); }
+  std::vector<int> hosts() const {
+    std::vector<int> host;
+    for (int rank = 0; rank < size() && std::get<0>(GetParam()) == std::string("routed"); ++rank)
+      host.push_back(rank % 2);
+    return host;
+  }
   static std::uint64_t seed() {
     const char* text = std::getenv("TUTTI_TEST_SEED");
     return text ? std::strtoull(text, nullptr, 10) : 20240607;
@@ -121,7 +127,7 @@ TEST_P(BackendConformance, EveryAlgorithm) {
       [&](Communicator& world) {
         for (const Algorithm* algorithm : catalog()) {
           if (algorithm->kind == Kind::barrier) continue;
-          if (algorithm->fits && !algorithm->fits({.rank = 0, .size = world.size(), .count = 1})) continue;
+          if (algorithm->fits && !algorithm->fits({.size = world.size(), .count = 1, .host = hosts()})) continue;
           for (const std::size_t count : {std::size_t{7}, std::size_t{9001}})
             for (const bool in_place : {false, true})
               for (const bool variable : {false, true}) {

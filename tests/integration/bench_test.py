@@ -81,8 +81,8 @@ class Bench(unittest.TestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, (words, done.stderr))
 
     def test_an_algorithm_that_cannot_is_one_line_and_exit_code_2(self):
-        for words, said in ((["allreduce", "-np", "3", "--algorithm", "rign"], "allreduce has no algorithm 'rign'; there are "),
-                            (["sendrecv", "--algorithm", "ring"], "sendrecv has no algorithm 'ring'; leave --algorithm out"),
+        for words, said in ((["allreduce", "-np", "3", "--algorithm", "rign"], "allreduce has no algorithm 'rign', but "),
+                            (["sendrecv", "--algorithm", "ring"], "sendrecv has no algorithms; leave --algorithm out"),
                             (["allgather", "-np", "3", "--algorithm", "recursive_doubling"],
                              "the algorithm 'recursive_doubling' cannot do allgather on 3 ranks: ")):
             done = tutti("bench", *words, *QUICK, code=2)

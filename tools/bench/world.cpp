@@ -5,14 +5,30 @@
 #include <string>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/planned_backend.hpp"
+#include "collectives/selector.hpp"
 #include "transports/core/status.hpp"
+#include "transports/modules.hpp"
 
 namespace tutti::bench {
 namespace {
 
+[[noreturn]] void refuse(const std::string& what) { throw Error(Code::invalid, what); }
+
+Target target_of(const Request& request) {
+  const std::string kind(collective_name(request.kind));
+  if (request.kind == Kind::send) refuse(kind + " has no algorithms; leave --algorithm out");
+  return parse_target(request.algorithm, request.kind, provider_names(request.settings));
+}
+
 class World : public Implementation {
  public:
-  World(const Communicator& world, const Request& request) : world_(world) { options_.algorithm = request.algorithm; }
+  World(const Communicator& world, const Request& request) : world_(world) {
+    options_.algorithm = request.algorithm;
+    if (request.algorithm.empty()) return;
+    if (const Target target = target_of(request); target.backend != PlannedBackend::own_name)
+      world_.use_backend(target.backend);
+  }
   std::string name() const override { return "tutti"; }
   int rank() const override { return world_.rank(); }
   int ranks() const override { return world_.size(); }
@@ -64,24 +80,18 @@ class WorldBoard : public Board {
   Communicator world_;
 };
 
-[[noreturn]] void refuse(const Request& request, const std::string& what) {
-  std::string known;
-  for (const Algorithm* algorithm : catalog())
-    if (algorithm->kind == request.kind) known += (known.empty() ? "" : ", ") + std::string(algorithm->name);
-  throw Error(Code::invalid, what + (known.empty() ? "; leave --algorithm out" : "; there are " + known));
-}
-
 }  // namespace
 
 void check_algorithm(const Request& request, int ranks) {
   if (request.algorithm.empty()) return;
-  const std::string kind(collective_name(request.kind));
-  const Algorithm* algorithm = find_algorithm(request.kind, request.algorithm);
-  if (!algorithm) refuse(request, kind + " has no algorithm '" + request.algorithm + "'");
+  const Target target = target_of(request);
+  const Algorithm* algorithm = find_algorithm(request.kind, target.algorithm);
+  if (target.backend != PlannedBackend::own_name || algorithm == nullptr || algorithm->fits == nullptr) return;
   for (const Case& what : cases(request, ranks))
-    if (algorithm->fits && !algorithm->fits({.size = ranks, .count = what.count, .root = what.root}))
-      refuse(request, "the algorithm '" + request.algorithm + "' cannot do " + kind + " on " + std::to_string(ranks) +
-                          " ranks: take another one, or another -np");
+    if (!algorithm->fits({.size = ranks, .count = what.count, .root = what.root}))
+      refuse("the algorithm '" + target.algorithm + "' cannot do " + std::string(collective_name(request.kind)) +
+             " on " + std::to_string(ranks) + " ranks: take another one, or another -np; there are " +
+             algorithm_names(request.kind));
 }
 
 std::unique_ptr<Implementation> make_world(const Communicator& world, const Request& request) {

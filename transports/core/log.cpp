@@ -20,6 +20,27 @@ constexpr std::array<std::string_view, 5> level_names = {"off", "error", "warn",
 // How much text one line takes at most; longer text is cut.
 constexpr std::size_t longest_line = 2048;
 
+// In one write(2), as far as the reader takes it.
+void write_line(std::string_view head, std::string_view text) noexcept {
+  char line[longest_line];
+  std::memcpy(line, head.data(), head.size());
+  const std::size_t room = std::min(text.size(), sizeof(line) - head.size() - 1);
+  if (room > 0) std::memcpy(line + head.size(), text.data(), room);
+  std::size_t length = head.size() + room;
+  std::replace(line + head.size(), line + length, '\n', ' ');
+  line[length++] = '\n';
+
+  const int saved = errno;
+  for (const char* next = line; length > 0;) {
+    const ssize_t wrote = ::write(STDERR_FILENO, next, length);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) break;  // nobody listens: there is nowhere to say so
+    next += wrote;
+    length -= static_cast<std::size_t>(wrote);
+  }
+  errno = saved;
+}
+
 }  // namespace
 
 void set_log_level(LogLevel level) noexcept { threshold.store(level, std::memory_order_relaxed); }
@@ -35,25 +56,12 @@ std::optional<LogLevel> parse_log_level(std::string_view text) noexcept {
 void log(LogLevel level, std::string_view text, int rank) noexcept {
   if (level == LogLevel::off || level > log_level()) return;
   const std::string_view label = level == LogLevel::warn ? "warning" : level_names[static_cast<std::size_t>(level)];
-  char line[longest_line];
-  const int head = rank >= 0 ? std::snprintf(line, sizeof(line), "tutti [rank %d] %s: ", rank, label.data())
-                             : std::snprintf(line, sizeof(line), "tutti %s: ", label.data());
-  auto length = static_cast<std::size_t>(head);
-  const std::size_t room = std::min(text.size(), sizeof(line) - length - 1);
-  if (room > 0) std::memcpy(line + length, text.data(), room);
-  std::replace(line + length, line + length + room, '\n', ' ');
-  length += room;
-  line[length++] = '\n';
-
-  const int saved = errno;
-  for (const char* next = line; length > 0;) {
-    const ssize_t wrote = ::write(STDERR_FILENO, next, length);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) break;  // nobody listens: there is nowhere to say so
-    next += wrote;
-    length -= static_cast<std::size_t>(wrote);
-  }
-  errno = saved;
+  char head[64];
+  const int length = rank >= 0 ? std::snprintf(head, sizeof(head), "tutti [rank %d] %s: ", rank, label.data())
+                               : std::snprintf(head, sizeof(head), "tutti %s: ", label.data());
+  write_line({head, static_cast<std::size_t>(length)}, text);
 }
+
+void say(std::string_view text) noexcept { write_line("tutti: ", text); }
 
 }  // namespace tutti

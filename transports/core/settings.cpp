@@ -21,7 +21,13 @@ namespace {
 constexpr SettingInfo table[] = {
     {"log", "what is written to stderr: off, error, warn, info or debug", &Settings::log},
     {"transport", "providers to try between two ranks, best first", &Settings::transport},
-    {"select", "rules 'kind: LOW..HIGH=algorithm, ...; ...' that go before the built-in choice", &Settings::select},
+    {"backend", "backends to prefer, best first: planned, mpi, gloo", &Settings::backend},
+    {"select", "rules 'kind: LOW..HIGH = [backend/]algorithm, ...; ...' that go before all others", &Settings::select},
+    {"tuning", "file of measured rules; auto: the one that `tutti tune` made for this machine, off: none",
+     &Settings::tuning},
+    {"explain", "on: rank 0 says which backend and algorithm each kind of call takes, and why; or off",
+     &Settings::explain},
+    {"module_path", "folders with further modules, separated by ':'", &Settings::module_path},
     {"verify", "off, light (every message is checked) or full (each call is checked first)", &Settings::verify},
     {"timeout", "seconds from the launch of a call to its deadline", &Settings::timeout},
     {"connect_timeout", "seconds to find and connect the other ranks", &Settings::connect_timeout},
@@ -56,7 +62,8 @@ struct Choice {
   std::string_view key;
   std::string_view words;  // separated by ", "
 };
-constexpr Choice choices[] = {{"log", "off, error, warn, info, debug"}, {"verify", "off, light, full"}};
+constexpr Choice choices[] = {
+    {"log", "off, error, warn, info, debug"}, {"verify", "off, light, full"}, {"explain", "off, on"}};
 
 std::string environment_name(std::string_view key) {
   std::string text(prefix);

@@ -1,0 +1,21 @@
+// Making the backends of a communicator, among all its ranks.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "collectives/communicator.hpp"
+#include "collectives/context.hpp"
+#include "collectives/selector.hpp"
+
+namespace tutti {
+
+/// A backend by name for the ranks of `communicator`, or why one of them cannot have it. Collective; blocks. All
+/// ranks get one, or none does.
+struct MadeBackend {
+  std::shared_ptr<Backend> backend;
+  std::string reason;
+};
+MadeBackend make_backend(const std::string& name, Communicator& communicator, Context& context, const Group& group);
+
+}  // namespace tutti
