@@ -101,7 +101,7 @@ TEST(TcpWire, CrossingConnectionsLoseNothingAndLeaveNothing) {
 
 TEST(TcpWire, OnlyIPv6) {
   try {
-    tcp::allowed_interfaces(tcp::local_interfaces(), "::1");
+    allowed_interfaces(local_interfaces(), "::1");
   } catch (const Error& error) {
     GTEST_SKIP() << "no IPv6 here: " << error.what();
   }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/tcp/addresses.hpp"
+#include "transports/addresses.hpp"
 
 namespace tutti::tcp {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "transports/addresses.hpp"
 #include "transports/core/descriptor.hpp"
-#include "transports/tcp/addresses.hpp"
 
 namespace tutti::tcp {
 

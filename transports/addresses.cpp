@@ -1,5 +1,5 @@
-// Addresses of this host's interfaces, and which of them tcp may use.
-#include "transports/tcp/addresses.hpp"
+// Addresses of this host's interfaces, and which of them connections may use.
+#include "transports/addresses.hpp"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -15,7 +15,7 @@
 
 #include "transports/core/status.hpp"
 
-namespace tutti::tcp {
+namespace tutti {
 namespace {
 
 int prefix_of(const sockaddr* netmask) {
@@ -173,4 +173,58 @@ std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std
   return chosen;
 }
 
-}  // namespace tutti::tcp
+namespace {
+
+// The first address of a rank that suits; nobody's on another host is the same (as those of container bridges are).
+template <class Suits>
+std::optional<std::vector<Address>> one_each(const std::vector<Placed>& ranks, Suits suits) {
+  std::vector<Address> chosen;
+  for (const Placed& rank : ranks) {
+    const auto found = std::ranges::find_if(rank.interfaces, suits);
+    if (found == rank.interfaces.end()) return std::nullopt;
+    for (std::size_t other = 0; other < chosen.size(); ++other)
+      if (chosen[other] == found->address && ranks[other].host != rank.host) return std::nullopt;
+    chosen.push_back(found->address);
+  }
+  return chosen;
+}
+
+bool routable(const Interface& interface, int family) {
+  const Address& address = interface.address;
+  return address.family == family && !address.loopback() && !address.link_local();
+}
+
+}  // namespace
+
+std::vector<Address> addresses_in_common(const std::vector<Placed>& ranks) {
+  const bool one_host = std::ranges::all_of(ranks, [&](const Placed& rank) { return rank.host == ranks.front().host; });
+  for (const int family : {AF_INET, AF_INET6}) {
+    const auto loopback = [&](const Interface& i) { return i.address.loopback() && i.address.family == family; };
+    if (auto chosen = one_host ? one_each(ranks, loopback) : std::nullopt) return *chosen;
+  }
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const Interface& first : ranks.front().interfaces) {
+      if (!routable(first, family)) continue;
+      const auto neighbour = [&](const Interface& i) { return i.address.within(first.address, first.prefix); };
+      if (auto chosen = one_each(ranks, neighbour)) return *chosen;
+    }
+  }
+  for (const int family : {AF_INET, AF_INET6})
+    if (auto chosen = one_each(ranks, [&](const Interface& i) { return routable(i, family); })) return *chosen;
+  const auto without = [&](int family) {
+    return std::ranges::find_if(ranks, [&](const Placed& rank) {
+      return std::ranges::none_of(rank.interfaces, [&](const Interface& i) { return routable(i, family); });
+    });
+  };
+  const auto no_four = without(AF_INET), no_six = without(AF_INET6);
+  if (no_four != ranks.end() && no_six != ranks.end())
+    throw Error(Code::unsupported, "the ranks have no addresses of one family that other hosts could reach: rank " +
+                                       std::to_string(no_four - ranks.begin()) +
+                                       " of the communicator has none of IPv4 and rank " +
+                                       std::to_string(no_six - ranks.begin()) +
+                                       " none of IPv6. Set TUTTI_IFACE to interfaces of one network.");
+  throw Error(Code::unsupported,
+              "several hosts have the same addresses. Set TUTTI_IFACE to interfaces of one network.");
+}
+
+}  // namespace tutti

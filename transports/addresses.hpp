@@ -1,4 +1,4 @@
-// Addresses of this host's interfaces, and which of them tcp may use.
+// Addresses of this host's interfaces, and which of them connections may use.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tutti::tcp {
+namespace tutti {
 
 /// An IPv4 or IPv6 address. `scope` is the interface's index, for link-local IPv6 on this host only.
 struct Address {
@@ -50,4 +50,15 @@ std::vector<Interface> local_interfaces();
 /// them when it is empty. Throws Error{invalid} listing what exists when an item matches nothing.
 std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std::string_view allowed);
 
-}  // namespace tutti::tcp
+/// The addresses of one rank, and which host it is on (equal text: the same).
+struct Placed {
+  std::string host;
+  std::vector<Interface> interfaces;
+};
+
+/// One address for each rank, for libraries that know but one: loopback where all are on one host; else of a network
+/// that all have in common; else of a family that all have. Ranks that see the same list get the same answer.
+/// Throws Error{unsupported} naming a rank without such an address.
+std::vector<Address> addresses_in_common(const std::vector<Placed>& ranks);
+
+}  // namespace tutti

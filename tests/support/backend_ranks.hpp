@@ -1,0 +1,125 @@
+// Ranks as threads of a test, each with a Backend that a provider made, and no Communicator: the contract itself.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/bootstrap/stores.hpp"
+#include "transports/core/settings.hpp"
+#include "transports/modules.hpp"
+
+namespace tutti::testing {
+
+/// What a backend reported of one call.
+struct Report final : CallListener {
+  void trouble(const Status& why) override { troubles.push_back(why); }
+  void ended(const Status& status) override {
+    ++ends;
+    outcome = status;
+  }
+  int ends = 0;
+  Status outcome;
+  std::vector<Status> troubles;
+};
+
+class BackendRank {
+ public:
+  BackendRank(int rank, int size, std::unique_ptr<Backend> made) : rank_(rank), size_(size), backend(std::move(made)) {}
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Starts the call, which is kept here.
+  Report& start(Collective call, std::string_view algorithm = {}) {
+    calls_.push_back(std::make_unique<Collective>(std::move(call)));
+    Report& report = reports_.emplace_back();
+    backend->start(*calls_.back(), {++sequence_, signature(*calls_.back(), rank_, size_), algorithm}, report);
+    return report;
+  }
+  /// Drives until `reached`, asleep wherever there is nothing to do. False after a minute.
+  bool until(const std::function<bool()>& reached) {
+    const Deadline late = deadline_in(Seconds(60));
+    while (!reached()) {
+      while (backend->progress()) continue;
+      if (reached()) break;
+      if (Clock::now() > late) return false;
+      pollfd fd{backend->fds().sleep, POLLIN, 0};
+      if (backend->arm(true)) wakes += ::poll(&fd, 1, 1000);
+      backend->arm(false);
+    }
+    return true;
+  }
+  /// Starts the call and drives to its end, which must be a good one.
+  void play(const Collective& call, std::string_view algorithm = {}) {
+    Report& report = start(call, algorithm);
+    const bool reached = until([&] { return report.ends > 0 || !report.troubles.empty(); });
+    const std::string why(report.troubles.empty() ? report.outcome.text() : report.troubles.front().text());
+    if (reached && report.ends == 1 && report.outcome.ok()) return;
+    if (report.ends == 0)
+      backend->cancel(Status::failure(Code::aborted, "the test has failed"));  // buffers are about to go
+    throw std::runtime_error("rank " + std::to_string(rank_) + ", " + std::string(name(call.kind)) + ": " +
+                             (reached ? why : "no end after a minute; " + backend->where(sequence_)));
+  }
+
+ private:
+  int rank_, size_;
+  std::uint32_t sequence_ = 0;
+  std::deque<Report> reports_;
+  std::deque<std::unique_ptr<Collective>> calls_;
+
+ public:
+  std::unique_ptr<Backend> backend;
+  int wakes = 0;  ///< how often its descriptor ended a sleep
+};
+
+/// Runs `body` once per rank, each on a thread. The world ranks are the group's and 10 more.
+inline void run_backends(const Provider& provider, int size, const Settings& settings,
+                         const std::function<void(BackendRank&)>& body) {
+  const std::shared_ptr<Store> store = make_local_store();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < size; ++i)
+    threads.emplace_back([&, i] {
+      try {
+        Group group;
+        group.id = 7;
+        group.rank = i;
+        for (int r = 0; r < size; ++r) group.members.push_back(10 + r);
+        BackendMeeting meeting;
+        meeting.group = &group;
+        meeting.world_size = 10 + size;
+        meeting.store = store.get();
+        meeting.settings = &settings;
+        meeting.until = deadline_in(Seconds(60));
+        BackendRank rank(i, size, provider.make_backend(meeting));
+        body(rank);
+      } catch (const std::exception& problem) {
+        ADD_FAILURE() << problem.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// A test of the backend of one provider; skips where there is none, and says why.
+class WithBackend : public ::testing::Test {
+ protected:
+  explicit WithBackend(std::string_view name) : found(find_provider(name, settings)) {}
+  void SetUp() override {
+    if (!found.reason.empty()) GTEST_SKIP() << found.reason;
+  }
+  void run(int size, const std::function<void(BackendRank&)>& body) {
+    run_backends(*found.provider, size, settings, body);
+  }
+  const Settings settings;
+  const Found found;
+  const Provider* const provider = found.provider;
+};
+
+}  // namespace tutti::testing

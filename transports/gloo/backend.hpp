@@ -1,0 +1,33 @@
+// GlooBackend: Gloo's collectives as a Backend. They block, so a thread of its own plays them, one after the other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "transports/gloo/worker.hpp"
+#include "transports/provider.hpp"
+
+namespace tutti {
+
+class GlooBackend final : public Backend {
+ public:
+  /// Connects a mesh of all members. Throws Error.
+  explicit GlooBackend(const BackendMeeting& meeting);
+  ~GlooBackend() override;
+
+  std::string_view name() const noexcept override { return "gloo"; }
+  Status supports(const Collective& call, std::string_view algorithm) const override;
+  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  void cancel(const Status& why) noexcept override;
+  std::string where(std::uint32_t sequence) const override;
+
+  bool progress() override;
+  Fds fds() const noexcept override;
+  bool arm(bool on) override;
+
+ private:
+  const std::uint32_t generation_;  // of forks
+  std::unique_ptr<Worker> worker_;  // null where the group has one rank
+};
+
+}  // namespace tutti
