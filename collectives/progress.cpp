@@ -98,13 +98,6 @@ void Progress::start() {
 
 Progress::~Progress() { stop(); }
 
-void Progress::stop() {
-  if (!thread_.joinable()) return;
-  stop_.store(true);
-  signal(background_event_.fd());
-  thread_.join();
-}
-
 // ---- the token -------------------------------------------------------------------------------
 
 class Progress::Token {
@@ -117,6 +110,16 @@ class Progress::Token {
  private:
   Progress& progress_;
 };
+
+void Progress::stop() {
+  if (!thread_.joinable()) return;
+  stop_.store(true);
+  signal(background_event_.fd());
+  thread_.join();
+  if (!news_.load() || !try_acquire()) return;
+  const Token token(*this);
+  turn();  // an abort right before the end is told to the others too
+}
 
 bool Progress::try_acquire() {
   std::lock_guard lock(token_mutex_);
