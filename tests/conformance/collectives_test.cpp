@@ -243,7 +243,7 @@ TEST_P(BackendConformance, SameBitsInEveryRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, BackendConformance,
-                         ::testing::Combine(::testing::Values("inproc", "shm", "tcp", "routed"),
+                         ::testing::Combine(::testing::Values("inproc", "shm", "tcp", "routed", "gloo"),
                                             ::testing::Values(1, 2, 3, 4, 5, 8)),
                          [](const auto& param) {
                            return std::string(std::get<0>(param.param)) + "_" +
