@@ -166,6 +166,7 @@ TEST_P(BackendConformance, EveryAlgorithm) {
   run_ranks(
       size(), [&](int rank) { return settings_of(rank); },
       [&](Communicator& world) {
+        for (const std::string& target : targets(Kind::barrier)) world.barrier({.algorithm = target}).wait();
         for (int k = 0; k < static_cast<int>(Kind::barrier); ++k) {
           const auto kind = static_cast<Kind>(k);
           for (const std::string& target : targets(kind))

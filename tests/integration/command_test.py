@@ -57,6 +57,22 @@ class Command(unittest.TestCase):
         self.assert_usage_error(tutti("run", "-np", "two", "true"), "two")
         self.assert_usage_error(tutti("run", "-np", "1", "--lane-bytes", "many", "true"), "lane_bytes", "many")
 
+    def test_info_says_what_each_backend_can_do(self):
+        lines = [line for line in tutti("info", "--algorithms").stdout.splitlines()[1:]]
+        states = {"available", "unavailable", "unimplemented"}
+        cells = [line.split(None, 6) for line in lines]
+        for cell in cells:
+            self.assertEqual(set(cell[2:6]) - states, set(), cell)
+            self.assertEqual(cell[2], cell[3], "sync and async are one call")
+            self.assertTrue(cell[2] == "available" or len(cell) > 6, f"no reason: {cell}")
+        self.assertIn(["allreduce", "planned/ring", "available"], [cell[:3] for cell in cells])
+        self.assertEqual(len(cells), len({(cell[0], cell[1]) for cell in cells}))
+
+    def test_info_says_why_a_part_is_not_built(self):
+        shown = tutti("info").stdout
+        self.assertRegex(shown, r"\npart +built")
+        self.assertRegex(shown, r"\ntorch +(yes|no) +\S")
+
     def test_program_on_path(self):
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "tutti-greet")

@@ -10,9 +10,11 @@
 
 #include "collectives/algorithm.hpp"
 #include "collectives/tutti.hpp"
+#include "tools/info/availability.hpp"
+#include "tools/info/parts.hpp"
 #include "tools/options.hpp"
 #include "transports/core/host.hpp"
-#include "transports/provider.hpp"
+#include "transports/modules.hpp"
 
 namespace tutti::tools {
 extern const Command info_command;
@@ -28,20 +30,37 @@ void print_machine(const Settings& settings) {
 }
 
 void print_providers(const Settings& settings) {
-  fmt::print("\n{:<10} {:<4} {}\n", "provider", "here", "");
-  for (const Provider* provider : providers()) {
-    const Viability here = provider->viable(settings);
-    fmt::print("{:<10} {:<4} {}{}\n", provider->name, here.viable ? "yes" : "no", provider->meaning,
-               here.viable ? "" : "; not viable: " + here.reason);
+  fmt::print("\n{:<10} {:<11} {:<4} {}\n", "provider", "kind", "here", "");
+  for (const std::string& name : provider_names(settings)) {
+    const auto [provider, reason] = find_provider(name, settings);
+    const bool transport = provider && provider->connect, backend = provider && provider->make_backend;
+    fmt::print("{:<10} {:<11} {:<4} {}{}\n", name,
+               transport && backend ? "both"
+               : backend            ? "collectives"
+               : transport          ? "transport"
+                                    : "-",
+               reason.empty() ? "yes" : "no", provider ? provider->meaning : "",
+               reason.empty() ? "" : (provider ? "; not viable: " : "not viable: ") + reason);
   }
-  fmt::print("\nBetween two ranks the first that reaches is taken, in the order of the setting transport: {}\n",
-             settings.transport);
+  fmt::print(
+      "\nBetween two ranks the first transport that reaches is taken, in the order of the setting transport: {}\n",
+      settings.transport);
 }
 
-void print_algorithms() {
-  for (const Algorithm* algorithm : catalog())
-    fmt::print("{:<15} {:<20} {}{}\n", name(algorithm->kind), algorithm->name, algorithm->idea,
-               algorithm->variable ? " (v-form too)" : "");
+void print_parts() {
+  fmt::print("\n{:<14} {:<6} {}\n", "part", "built", "");
+  for (const Part& part : parts()) fmt::print("{:<14} {:<6} {}\n", part.name, part.built ? "yes" : "no", part.reason);
+}
+
+void print_algorithms(const Settings& settings) {
+  fmt::print("{:<15} {:<30} {:<14} {:<14} {:<14} {:<14} {}\n", "collective", "backend/algorithm", "cpu sync",
+             "cpu async", "cuda sync", "cuda async", "");
+  const std::vector<Availability> cells = availability(settings);
+  for (std::size_t i = 0; i + 1 < cells.size(); i += 2) {  // a line for both devices
+    const std::string_view cpu = name(cells[i].state), cuda = name(cells[i + 1].state);
+    fmt::print("{:<15} {:<30} {:<14} {:<14} {:<14} {:<14} {}\n", name(cells[i].kind), cells[i].target, cpu, cpu, cuda,
+               cuda, cells[i].note);
+  }
 }
 
 void print_settings(const Settings& settings) {
@@ -95,7 +114,7 @@ int run(const std::vector<std::string>& arguments) {
   bool table = false, algorithms = false, routes = false;
   int ranks = 0;
   app.add_flag("-c,--config", table, "the settings: value, default, source, meaning");
-  app.add_flag("--algorithms", algorithms, "the algorithms");
+  app.add_flag("--algorithms", algorithms, "who can do which collective, on which device, and why not");
   app.add_flag("--routes", routes, "in a job: the transport between every pair of its ranks");
   app.add_option("--np", ranks, "start this many ranks and print their routes")->check(CLI::Range(1, 1024));
   Settings settings = Settings::from_environment();
@@ -113,10 +132,11 @@ int run(const std::vector<std::string>& arguments) {
     throw Error(Code::resource, "cannot run " + self);
   }
   if (table) print_settings(settings);
-  if (algorithms) print_algorithms();
+  if (algorithms) print_algorithms(settings);
   if (table || algorithms) return 0;
   print_machine(settings);
   print_providers(settings);
+  print_parts();
   return 0;
 }
 
