@@ -19,14 +19,14 @@ struct Bootstrap {
   std::shared_ptr<Store> store;  ///< null only for size 1
   Settings settings;             ///< with job and secret filled in
   std::int64_t native = -1;      ///< the communicator of a library that the program uses already; see provider.hpp
-  std::string launcher;          ///< "tutti run", "torchrun", "Open MPI", "hydra", "SLURM", "alone"
+  std::string launcher;  ///< "tutti run", "hand", "torchrun", "Open MPI", "hydra", "SLURM", "Kubernetes", "alone"
 };
 
-/// Reads the launcher's environment: TUTTI_RANK/SIZE/STORE/JOB/SECRET of `tutti run`; torchrun's
+/// Reads the launcher's environment: TUTTI_RANK/SIZE/STORE/JOB/SECRET of `tutti run`, or set by hand; torchrun's
 /// RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; Open MPI's PMIx or OMPI_COMM_WORLD_*; hydra's PMI-1;
-/// SLURM's SLURM_PROCID, SLURM_NTASKS; or alone. The first of these that is complete wins; where two
-/// disagree, Error{invalid} explains both. TUTTI_STORE overrides the meeting point.
-/// Blocks until the store answers, at most settings.connect_timeout.
+/// SLURM's SLURM_PROCID, SLURM_NTASKS; JOB_COMPLETION_INDEX of a Kubernetes Job, with TUTTI_SIZE; or alone. The first
+/// of these that is complete wins; where two disagree, Error{invalid} explains both. TUTTI_STORE overrides the meeting
+/// point. Blocks until the store answers, at most settings.connect_timeout.
 Bootstrap bootstrap_from_environment(const Settings& settings);
 
 }  // namespace tutti

@@ -103,17 +103,19 @@ Meeting meet_at_ports(const Membership& m, const std::string& host, const std::s
 }
 
 /// TUTTI_STORE. Where nobody serves it yet and it is on this host, rank 0 does, except under `tutti run`, which does.
+/// In an indexed Job it is on the pod of rank 0, whose own name may not be known to it yet.
 Meeting meet_by_url(const Membership& m, const Settings& settings, Deadline until) {
   const StoreUrl url = parse_store_url(settings.store);
   Meeting meeting;
   meeting.place = settings.store;
   meeting.guarded = !url.folder.empty() || !settings.secret.empty();
   if (url.folder.empty() && m.rank == 0 && m.launcher != Launcher::tutti_run) {
+    const bool here = m.launcher == Launcher::kubernetes;
     try {
-      meeting.store = store_of(std::make_shared<Served>(url.host, url.port, settings.secret));
+      meeting.store = store_of(std::make_shared<Served>(here ? "" : url.host, url.port, settings.secret));
       return meeting;
     } catch (const Error& error) {
-      if (error.code() != Code::resource) throw;  // else it is served by somebody, or elsewhere
+      if (here || error.code() != Code::resource) throw;  // else it is served by somebody, or elsewhere
     }
   }
   meeting.store = open_store(settings.store, settings.secret, until);
@@ -248,6 +250,8 @@ Meeting meet_first_time(const Membership& m, const Settings& settings, const Env
     case Launcher::hydra: return meet_hydra(m, settings, environment, until);
     case Launcher::slurm: return meet_slurm(m, settings, environment, until);
     case Launcher::tutti_run:
+    case Launcher::by_hand:
+    case Launcher::kubernetes:
     case Launcher::alone: break;
   }
   throw Error(Code::internal, m.name + " has no meeting point");

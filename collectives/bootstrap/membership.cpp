@@ -26,11 +26,27 @@ struct Names {
 
 constexpr Names tutti_run = {Launcher::tutti_run, "tutti run",        "TUTTI_RANK",
                              "TUTTI_SIZE",        "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE"};
+constexpr Names by_hand = {Launcher::by_hand,   "hand", tutti_run.rank, tutti_run.size, tutti_run.local_rank,
+                           tutti_run.local_size};
 constexpr Names torchrun = {Launcher::torchrun, "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 constexpr Names open_mpi = {Launcher::open_mpi,           "Open MPI",
                             "OMPI_COMM_WORLD_RANK",       "OMPI_COMM_WORLD_SIZE",
                             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
 constexpr Names hydra = {Launcher::hydra, "hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+constexpr Names kubernetes = {Launcher::kubernetes, "Kubernetes", "JOB_COMPLETION_INDEX", "TUTTI_SIZE", "", ""};
+
+/// A rank's place on its host. A launcher that does not say how many are there leaves that open.
+void read_local(const Environment& environment, const Names& names, Membership& found) {
+  const auto rank = number_in(environment, names.local_rank), size = number_in(environment, names.local_size);
+  found.local_rank = rank.value_or(0);
+  found.local_size = size.value_or(1);
+  if (!size) return;
+  if (found.local_rank >= 0 && found.local_rank < found.local_size && found.local_size <= found.size) return;
+  const auto text = [&](const char* name) { return name + ("=" + environment(name).value_or("(not set)")); };
+  throw Error(Code::invalid, found.evidence + " and " + text(names.local_rank) + ", " + text(names.local_size) +
+                                 " contradict one another: local ranks go from 0 to the local size - 1, and no host "
+                                 "has more ranks than there are; mend or unset them");
+}
 
 /// Rank and size of one launcher; nothing where one of the two is missing.
 std::optional<Membership> read(const Environment& environment, const Names& names) {
@@ -42,16 +58,25 @@ std::optional<Membership> read(const Environment& environment, const Names& name
       std::string(names.rank) + "=" + *environment(names.rank) + ", " + names.size + "=" + *environment(names.size);
   found.rank = *number_in(environment, names.rank);
   found.size = *number_in(environment, names.size);
-  found.local_rank = number_in(environment, names.local_rank).value_or(0);
-  found.local_size = number_in(environment, names.local_size).value_or(1);
   if (found.size < 1 || found.rank < 0 || found.rank >= found.size)
     throw Error(Code::invalid, found.evidence + ": ranks go from 0 to size - 1; mend or unset these variables");
+  read_local(environment, names, found);
   return found;
 }
 
+/// As read(), of a launcher that always says both.
+std::optional<Membership> read_both(const Environment& environment, const Names& names) {
+  const auto rank = environment(names.rank), size = environment(names.size);
+  if (rank.has_value() == size.has_value()) return read(environment, names);
+  throw Error(Code::invalid, std::string(names.name) + "'s " + (rank ? names.rank : names.size) + "=" +
+                                 (rank ? *rank : *size) + " is set, but " + (rank ? names.size : names.rank) +
+                                 " is not; pass all of its variables on to the program, or unset this one");
+}
+
 std::optional<Membership> read_tutti(const Environment& environment, bool has_store) {
-  const auto found = read(environment, tutti_run);
-  if (!found && (environment("TUTTI_RANK") || environment("TUTTI_SIZE")))
+  const auto found = read(environment, environment("TUTTI_STARTER") ? tutti_run : by_hand);
+  const bool by_index = environment("JOB_COMPLETION_INDEX") && !environment("TUTTI_RANK");
+  if (!found && !by_index && (environment("TUTTI_RANK") || environment("TUTTI_SIZE")))
     throw Error(Code::invalid, "one of TUTTI_RANK and TUTTI_SIZE is set and the other is not; set both, or neither");
   if (found && found->size > 1 && !has_store)
     throw Error(Code::invalid,
@@ -92,12 +117,28 @@ std::optional<Membership> read_slurm(const Environment& environment) {
   const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), id);
   if (error != std::errc() || end != step.data() + step.size() || id >= first_special_step) return std::nullopt;
   const char* size = environment("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  auto found = read(environment, {Launcher::slurm, "SLURM", "SLURM_PROCID", size, "SLURM_LOCALID", ""});
+  auto found = read_both(environment, {Launcher::slurm, "SLURM", "SLURM_PROCID", size, "SLURM_LOCALID", ""});
   if (!found) return std::nullopt;
   const std::string per_node =
       text_or(environment, "SLURM_STEP_TASKS_PER_NODE", text_or(environment, "SLURM_TASKS_PER_NODE", ""));
   const int here = tasks_on_node(per_node, number_in(environment, "SLURM_NODEID").value_or(0));
   found->local_size = here > 0 ? here : found->local_rank + 1;
+  return found;
+}
+
+/// A pod of an indexed Job. Its index alone means nothing: most indexed Jobs are not of ranks.
+std::optional<Membership> read_kubernetes(const Environment& environment, bool has_store) {
+  const auto index = environment(kubernetes.rank), size = environment(kubernetes.size);
+  if (!index || environment("TUTTI_RANK") || (!size && !has_store)) return std::nullopt;
+  const std::string evidence = std::string(kubernetes.rank) + "=" + *index;
+  if (!size)
+    throw Error(Code::invalid,
+                evidence + " and TUTTI_STORE are set, but TUTTI_SIZE is not; set it to the Job's completions");
+  const auto found = read(environment, kubernetes);
+  if (found->size > 1 && !has_store)
+    throw Error(Code::invalid, found->evidence +
+                                   ", but TUTTI_STORE is not set; set it to tcp://JOB-0.SERVICE:PORT, the pod with "
+                                   "index 0, which will serve there");
   return found;
 }
 
@@ -145,9 +186,12 @@ Choice choose_membership(const Environment& environment, bool has_store) {
   Choice choice;
   std::vector<Membership> found;
   for (auto& candidate :
-       {read_tutti(environment, has_store), read_torchrun(environment, has_store, choice), read(environment, open_mpi),
-        read_hydra(environment, has_store, choice), read_slurm(environment)})
+       {read_tutti(environment, has_store), read_torchrun(environment, has_store, choice),
+        read_both(environment, open_mpi), read_hydra(environment, has_store, choice), read_slurm(environment)})
     if (candidate) found.push_back(*candidate);
+  // An engine inside the pod knows better.
+  if (found.empty())
+    if (auto pod = read_kubernetes(environment, has_store)) found.push_back(*pod);
   if (found.empty()) return choice;
   choice.membership = found.front();
   for (std::size_t i = 1; i < found.size(); ++i) compare(environment, found.front(), found[i], choice);

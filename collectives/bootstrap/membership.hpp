@@ -15,7 +15,8 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 
 Environment process_environment();
 
-enum class Launcher { tutti_run, torchrun, open_mpi, hydra, slurm, alone };
+/// by_hand: somebody has set TUTTI_RANK and TUTTI_SIZE. kubernetes: an indexed Job.
+enum class Launcher { tutti_run, by_hand, torchrun, open_mpi, hydra, slurm, kubernetes, alone };
 
 struct Membership {
   Launcher launcher = Launcher::alone;

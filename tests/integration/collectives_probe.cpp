@@ -1,12 +1,10 @@
-// Every collective, once by the rules and once by every algorithm there is, on whatever launched it; checks all
-// results.
+// Every collective, by the rules and by every algorithm there is, on whatever launched it; checks all results.
 //
 //   collectives_probe             prints "played N calls by M algorithms on R ranks of H hosts" at rank 0, exits 0
 //   collectives_probe --who       by the rules alone; also who each rank is, "rank 1 of 4 by SLURM local 1 of 2"
 //   collectives_probe --routes    also each rank's routes, "rank 3: shm, shm, self, tcp 10.88.0.2:..."
 //   collectives_probe --crossing  compares what the hosts have sent over their interface common0 with the formula of
-//   every
-//                                 algorithm that has one; prints "KIND ALGORITHM SENT FORMULA" at rank 0
+//                                 every algorithm that has one; prints "KIND ALGORITHM SENT FORMULA" at rank 0
 #include <unistd.h>
 
 #include <cstdio>

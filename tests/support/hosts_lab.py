@@ -33,9 +33,12 @@ class Refused(Exception):
 
 
 class Lab:
+    made = 0
+
     def __init__(self, hosts, families=(4, 6), rate=None, dead_end=False):
         self.hosts, self.families, self.rate, self.dead_end = hosts, families, rate, dead_end
-        self.base = f"{PREFIX}{os.getpid()}"
+        Lab.made += 1
+        self.base = f"{PREFIX}{os.getpid()}x{Lab.made}"
 
     # What it consists of.
 
@@ -98,7 +101,7 @@ class Lab:
     def __exit__(self, *_):
         for number, handler in self.before:
             signal.signal(number, handler)
-        self.remove(self.base)
+        self.remove(self.base + "-")
 
     def make(self):
         switch = f"{self.base}-sw"
@@ -142,16 +145,16 @@ class Lab:
     def remove(base):
         for line in ip("netns", "list", check=False).stdout.splitlines():
             name = line.split()[0]
-            if name.startswith(base + "-"):
+            if name.startswith(base):
                 ip("netns", "del", name, check=False)
                 shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
 
     @classmethod
     def sweep(cls):
         """Removes the labs of processes that are gone."""
-        for pid in {m[1] for m in re.finditer(rf"^{PREFIX}(\d+)-", ip("netns", "list", check=False).stdout, re.M)}:
+        for pid in {m[1] for m in re.finditer(rf"^{PREFIX}(\d+)x", ip("netns", "list", check=False).stdout, re.M)}:
             if not os.path.exists(f"/proc/{pid}"):
-                cls.remove(f"{PREFIX}{pid}")
+                cls.remove(f"{PREFIX}{pid}x")
 
 
 def lab_or_skip(*arguments, **options):

@@ -46,8 +46,11 @@ Variables operator+(Variables a, const Variables& b) {
   return a;
 }
 
-const Variables tutti_variables = {
-    {"TUTTI_RANK", "1"}, {"TUTTI_SIZE", "4"}, {"TUTTI_LOCAL_RANK", "1"}, {"TUTTI_LOCAL_SIZE", "4"}};
+const Variables tutti_variables = {{"TUTTI_RANK", "1"},
+                                   {"TUTTI_SIZE", "4"},
+                                   {"TUTTI_LOCAL_RANK", "1"},
+                                   {"TUTTI_LOCAL_SIZE", "4"},
+                                   {"TUTTI_STARTER", "mark"}};
 const Variables torchrun_variables = {{"RANK", "5"},         {"WORLD_SIZE", "8"},      {"LOCAL_RANK", "1"},
                                       {"MASTER_ADDR", "h0"}, {"MASTER_PORT", "29500"}, {"LOCAL_WORLD_SIZE", "4"}};
 const Variables open_mpi_variables = {{"OMPI_COMM_WORLD_RANK", "2"},
@@ -83,7 +86,33 @@ TEST(Membership, OneOfTuttisAloneIsAMistake) {
   EXPECT_THAT(refused({{"TUTTI_RANK", "0"}}), HasSubstr("TUTTI_SIZE"));
   EXPECT_THAT(refused({{"TUTTI_SIZE", "2"}}), HasSubstr("TUTTI_RANK"));
   EXPECT_THAT(refused(tutti_variables, false), HasSubstr("TUTTI_STORE"));
-  expect(chosen({{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "1"}}), "tutti run", {0, 1, 0, 1});
+  expect(chosen({{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "1"}}), "hand", {0, 1, 0, 1});
+}
+
+TEST(Membership, AnEngineThatSaysOneHalf) {
+  EXPECT_THAT(refused({{"OMPI_COMM_WORLD_RANK", "2"}}),
+              HasSubstr("Open MPI's OMPI_COMM_WORLD_RANK=2 is set, but OMPI_COMM_WORLD_SIZE is not"));
+  EXPECT_THAT(refused({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}}),
+              HasSubstr("SLURM_PROCID=1 is set, but SLURM_NTASKS is not"));
+}
+
+TEST(Membership, LocalRanksThatContradict) {
+  for (const auto& [name, value] : {std::pair{"LOCAL_RANK", "4"}, {"LOCAL_RANK", "-1"}, {"LOCAL_WORLD_SIZE", "9"}})
+    EXPECT_THAT(refused(torchrun_variables + Variables{{name, value}}), HasSubstr(std::string(name) + "=" + value));
+  Variables without = torchrun_variables;
+  without.erase("LOCAL_WORLD_SIZE");
+  expect(chosen(without), "torchrun", {5, 8, 1, 1});
+}
+
+TEST(Membership, AnIndexedJob) {
+  const Variables pod = {{"JOB_COMPLETION_INDEX", "2"}};
+  expect(chosen(pod), "alone", {0, 1, 0, 1});
+  expect(chosen(pod + Variables{{"TUTTI_SIZE", "4"}}, true), "Kubernetes", {2, 4, 0, 1});
+  EXPECT_THAT(refused(pod, true), HasSubstr("TUTTI_SIZE is not; set it to the Job's completions"));
+  EXPECT_THAT(refused(pod + Variables{{"TUTTI_SIZE", "4"}}), HasSubstr("TUTTI_STORE is not set"));
+  EXPECT_THAT(refused(pod + Variables{{"TUTTI_SIZE", "2"}}, true), HasSubstr("JOB_COMPLETION_INDEX=2, TUTTI_SIZE=2"));
+  expect(chosen(pod + tutti_variables, true), "tutti run", {1, 4, 1, 4});
+  expect(chosen(pod + torchrun_variables, true), "torchrun", {5, 8, 1, 4});
 }
 
 TEST(Membership, NonsenseIsNamed) {
