@@ -16,7 +16,7 @@ std::string short_number(double value) {
 }
 
 /// As csv has it.
-double rounded(double value, int digits) { return std::stod(fmt::format("{:.{}f}", value, digits)); }
+double rounded(double value) { return std::stod(fmt::format("{:.3f}", value)); }
 
 /// A cell of csv, quoted where it has to be.
 std::string cell(const std::string& text) {
@@ -33,12 +33,17 @@ std::size_t rounds_of(const Comparison& what) {
 void print_heading(const Comparison& what, std::FILE* to) {
   const Sweep& sweep = what.sweep;
   const std::string op = Case{.kind = sweep.kind}.reduces() ? " " + std::string(name(sweep.op.op)) : "";
-  fmt::print(to, "# {}, {}{}, {} ranks, {} rounds in shuffled order; time: median of the rounds (us), out of place{}\n",
-             collective_name(sweep.kind), name(sweep.dtype), op, what.ranks, rounds_of(what),
+  const std::string rounds = rounds_of(what) == 1 ? "1 round" : fmt::format("{} rounds", rounds_of(what));
+  fmt::print(to, "# {}, {}{}, {} ranks, {} in shuffled order; time: median of the rounds (us), out of place{}\n",
+             collective_name(sweep.kind), name(sweep.dtype), op, what.ranks, rounds,
              sweep.check ? "; every element of every result was right" : "; results were not checked");
   if (std::any_of(what.all.begin(), what.all.end(), [](const Series& one) { return one.against >= 0; }))
     fmt::print(
         to, "# ratio: peer / tutti within a round, median (least to most) of the rounds; above 1, tutti is faster\n");
+  if (what.load > what.cores / 2.0)
+    fmt::print(to,
+               "# the machine was busy when this began (load {:.1f}, {} cores): on a quiet one figures differ less\n",
+               what.load, what.cores);
   std::size_t width = 0;
   for (const Series& series : what.all) width = std::max(width, series.name.size());
   for (const Series& series : what.all)
@@ -107,7 +112,7 @@ void print_csv(const Comparison& what, std::FILE* to) {
   for (const Series& series : what.all)
     for (const std::size_t bytes : what.sizes()) {
       const Spread time = what.time(series, bytes);
-      fmt::print(to, "{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f}", cell(series.name), cell(series.version),
+      fmt::print(to, "{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.5g}", cell(series.name), cell(series.version),
                  cell(series.settings), collective_name(what.sweep.kind), name(what.sweep.dtype), bytes, what.ranks,
                  rounds_of(what), time.median, time.least, time.most, what.bus_bandwidth(series, bytes));
       if (series.against < 0) {
@@ -134,16 +139,17 @@ void print_json(const Comparison& what, std::FILE* to) {
     entry["rows"] = nlohmann::json::array();
     for (const std::size_t bytes : what.sizes()) {
       const Spread time = what.time(series, bytes);
-      nlohmann::ordered_json row = {{"bytes", bytes},
-                                    {"median_us", rounded(time.median, 3)},
-                                    {"least_us", rounded(time.least, 3)},
-                                    {"most_us", rounded(time.most, 3)},
-                                    {"busbw_gb_s", rounded(what.bus_bandwidth(series, bytes), 4)}};
+      nlohmann::ordered_json row = {
+          {"bytes", bytes},
+          {"median_us", rounded(time.median)},
+          {"least_us", rounded(time.least)},
+          {"most_us", rounded(time.most)},
+          {"busbw_gb_s", std::stod(fmt::format("{:.5g}", what.bus_bandwidth(series, bytes)))}};
       if (series.against >= 0) {
         const Spread ratio = what.ratio(series, bytes);
-        row["ratio"] = rounded(ratio.median, 3);
-        row["ratio_min"] = rounded(ratio.least, 3);
-        row["ratio_max"] = rounded(ratio.most, 3);
+        row["ratio"] = rounded(ratio.median);
+        row["ratio_min"] = rounded(ratio.least);
+        row["ratio_max"] = rounded(ratio.most);
       }
       entry["rows"].push_back(row);
     }

@@ -27,6 +27,8 @@ Spread spread(std::vector<double> values);  ///< of at least one value
 struct Comparison {
   Sweep sweep;
   int ranks = 1;
+  double load = 0;  ///< of the machine when it began: processes that wanted a core
+  int cores = 1;
   std::vector<Series> all;
 
   std::vector<std::size_t> sizes() const;  ///< of the first series; all have the same

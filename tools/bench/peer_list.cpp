@@ -2,7 +2,6 @@
 #include "tools/bench/peer_list.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "transports/core/host.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::bench {
@@ -41,12 +41,6 @@ std::string joined(const std::vector<std::string>& words) { return fmt::format("
 
 }  // namespace
 
-bool crowded(int ranks) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 && ranks > CPU_COUNT(&cores);
-}
-
 Command Selection::command(int ranks, const std::vector<std::string>& words, bool full) const {
   Command command;
   command.words = {peer.launcher};
@@ -60,7 +54,7 @@ Command Selection::command(int ranks, const std::vector<std::string>& words, boo
   for (const auto& [variable, value] : peer.environment) command.environment[variable] = value;
   if (!full) return command;
   for (const auto& [variable, value] : variant.environment) command.environment[variable] = value;
-  if (crowded(ranks))
+  if (ranks > usable_cores())
     for (const auto& [variable, value] : variant.crowded) command.environment[variable] = value;
   return command;
 }

@@ -58,9 +58,6 @@ class PeerList {
   std::vector<std::string> chosen_;
 };
 
-/// Whether there are more ranks than cores that this process may use.
-bool crowded(int ranks);
-
 /// Compiles a named peer, unless the cache has it already, and returns the program's path. Throws Error.
 std::string compile_peer(const Peer& peer, bool verbose);
 

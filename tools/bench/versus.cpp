@@ -1,20 +1,24 @@
 // The rounds: every implementation a job of its own, all of them once per round, ratios formed within a round.
 #include "tools/bench/versus.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <random>
+#include <system_error>
 
 #include "tools/bench/board.hpp"
 #include "tools/bench/comparison.hpp"
 #include "tools/bench/lines.hpp"
 #include "tools/bench/peer_list.hpp"
 #include "tools/command.hpp"
+#include "transports/core/host.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::bench {
@@ -57,17 +61,17 @@ std::string text_of(const Environment& environment) {
 
 int ranks_of(const Request& request) { return request.ranks > 0 ? request.ranks : 2; }
 
+/// `transport`: "" for what tutti takes by itself.
 Contestant ourselves(const Request& request, const std::vector<std::string>& arguments, const std::string& transport) {
   Contestant contestant;
-  contestant.series.name = "tutti " + transport;
+  contestant.series.name = transport.empty() ? "tutti" : "tutti " + transport;
   contestant.series.version = "tutti " + std::string(tools::version());
   if (!request.algorithm.empty()) contestant.series.settings = "--algorithm " + request.algorithm;
   Command command{{std::filesystem::read_symlink("/proc/self/exe").string(), "bench"}, {}};
   for (const std::string& argument : own_arguments(arguments)) command.words.push_back(argument);
-  for (const std::string& word :
-       {std::string("-np"), std::to_string(ranks_of(request)), std::string("--format"), std::string("csv"),
-        std::string("--no-in-place"), std::string("--transport"), transport})
-    command.words.push_back(word);
+  std::vector<std::string> words = {"-np", std::to_string(ranks_of(request)), "--format", "csv", "--no-in-place"};
+  if (!transport.empty()) words.insert(words.end(), {"--transport", transport});
+  command.words.insert(command.words.end(), words.begin(), words.end());
   contestant.jobs.push_back({command, false});
   return contestant;
 }
@@ -92,7 +96,8 @@ Contestant opponent(const Request& request, const Selection& selection) {
   if (lower.first <= lower.last) add(lower, false);
   if (upper.first <= upper.last) add(upper, true);
   Environment own = selection.variant.environment;
-  if (crowded(ranks_of(request))) own.insert(selection.variant.crowded.begin(), selection.variant.crowded.end());
+  if (ranks_of(request) > usable_cores())
+    own.insert(selection.variant.crowded.begin(), selection.variant.crowded.end());
   for (const auto& [variable, value] : selection.peer.environment) own.emplace(variable, value);
   contestant.series.settings = (from > 0 ? fmt::format("from {} bytes: ", from) : std::string()) + text_of(own);
   return contestant;
@@ -115,7 +120,7 @@ std::vector<Contestant> contestants(const Request& request, const std::vector<st
   for (const Selection& one : selections)
     if (std::find(transports.begin(), transports.end(), transport_of(one)) == transports.end())
       transports.push_back(transport_of(one));
-  if (selections.empty()) transports.push_back(asked.empty() ? request.settings.transport : asked);
+  if (selections.empty()) transports.push_back(asked);
   std::vector<Contestant> all;
   for (const std::string& transport : transports) all.push_back(ourselves(request, arguments, transport));
   for (const Selection& one : selections) {
@@ -169,53 +174,73 @@ bool without_failures(std::vector<Contestant>& all) {
 
 using Printer = void (*)(const Comparison&, std::FILE*);
 
-/// The files are opened before anything is measured, so that a wrong path does not cost the measurement.
+/// The files are opened before anything is measured, so that a wrong path does not cost the measurement; what they
+/// hold goes when there is something new.
 std::vector<std::pair<std::FILE*, Printer>> open_files(const Request& request) {
   std::vector<std::pair<std::FILE*, Printer>> files;
-  const auto open = [&](const std::string& path, Printer printer) {
+  const auto add = [&](const std::string& path, Printer printer) {
     if (path.empty()) return;
-    std::FILE* file = std::fopen(path.c_str(), "we");
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    std::FILE* file = fd < 0 ? nullptr : fdopen(fd, "w");
     if (!file) throw Error(Code::invalid, "cannot write " + path + ": " + std::generic_category().message(errno));
     files.emplace_back(file, printer);
   };
-  open(request.csv_file, print_csv);
-  open(request.json_file, print_json);
-  open(request.svg_file, print_svg);
+  add(request.csv_file, print_csv);
+  add(request.json_file, print_json);
+  add(request.svg_file, print_svg);
   return files;
+}
+
+void show(const Comparison& comparison, const Request& request, std::vector<std::pair<std::FILE*, Printer>> files) {
+  files.emplace_back(stdout, request.format == "csv" ? print_csv : request.format == "json" ? print_json : print_table);
+  if (request.plot) files.emplace_back(stdout, print_plot);
+  for (const auto& [file, print] : files) {
+    if (file != stdout && ftruncate(fileno(file), 0) != 0 && errno != EINVAL)  // a pipe has no length
+      throw Error(Code::resource, "cannot overwrite a result: " + std::generic_category().message(errno));
+    print(comparison, file);
+    if (std::fflush(file) != 0) throw Error(Code::resource, "cannot write all of the result");
+    if (file != stdout) std::fclose(file);
+  }
+}
+
+/// All of them once, in an order of its own; false where one has failed, which is told.
+bool run_round(std::vector<Contestant>& all, const Request& request, std::string& names) {
+  static std::mt19937 shuffler{std::random_device{}()};
+  std::vector<std::size_t> order(all.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::shuffle(order.begin(), order.end(), shuffler);
+  bool right = true;
+  for (const std::size_t i : order) {
+    Contestant& one = all[i];
+    names += (names.empty() ? "" : ", ") + one.series.name;
+    run_once(one, request);
+    if (!one.failure.empty()) fmt::print(stderr, "tutti bench: {}: {}\n", one.series.name, one.failure);
+    right = right && one.failure.empty();
+  }
+  return right;
 }
 
 }  // namespace
 
 int compare(const Request& request, const std::vector<std::string>& arguments) {
   bool failed = false;
+  Comparison comparison;
+  comparison.sweep = request;
+  comparison.ranks = ranks_of(request);
+  comparison.cores = usable_cores();
+  if (getloadavg(&comparison.load, 1) != 1) comparison.load = 0;
   std::vector<Contestant> all = contestants(request, arguments, failed);
   if (all.empty()) return 1;
   auto files = open_files(request);
-  std::mt19937 shuffler{std::random_device{}()};
   for (int round = 0; round < request.rounds; ++round) {
-    std::vector<std::size_t> order(all.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::shuffle(order.begin(), order.end(), shuffler);
     std::string names;
-    for (const std::size_t i : order) {
-      names += (names.empty() ? "" : ", ") + all[i].series.name;
-      run_once(all[i], request);
-      if (!all[i].failure.empty()) fmt::print(stderr, "tutti bench: {}: {}\n", all[i].series.name, all[i].failure);
-      failed = failed || !all[i].failure.empty();
-    }
+    failed = !run_round(all, request, names) || failed;
     if (request.format == "human") fmt::print("# round {}: {}\n", round + 1, names);
     std::fflush(stdout);
     if (!without_failures(all)) return 1;
   }
-  Comparison comparison{request, ranks_of(request), {}};
   for (Contestant& one : all) comparison.all.push_back(std::move(one.series));
-  files.emplace_back(stdout, request.format == "csv" ? print_csv : request.format == "json" ? print_json : print_table);
-  if (request.plot) files.emplace_back(stdout, print_plot);
-  for (const auto& [file, print] : files) {
-    print(comparison, file);
-    if (std::fflush(file) != 0) throw Error(Code::resource, "cannot write all of the result");
-    if (file != stdout) std::fclose(file);
-  }
+  show(comparison, request, std::move(files));
   return failed ? 1 : 0;
 }
 
