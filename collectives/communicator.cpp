@@ -1,7 +1,6 @@
 #include "collectives/communicator.hpp"
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 #include <set>
 #include <tuple>
@@ -82,10 +81,10 @@ class Communicator::Impl {
     return {};
   }
 
-  // Equal on all ranks, because all of them split in the same order.
-  std::uint64_t next_id(int color) {
+  // Equal on all ranks of the new group, because all make groups in the same order.
+  std::uint64_t next_id(int number) {
     std::uint64_t id = group().id * 0x9e3779b97f4a7c15ull + ++splits_;
-    id = (id ^ (id >> 31)) * 0xbf58476d1ce4e5b9ull + static_cast<std::uint64_t>(color);
+    id = (id ^ (id >> 31)) * 0xbf58476d1ce4e5b9ull + static_cast<std::uint64_t>(number);
     id = (id ^ (id >> 29)) * 0x94d049bb133111ebull;
     return (id ^ (id >> 32)) | 1u << 1;  // never 0 or 1: nobody, and the world
   }
@@ -275,36 +274,19 @@ Work Communicator::shift(ConstBuffer in, Buffer out, int offset, const CallOptio
 
 // ---- groups, memory, the rest -------------------------------------------------------------------
 
-std::optional<Communicator> Communicator::split(int color, int key) {
-  const auto n = static_cast<std::size_t>(size());
-  const std::array<std::int64_t, 2> mine = {color, key};
-  std::vector<std::int64_t> all(2 * n);
-  allgather(mine, all).wait();
-  const std::uint64_t id = impl_->next_id(std::max(color, -1));
-  if (color < 0) return std::nullopt;
-  std::vector<std::tuple<std::int64_t, int>> members;  // (key, rank)
-  for (std::size_t i = 0; i < n; ++i)
-    if (all[2 * i] == color) members.emplace_back(all[2 * i + 1], static_cast<int>(i));
-  std::ranges::sort(members);
-  Group group{id, 0, {}, {}};
-  for (const auto& [order, member] : members) {
-    if (member == rank()) group.rank = static_cast<int>(group.members.size());
-    group.members.push_back(world_rank(member));
+std::optional<Communicator> Communicator::make_group(std::span<const int> ranks, int number) {
+  Group group{impl_->next_id(number), -1, {}, {}};
+  for (const int one : ranks) {
+    if (one == rank()) group.rank = group.size();
+    group.members.push_back(world_rank(one));
   }
+  if (group.rank < 0) return std::nullopt;
   Communicator made(impl_->child(std::move(group)));
   made.impl_->make_named_backends(made);
   return made;
 }
 
-std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
-  for (const int rank : ranks) {
-    if (rank < 0 || rank >= size() || std::ranges::count(ranks, rank) > 1)
-      throw Error(Code::invalid, "subgroup: rank " + std::to_string(rank) + " is listed twice or is not one of 0 to " +
-                                     std::to_string(size() - 1));
-  }
-  const auto found = std::ranges::find(ranks, rank());
-  return found == ranks.end() ? split(-1) : split(0, static_cast<int>(found - ranks.begin()));
-}
+Topology Communicator::topology() const { return impl_->context().topology().of(impl_->group().members); }
 
 void Communicator::use_backend(const std::string& name) {
   if (const std::string reason = impl_->make(name, *this); !reason.empty())

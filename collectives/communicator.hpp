@@ -1,14 +1,18 @@
 // Communicator: ranks that act together. The public face of the library.
 #pragma once
 
+#include <array>
 #include <concepts>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "collectives/topology.hpp"
 #include "transports/core/buffer.hpp"
 #include "transports/core/reduce.hpp"
 #include "transports/core/settings.hpp"
@@ -136,11 +140,31 @@ class Communicator {
     return {owned(broadcast(Buffer(cell.get(), 1, dtype_of<T>), root, options), cell), cell};
   }
 
-  /// Ranks with equal `color` form a new communicator, ordered by (key, rank); a negative colour joins
-  /// none (nullopt). Collective; blocks; allowed with operations in flight.
+  // Groups. Each of these is a collective of this communicator, in the order of its calls, and allowed with operations
+  // in flight. It blocks, costs one allgather of 40 bytes per rank, and holds no descriptor and no shared memory; a
+  // group goes with its last copy. Errors: where ranks make different groups, all throw Error{mismatch}. Nested levels
+  // are groups of groups: `world.node().split_by(numa_node)`.
+
+  /// Ranks with equal `color` form a new communicator, ordered by (key, rank); a negative colour joins none (nullopt).
   std::optional<Communicator> split(int color, int key = 0);
-  /// The listed ranks, in that order; collective among all ranks of this one. nullopt for those not listed.
+  /// Ranks with equal keys, in the order of their ranks here. A key may have any length and any bytes.
+  Communicator split_by(std::string_view key);
+  /// The listed ranks, in that order; all ranks pass the same list. nullopt for those not listed.
   std::optional<Communicator> subgroup(std::span<const int> ranks);
+  /// The same ranks again: calls of the two do not wait for one another.
+  Communicator dup();
+  /// The ranks of this rank's host, in the order of their ranks here.
+  Communicator node();
+  /// The ranks that have this rank's place on their hosts, one of each host that has so many; hosts in the order of
+  /// their first ranks.
+  Communicator across();
+  /// The first rank of every host; nullopt for the others.
+  std::optional<Communicator> leaders();
+
+  /// Where the ranks are. Local; costs the order of size() steps.
+  Topology topology() const;
+  /// Whether all hosts have equally many ranks, so that node() and across() are the rows and columns of a grid. Local.
+  bool is_cartesian() const;
 
   /// Memory for communication, zeroed. Collective; counts may differ by rank.
   template <Element T>
@@ -171,6 +195,10 @@ class Communicator {
   explicit Communicator(std::shared_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 
  private:
+  struct Word;
+  std::vector<Word> gather_words(std::string_view maker, std::array<std::int64_t, 4> what);
+  /// These ranks, equal `number` for equal lists; nullopt where this rank is none of them. See groups.cpp.
+  std::optional<Communicator> make_group(std::span<const int> ranks, int number);
   std::shared_ptr<void> allocate_bytes(std::size_t bytes);
   static Work owned(Work work, std::shared_ptr<void> memory);
   std::shared_ptr<Impl> impl_;

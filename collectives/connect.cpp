@@ -1,10 +1,11 @@
 // How the ranks of a job find out which transport reaches whom.
 //
 // Rank 0's settings are made everyone's where a choice depends on them. Every rank publishes a
-// card: its host, and for each provider whether it is viable and in which domain. From the
+// card: its place, and for each provider whether it is viable and in which domain. From the
 // cards all ranks derive, without talking, who tries whom by which provider; the
 // providers connect in order of preference, and whom one cannot reach the next one takes.
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <sstream>
 
@@ -23,7 +24,7 @@ namespace {
 constexpr std::string_view agreed[] = {"backend", "select", "verify", "lane_bytes", "max_lanes", "transport"};
 
 struct Card {
-  std::string host, name;
+  Place place;
   std::map<std::string, std::string, std::less<>> domains;  // of the viable providers
   std::map<std::string, std::string, std::less<>> reasons;  // of the others
 };
@@ -75,7 +76,9 @@ std::string agree(const Bootstrap& bootstrap, Settings& settings) {
 }
 
 std::string write_card(const std::vector<Wanted>& wanted, const Settings& settings) {
-  std::string card = host_identity(settings.host_id) + '\n' + host_name() + '\n';
+  const std::string host = host_identity(settings.host_id), gpus = gpu_domain();
+  std::string card = host + '\n' + host_name() + '\n' + std::to_string(numa_node(allowed_cores())) + '\n' +
+                     (gpus.empty() ? "" : host + " " + gpus) + '\n';
   for (const auto& [name, found] : wanted)
     card += name + (found.reason.empty() ? "=" + found.provider->domain(settings) : "!" + found.reason) + '\n';
   return card;
@@ -84,8 +87,12 @@ std::string write_card(const std::vector<Wanted>& wanted, const Settings& settin
 Card read_card(const std::string& text) {
   Card card;
   std::istringstream in(text);
-  std::getline(in, card.host);
-  std::getline(in, card.name);
+  std::getline(in, card.place.host);
+  std::getline(in, card.place.host_name);
+  std::string node;
+  std::getline(in, node);
+  std::from_chars(node.data(), node.data() + node.size(), card.place.numa_node);
+  std::getline(in, card.place.gpu_domain);
   for (std::string line; std::getline(in, line);) {
     const auto mark = line.find_first_of("=!");
     if (mark == std::string::npos) continue;
@@ -191,27 +198,25 @@ class Wirer {
           why += (why.empty() ? "" : "; ") + name + ": they are not in one " + name + " domain";
       }
       throw Error(Code::resource,
-                  "rank " + std::to_string(bootstrap_.rank) + " on " + cards_[index(bootstrap_.rank)].name +
-                      " cannot reach rank " + std::to_string(rank) + " on " + cards_[index(rank)].name + " (" + why +
-                      "); allow another transport with TUTTI_TRANSPORT",
+                  "rank " + std::to_string(bootstrap_.rank) + " on " + cards_[index(bootstrap_.rank)].place.host_name +
+                      " cannot reach rank " + std::to_string(rank) + " on " + cards_[index(rank)].place.host_name +
+                      " (" + why + "); allow another transport with TUTTI_TRANSPORT",
                   rank);
     }
   }
 
   Wiring finish() {
     Wiring wiring;
-    const Card& mine = cards_[index(bootstrap_.rank)];
-    wiring.local_ranks = 0;
+    std::vector<Place> places;
     for (int rank = 0; rank < bootstrap_.size; ++rank) {
-      const Card& card = cards_[index(rank)];
-      wiring.hosts.push_back(card.name);
-      wiring.local_ranks += card.host == mine.host;
-      const auto first = std::ranges::find(cards_, card.host, &Card::host);  // of this host
-      wiring.host_index.push_back(static_cast<int>(first - cards_.begin()));
+      places.push_back(cards_[index(rank)].place);
       const int by = route_[index(rank)];
       wiring.routes.push_back(rank == bootstrap_.rank ? "self"
                                                       : transports_[static_cast<std::size_t>(by)]->describe(rank));
     }
+    wiring.topology = Topology(std::move(places));
+    const Hosts& hosts = wiring.topology.hosts();
+    wiring.local_ranks = hosts.size_of(hosts.host_of(bootstrap_.rank));
     route_[index(bootstrap_.rank)] = 0;
     wiring.transport = transports_.size() == 1
                            ? std::move(transports_.front())

@@ -56,20 +56,9 @@ Context::~Context() {
 
 // ---- communicators ----------------------------------------------------------------------------
 
-// The hosts of the members, numbered as they come.
-std::vector<int> Context::hosts_of(const std::vector<int>& members) const {
-  std::vector<int> hosts, firsts;
-  for (const int member : members) {
-    const int first = wiring_.host_index[static_cast<std::size_t>(member)];
-    const auto known = std::ranges::find(firsts, first);
-    hosts.push_back(static_cast<int>(known - firsts.begin()));
-    if (known == firsts.end()) firsts.push_back(first);
-  }
-  return firsts.size() == 1 ? std::vector<int>() : hosts;
-}
-
 std::shared_ptr<GroupState> Context::add_group(Group group) {
-  group.host = hosts_of(group.members);
+  const Topology places = topology().of(group.members);
+  if (places.hosts().count() > 1) group.host.assign(places.host().begin(), places.host().end());
   auto state = std::make_shared<GroupState>(std::move(group));
   std::lock_guard lock(groups_mutex_);
   std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });

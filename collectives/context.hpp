@@ -13,6 +13,7 @@
 #include "collectives/bootstrap/bootstrap.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/progress.hpp"
+#include "collectives/topology.hpp"
 #include "transports/transport.hpp"
 
 namespace tutti {
@@ -20,8 +21,7 @@ namespace tutti {
 struct Wiring {
   std::unique_ptr<Transport> transport;
   std::vector<std::string> routes;  ///< by rank: "self", "shm", "tcp"
-  std::vector<std::string> hosts;   ///< by rank: the host's name
-  std::vector<int> host_index;      ///< by rank: the first rank of its host
+  Topology topology;                ///< of the world
   std::string tuned;                ///< rank 0's measured rules
   int local_ranks = 1;              ///< ranks on this host, this one included
 };
@@ -44,7 +44,7 @@ class Context final : public Driver,
   int size() const noexcept { return size_; }
   const Settings& settings() const noexcept { return settings_; }
   const std::vector<std::string>& routes() const noexcept { return wiring_.routes; }
-  const std::string& host(int rank) const { return wiring_.hosts[static_cast<std::size_t>(rank)]; }
+  const Topology& topology() const noexcept { return wiring_.topology; }
 
   /// For operations and plans; token held.
   Transport& wire() noexcept { return *wiring_.transport; }
@@ -89,7 +89,6 @@ class Context final : public Driver,
   void news() override;
   void tick(Clock::time_point now) override;
 
-  std::vector<int> hosts_of(const std::vector<int>& members) const;
   void refuse_in_child() const;
   void act_on(const Cause& why);
   void publish(const Cause& why) noexcept;

@@ -127,7 +127,7 @@ void Context::expire(Operation& operation) {
     const auto found = operation.answers.find(member);
     if (found != operation.answers.end() && found->second.made) continue;
     if (why.culprit < 0) why.culprit = member;
-    missing += (missing.empty() ? "rank " : "; rank ") + std::to_string(member) + " on " + host(member);
+    missing += (missing.empty() ? "rank " : "; rank ") + std::to_string(member) + " on " + topology()[member].host_name;
     if (found == operation.answers.end()) {
       missing += " does not answer (stopped, or its host is gone)";
     } else if (const CallRecord& last = found->second.completed; last.sequence == 0) {

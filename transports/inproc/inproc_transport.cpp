@@ -302,8 +302,9 @@ Connected connect(const Rendezvous& meeting) {
 }  // namespace
 
 extern const Provider inproc_provider;
-const Provider inproc_provider{
-    "inproc", "between threads of one process", [](const Settings&) { return Viability{}; },
-    [](const Settings& settings) { return host_identity(settings.host_id) + "/" + std::to_string(getpid()); }, connect};
+const Provider inproc_provider{"inproc", "between threads of one process", [](const Settings&) { return Viability{}; },
+                               // One process, whatever hosts its threads say that they are on.
+                               [](const Settings&) { return host_identity("") + "/" + std::to_string(getpid()); },
+                               connect};
 
 }  // namespace tutti
