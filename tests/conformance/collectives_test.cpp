@@ -55,28 +55,37 @@ std::vector<Case> cases(int p, std::uint64_t seed) {
 
 class BackendConformance : public ::testing::TestWithParam<std::tuple<const char*, int>> {
  protected:
-  // "routed" is shm inside, and tcp between, two hosts that are told apart by TUTTI_HOST_ID. A name that is no
-  // transport is a backend, beside our own plans over inproc.
+  // By rank, for the names that are several hosts with shm inside and tcp between; else empty.
+  std::vector<int> hosts() const {
+    const std::string name = std::get<0>(GetParam());
+    std::vector<int> host;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (name == "routed") host.push_back(rank % 2);
+      if (name == "three_hosts") host.push_back(rank % 3);
+      if (name == "lopsided") host.push_back(rank == size() - 1 ? 1 : 0);
+    }
+    return host;
+  }
+  // A name that is neither hosts nor a transport is a backend, beside our own plans over inproc.
   Settings settings_of(int rank) const {
     const std::string name = std::get<0>(GetParam());
-    Settings settings = test_settings(name == "routed" ? "shm,tcp" : is_backend() ? "inproc" : name);
-    if (name == "routed") settings.host_id = rank % 2 == 0 ? "even" : "odd";
+    const std::vector<int> host = hosts();
+    Settings settings = test_settings(!host.empty() ? "shm,tcp" : is_backend() ? "inproc" : name);
+    if (!host.empty()) settings.host_id = "host " + std::to_string(host[static_cast<std::size_t>(rank)]);
     if (is_backend()) settings.backend = name;
     settings.lane_bytes = 16 << 10;  // so that lanes are at work at the sizes here
     return settings;
   }
   void SetUp() override {
-    const std::string name = std::get<0>(GetParam());
     const std::vector<std::string> needed =
-        name == "routed" ? std::vector<std::string>{"shm", "tcp"} : std::vector<std::string>{name};
+        hosts().empty() ? std::vector<std::string>{std::get<0>(GetParam())} : std::vector<std::string>{"shm", "tcp"};
     for (const std::string& one : needed)
       if (const Found found = find_provider(one, test_settings("inproc")); !found.reason.empty())
         GTEST_SKIP() << one << ": " << found.reason;
   }
   bool is_backend() const {
     const std::string name = std::get<0>(GetParam());
-    return name != "routed" &&
-           std::ranges::none_of(providers(), [&](const Provider* one) { return one->name == name; });
+    return hosts().empty() && std::ranges::none_of(providers(), [&](const Provider* one) { return one->name == name; });
   }
   // What a call may name here: our algorithms that fit, or the backend's own.
   std::vector<std::string> targets(Kind kind) const {
@@ -97,12 +106,6 @@ class BackendConformance : public ::testing::TestWithParam<std::tuple<const char
                 static_cast<unsigned long long>(seed()));
   }
   int size() const { return std::get<1>(GetParam()); }
-  std::vector<int> hosts() const {
-    std::vector<int> host;
-    for (int rank = 0; rank < size() && std::get<0>(GetParam()) == std::string("routed"); ++rank)
-      host.push_back(rank % 2);
-    return host;
-  }
   static std::uint64_t seed() {
     const char* text = std::getenv("TUTTI_TEST_SEED");
     return text ? std::strtoull(text, nullptr, 10) : 20240607;
@@ -143,9 +146,11 @@ TEST_P(BackendConformance, EveryKindDtypeAndOperator) {
 }
 
 // What the selector does not choose here is played as well. What a backend refuses it must refuse before it sends
-// anything: then the next call is right.
-TEST_P(BackendConformance, EveryAlgorithm) {
-  std::atomic<int> played = 0;
+// anything: then the next call is right. On more layouts of hosts, too.
+class AlgorithmConformance : public BackendConformance {};
+
+TEST_P(AlgorithmConformance, EveryAlgorithm) {
+  std::atomic<int> played = 0, arrived = 0;
   const auto play = [&](Communicator& world, const Case& c) {
     if (c.variable && !has_v(c.kind)) return;
     Played one(world, c);
@@ -158,15 +163,21 @@ TEST_P(BackendConformance, EveryAlgorithm) {
     }
     ++played;
     std::uint64_t sum = 0;
-    if (const std::string bad = one.check(sum); !bad.empty()) throw std::runtime_error(c.text() + ": " + bad);
+    if (const std::string bad = one.check(sum); !bad.empty())
+      throw std::runtime_error(c.text() + " by " + c.algorithm + ": " + bad);
     const auto mine = static_cast<std::int64_t>(sum >> 1);
     if (c.kind == Kind::allreduce && world.allreduce(mine, max).wait() != mine)
-      throw std::runtime_error(c.text() + ": the ranks' results differ");
+      throw std::runtime_error(c.text() + " by " + c.algorithm + ": the ranks' results differ");
   };
   run_ranks(
       size(), [&](int rank) { return settings_of(rank); },
       [&](Communicator& world) {
-        for (const std::string& target : targets(Kind::barrier)) world.barrier({.algorithm = target}).wait();
+        int expected = 0;
+        for (const std::string& target : targets(Kind::barrier)) {
+          ++arrived;
+          world.barrier({.algorithm = target}).wait();
+          if (arrived < (expected += world.size())) throw std::runtime_error(target + ": a barrier lets go too early");
+        }
         for (int k = 0; k < static_cast<int>(Kind::barrier); ++k) {
           const auto kind = static_cast<Kind>(k);
           for (const std::string& target : targets(kind))
@@ -243,13 +254,19 @@ TEST_P(BackendConformance, SameBitsInEveryRun) {
   EXPECT_EQ(sums[0], sums[1]);
 }
 
+std::string test_name(const ::testing::TestParamInfo<std::tuple<const char*, int>>& param) {
+  return std::string(std::get<0>(param.param)) + "_" + std::to_string(std::get<1>(param.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(Everywhere, BackendConformance,
                          ::testing::Combine(::testing::Values("inproc", "shm", "tcp", "routed", "gloo"),
                                             ::testing::Values(1, 2, 3, 4, 5, 8)),
-                         [](const auto& param) {
-                           return std::string(std::get<0>(param.param)) + "_" +
-                                  std::to_string(std::get<1>(param.param));
-                         });
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Everywhere, AlgorithmConformance,
+                         ::testing::Combine(::testing::Values("inproc", "shm", "tcp", "routed", "three_hosts",
+                                                              "lopsided", "gloo"),
+                                            ::testing::Values(1, 2, 3, 4, 5, 8)),
+                         test_name);
 
 }  // namespace
 }  // namespace tutti::testing

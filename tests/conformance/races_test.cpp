@@ -63,6 +63,37 @@ TEST_P(Races, FourThreadsOnFourOverlappingGroups) {
   });
 }
 
+// Rows, columns, leaders and the world at once, each from a thread of its own. Every message would find a taker in
+// another group, if groups could be mixed up.
+TEST_P(Races, ThreadsOnTheWorldItsNodesColumnsAndLeaders) {
+  run(6, [](Communicator& world) {
+    std::vector<Communicator> groups{world.dup(), world.node(), world.across(),
+                                     world.node().split_by("one more level")};
+    if (auto leaders = world.leaders()) groups.push_back(*leaders);
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      threads.emplace_back([&, g] {
+        Communicator& group = groups[g];
+        std::mt19937 random(static_cast<unsigned>(world.rank() * 10) + static_cast<unsigned>(g));
+        for (int i = 0; i < 40; ++i) {
+          const auto mark = static_cast<std::int64_t>(g) * 1000 + i;  // of the group and the round
+          std::vector<std::int64_t> sum(1 + static_cast<std::size_t>(i) * 53, mark);
+          std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()) * 8, -1);
+          const std::vector<std::int64_t> mine(8, mark * 100 + group.rank());
+          std::vector<Work> works{group.allreduce(sum), group.allgather(mine, all), group.barrier()};
+          std::shuffle(works.begin(), works.end(), random);
+          for (const Work& work : works) work.wait();
+          if (std::ranges::count(sum, mark * group.size()) != std::ssize(sum)) ++wrong;
+          for (std::size_t k = 0; k < all.size(); ++k)
+            if (all[k] != mark * 100 + static_cast<std::int64_t>(k / 8)) ++wrong;
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    require(wrong == 0, "a group saw another group's data");
+  });
+}
+
 TEST_P(Races, AllocatedOnOneRankOrdinaryOnTheOthers) {
   run(3, [](Communicator& world) {
     constexpr std::size_t count = 100'000;
@@ -216,15 +247,6 @@ TEST_P(Races, FullVerificationFindsWhatSizesDoNotShow) {
         }
       });
   EXPECT_EQ(found, 3);
-}
-
-TEST_P(Races, AThousandGroupsComeAndGo) {
-  run(2, [](Communicator& world) {
-    for (int i = 0; i < 1000; ++i) {
-      auto group = world.split(i % 2 == 0 ? 0 : world.rank());
-      require(group->allreduce(1).wait() == group->size(), "group " + std::to_string(i));
-    }
-  });
 }
 
 TEST(Arguments, AreRefusedWithOneLine) {

@@ -11,11 +11,15 @@
 
 namespace tutti::testing {
 
-/// A provider; with a second one, ranks 2i and 2i+1 are neighbours and use the first, all others the second.
+/// A provider; with a second one, ranks of one host use the first, all others the second. Where no hosts are given,
+/// ranks 2i and 2i+1 share one.
 struct Way {
   const Provider* near = nullptr;
   const Provider* far = nullptr;
   bool faulty = false;
+  std::vector<int> host = {};  ///< by rank
+
+  int host_of(int rank) const { return host.empty() ? rank / 2 : host[static_cast<std::size_t>(rank)]; }
 
   std::string name() const {
     std::string text(near->name);
@@ -66,11 +70,11 @@ inline std::unique_ptr<Transport> connect(const Way& way, Rank& rank, const std:
                                           const Settings& settings) {
   std::vector<int> near, far, route;
   for (int peer = 0; peer < rank.size(); ++peer) {
-    const bool neighbour = !way.far || peer / 2 == rank.rank() / 2;
+    const bool neighbour = !way.far || way.host_of(peer) == way.host_of(rank.rank());
     route.push_back(neighbour ? 0 : 1);
     if (peer != rank.rank()) (neighbour ? near : far).push_back(peer);
   }
-  const std::string host = way.far ? std::to_string(rank.rank() / 2) : "all";
+  const std::string host = way.far ? std::to_string(way.host_of(rank.rank())) : "all";
   std::unique_ptr<Transport> transport =
       connect_by(*way.near, rank, near, make_prefix_store(store, "near" + host), settings);
   if (way.far) {

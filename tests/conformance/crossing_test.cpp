@@ -1,0 +1,129 @@
+// What hierarchical algorithms send between hosts, counted at the transport of each rank, is what their formulas say.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/bootstrap/stores.hpp"
+#include "collectives/planned_backend.hpp"
+#include "tests/support/meetings.hpp"
+#include "transports/decorators/traced.hpp"
+
+namespace tutti::testing {
+namespace {
+
+using Layout = std::vector<int>;
+
+const Provider* provider(std::string_view name) {
+  const auto found = std::ranges::find_if(providers(), [&](const Provider* one) { return one->name == name; });
+  return found == providers().end() ? nullptr : *found;
+}
+
+/// Takes note of the end of a call.
+struct Ending final : CallListener {
+  void trouble(const Status& why) override { status = why; }
+  void ended(const Status& how) override {
+    status = how;
+    done = true;
+  }
+  Status status;
+  bool done = false;
+};
+
+bool has_blocks_in(Kind kind) { return kind == Kind::reduce_scatter || kind == Kind::alltoall; }
+bool has_blocks_out(Kind kind) { return kind == Kind::allgather || kind == Kind::alltoall; }
+
+class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>> {
+ protected:
+  void SetUp() override {
+    settings_.job = "crossing";
+    settings_.secret = "a secret";
+    way_ = {provider("shm"), provider("tcp"), false, hosts()};
+    if (const std::string reason = not_viable(way_, settings_); !reason.empty()) GTEST_SKIP() << reason;
+  }
+  static const Layout& hosts() { return std::get<1>(GetParam()); }
+  static int size() { return static_cast<int>(hosts().size()); }
+
+  /// Bytes that each rank sends to ranks of other hosts while all play `algorithm` once.
+  std::vector<std::size_t> count_crossing(const Algorithm& algorithm, std::size_t count) {
+    std::vector<std::size_t> bytes(hosts().size());
+    const auto store = make_local_store();
+    run_ranks(
+        size(),
+        [&](Rank& rank) {
+          const auto me = static_cast<std::size_t>(rank.rank());
+          return make_traced(connect(way_, rank, store, settings_), [this, me, &bytes](const TraceEvent& event) {
+            if (event.verb != TraceEvent::Verb::send || event.ended) return;
+            if (hosts()[static_cast<std::size_t>(event.peer)] != hosts()[me]) bytes[me] += event.bytes;
+          });
+        },
+        [&](Rank& rank) { play(rank, algorithm, count); });
+    return bytes;
+  }
+
+  void play(Rank& rank, const Algorithm& algorithm, std::size_t count) {
+    Group group{1, rank.rank(), {}, hosts()};
+    for (int member = 0; member < size(); ++member) group.members.push_back(member);
+    const std::size_t p = hosts().size();
+    std::vector<float> in(has_blocks_in(algorithm.kind) ? p * count : count, 1.0f);
+    std::vector<float> out(has_blocks_out(algorithm.kind) ? p * count : count, 1.0f);
+    Collective call;
+    call.kind = algorithm.kind;
+    call.in = in;
+    call.out = out;
+    call.root = size() / 2;
+    PlannedBackend backend(*rank.transport, group, settings_);
+    ASSERT_TRUE(backend.supports(call, algorithm.name).ok());
+    Ending ending;
+    Launch launch;
+    launch.algorithm = algorithm.name;
+    backend.start(call, launch, ending);
+    rank.until([&] { return ending.done; }, std::string(algorithm.name));
+    EXPECT_TRUE(ending.status.ok()) << ending.status.text();
+    rank.meet("the end");
+  }
+
+  void compare(const Algorithm& algorithm, std::size_t count, bool one_lane) {
+    SCOPED_TRACE(std::string(name(algorithm.kind)) + " " + std::string(algorithm.name) + ", " + std::to_string(count) +
+                 " elements");
+    const Shape shape{.size = size(), .count = count, .root = size() / 2, .host = hosts()};
+    if (algorithm.fits && !algorithm.fits(shape)) return;
+    const std::vector<std::size_t> bytes = count_crossing(algorithm, count);
+    std::map<int, std::size_t> by_host;
+    std::size_t total = 0;
+    for (std::size_t rank = 0; rank < bytes.size(); ++rank) {
+      by_host[hosts()[rank]] += bytes[rank];
+      total += bytes[rank];
+    }
+    const auto formula = algorithm.crossing(shape);
+    EXPECT_EQ(total, formula.total * sizeof(float));
+    if (!one_lane) return;  // the formula for one host rounds once for each lane
+    EXPECT_EQ(std::ranges::max_element(by_host, {}, &std::pair<const int, std::size_t>::second)->second,
+              formula.most * sizeof(float));
+  }
+
+  Settings settings_;
+  Way way_;
+};
+
+TEST_P(Crossing, IsWhatTheFormulasSay) {
+  for (const Algorithm* algorithm : catalog()) {
+    if (algorithm->crossing == nullptr) continue;
+    settings_.lane_bytes = 1 << 20;
+    for (const std::size_t count : {std::size_t{1}, std::size_t{1000}}) compare(*algorithm, count, true);
+    settings_.lane_bytes = 4 << 10;
+    compare(*algorithm, 9001, false);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, Crossing,
+                         ::testing::Values(std::tuple("even_and_odd", Layout{0, 1, 0, 1, 0, 1}),
+                                           std::tuple("four_of_two", Layout{0, 0, 1, 1, 2, 2, 3, 3}),
+                                           std::tuple("three_in_turns", Layout{0, 1, 2, 0, 1, 2, 0}),
+                                           std::tuple("lopsided", Layout{0, 0, 0, 0, 1}),
+                                           std::tuple("all_alone", Layout{0, 1, 2, 3})),
+                         [](const auto& param) { return std::string(std::get<0>(param.param)); });
+
+}  // namespace
+}  // namespace tutti::testing
