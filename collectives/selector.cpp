@@ -9,8 +9,14 @@
 namespace tutti {
 namespace {
 
-// Measured on two shared cores over shared memory; `tutti tune` measures another machine.
+// Between hosts bytes count most: what crosses least goes first. Within a host, measured on two shared cores over
+// shared memory; `tutti tune` measures another machine.
 constexpr std::string_view built_in =
+    "allreduce: ..64K hosts 2..=tree_of_hosts, .. hosts 2..=hierarchical;"
+    "reduce: ..64K hosts 2..=hierarchical, .. hosts 2..=hierarchical_chain;"
+    "broadcast: ..64K hosts 2..=hierarchical, .. hosts 2..=hierarchical_chain;"
+    "allgather: .. hosts 2..=hierarchical; reduce_scatter: .. hosts 2..=hierarchical;"
+    "alltoall: ..4K hosts 2..=hierarchical; barrier: .. hosts 2..=hierarchical;"
     "allreduce: ..16K=recursive_doubling, .. ranks ..2=ring, ..256K=halving_doubling, ..=ring;"
     "reduce: ..64K=binomial, ..=chain; broadcast: ..64K=binomial, ..=chain;"
     "allgather: ..2K=bruck, ..=ring; reduce_scatter: ..=ring;"

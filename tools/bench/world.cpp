@@ -37,26 +37,10 @@ class World : public Implementation {
   void run(const Case& what, const std::byte* from, std::byte* into) override {
     const ConstBuffer in(from, what.in_count(), what.dtype);
     const Buffer out(into, what.out_count(), what.dtype);
-    start(what, in, out).wait();
+    start(world_, what, {in, out}, options_).wait();
   }
 
  private:
-  Work start(const Case& what, const ConstBuffer& in, const Buffer& out) {
-    switch (what.kind) {
-      case Kind::allreduce: return world_.allreduce(in, out, what.op, options_);
-      case Kind::reduce: return world_.reduce(in, out, what.op, what.root, options_);
-      case Kind::broadcast: return world_.broadcast(out, what.root, options_);
-      case Kind::allgather: return world_.allgather(in, out, options_);
-      case Kind::reduce_scatter: return world_.reduce_scatter(in, out, what.op, options_);
-      case Kind::gather: return world_.gather(in, out, what.root, options_);
-      case Kind::scatter: return world_.scatter(in, out, what.root, options_);
-      case Kind::alltoall: return world_.alltoall(in, out, options_);
-      case Kind::barrier: return world_.barrier(options_);
-      case Kind::send: return world_.shift(in, out, 1, options_);
-    }
-    return {};
-  }
-
   Communicator world_;
   CallOptions options_;
 };
@@ -92,6 +76,23 @@ void check_algorithm(const Request& request, int ranks) {
       refuse("the algorithm '" + target.algorithm + "' cannot do " + std::string(collective_name(request.kind)) +
              " on " + std::to_string(ranks) + " ranks: take another one, or another -np; there are " +
              algorithm_names(request.kind));
+}
+
+Work start(Communicator& world, const Case& what, const CallBuffers& at, const CallOptions& options) {
+  const auto& [in, out] = at;
+  switch (what.kind) {
+    case Kind::allreduce: return world.allreduce(in, out, what.op, options);
+    case Kind::reduce: return world.reduce(in, out, what.op, what.root, options);
+    case Kind::broadcast: return world.broadcast(out, what.root, options);
+    case Kind::allgather: return world.allgather(in, out, options);
+    case Kind::reduce_scatter: return world.reduce_scatter(in, out, what.op, options);
+    case Kind::gather: return world.gather(in, out, what.root, options);
+    case Kind::scatter: return world.scatter(in, out, what.root, options);
+    case Kind::alltoall: return world.alltoall(in, out, options);
+    case Kind::barrier: return world.barrier(options);
+    case Kind::send: return world.shift(in, out, 1, options);
+  }
+  return {};
 }
 
 std::unique_ptr<Implementation> make_world(const Communicator& world, const Request& request) {

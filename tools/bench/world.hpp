@@ -12,6 +12,13 @@ namespace tutti::bench {
 /// Throws Error{invalid} where --algorithm names none, or one that cannot do this on `ranks` ranks.
 void check_algorithm(const Request& request, int ranks);
 
+/// Starts the call that a case describes.
+struct CallBuffers {
+  ConstBuffer in;
+  Buffer out;
+};
+Work start(Communicator& world, const Case& what, const CallBuffers& at, const CallOptions& options);
+
 std::unique_ptr<Implementation> make_world(const Communicator& world, const Request& request);
 
 /// Over the communicator itself: where the ranks may be on several hosts, whose clocks differ. An

@@ -1,0 +1,54 @@
+"""`tutti tune`: a file of rules that jobs take up by themselves, and what is said of wrong ones."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "TUTTI_TUNING"}
+TUTTI = os.path.join(sys.argv[1], "tutti")
+
+
+def tutti(*words, env=None, code=0):
+    done = subprocess.run([TUTTI, *map(str, words)], capture_output=True, text=True, timeout=100,
+                          env={**ENVIRONMENT, **(env or {})})
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+class Tune(unittest.TestCase):
+    def test_measures_writes_and_is_taken_up(self):
+        with tempfile.TemporaryDirectory() as home:
+            env = {"XDG_CONFIG_HOME": home}
+            said = tutti("tune", "-np", "3", "--seconds", "1", "--collectives", "allreduce,barrier", env=env).stdout
+            path = re.search(r"written to (\S+)", said).group(1)
+            self.assertEqual(os.path.dirname(path), os.path.join(home, "tutti"))
+            with open(path, encoding="utf-8") as file:
+                rules = [line.strip() for line in file if not line.startswith("#")]
+            for ranks in ("1..2", "3..3"):
+                for kind in ("allreduce", "barrier"):
+                    mine = [rule for rule in rules if rule.startswith(kind + ":") and f"ranks {ranks} " in rule]
+                    self.assertTrue(mine[0].startswith(kind + ": 0.."), rules)
+                    self.assertRegex(mine[-1], r"\.\. ranks", "the last range is open")
+            explained = tutti("bench", "barrier", "-np", "3", "--explain", "on", env=env).stderr
+            self.assertEqual(explained.count("tutti: barrier"), 1, explained)
+            self.assertIn("(tuned)", explained)
+            off = tutti("bench", "barrier", "-np", "3", "--explain", "on", "--tuning", "off", env=env).stderr
+            self.assertIn("(built in)", off)
+            checked = tutti("tune", "-np", "2", "--check", "--seconds", "1", "--collectives", "barrier", env=env).stdout
+            self.assertRegex(checked, r"least ratio of the best single choice / ours: \d")
+
+    def test_wrong_words_are_one_line(self):
+        for words in (["--collectives", "allredcue"], ["-np", "1"], ["--secnods", "3"], ["--seconds", "no"]):
+            done = tutti("tune", *words, code=2)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_a_file_that_is_not_there(self):
+        done = tutti("bench", "barrier", "-np", "2", "--tuning", "/nowhere/rules", code=2)
+        self.assertIn("/nowhere/rules cannot be read; make it with `tutti tune`", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,68 @@
+// From measured times to ranges of sizes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tools/tune/model.hpp"
+
+namespace tutti::tune {
+namespace {
+
+constexpr double never = std::numeric_limits<double>::infinity();
+
+// latency + bytes / bandwidth
+Curve line(const std::string& name, std::span<const std::size_t> sizes, double latency, double per_byte) {
+  Curve curve{name, {}};
+  for (const std::size_t size : sizes) curve.seconds.push_back(latency + per_byte * static_cast<double>(size));
+  return curve;
+}
+
+TEST(Tune, OneCandidateTakesAll) {
+  const auto sizes = grid(8, 64 << 20, 8);
+  EXPECT_EQ(choose(sizes, std::vector{line("ring", sizes, 1e-6, 1e-9)}, 1.05),
+            (std::vector<Range>{{0, SIZE_MAX, "ring"}}));
+}
+
+TEST(Tune, TwoLinesMeetWhereTheyCross) {
+  const auto sizes = grid(8, 64 << 20, 2);
+  // 2 us + n/1 GB/s and 12 us + n/2 GB/s cross at 20,000 bytes.
+  const auto ranges =
+      choose(sizes, std::vector{line("tree", sizes, 2e-6, 1e-9), line("ring", sizes, 12e-6, 0.5e-9)}, 1.0);
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].target, "tree");
+  EXPECT_EQ(ranges[1].target, "ring");
+  EXPECT_EQ(ranges[0].low, 0u);
+  EXPECT_EQ(ranges[1].low, ranges[0].high + 1);
+  EXPECT_EQ(ranges[1].high, SIZE_MAX);
+  EXPECT_NEAR(static_cast<double>(ranges[0].high), 20000, 1000);
+}
+
+TEST(Tune, WhatIsHardlyWorseStays) {
+  const std::vector<std::size_t> sizes = {8, 64, 512, 4096};
+  const std::vector<Curve> curves = {{"a", {1, 1.04, 1, 1}}, {"b", {2, 1.00, 2, 2}}};
+  EXPECT_EQ(choose(sizes, curves, 1.05), (std::vector<Range>{{0, SIZE_MAX, "a"}}));
+  EXPECT_EQ(choose(sizes, curves, 1.01).size(), 3u);
+}
+
+TEST(Tune, OfTwoThatLastAsLongTheFasterOne) {
+  const std::vector<std::size_t> sizes = {8, 64};
+  EXPECT_EQ(choose(sizes, std::vector<Curve>{{"a", {1.03, 1.03}}, {"b", {1, 1}}}, 1.05)[0].target, "b");
+}
+
+TEST(Tune, WhatWasNotMeasuredIsNotChosenAndTheMiddleIsTheLogarithms) {
+  const std::vector<std::size_t> sizes = {8, 64, 512};
+  const auto ranges = choose(sizes, std::vector<Curve>{{"a", {1, 1, never}}, {"b", {never, never, 1}}}, 1.05);
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].target, "a");
+  EXPECT_NEAR(static_cast<double>(ranges[0].high), std::sqrt(64.0 * 512.0), 1);
+}
+
+TEST(Tune, ASingleSizeAndNothingAtAll) {
+  EXPECT_EQ(choose(std::vector<std::size_t>{0}, std::vector<Curve>{{"a", {2}}, {"b", {1}}}, 1.05),
+            (std::vector<Range>{{0, SIZE_MAX, "b"}}));
+  EXPECT_TRUE(choose(std::vector<std::size_t>{8}, std::vector<Curve>{{"a", {never}}}, 1.05).empty());
+}
+
+}  // namespace
+}  // namespace tutti::tune

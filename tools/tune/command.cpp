@@ -1,0 +1,256 @@
+// `tutti tune`: measures which backend and algorithm is best here, and writes it down as rules; or checks those rules.
+#include "tools/command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "collectives/selector.hpp"
+#include "collectives/tuning.hpp"
+#include "tools/options.hpp"
+#include "tools/tune/tuner.hpp"
+#include "transports/core/clock.hpp"
+#include "transports/core/host.hpp"
+#include "transports/core/log.hpp"
+#include "transports/modules.hpp"
+
+namespace tutti::tools {
+extern const Command tune_command;
+
+namespace {
+
+using namespace tutti::tune;
+
+constexpr double tolerance = 1.05;  // a candidate within this of the best one is as good
+constexpr std::size_t largest = 64 << 20;
+
+struct Wanted {
+  int ranks = 0;
+  double seconds = 45;
+  std::string collectives, file;
+  std::vector<std::string> backends;  ///< of the setting, or all that work here
+  bool check = false;
+  Settings settings;
+};
+
+std::vector<Kind> kinds_of(const std::string& list) {
+  std::vector<Kind> kinds;
+  if (list.empty())
+    for (int k = 0; k <= static_cast<int>(Kind::barrier); ++k) kinds.push_back(static_cast<Kind>(k));
+  for (const std::string& word : CLI::detail::split(list, ',')) {
+    if (list.empty()) break;
+    const auto kind = parse_kind(word);
+    if (!kind || *kind == Kind::send)
+      throw Error(Code::invalid, "--collectives: there is no collective '" + word + "'");
+    kinds.push_back(*kind);
+  }
+  return kinds;
+}
+
+/// 2, 4, 8, ... and all of them.
+std::vector<int> numbers_of_ranks(int all) {
+  std::vector<int> numbers;
+  for (int n = 2; n < all; n *= 2) numbers.push_back(n);
+  if (all > 1) numbers.push_back(all);
+  return numbers;
+}
+
+std::vector<std::size_t> sizes_of(Kind kind, int ranks, std::size_t factor) {
+  if (kind == Kind::barrier) return {0};
+  const bool blocks = kind != Kind::allreduce && kind != Kind::reduce && kind != Kind::broadcast;
+  return grid(8, blocks ? largest / static_cast<std::size_t>(ranks) : largest, factor);
+}
+
+/// What stands for the time until the end: seconds that are left are shared among the points that are left.
+class Budget {
+ public:
+  Budget(double seconds, int points) : until_(deadline_in(Seconds(seconds))), points_(points) {}
+  double next() { return std::max(0.0, Seconds(until_ - Clock::now()).count()) / std::max(1, points_--); }
+
+ private:
+  Deadline until_;
+  int points_;
+};
+
+std::string as_time(double seconds) {
+  if (!std::isfinite(seconds)) return "-";
+  return seconds < 1e-3 ? fmt::format("{:.1f} us", seconds * 1e6) : fmt::format("{:.2f} ms", seconds * 1e3);
+}
+
+/// The communicator of the first `n` ranks, with the backends that can be made for it.
+std::optional<Communicator> first_ranks(Communicator& world, int n, std::vector<std::string>& backends) {
+  std::vector<int> ranks(static_cast<std::size_t>(n));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  auto group = world.subgroup(ranks);
+  if (!group) return group;
+  std::erase_if(backends, [&](const std::string& name) {
+    try {
+      group->use_backend(name);
+      return false;
+    } catch (const Error& error) {
+      if (world.rank() == 0) log(LogLevel::warn, error.what());
+      return true;
+    }
+  });
+  return group;
+}
+
+int points(const std::vector<Kind>& kinds, int world, std::size_t factor) {
+  std::size_t sum = 0;
+  for (const int n : numbers_of_ranks(world))
+    for (const Kind kind : kinds) sum += sizes_of(kind, n, factor).size();
+  return static_cast<int>(sum);
+}
+
+/// Measures one kind on one number of ranks, and prints the ranges that come of it.
+Tuned tune_kind(Tuner& tuner, Kind kind, const std::vector<std::string>& targets, const std::vector<std::size_t>& sizes,
+                Budget& budget) {
+  std::vector<Curve> curves;
+  for (const std::string& target : targets) curves.push_back({target, {}});
+  for (const std::size_t size : sizes) {
+    const std::vector<double> seconds = tuner.time(tuner.case_of(kind, size), targets, budget.next());
+    for (std::size_t i = 0; i < targets.size(); ++i) curves[i].seconds.push_back(seconds[i]);
+  }
+  return {kind, 0, 0, false, choose(sizes, curves, tolerance)};
+}
+
+void show(const Tuned& tuned, int ranks) {
+  std::string line;
+  for (const Range& range : tuned.ranges)
+    line += fmt::format("{}{}{}", line.empty() ? "" : fmt::format(", from {} on ", range.low), range.target, "");
+  fmt::print("{:<15} {:>4} ranks  {}\n", name(tuned.kind), ranks, line);
+  std::fflush(stdout);
+}
+
+std::vector<Tuned> tune_all(Communicator& world, const Wanted& wanted) {
+  const std::vector<Kind> kinds = kinds_of(wanted.collectives);
+  Budget budget(wanted.seconds, points(kinds, world.size(), 8));
+  std::vector<Tuned> all;
+  int before = 0;
+  for (const int n : numbers_of_ranks(world.size())) {
+    std::vector<std::string> backends = wanted.backends;
+    if (auto group = first_ranks(world, n, backends)) {
+      Tuner tuner(*group, backends);
+      for (const Kind kind : kinds) {
+        Tuned tuned = tune_kind(tuner, kind, candidates(kind, *group, backends), sizes_of(kind, n, 8), budget);
+        tuned.ranks_low = before + 1;
+        tuned.ranks_high = n;
+        tuned.several_hosts = group->topology().hosts().count() > 1;
+        if (world.rank() == 0) show(tuned, n);
+        all.push_back(std::move(tuned));
+      }
+    }
+    world.barrier().wait();
+    before = n;
+  }
+  return all;
+}
+
+void write(const std::string& path, const std::vector<Tuned>& all, int ranks) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  std::ofstream file(path);
+  file << "# Measured by `tutti tune -np " << ranks << "` (tutti " << version() << ") on " << machine_key() << ".\n"
+       << "# Rules as TUTTI_SELECT takes them, one a line: KIND: BYTES ranks .. hosts .. = [BACKEND/]ALGORITHM.\n"
+       << "# They come after TUTTI_SELECT and TUTTI_BACKEND, and before the built-in ones. Edit or delete at will.\n"
+       << rules_text(all);
+  if (!file.flush()) throw Error(Code::resource, "cannot write " + path + "; give another file with --file");
+}
+
+/// How the rules do against each single choice: the best of them / ours, at each size.
+double check_all(Communicator& world, const Wanted& wanted) {
+  const std::vector<Kind> kinds = kinds_of(wanted.collectives);
+  Budget budget(wanted.seconds, points(kinds, world.size(), 4));
+  double least = INFINITY;
+  for (const int n : numbers_of_ranks(world.size())) {
+    std::vector<std::string> backends = wanted.backends;
+    if (auto group = first_ranks(world, n, backends)) {
+      Tuner tuner(*group, backends);
+      for (const Kind kind : kinds) {
+        std::vector<std::string> targets = candidates(kind, *group, backends);
+        targets.emplace_back();
+        for (const std::size_t size : sizes_of(kind, n, 4)) {
+          const bench::Case what = tuner.case_of(kind, size);
+          const std::vector<double> seconds = tuner.time(what, targets, budget.next());
+          const auto best = std::min_element(seconds.begin(), seconds.end() - 1);
+          const double ratio = *best / seconds.back();
+          least = std::min(least, ratio);
+          if (world.rank() == 0)
+            fmt::print("{:<15} {:>4} ranks {:>10} B  ours {:>10}  best single {:>10} {:<30} ratio {:.2f}\n", name(kind),
+                       n, size, as_time(seconds.back()), as_time(*best),
+                       targets[static_cast<std::size_t>(best - seconds.begin())], ratio);
+        }
+      }
+    }
+    world.barrier().wait();
+  }
+  return least;
+}
+
+int run_in_job(const Wanted& wanted) {
+  Communicator world = Communicator::from_env(wanted.settings);
+  if (world.size() < 2) throw Error(Code::invalid, "nothing can be tuned on one rank; say how many with -np");
+  if (wanted.check) {
+    const double least = check_all(world, wanted);
+    if (world.rank() == 0) fmt::print("least ratio of the best single choice / ours: {:.2f}\n", least);
+    return 0;
+  }
+  const std::vector<Tuned> all = tune_all(world, wanted);
+  if (world.rank() != 0) return 0;
+  const std::string path = wanted.file.empty() ? tuning_file(wanted.settings) : wanted.file;
+  if (path.empty()) throw Error(Code::invalid, "there is no home folder to write to; name a file with --file");
+  write(path, all, world.size());
+  fmt::print("written to {}\n", path);
+  return 0;
+}
+
+std::vector<std::string> backends_that_work(const Settings& settings) {
+  std::vector<std::string> names;
+  for (const std::string& name : provider_names(settings))
+    if (const Found found = find_provider(name, settings);
+        found.reason.empty() && found.provider->make_backend != nullptr)
+      names.push_back(name);
+  return names;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  CLI::App app("Measures which backend and algorithm is best for which sizes on this machine, and writes it down.",
+               "tutti tune");
+  Wanted wanted;
+  app.add_option("--np", wanted.ranks, "ranks to start; numbers below are measured too")->check(CLI::Range(2, 1024));
+  app.add_option("--seconds", wanted.seconds, "how long to measure")->check(CLI::Range(1.0, 86400.0));
+  app.add_option("--collectives", wanted.collectives, "only these, comma-separated");
+  app.add_option("--file", wanted.file, "where to write, instead of the place that is read by itself");
+  app.add_flag("--check", wanted.check, "measure the rules that are in force against every single choice");
+  wanted.settings = Settings::from_environment();
+  add_settings(app, wanted.settings);
+  parse(app, arguments);
+  kinds_of(wanted.collectives);
+  const bool in_job = std::getenv("TUTTI_RANK") || std::getenv("OMPI_COMM_WORLD_RANK") || std::getenv("PMI_RANK");
+  if (!in_job) {
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    std::vector<std::string> words = {self, "run", "-np", std::to_string(wanted.ranks > 0 ? wanted.ranks : 2)};
+    if (!wanted.settings.backend.empty()) words.insert(words.end(), {"--backend", wanted.settings.backend});
+    words.insert(words.end(), {self, "tune"});
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    throw Error(Code::resource, "cannot run " + self);
+  }
+  wanted.backends = backends_that_work(wanted.settings);
+  return run_in_job(wanted);
+}
+
+}  // namespace
+
+const Command tune_command = {"measure which backend and algorithm is best here, and write it down as rules", run};
+
+}  // namespace tutti::tools

@@ -1,0 +1,32 @@
+// Model: from measured times of several candidates to the few ranges of sizes in which one of them is best.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti::tune {
+
+/// How long a candidate takes, at each of the sizes that were measured. Between two of them its time follows a straight
+/// line in the logarithms of both, which is exact for any power law and close for latency + bytes / bandwidth.
+struct Curve {
+  std::string target;           ///< "ring", "gloo/bcube"
+  std::vector<double> seconds;  ///< by size; infinity where it was not measured, because it was far behind
+};
+
+/// From `low` to `high` bytes, both included, `target` it is.
+struct Range {
+  std::size_t low = 0, high = SIZE_MAX;
+  std::string target;
+  bool operator==(const Range&) const = default;
+};
+
+/// The fewest ranges in which the chosen candidate takes, at every measured size, at most `tolerance` times as long
+/// as the best one there. `sizes` ascend. Two neighbours meet where their lines cross, else half way in the logarithm.
+std::vector<Range> choose(std::span<const std::size_t> sizes, std::span<const Curve> curves, double tolerance);
+
+/// Sizes from `first` to `last` inclusive, each `factor` times the one before.
+std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor);
+
+}  // namespace tutti::tune

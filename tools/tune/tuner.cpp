@@ -1,0 +1,119 @@
+#include "tools/tune/tuner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/planned_backend.hpp"
+#include "tools/bench/pattern.hpp"
+#include "tools/bench/world.hpp"
+#include "transports/modules.hpp"
+
+namespace tutti::tune {
+namespace {
+
+constexpr double never_measured = std::numeric_limits<double>::infinity();
+constexpr double far_behind = 3.0;  // not worth another round
+constexpr int most_rounds = 9;
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+std::vector<std::string> candidates(Kind kind, const Communicator& ranks, const std::vector<std::string>& backends) {
+  std::vector<std::string> names;
+  const Topology places = ranks.topology();
+  const Shape shape{.size = ranks.size(), .count = 1, .host = places.host()};
+  for (const Algorithm* one : catalog())
+    // On one host, what heeds hosts is one of the others under another name.
+    if (one->kind == kind && (one->fits == nullptr || one->fits(shape)) &&
+        (one->crossing == nullptr || places.hosts().count() > 1))
+      names.emplace_back(one->name);
+  for (const std::string& backend : backends)
+    for (const std::string_view one : find_provider(backend, ranks.settings()).provider->algorithms(kind))
+      names.push_back(backend + (one.empty() ? "" : "/" + std::string(one)));
+  return names;
+}
+
+struct Tuner::Operands {
+  bench::Pattern pattern;
+  std::vector<std::byte> in, out;
+};
+
+Tuner::Tuner(const Communicator& ranks, std::vector<std::string> backends)
+    : ranks_(ranks), backends_(std::move(backends)), board_(bench::make_world_board(ranks)) {}
+
+bench::Case Tuner::case_of(Kind kind, std::size_t bytes) const {
+  bench::Case what;
+  what.kind = kind;
+  what.ranks = ranks_.size();
+  what.count = kind == Kind::barrier ? 0 : std::max<std::size_t>(1, bytes / size_of(what.dtype));
+  return what;
+}
+
+double Tuner::once(const bench::Case& what, Operands& at, const std::string& target, int iterations) {
+  auto *const in = at.in.data(), *const out = at.out.data();
+  const bench::Operands operands = bench::operands(what, ranks_.rank(), in, out);
+  const bench::CallBuffers buffers{ConstBuffer(operands.in, what.in_count(), what.dtype),
+                                   Buffer(operands.out, what.out_count(), what.dtype)};
+  std::vector<bench::Stamp> stamps;
+  std::uint64_t wrong = 0;
+  for (int i = 0; i < iterations; ++i) {
+    at.pattern.fill(what, in, out, ++epoch_);
+    board_->barrier();
+    bench::Stamp stamp = bench::now_stamp();
+    bench::start(ranks_, what, buffers, {.algorithm = target}).wait();
+    stamp.left = bench::now_stamp().left;
+    stamps.push_back(stamp);
+    wrong += at.pattern.wrong(what, in, out, epoch_);
+  }
+  const double seconds = median(board_->durations(stamps));
+  if (board_->sum(wrong) > 0)
+    throw Error(Code::internal,
+                fmt::format("{} by '{}' gave wrong results; please report this", name(what.kind), target));
+  return seconds;
+}
+
+std::vector<double> Tuner::time(const bench::Case& what, const std::vector<std::string>& targets, double seconds) {
+  Operands at{bench::Pattern(what, ranks_.rank()), std::vector<std::byte>(what.in_count() * size_of(what.dtype)),
+              std::vector<std::byte>(what.out_count() * size_of(what.dtype))};
+  std::vector<std::vector<double>> rounds(targets.size());
+  std::vector<double> first;
+  for (const std::string& target : targets) {
+    once(what, at, target, 1);
+    first.push_back(once(what, at, target, 1));
+  }
+  const double best = *std::ranges::min_element(first);
+  double turn = 0;  // of all that are still in the race, once each
+  for (const double time : first)
+    if (time <= far_behind * best) turn += time;
+  // What is short is played several times in a round, what is long in few rounds.
+  const int in_all = std::clamp(static_cast<int>(seconds / std::max(turn, 1e-6)), 1, 200 * most_rounds);
+  const auto agreed = static_cast<int>(board_->from_first(in_all));
+  const int count = std::min(agreed, most_rounds), iterations = std::max(1, agreed / count);
+  for (int round = 0; round < count; ++round)
+    for (std::size_t i = 0; i < targets.size(); ++i)
+      if (first[i] <= far_behind * best) rounds[i].push_back(once(what, at, targets[i], iterations));
+  std::vector<double> times;
+  for (const auto& measured : rounds) times.push_back(measured.empty() ? never_measured : median(measured));
+  return times;
+}
+
+std::string rules_text(const std::vector<Tuned>& all) {
+  std::string text;
+  for (const Tuned& tuned : all)
+    for (const Range& range : tuned.ranges) {
+      text += fmt::format("{}: {}..{} ranks {}..{} hosts {}={}\n", name(tuned.kind), range.low,
+                          range.high == SIZE_MAX ? "" : std::to_string(range.high), tuned.ranks_low, tuned.ranks_high,
+                          tuned.several_hosts ? "2.." : "..1", range.target);
+    }
+  return text;
+}
+
+}  // namespace tutti::tune

@@ -1,0 +1,52 @@
+// Tuner: times the candidates for a collective against one another, on some of a job's ranks.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "collectives/tutti.hpp"
+#include "tools/bench/board.hpp"
+#include "tools/bench/sweep.hpp"
+#include "tools/tune/model.hpp"
+
+namespace tutti::tune {
+
+/// Who may do the collectives of one kind: our algorithms that fit, and those of the backends that are made.
+std::vector<std::string> candidates(Kind kind, const Communicator& ranks, const std::vector<std::string>& backends);
+
+/// Collective among its ranks, and alike on all of them.
+class Tuner {
+ public:
+  /// `backends` are made for `ranks` beforehand.
+  Tuner(const Communicator& ranks, std::vector<std::string> backends);
+
+  /// The case with blocks of this many bytes of f32 and everything else as usual.
+  bench::Case case_of(Kind kind, std::size_t bytes) const;
+
+  /// Seconds of one call by each target ("": what the rules choose), the slowest rank each time; infinity for one that
+  /// turns out to be far behind. The others take turns in several rounds within about `seconds`, and the median of the
+  /// rounds counts. Throws Error where a result is wrong.
+  std::vector<double> time(const bench::Case& what, const std::vector<std::string>& targets, double seconds);
+
+ private:
+  struct Operands;
+  double once(const bench::Case& what, Operands& at, const std::string& target, int iterations);
+
+  Communicator ranks_;
+  std::vector<std::string> backends_;
+  std::unique_ptr<bench::Board> board_;
+  unsigned epoch_ = 0;
+};
+
+/// One file line for each range of each kind: "allreduce: 0..16384 ranks 3..4=ring".
+struct Tuned {
+  Kind kind;
+  int ranks_low, ranks_high;
+  bool several_hosts;
+  std::vector<Range> ranges;
+};
+std::string rules_text(const std::vector<Tuned>& all);
+
+}  // namespace tutti::tune
