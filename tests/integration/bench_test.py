@@ -61,6 +61,20 @@ class Bench(unittest.TestCase):
         self.assertEqual([row["bytes"] for row in found], [8, 128, 2048])
         self.assertEqual({row["in_place"]["wrong"] for row in found}, {0})
 
+    def test_explained(self):
+        small, large = "[\\w/]+: .*", "planned/ring: rule 'allreduce: 2048..=(planned/)?ring' .*"
+        words = ["bench", "allreduce", "-np", "2", *QUICK, "--explain", "on", "--select", "allreduce: 2K..=ring"]
+        done = tutti(*words)
+        self.assertRegex(done.stdout, f"(?m)^# 8 to 128 bytes: {small}$")
+        self.assertRegex(done.stdout, f"(?m)^# 2048 bytes: {large}$")
+        done = tutti(*words, "--format", "csv")
+        self.assertNotIn("#", done.stdout)
+        self.assertRegex(done.stderr, f"(?m)^# 2048 bytes: {large}$")
+        for collective in (*COLLECTIVES, "barrier"):
+            self.assertRegex(tutti("bench", collective, "-np", "2", *QUICK, "--explain", "on").stdout, "(?m)^# .* bytes: .")
+        self.assertIn("# 8 to 2048 bytes: tree: by --algorithm\n",
+                      tutti("bench", "allreduce", "-np", "2", *QUICK, "--explain", "on", "--algorithm", "tree").stdout)
+
     def test_inside_a_job(self):
         found = list(csv.DictReader(io.StringIO(tutti("run", "-np", "3", BIN / "tutti", "bench", "allgather", *QUICK,
                                                       "--format", "csv").stdout)))

@@ -78,7 +78,8 @@ class Versus(unittest.TestCase):
         self.assertLessEqual(set(names) | {"size", "bus bandwidth (GB/s)", "8 B", "2 KiB"}, labels)
 
     def test_tutti_alone(self):
-        text = self.compare("--transport", "tcp", "--plot", "--csv", self.folder / "alone.csv").stdout
+        text = self.compare("--transport", "tcp", "--plot", "--explain", "on", "--csv", self.folder / "alone.csv").stdout
+        self.assertRegex(text, "(?m)^#   8 to (128|2048) bytes: .*: rule")
         found = list(csv.DictReader(io.StringIO((self.folder / "alone.csv").read_text())))
         self.assertEqual([(row["impl"], row["ratio"]) for row in found], [("tutti tcp", "")] * 3)
         self.assertNotIn("ratio", text)

@@ -2,11 +2,13 @@
 #include "tools/command.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 
+#include "tools/bench/explain.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/bench/versus.hpp"
 #include "tools/bench/world.hpp"
@@ -56,7 +58,9 @@ int run(const std::vector<std::string>& arguments) {
     launcher.insert(launcher.end(), arguments.begin(), arguments.end());
     launch_with_board(launcher, ranks);
   }
-  Communicator world = Communicator::from_env(request.settings);
+  Settings settings = request.settings;
+  settings.explain = "off";  // it is said once, for all sizes, before the table
+  Communicator world = Communicator::from_env(settings);
   if (request.ranks > 0 && request.ranks != world.size())
     throw Error(Code::invalid, "-np " + std::to_string(request.ranks) + " inside a job of " +
                                    std::to_string(world.size()) + " ranks: leave -np out to measure the job");
@@ -67,6 +71,10 @@ int run(const std::vector<std::string>& arguments) {
     throw Finished{2};  // all ranks find the same, and one says it
   }
   const auto board = path ? open_shared_board(path, world.rank(), world.size()) : make_world_board(world);
+  if (request.settings.explain == "on" && world.rank() == 0) {
+    std::FILE* to = request.format == "human" ? stdout : stderr;
+    for (const std::string& line : explain_sizes(world, request)) fmt::print(to, "# {}\n", line);
+  }
   return measure_and_print(*make_world(world, request), *board, request);
 }
 

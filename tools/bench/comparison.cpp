@@ -46,9 +46,11 @@ void print_heading(const Comparison& what, std::FILE* to) {
                what.load, what.cores);
   std::size_t width = 0;
   for (const Series& series : what.all) width = std::max(width, series.name.size());
-  for (const Series& series : what.all)
+  for (const Series& series : what.all) {
     fmt::print(to, "# {:<{}}  {}{}{}\n", series.name, width, series.version, series.settings.empty() ? "" : "; ",
                series.settings);
+    for (const std::string& note : series.notes) fmt::print(to, "#   {}\n", note);
+  }
 }
 
 }  // namespace
@@ -136,6 +138,7 @@ void print_json(const Comparison& what, std::FILE* to) {
     nlohmann::ordered_json entry = {{"impl", series.name}, {"version", series.version}, {"settings", series.settings}};
     entry["against"] = nullptr;
     if (series.against >= 0) entry["against"] = what.all[static_cast<std::size_t>(series.against)].name;
+    if (!series.notes.empty()) entry["explained"] = series.notes;
     entry["rows"] = nlohmann::json::array();
     for (const std::size_t bytes : what.sizes()) {
       const Spread time = what.time(series, bytes);

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <random>
+#include <sstream>
 #include <system_error>
 
 #include "tools/bench/board.hpp"
@@ -131,6 +132,15 @@ std::vector<Contestant> contestants(const Request& request, const std::vector<st
   return all;
 }
 
+/// What --explain printed.
+std::vector<std::string> notes_in(const std::string& text) {
+  std::vector<std::string> notes;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("# ")) notes.push_back(line.substr(2));
+  return notes;
+}
+
 /// One round of one contestant. Fills `failure` where something is wrong.
 void run_once(Contestant& contestant, const Request& request) {
   const int ranks = ranks_of(request);
@@ -144,6 +154,7 @@ void run_once(Contestant& contestant, const Request& request) {
     }
     const Outcome outcome = run_to_end(command, request.settings.timeout, request.verbose);
     if (board.fd >= 0) close(board.fd);
+    if (!job.wants_board && request.settings.explain == "on") contestant.series.notes = notes_in(outcome.err);
     for (const Line& line : parse_csv(outcome.out)) {
       results[line.bytes] = line.median_us;
       if (line.ok || !contestant.failure.empty()) continue;

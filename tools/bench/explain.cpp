@@ -1,0 +1,50 @@
+// Asks the communicator about every case; its buffers are addresses that nobody reads.
+#include "tools/bench/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace tutti::bench {
+namespace {
+
+std::string explain(const Communicator& world, const Request& request, const Case& what, std::byte* memory) {
+  if (what.kind == Kind::send) return "point to point: there is nothing to choose";
+  if (!request.algorithm.empty()) return request.algorithm + ": by --algorithm";
+  Collective call;
+  call.kind = what.kind;
+  call.op = what.op;
+  call.root = what.root;
+  call.out = Buffer(memory, what.out_count(), what.dtype);
+  call.in = ConstBuffer(memory + what.out_count() * size_of(what.dtype), what.in_count(), what.dtype);
+  if (what.kind == Kind::barrier) call.in = {}, call.out = {};
+  if (what.kind == Kind::broadcast) call.in = {};
+  return world.explain(call);
+}
+
+}  // namespace
+
+std::vector<std::string> explain_sizes(const Communicator& world, const Request& request) {
+  const std::vector<Case> all = cases(request, world.size());
+  std::size_t most = 64;
+  for (const Case& what : all) most = std::max(most, (what.in_count() + what.out_count()) * size_of(what.dtype));
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(most);  // never touched: addresses only
+  struct Run {
+    std::size_t first, last;
+    std::string why;
+  };
+  std::vector<Run> runs;
+  for (const Case& what : all) {
+    std::string why = explain(world, request, what, memory.get());
+    if (runs.empty() || runs.back().why != why) runs.push_back({what.bytes(), what.bytes(), std::move(why)});
+    runs.back().last = what.bytes();
+  }
+  std::vector<std::string> lines;
+  for (const Run& run : runs)
+    lines.push_back(run.first == run.last ? fmt::format("{} bytes: {}", run.first, run.why)
+                                          : fmt::format("{} to {} bytes: {}", run.first, run.last, run.why));
+  return lines;
+}
+
+}  // namespace tutti::bench
