@@ -65,7 +65,7 @@ class Probe {
   }
 
   void compare_crossings() {
-    constexpr std::size_t share = 1 << 18;  // elements of one rank
+    constexpr std::size_t share = 1 << 17;  // elements of one rank
     for (const Algorithm* algorithm : catalog()) {
       const bool whole =
           algorithm->kind == Kind::allreduce || algorithm->kind == Kind::reduce || algorithm->kind == Kind::broadcast;

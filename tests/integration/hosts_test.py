@@ -47,6 +47,9 @@ class Places(unittest.TestCase):
         self.assertEqual(self.places("-np", "6", "--hosts", "a,b:2", "--oversubscribe"),
                          ["0 6 0 2 a", "1 6 1 2 a", "2 6 0 4 b", "3 6 1 4 b", "4 6 2 4 b", "5 6 3 4 b"])
 
+    def test_by_node(self):
+        self.assertEqual(self.places("--hosts", "a:2,b:2", "--map-by", "node"), ["0 4 0 2 a", "1 4 0 2 b", "2 4 1 2 a", "3 4 1 2 b"])
+
     def test_named_twice(self):
         self.assertEqual(self.places("--hosts", "a,b,a"), ["0 3 0 2 a", "1 3 1 2 a", "2 3 0 1 b"])
 

@@ -28,7 +28,7 @@ class Case(unittest.TestCase):
         self.addCleanup(lab.__exit__)
         return lab
 
-    def launch(self, lab, *words, flags=(), timeout=100):
+    def launch(self, lab, *words, flags=(), timeout=200):
         """`tutti run` on the first host, with ranks on all."""
         return lab.run(0, TUTTI, "run", "--hosts", lab.list(SLOTS), *START, *flags, *words, env=clean_environment(), timeout=timeout)
 
@@ -66,6 +66,9 @@ class EveryCollective(Case):
         self.assert_played(done)
         self.assert_routes(done)
 
+    def test_ranks_that_alternate_between_hosts(self):
+        self.assert_played(self.launch(self.enter(), COLLECTIVES, flags=["--map-by", "node"]))
+
     def test_tcp_within_hosts_too(self):
         self.assert_played(self.launch(self.enter(), COLLECTIVES, flags=["--transport", "tcp"]))
 
@@ -91,6 +94,27 @@ class EveryCollective(Case):
             done = lab.run(0, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', lab.name(0), *words, env=env, timeout=100)
         self.assert_played(done)
         self.assert_routes(done)
+
+
+class BytesBetweenHosts(Case):
+    """Of every algorithm that says how many there are, as the hosts' interfaces count them, so that headers and
+    acknowledgements come on top."""
+
+    def compare(self, *flags):
+        done = self.launch(self.enter(), COLLECTIVES, "--crossing", flags=flags)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = re.findall(r"^(\w+) (\w+) (\d+) (\d+)$", done.stdout, re.M)
+        for kind in ("allreduce", "reduce", "broadcast", "allgather", "reduce_scatter", "alltoall"):
+            self.assertIn((kind, "hierarchical"), [(of, by) for of, by, _, _ in found])
+        for kind, algorithm, sent, formula in found:
+            headers = int(sent) - int(formula)
+            self.assertTrue(0 <= headers <= 0.1 * int(formula) + 100000, (kind, algorithm, sent, formula))
+
+    def test_host_by_host(self):
+        self.compare()
+
+    def test_alternating(self):
+        self.compare("--map-by", "node")
 
 
 class Launcher(Case):

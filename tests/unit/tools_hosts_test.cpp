@@ -14,15 +14,20 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<int> shares(const std::string& list, int ranks, bool oversubscribe) {
+std::vector<std::vector<int>> placed(const std::string& list, int ranks, const Placing& placing) {
   std::vector<Host> hosts = parse_hosts(list);
-  std::vector<int> counts;
-  int total = 0;
-  place_ranks(hosts, ranks, oversubscribe);
-  for (const Host& host : hosts) {
-    EXPECT_EQ(host.first, total);
-    total += host.ranks;
-    counts.push_back(host.ranks);
+  place_ranks(hosts, ranks, placing);
+  std::vector<std::vector<int>> all;
+  for (const Host& host : hosts) all.push_back(host.ranks);
+  return all;
+}
+
+std::vector<std::size_t> shares(const std::string& list, int ranks, bool oversubscribe) {
+  std::vector<std::size_t> counts;
+  int next = 0;
+  for (const auto& host : placed(list, ranks, {.oversubscribe = oversubscribe})) {
+    for (const int rank : host) EXPECT_EQ(rank, next++);
+    counts.push_back(host.size());
   }
   return counts;
 }
@@ -59,6 +64,17 @@ TEST(Hosts, Oversubscribed) {
   EXPECT_THAT(shares("a:3,b,c", 4096, true), ElementsAre(2457, 819, 820));
 }
 
+TEST(Hosts, ByNode) {
+  const auto by_node = [](const std::string& list, int ranks, bool oversubscribe = false) {
+    return placed(list, ranks, {oversubscribe, true});
+  };
+  using Ranks = std::vector<int>;
+  EXPECT_THAT(by_node("a:2,b:2", 0), ElementsAre(Ranks{0, 2}, Ranks{1, 3}));
+  EXPECT_THAT(by_node("a:3,b,c:2", 0), ElementsAre(Ranks{0, 3, 5}, Ranks{1}, Ranks{2, 4}));
+  EXPECT_THAT(by_node("a:4,b:4", 2), ElementsAre(Ranks{0}, Ranks{1}));
+  EXPECT_THAT(by_node("a,b:2", 6, true), ElementsAre(Ranks{0, 2}, Ranks{1, 3, 4, 5}));
+}
+
 TEST(RemoteStart, Words) {
   EXPECT_THAT(remote_words("ssh -o BatchMode=yes", "h1"), ElementsAre("ssh", "-o", "BatchMode=yes", "h1"));
   EXPECT_THAT(remote_words("ip netns  exec {host}", "h1"), ElementsAre("ip", "netns", "exec", "h1"));
@@ -68,8 +84,7 @@ TEST(RemoteStart, Words) {
 TEST(JobText, ThereAndBack) {
   Job job;
   job.ranks = 8;
-  job.first = 2;
-  job.here = 3;
+  job.here = {2, 5, 6};
   job.silence = 0.25;
   job.mark = "mark";
   job.words = {"program", "", "a b\n:", std::string("\0x", 2)};
@@ -79,8 +94,7 @@ TEST(JobText, ThereAndBack) {
   const Job found = parse_job(job_text(job, "/a folder"), folder);
   EXPECT_EQ(folder, "/a folder");
   EXPECT_EQ(found.ranks, 8);
-  EXPECT_EQ(found.first, 2);
-  EXPECT_EQ(found.here, 3);
+  EXPECT_EQ(found.here, job.here);
   EXPECT_EQ(found.silence, 0.25);
   EXPECT_EQ(found.mark, job.mark);
   EXPECT_EQ(found.words, job.words);
@@ -90,7 +104,7 @@ TEST(JobText, ThereAndBack) {
 
 TEST(JobText, EveryBeginningIsRefused) {
   Job job;
-  job.here = 1;
+  job.here = {0};
   job.words = {"program"};
   job.variables = {{"A", "1"}};
   const std::string text = job_text(job, "/");

@@ -165,12 +165,12 @@ void Agent::start() {
   const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Inherited first;
   int ends[2];
-  if (job_.first == 0 && pipe2(ends, O_CLOEXEC) == 0) {
+  if (job_.here.front() == 0 && pipe2(ends, O_CLOEXEC) == 0) {
     first = Inherited(ends[0]);
     input_ = Descriptor(ends[1]);
     fcntl(input_.fd(), F_SETFL, fcntl(input_.fd(), F_GETFL) | O_NONBLOCK);
   }
-  for (int rank = job_.first; rank < job_.first + job_.here; ++rank) {
+  for (const int rank : job_.here) {
     const std::string why = start_rank(rank, rank == 0 ? first.fd() : nothing.fd());
     if (!why.empty())
       return channel_.say({Say::refused, 0, errno == ENOENT ? exit_not_found : exit_not_executable, why});

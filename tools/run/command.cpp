@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "tools/options.hpp"
 #include "tools/run/environment.hpp"
@@ -38,6 +39,7 @@ struct Request {
   std::string hosts, hostfile;
   std::vector<std::string> exports;
   bool oversubscribe = false;
+  std::string map_by = "slot";
 };
 
 /// A flag becomes the variable that means the same to the ranks.
@@ -90,6 +92,10 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
   app.add_option("--hosts", request.hosts, "hosts and their slots: h1:2,h2:2")->group(several);
   app.add_option("--hostfile", request.hostfile, "a file of lines 'h1 slots=2'")->group(several);
   app.add_flag("--oversubscribe", request.oversubscribe, "more ranks than slots")->group(several);
+  app.add_option("--map-by", request.map_by,
+                 "slot: consecutive ranks on a host (so unless given); node: one after the other on every host")
+      ->check(CLI::IsMember({"slot", "node"}))
+      ->group(several);
   app.add_option("--address", job.address, "where the hosts reach this one (the agents try all of its addresses)")
       ->group(several);
   app.add_option("--remote-tutti", job.remote_tutti, "the tutti of the other hosts (the same path as here)")
@@ -108,9 +114,10 @@ void choose_hosts(CLI::App& app, Job& job, const Request& request, const Setting
   if (job.hosts.empty()) {
     if (job.ranks == 0) usage_error(app, "how many ranks? Give -np N: ");
   } else {
-    job.ranks = place_ranks(job.hosts, job.ranks, request.oversubscribe);
+    job.ranks = place_ranks(job.hosts, job.ranks, {request.oversubscribe, request.map_by == "node"});
   }
-  job.here = job.ranks;
+  job.here.resize(static_cast<std::size_t>(job.ranks));
+  std::iota(job.here.begin(), job.here.end(), 0);
   job.remote_start = settings.remote_start;
   job.start_patience = settings.connect_timeout;
 }

@@ -47,8 +47,9 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
   for (const auto& [name, value] : job.variables) variables[name] = value;
   variables["TUTTI_RANK"] = std::to_string(rank);
   variables["TUTTI_SIZE"] = std::to_string(job.ranks);
-  variables["TUTTI_LOCAL_RANK"] = std::to_string(rank - job.first);
-  variables["TUTTI_LOCAL_SIZE"] = std::to_string(job.here);
+  const auto local = std::find(job.here.begin(), job.here.end(), rank) - job.here.begin();
+  variables["TUTTI_LOCAL_RANK"] = std::to_string(local);
+  variables["TUTTI_LOCAL_SIZE"] = std::to_string(job.here.size());
   variables["TUTTI_STARTER"] = job.mark;
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) lines.push_back(name + "=" + value);

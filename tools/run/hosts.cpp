@@ -91,26 +91,28 @@ std::vector<Host> read_hostfile(const std::string& path) {
   return hosts;
 }
 
-int place_ranks(std::vector<Host>& hosts, int ranks, bool oversubscribe) {
+int place_ranks(std::vector<Host>& hosts, int ranks, const Placing& placing) {
   int slots = 0;
   for (const Host& host : hosts) slots += host.slots;
   if (ranks == 0) ranks = slots;
-  if (ranks > slots && !oversubscribe)
+  if (ranks > slots && !placing.oversubscribe)
     throw Error(Code::invalid,
                 fmt::format("-np {} asks for more ranks than the hosts have slots ({}); give more slots, as in {}:{}, "
                             "or add --oversubscribe",
                             ranks, slots, hosts.front().name, hosts.front().slots + ranks - slots));
-  int placed = 0, seen = 0;
-  for (Host& host : hosts) {
+  // Where slots are too few, a host's share is what all slots up to it come to in proportion, less what is given.
+  std::vector<int> shares;
+  for (std::int64_t seen = 0, given = 0; const Host& host : hosts) {
     seen += host.slots;
-    // Slot by slot while there are enough, else what the slots so far come to in proportion.
-    const int until =
-        ranks <= slots ? std::min(seen, ranks) : static_cast<int>(static_cast<std::int64_t>(ranks) * seen / slots);
-    host.first = placed;
-    host.ranks = until - placed;
-    placed = until;
+    const std::int64_t until = ranks > slots ? ranks * seen / slots : seen;
+    shares.push_back(static_cast<int>(until - given));
+    given = until;
   }
-  std::erase_if(hosts, [](const Host& host) { return host.ranks == 0; });
+  for (int rank = 0; rank < ranks;)
+    for (std::size_t i = 0; i < hosts.size(); ++i)
+      for (bool more = true; more && shares[i] > 0 && rank < ranks; --shares[i], more = !placing.by_node)
+        hosts[i].ranks.push_back(rank++);
+  std::erase_if(hosts, [](const Host& host) { return host.ranks.empty(); });
   return ranks;
 }
 

@@ -16,9 +16,13 @@ std::vector<Host> parse_hosts(std::string_view list);
 /// Lines "h1", "h1:2" or "h1 slots=2"; what stands behind # is a comment. Throws Error{invalid}.
 std::vector<Host> read_hostfile(const std::string& path);
 
-/// Gives every host consecutive ranks, as many as it has slots; `ranks` 0 stands for all slots. Hosts that get none
-/// are left out. Where ranks outnumber the slots: Error{invalid}, or with `oversubscribe` every host gets more in
-/// proportion. Returns the number of ranks.
-int place_ranks(std::vector<Host>& hosts, int ranks, bool oversubscribe);
+struct Placing {
+  bool oversubscribe = false;  ///< ranks may outnumber the slots: every host gets more in proportion
+  bool by_node = false;        ///< ranks one after the other on every host, not consecutive ones on each
+};
+
+/// Gives every host as many ranks as it has slots; `ranks` 0 stands for all slots. Hosts that get none are left out.
+/// Returns the number of ranks. Throws Error{invalid} where ranks outnumber the slots.
+int place_ranks(std::vector<Host>& hosts, int ranks, const Placing& placing = {});
 
 }  // namespace tutti::tools

@@ -8,18 +8,16 @@
 
 namespace tutti::tools {
 
-/// A host and its share of the ranks: `ranks` of them from `first` on.
+/// A host and its ranks, in ascending order.
 struct Host {
   std::string name;
   int slots = 1;
-  int first = 0;
-  int ranks = 0;
+  std::vector<int> ranks;
 };
 
 struct Job {
   int ranks = 0;                   ///< of the whole job
-  int first = 0;                   ///< the first rank of this host,
-  int here = 0;                    ///< and how many it has
+  std::vector<int> here;           ///< the ranks of this host, in ascending order
   std::vector<std::string> words;  ///< the program and its arguments
   std::string file;                ///< the program's file; on other hosts their agents look for it
   bool tag_output = false;

@@ -49,7 +49,10 @@ std::string job_text(const Job& job, const std::string& folder) {
   std::string text;
   std::vector<std::string> variables;
   for (const auto& [name, value] : job.variables) variables.push_back(name + "=" + value);
-  for (const int number : {job.ranks, job.first, job.here}) put(text, std::to_string(number));
+  std::vector<std::string> here;
+  for (const int rank : job.here) here.push_back(std::to_string(rank));
+  put(text, std::to_string(job.ranks));
+  put(text, here);
   put(text, std::to_string(job.silence));
   put(text, std::to_string(job.start_patience));
   put(text, job.mark);
@@ -63,7 +66,8 @@ std::string job_text(const Job& job, const std::string& folder) {
 Job parse_job(const std::string& text, std::string& folder) {
   std::string_view rest = text;
   Job job;
-  for (int* const number : {&job.ranks, &job.first, &job.here}) *number = number_of<int>(take(rest));
+  job.ranks = number_of<int>(take(rest));
+  for (const std::string& rank : take_all(rest)) job.here.push_back(number_of<int>(rank));
   job.silence = number_of<double>(take(rest));
   job.start_patience = number_of<double>(take(rest));
   job.mark = take(rest);
@@ -75,7 +79,7 @@ Job parse_job(const std::string& text, std::string& folder) {
     if (equals == std::string::npos) malformed();
     job.variables[variable.substr(0, equals)] = variable.substr(equals + 1);
   }
-  if (!rest.empty() || job.words.empty() || job.here < 1) malformed();
+  if (!rest.empty() || job.words.empty() || job.here.empty()) malformed();
   return job;
 }
 

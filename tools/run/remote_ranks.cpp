@@ -74,6 +74,7 @@ class RemoteRanks final : public Ranks {
 
 std::optional<Trouble> RemoteRanks::start(const Job& job) {
   job_ = job;
+  ranks_.resize(static_cast<std::size_t>(job.ranks));
   std::error_code error;
   const std::string folder = std::filesystem::current_path(error);
   for (const Host& host : job.hosts) {
@@ -81,11 +82,10 @@ std::optional<Trouble> RemoteRanks::start(const Job& job) {
     if (const std::string why = link.start(job, signals_.before()); !why.empty()) return Trouble{why, exit_not_found};
     guard_.watch(link.pid());
     Job part = job;
-    part.first = host.first;
     part.here = host.ranks;
     part.mark = fmt::format("{}-{}", job.mark, links_.size());
     link.channel().say({Say::job, 0, 0, job_text(part, folder)});
-    ranks_.insert(ranks_.end(), static_cast<std::size_t>(host.ranks), Rank{.link = links_.size() - 1});
+    for (const int rank : host.ranks) ranks_[static_cast<std::size_t>(rank)].link = links_.size() - 1;
   }
   for (int rank = 0; rank < job.ranks; ++rank)
     for (Sink* sink : {&sinks_.output, &sinks_.error()})
@@ -183,7 +183,7 @@ std::optional<Trouble> RemoteRanks::look_for_loss(HostLink& link) {
   link.kill();
   if (!going_)
     return Trouble{fmt::format("no rank can be started on host '{}': {}", link.host().name, why), exit_host_lost};
-  for (int rank = link.host().first; rank < link.host().first + link.host().ranks; ++rank) {
+  for (const int rank : link.host().ranks) {
     if (std::exchange(ranks_[static_cast<std::size_t>(rank)].running, false)) ended_.push_back({rank, 0, why});
     for (const int stream : {2 * rank, 2 * rank + 1}) streams_[static_cast<std::size_t>(stream)].ended = true;
   }
