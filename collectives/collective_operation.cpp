@@ -8,7 +8,7 @@ CollectiveOperation::CollectiveOperation(std::shared_ptr<Context> context, std::
                                          Parts parts)
     : Operation(std::move(context), std::move(group), {parts.launch.sequence, parts.launch.summary}, parts.until),
       parts_(std::move(parts)) {
-  parts_.launch.algorithm = parts_.algorithm;
+  if (!parts_.insisted.empty()) parts_.launch.algorithm = parts_.insisted;
 }
 
 void CollectiveOperation::begin() {

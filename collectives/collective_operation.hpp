@@ -5,6 +5,7 @@
 #include <string>
 
 #include "collectives/operation.hpp"
+#include "collectives/selector.hpp"
 #include "collectives/verification.hpp"
 #include "transports/backend.hpp"
 
@@ -15,10 +16,11 @@ class CollectiveOperation final : public Operation, private CallListener {
  public:
   struct Parts {
     Collective call;
-    Launch launch;          ///< but the algorithm
-    std::string algorithm;  ///< empty: the backend's default
+    Launch launch;
     Deadline until;
     std::shared_ptr<Backend> backend;
+    std::shared_ptr<const Selector> selector;  ///< whose rule the algorithm's name is read from
+    std::string insisted;                      ///< or this, where the call named the algorithm
   };
   CollectiveOperation(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, Parts parts);
 

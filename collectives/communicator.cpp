@@ -92,20 +92,23 @@ class Communicator::Impl {
  private:
   std::shared_ptr<Operation> collective(Collective call, const CallOptions& options, Deadline until) {
     const Facts known = facts(call);
-    Choice choice = options.algorithm.empty() ? selector_->choose(call, known, backends_)
-                                              : selector_->require(options.algorithm, call, backends_);
+    const bool insists = !options.algorithm.empty();
+    const Choice choice =
+        insists ? selector_->require(options.algorithm, call, backends_) : selector_->choose(call, known, backends_);
     if (choice.backend == nullptr) {  // then our own plans know best why
       const Status able = backends_.front()->supports(call, {});
       throw Error(able.cause(), std::string(able.text()));
     }
-    if (explain_ && options.algorithm.empty()) say(call, known, choice);
+    if (explain_ && !insists) say(call, known, choice);
     Launch launch;
+    launch.algorithm = choice.algorithm;
     if (context_->settings().verify != "off") launch.summary = signature(call, group().rank, group().size());
     launch.sequence = group_->begin(launch.summary);
-    const auto backend = std::ranges::find(backends_, choice.backend, &std::shared_ptr<Backend>::get);
+    auto backend = *std::ranges::find(backends_, choice.backend, &std::shared_ptr<Backend>::get);
     return std::make_shared<CollectiveOperation>(
         context_, group_,
-        CollectiveOperation::Parts{std::move(call), launch, std::move(choice.algorithm), until, *backend});
+        CollectiveOperation::Parts{std::move(call), launch, until, std::move(backend), selector_,
+                                   insists ? std::string(choice.algorithm) : std::string()});
   }
 
   // Once for each rule and kind of call.

@@ -92,13 +92,16 @@ Choice Selector::require(std::string_view wanted, const Collective& call, const 
                                    target.backend + "\") on all its ranks first");
   if (const Status able = backend->supports(call, target.algorithm); !able.ok())
     throw Error(able.cause(), std::string(able.text()));
-  return {backend, target.algorithm, nullptr};
+  // The same words in the text that was given, which lives longer than the target.
+  const std::string_view word = rules::trim(wanted);
+  return {backend, target.algorithm.empty() ? std::string_view() : rules::trim(word.substr(word.find('/') + 1)),
+          nullptr};
 }
 
 std::string Selector::explain(const Collective& call, const Facts& facts, const Backends& backends) const {
   const Choice choice = choose(call, facts, backends);
   if (choice.backend == nullptr) return "nobody can do this call";
-  std::string algorithm = choice.algorithm;
+  std::string_view algorithm = choice.algorithm;
   if (algorithm.empty() && choice.backend->name() == PlannedBackend::own_name)
     algorithm = static_cast<const PlannedBackend*>(choice.backend)->algorithm(call, {})->name;
   std::string why = full_name(choice.backend->name(), algorithm);

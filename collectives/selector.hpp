@@ -61,7 +61,7 @@ using Backends = std::vector<std::shared_ptr<Backend>>;
 
 struct Choice {
   Backend* backend = nullptr;  ///< null: nobody can
-  std::string algorithm;       ///< empty: the backend's default
+  std::string_view algorithm;  ///< of the rule, or of what was wanted; empty: the backend's default
   const Rule* rule = nullptr;  ///< null: no rule fitted
 };
 

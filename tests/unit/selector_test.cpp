@@ -97,8 +97,8 @@ std::string chosen(const Selector& selector, const Asked& asked) {
   const Choice choice = selector.choose(call_of(asked), facts_of(asked), world.backends());
   if (choice.backend == nullptr) return "none";
   if (choice.backend->name() != PlannedBackend::own_name)
-    return std::string(choice.backend->name()) + (choice.algorithm.empty() ? "" : "/") + choice.algorithm;
-  return choice.algorithm;
+    return std::string(choice.backend->name()) + (choice.algorithm.empty() ? "" : "/") + std::string(choice.algorithm);
+  return std::string(choice.algorithm);
 }
 
 std::string explained(const Selector& selector, const Asked& asked) {
@@ -284,10 +284,10 @@ TEST(Selector, WhatACallInsistsOnIsTakenOrRefused) {
   const World world(3, true), without(3);
   const auto required = [&](const std::string& wanted, const Asked& asked, const World& where) {
     const Choice choice = selector.require(wanted, call_of(asked), where.backends());
-    return std::string(choice.backend->name()) + "/" + choice.algorithm;
+    return std::string(choice.backend->name()) + "/" + std::string(choice.algorithm);
   };
   EXPECT_EQ(required("tree", {}, world), "planned/tree");
-  EXPECT_EQ(required("planned/tree", {}, world), "planned/tree");
+  EXPECT_EQ(required(" planned / tree ", {}, world), "planned/tree");
   EXPECT_EQ(required("gloo", {}, world), "gloo/");
   EXPECT_EQ(required("gloo/bcube", {}, world), "gloo/bcube");
   const auto refused = [&](const std::string& wanted, const Asked& asked, const World& where) {
