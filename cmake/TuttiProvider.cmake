@@ -23,7 +23,9 @@ function(tutti_provider name)
   target_include_directories(${module} SYSTEM PRIVATE ${arg_INCLUDES})
   target_compile_definitions(${module} PRIVATE ${arg_DEFINITIONS})
   target_link_libraries(${module} PRIVATE tutti ${arg_LIBRARIES})
-  set_target_properties(${module} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/tutti
+  # Hidden, as two variants of a name may be in one process; tutti_module() says itself that it is not.
+  set_target_properties(${module} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/tutti
     INSTALL_RPATH "$ORIGIN/..")
   install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti)
 endfunction()

@@ -21,7 +21,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto yield_budget = 500us;  // how long a waiter yields before it sleeps
+constexpr auto yield_budget = 500us;         // how long a waiter yields before it sleeps
+constexpr auto polled_yield_budget = 100ms;  // the same where a library moves only while it is asked whether it has
 constexpr auto tick_interval = 20ms;
 constexpr std::chrono::milliseconds light_nap = 1ms;  // of the background thread, while calls keep coming
 constexpr auto deep_after = 100ms;                    // without a call
@@ -298,7 +299,7 @@ void Progress::wait_holding(const WorkState& work, Deadline until) {
     tick_if_due(now);
     if (idle < spins_) continue;
     if (idle == spins_) quiet_since = now;
-    if (now - quiet_since < yield_budget) {
+    if (now - quiet_since < (engines_.polled() ? polled_yield_budget : yield_budget)) {
       sched_yield();
     } else {
       sleep(now, until);
@@ -375,8 +376,8 @@ void Progress::background() {
       if (waiters_.load() == 0 && !serve()) continue;
       if (has_deferred_.load()) run_deferred();
       if (launches_.load() != seen || (news_.load() && waiters_.load() == 0)) continue;
-      if (outstanding_.load() == 0)
-        timeout = 1000ms;
+      if (outstanding_.load() == 0)  // the others may still have something to say
+        timeout = polling_.load() ? tick_interval : 1000ms;
       else if (!polling_.load())
         timeout = tick_interval;
     } else {

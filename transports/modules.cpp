@@ -116,7 +116,8 @@ Found find_provider(std::string_view name, const Settings& settings) {
     const Viability here = module.provider ? module.provider->viable(settings) : Viability{false, module.reason};
     if (here.viable) return {module.provider, {}};
     if (found.provider == nullptr) found.provider = module.provider;
-    found.reason += (found.reason.empty() ? "" : "; ") + here.reason;
+    if (found.reason.find(here.reason) == std::string::npos)
+      found.reason += (found.reason.empty() ? "" : "; ") + here.reason;
   }
   if (found.reason.empty()) {
     const auto names = provider_names(settings);

@@ -46,6 +46,7 @@ class StreamTransport final : public Transport, private FrameHandler {
     if (!ledger_.quiet() || !locals_.empty() || !reader_.quiet() || !writer_.quiet()) return false;
     return wire_->arm(true);
   }
+  bool polled() const noexcept override { return wire_->polled(); }
   std::string describe(int to) const override {
     const std::string how = to == rank() ? std::string("itself") : wire_->describe(to);
     return how.empty() ? name() : name() + " " + how;

@@ -39,6 +39,7 @@ class Wire {
 
   virtual Transport::Fds fds() const noexcept = 0;
   virtual bool arm(bool on) = 0;
+  virtual bool polled() const noexcept { return false; }  ///< see Engine
   virtual void watch() {}
 
   /// `from` said goodbye: the end of its stream, which comes next, is not a failure.

@@ -187,10 +187,19 @@ std::vector<std::string> own_addresses(bool one_host) {
   return found;
 }
 
+/// The conversation with hydra ends before the store goes, and not sooner: an MPI that is initialised meanwhile needs
+/// it.
+struct MetByPmi {
+  std::shared_ptr<Store> store;
+  std::unique_ptr<Pmi> pmi;
+};
+
 /// Hydra carries "SECRET PORT" and the addresses, parted by commas; no blanks.
 Meeting meet_hydra(const Membership& m, const Settings& settings, const Environment& environment, Deadline until) {
   const bool one_host = m.local_size == m.size;
-  Pmi pmi(number_in(environment, "PMI_FD").value_or(-1), settings.connect_timeout);
+  auto met = std::make_shared<MetByPmi>();
+  met->pmi = std::make_unique<Pmi>(number_in(environment, "PMI_FD").value_or(-1), settings.connect_timeout);
+  Pmi& pmi = *met->pmi;
   Meeting meeting;
   meeting.job = "hydra-" + pmi.job();
   const std::string address_key = "tutti-store", secret_key = "tutti-secret";
@@ -216,7 +225,8 @@ Meeting meet_hydra(const Membership& m, const Settings& settings, const Environm
     }
     meeting.store = connect_any(endpoints, secret, until, meeting.place);
   }
-  pmi.finalize();
+  met->store = std::move(meeting.store);
+  meeting.store = std::shared_ptr<Store>(met, met->store.get());
   return meeting;
 }
 

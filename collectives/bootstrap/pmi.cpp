@@ -1,6 +1,7 @@
 // PMI-1: a line "cmd=..." for each question, a line "cmd=..." for each answer.
 #include "collectives/bootstrap/pmi.hpp"
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 #include <cstring>
 
 #include "collectives/bootstrap/socket.hpp"
+#include "transports/core/fork.hpp"
+#include "transports/core/log.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::launchers {
@@ -19,16 +22,23 @@ namespace {
   throw Error(code, "speaking PMI with hydra: " + what + ". Set TUTTI_STORE=tcp://HOST:PORT to do without");
 }
 
+/// Whether an MPI in this process has been initialised, ever. Asked by name: nothing here links MPI.
+bool mpi_has_begun() {
+  const auto initialized = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Initialized"));
+  int flag = 0;
+  return initialized != nullptr && initialized(&flag) == 0 && flag != 0;
+}
+
 }  // namespace
 
-Pmi::Pmi(int fd, double patience) : fd_(fd), patience_(patience) {
+Pmi::Pmi(int fd, double patience) : fd_(fd), patience_(patience), generation_(fork_generation()) {
   static std::atomic<bool> spoken = false;  // the protocol allows one init in a process's life
   if (spoken.exchange(true))
     throw Error(
         Code::invalid,
         "this process has met the others through hydra's PMI before, which works once: keep that communicator and "
         "split() it");
-  ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", "rc");
+  if (!mpi_has_begun()) ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", "rc");
   ask("cmd=get_maxes", "maxes", "kvsname_max");
   job_ = ask("cmd=get_my_kvsname", "my_kvsname", "kvsname");
 }
@@ -43,7 +53,14 @@ std::string Pmi::read(const std::string& key) {
 
 void Pmi::barrier() { ask("cmd=barrier_in", "barrier_out", ""); }
 
-void Pmi::finalize() { ask("cmd=finalize", "finalize_ack", ""); }
+Pmi::~Pmi() {
+  if (mpi_has_begun() || fork_generation() != generation_) return;
+  try {
+    ask("cmd=finalize", "finalize_ack", "");
+  } catch (const std::exception& error) {  // the launcher sees for itself how this process ends
+    log(LogLevel::debug, error.what());
+  }
+}
 
 std::string Pmi::ask(const std::string& line, const std::string& expected, const std::string& field) {
   const std::string text = line + "\n";

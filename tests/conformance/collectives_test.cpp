@@ -4,54 +4,15 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
-#include <mutex>
-#include <numeric>
-#include <random>
 #include <tuple>
 
-#include "collectives/algorithm.hpp"
 #include "collectives/tutti.hpp"
-#include "tests/support/played.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/worlds.hpp"
 #include "transports/modules.hpp"
 
 namespace tutti::testing {
 namespace {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool thinned = true;  // every memory access costs ten times as much there
-#else
-constexpr bool thinned = false;
-#endif
-
-bool has_v(Kind kind) { return kind != Kind::allreduce && kind != Kind::reduce && kind != Kind::broadcast; }
-
-// kind x dtype x op in full; counts, roots and places are drawn from the seed.
-std::vector<Case> cases(int p, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto n = static_cast<std::size_t>(p);
-  const std::size_t counts[] = {0, 1, n - 1, n, n + 1, 1000, 4099, 9001};
-  std::vector<Case> all;
-  for (int k = 0; k < static_cast<int>(Kind::barrier); ++k)
-    for (int d = 0; d < dtype_count; ++d)
-      for (int o = 0; o < op_count; ++o) {
-        const auto kind = static_cast<Kind>(k);
-        const auto dtype = static_cast<DType>(d);
-        const auto op = static_cast<Op>(o);
-        if (folds(kind) ? !supports(op, dtype) : o > 0) continue;
-        for (int repeat = thinned ? static_cast<int>(random() % 2) : 0; repeat < 2; repeat += thinned ? 2 : 1)
-          all.push_back({kind,
-                         dtype,
-                         {op, op == Op::premul_sum ? 0.5 : 1.0},
-                         counts[random() % (thinned ? 7 : 8)],
-                         static_cast<int>(random() % n),
-                         repeat == 1,
-                         has_v(kind) && random() % 3 == 0,
-                         random()});
-      }
-  return all;
-}
 
 class BackendConformance : public ::testing::TestWithParam<std::tuple<const char*, int>> {
  protected:
@@ -96,79 +57,30 @@ class BackendConformance : public ::testing::TestWithParam<std::tuple<const char
       for (const std::string_view one : own) names.push_back(backend + (one.empty() ? "" : "/") + std::string(one));
       return names;
     }
-    for (const Algorithm* one : catalog())
-      if (one->kind == kind && (!one->fits || one->fits({.size = size(), .count = 1, .host = hosts()})))
-        names.emplace_back(one->name);
-    return names;
+    return planned_targets(kind, size(), hosts());
   }
   static void SetUpTestSuite() {
     std::printf("counts, roots and places are drawn from seed %llu (TUTTI_TEST_SEED)\n",
-                static_cast<unsigned long long>(seed()));
+                static_cast<unsigned long long>(case_seed()));
   }
   int size() const { return std::get<1>(GetParam()); }
-  static std::uint64_t seed() {
-    const char* text = std::getenv("TUTTI_TEST_SEED");
-    return text ? std::strtoull(text, nullptr, 10) : 20240607;
-  }
 };
 
 TEST_P(BackendConformance, EveryKindDtypeAndOperator) {
-  const auto all = cases(size(), seed());
-  std::vector<std::vector<std::uint64_t>> sums(all.size(),
-                                               std::vector<std::uint64_t>(static_cast<std::size_t>(size())));
+  const auto all = cases(size(), case_seed());
+  std::vector<std::vector<std::uint64_t>> sums(static_cast<std::size_t>(size()));
   run_ranks(
       size(), [&](int rank) { return settings_of(rank); },
-      [&](Communicator& world) {
-        // Up to five in flight, waited for in an order of the rank's own.
-        std::mt19937_64 random(static_cast<std::uint64_t>(world.rank()));
-        for (std::size_t first = 0; first < all.size();) {
-          const std::size_t batch = std::min<std::size_t>(1 + first % 5, all.size() - first);
-          std::vector<std::unique_ptr<Played>> played;
-          std::vector<Work> works;
-          std::vector<std::size_t> order(batch);
-          std::iota(order.begin(), order.end(), std::size_t{0});
-          for (std::size_t i = 0; i < batch; ++i) {
-            played.push_back(std::make_unique<Played>(world, all[first + i]));
-            works.push_back(played.back()->launch());
-          }
-          std::shuffle(order.begin(), order.end(), random);
-          for (const std::size_t i : order) {
-            works[i].wait();
-            auto& sum = sums[first + i][static_cast<std::size_t>(world.rank())];
-            if (const std::string bad = played[i]->check(sum); !bad.empty())
-              throw std::runtime_error(all[first + i].text() + ": " + bad);
-          }
-          first += batch;
-        }
-      });
+      [&](Communicator& world) { play(world, all, sums[static_cast<std::size_t>(world.rank())]); });
   for (std::size_t i = 0; i < all.size(); ++i)
-    for (const std::uint64_t sum : sums[i]) ASSERT_EQ(sum, sums[i][0]) << "ranks differ: " << all[i].text();
+    for (const auto& mine : sums) ASSERT_EQ(mine[i], sums[0][i]) << "ranks differ: " << all[i].text();
 }
 
-// What the selector does not choose here is played as well. What a backend refuses it must refuse before it sends
-// anything: then the next call is right. On more layouts of hosts, too.
+// What the selector does not choose here is played as well, on more layouts of hosts, too.
 class AlgorithmConformance : public BackendConformance {};
 
 TEST_P(AlgorithmConformance, EveryAlgorithm) {
   std::atomic<int> played = 0, arrived = 0;
-  const auto play = [&](Communicator& world, const Case& c) {
-    if (c.variable && !has_v(c.kind)) return;
-    Played one(world, c);
-    try {
-      one.launch().wait();
-    } catch (const Error& error) {
-      const bool no_v_form = c.variable && error.code() == Code::invalid;
-      if (error.code() != Code::unsupported && !no_v_form) throw;
-      return;
-    }
-    ++played;
-    std::uint64_t sum = 0;
-    if (const std::string bad = one.check(sum); !bad.empty())
-      throw std::runtime_error(c.text() + " by " + c.algorithm + ": " + bad);
-    const auto mine = static_cast<std::int64_t>(sum >> 1);
-    if (c.kind == Kind::allreduce && world.allreduce(mine, max).wait() != mine)
-      throw std::runtime_error(c.text() + " by " + c.algorithm + ": the ranks' results differ");
-  };
   run_ranks(
       size(), [&](int rank) { return settings_of(rank); },
       [&](Communicator& world) {
@@ -178,62 +90,14 @@ TEST_P(AlgorithmConformance, EveryAlgorithm) {
           world.barrier({.algorithm = target}).wait();
           if (arrived < (expected += world.size())) throw std::runtime_error(target + ": a barrier lets go too early");
         }
-        for (int k = 0; k < static_cast<int>(Kind::barrier); ++k) {
-          const auto kind = static_cast<Kind>(k);
-          for (const std::string& target : targets(kind))
-            for (const std::size_t count : {std::size_t{7}, std::size_t{9001}})
-              for (const int form : {0, 1, 2, 3})  // in place, of the v-form
-                play(world, {kind, DType::f32, folds(kind) ? avg : sum, count, world.size() - 1, form % 2 == 1,
-                             form > 1, count, target});
-        }
+        played += play_targets(world, [&](Kind kind) { return targets(kind); });
       });
   EXPECT_GT(played, 0);
 }
 
 TEST_P(BackendConformance, ScalarsPointToPointAndGroups) {
   run_ranks(
-      size(), [&](int rank) { return settings_of(rank); },
-      [&](Communicator& world) {
-        const int p = world.size(), me = world.rank();
-        const auto require = [&](bool right, const char* what) {
-          if (!right) throw std::runtime_error(what);
-        };
-        require(world.allreduce(me + 1).wait() == p * (p + 1) / 2, "scalar sum");
-        require(world.allreduce(1.0f + static_cast<float>(me), max).wait() == static_cast<float>(p), "scalar max");
-        require(world.broadcast(std::int64_t{me} * 7, p - 1).wait() == 7 * (p - 1), "scalar broadcast");
-        world.barrier().wait();
-
-        for (int by : {1, -1, 0, 2 * p + 1}) {
-          std::vector<std::int32_t> data(5000, me);
-          world.shift(data, data, by).wait();
-          require(data[4999] == ((me - by) % p + p) % p, "shift in place");
-        }
-        std::vector<float> mine(100, static_cast<float>(me)), self(100);
-        Work to = world.send(mine, me, 3), from = world.recv(self, me, 3);
-        from.wait();
-        to.wait();
-        require(self == mine, "to oneself");
-
-        auto half = world.split(me % 2, -me);  // reversed order
-        require(half->size() == (p + 1 - me % 2) / 2, "size of a split");
-        require(half->world_rank(half->rank()) == me, "rank in a split");
-        require(
-            half->allreduce(me).wait() ==
-                [&] {
-                  int s = 0;
-                  for (int r = me % 2; r < p; r += 2) s += r;
-                  return s;
-                }(),
-            "sum in a split");
-        auto none = world.split(me == 0 ? 0 : -1);
-        require(none.has_value() == (me == 0), "a negative colour joins none");
-        std::vector<int> listed;
-        for (int r = p - 1; r >= 0; r -= 2) listed.push_back(r);
-        if (auto some = world.subgroup(listed)) {
-          require(some->world_rank(0) == p - 1, "order of a subgroup");
-          some->barrier().wait();
-        }
-      });
+      size(), [&](int rank) { return settings_of(rank); }, play_the_rest);
 }
 
 TEST_P(BackendConformance, SameBitsInEveryRun) {

@@ -33,9 +33,19 @@ class TransportConformance : public ::testing::TestWithParam<testing::Way> {
 
   void run(int size, const std::function<void(Rank&)>& body) {
     SCOPED_TRACE(GetParam().name() + ", " + std::to_string(size) + " ranks");
+    if (testing::process_world().there()) return run_here(size, body);
     const auto store = make_local_store();
     testing::run_ranks(
         size, [&](Rank& rank) { return testing::connect(GetParam(), rank, store, settings_); }, body);
+  }
+  // Where ranks are processes there is one size, and this is one of them.
+  void run_here(int size, const std::function<void(Rank&)>& body) {
+    auto& world = testing::process_world();
+    if (size != world.self.size) return;
+    const auto store = world.next_store();
+    testing::Gathering all(size, store);
+    testing::run_rank(
+        world.self.rank, all, [&](Rank& rank) { return testing::connect(GetParam(), rank, store, settings_); }, body);
   }
   void run_all(const std::function<void(Rank&)>& body) {
     for (const int size : sizes)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "transports/core/clock.hpp"
+#include "transports/core/store.hpp"
 #include "transports/transport.hpp"
 
 namespace tutti::testing {
@@ -54,11 +56,29 @@ struct Outcome {
   bool ok() const { return runs == 1 && status.ok(); }
 };
 
-/// What the ranks of one test share.
-struct Gathering {
-  int size = 1;
-  std::atomic<int> arrived{0};
-  std::atomic<bool> failed{false};
+/// What the ranks of one test share: in memory where they are threads, in a store where they are processes.
+class Gathering {
+ public:
+  explicit Gathering(int ranks, std::shared_ptr<Store> store = nullptr) : size(ranks), store_(std::move(store)) {}
+  const int size;
+
+  /// Comes to the n-th meeting.
+  void arrive() { store_ ? void(store_->add("arrived", 1)) : void(++arrived_); }
+  int arrived() {
+    std::string text;
+    if (store_) return store_->find("arrived", text) ? std::atoi(text.c_str()) : 0;
+    return arrived_;
+  }
+  void fail() { store_ ? store_->set("failed", "yes") : void(failed_ = true); }
+  bool failed() {
+    std::string text;
+    return store_ ? store_->find("failed", text) : failed_.load();
+  }
+
+ private:
+  const std::shared_ptr<Store> store_;
+  std::atomic<int> arrived_{0};
+  std::atomic<bool> failed_{false};
 };
 
 struct Stuck : std::runtime_error {
@@ -103,7 +123,7 @@ class Rank {
     for (int idle = 0; !reached();) {
       idle = transport->progress() ? 0 : idle + 1;
       if (idle > 50) std::this_thread::yield();
-      if (all_.failed) give_up("stops: another rank failed");
+      if (idle % 256 == 255 && all_.failed()) give_up("stops: another rank failed");
       if (Clock::now() > late) give_up("waited 60 s for " + what);
     }
   }
@@ -128,14 +148,15 @@ class Rank {
   /// Drives until every rank has come here as often as this one.
   void meet(const std::string& where) {
     const int target = ++meetings_ * size();
-    ++all_.arrived;
-    until([&] { return all_.arrived >= target; }, "the others at " + where);
+    all_.arrive();
+    until([&] { return all_.arrived() >= target; }, "the others at " + where);
   }
 
  private:
   bool sleep() {
     pollfd fd{transport->fds().sleep, POLLIN, 0};
-    const bool woken = !transport->arm(true) || ::poll(&fd, 1, 20'000) == 1;
+    const bool polled = transport->polled();  // then who sleeps looks again by himself
+    const bool woken = !transport->arm(true) || ::poll(&fd, 1, polled ? 1 : 20'000) == 1 || polled;
     transport->arm(false);
     return woken;
   }
@@ -155,24 +176,26 @@ class Rank {
   std::deque<Outcome> outcomes_;
 };
 
+using Connect = std::function<std::unique_ptr<Transport>(Rank&)>;
+
+/// Runs `body` as one rank, on this thread.
+inline void run_rank(int number, Gathering& all, const Connect& connect, const std::function<void(Rank&)>& body) {
+  Rank rank(number, all);
+  try {
+    rank.transport = connect(rank);
+    body(rank);
+  } catch (const std::exception& problem) {
+    all.fail();
+    ADD_FAILURE() << problem.what();
+  }
+  rank.transport.reset();
+}
+
 /// Runs `body` once per rank, each on a thread with what `connect` made for it.
-inline void run_ranks(int size, const std::function<std::unique_ptr<Transport>(Rank&)>& connect,
-                      const std::function<void(Rank&)>& body) {
-  Gathering all;
-  all.size = size;
+inline void run_ranks(int size, const Connect& connect, const std::function<void(Rank&)>& body) {
+  Gathering all(size);
   std::vector<std::thread> threads;
-  for (int i = 0; i < size; ++i)
-    threads.emplace_back([&, i] {
-      Rank rank(i, all);
-      try {
-        rank.transport = connect(rank);
-        body(rank);
-      } catch (const std::exception& problem) {
-        all.failed = true;
-        ADD_FAILURE() << problem.what();
-      }
-      rank.transport.reset();
-    });
+  for (int i = 0; i < size; ++i) threads.emplace_back([&, i] { run_rank(i, all, connect, body); });
   for (std::thread& thread : threads) thread.join();
 }
 

@@ -28,6 +28,8 @@ constexpr SettingInfo table[] = {
     {"explain", "on: rank 0 says which backend and algorithm each kind of call takes, and why; or off",
      &Settings::explain},
     {"module_path", "folders with further modules, separated by ':'", &Settings::module_path},
+    {"mpi_library", "file of the MPI library to use where the program has none; empty: the launcher's, or the system's",
+     &Settings::mpi_library},
     {"verify", "off, light (every message is checked) or full (each call is checked first)", &Settings::verify},
     {"timeout", "seconds from the launch of a call to its deadline", &Settings::timeout},
     {"connect_timeout", "seconds to find and connect the other ranks", &Settings::connect_timeout},

@@ -30,6 +30,7 @@ class Decorator : public Transport {
   Fds fds() const noexcept override { return inner_->fds(); }
   bool arm(bool on) override { return inner_->arm(on); }
   std::string describe(int to) const override { return inner_->describe(to); }
+  bool polled() const noexcept override { return inner_->polled(); }
   void watch() override { inner_->watch(); }
 
  protected:

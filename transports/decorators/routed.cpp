@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <string>
 
 #include "transports/core/descriptor.hpp"
@@ -77,6 +78,9 @@ class RoutedTransport final : public Transport {
       return false;
     }
     return true;
+  }
+  bool polled() const noexcept override {
+    return std::ranges::any_of(transports_, [](const auto& one) { return one->polled(); });
   }
   void watch() override {
     for (const auto& one : transports_) one->watch();

@@ -1,0 +1,146 @@
+"""The conformance suite between processes that an mpiexec starts: MPI's collectives, and our plans over its messages.
+
+    mpi_test.py TESTS_FOLDER FAMILY [--mpiexec PATH] [--library PATH] [--thin]
+
+FAMILY is openmpi or mpich. Exits with 77 where there is no mpiexec of that family.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+LAUNCHERS = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.hydra", "mpiexec.mpich")}
+# As root, with more ranks than cores, without a fabric.
+ENVIRONMENT = {
+    "openmpi": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+                "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none",
+                "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_pml": "ob1"},
+    "mpich": {},
+}
+OTHERS = ("TUTTI_", "OMPI_", "PMI", "PRTE_", "SLURM_", "TORCHELASTIC_", "MASTER_", "MPI_LOCAL", "HYDRA", "HYDI")
+
+options = None
+
+
+def environment(**extra):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(OTHERS) and k not in ("RANK", "WORLD_SIZE")}
+    if options.library:
+        kept["TUTTI_MPI_LIBRARY"] = options.library
+    # What MPI itself keeps for ever, and what it does between its own threads, is not ours to report.
+    kept["ASAN_OPTIONS"] = "detect_leaks=0"
+    kept["TSAN_OPTIONS"] = "ignore_noninstrumented_modules=1"
+    return {**kept, **ENVIRONMENT[options.family], **extra}
+
+
+def probe(ranks, *words, program="world_probe", **variables):
+    words = [options.mpiexec, "-n", str(ranks), os.path.join(options.tests, program), *map(str, words)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=240, env=environment(**variables))
+
+
+def alone(*words, **variables):
+    return subprocess.run([os.path.join(options.tests, "world_probe"), *words], capture_output=True, text=True,
+                          timeout=60, env=environment(**variables))
+
+
+class Mpi(unittest.TestCase):
+    def assert_ok(self, done):
+        self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stdout + done.stderr)
+        self.assertEqual(done.stderr, "")
+
+    def test_collectives_of_mpi(self):
+        for ranks in options.sizes:
+            with self.subTest(ranks=ranks):
+                self.assert_ok(probe(ranks, "backend", "mpi", "cases", "rest", TUTTI_BACKEND="mpi"))
+
+    def test_plans_over_messages_of_mpi(self):
+        for ranks in options.sizes:
+            with self.subTest(ranks=ranks):
+                self.assert_ok(probe(ranks, "cases", "algorithms", "rest", TUTTI_TRANSPORT="mpi"))
+
+    def test_the_contract_of_transports(self):
+        for ranks in options.sizes:
+            with self.subTest(ranks=ranks):
+                done = probe(ranks, program="transport_conformance", TUTTI_TEST_PROVIDER="mpi")
+                self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-1000:])
+
+    def test_both_at_once(self):
+        self.assert_ok(probe(3, "backend", "mpi", "rest", TUTTI_BACKEND="mpi", TUTTI_TRANSPORT="mpi"))
+
+    def test_broadcast_from_every_root(self):
+        for ranks in (2, 17, 24) if not options.thin else (3,):
+            with self.subTest(ranks=ranks):
+                self.assert_ok(probe(ranks, "backend", "mpi", "roots", TUTTI_BACKEND="mpi"))
+
+    def test_more_than_two_to_the_31_elements(self):
+        if options.thin:
+            self.skipTest("too slow under a sanitizer")
+        done = probe(2, "backend", "mpi", "large", TUTTI_BACKEND="mpi")
+        if "of memory" in done.stderr:
+            self.skipTest(done.stderr.splitlines()[0])
+        self.assert_ok(done)
+
+    def made(self, done):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return sum("MPI communicator" in line for line in done.stderr.splitlines() if "[rank 0]" in line)
+
+    def test_splits_cost_no_communicator_unless_a_rule_names_mpi(self):
+        self.assertEqual(self.made(probe(4, "splits", 1000, TUTTI_LOG="debug")), 0)
+        named = probe(4, "splits", 20, TUTTI_LOG="debug", TUTTI_SELECT="allreduce: 0.. ranks 3.. = mpi")
+        self.assertEqual(self.made(named), 1, named.stderr)  # the world's; its halves have two ranks
+        self.assertEqual(self.made(probe(4, "splits", 20, TUTTI_LOG="debug", TUTTI_BACKEND="mpi")), 21)
+
+    def test_different_calls(self):
+        done = probe(3, "mismatch", TUTTI_BACKEND="mpi", TUTTI_VERIFY="full")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("the ranks do not agree"), 3, done.stderr)
+
+    def test_a_rank_that_does_not_come(self):
+        done = probe(3, "absence", TUTTI_BACKEND="mpi")
+        self.assertIn("the deadline passed", done.stderr)
+        self.assertIn("rank 0", done.stderr)
+        self.assertIn("MPI keeps the buffers of 1 calls", done.stderr)
+
+    def test_without_mpiexec(self):
+        done = alone("rest", TUTTI_BACKEND="mpi")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("not started by mpiexec: run `mpirun -n 4", done.stderr)
+        self.assert_ok(alone("rest"))
+
+    def test_without_a_library(self):
+        done = probe(2, "rest", TUTTI_BACKEND="mpi", TUTTI_MPI_LIBRARY="/nowhere/libmpi.so")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("can be opened (/nowhere/libmpi.so: cannot open shared object file", done.stderr)
+        self.assertIn("set TUTTI_MPI_LIBRARY=", done.stderr)
+        self.assert_ok(probe(2, "rest", TUTTI_MPI_LIBRARY="/nowhere/libmpi.so"))
+
+    def test_with_a_library_that_is_none(self):
+        done = probe(2, "rest", TUTTI_BACKEND="mpi", TUTTI_MPI_LIBRARY="libc.so.6")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "libc.so.6 (is not of the family of|has no MPI_Initialized)")
+
+
+def main():
+    global options
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tests")
+    parser.add_argument("family", choices=LAUNCHERS)
+    parser.add_argument("--mpiexec")
+    parser.add_argument("--library")
+    parser.add_argument("--thin", action="store_true")
+    options = parser.parse_args()
+    options.sizes = (2, 3) if options.thin else (1, 2, 3, 4, 5, 8)
+    if not options.mpiexec:
+        options.mpiexec = next(filter(shutil.which, LAUNCHERS[options.family]), None)
+    if not options.mpiexec:
+        print(f"skipped: no {LAUNCHERS[options.family][0]} here")
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0]], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+// MPI's own collectives: non-blocking ones, tested whenever the context is driven.
+#include "transports/mpi/backend.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "transports/core/log.hpp"
+#include "transports/mpi/call.hpp"
+
+namespace tutti::mpi {
+namespace {
+
+constexpr Seconds patience{0.05};  // with calls that may yet end by themselves when all are to end
+
+class MpiBackend final : public Backend {
+ public:
+  MpiBackend(Session& session, std::unique_ptr<Comm> comm, int world_rank)
+      : session_(session), comm_(std::move(comm)), world_rank_(world_rank) {}
+  ~MpiBackend() override { cancel(Status::failure(Code::aborted, "the communicator has gone")); }
+
+  std::string_view name() const noexcept override { return "mpi"; }
+
+  Status supports(const Collective& call, std::string_view algorithm) const override {
+    if (!algorithm.empty())
+      return Status::failure(Code::unsupported, "mpi chooses its algorithms itself: write 'mpi', not 'mpi/" +
+                                                    std::string(algorithm) + "'");
+    if (call.kind == Kind::send)
+      return Status::failure(Code::unsupported, "mpi is a backend for collectives, not for messages");
+    if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
+      return Status::failure(Code::unsupported, "the backend mpi reaches host memory only");
+    return {};
+  }
+
+  void start(const Collective& call, const Launch& launch, CallListener& listener) override {
+    auto turn = session_.turn();
+    calls_.push_back(std::make_unique<MpiCall>(session_, *comm_, call, launch, listener));
+    MpiCall& fresh = *calls_.back();
+    try {
+      fresh.issue();
+    } catch (...) {
+      if (!fresh.requests().empty()) give_up(std::move(calls_.back()));
+      calls_.pop_back();
+      throw;
+    }
+    fresh.open = fresh.requests().size();
+    for (const MPI_Request request : fresh.requests()) {
+      requests_.push_back(request);
+      owners_.push_back(&fresh);
+    }
+  }
+
+  bool progress() override {
+    if (requests_.empty()) return false;
+    {
+      const auto turn = session_.turn();
+      if (!test()) return false;
+    }
+    // The listeners may start calls.
+    std::vector<std::unique_ptr<MpiCall>> finished;
+    for (auto& one : calls_)
+      if (one->open == 0) finished.push_back(std::move(one));
+    std::erase(calls_, nullptr);
+    for (const auto& one : finished) {
+      if (one->failure.ok()) one->complete();
+      one->listener().ended(one->failure);
+    }
+    return true;
+  }
+
+  Fds fds() const noexcept override { return {}; }
+  bool arm(bool) override { return true; }
+  bool polled() const noexcept override { return !requests_.empty(); }
+
+  // MPI cannot be told to leave a collective. What ends by itself, ends; the rest is MPI's until the process ends.
+  void cancel(const Status& why) noexcept override {
+    const Deadline until = deadline_in(patience);
+    while (!requests_.empty() && Clock::now() < until) {
+      const auto turn = session_.turn();
+      if (!test()) ::sched_yield();
+    }
+    std::size_t kept = 0;
+    auto ending = std::move(calls_);
+    calls_.clear();
+    requests_.clear();
+    owners_.clear();
+    for (auto& one : ending) {
+      CallListener& listener = one->listener();
+      if (one->open > 0) {
+        ++kept;
+        give_up(std::move(one));
+      }
+      listener.ended(why);
+    }
+    if (kept == 0) return;
+    log(LogLevel::warn,
+        "MPI keeps the buffers of " + std::to_string(kept) +
+            " calls, which it can neither end nor let go of: leave that memory alone until the process ends (the "
+            "backend 'planned' has no such need)",
+        world_rank_);
+  }
+
+  std::string where(std::uint32_t sequence) const override {
+    for (const auto& one : calls_)
+      if (one->sequence() == sequence) return std::string("in ") + one->function() + " of MPI";
+    return {};
+  }
+
+ private:
+  /// Asks MPI what has ended. True where something has.
+  bool test() {
+    indices_.resize(requests_.size());
+    statuses_.resize(requests_.size());
+    int ended = 0;
+    const int code = session_.call.testsome(static_cast<int>(requests_.size()), requests_.data(), &ended,
+                                            indices_.data(), statuses_.data());
+    if (ended == MPI_UNDEFINED || ended == 0) return false;
+    for (int i = 0; i < ended; ++i) {
+      const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+      MpiCall& owner = *owners_[at];
+      --owner.open;
+      owners_[at] = nullptr;
+      if (code == MPI_SUCCESS || !owner.failure.ok()) continue;
+      const int error = code == MPI_ERR_IN_STATUS ? statuses_[static_cast<std::size_t>(i)].MPI_ERROR : code;
+      owner.failure = session_.status(error, owner.function());
+      if (!owner.failure.ok() && owner.open > 0) owner.listener().trouble(owner.failure);
+    }
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (owners_[i] == nullptr) continue;
+      requests_[kept] = requests_[i];
+      owners_[kept++] = owners_[i];
+    }
+    requests_.resize(kept);
+    owners_.resize(kept);
+    return true;
+  }
+
+  // Its own memory stays, for MPI to use.
+  void give_up(std::unique_ptr<MpiCall> call) noexcept {
+    comm_->abandon();
+    [[maybe_unused]] const MpiCall* const kept = call.release();
+  }
+
+  Session& session_;
+  std::unique_ptr<Comm> comm_;
+  const int world_rank_;
+  std::vector<std::unique_ptr<MpiCall>> calls_;  // under way
+  std::vector<MPI_Request> requests_;
+  std::vector<MpiCall*> owners_;  // of the requests
+  std::vector<int> indices_;
+  std::vector<MPI_Status> statuses_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const BackendMeeting& meeting) {
+  Session& session = Session::begin(*meeting.settings);
+  const Group& group = *meeting.group;
+  const int world_rank = group.members[static_cast<std::size_t>(group.rank)];
+  auto comm = std::make_unique<Comm>(session, meeting.native, meeting.world_size, world_rank, group.members, group.id);
+  return std::make_unique<MpiBackend>(session, std::move(comm), world_rank);
+}
+
+}  // namespace tutti::mpi

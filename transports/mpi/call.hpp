@@ -1,0 +1,90 @@
+// MpiCall: one collective in MPI's hands.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "transports/backend.hpp"
+#include "transports/mpi/session.hpp"
+
+namespace tutti::mpi {
+
+/// What is asked of MPI for one call, and the memory that MPI uses for it beside the caller's.
+///
+/// Buffers of more than 2 GiB, which MPI's int counts and some implementations' arithmetic do not reach, go in parts.
+/// Which form is taken depends on what all ranks know alike. Token holder only.
+class MpiCall {
+ public:
+  MpiCall(Session& session, const Comm& comm, const Collective& call, const Launch& launch, CallListener& listener)
+      : session_(session), comm_(comm), call_(call), sequence_(launch.sequence), listener_(listener) {}
+
+  /// Hands everything to MPI. Throws Error; what was handed over until then is in requests().
+  void issue();
+  /// The last steps, when all requests have ended: what is folded or copied here.
+  void complete();
+
+  std::vector<MPI_Request>& requests() noexcept { return requests_; }
+  CallListener& listener() const noexcept { return listener_; }
+  std::uint32_t sequence() const noexcept { return sequence_; }
+  const char* function() const noexcept { return function_; }
+
+  std::size_t open = 0;  ///< requests that have not ended; for the owner's use
+  Status failure;        ///< the first one; for the owner's use
+
+ private:
+  /// The blocks of a larger buffer, in elements.
+  struct Blocks {
+    std::vector<std::size_t> sizes, offsets;
+    std::size_t total = 0;
+  };
+
+  const Functions& mpi() const noexcept { return session_.call; }
+  DType dtype() const noexcept { return call_.kind == Kind::broadcast ? call_.out.dtype : call_.in.dtype; }
+  std::size_t width() const noexcept { return size_of(dtype()); }
+  MPI_Datatype type() const { return session_.type(dtype()); }
+  MPI_Op op() const { return session_.op(call_.op.op, dtype()); }
+  std::size_t size() const noexcept { return static_cast<std::size_t>(comm_.size()); }
+  std::size_t me() const noexcept { return static_cast<std::size_t>(comm_.rank()); }
+  bool at_root() const noexcept { return comm_.rank() == call_.root; }
+  std::byte* out(std::size_t element = 0) const noexcept { return call_.out.data + element * width(); }
+
+  void allreduce();
+  void reduce();
+  void allgather();
+  void reduce_scatter();
+  void gather();
+  void scatter();
+  void alltoall();
+  void exchange();
+
+  Blocks blocks(const std::vector<std::size_t>& counts, std::size_t each) const;
+  bool fits(const Blocks& blocks) const noexcept;
+  void list(const Blocks& blocks);
+  const std::byte* operand();
+  const std::byte* copied(const std::byte* from, std::size_t count);
+  void keep_own_block(const Blocks& blocks);
+  void fold_at(int root, const std::byte* from, std::byte* into, std::size_t count);
+  void spread_from(int root, std::byte* data, std::size_t count);
+  void send(const std::byte* from, std::size_t count, int to);
+  void receive(std::byte* into, std::size_t count, int from);
+  template <class Function>
+  void ask(const char* name, const Function& function);
+  template <class Function>
+  void in_parts(std::size_t count, const Function& function) const;
+
+  Session& session_;
+  const Comm& comm_;
+  const Collective& call_;
+  const std::uint32_t sequence_;
+  CallListener& listener_;
+  const char* function_ = "MPI";
+  std::vector<MPI_Request> requests_;
+  std::byte* result_ = nullptr;  // where a fold ends, `result_count_` elements
+  std::size_t result_count_ = 0;
+  // What MPI reads or writes until the call has ended.
+  std::vector<std::byte> input_, output_;
+  std::vector<int> counts_, places_;
+  std::vector<MPI_Datatype> types_in_, types_out_;
+};
+
+}  // namespace tutti::mpi

@@ -1,0 +1,22 @@
+// What differs between the families of MPI: how they are called, found and recognised, and their predefined handles.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <string_view>
+
+#include "transports/core/dtype.hpp"
+#include "transports/core/reduce.hpp"
+
+namespace tutti::mpi {
+
+struct Handles {
+  MPI_Comm world = {}, no_comm = {};
+  MPI_Errhandler errors_return = {};
+  MPI_Request no_request = {};
+  std::array<MPI_Datatype, dtype_count> types = {};  ///< f16 and bf16 travel as 16-bit integers
+  std::array<MPI_Op, op_count> ops = {};             ///< avg and premul_sum are sums
+};
+
+}  // namespace tutti::mpi

@@ -1,0 +1,25 @@
+// MPICH and those who share its binary interface, Intel MPI and MVAPICH: predefined handles are numbers.
+#pragma once
+
+#include "transports/mpi/handles.hpp"
+
+namespace tutti::mpi {
+
+inline constexpr bool is_open_mpi = false;
+inline constexpr std::string_view family = "MPICH";
+inline constexpr const char* sonames[] = {"libmpi.so.12", "libmpich.so.12"};
+inline constexpr const char* launch_marks[] = {"PMI_RANK", "PMI_FD"};
+
+inline MPI_Comm communicator_of(std::int64_t native) { return MPI_Comm_f2c(static_cast<MPI_Fint>(native)); }
+
+inline Handles predefined_handles(void*) {
+  return {MPI_COMM_WORLD,
+          MPI_COMM_NULL,
+          MPI_ERRORS_RETURN,
+          MPI_REQUEST_NULL,
+          {MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_UINT16_T, MPI_UINT16_T, MPI_FLOAT,
+           MPI_DOUBLE},
+          {MPI_SUM, MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_SUM}};
+}
+
+}  // namespace tutti::mpi

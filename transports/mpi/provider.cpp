@@ -1,0 +1,64 @@
+// The provider mpi: its collectives, and its messages as a transport for our own algorithms.
+#include "transports/provider.hpp"
+
+#include <set>
+#include <sstream>
+
+#include "transports/core/store.hpp"
+#include "transports/modules.hpp"
+#include "transports/mpi/backend.hpp"
+#include "transports/mpi/family.hpp"
+#include "transports/mpi/wire.hpp"
+
+namespace tutti {
+namespace {
+
+/// All who are to be connected with one another, directly or not: they make one communicator. Each knows whom it wants
+/// to reach and asks those for whom they want to.
+std::vector<int> connected_ranks(const Rendezvous& meeting) {
+  std::ostringstream mine;
+  for (const int peer : meeting.peers) mine << peer << ' ';
+  meeting.store->set("peers/" + std::to_string(meeting.rank), mine.str());
+  std::set<int> known{meeting.rank};
+  std::vector<int> unasked(meeting.peers);
+  while (!unasked.empty()) {
+    const int one = unasked.back();
+    unasked.pop_back();
+    if (!known.insert(one).second) continue;
+    std::istringstream its(meeting.store->wait("peers/" + std::to_string(one), meeting.until));
+    for (int peer = 0; its >> peer;) unasked.push_back(peer);
+  }
+  return {known.begin(), known.end()};
+}
+
+Connected connect(const Rendezvous& meeting) {
+  mpi::Session& session = mpi::Session::begin(*meeting.settings);
+  std::vector<int> ranks = meeting.peers.empty() ? std::vector{meeting.rank} : connected_ranks(meeting);
+  constexpr std::uint64_t wire_name = 0x7769;
+  auto comm = std::make_unique<mpi::Comm>(session, meeting.native, meeting.size, meeting.rank, ranks, wire_name);
+  auto wire =
+      std::make_unique<mpi::MpiWire>(session, std::move(comm), std::move(ranks), meeting.size, *meeting.listener);
+  return {make_stream_transport("mpi", meeting.rank, meeting.size, std::move(wire), *meeting.listener), {}, {}};
+}
+
+std::span<const std::string_view> algorithms(Kind kind) {
+  static constexpr std::string_view its_own[] = {""};
+  if (kind == Kind::send) return {};
+  return its_own;
+}
+
+constexpr Provider mpi_provider{"mpi",
+                                "MPI's own collectives, and its messages",
+                                mpi::viable,
+                                [](const Settings&) { return std::string(mpi::family); },
+                                connect,
+                                algorithms,
+                                mpi::make_backend};
+
+}  // namespace
+}  // namespace tutti
+
+extern "C" __attribute__((visibility("default"))) const tutti::Module* tutti_module() {
+  static constexpr tutti::Module module{tutti::module_abi.data(), &tutti::mpi_provider};
+  return &module;
+}
