@@ -215,9 +215,9 @@ std::set<int> inherited_sockets() {
 TEST_F(GlooContract, StartedProgramsDoNotInheritConnections) {
   const std::set<int> before = inherited_sockets();  // the test's own
   std::barrier together(3);
-  run(3, [&](BackendRank&) {
+  run(3, [&](BackendRank& rank) {
     together.arrive_and_wait();
-    EXPECT_EQ(inherited_sockets(), before);
+    EXPECT_TRUE(rank.rank() != 0 || inherited_sockets() == before);  // one looks, while nobody opens anything
     together.arrive_and_wait();
   });
 }
