@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import unittest
 
@@ -71,6 +72,38 @@ class Launchers(unittest.TestCase):
 
     def test_alone(self):
         self.assert_met(run(PROBE), "alone", 1)
+
+    def test_halves_and_contradictions_are_one_line(self):
+        slurm = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}
+        for variables, *parts in (
+                ({"OMPI_COMM_WORLD_RANK": "1"}, "OMPI_COMM_WORLD_RANK=1 is set, but OMPI_COMM_WORLD_SIZE is not"),
+                (slurm, "SLURM_PROCID=1 is set, but SLURM_NTASKS is not"),
+                ({**slurm, "SLURM_NTASKS": "2"}, "SLURM names no hosts", "TUTTI_STORE="),
+                ({"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "0"}, "MASTER_PORT=0 is no port"),
+                ({"RANK": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "1"}, "RANK=2, WORLD_SIZE=2"),
+                ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "1", "LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"},
+                 "LOCAL_RANK=2, LOCAL_WORLD_SIZE=2 contradict"),
+                ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+                  "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, "several hosts", "mpirun -x TUTTI_STORE"),
+                ({"JOB_COMPLETION_INDEX": "1", "TUTTI_SIZE": "2"}, "TUTTI_STORE is not set", "JOB-0.SERVICE"),
+                ({"TUTTI_RANK": "1"}, "one of TUTTI_RANK and TUTTI_SIZE")):
+            done = run(PROBE, env=clean_environment(**variables))
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), (variables, done.stderr))
+            for part in parts:
+                self.assertIn(part, done.stderr)
+
+    def test_by_hand(self):
+        # TUTTI_RANK and its kin without a launcher: rank 0 serves the store.
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        common = {"TUTTI_SIZE": "3", "TUTTI_STORE": f"tcp://127.0.0.1:{port}", "TUTTI_SECRET": "4" * 64}
+        ranks = [subprocess.Popen([PROBE], env=clean_environment(TUTTI_RANK=str(r), **common), stdout=subprocess.PIPE, text=True)
+                 for r in range(3)]
+        for rank, process in enumerate(ranks):
+            out, _ = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0)
+            self.assertIn(f"rank {rank} of 3 by hand local 0 of 1 ", out)
 
     def test_conflict(self):
         env = clean_environment(RANK="1", WORLD_SIZE="2", MASTER_ADDR="localhost", MASTER_PORT="29500",
