@@ -79,6 +79,8 @@ class Bench(unittest.TestCase):
         found = list(csv.DictReader(io.StringIO(tutti("run", "-np", "3", BIN / "tutti", "bench", "allgather", *QUICK,
                                                       "--format", "csv").stdout)))
         self.assertEqual({(row["ranks"], row["ok"]) for row in found}, {("3", "yes")})
+        job = tutti("run", "-np", "2", BIN / "tutti", "bench", "allgather", *QUICK, "--plot", code=2)
+        self.assertIn("a comparison starts its own ranks: run it by itself", job.stderr)
 
     def test_mistakes_are_one_line_and_exit_code_2(self):
         for words in (["allreduce", "-b", "16", "-e", "8"], ["allreduce", "-f", "1"], ["allredcue"], ["allreduce", "--dtyp", "f32"],

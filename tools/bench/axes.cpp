@@ -32,6 +32,7 @@ Axis Axis::of_sizes(const std::vector<std::size_t>& sizes, std::size_t most) {
   while (std::log(high / low) / std::log(step) + 1 > static_cast<double>(most)) step *= 2;
   for (double tick = std::exp2(std::ceil(std::log2(low) - 1e-9)); tick <= high * 1.0001; tick *= step)
     axis.ticks_.push_back({axis.at(tick), size_label(tick)});
+  if (axis.ticks_.empty()) axis.ticks_.push_back({axis.at(low), size_label(low)});
   return axis;
 }
 

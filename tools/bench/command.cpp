@@ -47,6 +47,10 @@ int run(const std::vector<std::string>& arguments) {
   const int ranks = request.ranks > 0 ? request.ranks : 2;
   if (request.list_peers) return list_peers(request);
   if (request.compares()) {
+    if (inside_a_job())
+      throw Error(Code::invalid,
+                  "a comparison starts its own ranks: run it by itself, not in a job, or leave out what "
+                  "compares (--versus, --peer, --variants, --csv, --json, --svg, --plot)");
     check_algorithm(request, ranks);
     return compare(request, arguments);
   }

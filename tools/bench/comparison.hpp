@@ -12,11 +12,11 @@ namespace tutti::bench {
 
 /// One implementation.
 struct Series {
-  std::string name;                ///< "tutti shm", "openmpi:best"
-  std::string version;             ///< "Open MPI v4.1.4"
-  std::string settings;            ///< what it was given beyond its defaults: "A=1 B=2"
-  std::vector<std::string> notes;  ///< why tutti took which algorithm
-  int against = -1;                ///< the index of tutti's series that it is compared with; -1 for tutti's own
+  std::string name;                     ///< "tutti shm", "openmpi:best"
+  std::string version;                  ///< "Open MPI v4.1.4"
+  std::string settings = {};            ///< what it was given beyond its defaults: "A=1 B=2"
+  std::vector<std::string> notes = {};  ///< why tutti took which algorithm
+  int against = -1;                     ///< the index of tutti's series that it is compared with; -1 for tutti's own
   std::map<std::size_t, std::vector<double>> rounds;  ///< bytes -> a round's median in microseconds
 };
 

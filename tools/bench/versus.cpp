@@ -25,6 +25,8 @@
 namespace tutti::bench {
 namespace {
 
+constexpr double least_patience = 60;  // seconds with a job that prints nothing: some libraries start slowly
+
 /// A job to be run in each round: a sweep, or the part of one for which some settings hold.
 struct Job {
   Command command;
@@ -152,7 +154,7 @@ void run_once(Contestant& contestant, const Request& request) {
       board = make_shared_memory(ranks);
       command.words.push_back("board=" + board.path);
     }
-    const Outcome outcome = run_to_end(command, request.settings.timeout, request.verbose);
+    const Outcome outcome = run_to_end(command, std::max(request.settings.timeout, least_patience), request.verbose);
     if (board.fd >= 0) close(board.fd);
     if (!job.wants_board && request.settings.explain == "on") contestant.series.notes = notes_in(outcome.err);
     for (const Line& line : parse_csv(outcome.out)) {
