@@ -6,9 +6,9 @@ install(TARGETS tutti EXPORT tutti-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tutti-targets NAMESPACE tutti:: DESTINATION ${package_dir})
 
-# The headers keep their paths, so that they include one another as they do here; tutti.hpp is also on top.
+# The headers keep their paths, so that they include one another as they do here; tutti.hpp and tutti_mpi.hpp are also on top.
 install(DIRECTORY transports collectives DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti FILES_MATCHING PATTERN "*.hpp")
-install(FILES collectives/tutti.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
+install(FILES collectives/tutti.hpp collectives/tutti_mpi.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
 
 # tutti::nn is described by hand in the config: which LibTorch it needs is for the user's CMake to find.
 set(TUTTI_HAS_NN OFF)

@@ -10,6 +10,7 @@
 
 #include "collectives/bootstrap/meeting.hpp"
 #include "collectives/bootstrap/membership.hpp"
+#include "collectives/bootstrap/served_store.hpp"
 #include "collectives/bootstrap/stores.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"

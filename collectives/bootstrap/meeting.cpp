@@ -1,81 +1,21 @@
 // Meeting points: by URL, by a port that follows from the job, by a folder, by PMI.
 #include "collectives/bootstrap/meeting.hpp"
 
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-
 #include <algorithm>
-#include <exception>
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "collectives/bootstrap/pmi.hpp"
+#include "collectives/bootstrap/served_store.hpp"
 #include "collectives/bootstrap/socket.hpp"
 #include "collectives/bootstrap/store_url.hpp"
-#include "collectives/bootstrap/store_wire.hpp"
 #include "collectives/bootstrap/stores.hpp"
 
 namespace tutti::launchers {
 namespace {
 
-constexpr Seconds farewell(5);  // how long who serves waits for the others to leave
-constexpr Seconds one_try(1);
 constexpr const char* loopback = "127.0.0.1";
-
-/// A server and its own client. Leaves after the others, unless it is leaving because of an error.
-struct Served {
-  Served(const std::string& address, int port, const std::string& secret) : server(address, port, secret) {
-    const std::string host = address.empty() ? loopback : address;
-    client = connect_tcp_store(host, server.port(), secret, deadline_in(Seconds(10)));
-  }
-  ~Served() {
-    client.reset();
-    if (std::uncaught_exceptions() == 0) server.drain(deadline_in(farewell));
-  }
-  Served(const Served&) = delete;
-  Served& operator=(const Served&) = delete;
-
-  TcpStoreServer server;
-  std::shared_ptr<Store> client;
-};
-
-std::shared_ptr<Store> store_of(const std::shared_ptr<Served>& served) {
-  return std::shared_ptr<Store>(served, served->client.get());
-}
-
-struct Endpoint {
-  std::string host;
-  int port = 0;
-};
-
-std::string shown(const std::vector<Endpoint>& endpoints) {
-  std::string text;
-  for (const Endpoint& e : endpoints) text += (text.empty() ? "tcp://" : ", ") + sockets::shown(e.host, e.port);
-  return text;
-}
-
-/// Tries all in turn until one is this job's store; strangers at the other ones are passed over.
-std::shared_ptr<Store> connect_any(const std::vector<Endpoint>& endpoints, const std::string& secret, Deadline until,
-                                   std::string& place) {
-  std::string why;
-  for (;;) {
-    for (const Endpoint& e : endpoints) {
-      try {
-        auto store = connect_tcp_store_once(e.host, e.port, secret, std::min(until, deadline_in(one_try)));
-        place = "tcp://" + sockets::shown(e.host, e.port);
-        return store;
-      } catch (const Error& error) {
-        why = error.what();
-      }
-    }
-    if (Clock::now() >= until)
-      throw Error(Code::timeout, "rank 0's store was found at none of " + shown(endpoints) + ". Last: " + why);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-}
 
 /// Rank 0 serves at the first endpoint whose port is free, the others find it.
 Meeting meet_at_ports(const Membership& m, const std::string& host, const std::string& listen, int first_port,
@@ -90,9 +30,8 @@ Meeting meet_at_ports(const Membership& m, const std::string& host, const std::s
   std::string why;
   for (const int port : port_candidates(first_port)) {
     try {
-      auto served = std::make_shared<Served>(listen, port, secret);
+      meeting.store = serve_store(listen, port, secret).store;
       meeting.place = "tcp://" + sockets::shown(host, port);
-      meeting.store = store_of(served);
       return meeting;
     } catch (const Error& error) {
       why = error.what();
@@ -112,7 +51,7 @@ Meeting meet_by_url(const Membership& m, const Settings& settings, Deadline unti
   if (url.folder.empty() && m.rank == 0 && m.launcher != Launcher::tutti_run) {
     const bool here = m.launcher == Launcher::kubernetes;
     try {
-      meeting.store = store_of(std::make_shared<Served>(here ? "" : url.host, url.port, settings.secret));
+      meeting.store = serve_store(here ? "" : url.host, url.port, settings.secret).store;
       return meeting;
     } catch (const Error& error) {
       if (here || error.code() != Code::resource) throw;  // else it is served by somebody, or elsewhere
@@ -168,25 +107,6 @@ Meeting meet_open_mpi(const Membership& m, const Settings&, const Environment& e
   return meeting;
 }
 
-/// This host's addresses that others may reach, or the loopback alone.
-std::vector<std::string> own_addresses(bool one_host) {
-  std::vector<std::string> found;
-  ifaddrs* list = nullptr;
-  if (one_host || getifaddrs(&list) != 0) return {loopback};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
-  constexpr std::size_t most = 12;  // a PMI value has 1023 bytes
-  for (const ifaddrs* entry = list; entry && found.size() < most; entry = entry->ifa_next) {
-    if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP) || (entry->ifa_flags & IFF_LOOPBACK)) continue;
-    const int family = entry->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr))
-      continue;
-    found.push_back(sockets::host_of(*entry->ifa_addr));
-  }
-  if (found.empty()) found.push_back(loopback);
-  return found;
-}
-
 /// The conversation with hydra ends before the store goes, and not sooner: an MPI that is initialised meanwhile needs
 /// it.
 struct MetByPmi {
@@ -194,38 +114,24 @@ struct MetByPmi {
   std::unique_ptr<Pmi> pmi;
 };
 
-/// Hydra carries "SECRET PORT" and the addresses, parted by commas; no blanks.
 Meeting meet_hydra(const Membership& m, const Settings& settings, const Environment& environment, Deadline until) {
-  const bool one_host = m.local_size == m.size;
   auto met = std::make_shared<MetByPmi>();
   met->pmi = std::make_unique<Pmi>(number_in(environment, "PMI_FD").value_or(-1), settings.connect_timeout);
   Pmi& pmi = *met->pmi;
   Meeting meeting;
   meeting.job = "hydra-" + pmi.job();
-  const std::string address_key = "tutti-store", secret_key = "tutti-secret";
+  const std::string key = "tutti-store";
   if (m.rank == 0) {
-    const std::string secret = settings.secret.empty() ? random_secret() : settings.secret;
-    auto served = std::make_shared<Served>(one_host ? loopback : "", 0, secret);
-    std::string addresses = std::to_string(served->server.port());
-    for (const std::string& address : own_addresses(one_host)) addresses += "," + address;
-    pmi.put(address_key, addresses);
-    if (settings.secret.empty()) pmi.put(secret_key, secret);
-    meeting.place = "tcp://" + sockets::shown(own_addresses(one_host).front(), served->server.port());
-    meeting.store = store_of(served);
+    const CardedStore mine = serve_with_card(m.local_size == m.size, settings.secret);
+    pmi.put(key, to_text(mine.card));
+    meeting.place = shown({mine.card.endpoints.front()});
+    met->store = mine.served.store;
   }
   pmi.barrier();
   if (m.rank != 0) {
-    const std::string secret = settings.secret.empty() ? pmi.read(secret_key) : settings.secret;
-    std::string rest = pmi.read(address_key);
-    std::vector<Endpoint> endpoints;
-    const int port = std::atoi(rest.c_str());
-    for (std::size_t comma; (comma = rest.find(',')) != std::string::npos;) {
-      rest.erase(0, comma + 1);
-      endpoints.push_back({rest.substr(0, rest.find(',')), port});
-    }
-    meeting.store = connect_any(endpoints, secret, until, meeting.place);
+    const StoreCard card = parse_store_card(pmi.read(key));
+    met->store = connect_any(card.endpoints, card.secret.empty() ? settings.secret : card.secret, until, meeting.place);
   }
-  met->store = std::move(meeting.store);
   meeting.store = std::shared_ptr<Store>(met, met->store.get());
   return meeting;
 }
@@ -294,15 +200,6 @@ std::vector<int> port_candidates(int first) {
     ports.push_back(port <= highest ? std::max(port, lowest + i) : lowest + (port - highest));
   }
   return ports;
-}
-
-std::string random_secret() {
-  std::string text;
-  for (const std::byte b : store_wire::random_nonce()) {
-    text += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4];
-    text += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15];
-  }
-  return text;
 }
 
 Meeting meet(const Membership& m, const Settings& settings, const Environment& environment, Deadline until) {

@@ -33,7 +33,4 @@ Meeting meet(const Membership& membership, const Settings& settings, const Envir
 /// The ports that a launcher's ranks try, from `first` on; never below 1024.
 std::vector<int> port_candidates(int first);
 
-/// A random text to use as a secret.
-std::string random_secret();
-
 }  // namespace tutti::launchers

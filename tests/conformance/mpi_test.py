@@ -67,6 +67,21 @@ class Mpi(unittest.TestCase):
                 done = probe(ranks, program="transport_conformance", TUTTI_TEST_PROVIDER="mpi")
                 self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-1000:])
 
+    def from_mpi(self, level, **variables):
+        return probe(4, level, program=f"from_mpi_probe_{options.family}", **variables)
+
+    def test_a_program_that_uses_mpi_itself(self):
+        for backend in ("planned", "mpi"):
+            for transport in ("shm", "mpi"):
+                with self.subTest(backend=backend, transport=transport):
+                    self.assert_ok(self.from_mpi("multiple", TUTTI_BACKEND=backend, TUTTI_TRANSPORT=transport))
+
+    def test_a_program_that_allows_one_thread_only(self):
+        self.assert_ok(self.from_mpi("single"))
+        refused = self.from_mpi("single", TUTTI_BACKEND="mpi")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("call MPI_Init_thread() with MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE", refused.stderr)
+
     def test_both_at_once(self):
         self.assert_ok(probe(3, "backend", "mpi", "rest", TUTTI_BACKEND="mpi", TUTTI_TRANSPORT="mpi"))
 

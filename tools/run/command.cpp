@@ -13,6 +13,7 @@
 #include "tools/options.hpp"
 #include "tools/run/environment.hpp"
 #include "tools/run/hosts.hpp"
+#include "tools/run/mpiexec.hpp"
 #include "tools/run/ranks.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
@@ -40,6 +41,7 @@ struct Request {
   std::vector<std::string> exports;
   bool oversubscribe = false;
   std::string map_by = "slot";
+  std::string mpiexec;
 };
 
 /// A flag becomes the variable that means the same to the ranks.
@@ -88,6 +90,8 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
       ->check(CLI::Range(0.0, 1e9));
   app.add_option("-x", request.exports, "a variable for the ranks: NAME, as it is here, or NAME=VALUE")
       ->allow_extra_args(false);
+  app.add_option("--mpiexec", request.mpiexec,
+                 "what starts the ranks where the backend or the transport is mpi (the first on PATH)");
   const char* const several = "Several hosts";
   app.add_option("--hosts", request.hosts, "hosts and their slots: h1:2,h2:2")->group(several);
   app.add_option("--hostfile", request.hostfile, "a file of lines 'h1 slots=2'")->group(several);
@@ -136,6 +140,11 @@ int run(const std::vector<std::string>& arguments) {
   if (job.words.empty()) usage_error(app, "which program? ");
   if (const auto level = parse_log_level(settings.log)) set_log_level(*level);
   choose_hosts(app, job, request, settings);
+  const bool by_mpiexec = wants_mpiexec(settings);
+  if (by_mpiexec && !job.hosts.empty())
+    usage_error(app,
+                "ranks that use MPI on several hosts are started by its own mpiexec: mpirun --host h1:2,h2:2 ... ");
+  if (!by_mpiexec && !request.mpiexec.empty()) usage_error(app, "--mpiexec is for --backend mpi or --transport mpi: ");
   if (job.hosts.empty()) {
     job.file = find_executable(job.words.front());
     if (job.file.empty()) {
@@ -147,6 +156,7 @@ int run(const std::vector<std::string>& arguments) {
   }
   add_exports(job, request);
   add_variables(job, settings);
+  if (by_mpiexec) become_mpiexec(job, request.mpiexec);
   return run_job(job);
 }
 

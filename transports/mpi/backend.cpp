@@ -110,6 +110,7 @@ class MpiBackend final : public Backend {
  private:
   /// Asks MPI what has ended. True where something has.
   bool test() {
+    if (session_.ending()) return false;
     indices_.resize(requests_.size());
     statuses_.resize(requests_.size());
     int ended = 0;

@@ -12,7 +12,7 @@
 namespace tutti::mpi {
 
 struct Handles {
-  MPI_Comm world = {}, no_comm = {};
+  MPI_Comm world = {}, self = {}, no_comm = {};
   MPI_Errhandler errors_return = {};
   MPI_Request no_request = {};
   std::array<MPI_Datatype, dtype_count> types = {};  ///< f16 and bf16 travel as 16-bit integers

@@ -133,6 +133,8 @@ void take_environment(Taker& take, Functions& call) {
   take(call.comm_create_group, "MPI_Comm_create_group");
   take(call.comm_free, "MPI_Comm_free");
   take(call.comm_set_errhandler, "MPI_Comm_set_errhandler");
+  take(call.comm_create_keyval, "MPI_Comm_create_keyval");
+  take(call.comm_set_attr, "MPI_Comm_set_attr");
   take(call.group_incl, "MPI_Group_incl");
   take(call.group_free, "MPI_Group_free");
 }

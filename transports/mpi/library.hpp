@@ -26,6 +26,8 @@ struct Functions {
   decltype(&MPI_Comm_create_group) comm_create_group;
   decltype(&MPI_Comm_free) comm_free;
   decltype(&MPI_Comm_set_errhandler) comm_set_errhandler;
+  decltype(&MPI_Comm_create_keyval) comm_create_keyval;
+  decltype(&MPI_Comm_set_attr) comm_set_attr;
   decltype(&MPI_Group_incl) group_incl;
   decltype(&MPI_Group_free) group_free;
   decltype(&MPI_Iallreduce) iallreduce;

@@ -14,6 +14,7 @@ inline MPI_Comm communicator_of(std::int64_t native) { return MPI_Comm_f2c(stati
 
 inline Handles predefined_handles(void*) {
   return {MPI_COMM_WORLD,
+          MPI_COMM_SELF,
           MPI_COMM_NULL,
           MPI_ERRORS_RETURN,
           MPI_REQUEST_NULL,

@@ -18,10 +18,12 @@ inline MPI_Comm communicator_of(std::int64_t native) {
   return convert(static_cast<MPI_Fint>(native));
 }
 
-/// Null where the library lacks one.
+/// Null where the library lacks one. A program that links Open MPI may hold the variable itself (a copy relocation):
+/// then that one counts, and not the library's.
 template <class Handle>
 Handle predefined(void* library, const char* variable) {
-  return static_cast<Handle>(dlsym(library, variable));
+  void* const everyones = dlsym(RTLD_DEFAULT, variable);
+  return static_cast<Handle>(everyones != nullptr ? everyones : dlsym(library, variable));
 }
 
 inline Handles predefined_handles(void* library) {
@@ -33,6 +35,7 @@ inline Handles predefined_handles(void* library) {
                                  "ompi_mpi_op_bor", "ompi_mpi_op_bxor", "ompi_mpi_op_sum"};
   Handles handles;
   handles.world = predefined<MPI_Comm>(library, "ompi_mpi_comm_world");
+  handles.self = predefined<MPI_Comm>(library, "ompi_mpi_comm_self");
   handles.no_comm = predefined<MPI_Comm>(library, "ompi_mpi_comm_null");
   handles.errors_return = predefined<MPI_Errhandler>(library, "ompi_mpi_errors_return");
   handles.no_request = predefined<MPI_Request>(library, "ompi_request_null");

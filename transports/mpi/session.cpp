@@ -92,6 +92,7 @@ Session::Session(const Library& library, bool ours, int level)
       one_thread_(level < MPI_THREAD_MULTIPLE),
       generation_(fork_generation()) {
   create_ops();
+  call_at_finalize();
   std::atexit(at_exit);
 }
 
@@ -158,6 +159,7 @@ void Session::leave() noexcept {
 }
 
 bool Session::ended() const {
+  if (ending()) return true;
   int is = 0;
   call.finalized(&is);
   return is != 0;
@@ -178,8 +180,26 @@ void Session::finalize() noexcept {
     log(LogLevel::info, "MPI is not finalised, as it would wait for calls that cannot end");
     return;
   }
-  for (const MPI_Comm comm : leaving_) empty(comm);
   call.finalize();
+}
+
+// MPI_Finalize(), whoever calls it, first lets go of what hangs on MPI_COMM_SELF, while messages can still be
+// exchanged.
+void Session::call_at_finalize() {
+  int key = 0;
+  check(call.comm_create_keyval(
+            +[](MPI_Comm, int, void*, void*, void*, int* copied) { return *copied = 0, MPI_SUCCESS; }, at_finalize,
+            &key, nullptr),
+        "MPI_Comm_create_keyval");
+  check(call.comm_set_attr(handles.self, key, this), "MPI_Comm_set_attr");
+}
+
+int Session::at_finalize(MPI_Comm, int, void* session, void*) {
+  Session& self = *static_cast<Session*>(session);
+  if (!self.kept_.load())
+    for (const MPI_Comm comm : self.leaving_) self.empty(comm);
+  self.ending_.store(true);
+  return MPI_SUCCESS;
 }
 
 void Session::free_at_end(MPI_Comm comm) {

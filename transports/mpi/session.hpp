@@ -44,6 +44,7 @@ class Session {
   void join() noexcept;
   void leave() noexcept;
   bool ended() const;
+  bool ending() const noexcept { return ending_.load(std::memory_order_relaxed); }
   /// Takes a communicator whose members leave at different times, and frees it when all end MPI: until then somebody
   /// may still send on it.
   void free_at_end(MPI_Comm comm);
@@ -53,6 +54,8 @@ class Session {
  private:
   Session(const Library& library, bool ours, int level);
   static void at_exit();
+  static int at_finalize(MPI_Comm, int, void* session, void*);
+  void call_at_finalize();
   void finalize() noexcept;
   void empty(MPI_Comm comm);
   void create_ops();
@@ -65,7 +68,7 @@ class Session {
   std::mutex users_mutex_;
   int users_ = 0;
   bool exiting_ = false;
-  std::atomic<bool> kept_{false};
+  std::atomic<bool> kept_{false}, ending_{false};
   std::vector<MPI_Comm> leaving_;  // with users_mutex_
 };
 

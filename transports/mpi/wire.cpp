@@ -84,7 +84,7 @@ void MpiWire::retire(Cells& out) {
 
 std::size_t MpiWire::write(int to, std::span<const ConstBytes> pieces) {
   Peer& peer = at(to);
-  if (broken_) return 0;
+  if (broken_ || session_.ending()) return 0;
   const auto turn = session_.turn();
   if (peer.out.size() >= cells_under_way) retire(peer.out);
   std::size_t left = 0, written = 0;
@@ -127,7 +127,7 @@ void MpiWire::take_arrivals() {
 }
 
 void MpiWire::poll(std::vector<int>& ranks) {
-  if (broken_) return;
+  if (broken_ || session_.ending()) return;
   const auto turn = session_.turn();
   take_arrivals();
   for (const int rank : ranks_) {

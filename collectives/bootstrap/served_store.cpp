@@ -1,0 +1,131 @@
+#include "collectives/bootstrap/served_store.hpp"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+#include "collectives/bootstrap/socket.hpp"
+#include "collectives/bootstrap/store_url.hpp"
+#include "collectives/bootstrap/store_wire.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::launchers {
+namespace {
+
+constexpr Seconds farewell(5);  // how long who serves waits for the others to leave
+constexpr Seconds one_try(1);
+constexpr const char* loopback = "127.0.0.1";
+
+/// A server and its own client. Leaves after the others, unless it is leaving because of an error.
+struct Served {
+  Served(const std::string& address, int port, const std::string& secret) : server(address, port, secret) {
+    const std::string host = address.empty() ? loopback : address;
+    client = connect_tcp_store(host, server.port(), secret, deadline_in(Seconds(10)));
+  }
+  ~Served() {
+    client.reset();
+    if (std::uncaught_exceptions() == 0) server.drain(deadline_in(farewell));
+  }
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+
+  TcpStoreServer server;
+  std::shared_ptr<Store> client;
+};
+
+}  // namespace
+
+std::string shown(const std::vector<Endpoint>& endpoints) {
+  std::string text;
+  for (const Endpoint& e : endpoints) text += (text.empty() ? "tcp://" : ", ") + sockets::shown(e.host, e.port);
+  return text;
+}
+
+ServedStore serve_store(const std::string& address, int port, const std::string& secret) {
+  const auto served = std::make_shared<Served>(address, port, secret);
+  return {std::shared_ptr<Store>(served, served->client.get()), served->server.port()};
+}
+
+std::shared_ptr<Store> connect_any(const std::vector<Endpoint>& endpoints, const std::string& secret, Deadline until,
+                                   std::string& place) {
+  std::string why;
+  for (;;) {
+    for (const Endpoint& e : endpoints) {
+      try {
+        auto store = connect_tcp_store_once(e.host, e.port, secret, std::min(until, deadline_in(one_try)));
+        place = "tcp://" + sockets::shown(e.host, e.port);
+        return store;
+      } catch (const Error& error) {
+        why = error.what();
+      }
+    }
+    if (Clock::now() >= until)
+      throw Error(Code::timeout, "rank 0's store was found at none of " + shown(endpoints) + ". Last: " + why);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+std::vector<std::string> own_addresses(bool one_host) {
+  std::vector<std::string> found;
+  ifaddrs* list = nullptr;
+  if (one_host || getifaddrs(&list) != 0) return {loopback};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  constexpr std::size_t most = 12;  // a card has to be short
+  for (const ifaddrs* entry = list; entry && found.size() < most; entry = entry->ifa_next) {
+    if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP) || (entry->ifa_flags & IFF_LOOPBACK)) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr))
+      continue;
+    found.push_back(sockets::host_of(*entry->ifa_addr));
+  }
+  if (found.empty()) found.push_back(loopback);
+  return found;
+}
+
+// "SECRET,PORT,ADDRESS,ADDRESS".
+std::string to_text(const StoreCard& card) {
+  std::string text = card.secret + "," + std::to_string(card.endpoints.front().port);
+  for (const Endpoint& e : card.endpoints) text += "," + e.host;
+  return text;
+}
+
+StoreCard parse_store_card(const std::string& text) {
+  StoreCard card;
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    parts.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  if (parts.size() < 3) throw Error(Code::protocol, "rank 0's card cannot be read: '" + text + "'");
+  card.secret = parts[0];
+  for (std::size_t i = 2; i < parts.size(); ++i) card.endpoints.push_back({parts[i], std::atoi(parts[1].c_str())});
+  return card;
+}
+
+CardedStore serve_with_card(bool one_host, const std::string& secret) {
+  CardedStore result;
+  const std::string key = secret.empty() ? random_secret() : secret;
+  result.served = serve_store(one_host ? loopback : "", 0, key);
+  if (secret.empty()) result.card.secret = key;  // else the others know it
+  for (const std::string& address : own_addresses(one_host))
+    result.card.endpoints.push_back({address, result.served.port});
+  return result;
+}
+
+std::string random_secret() {
+  std::string text;
+  for (const std::byte b : store_wire::random_nonce()) {
+    text += "0123456789abcdef"[std::to_integer<unsigned>(b) >> 4];
+    text += "0123456789abcdef"[std::to_integer<unsigned>(b) & 15];
+  }
+  return text;
+}
+
+}  // namespace tutti::launchers
