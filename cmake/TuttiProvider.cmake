@@ -23,10 +23,11 @@ function(tutti_provider name)
   target_include_directories(${module} SYSTEM PRIVATE ${arg_INCLUDES})
   target_compile_definitions(${module} PRIVATE ${arg_DEFINITIONS})
   target_link_libraries(${module} PRIVATE tutti ${arg_LIBRARIES})
-  # Hidden, as two variants of a name may be in one process; tutti_module() says itself that it is not.
+  # Hidden, as two variants of a name may be in one process; but for tutti_module().
   set_target_properties(${module} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/tutti
     INSTALL_RPATH "$ORIGIN/..")
+  set_property(GLOBAL APPEND PROPERTY TUTTI_MODULES ${module})
   install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti)
 endfunction()
 

@@ -16,8 +16,8 @@ namespace tutti {
 /// Changes whenever a header that a module is compiled with does.
 inline constexpr std::string_view module_abi = "tutti module 1";
 
-/// What a module hands over, by a function `extern "C" const tutti::Module* tutti_module()`. `abi` stays the first
-/// member for ever, so that a module of another version is refused with a sentence and not with a crash.
+/// What a module hands over, by tutti_module(). `abi` stays the first member for ever, so that a module of another
+/// version is refused with a sentence and not with a crash.
 struct Module {
   const char* abi = module_abi.data();
   const Provider* provider = nullptr;
@@ -36,3 +36,6 @@ Found find_provider(std::string_view name, const Settings& settings);
 std::vector<std::string> provider_names(const Settings& settings);
 
 }  // namespace tutti
+
+/// Every module defines it; nothing else of a module is seen from outside.
+extern "C" __attribute__((visibility("default"))) const tutti::Module* tutti_module();

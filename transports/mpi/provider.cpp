@@ -58,7 +58,7 @@ constexpr Provider mpi_provider{"mpi",
 }  // namespace
 }  // namespace tutti
 
-extern "C" __attribute__((visibility("default"))) const tutti::Module* tutti_module() {
-  static constexpr tutti::Module module{tutti::module_abi.data(), &tutti::mpi_provider};
+extern "C" const tutti::Module* tutti_module() {
+  static constexpr tutti::Module module{.provider = &tutti::mpi_provider};
   return &module;
 }

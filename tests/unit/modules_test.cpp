@@ -1,0 +1,46 @@
+// The modules of this build: each opens, and is what its name says.
+#include "transports/modules.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace tutti {
+namespace {
+
+std::vector<std::string> built_modules() {
+  std::istringstream list(TUTTI_BUILT_MODULES);
+  std::vector<std::string> names;
+  for (std::string name; list >> name;) names.push_back(name.substr(0, name.find('-')));
+  return names;
+}
+
+// Whether they can be used is another question, of the machine; here it is whether they are modules.
+TEST(Modules, AllThatAreBuiltOpen) {
+  const Settings settings;
+  const auto known = provider_names(settings);
+  for (const std::string& name : built_modules()) {
+    EXPECT_EQ(std::ranges::count(known, name), 1) << name;
+    const Found found = find_provider(name, settings);
+    ASSERT_NE(found.provider, nullptr) << name << ": " << found.reason;
+    EXPECT_EQ(found.provider->name, name);
+    EXPECT_FALSE(found.provider->meaning.empty()) << name;
+    EXPECT_TRUE(found.provider->connect != nullptr || found.provider->make_backend != nullptr) << name;
+    EXPECT_EQ(found.provider->make_backend != nullptr, found.provider->algorithms != nullptr) << name;
+  }
+}
+
+TEST(Modules, WhatIsNotThereIsSaidWithWhatIs) {
+  const Found found = find_provider("nothing", Settings());
+  EXPECT_EQ(found.provider, nullptr);
+  EXPECT_NE(found.reason.find("there is no provider 'nothing' in this installation, but shm, tcp"), std::string::npos)
+      << found.reason;
+}
+
+TEST(Modules, BuiltInProvidersAreFoundByName) {
+  for (const Provider* one : providers()) EXPECT_EQ(find_provider(one->name, Settings()).provider, one);
+}
+
+}  // namespace
+}  // namespace tutti
