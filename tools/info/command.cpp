@@ -24,7 +24,11 @@ namespace {
 void print_machine(const Settings& settings) {
   fmt::print("tutti      {}\n", version());
   fmt::print("host       {} (identity {})\n", host_name(), host_identity(settings.host_id));
-  fmt::print("cores      {} usable by this process\n", usable_cores());
+  const int node = numa_node(allowed_cores());
+  const std::string gpus = gpu_domain();
+  fmt::print("cores      {} usable by this process, {}\n", usable_cores(),
+             node < 0 ? "of no single NUMA node" : "of NUMA node " + std::to_string(node));
+  fmt::print("GPUs       {}\n", gpus.empty() ? "none" : gpus);
   fmt::print("folds      {}\n", fold_isa());
   fmt::print("algorithms {} (`tutti info --algorithms` lists them)\n", catalog().size());
 }
