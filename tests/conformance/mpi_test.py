@@ -1,6 +1,6 @@
 """The conformance suite between processes that an mpiexec starts: MPI's collectives, and our plans over its messages.
 
-    mpi_test.py TESTS_FOLDER FAMILY [--mpiexec PATH] [--library PATH] [--thin]
+    mpi_test.py TESTS_FOLDER FAMILY [--mpiexec PATH] [--library PATH] [--tutti PATH] [--thin] [--no-programs]
 
 FAMILY is openmpi or mpich. Exits with 77 where there is no mpiexec of that family.
 """
@@ -68,6 +68,8 @@ class Mpi(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-1000:])
 
     def from_mpi(self, level, **variables):
+        if options.no_programs:
+            self.skipTest("a program that links this MPI was not built")
         return probe(4, level, program=f"from_mpi_probe_{options.family}", **variables)
 
     def test_a_program_that_uses_mpi_itself(self):
@@ -81,6 +83,20 @@ class Mpi(unittest.TestCase):
         refused = self.from_mpi("single", TUTTI_BACKEND="mpi")
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("call MPI_Init_thread() with MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE", refused.stderr)
+
+    def tutti_run(self, *flags, command=("backend", "mpi", "rest")):
+        if not options.tutti:
+            self.skipTest("no tutti command here")
+        words = [options.tutti, "run", "-np", "4", "--mpiexec", options.mpiexec, *flags,
+                 os.path.join(options.tests, "world_probe"), *command]
+        plain = {k: v for k, v in environment().items() if not k.startswith(("OMPI_", "PRTE_"))}
+        return subprocess.run(words, capture_output=True, text=True, timeout=120, env=plain)
+
+    def test_ranks_that_tutti_run_starts(self):
+        self.assert_ok(self.tutti_run("--backend", "mpi"))
+        self.assert_ok(self.tutti_run("--transport", "mpi", command=["rest"]))
+        self.assertIn("--mpiexec is for --backend mpi", self.tutti_run(command=["rest"]).stderr)
+        self.assertIn("mpirun --host", self.tutti_run("--backend", "mpi", "--hosts", "a:4").stderr)
 
     def test_both_at_once(self):
         self.assert_ok(probe(3, "backend", "mpi", "rest", TUTTI_BACKEND="mpi", TUTTI_TRANSPORT="mpi"))
@@ -146,7 +162,9 @@ def main():
     parser.add_argument("family", choices=LAUNCHERS)
     parser.add_argument("--mpiexec")
     parser.add_argument("--library")
-    parser.add_argument("--thin", action="store_true")
+    parser.add_argument("--tutti", help="the tutti command")
+    parser.add_argument("--thin", action="store_true", help="for a sanitizer")
+    parser.add_argument("--no-programs", action="store_true", help="without programs that link this MPI")
     options = parser.parse_args()
     options.sizes = (2, 3) if options.thin else (1, 2, 3, 4, 5, 8)
     if not options.mpiexec:
