@@ -129,9 +129,13 @@ TEST_F(GlooContract, ARankThatIsGoneIsNamed) {
       rank.play(allreduce_of(data), algorithm);
       if (rank.rank() == 1) rank.backend.reset();
       together.arrive_and_wait();
-      if (rank.rank() == 1) return together.arrive_and_wait();
+      if (rank.rank() == 1) {
+        together.arrive_and_wait();
+        return together.arrive_and_wait();
+      }
       Report& report = rank.start(allreduce_of(data), algorithm);
       EXPECT_TRUE(rank.until([&] { return report.ends > 0 || !report.troubles.empty(); }));
+      together.arrive_and_wait();  // both have seen it, and neither yet the other's end
       EXPECT_EQ(report.ends, 0);  // until it is cancelled
       EXPECT_EQ(report.troubles.size(), 1u);
       if (!report.troubles.empty()) {
