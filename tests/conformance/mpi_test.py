@@ -33,6 +33,8 @@ def environment(**extra):
     # What MPI itself keeps for ever, and what it does between its own threads, is not ours to report.
     kept["ASAN_OPTIONS"] = "detect_leaks=0"
     kept["TSAN_OPTIONS"] = "ignore_noninstrumented_modules=1"
+    if options.thin:
+        kept["UCX_MEM_EVENTS"] = "n"  # UCX's hooks into madvise() end an empty program under ThreadSanitizer
     return {**kept, **ENVIRONMENT[options.family], **extra}
 
 

@@ -12,7 +12,8 @@
 namespace tutti::mpi {
 namespace {
 
-constexpr Seconds patience{0.05};  // with calls that may yet end by themselves when all are to end
+constexpr std::size_t most_spare = 64 << 20;  // bytes kept for the next call's copy
+constexpr Seconds patience{0.05};             // with calls that may yet end by themselves when all are to end
 
 class MpiBackend final : public Backend {
  public:
@@ -37,6 +38,7 @@ class MpiBackend final : public Backend {
     auto turn = session_.turn();
     calls_.push_back(std::make_unique<MpiCall>(session_, *comm_, call, launch, listener));
     MpiCall& fresh = *calls_.back();
+    fresh.memory().swap(spare_);
     try {
       fresh.issue();
     } catch (...) {
@@ -64,6 +66,8 @@ class MpiBackend final : public Backend {
     std::erase(calls_, nullptr);
     for (const auto& one : finished) {
       if (one->failure.ok()) one->complete();
+      auto& memory = one->memory();
+      if (memory.capacity() > spare_.capacity() && memory.capacity() <= most_spare) memory.swap(spare_);
       one->listener().ended(one->failure);
     }
     return true;
@@ -152,6 +156,7 @@ class MpiBackend final : public Backend {
   std::vector<MpiCall*> owners_;  // of the requests
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;
+  std::vector<std::byte> spare_;  // see MpiCall::memory()
 };
 
 }  // namespace

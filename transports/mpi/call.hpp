@@ -23,6 +23,10 @@ class MpiCall {
   /// The last steps, when all requests have ended: what is folded or copied here.
   void complete();
 
+  /// Memory for a copy of the input, taken before issue() and given back at the end: touching fresh pages costs more
+  /// than the copy.
+  std::vector<std::byte>& memory() noexcept { return input_; }
+
   std::vector<MPI_Request>& requests() noexcept { return requests_; }
   CallListener& listener() const noexcept { return listener_; }
   std::uint32_t sequence() const noexcept { return sequence_; }
