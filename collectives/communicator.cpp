@@ -93,8 +93,8 @@ class Communicator::Impl {
   std::shared_ptr<Operation> collective(Collective call, const CallOptions& options, Deadline until) {
     const Facts known = facts(call);
     const bool insists = !options.algorithm.empty();
-    const Choice choice =
-        insists ? selector_->require(options.algorithm, call, backends_) : selector_->choose(call, known, backends_);
+    const Choice choice = insists ? selector_->require(options.algorithm, call, known, backends_)
+                                  : selector_->choose(call, known, backends_);
     if (choice.backend == nullptr) {  // then our own plans know best why
       const Status able = backends_.front()->supports(call, {});
       throw Error(able.cause(), std::string(able.text()));

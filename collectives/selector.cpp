@@ -29,6 +29,11 @@ Backend* find(const Backends& backends, std::string_view name) noexcept {
   return nullptr;
 }
 
+// Our own plans, by whichever algorithm the built-in rules choose.
+bool is_plain_planned(const Target& target) noexcept {
+  return target.backend == PlannedBackend::own_name && target.algorithm.empty();
+}
+
 std::string full_name(std::string_view backend, std::string_view algorithm) {
   return std::string(backend) + (algorithm.empty() ? "" : "/" + std::string(algorithm));
 }
@@ -51,6 +56,7 @@ Selector::Selector(const Settings& settings, std::string_view tuned, std::vector
     rules_.push_back(std::move(rule));
   }
   add(rules::parse_leniently(tuned, "tuned", known_));
+  built_in_ = rules_.size();
   add(parse_rules(built_in, "built in", known_));
 }
 
@@ -70,19 +76,27 @@ std::vector<Selector::Named> Selector::named(int size, int hosts) const {
   return names;
 }
 
-Choice Selector::choose(const Collective& call, const Facts& facts, const Backends& backends) const {
-  for (const Rule& rule : rules_) {
+Choice Selector::first_match(std::size_t from, const Collective& call, const Facts& facts,
+                             const Backends& backends) const {
+  for (std::size_t i = from; i < rules_.size(); ++i) {
+    const Rule& rule = rules_[i];
     if (!rule.matches(facts)) continue;
     Backend* const backend = find(backends, rule.target.backend);
-    if (backend != nullptr && backend->supports(call, rule.target.algorithm).ok())
-      return {backend, rule.target.algorithm, &rule};
+    if (backend == nullptr || !backend->supports(call, rule.target.algorithm).ok()) continue;
+    if (is_plain_planned(rule.target)) return first_match(built_in_, call, facts, backends);
+    return {backend, rule.target.algorithm, &rule};
   }
   for (const auto& backend : backends)
     if (backend->supports(call, {}).ok()) return {backend.get(), {}, nullptr};
   return {};
 }
 
-Choice Selector::require(std::string_view wanted, const Collective& call, const Backends& backends) const {
+Choice Selector::choose(const Collective& call, const Facts& facts, const Backends& backends) const {
+  return first_match(0, call, facts, backends);
+}
+
+Choice Selector::require(std::string_view wanted, const Collective& call, const Facts& facts,
+                         const Backends& backends) const {
   const Target target = parse_target(wanted, call.kind, known_);
   Backend* const backend = find(backends, target.backend);
   if (backend == nullptr)
@@ -92,6 +106,7 @@ Choice Selector::require(std::string_view wanted, const Collective& call, const 
                                    target.backend + "\") on all its ranks first");
   if (const Status able = backend->supports(call, target.algorithm); !able.ok())
     throw Error(able.cause(), std::string(able.text()));
+  if (is_plain_planned(target)) return first_match(built_in_, call, facts, backends);
   // The same words in the text that was given, which lives longer than the target.
   const std::string_view word = rules::trim(wanted);
   return {backend, target.algorithm.empty() ? std::string_view() : rules::trim(word.substr(word.find('/') + 1)),

@@ -84,15 +84,19 @@ class Selector {
   /// The first rule that matches, whose backend is there and can do it; else the first backend that can.
   Choice choose(const Collective& call, const Facts& facts, const Backends& backends) const;
 
-  /// `wanted` and nothing else. Throws Error{invalid, unsupported} that says why not.
-  Choice require(std::string_view wanted, const Collective& call, const Backends& backends) const;
+  /// `wanted` and nothing else; of our own plans the built-in rules choose one where none is named. Throws
+  /// Error{invalid, unsupported} that says why not.
+  Choice require(std::string_view wanted, const Collective& call, const Facts& facts, const Backends& backends) const;
 
   /// "planned/ring: rule '...' (built in); not chosen: ...", one line.
   std::string explain(const Collective& call, const Facts& facts, const Backends& backends) const;
 
  private:
+  Choice first_match(std::size_t from, const Collective& call, const Facts& facts, const Backends& backends) const;
+
   std::vector<std::string> known_;
   std::vector<Rule> rules_;
+  std::size_t built_in_ = 0;  // where those rules begin
 };
 
 }  // namespace tutti

