@@ -25,7 +25,9 @@ std::string agreed_reason(Communicator& communicator, const std::string& mine) {
 
 }  // namespace
 
-MadeBackend make_backend(const std::string& name, Communicator& communicator, Context& context, const Group& group) {
+MadeBackend make_backend(const BackendAttempt& attempt, Communicator& communicator, Context& context,
+                         const Group& group) {
+  const std::string& name = attempt.name;
   const Found found = find_provider(name, context.settings());
   std::string mine = found.reason;
   if (mine.empty() && found.provider->make_backend == nullptr) mine = name + " has no collectives of its own";
@@ -34,7 +36,9 @@ MadeBackend make_backend(const std::string& name, Communicator& communicator, Co
   MadeBackend made;
   try {
     std::shared_ptr<Store> store;
-    if (context.store()) store = make_prefix_store(context.store(), "backend/" + name + "/" + std::to_string(group.id));
+    if (context.store())
+      store = make_prefix_store(
+          context.store(), "backend/" + name + "/" + std::to_string(group.id) + "/" + std::to_string(attempt.number));
     BackendMeeting meeting;
     meeting.group = &group;
     meeting.world_size = context.size();

@@ -16,6 +16,11 @@ struct MadeBackend {
   std::shared_ptr<Backend> backend;
   std::string reason;
 };
-MadeBackend make_backend(const std::string& name, Communicator& communicator, Context& context, const Group& group);
+struct BackendAttempt {
+  std::string name;
+  int number;  ///< of the attempts of this communicator, so that none reads what an earlier one left in the store
+};
+MadeBackend make_backend(const BackendAttempt& attempt, Communicator& communicator, Context& context,
+                         const Group& group);
 
 }  // namespace tutti

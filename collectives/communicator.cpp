@@ -37,7 +37,10 @@ class Communicator::Impl {
     if (call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::reduce_scatter)
       count = call.out.count;
     if (call.kind == Kind::alltoall) count = call.in.count / n;
-    return {call.kind, call.variable ? 0 : count * width, group().size(), hosts_, call.in.device.kind};
+    // Not every rank has an `in`; where all have an `out`, that one tells.
+    const bool from_one = call.kind == Kind::broadcast || call.kind == Kind::scatter;
+    const Device device = from_one ? call.out.device : call.in.device;
+    return {call.kind, call.variable ? 0 : count * width, group().size(), hosts_, device.kind};
   }
 
   Work launch(Collective call, const CallOptions& options) {
@@ -74,7 +77,7 @@ class Communicator::Impl {
   /// Why not; empty: it is there.
   std::string make(const std::string& name, Communicator& self) {
     if (std::ranges::any_of(backends_, [&](const auto& backend) { return backend->name() == name; })) return {};
-    MadeBackend made = make_backend(name, self, *context_, group());
+    MadeBackend made = make_backend({name, ++attempts_}, self, *context_, group());
     if (!made.backend) return made.reason;
     context_->add_engine(made.backend);
     backends_.push_back(std::move(made.backend));
@@ -124,6 +127,7 @@ class Communicator::Impl {
   std::shared_ptr<const Selector> selector_;
   const int hosts_ = group().hosts();
   Backends backends_;  // our own plans first
+  int attempts_ = 0;   // to make one; equal on all ranks
   const bool explain_ = context_->settings().explain == "on" && context_->rank() == 0;
   std::mutex said_mutex_;
   std::set<std::tuple<Kind, bool, const Rule*>> said_;
@@ -169,8 +173,7 @@ Communicator Communicator::from_env(const Settings& settings) { return connect(b
 
 Communicator Communicator::connect(const Bootstrap& bootstrap) {
   auto context = Context::make(bootstrap);
-  auto selector =
-      std::make_shared<const Selector>(context->settings(), context->tuned(), provider_names(context->settings()));
+  auto selector = std::make_shared<const Selector>(context->settings(), context->tuned(), context->backends());
   Group world{world_id, context->rank(), {}, {}};
   for (int rank = 0; rank < context->size(); ++rank) world.members.push_back(rank);
   auto group = context->add_group(std::move(world));

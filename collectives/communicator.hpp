@@ -180,8 +180,9 @@ class Communicator {
   std::vector<std::string> routes() const;
 
   /// Makes a backend ("mpi", "gloo") for this communicator, so that calls may name it. Those that the rules or the
-  /// setting `backend` name are there from the start. Collective; blocks; allowed with operations in flight. Throws
-  /// Error{unsupported} on all ranks where one of them cannot have it.
+  /// setting `backend` name are there from the start. Collective; blocks; allowed with operations in flight, but no
+  /// other thread may use this communicator meanwhile. Throws Error{unsupported} on all ranks where one of them cannot
+  /// have it.
   void use_backend(const std::string& name);
 
   /// The backend and algorithm that the rules choose for this call, why, and the others:

@@ -53,9 +53,32 @@ Wanted wanted(const std::string& name, const Settings& settings) {
   return {name, std::move(found)};
 }
 
-// Gives rank 0's measured rules, since a choice depends on them too.
-std::string agree(const Bootstrap& bootstrap, Settings& settings) {
-  if (bootstrap.size == 1) return read_tuning(settings);
+// What rules are read from beside the settings. As text for the others: "=gloo,mpi\n" and the measured rules, or
+// "!" and why there are none.
+struct RuleSources {
+  std::vector<std::string> backends;
+  std::string tuned;
+};
+
+std::string own_rule_sources(const Settings& settings) {
+  try {
+    std::string text = "=";
+    for (const std::string& name : provider_names(settings)) text += name + ",";
+    return text + '\n' + read_tuning(settings);
+  } catch (const Error& error) {
+    return std::string("!") + error.what();
+  }
+}
+
+RuleSources read_rule_sources(const std::string& text) {
+  if (text.starts_with('!')) throw Error(Code::invalid, text.substr(1));
+  const auto end = text.find('\n');
+  return {words(text.substr(1, end - 1)), text.substr(end + 1)};
+}
+
+// A choice may depend only on what all ranks know alike: so rank 0's rules are everyone's.
+RuleSources agree(const Bootstrap& bootstrap, Settings& settings) {
+  if (bootstrap.size == 1) return read_rule_sources(own_rule_sources(settings));
   const Deadline until = deadline_in(Seconds(settings.connect_timeout));
   for (const SettingInfo& info : setting_table()) {
     if (std::ranges::find(agreed, info.key) == std::end(agreed)) continue;
@@ -69,10 +92,8 @@ std::string agree(const Bootstrap& bootstrap, Settings& settings) {
     log(LogLevel::info, std::string(info.key) + " is '" + first + "' as on rank 0, not '" + mine + "'", bootstrap.rank);
     settings.set(info.key, first, "rank 0");
   }
-  if (bootstrap.rank != 0) return bootstrap.store->wait("settings/tuned", until);
-  std::string tuned = read_tuning(settings);
-  bootstrap.store->set("settings/tuned", tuned);
-  return tuned;
+  if (bootstrap.rank == 0) bootstrap.store->set("settings/rules", own_rule_sources(settings));
+  return read_rule_sources(bootstrap.store->wait("settings/rules", until));
 }
 
 std::string write_card(const std::vector<Wanted>& wanted, const Settings& settings) {
@@ -238,9 +259,10 @@ class Wirer {
 }  // namespace
 
 Wiring connect_all(const Bootstrap& bootstrap, Settings& settings, TransportListener& listener) {
-  std::string tuned = agree(bootstrap, settings);
+  RuleSources rules = agree(bootstrap, settings);
   Wiring wiring = Wirer(bootstrap, settings, listener).run();
-  wiring.tuned = std::move(tuned);
+  wiring.tuned = std::move(rules.tuned);
+  wiring.backends = std::move(rules.backends);
   return wiring;
 }
 

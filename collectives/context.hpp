@@ -20,10 +20,11 @@ namespace tutti {
 
 struct Wiring {
   std::unique_ptr<Transport> transport;
-  std::vector<std::string> routes;  ///< by rank: "self", "shm", "tcp"
-  Topology topology;                ///< of the world
-  std::string tuned;                ///< rank 0's measured rules
-  int local_ranks = 1;              ///< ranks on this host, this one included
+  std::vector<std::string> routes;    ///< by rank: "self", "shm", "tcp"
+  Topology topology;                  ///< of the world
+  std::string tuned;                  ///< rank 0's measured rules
+  std::vector<std::string> backends;  ///< names that rules may use: those of rank 0's installation
+  int local_ranks = 1;                ///< ranks on this host, this one included
 };
 
 /// Finds out which transport reaches whom, and connects. Collective over the job. Agrees on
@@ -49,8 +50,9 @@ class Context final : public Driver,
   /// For operations and plans; token held.
   Transport& wire() noexcept { return *wiring_.transport; }
 
-  /// Rank 0's measured rules.
+  /// Rank 0's measured rules, and the names of backends that rules may use.
   const std::string& tuned() const noexcept { return wiring_.tuned; }
+  const std::vector<std::string>& backends() const noexcept { return wiring_.backends; }
 
   /// What the ranks share beside messages; null in a world of one. Any thread.
   const std::shared_ptr<Store>& store() const noexcept { return store_; }

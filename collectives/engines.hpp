@@ -14,6 +14,8 @@ class Engines {
   explicit Engines(Transport& wire) : wire_(wire) {}
 
   void add(std::shared_ptr<Engine> engine) { others_.push_back(std::move(engine)); }
+  /// From here on all are polled: somebody's bell cannot be heard.
+  void poll_all() noexcept { deaf_ = true; }
   /// Ends those that nobody else holds; their descriptors leave the epolls by being closed.
   void drop_unused() {
     std::erase_if(others_, [](const auto& engine) { return engine.use_count() == 1; });
@@ -30,7 +32,7 @@ class Engines {
     return armed;
   }
   bool polled() const noexcept {
-    bool any = wire_.polled();
+    bool any = deaf_ || wire_.polled();
     for (const auto& engine : others_) any |= engine->polled();
     return any;
   }
@@ -45,6 +47,7 @@ class Engines {
  private:
   Transport& wire_;
   std::vector<std::shared_ptr<Engine>> others_;
+  bool deaf_ = false;
 };
 
 }  // namespace tutti

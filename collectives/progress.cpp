@@ -225,9 +225,14 @@ class Progress::Joining final : public Startable {
 void Progress::add(std::shared_ptr<Engine> engine) { launch(std::make_shared<Joining>(*this, std::move(engine))); }
 
 void Progress::join(std::shared_ptr<Engine> engine) {
-  watch_for(sleep_epoll_.fd(), engine->fds().sleep, EPOLLIN);
-  watch_for(idle_epoll_.fd(), engine->fds().sleep, EPOLLIN | EPOLLONESHOT);
-  engines_.add(std::move(engine));
+  engines_.add(engine);
+  try {
+    watch_for(sleep_epoll_.fd(), engine->fds().sleep, EPOLLIN);
+    watch_for(idle_epoll_.fd(), engine->fds().sleep, EPOLLIN | EPOLLONESHOT);
+  } catch (const Error& error) {  // out of kernel memory, or of the user's watches
+    log(LogLevel::warn, std::string("sleeping is given up for looking again and again: ") + error.what());
+    engines_.poll_all();
+  }
 }
 
 // ---- driving ---------------------------------------------------------------------------------

@@ -154,7 +154,9 @@ std::vector<Rule> rules::parse_leniently(std::string_view text, std::string_view
     line = line.substr(0, line.find('#'));
     for (const auto sentence : words(line, ';')) {
       try {
-        parse_sentence(sentence, source, backends, found);
+        std::vector<Rule> whole;
+        parse_sentence(sentence, source, backends, whole);
+        std::ranges::move(whole, std::back_inserter(found));
       } catch (const Error& error) {
         log(LogLevel::info, std::string(source) + ": " + error.what());
       }

@@ -4,8 +4,8 @@
 // smallest host has ranks: further ranks of larger hosts hand their blocks to the carrier of a column first, and take
 // part inside only. Any layout. With L ranks on each of H hosts, p = L H:
 //
-//   rounds H-1 + L-1, and 1 more where hosts differ     elements (H-1) n + (p-H) n, n the count of one block scratch
-//   none     crossing p n (H-1) in all, (p-L) n from each host
+//   rounds H-1 + L-1, and 1 more where hosts differ     elements (H-1) n + (p-H) n, n the count of one block
+//   scratch none     crossing p n (H-1) in all, (p-L) n from each host
 //
 // Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
 #include <algorithm>

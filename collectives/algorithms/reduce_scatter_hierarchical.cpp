@@ -4,8 +4,8 @@
 // There are as many columns as the smallest host has ranks: further ranks of larger hosts take part inside, and are
 // given their blocks by the carrier of a column at last. Any layout. With L ranks on each of H hosts, p = L H:
 //
-//   rounds L-1 + H-1, and 1 more where hosts differ     elements (p-H) n + (H-1) n, n the count of one block scratch 3H
-//   n     crossing p n (H-1) in all, (p-L) n from each host
+//   rounds L-1 + H-1, and 1 more where hosts differ     elements (p-H) n + (H-1) n, n the count of one block
+//   scratch 3H n     crossing p n (H-1) in all, (p-L) n from each host
 //
 // Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
 #include <algorithm>

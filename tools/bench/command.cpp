@@ -12,6 +12,7 @@
 #include "tools/bench/report.hpp"
 #include "tools/bench/versus.hpp"
 #include "tools/bench/world.hpp"
+#include "tools/inside_a_job.hpp"
 #include "tools/options.hpp"
 
 namespace tutti::tools {
@@ -23,12 +24,6 @@ using namespace tutti::bench;
 
 /// Our ranks find the board's path in this environment variable.
 constexpr const char* board_variable = "BENCH_BOARD";
-
-bool inside_a_job() {
-  for (const char* variable : {"TUTTI_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
-    if (std::getenv(variable)) return true;
-  return std::getenv("RANK") && std::getenv("WORLD_SIZE");
-}
 
 /// Replaces this process by `launcher` (a command line) with the board in the environment.
 [[noreturn]] void launch_with_board(const std::vector<std::string>& launcher, int ranks) {

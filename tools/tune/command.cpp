@@ -2,6 +2,7 @@
 #include "tools/command.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 
 #include "collectives/selector.hpp"
 #include "collectives/tuning.hpp"
+#include "tools/inside_a_job.hpp"
 #include "tools/options.hpp"
 #include "tools/tune/tuner.hpp"
 #include "transports/core/clock.hpp"
@@ -34,7 +36,7 @@ struct Wanted {
   int ranks = 0;
   double seconds = 45;
   std::string collectives, file;
-  std::vector<std::string> backends;  ///< of the setting, or all that work here
+  std::vector<std::string> backends;  ///< all that work on rank 0
   bool check = false;
   Settings settings;
 };
@@ -101,6 +103,19 @@ std::optional<Communicator> first_ranks(Communicator& world, int n, std::vector<
   return group;
 }
 
+/// Those that do not measure wait for as long as it takes.
+void wait_for_the_first(Communicator& world, const Wanted& wanted) {
+  world.barrier({.timeout = 2 * wanted.seconds + world.settings().timeout}).wait();
+}
+
+/// Rank 0's words on all ranks, so that all make the same backends.
+std::vector<std::string> as_on_the_first(Communicator& world, const std::vector<std::string>& words) {
+  std::string text = fmt::format("{}", fmt::join(words, ","));
+  text.resize(static_cast<std::size_t>(world.broadcast(static_cast<std::int64_t>(text.size())).wait()));
+  world.broadcast(Buffer(text.data(), text.size(), DType::u8)).wait();
+  return text.empty() ? std::vector<std::string>() : CLI::detail::split(text, ',');
+}
+
 int points(const std::vector<Kind>& kinds, int world, std::size_t factor) {
   std::size_t sum = 0;
   for (const int n : numbers_of_ranks(world))
@@ -146,7 +161,7 @@ std::vector<Tuned> tune_all(Communicator& world, const Wanted& wanted) {
         all.push_back(std::move(tuned));
       }
     }
-    world.barrier().wait();
+    wait_for_the_first(world, wanted);
     before = n;
   }
   return all;
@@ -155,12 +170,14 @@ std::vector<Tuned> tune_all(Communicator& world, const Wanted& wanted) {
 void write(const std::string& path, const std::vector<Tuned>& all, int ranks) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  std::ofstream file(path);
+  const std::string fresh = path + ".new";  // jobs may be reading the old one
+  std::ofstream file(fresh);
   file << "# Measured by `tutti tune -np " << ranks << "` (tutti " << version() << ") on " << machine_key() << ".\n"
        << "# Rules as TUTTI_SELECT takes them, one a line: KIND: BYTES ranks .. hosts .. = [BACKEND/]ALGORITHM.\n"
        << "# They come after TUTTI_SELECT and TUTTI_BACKEND, and before the built-in ones. Edit or delete at will.\n"
        << rules_text(all);
-  if (!file.flush()) throw Error(Code::resource, "cannot write " + path + "; give another file with --file");
+  if (file.flush()) std::filesystem::rename(fresh, path, error);
+  if (!file || error) throw Error(Code::resource, "cannot write " + path + "; give another file with --file");
 }
 
 /// How the rules do against each single choice: the best of them / ours, at each size.
@@ -179,7 +196,8 @@ double check_all(Communicator& world, const Wanted& wanted) {
           const bench::Case what = tuner.case_of(kind, size);
           const std::vector<double> seconds = tuner.time(what, targets, budget.next());
           const auto best = std::min_element(seconds.begin(), seconds.end() - 1);
-          const double ratio = *best / seconds.back();
+          // Infinite, where the rules are far ahead of all: then one of them was disturbed when it was first tried.
+          const double ratio = std::isfinite(*best) ? *best / seconds.back() : 1.0;
           least = std::min(least, ratio);
           if (world.rank() == 0)
             fmt::print("{:<15} {:>4} ranks {:>10} B  ours {:>10}  best single {:>10} {:<30} ratio {:.2f}\n", name(kind),
@@ -188,13 +206,23 @@ double check_all(Communicator& world, const Wanted& wanted) {
         }
       }
     }
-    world.barrier().wait();
+    wait_for_the_first(world, wanted);
   }
   return least;
 }
 
-int run_in_job(const Wanted& wanted) {
+std::vector<std::string> backends_that_work(const Settings& settings) {
+  std::vector<std::string> names;
+  for (const std::string& name : provider_names(settings))
+    if (const Found found = find_provider(name, settings);
+        found.reason.empty() && found.provider->make_backend != nullptr)
+      names.push_back(name);
+  return names;
+}
+
+int run_in_job(Wanted wanted) {
   Communicator world = Communicator::from_env(wanted.settings);
+  wanted.backends = as_on_the_first(world, backends_that_work(world.settings()));
   if (world.size() < 2) throw Error(Code::invalid, "nothing can be tuned on one rank; say how many with -np");
   if (wanted.check) {
     const double least = check_all(world, wanted);
@@ -210,15 +238,6 @@ int run_in_job(const Wanted& wanted) {
   return 0;
 }
 
-std::vector<std::string> backends_that_work(const Settings& settings) {
-  std::vector<std::string> names;
-  for (const std::string& name : provider_names(settings))
-    if (const Found found = find_provider(name, settings);
-        found.reason.empty() && found.provider->make_backend != nullptr)
-      names.push_back(name);
-  return names;
-}
-
 int run(const std::vector<std::string>& arguments) {
   CLI::App app("Measures which backend and algorithm is best for which sizes on this machine, and writes it down.",
                "tutti tune");
@@ -232,8 +251,7 @@ int run(const std::vector<std::string>& arguments) {
   add_settings(app, wanted.settings);
   parse(app, arguments);
   kinds_of(wanted.collectives);
-  const bool in_job = std::getenv("TUTTI_RANK") || std::getenv("OMPI_COMM_WORLD_RANK") || std::getenv("PMI_RANK");
-  if (!in_job) {
+  if (!inside_a_job()) {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
     std::vector<std::string> words = {self, "run", "-np", std::to_string(wanted.ranks > 0 ? wanted.ranks : 2)};
     if (!wanted.settings.backend.empty()) words.insert(words.end(), {"--backend", wanted.settings.backend});
@@ -245,7 +263,6 @@ int run(const std::vector<std::string>& arguments) {
     execv(argv[0], argv.data());
     throw Error(Code::resource, "cannot run " + self);
   }
-  wanted.backends = backends_that_work(wanted.settings);
   return run_in_job(wanted);
 }
 
