@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 LAUNCHERS = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.hydra", "mpiexec.mpich")}
@@ -136,6 +137,22 @@ class Mpi(unittest.TestCase):
         self.assertIn("the deadline passed", done.stderr)
         self.assertIn("rank 0", done.stderr)
         self.assertIn("MPI keeps the buffers of 1 calls", done.stderr)
+
+    def test_a_rank_that_mpi_counts_otherwise(self):
+        if options.family != "openmpi":
+            self.skipTest("hydra's ranks cannot be given other numbers")
+        hidden = ["-u", "OMPI_COMM_WORLD_RANK", "-u", "OMPI_COMM_WORLD_SIZE"]
+        for backend, transport in (("mpi", "tcp"), ("planned", "mpi")):
+            with self.subTest(backend=backend, transport=transport), tempfile.TemporaryDirectory() as folder:
+                words = [options.mpiexec]
+                for rank in (1, 0, 2):  # in MPI's order: the last one counts as MPI does
+                    words += ["-n", "1", "/usr/bin/env", *hidden, f"TUTTI_RANK={rank}",
+                              os.path.join(options.tests, "world_probe"), "rest", ":"]
+                job = environment(TUTTI_SIZE="3", TUTTI_STORE=f"file://{folder}", TUTTI_BACKEND=backend,
+                                  TUTTI_TRANSPORT=transport)
+                done = subprocess.run(words[:-1], capture_output=True, text=True, timeout=60, env=job)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertRegex(done.stderr, "MPI says that this is rank . of 3, but the job says rank . of 3")
 
     def test_without_mpiexec(self):
         done = alone("rest", TUTTI_BACKEND="mpi")

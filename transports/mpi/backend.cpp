@@ -8,6 +8,7 @@
 
 #include "transports/core/log.hpp"
 #include "transports/mpi/call.hpp"
+#include "transports/mpi/meeting.hpp"
 
 namespace tutti::mpi {
 namespace {
@@ -162,10 +163,11 @@ class MpiBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_backend(const BackendMeeting& meeting) {
-  Session& session = Session::begin(*meeting.settings);
   const Group& group = *meeting.group;
   const int world_rank = group.members[static_cast<std::size_t>(group.rank)];
-  auto comm = std::make_unique<Comm>(session, meeting.native, meeting.world_size, world_rank, group.members, group.id);
+  auto comm = meet({meeting.native, meeting.world_size, world_rank, group.members, group.id, meeting.store,
+                    meeting.settings, meeting.until});
+  Session& session = comm->session();
   return std::make_unique<MpiBackend>(session, std::move(comm), world_rank);
 }
 

@@ -8,6 +8,7 @@
 #include "transports/modules.hpp"
 #include "transports/mpi/backend.hpp"
 #include "transports/mpi/family.hpp"
+#include "transports/mpi/meeting.hpp"
 #include "transports/mpi/wire.hpp"
 
 namespace tutti {
@@ -32,10 +33,11 @@ std::vector<int> connected_ranks(const Rendezvous& meeting) {
 }
 
 Connected connect(const Rendezvous& meeting) {
-  mpi::Session& session = mpi::Session::begin(*meeting.settings);
   std::vector<int> ranks = meeting.peers.empty() ? std::vector{meeting.rank} : connected_ranks(meeting);
   constexpr std::uint64_t wire_name = 0x7769;
-  auto comm = std::make_unique<mpi::Comm>(session, meeting.native, meeting.size, meeting.rank, ranks, wire_name);
+  auto comm = mpi::meet(
+      {meeting.native, meeting.size, meeting.rank, ranks, wire_name, meeting.store, meeting.settings, meeting.until});
+  mpi::Session& session = comm->session();
   auto wire =
       std::make_unique<mpi::MpiWire>(session, std::move(comm), std::move(ranks), meeting.size, *meeting.listener);
   return {make_stream_transport("mpi", meeting.rank, meeting.size, std::move(wire), *meeting.listener), {}, {}};

@@ -133,6 +133,20 @@ MPI_Datatype Session::many(std::size_t count, DType dtype, std::size_t at) {
   return made;
 }
 
+MPI_Comm Session::world(std::int64_t base) const { return base == no_native ? handles.world : communicator_of(base); }
+
+void Session::check_ranks(std::int64_t base, int world_size, int world_rank) {
+  const auto one_at_a_time = turn();
+  int rank = 0, size = 0;
+  check(call.comm_size(world(base), &size), "MPI_Comm_size");
+  check(call.comm_rank(world(base), &rank), "MPI_Comm_rank");
+  if (size != world_size || rank != world_rank)
+    throw Error(Code::invalid,
+                "MPI says that this is rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                    ", but the job says rank " + std::to_string(world_rank) + " of " + std::to_string(world_size) +
+                    ": start the program with the mpiexec of the same MPI (TUTTI_MPI_LIBRARY names another library)");
+}
+
 Status Session::status(int code, const char* function) const {
   if (code == MPI_SUCCESS) return {};
   char text[MPI_MAX_ERROR_STRING] = "no reason given";
@@ -230,20 +244,12 @@ void Session::empty(MPI_Comm comm) {
   }
 }
 
-Comm::Comm(Session& session, std::int64_t base, int world_size, int world_rank, const std::vector<int>& members,
-           std::uint64_t name)
+Comm::Comm(Session& session, std::int64_t base, int world_rank, const std::vector<int>& members, std::uint64_t name)
     : session_(session), comm_(session.handles.no_comm) {
   static std::atomic<int> made{0};
   const Functions& call = session.call;
   const auto turn = session.turn();
-  const MPI_Comm world = base == no_native ? session.handles.world : communicator_of(base);
-  session.check(call.comm_size(world, &size_), "MPI_Comm_size");
-  session.check(call.comm_rank(world, &rank_), "MPI_Comm_rank");
-  if (size_ != world_size || rank_ != world_rank)
-    throw Error(Code::invalid,
-                "MPI says that this is rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
-                    ", but the job says rank " + std::to_string(world_rank) + " of " + std::to_string(world_size) +
-                    ": start the program with the mpiexec of the same MPI (TUTTI_MPI_LIBRARY names another library)");
+  const MPI_Comm world = session.world(base);
   // The tag sets apart what two threads make at a time; 32767 is the largest that every MPI knows.
   const int tag = static_cast<int>((name ^ name >> 15 ^ name >> 30 ^ name >> 45) & 0x7fff);
   MPI_Group all{}, mine{};

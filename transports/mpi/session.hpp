@@ -35,6 +35,11 @@ class Session {
   /// `count` elements as one, also beyond 2^31; `at` bytes from where the buffer begins. To be freed.
   MPI_Datatype many(std::size_t count, DType dtype, std::size_t at);
 
+  /// The communicator whose ranks are the job's.
+  MPI_Comm world(std::int64_t base) const;
+  /// Throws Error where MPI counts the ranks otherwise than the job.
+  void check_ranks(std::int64_t base, int world_size, int world_rank);
+
   /// Ok, or what MPI says of `code`.
   Status status(int code, const char* function) const;
   /// Throws it.
@@ -75,15 +80,15 @@ class Session {
 /// An MPI communicator of some ranks of the job, of our own.
 class Comm {
  public:
-  /// Collective among `members` (world ranks, this one's among them). `base`: whose ranks are the job's. `name` sets
-  /// apart what is made at the same time. Throws Error.
-  Comm(Session& session, std::int64_t base, int world_size, int world_rank, const std::vector<int>& members,
-       std::uint64_t name);
+  /// Collective among `members` (world ranks, this one's among them), without a deadline: see meet(). `base`: whose
+  /// ranks are the job's. `name` sets apart what is made at the same time. Throws Error.
+  Comm(Session& session, std::int64_t base, int world_rank, const std::vector<int>& members, std::uint64_t name);
   /// Frees it, now or, after linger(), at the end of MPI; never after abandon().
   ~Comm();
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
+  Session& session() const noexcept { return session_; }
   MPI_Comm get() const noexcept { return comm_; }
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
