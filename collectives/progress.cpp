@@ -41,17 +41,14 @@ void relax() noexcept {
 }
 
 int checked(int fd, const char* what) {
-  if (fd < 0)
-    throw Error(Code::resource,
-                std::string(what) + " failed: " + std::strerror(errno) + "; raise the limit of open files");
-  return fd;
+  if (fd >= 0) return fd;
+  throw Error(Code::resource,
+              std::string(what) + " failed: " + std::strerror(errno) + "; raise the limit of open files");
 }
 
 void watch_for(int epoll, int fd, std::uint32_t events) {
   if (fd < 0) return;
-  epoll_event event{};
-  event.events = events;
-  event.data.fd = fd;
+  epoll_event event{events, {.fd = fd}};
   checked(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
