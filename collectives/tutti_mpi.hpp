@@ -4,12 +4,14 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "collectives/bootstrap/common_library.hpp"
 #include "collectives/communicator.hpp"
+#include "transports/core/fork.hpp"
 
 namespace tutti {
 namespace detail {
@@ -19,6 +21,7 @@ namespace detail {
 struct OwnComm {
   explicit OwnComm(MPI_Comm comm) { MPI_Comm_dup(comm, &own); }
   ~OwnComm() {
+    if (fork_generation() != generation) return;  // in a child, MPI is the parent's
     int finalized = 0;
     MPI_Finalized(&finalized);
     if (!finalized) MPI_Comm_free(&own);
@@ -26,6 +29,7 @@ struct OwnComm {
   OwnComm(const OwnComm&) = delete;
   OwnComm& operator=(const OwnComm&) = delete;
   MPI_Comm own = MPI_COMM_NULL;
+  const std::uint32_t generation = fork_generation();
   std::shared_ptr<Store> store;
 };
 
@@ -33,7 +37,9 @@ struct OwnComm {
 
 /// A world of the ranks of `comm`, in their order. Collective over `comm`, which is duplicated once. MPI must be
 /// initialised, and the Communicator must go before MPI is finalised. The backend and the transport `mpi` want
-/// MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE. Throws Error.
+/// MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE. With less than the latter this call, and the end of the last
+/// Communicator that comes of it, are calls of MPI like the program's own: no other thread may be in MPI, nor in a
+/// call of tutti that uses it. Throws Error.
 inline Communicator from_mpi(MPI_Comm comm, const Settings& settings = Settings::from_environment()) {
   const auto ours = std::make_shared<detail::OwnComm>(comm);
   CommonLibrary library;

@@ -99,6 +99,8 @@ class Mpi(unittest.TestCase):
         self.assert_ok(self.tutti_run("--backend", "mpi"))
         self.assert_ok(self.tutti_run("--transport", "mpi", command=["rest"]))
         self.assertIn("--mpiexec is for --backend mpi", self.tutti_run(command=["rest"]).stderr)
+        self.assert_ok(self.tutti_run("--backend", "planned, mpi", command=["rest"]))
+        self.assertIn("--grace is not for ranks that an", self.tutti_run("--backend", "mpi", "--grace", "1").stderr)
         self.assertIn("mpirun --host", self.tutti_run("--backend", "mpi", "--hosts", "a:4").stderr)
 
     def test_both_at_once(self):

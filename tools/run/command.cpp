@@ -144,6 +144,9 @@ int run(const std::vector<std::string>& arguments) {
   if (by_mpiexec && !job.hosts.empty())
     usage_error(app,
                 "ranks that use MPI on several hosts are started by its own mpiexec: mpirun --host h1:2,h2:2 ... ");
+  if (by_mpiexec && app.count("--grace") > 0)
+    usage_error(
+        app, "--grace is not for ranks that an mpiexec starts, which ends the others in its own way; leave it out: ");
   if (!by_mpiexec && !request.mpiexec.empty()) usage_error(app, "--mpiexec is for --backend mpi or --transport mpi: ");
   if (job.hosts.empty()) {
     job.file = find_executable(job.words.front());

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -11,8 +12,8 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <sstream>
 
+#include "collectives/rules.hpp"
 #include "tools/run/environment.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
@@ -23,10 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool lists(const std::string& list, std::string_view wanted) {
-  std::istringstream words(list);
-  for (std::string word; std::getline(words, word, ',');)
-    if (word == wanted) return true;
-  return false;
+  const auto words = rules::words(list, ',');
+  return std::ranges::find(words, wanted) != words.end();
 }
 
 std::string find_mpiexec(const std::string& given) {
@@ -70,7 +69,7 @@ bool has_fabric() {
   return fs::exists("/sys/class/infiniband", error) && !fs::is_empty("/sys/class/infiniband", error);
 }
 
-/// The settings of docs/book/8-mpi.md, for versions 4 and 5.
+/// The settings of docs/book/9-mpi.md, for versions 4 and 5.
 void suggest_for_open_mpi(int ranks) {
   if (geteuid() == 0) {
     suggest("OMPI_ALLOW_RUN_AS_ROOT", "1");

@@ -42,25 +42,29 @@ class MpiBackend final : public Backend {
     fresh.memory().swap(spare_);
     try {
       fresh.issue();
-    } catch (...) {
-      if (!fresh.requests().empty()) give_up(std::move(calls_.back()));
-      calls_.pop_back();
-      throw;
+    } catch (const std::exception& error) {
+      if (fresh.requests().empty()) {
+        calls_.pop_back();
+        throw;
+      }
+      fresh.failure = Status::failure(Code::resource, error.what(), world_rank_);  // the first parts are under way
     }
     fresh.open = fresh.requests().size();
     for (const MPI_Request request : fresh.requests()) {
       requests_.push_back(request);
       owners_.push_back(&fresh);
     }
+    if (!fresh.failure.ok()) listener.trouble(fresh.failure);
   }
 
   bool progress() override {
-    if (requests_.empty()) return false;
-    {
+    if (calls_.empty()) return false;
+    bool news = false;
+    if (!requests_.empty()) {
       const auto turn = session_.turn();
-      if (!test()) return false;
+      news = test();
     }
-    // The listeners may start calls.
+    // A call without requests has ended as it began. The listeners may start calls.
     std::vector<std::unique_ptr<MpiCall>> finished;
     for (auto& one : calls_)
       if (one->open == 0) finished.push_back(std::move(one));
@@ -71,17 +75,17 @@ class MpiBackend final : public Backend {
       if (memory.capacity() > spare_.capacity() && memory.capacity() <= most_spare) memory.swap(spare_);
       one->listener().ended(one->failure);
     }
-    return true;
+    return news || !finished.empty();
   }
 
   Fds fds() const noexcept override { return {}; }
   bool arm(bool) override { return true; }
-  bool polled() const noexcept override { return !requests_.empty(); }
+  bool polled() const noexcept override { return !calls_.empty(); }
 
   // MPI cannot be told to leave a collective. What ends by itself, ends; the rest is MPI's until the process ends.
   void cancel(const Status& why) noexcept override {
     const Deadline until = deadline_in(patience);
-    while (!requests_.empty() && Clock::now() < until) {
+    while (!requests_.empty() && !session_.ended() && Clock::now() < until) {
       const auto turn = session_.turn();
       if (!test()) ::sched_yield();
     }
@@ -121,15 +125,15 @@ class MpiBackend final : public Backend {
     int ended = 0;
     const int code = session_.call.testsome(static_cast<int>(requests_.size()), requests_.data(), &ended,
                                             indices_.data(), statuses_.data());
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) fail_all(session_.status(code, "MPI_Testsome"));
     if (ended == MPI_UNDEFINED || ended == 0) return false;
     for (int i = 0; i < ended; ++i) {
       const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
       MpiCall& owner = *owners_[at];
       --owner.open;
       owners_[at] = nullptr;
-      if (code == MPI_SUCCESS || !owner.failure.ok()) continue;
-      const int error = code == MPI_ERR_IN_STATUS ? statuses_[static_cast<std::size_t>(i)].MPI_ERROR : code;
-      owner.failure = session_.status(error, owner.function());
+      if (code != MPI_ERR_IN_STATUS || !owner.failure.ok()) continue;
+      owner.failure = session_.status(statuses_[static_cast<std::size_t>(i)].MPI_ERROR, owner.function());
       if (!owner.failure.ok() && owner.open > 0) owner.listener().trouble(owner.failure);
     }
     std::size_t kept = 0;
@@ -141,6 +145,14 @@ class MpiBackend final : public Backend {
     requests_.resize(kept);
     owners_.resize(kept);
     return true;
+  }
+
+  void fail_all(const Status& why) {
+    for (const auto& one : calls_) {
+      if (!one->failure.ok()) continue;
+      one->failure = why;
+      one->listener().trouble(why);
+    }
   }
 
   // Its own memory stays, for MPI to use.

@@ -48,10 +48,13 @@ void MpiCall::issue() {
   }
 }
 
+MpiCall::~MpiCall() {
+  if (made_.empty() || session_.ended()) return;
+  const auto turn = session_.turn();
+  for (MPI_Datatype& made : made_) mpi().type_free(&made);
+}
+
 void MpiCall::complete() {
-  for (auto* types : {&types_in_, &types_out_})
-    for (MPI_Datatype& made : *types)
-      if (made != type()) mpi().type_free(&made);
   if (result_ == nullptr || result_count_ == 0) return;
   const std::size_t bytes = result_count_ * width();
   if (call_.op.op == Op::avg) {  // as the last of our own folds does: in wider precision where there is one
@@ -95,7 +98,8 @@ void MpiCall::fold_at(int root, const std::byte* from, std::byte* into, std::siz
   const bool in_place = comm_.rank() == root && from == into && count > 0;
   in_parts(count, [&](std::size_t at, int n) {
     ask("MPI_Ireduce", [&](MPI_Request* r) {
-      return mpi().ireduce(in_place ? MPI_IN_PLACE : from + at, into + at, n, type(), op(), root, comm_.get(), r);
+      return mpi().ireduce(in_place ? MPI_IN_PLACE : from + at, into == nullptr ? nullptr : into + at, n, type(), op(),
+                           root, comm_.get(), r);
     });
   });
 }
@@ -212,7 +216,7 @@ void MpiCall::scatter() {
   const bool in_place = at_root() && call_.out.count > 0 && call_.out.data == block(me());
   if (!fits(all)) {
     if (!at_root()) return receive(out(), call_.out.count, call_.root);
-    if (!in_place && count > 0) std::memcpy(out(), block(me()), call_.out.bytes());
+    if (!in_place && call_.out.count > 0) std::memcpy(out(), block(me()), call_.out.bytes());
     for (std::size_t i = 0; i < size(); ++i)
       if (i != me()) send(block(i), all.sizes[i], static_cast<int>(i));
     return;
@@ -250,7 +254,8 @@ void MpiCall::exchange() {
     for (std::size_t i = 0; i < size(); ++i) {
       const std::size_t at = all.offsets[i] * width();
       const bool plain = fits(all) || all.sizes[i] == 0;
-      types.push_back(plain ? type() : session_.many(all.sizes[i], dtype(), at));
+      if (!plain) made_.push_back(session_.many(all.sizes[i], dtype(), at));
+      types.push_back(plain ? type() : made_.back());
       counts_.push_back(plain ? static_cast<int>(all.sizes[i]) : 1);
       places_.push_back(plain && all.sizes[i] > 0 ? static_cast<int>(at) : 0);
     }

@@ -17,6 +17,10 @@ class MpiCall {
  public:
   MpiCall(Session& session, const Comm& comm, const Collective& call, const Launch& launch, CallListener& listener)
       : session_(session), comm_(comm), call_(call), sequence_(launch.sequence), listener_(listener) {}
+  /// MPI must have let go of everything; the Collective may have gone.
+  ~MpiCall();
+  MpiCall(const MpiCall&) = delete;
+  MpiCall& operator=(const MpiCall&) = delete;
 
   /// Hands everything to MPI. Throws Error; what was handed over until then is in requests().
   void issue();
@@ -89,6 +93,7 @@ class MpiCall {
   std::vector<std::byte> input_, output_;
   std::vector<int> counts_, places_;
   std::vector<MPI_Datatype> types_in_, types_out_;
+  std::vector<MPI_Datatype> made_;  // of these, what is to be freed
 };
 
 }  // namespace tutti::mpi

@@ -173,7 +173,7 @@ void Session::leave() noexcept {
 }
 
 bool Session::ended() const {
-  if (ending()) return true;
+  if (ending() || fork_generation() != generation_) return true;  // in a child, MPI is the parent's
   int is = 0;
   call.finalized(&is);
   return is != 0;

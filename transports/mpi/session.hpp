@@ -48,6 +48,7 @@ class Session {
   /// Who uses MPI is counted, so that it is not ended under anybody's feet.
   void join() noexcept;
   void leave() noexcept;
+  /// MPI can no longer be called: it has ended, or this is a forked child.
   bool ended() const;
   bool ending() const noexcept { return ending_.load(std::memory_order_relaxed); }
   /// Takes a communicator whose members leave at different times, and frees it when all end MPI: until then somebody
