@@ -60,10 +60,16 @@ struct RuleSources {
   std::string tuned;
 };
 
+bool is_mere_transport(std::string_view name) {
+  return std::ranges::any_of(providers(),
+                             [&](const Provider* one) { return one->name == name && one->make_backend == nullptr; });
+}
+
 std::string own_rule_sources(const Settings& settings) {
   try {
     std::string text = "=";
-    for (const std::string& name : provider_names(settings)) text += name + ",";
+    for (const std::string& name : provider_names(settings))
+      if (!is_mere_transport(name)) text += name + ",";
     return text + '\n' + read_tuning(settings);
   } catch (const Error& error) {
     return std::string("!") + error.what();

@@ -135,8 +135,11 @@ Target parse_target(std::string_view text, std::optional<Kind> kind, std::span<c
   }
   if (kind && find_algorithm(*kind, word) != nullptr) return {planned, word};
   if (is_backend(word)) return {word, {}};
-  const std::string others = " (and the backends " + planned + (backends.empty() ? "" : ", ") + joined(backends) + ")";
-  if (!kind) throw Error(Code::invalid, "there is no backend '" + word + "' here" + others);
+  const std::string known = planned + (backends.empty() ? "" : ", ") + joined(backends);
+  const std::string others = " (and the backends " + known + ")";
+  if (!kind)
+    throw Error(Code::invalid, "there is no backend '" + word + "' here, but " + known +
+                                   "; `tutti info` says what else could be built");
   throw Error(Code::invalid,
               std::string(name(*kind)) + " has no algorithm '" + word + "', but " + algorithm_names(*kind) + others);
 }

@@ -134,6 +134,10 @@ std::string Selector::explain(const Collective& call, const Facts& facts, const 
       add(std::string(backend->name()) + (able.ok() ? "" : " (" + std::string(able.text()) + ")"));
     }
   }
+  for (const std::string& name : known_)
+    if (find(backends, name) == nullptr &&
+        std::ranges::any_of(rules_, [&](const Rule& rule) { return rule.target.backend == name; }))
+      add(name + " (not made for this communicator)");
   if (!others.empty()) why += "; not chosen: " + others;
   return why;
 }

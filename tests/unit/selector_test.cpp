@@ -167,8 +167,8 @@ TEST(ParseRules, ExactWordsForWhatCannotBeRead) {
       {"allreduce: .. ranks 4..3=ring", "cannot read the selection rule '.. ranks 4..3=ring': the range is empty"},
       {"allreduce: .. on tpu=ring", "cannot read the selection rule '.. on tpu=ring': 'on' takes cpu or cuda"},
       {"*: ..=ring",
-       "cannot read the selection rule '..=ring': there is no backend 'ring' here (and the backends planned, mpi, "
-       "gloo)"},
+       "cannot read the selection rule '..=ring': there is no backend 'ring' here, but planned, mpi, gloo; "
+       "`tutti info` says what else could be built"},
       {"barrier: ..=nccl/x",
        "cannot read the selection rule '..=nccl/x': there is no backend 'nccl' here, but planned, mpi, gloo"},
       {"broadcast: ..=ring", "cannot read the selection rule '..=ring': broadcast has no algorithm 'ring', but " +

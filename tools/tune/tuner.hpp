@@ -26,8 +26,8 @@ class Tuner {
   bench::Case case_of(Kind kind, std::size_t bytes) const;
 
   /// Seconds of one call by each target ("": what the rules choose), the slowest rank each time; infinity for one that
-  /// turns out to be far behind. The others take turns in several rounds within about `seconds`, and the median of the
-  /// rounds counts. Throws Error where a result is wrong.
+  /// turns out to be far behind. The others take turns in several rounds within about `seconds`, and the lower quartile
+  /// of the rounds' medians counts. Throws Error where a result is wrong.
   std::vector<double> time(const bench::Case& what, const std::vector<std::string>& targets, double seconds);
 
  private:
