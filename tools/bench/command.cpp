@@ -3,17 +3,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "tools/bench/explain.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/bench/versus.hpp"
 #include "tools/bench/world.hpp"
-#include "tools/inside_a_job.hpp"
 #include "tools/options.hpp"
+#include "tools/own_job.hpp"
 
 namespace tutti::tools {
 extern const Command bench_command;
@@ -25,16 +23,14 @@ using namespace tutti::bench;
 /// Our ranks find the board's path in this environment variable.
 constexpr const char* board_variable = "BENCH_BOARD";
 
-/// Replaces this process by `launcher` (a command line) with the board in the environment.
-[[noreturn]] void launch_with_board(const std::vector<std::string>& launcher, int ranks) {
+/// Becomes a job of ranks that find a board in their environment.
+[[noreturn]] void become_job_with_board(int ranks, const std::vector<std::string>& arguments) {
   const SharedMemory board = make_shared_memory(ranks);
   fcntl(board.fd, F_SETFD, 0);  // the process that becomes the launcher keeps it open for the ranks
   setenv(board_variable, board.path.c_str(), 1);
-  std::vector<char*> words;
-  for (const std::string& word : launcher) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execvp(words[0], words.data());
-  throw Error(Code::resource, "cannot run " + launcher[0] + ": " + std::generic_category().message(errno));
+  std::vector<std::string> words = {"bench"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  become_job(ranks, {}, words);
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -52,10 +48,7 @@ int run(const std::vector<std::string>& arguments) {
   const char* path = std::getenv(board_variable);
   if (!path && !inside_a_job()) {
     check_algorithm(request, ranks);
-    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-    std::vector<std::string> launcher = {self, "run", "-np", std::to_string(ranks), self, "bench"};
-    launcher.insert(launcher.end(), arguments.begin(), arguments.end());
-    launch_with_board(launcher, ranks);
+    become_job_with_board(ranks, arguments);
   }
   Settings settings = request.settings;
   settings.explain = "off";  // it is said once, for all sizes, before the table

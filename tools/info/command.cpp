@@ -6,13 +6,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 
 #include "collectives/algorithm.hpp"
 #include "collectives/tutti.hpp"
 #include "tools/info/availability.hpp"
 #include "tools/info/parts.hpp"
 #include "tools/options.hpp"
+#include "tools/own_job.hpp"
 #include "transports/core/host.hpp"
 #include "transports/modules.hpp"
 
@@ -126,14 +126,9 @@ int run(const std::vector<std::string>& arguments) {
   parse(app, arguments);
   if (routes) return print_routes(settings);
   if (ranks > 0) {
-    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-    std::vector<std::string> words = {self, "run", "-np", std::to_string(ranks), self, "info", "--routes"};
+    std::vector<std::string> words = {"info", "--routes"};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    execv(argv[0], argv.data());
-    throw Error(Code::resource, "cannot run " + self);
+    become_job(ranks, {}, words);
   }
   if (table) print_settings(settings);
   if (algorithms) print_algorithms(settings);

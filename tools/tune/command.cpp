@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,8 +13,8 @@
 
 #include "collectives/selector.hpp"
 #include "collectives/tuning.hpp"
-#include "tools/inside_a_job.hpp"
 #include "tools/options.hpp"
+#include "tools/own_job.hpp"
 #include "tools/tune/tuner.hpp"
 #include "transports/core/clock.hpp"
 #include "transports/core/host.hpp"
@@ -252,16 +251,10 @@ int run(const std::vector<std::string>& arguments) {
   parse(app, arguments);
   kinds_of(wanted.collectives);
   if (!inside_a_job()) {
-    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-    std::vector<std::string> words = {self, "run", "-np", std::to_string(wanted.ranks > 0 ? wanted.ranks : 2)};
-    if (!wanted.settings.backend.empty()) words.insert(words.end(), {"--backend", wanted.settings.backend});
-    words.insert(words.end(), {self, "tune"});
+    std::vector<std::string> flags, words = {"tune"};
+    if (!wanted.settings.backend.empty()) flags = {"--backend", wanted.settings.backend};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    execv(argv[0], argv.data());
-    throw Error(Code::resource, "cannot run " + self);
+    become_job(wanted.ranks > 0 ? wanted.ranks : 2, flags, words);
   }
   return run_in_job(wanted);
 }

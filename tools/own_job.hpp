@@ -1,0 +1,17 @@
+// Commands that want ranks: whether this process is one, and how it becomes a job of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+
+/// Whether some launcher has started this process as a rank: by the variables of `tutti run`, Open MPI, hydra, PMIx,
+/// SLURM and torchrun.
+bool inside_a_job();
+
+/// Replaces this process by `tutti run -np RANKS RUN_FLAGS... tutti WORDS...`. Throws Error{resource}.
+[[noreturn]] void become_job(int ranks, const std::vector<std::string>& run_flags,
+                             const std::vector<std::string>& words);
+
+}  // namespace tutti::tools
