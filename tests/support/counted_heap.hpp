@@ -1,0 +1,71 @@
+// Counts what a test's program takes from the heap, by replacing operator new for the whole of it.
+//
+// Include it in one file of a program only: it defines the operators. The allocator's own figures will not do, because
+// they count what its caches hold as in use.
+#pragma once
+
+#include <malloc.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace tutti::testing {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool counts_heap = false;  // the sanitizer has operators of its own, which find more
+#else
+inline constexpr bool counts_heap = true;
+#endif
+
+/// Since the program began, of all threads; all zero where counts_heap is false.
+struct HeapUse {
+  std::size_t allocations = 0;  ///< made
+  std::size_t bytes = 0;        ///< not freed yet
+};
+
+namespace heap_counters {
+inline std::atomic<std::size_t> allocations{0}, bytes{0};
+}
+
+inline HeapUse heap_use() noexcept {
+  return {heap_counters::allocations.load(std::memory_order_relaxed),
+          heap_counters::bytes.load(std::memory_order_relaxed)};
+}
+
+}  // namespace tutti::testing
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+
+namespace tutti::testing::heap_counters {
+
+inline void* taken(void* memory) {
+  if (memory == nullptr) throw std::bad_alloc();
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  bytes.fetch_add(::malloc_usable_size(memory), std::memory_order_relaxed);
+  return memory;
+}
+
+inline void given_back(void* memory) noexcept {
+  bytes.fetch_sub(::malloc_usable_size(memory), std::memory_order_relaxed);  // 0 of a null pointer
+  std::free(memory);
+}
+
+}  // namespace tutti::testing::heap_counters
+
+// The array and the nothrow forms come here by the library's own definitions.
+void* operator new(std::size_t bytes) { return tutti::testing::heap_counters::taken(std::malloc(bytes)); }
+void* operator new(std::size_t bytes, std::align_val_t align) {
+  const auto boundary = static_cast<std::size_t>(align);
+  const std::size_t whole = (bytes + boundary - 1) / boundary * boundary;
+  return tutti::testing::heap_counters::taken(std::aligned_alloc(boundary, whole));
+}
+void operator delete(void* memory) noexcept { tutti::testing::heap_counters::given_back(memory); }
+void operator delete(void* memory, std::size_t) noexcept { tutti::testing::heap_counters::given_back(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { tutti::testing::heap_counters::given_back(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  tutti::testing::heap_counters::given_back(memory);
+}
+
+#endif
