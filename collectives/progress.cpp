@@ -15,6 +15,7 @@
 #include <string>
 
 #include "transports/core/log.hpp"
+#include "transports/core/relax.hpp"
 
 namespace tutti {
 namespace {
@@ -31,14 +32,6 @@ constexpr auto longest_nap = 1000us;
 
 // True on a thread that holds the token of some context: it must not wait for that context.
 thread_local const void* token_of_this_thread = nullptr;
-
-void relax() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-#endif
-}
 
 int checked(int fd, const char* what) {
   if (fd >= 0) return fd;

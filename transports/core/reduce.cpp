@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "transports/core/copy.hpp"
 #include "transports/core/reduce_table.hpp"
 #include "transports/core/status.hpp"
 
@@ -41,14 +42,33 @@ std::span<const FoldIsa> fold_isas() noexcept {
 
 }  // namespace detail
 
+namespace {
+
+[[noreturn]] void refuse(Op op, DType dtype) {
+  throw Error(Code::invalid, std::string(name(op)) + " has no meaning for " + std::string(name(dtype)) +
+                                 "; use sum, prod, min or max, or another element type.");
+}
+
+}  // namespace
+
 void Fold::operator()(std::byte* into, const std::byte* with, const std::byte* received, std::size_t bytes) const {
   const auto kernel =
       detail::fold_isas().front().table->fold[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)];
-  if (!kernel) {
-    throw Error(Code::invalid, std::string(name(op)) + " has no meaning for " + std::string(name(dtype)) +
-                                   "; use sum, prod, min or max, or another element type.");
-  }
+  if (!kernel) refuse(op, dtype);
   kernel(into, with, received, bytes, divisor);
+}
+
+void Fold::of(std::byte* into, std::span<const std::byte* const> sources, std::size_t bytes, Write write) const {
+  const auto kernel =
+      detail::fold_isas().front().table->fold_many[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)];
+  if (!kernel) refuse(op, dtype);
+  if (bytes == 0 || sources.empty()) return;
+  if (sources.size() == 1) {
+    if (sources[0] == into) return;
+    if (write == Write::streaming) return copy_streaming(into, sources[0], bytes);
+    return copy(into, sources[0], bytes);
+  }
+  kernel({into, sources.data(), sources.size(), bytes, width(), divisor, write});
 }
 
 void scale(DType dtype, std::byte* into, const std::byte* from, std::size_t bytes, double factor) {

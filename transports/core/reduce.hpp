@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "transports/core/buffer.hpp"
@@ -31,6 +32,10 @@ std::optional<Op> parse_op(std::string_view text) noexcept;  ///< name()'s inver
 /// Whether the pair has a meaning: band/bor/bxor want integers; avg and premul_sum want floating point.
 bool supports(Op op, DType dtype) noexcept;
 
+/// How a result is written: `streaming` goes past the caches, for what is larger than the last of them
+/// and not read again soon. What follows in program order, such as a flag, is seen after it.
+enum class Write : std::uint8_t { cached, streaming };
+
 /// One bound fold: into = with (op) received, element by element. f16 and bf16 are folded in
 /// float and rounded once per fold. The result is the same bits on every processor and in
 /// either order of the operands: a NaN is always the positive quiet one, and min and max
@@ -46,6 +51,13 @@ struct Fold {
   /// `into` may be `with` or `received` (exactly); otherwise the three do not overlap. All
   /// hold `bytes` bytes, a multiple of the element size; alignment to the element is not required.
   void operator()(std::byte* into, const std::byte* with, const std::byte* received, std::size_t bytes) const;
+
+  /// into = ((sources[0] op sources[1]) op sources[2]) ... in one pass, bit for bit what folding one after
+  /// the other gives; the divisor is applied in the last fold. `into` may be one of the sources
+  /// (exactly); otherwise it overlaps none. One source is copied. `streaming` is a wish: it is granted where
+  /// `into` is aligned to the element.
+  void of(std::byte* into, std::span<const std::byte* const> sources, std::size_t bytes,
+          Write write = Write::cached) const;
 
   std::size_t width() const noexcept { return size_of(dtype); }
 };

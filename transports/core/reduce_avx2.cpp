@@ -9,6 +9,15 @@ namespace tutti::detail {
 namespace {
 constexpr std::size_t vector_bytes = 32;
 struct Half;
+
+// Past the caches, to addresses that are multiples of vector_bytes; done() puts them before what follows.
+struct Streaming {
+  template <class V>
+  [[gnu::always_inline]] static void store(std::byte* into, V raw) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(into), __builtin_bit_cast(__m256i, raw));
+  }
+  [[gnu::always_inline]] static void done() { _mm_sfence(); }
+};
 }  // namespace
 }  // namespace tutti::detail
 

@@ -9,6 +9,15 @@ namespace tutti::detail {
 namespace {
 constexpr std::size_t vector_bytes = 64;
 struct Half;
+
+// Past the caches, to addresses that are multiples of vector_bytes; done() puts them before what follows.
+struct Streaming {
+  template <class V>
+  [[gnu::always_inline]] static void store(std::byte* into, V raw) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(into), __builtin_bit_cast(__m512i, raw));
+  }
+  [[gnu::always_inline]] static void done() { _mm_sfence(); }
+};
 }  // namespace
 }  // namespace tutti::detail
 

@@ -1,10 +1,31 @@
 // Folds for any processor: 16-byte vectors (SSE2, NEON), binary16 by integer arithmetic.
 #include <cstddef>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace tutti::detail {
 namespace {
 constexpr std::size_t vector_bytes = 16;
 struct Half;
+
+// Past the caches, to addresses that are multiples of vector_bytes; done() puts them before what follows.
+struct Streaming {
+#if defined(__SSE2__)
+  template <class V>
+  [[gnu::always_inline]] static void store(std::byte* into, V raw) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(into), __builtin_bit_cast(__m128i, raw));
+  }
+  [[gnu::always_inline]] static void done() { _mm_sfence(); }
+#else
+  template <class V>
+  [[gnu::always_inline]] static void store(std::byte* into, V raw) {
+    __builtin_memcpy(into, &raw, vector_bytes);
+  }
+  [[gnu::always_inline]] static void done() {}
+#endif
+};
 }  // namespace
 }  // namespace tutti::detail
 

@@ -1,6 +1,6 @@
 // The folds, written once with vector types and compiled for each instruction set.
 //
-// Included by reduce_<isa>.cpp only, after `vector_bytes` and a type `Half` were defined there.
+// Included by reduce_<isa>.cpp only, after `vector_bytes` and `Streaming` were defined there and `Half` declared.
 // Everything is in an unnamed namespace and nothing of the standard library is called: an inline
 // function compiled here for AVX-512 must never be the copy that the linker keeps for all.
 #pragma once
@@ -51,11 +51,16 @@ template <class F>
   return as<F>(value == value ? as<Bits>(value) : Bits{} + BitsOf<F>::quiet_nan);
 }
 
-// ---- Operators. Integers come as unsigned vectors, but to min and max.
+// ---- Operators. Integers come as unsigned vectors, but to min and max. `between` is `floats` where another fold
+// follows: any NaN will do, for it stays one until the last fold.
 
 struct Sum {
   template <class V>
   [[gnu::always_inline]] static V integers(V a, V b) {
+    return a + b;
+  }
+  template <class F>
+  [[gnu::always_inline]] static F between(F a, F b) {
     return a + b;
   }
   template <class F>
@@ -67,6 +72,10 @@ struct Sum {
 struct Prod {
   template <class V>
   [[gnu::always_inline]] static V integers(V a, V b) {
+    return a * b;
+  }
+  template <class F>
+  [[gnu::always_inline]] static F between(F a, F b) {
     return a * b;
   }
   template <class F>
@@ -88,6 +97,10 @@ struct Min {
     const Bits equal_or_nan = a == b ? x | y : Bits{} + BitsOf<F>::quiet_nan;
     return as<F>(a < b ? x : (b < a ? y : equal_or_nan));
   }
+  template <class F>
+  [[gnu::always_inline]] static F between(F a, F b) {
+    return floats(a, b);
+  }
 };
 
 struct Max {
@@ -101,6 +114,10 @@ struct Max {
     const Bits x = as<Bits>(a), y = as<Bits>(b);
     const Bits equal_or_nan = a == b ? x & y : Bits{} + BitsOf<F>::quiet_nan;
     return as<F>(a < b ? y : (b < a ? x : equal_or_nan));
+  }
+  template <class F>
+  [[gnu::always_inline]] static F between(F a, F b) {
+    return floats(a, b);
   }
 };
 
@@ -222,6 +239,84 @@ void fold_floats(std::byte* into, const std::byte* with, const std::byte* receiv
   }
 }
 
+// `lanes` vectors of every source, folded in the sources' order: enough of them to hide an operation's latency.
+template <std::size_t lanes, class Type, class F, class Last>
+[[gnu::always_inline]] inline void fold_vectors(const FoldMany& call, std::size_t i, bool stream, F f, Last last) {
+  Words folded[lanes];
+  const std::byte* from = call.sources[0] + i;
+#pragma GCC unroll 4
+  for (std::size_t lane = 0; lane < lanes; ++lane) folded[lane] = load(from + lane * vector_bytes);
+  for (std::size_t source = 1; source + 1 < call.count; ++source) {
+    from = call.sources[source] + i;
+#pragma GCC unroll 4
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      folded[lane] = Type::apply(f, folded[lane], load(from + lane * vector_bytes));
+    }
+  }
+  from = call.sources[call.count - 1] + i;
+#pragma GCC unroll 4
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const Words result = Type::apply(last, folded[lane], load(from + lane * vector_bytes));
+    if (stream) {
+      Streaming::store(call.into + i + lane * vector_bytes, result);
+    } else {
+      __builtin_memcpy(call.into + i + lane * vector_bytes, &result, vector_bytes);
+    }
+  }
+}
+
+template <class Type, class F, class Last>
+[[gnu::always_inline]] inline void fold_rest(const FoldMany& call, std::size_t i, std::size_t rest, F f, Last last) {
+  Words folded = load_part(call.sources[0] + i, rest);
+  for (std::size_t source = 1; source + 1 < call.count; ++source) {
+    folded = Type::apply(f, folded, load_part(call.sources[source] + i, rest));
+  }
+  folded = Type::apply(last, folded, load_part(call.sources[call.count - 1] + i, rest));
+  store_part(call.into + i, folded, rest);
+}
+
+template <class Type, class F, class Last>
+[[gnu::always_inline]] inline void fold_many_loop(const FoldMany& call, F f, Last last) {
+  constexpr std::size_t lanes = 4;
+  std::size_t i = 0;
+  bool aligned = false;
+  if (call.bytes >= 4 * lanes * vector_bytes) {  // else aligning the stores does not pay
+    const std::size_t head = -reinterpret_cast<std::uintptr_t>(call.into) % vector_bytes;
+    aligned = head % call.width == 0;
+    if (aligned && head > 0) {
+      fold_rest<Type>(call, 0, head, f, last);
+      i = head;
+    }
+  }
+  const bool stream = aligned && call.write == Write::streaming;
+  for (; i + lanes * vector_bytes <= call.bytes; i += lanes * vector_bytes) {
+    fold_vectors<lanes, Type>(call, i, stream, f, last);
+  }
+  for (; i + vector_bytes <= call.bytes; i += vector_bytes) fold_vectors<1, Type>(call, i, false, f, last);
+  if (const std::size_t rest = call.bytes - i; rest > 0) fold_rest<Type>(call, i, rest, f, last);
+  if (stream) Streaming::done();
+}
+
+template <class T, class Operator>
+void fold_many_integers(const FoldMany& call) {
+  const auto f = [](auto a, auto b) __attribute__((always_inline)) { return Operator::integers(a, b); };
+  fold_many_loop<Plain<T>>(call, f, f);
+}
+
+template <class Type, class T, class Operator>
+void fold_many_floats(const FoldMany& call) {
+  const auto between = [](auto a, auto b) __attribute__((always_inline)) { return Operator::between(a, b); };
+  if (call.divisor == 1.0) {
+    fold_many_loop<Type>(
+        call, between, [](auto a, auto b) __attribute__((always_inline)) { return Operator::floats(a, b); });
+  } else {
+    const Vector<T> by = Vector<T>{} + static_cast<T>(call.divisor);
+    fold_many_loop<Type>(
+        call,
+        between, [by](auto a, auto b) __attribute__((always_inline)) { return one_nan(Operator::floats(a, b) / by); });
+  }
+}
+
 template <class Type, class T>
 void scale_floats(std::byte* into, const std::byte* from, std::size_t bytes, double factor) {
   const Vector<T> by = Vector<T>{} + static_cast<T>(factor);
@@ -239,27 +334,38 @@ void scale_floats(std::byte* into, const std::byte* from, std::size_t bytes, dou
 
 // ---- The table: the one place where dtypes meet ops.
 
-constexpr FoldKernel& entry(FoldTable& table, DType dtype, Op op) {
-  return table.fold[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)];
+constexpr void enter(FoldTable& table, DType dtype, Op op, FoldKernel fold, FoldManyKernel many) {
+  table.fold[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)] = fold;
+  table.fold_many[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)] = many;
+}
+
+template <class T, class Operator>
+constexpr void add_integer(FoldTable& table, DType dtype, Op op) {
+  enter(table, dtype, op, fold_integers<T, Operator>, fold_many_integers<T, Operator>);
 }
 
 template <class T, class Unsigned>
 constexpr void add_integers(FoldTable& table, DType dtype) {
-  entry(table, dtype, Op::sum) = fold_integers<Unsigned, Sum>;
-  entry(table, dtype, Op::prod) = fold_integers<Unsigned, Prod>;
-  entry(table, dtype, Op::min) = fold_integers<T, Min>;
-  entry(table, dtype, Op::max) = fold_integers<T, Max>;
-  entry(table, dtype, Op::band) = fold_integers<Unsigned, Band>;
-  entry(table, dtype, Op::bor) = fold_integers<Unsigned, Bor>;
-  entry(table, dtype, Op::bxor) = fold_integers<Unsigned, Bxor>;
+  add_integer<Unsigned, Sum>(table, dtype, Op::sum);
+  add_integer<Unsigned, Prod>(table, dtype, Op::prod);
+  add_integer<T, Min>(table, dtype, Op::min);
+  add_integer<T, Max>(table, dtype, Op::max);
+  add_integer<Unsigned, Band>(table, dtype, Op::band);
+  add_integer<Unsigned, Bor>(table, dtype, Op::bor);
+  add_integer<Unsigned, Bxor>(table, dtype, Op::bxor);
+}
+
+template <class Type, class T, class Operator>
+constexpr void add_float(FoldTable& table, DType dtype, Op op) {
+  enter(table, dtype, op, fold_floats<Type, T, Operator>, fold_many_floats<Type, T, Operator>);
 }
 
 template <class Type, class T>
 constexpr void add_floats(FoldTable& table, DType dtype) {
-  for (const Op op : {Op::sum, Op::avg, Op::premul_sum}) entry(table, dtype, op) = fold_floats<Type, T, Sum>;
-  entry(table, dtype, Op::prod) = fold_floats<Type, T, Prod>;
-  entry(table, dtype, Op::min) = fold_floats<Type, T, Min>;
-  entry(table, dtype, Op::max) = fold_floats<Type, T, Max>;
+  for (const Op op : {Op::sum, Op::avg, Op::premul_sum}) add_float<Type, T, Sum>(table, dtype, op);
+  add_float<Type, T, Prod>(table, dtype, Op::prod);
+  add_float<Type, T, Min>(table, dtype, Op::min);
+  add_float<Type, T, Max>(table, dtype, Op::max);
   table.scale[static_cast<std::size_t>(dtype)] = scale_floats<Type, T>;
 }
 

@@ -11,11 +11,23 @@ namespace tutti::detail {
 
 using FoldKernel = void (*)(std::byte* into, const std::byte* with, const std::byte* received, std::size_t bytes,
                             double divisor);
+/// What Fold::of() asks of a kernel: two sources at least.
+struct FoldMany {
+  std::byte* into;
+  const std::byte* const* sources;
+  std::size_t count;  ///< of sources
+  std::size_t bytes;
+  std::size_t width;  ///< bytes of an element
+  double divisor;
+  Write write;
+};
+using FoldManyKernel = void (*)(const FoldMany& call);
 using ScaleKernel = void (*)(std::byte* into, const std::byte* from, std::size_t bytes, double factor);
 
 /// Null where dtype and op have no meaning together (see supports()). All tables compute the same bits.
 struct FoldTable {
   FoldKernel fold[dtype_count][op_count] = {};
+  FoldManyKernel fold_many[dtype_count][op_count] = {};
   ScaleKernel scale[dtype_count] = {};
 };
 

@@ -1,0 +1,33 @@
+// Copying where it matters how: into memory that another core reads next, and past the caches.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+namespace tutti {
+
+namespace detail {
+inline constexpr std::size_t small_copy = 4096;  // below it memcpy is as good as anything, and one jump
+void copy_large(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
+}  // namespace detail
+
+/// memcpy() for staging: what another core reads next. Larger blocks go by the processor's own string
+/// instruction where it is fast (ERMS, FSRM): it takes lines over without reading them first. glibc's memcpy
+/// does likewise, but leaves it for vectors or for streaming stores above sizes that differ by processor.
+inline void copy(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
+  if (bytes < detail::small_copy) {
+    std::memcpy(into, from, bytes);
+  } else {
+    detail::copy_large(into, from, bytes);
+  }
+}
+
+/// memcpy() past the caches, for what is larger than the last of them and not read again soon. What follows in
+/// program order, such as a flag, is seen after it. On other processors than x86 it is memcpy.
+void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
+
+/// How copy() copies larger blocks here: "fsrm" or "erms" (rep movsb), or "memcpy".
+std::string_view copy_way() noexcept;
+
+}  // namespace tutti
