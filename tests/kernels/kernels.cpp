@@ -162,7 +162,7 @@ double fold_speed(const detail::FoldIsa& isa, Columns what, std::size_t sources,
       if (sources == 0)
         isa.table->fold[dtype][op](memory[0], from[0], from[1], bytes, 1);
       else
-        isa.table->fold_many[dtype][op]({memory[0], from.data(), sources, bytes, size_of(what.dtype), 1, {}});
+        isa.table->fold_many[dtype][op]({memory[0], from.data(), sources, bytes, 1, {}});
     }
     times.push_back(now() - begin);
   }

@@ -80,8 +80,7 @@ void check(const detail::FoldIsa& isa, const Case& c) {
   Bytes apart(margin + 64 + c.bytes + margin, untouched);
   Bytes& target = c.alias < 0 ? apart : memory[static_cast<std::size_t>(c.alias)];
   std::byte* const into = target.data() + margin + c.shift;
-  isa.table->fold_many[dtype][op](
-      {into, sources.data(), sources.size(), c.bytes, size_of(c.dtype), c.divisor, c.write});
+  isa.table->fold_many[dtype][op]({into, sources.data(), sources.size(), c.bytes, c.divisor, c.write});
   ASSERT_TRUE(c.bytes == 0 || std::memcmp(into, expected.data(), c.bytes) == 0) << describe(c, isa.name);
   for (const std::byte* p = target.data(); p != target.data() + target.size(); ++p) {
     ASSERT_TRUE((p >= into && p < into + c.bytes) || *p == untouched) << describe(c, isa.name);

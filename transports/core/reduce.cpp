@@ -68,7 +68,7 @@ void Fold::of(std::byte* into, std::span<const std::byte* const> sources, std::s
     if (write == Write::streaming) return copy_streaming(into, sources[0], bytes);
     return copy(into, sources[0], bytes);
   }
-  kernel({into, sources.data(), sources.size(), bytes, width(), divisor, write});
+  kernel({into, sources.data(), sources.size(), bytes, divisor, write});
 }
 
 void scale(DType dtype, std::byte* into, const std::byte* from, std::size_t bytes, double factor) {

@@ -8,7 +8,13 @@
 namespace tutti::detail {
 namespace {
 constexpr std::size_t vector_bytes = 32;
-struct Half;
+}  // namespace
+}  // namespace tutti::detail
+
+#include "transports/core/reduce_vectors.hpp"
+
+namespace tutti::detail {
+namespace {
 
 // Past the caches, to addresses that are multiples of vector_bytes; done() puts them before what follows.
 struct Streaming {
@@ -18,15 +24,38 @@ struct Streaming {
   }
   [[gnu::always_inline]] static void done() { _mm_sfence(); }
 };
-}  // namespace
-}  // namespace tutti::detail
 
-#include "transports/core/reduce_kernels.hpp"
+// To the nearest bfloat16, ties to even; two vectors into one. The upper halves are the result but for what the
+// lower ones carry: one where they are beyond the middle, or in the middle beside an odd upper half. 16-bit
+// arithmetic on packed halves is half as much as rounding each float.
+struct BrainRounding {
+  static constexpr bool settles = true;
+  class Nans {
+   public:
+    [[gnu::always_inline]] void look(Floats low, Floats high) {
+      unordered_ = _mm256_or_ps(unordered_, _mm256_cmp_ps(as<__m256>(low), as<__m256>(high), _CMP_UNORD_Q));
+    }
+    [[gnu::always_inline]] bool found() const { return _mm256_movemask_ps(unordered_) != 0; }
 
-namespace tutti::detail {
-namespace {
+   private:
+    __m256 unordered_ = _mm256_setzero_ps();
+  };
+  [[gnu::always_inline]] static Words pack(Floats low, Floats high) {
+    constexpr int odd = 0xaa;
+    const auto first = as<__m256i>(low), second = as<__m256i>(high);
+    const __m256i upper = _mm256_blend_epi16(_mm256_srli_epi32(first, 16), second, odd);
+    const __m256i lower = _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), odd);
+    // There is only a signed comparison: the middle becomes zero.
+    const __m256i middle = _mm256_xor_si256(lower, _mm256_set1_epi16(-0x8000));
+    const __m256i beyond = _mm256_or_si256(middle, _mm256_and_si256(upper, _mm256_set1_epi16(1)));
+    return as<Words>(_mm256_sub_epi16(upper, _mm256_cmpgt_epi16(beyond, _mm256_setzero_si256())));
+  }
+};
 
 struct Half {
+  static constexpr std::size_t width = 2;
+  static constexpr bool settles = false;
+  using Nans = NoNans;
   [[gnu::always_inline]] static Floats low(Words raw) {
     return as<Floats>(_mm256_cvtph_ps(_mm256_castsi256_si128(as<__m256i>(raw))));
   }
@@ -36,11 +65,19 @@ struct Half {
   [[gnu::always_inline]] static __m128i narrow(Floats value) {
     return _mm256_cvtps_ph(as<__m256>(value), _MM_FROUND_TO_NEAREST_INT);
   }
-  template <class F, class... Raw>
-  [[gnu::always_inline]] static Words apply(F f, Raw... raw) {
+  template <class F, class N, class... Raw>
+  [[gnu::always_inline]] static Words apply(F f, N&, Raw... raw) {
     return as<Words>(_mm256_set_m128i(narrow(f(high(raw)...)), narrow(f(low(raw)...))));
   }
 };
+
+}  // namespace
+}  // namespace tutti::detail
+
+#include "transports/core/reduce_kernels.hpp"
+
+namespace tutti::detail {
+namespace {
 
 constexpr FoldTable table = make_table();
 

@@ -8,7 +8,13 @@
 namespace tutti::detail {
 namespace {
 constexpr std::size_t vector_bytes = 64;
-struct Half;
+}  // namespace
+}  // namespace tutti::detail
+
+#include "transports/core/reduce_vectors.hpp"
+
+namespace tutti::detail {
+namespace {
 
 // Past the caches, to addresses that are multiples of vector_bytes; done() puts them before what follows.
 struct Streaming {
@@ -18,15 +24,38 @@ struct Streaming {
   }
   [[gnu::always_inline]] static void done() { _mm_sfence(); }
 };
-}  // namespace
-}  // namespace tutti::detail
 
-#include "transports/core/reduce_kernels.hpp"
+// To the nearest bfloat16, ties to even; two vectors into one. The upper halves are the result but for what the
+// lower ones carry: one where they are beyond the middle, or in the middle beside an odd upper half. 16-bit
+// arithmetic on packed halves is half as much as rounding each float.
+struct BrainRounding {
+  static constexpr bool settles = true;
+  class Nans {
+   public:
+    [[gnu::always_inline]] void look(Floats low, Floats high) {
+      ordered_ = _mm512_mask_cmp_ps_mask(ordered_, as<__m512>(low), as<__m512>(high), _CMP_ORD_Q);
+    }
+    [[gnu::always_inline]] bool found() const { return ordered_ != 0xffff; }
 
-namespace tutti::detail {
-namespace {
+   private:
+    __mmask16 ordered_ = 0xffff;
+  };
+  [[gnu::always_inline]] static Words pack(Floats low, Floats high) {
+    constexpr __mmask32 odd = 0xaaaaaaaa;
+    const auto first = as<__m512i>(low), second = as<__m512i>(high);
+    const __m512i upper = _mm512_mask_blend_epi16(odd, _mm512_srli_epi32(first, 16), second);
+    const __m512i lower = _mm512_mask_blend_epi16(odd, first, _mm512_slli_epi32(second, 16));
+    constexpr int first_or_both_others = 0xf8;
+    const __m512i beyond = _mm512_ternarylogic_epi32(lower, upper, _mm512_set1_epi16(1), first_or_both_others);
+    const __mmask32 carry = _mm512_cmpgt_epu16_mask(beyond, _mm512_set1_epi16(-0x8000));
+    return as<Words>(_mm512_mask_sub_epi16(upper, carry, upper, _mm512_set1_epi16(-1)));
+  }
+};
 
 struct Half {
+  static constexpr std::size_t width = 2;
+  static constexpr bool settles = false;
+  using Nans = NoNans;
   [[gnu::always_inline]] static Floats low(Words raw) {
     return as<Floats>(_mm512_cvtph_ps(_mm512_castsi512_si256(as<__m512i>(raw))));
   }
@@ -36,12 +65,20 @@ struct Half {
   [[gnu::always_inline]] static __m256i narrow(Floats value) {
     return _mm512_cvtps_ph(as<__m512>(value), _MM_FROUND_TO_NEAREST_INT);
   }
-  template <class F, class... Raw>
-  [[gnu::always_inline]] static Words apply(F f, Raw... raw) {
+  template <class F, class N, class... Raw>
+  [[gnu::always_inline]] static Words apply(F f, N&, Raw... raw) {
     const __m512i lower = _mm512_zextsi256_si512(narrow(f(low(raw)...)));
     return as<Words>(_mm512_inserti64x4(lower, narrow(f(high(raw)...)), 1));
   }
 };
+
+}  // namespace
+}  // namespace tutti::detail
+
+#include "transports/core/reduce_kernels.hpp"
+
+namespace tutti::detail {
+namespace {
 
 constexpr FoldTable table = make_table();
 

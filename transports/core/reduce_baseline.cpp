@@ -8,7 +8,13 @@
 namespace tutti::detail {
 namespace {
 constexpr std::size_t vector_bytes = 16;
-struct Half;
+}  // namespace
+}  // namespace tutti::detail
+
+#include "transports/core/reduce_vectors.hpp"
+
+namespace tutti::detail {
+namespace {
 
 // Past the caches, to addresses that are multiples of vector_bytes; done() puts them before what follows.
 struct Streaming {
@@ -26,18 +32,28 @@ struct Streaming {
   [[gnu::always_inline]] static void done() {}
 #endif
 };
-}  // namespace
-}  // namespace tutti::detail
 
-#include "transports/core/reduce_kernels.hpp"
-
-namespace tutti::detail {
-namespace {
+// To the nearest bfloat16, ties to even; two vectors into one. A NaN that comes here is the quiet one, which rounding
+// leaves alone.
+struct BrainRounding {
+  static constexpr bool settles = false;
+  using Nans = NoNans;
+  [[gnu::always_inline]] static Words round(Floats value) {
+    const Words word = as<Words>(value);
+    return word + 0x7fffu + ((word >> 16) & 1u);
+  }
+  [[gnu::always_inline]] static Words pack(Floats low, Floats high) {
+    return (round(low) >> 16) | (round(high) & 0xffff0000u);
+  }
+};
 
 using Signed = Vector<std::int32_t>;  // comparing magnitudes as signed integers is one instruction
 
 // Two binary16 in each 32-bit word.
 struct Half {
+  static constexpr std::size_t width = 2;
+  static constexpr bool settles = false;
+  using Nans = NoNans;
   [[gnu::always_inline]] static Floats widen(Words half) {
     const Words shifted = (half & 0x7fffu) << 13;
     const Words normal = shifted + 0x38000000u;  // the exponent's bias goes from 15 to 127
@@ -62,13 +78,21 @@ struct Half {
     return half | ((word >> 16) & 0x8000u);
   }
 
-  template <class F, class... Raw>
-  [[gnu::always_inline]] static Words apply(F f, Raw... raw) {
+  template <class F, class N, class... Raw>
+  [[gnu::always_inline]] static Words apply(F f, N&, Raw... raw) {
     const Words low = narrow(f(widen(raw & 0xffffu)...));
     const Words high = narrow(f(widen(raw >> 16)...));
     return low | high << 16;
   }
 };
+
+}  // namespace
+}  // namespace tutti::detail
+
+#include "transports/core/reduce_kernels.hpp"
+
+namespace tutti::detail {
+namespace {
 
 constexpr FoldTable table = make_table();
 

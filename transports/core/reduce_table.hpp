@@ -17,7 +17,6 @@ struct FoldMany {
   const std::byte* const* sources;
   std::size_t count;  ///< of sources
   std::size_t bytes;
-  std::size_t width;  ///< bytes of an element
   double divisor;
   Write write;
 };

@@ -1,0 +1,32 @@
+// Vectors of the width that the including reduce_<isa>.cpp has defined as `vector_bytes`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::detail {
+namespace {
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(vector_bytes)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+
+using Words = Vector<std::uint32_t>;  // also how a vector travels when its element type does not matter
+using Floats = Vector<float>;
+
+template <class To, class From>
+[[gnu::always_inline]] inline To as(From from) {
+  return __builtin_bit_cast(To, from);
+}
+
+// Watches for NaNs where none needs to be found.
+struct NoNans {
+  [[gnu::always_inline]] void look(Floats, Floats) {}
+  [[gnu::always_inline]] bool found() const { return false; }
+};
+
+}  // namespace
+}  // namespace tutti::detail
