@@ -53,33 +53,38 @@ class Checker {
     }
   }
 
-  void expect(const char* what, std::size_t have, std::size_t want, const std::string& because) const {
-    if (have == want) return;
+  void expect(const char* what, std::size_t have, std::size_t want, const char* because) const {
+    if (have != want) refuse_size(what, have, want, because);
+  }
+  void expect_blocks(const char* what, std::size_t have, std::size_t each, const char* of) const {
+    const std::size_t want = static_cast<std::size_t>(size_) * each;
+    if (have != want) refuse_size(what, have, want, std::to_string(size_) + " ranks times " + of);
+  }
+  [[noreturn]] void refuse_size(const char* what, std::size_t have, std::size_t want,
+                                const std::string& because) const {
     refuse(std::string(what) + " has " + std::to_string(have) + " elements, but must have " + std::to_string(want) +
            " (" + because + ")");
   }
 
   void sizes() const {
-    const auto n = static_cast<std::size_t>(size_);
-    const std::string ranks = std::to_string(size_) + " ranks";
     switch (call_.kind) {
       case Kind::allreduce: return expect("out", call_.out.count, call_.in.count, "as in");
       case Kind::reduce:
         if (at_root_) expect("out", call_.out.count, call_.in.count, "as in");
         return;
-      case Kind::allgather: return expect("out", call_.out.count, n * call_.in.count, ranks + " times in");
+      case Kind::allgather: return expect_blocks("out", call_.out.count, call_.in.count, "in");
       case Kind::gather:
-        if (at_root_) expect("out", call_.out.count, n * call_.in.count, ranks + " times in");
+        if (at_root_) expect_blocks("out", call_.out.count, call_.in.count, "in");
         return;
-      case Kind::reduce_scatter: return expect("in", call_.in.count, n * call_.out.count, ranks + " times out");
+      case Kind::reduce_scatter: return expect_blocks("in", call_.in.count, call_.out.count, "out");
       case Kind::scatter:
-        if (at_root_) expect("in", call_.in.count, n * call_.out.count, ranks + " times out");
+        if (at_root_) expect_blocks("in", call_.in.count, call_.out.count, "out");
         return;
       case Kind::alltoall:
         expect("out", call_.out.count, call_.in.count, "as in");
-        if (call_.in.count % n != 0)
-          refuse("in has " + std::to_string(call_.in.count) + " elements, which " + ranks +
-                 " cannot share equally; use alltoallv");
+        if (call_.in.count % static_cast<std::size_t>(size_) != 0)
+          refuse("in has " + std::to_string(call_.in.count) + " elements, which " + std::to_string(size_) +
+                 " ranks cannot share equally; use alltoallv");
         return;
       default: return;
     }

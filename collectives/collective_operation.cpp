@@ -1,19 +1,35 @@
 #include "collectives/collective_operation.hpp"
 
+#include <cstring>
+
 #include "collectives/context.hpp"
 
 namespace tutti {
 
-CollectiveOperation::CollectiveOperation(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group,
-                                         Parts parts)
-    : Operation(std::move(context), std::move(group), {parts.launch.sequence, parts.launch.summary}, parts.until),
-      parts_(std::move(parts)) {
-  if (!parts_.insisted.empty()) parts_.launch.algorithm = parts_.insisted;
+void CollectiveOperation::prepare(Home home, Spare& spare, Parts parts) {
+  Operation::prepare(std::move(home), parts.summary, parts.allowed, true);
+  spare_ = &spare;
+  taken_ = parts.taken;
+  call_ = std::move(parts.call);
+  summary_ = parts.summary;
+}
+
+void CollectiveOperation::keep_value() noexcept {
+  const std::byte* const value = call_.out.data != nullptr ? call_.out.data : call_.in.data;
+  std::memcpy(cell(), value, size_of(call_.in.dtype));
+  if (call_.in.data != nullptr) call_.in.data = cell();
+  if (call_.out.data != nullptr) call_.out.data = cell();
+  detach_when_dropped();
+}
+
+void CollectiveOperation::retire() noexcept {
+  const std::shared_ptr<Driver> keeper = take_driver();  // goes last
+  if (verification_) verification_.reset();
+  spare_->give(this);
 }
 
 void CollectiveOperation::begin() {
-  if (context().settings().verify != "full" || group().group().size() == 1)
-    return parts_.backend->start(parts_.call, parts_.launch, *this);
+  if (!context().verifies_each_call() || group().group().size() == 1) return start_call();
   verification_ =
       std::make_unique<Verification>(context().wire(), group().group(), call(),
                                      Verification::Outcome{[this](const Status& why) { in_trouble(why); },
@@ -21,23 +37,32 @@ void CollectiveOperation::begin() {
   verification_->begin();
 }
 
+void CollectiveOperation::start_call() {
+  taken_->backend->start(call_, {call().sequence, summary_, taken_->algorithm, taken_->token}, *this);
+}
+
 void CollectiveOperation::verified(const Status& status) {
   if (!status.ok()) return finish(status);
   try {
-    parts_.backend->start(parts_.call, parts_.launch, *this);
+    start_call();
   } catch (const std::exception& error) {
     fail_here(error.what());
   }
+}
+
+bool CollectiveOperation::look() {
+  const bool moved = taken_->backend->progress();
+  return verification_ ? Operation::look() || moved : moved;
 }
 
 void CollectiveOperation::trouble(const Status& why) { in_trouble(why); }
 
 void CollectiveOperation::ended(const Status& status) { finish(status); }
 
-void CollectiveOperation::cancel(const Status& why) noexcept { parts_.backend->cancel(why); }
+void CollectiveOperation::cancel(const Status& why) noexcept { taken_->backend->cancel(why); }
 
 std::string CollectiveOperation::where() const {
-  const std::string name(parts_.backend->name()), where = parts_.backend->where(parts_.launch.sequence);
+  const std::string name(taken_->backend->name()), where = taken_->backend->where(call().sequence);
   return where.empty() ? name : where;
 }
 

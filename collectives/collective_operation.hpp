@@ -4,36 +4,47 @@
 #include <memory>
 #include <string>
 
+#include "collectives/choices.hpp"
 #include "collectives/operation.hpp"
-#include "collectives/selector.hpp"
+#include "collectives/pool.hpp"
 #include "collectives/verification.hpp"
 #include "transports/backend.hpp"
 
 namespace tutti {
 
-/// Keeps the call while the backend works on it, and ends the communicator when it fails.
+/// Keeps the call while the backend works on it, and ends the communicator when it fails. Used again for later calls.
 class CollectiveOperation final : public Operation, private CallListener {
  public:
   struct Parts {
     Collective call;
-    Launch launch;
-    Deadline until;
-    std::shared_ptr<Backend> backend;
-    std::shared_ptr<const Selector> selector;  ///< whose rule the algorithm's name is read from
-    std::string insisted;                      ///< or this, where the call named the algorithm
+    const Taken* taken = nullptr;
+    Signature summary;  ///< that messages carry
+    Clock::duration allowed{};
   };
-  CollectiveOperation(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, Parts parts);
+  using Spare = Pool<CollectiveOperation>;
+  /// When the call is over and its handles have gone, this goes back to `spare`, which `home.keeper` keeps.
+  void prepare(Home home, Spare& spare, Parts parts);
+
+  /// Of a scalar: the value moves in here, and the result is found here. Before the launch.
+  void keep_value() noexcept;
 
   std::string where() const override;
   void cancel(const Status& why) noexcept override;
+  bool look() override;
 
  private:
+  bool over_wire() const noexcept override { return taken_->own_plans; }
   void begin() override;
+  void start_call();
   void trouble(const Status& why) override;
   void ended(const Status& status) override;
   void verified(const Status& status);
+  void retire() noexcept override;
 
-  Parts parts_;
+  Spare* spare_ = nullptr;
+  const Taken* taken_ = nullptr;
+  Collective call_;
+  Signature summary_;
   std::unique_ptr<Verification> verification_;  // TUTTI_VERIFY=full
 };
 

@@ -1,18 +1,17 @@
 #include "collectives/communicator.hpp"
 
-#include <algorithm>
-#include <mutex>
-#include <set>
-#include <tuple>
+#include <atomic>
 #include <utility>
 
 #include "collectives/arguments.hpp"
 #include "collectives/backends.hpp"
 #include "collectives/bootstrap/bootstrap.hpp"
+#include "collectives/choices.hpp"
 #include "collectives/collective_operation.hpp"
 #include "collectives/context.hpp"
 #include "collectives/planned_backend.hpp"
 #include "collectives/point_to_point.hpp"
+#include "collectives/pool.hpp"
 #include "collectives/selector.hpp"
 #include "transports/core/log.hpp"
 #include "transports/core/memory.hpp"
@@ -23,50 +22,40 @@ namespace tutti {
 class Communicator::Impl {
  public:
   Impl(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, std::shared_ptr<const Selector> selector)
-      : context_(std::move(context)), group_(std::move(group)), selector_(std::move(selector)) {
-    backends_.push_back(std::make_shared<PlannedBackend>(context_->wire(), this->group(), context_->settings()));
+      : context_(std::move(context)),
+        group_(std::move(group)),
+        choices_(std::move(selector), this->group(), context_->settings().explain == "on" && context_->rank() == 0),
+        allowed_(duration_of(Seconds(context_->settings().timeout))) {
+    choices_.add(std::make_shared<PlannedBackend>(context_->wire(), this->group(), context_->settings()));
   }
 
   const Group& group() const noexcept { return group_->group(); }
   Context& context() const noexcept { return *context_; }
 
-  Facts facts(const Collective& call) const {
-    const std::size_t width = size_of(call.in.dtype);
-    const auto n = static_cast<std::size_t>(group().size());
-    std::size_t count = call.in.count;
-    if (call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::reduce_scatter)
-      count = call.out.count;
-    if (call.kind == Kind::alltoall) count = call.in.count / n;
-    // Not every rank has an `in`; where all have an `out`, that one tells.
-    const bool from_one = call.kind == Kind::broadcast || call.kind == Kind::scatter;
-    const Device device = from_one ? call.out.device : call.in.device;
-    return {call.kind, call.variable ? 0 : count * width, group().size(), hosts_, device.kind};
-  }
-
-  Work launch(Collective call, const CallOptions& options) {
+  /// Of a scalar, where `is_value`: the value is the library's from here on. `self` is this.
+  Work launch(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options, bool is_value = false) {
+    context_->refuse_in_child();
     check_arguments(call, group());
-    const Deadline until = deadline_in(Seconds(options.timeout.value_or(context_->settings().timeout)));
-    std::shared_ptr<Operation> operation;
-    if (call.kind == Kind::send) {
-      if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
-        throw Error(Code::unsupported, "the buffer is on a GPU, which this transport does not reach");
-      operation = std::make_shared<PointToPoint>(context_, group_, std::move(call), until);
-    } else {
-      operation = collective(std::move(call), options, until);
-    }
+    if (call.kind == Kind::send) return exchange(self, call, options);
+    const Signature summary = signature(call, group().rank, group().size());
+    const Taken& taken = choices_.choose(call, summary, options.algorithm);
+    CollectiveOperation& operation = *spare_collectives_.take();
+    operation.prepare(home(self), spare_collectives_,
+                      {std::move(call), &taken, context_->checks_messages() ? summary : Signature(), allowed(options)});
+    if (is_value) operation.keep_value();
     context_->launch(operation);
-    return Work(std::move(operation));
+    return Work(operation);
   }
 
-  std::string explain(const Collective& call) const { return selector_->explain(call, facts(call), backends_); }
+  std::string explain(const Collective& call) const { return choices_.explain(call); }
 
   std::shared_ptr<Impl> child(Group group) const {
-    return std::make_shared<Impl>(context_, context_->add_group(std::move(group)), selector_);
+    return std::make_shared<Impl>(context_, context_->add_group(std::move(group)), choices_.selector());
   }
 
   /// What the rules name for this communicator, all ranks together.
   void make_named_backends(Communicator& self) {
-    for (const auto& [name, insisted] : selector_->named(group().size(), hosts_)) {
+    for (const auto& [name, insisted] : choices_.selector()->named(group().size(), group().hosts())) {
       const std::string reason = make(name, self);
       if (reason.empty()) continue;
       if (insisted) throw Error(Code::unsupported, "the backend '" + name + "' cannot be used " + reason);
@@ -76,11 +65,11 @@ class Communicator::Impl {
 
   /// Why not; empty: it is there.
   std::string make(const std::string& name, Communicator& self) {
-    if (std::ranges::any_of(backends_, [&](const auto& backend) { return backend->name() == name; })) return {};
+    if (choices_.has(name)) return {};
     MadeBackend made = make_backend({name, ++attempts_}, self, *context_, group());
     if (!made.backend) return made.reason;
     context_->add_engine(made.backend);
-    backends_.push_back(std::move(made.backend));
+    choices_.add(std::move(made.backend));
     return {};
   }
 
@@ -93,44 +82,29 @@ class Communicator::Impl {
   }
 
  private:
-  std::shared_ptr<Operation> collective(Collective call, const CallOptions& options, Deadline until) {
-    const Facts known = facts(call);
-    const bool insists = !options.algorithm.empty();
-    const Choice choice = insists ? selector_->require(options.algorithm, call, known, backends_)
-                                  : selector_->choose(call, known, backends_);
-    if (choice.backend == nullptr) {  // then our own plans know best why
-      const Status able = backends_.front()->supports(call, {});
-      throw Error(able.cause(), std::string(able.text()));
-    }
-    if (explain_ && !insists) say(call, known, choice);
-    Launch launch;
-    launch.algorithm = choice.algorithm;
-    if (context_->settings().verify != "off") launch.summary = signature(call, group().rank, group().size());
-    launch.sequence = group_->begin(launch.summary);
-    auto backend = *std::ranges::find(backends_, choice.backend, &std::shared_ptr<Backend>::get);
-    return std::make_shared<CollectiveOperation>(
-        context_, group_,
-        CollectiveOperation::Parts{std::move(call), launch, until, std::move(backend), selector_,
-                                   insists ? std::string(choice.algorithm) : std::string()});
+  Work exchange(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options) {
+    if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
+      throw Error(Code::unsupported, "the buffer is on a GPU, which this transport does not reach");
+    PointToPoint& operation = *spare_exchanges_.take();
+    operation.prepare(home(self), spare_exchanges_, std::move(call), allowed(options));
+    context_->launch(operation);
+    return Work(operation);
   }
 
-  // Once for each rule and kind of call.
-  void say(const Collective& call, const Facts& known, const Choice& choice) {
-    const std::lock_guard lock(said_mutex_);
-    if (!said_.emplace(call.kind, call.variable, choice.rule).second) return;
-    tutti::say(describe(signature(call, group().rank, group().size())) + " -> " +
-               selector_->explain(call, known, backends_));
+  Home home(const std::shared_ptr<Impl>& self) const {
+    return {std::shared_ptr<Driver>(self, context_.get()), *context_, *group_};
+  }
+  Clock::duration allowed(const CallOptions& options) const {
+    return options.timeout ? duration_of(Seconds(*options.timeout)) : allowed_;
   }
 
-  std::shared_ptr<Context> context_;
-  std::shared_ptr<GroupState> group_;
-  std::shared_ptr<const Selector> selector_;
-  const int hosts_ = group().hosts();
-  Backends backends_;  // our own plans first
-  int attempts_ = 0;   // to make one; equal on all ranks
-  const bool explain_ = context_->settings().explain == "on" && context_->rank() == 0;
-  std::mutex said_mutex_;
-  std::set<std::tuple<Kind, bool, const Rule*>> said_;
+  const std::shared_ptr<Context> context_;
+  const std::shared_ptr<GroupState> group_;
+  Choices choices_;
+  const Clock::duration allowed_;
+  Pool<CollectiveOperation> spare_collectives_;
+  Pool<PointToPoint> spare_exchanges_;
+  int attempts_ = 0;  // to make a backend; equal on all ranks
   std::atomic<std::uint64_t> splits_{0};
 };
 
@@ -187,8 +161,11 @@ int Communicator::size() const noexcept { return impl_->group().size(); }
 int Communicator::world_rank(int i) const { return impl_->group().members.at(static_cast<std::size_t>(i)); }
 const Settings& Communicator::settings() const noexcept { return impl_->context().settings(); }
 
-Work Communicator::launch(Collective call, const CallOptions& options) {
-  return impl_->launch(std::move(call), options);
+Work Communicator::launch(Collective call, const CallOptions& options) { return impl_->launch(impl_, call, options); }
+
+Work Communicator::launch_value(Kind kind, Buffer value, Reduction op, int root, const CallOptions& options) {
+  Collective call = make(kind, kind == Kind::broadcast ? ConstBuffer() : value, value, op, root);
+  return impl_->launch(impl_, call, options, true);
 }
 
 // ---- the collectives ----------------------------------------------------------------------------
@@ -300,11 +277,6 @@ void Communicator::use_backend(const std::string& name) {
 }
 
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) { return allocate_shared(bytes); }
-
-Work Communicator::owned(Work work, std::shared_ptr<void> memory) {
-  if (work.state()) work.state()->own(std::move(memory));
-  return work;
-}
 
 void Communicator::abort(const std::string& why) noexcept {
   Cause cause;

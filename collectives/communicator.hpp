@@ -14,6 +14,7 @@
 
 #include "collectives/topology.hpp"
 #include "transports/core/buffer.hpp"
+#include "transports/core/collective.hpp"
 #include "transports/core/reduce.hpp"
 #include "transports/core/settings.hpp"
 #include "transports/core/work.hpp"
@@ -21,7 +22,6 @@
 namespace tutti {
 
 struct Bootstrap;
-struct Collective;
 struct Group;
 
 /// Beside the operands of a call; every field has the communicator's value as default.
@@ -126,18 +126,15 @@ class Communicator {
   /// Scalars: `float worst = world.allreduce(loss, tutti::max).wait();`
   template <Element T>
   Value<T> allreduce(T value, Reduction op = sum, const CallOptions& options = {}) {
-    auto cell = std::make_shared<T>(value);
-    return {owned(allreduce(Buffer(cell.get(), 1, dtype_of<T>), op, options), cell), cell};
+    return Value<T>(launch_value(Kind::allreduce, Buffer(&value, 1, dtype_of<T>), op, 0, options));
   }
   template <Element T>
   Value<T> reduce(T value, Reduction op = sum, int root = 0, const CallOptions& options = {}) {
-    auto cell = std::make_shared<T>(value);
-    return {owned(reduce(Buffer(cell.get(), 1, dtype_of<T>), op, root, options), cell), cell};
+    return Value<T>(launch_value(Kind::reduce, Buffer(&value, 1, dtype_of<T>), op, root, options));
   }
   template <Element T>
   Value<T> broadcast(T value, int root = 0, const CallOptions& options = {}) {
-    auto cell = std::make_shared<T>(value);
-    return {owned(broadcast(Buffer(cell.get(), 1, dtype_of<T>), root, options), cell), cell};
+    return Value<T>(launch_value(Kind::broadcast, Buffer(&value, 1, dtype_of<T>), sum, root, options));
   }
 
   // Groups. Each of these is a collective of this communicator, in the order of its calls, and allowed with operations
@@ -201,7 +198,8 @@ class Communicator {
   /// These ranks, equal `number` for equal lists; nullopt where this rank is none of them. See groups.cpp.
   std::optional<Communicator> make_group(std::span<const int> ranks, int number);
   std::shared_ptr<void> allocate_bytes(std::size_t bytes);
-  static Work owned(Work work, std::shared_ptr<void> memory);
+  /// Of one element, which is copied before this returns; the result is the Work's own (see Value).
+  Work launch_value(Kind kind, Buffer value, Reduction op, int root, const CallOptions& options);
   std::shared_ptr<Impl> impl_;
 };
 

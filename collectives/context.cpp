@@ -26,6 +26,8 @@ Context::Context(const Bootstrap& bootstrap)
     Settings(settings_).set(info.key, value_text(settings_, info), "code");
   set_log_level(parse_log_level(settings_.log).value_or(LogLevel::warn));
   wiring_ = connect_all(bootstrap, settings_, *this);
+  checks_messages_ = settings_.verify != "off";
+  verifies_each_call_ = settings_.verify == "full";
   const bool crowded = wiring_.local_ranks > usable_cores();
   ProgressHooks& hooks = *this;
   progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, crowded);
@@ -86,23 +88,20 @@ void Context::refuse_in_child() const {
                                  ", whose communicators only that rank can use; fork before making them, or exec");
 }
 
-void Context::launch(const std::shared_ptr<Operation>& operation) {
-  refuse_in_child();
-  progress_->started();
-  progress_->launch(operation);
-}
-
-void Context::begun(std::shared_ptr<Operation> operation) {
+void Context::begun(Ref<Operation> operation) {
   operation->place = running_.size();
   running_.push_back(std::move(operation));
+  progress_->started();
 }
 
-void Context::finished(const std::shared_ptr<Operation>& operation) {
-  const std::size_t place = operation->place;
+Ref<Operation> Context::finished(Operation& operation) {
+  const std::size_t place = operation.place;
   std::swap(running_[place], running_.back());
   running_[place]->place = place;
+  Ref<Operation> self = std::move(running_.back());
   running_.pop_back();
   progress_->finished();
+  return self;
 }
 
 void Context::trouble(std::shared_ptr<GroupState> group, const Status& why) {
@@ -112,7 +111,7 @@ void Context::trouble(std::shared_ptr<GroupState> group, const Status& why) {
   progress_->notice();
 }
 
-void Context::postpone(std::shared_ptr<Operation> operation, const Status& status) {
+void Context::postpone(Ref<Operation> operation, const Status& status) {
   postponed_.emplace_back(std::move(operation), status);
   progress_->notice();
 }
@@ -226,7 +225,7 @@ void Context::ask_store(const std::function<void()>& question) noexcept {
 void Context::end_group(GroupState& group, const Status& why) {
   group.poison_with(why);
   wire().cancel(group.group().id, group.poison());
-  const auto running = running_;  // which ends of operations change
+  const auto running = running_;  // which ends of operations change, and which keeps them
   for (const auto& operation : running)
     if (&operation->group() == &group && !operation->done()) operation->cancel(group.poison());
 }

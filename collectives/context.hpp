@@ -44,6 +44,8 @@ class Context final : public Driver,
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
   const Settings& settings() const noexcept { return settings_; }
+  bool checks_messages() const noexcept { return checks_messages_; }        ///< TUTTI_VERIFY is not off
+  bool verifies_each_call() const noexcept { return verifies_each_call_; }  ///< TUTTI_VERIFY=full
   const std::vector<std::string>& routes() const noexcept { return wiring_.routes; }
   const Topology& topology() const noexcept { return wiring_.topology; }
 
@@ -64,15 +66,17 @@ class Context final : public Driver,
   /// Fills in the hosts of its members.
   std::shared_ptr<GroupState> add_group(Group group);
 
-  /// Starts an operation soon. Never blocks.
-  void launch(const std::shared_ptr<Operation>& operation);
-  void begun(std::shared_ptr<Operation> operation);            // by Operation::start
-  void finished(const std::shared_ptr<Operation>& operation);  // by Operation::finish
+  /// Throws Error{invalid} in a forked child.
+  void refuse_in_child() const;
+  /// Starts an operation that was prepared, soon. Never blocks.
+  void launch(Operation& operation) { progress_->launch(operation); }
+  void begun(Ref<Operation> operation);           // by Operation::start
+  Ref<Operation> finished(Operation& operation);  // by Operation::finish
   /// An operation of `group` met `why` (token). Acted on after the news that has arrived, and only if
   /// that has not ended the group already: then this was a mere consequence, and is not spread.
   void trouble(std::shared_ptr<GroupState> group, const Status& why);
   /// Finishes a failed operation after all causes that have arrived are acted on: the first one counts.
-  void postpone(std::shared_ptr<Operation> operation, const Status& status);
+  void postpone(Ref<Operation> operation, const Status& status);
 
   /// Ends the communicator `why.group` (0: all that `why.culprit` is in), here and everywhere.
   void fail(const Cause& why);
@@ -91,7 +95,6 @@ class Context final : public Driver,
   void news() override;
   void tick(Clock::time_point now) override;
 
-  void refuse_in_child() const;
   void act_on(const Cause& why);
   void publish(const Cause& why) noexcept;
   std::optional<Cause> published(std::uint64_t group) noexcept;
@@ -113,6 +116,7 @@ class Context final : public Driver,
   int rank_, size_;
   std::uint32_t generation_ = 0;  // of forks; see core/fork.hpp
   Settings settings_;
+  bool checks_messages_ = true, verifies_each_call_ = false;
   std::shared_ptr<Store> store_;
   std::int64_t native_;
   bool store_gone_ = false;  // token
@@ -126,11 +130,11 @@ class Context final : public Driver,
   std::mutex news_mutex_;
   std::vector<Cause> causes_;
   std::vector<Inbox> inbox_;
-  std::vector<std::pair<std::shared_ptr<GroupState>, Cause>> troubles_;   // token
-  std::vector<std::pair<std::shared_ptr<Operation>, Status>> postponed_;  // token
-  std::set<std::pair<std::uint64_t, int>> acted_on_;                      // (group, culprit): each is spread once
+  std::vector<std::pair<std::shared_ptr<GroupState>, Cause>> troubles_;  // token
+  std::vector<std::pair<Ref<Operation>, Status>> postponed_;             // token
+  std::set<std::pair<std::uint64_t, int>> acted_on_;                     // (group, culprit): each is spread once
 
-  std::vector<std::shared_ptr<Operation>> running_;  // token
+  std::vector<Ref<Operation>> running_;  // token
 };
 
 }  // namespace tutti

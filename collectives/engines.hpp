@@ -27,6 +27,8 @@ class Engines {
     return moved;
   }
   bool arm(bool on) {
+    if (!on && !armed_) return true;
+    armed_ = on;
     bool armed = wire_.arm(on);
     for (const auto& engine : others_) armed &= engine->arm(on);
     return armed;
@@ -48,6 +50,7 @@ class Engines {
   Transport& wire_;
   std::vector<std::shared_ptr<Engine>> others_;
   bool deaf_ = false;
+  bool armed_ = false;  // some of them, at least
 };
 
 }  // namespace tutti

@@ -7,34 +7,20 @@
 namespace tutti {
 
 std::uint32_t GroupState::begin(Signature call) {
-  std::lock_guard lock(mutex_);
   if (++sequence_ == 0) ++sequence_;  // 0 is point to point
-  const std::uint32_t sequence = sequence_;
-  recent_[sequence % recent_.size()] = {sequence, call};
-  return sequence;
+  recent_[sequence_ % recent_.size()] = {sequence_, call};
+  return sequence_;
 }
 
 void GroupState::completed(const CallRecord& call) {
-  std::lock_guard lock(mutex_);
   if (call.sequence != 0 && static_cast<std::int32_t>(call.sequence - completed_.sequence) > 0) completed_ = call;
 }
 
 bool GroupState::begun(std::uint32_t sequence, Signature& call) const {
-  std::lock_guard lock(mutex_);
   const CallRecord& record = recent_[sequence % recent_.size()];
   if (record.sequence != sequence || sequence == 0) return false;
   call = record.call;
   return true;
-}
-
-CallRecord GroupState::last_completed() const {
-  std::lock_guard lock(mutex_);
-  return completed_;
-}
-
-std::uint32_t GroupState::last_begun() const {
-  std::lock_guard lock(mutex_);
-  return sequence_;
 }
 
 Status GroupState::poison() const {
@@ -50,19 +36,35 @@ bool GroupState::poison_with(const Status& why) {
   return true;
 }
 
-Operation::Operation(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, CallRecord call,
-                     Deadline until)
-    : WorkState(context), context_(context.get()), group_(std::move(group)), call_(call), until_(until) {}
+void Operation::prepare(Home home, Signature call, Clock::duration allowed, bool numbered) {
+  WorkState::prepare(std::move(home.keeper));
+  context_ = &home.context;
+  group_ = &home.group;
+  call_ = {0, call};
+  numbered_ = numbered;
+  launched_ = about_now();
+  until_ = launched_ + allowed;
+  asked = {};
+  answers.clear();
+}
 
-void Operation::start() {
-  context_->begun(std::static_pointer_cast<Operation>(shared_from_this()));
-  if (group_->poisoned()) return finish(group_->poison());
+bool Operation::start() {
+  const bool over_wire = this->over_wire();  // there may be nothing left of it below
+  context_->begun(Ref<Operation>::adopt(*this));
+  if (numbered_) call_.sequence = group_->begin(call_.call);
+  if (group_->poisoned()) {
+    finish(group_->poison());
+    return false;
+  }
   try {
     begin();
   } catch (const std::exception& error) {
     fail_here(error.what());
   }
+  return over_wire;
 }
+
+bool Operation::look() { return context_->wire().progress(); }
 
 void Operation::fail_here(const char* what) {
   const Status why =
@@ -75,16 +77,18 @@ void Operation::fail_here(const char* what) {
 }
 
 void Operation::finish(const Status& status) {
-  const auto self = std::static_pointer_cast<Operation>(shared_from_this());
   // A failure seen here may be the consequence of one whose news has arrived but is not acted on yet.
-  if (!status.ok() && !group_->poisoned()) return context_->postpone(self, status);
+  if (!status.ok() && !group_->poisoned()) return context_->postpone(Ref<Operation>(*this), status);
+  const Ref<Operation> self = context_->finished(*this);
+  if (status.ok()) {
+    group_->completed(call_);
+    return complete(status);
+  }
   ended_ = Clock::now();
-  if (status.ok()) group_->completed(call_);
-  context_->finished(self);
-  complete(status.ok() ? status : group_->poison());
+  complete(group_->poison());
 }
 
-void Operation::in_trouble(const Status& why) { context_->trouble(group_, why); }
+void Operation::in_trouble(const Status& why) { context_->trouble(group_->shared_from_this(), why); }
 
 void Operation::finish_postponed(const Status& status) {
   group_->poison_with(status);

@@ -24,21 +24,21 @@ struct CallRecord {
   Signature call;
 };
 
-/// What the calls of one communicator share on this rank. Any thread.
-class GroupState {
+/// What the calls of one communicator share on this rank. Numbers and records: token held; the rest: any thread.
+class GroupState : public std::enable_shared_from_this<GroupState> {
  public:
   explicit GroupState(Group group) : group_(std::move(group)) {}
 
   const Group& group() const noexcept { return group_; }
 
-  /// Numbers a call that is about to be launched and remembers it.
+  /// Numbers a call that starts, and remembers it. So numbers follow the order of the starts, whichever threads call.
   std::uint32_t begin(Signature call);
   void completed(const CallRecord& call);
 
   /// The call with this number, if it was begun recently; and the last one that completed.
   bool begun(std::uint32_t sequence, Signature& call) const;
-  CallRecord last_completed() const;
-  std::uint32_t last_begun() const;
+  const CallRecord& last_completed() const noexcept { return completed_; }
+  std::uint32_t last_begun() const noexcept { return sequence_; }
 
   /// Ok until the first failure, then that for ever.
   Status poison() const;
@@ -48,19 +48,24 @@ class GroupState {
 
  private:
   const Group group_;
-  mutable std::mutex mutex_;
   std::uint32_t sequence_ = 0;
   CallRecord completed_;
   std::array<CallRecord, 256> recent_;
+  mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};
-  Status poison_;
+  Status poison_;  // mutex_
+};
+
+/// Where an operation belongs.
+struct Home {
+  std::shared_ptr<Driver> keeper;  ///< the context, and by its count the communicator with all that the call needs
+  Context& context;
+  GroupState& group;
 };
 
 /// Started under the token, ends by finish(). The context keeps it alive meanwhile.
 class Operation : public WorkState, public Startable {
  public:
-  Operation(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, CallRecord call, Deadline until);
-
   const GroupState& group() const noexcept { return *group_; }
   const CallRecord& call() const noexcept { return call_; }
   Deadline until() const noexcept { return until_; }
@@ -74,7 +79,9 @@ class Operation : public WorkState, public Startable {
 
   std::string explain(const Status& status) const override;
 
-  void start() final;
+  bool start() final;
+
+  bool look() override;
 
   /// After the news was acted on; see Context::postpone.
   void finish_postponed(const Status& status);
@@ -91,6 +98,12 @@ class Operation : public WorkState, public Startable {
   std::size_t place = 0;          ///< in the context's list of running operations
 
  protected:
+  /// As WorkState's; the deadline is `allowed` from about now. Calls without a number (point to point) keep 0.
+  void prepare(Home home, Signature call, Clock::duration allowed, bool numbered);
+
+  /// Whether messages of the context's transport carry it, so that a turn of that moves it.
+  virtual bool over_wire() const noexcept { return true; }
+
   /// Token held. What it throws ends the operation; nothing may be under way then.
   virtual void begin() = 0;
 
@@ -105,12 +118,12 @@ class Operation : public WorkState, public Startable {
   Context& context() const noexcept { return *context_; }
 
  private:
-  Context* context_;
-  std::shared_ptr<GroupState> group_;
+  Context* context_ = nullptr;
+  GroupState* group_ = nullptr;
   CallRecord call_;
-  Deadline until_;
-  Clock::time_point launched_ = Clock::now();
-  Clock::time_point ended_{};
+  bool numbered_ = false;
+  Clock::time_point launched_{}, ended_{};  // the end: of a failure
+  Deadline until_{};
 };
 
 }  // namespace tutti

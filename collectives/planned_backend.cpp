@@ -60,23 +60,36 @@ Status PlannedBackend::supports(const Collective& call, std::string_view wanted)
                                             algorithm_names(call.kind));
 }
 
+const void* PlannedBackend::token(Kind kind, std::string_view algorithm) const {
+  return algorithm.empty() ? nullptr : find_algorithm(kind, algorithm);
+}
+
 void PlannedBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
-  const Algorithm* chosen = algorithm(call, launch.algorithm);
+  const auto* chosen = static_cast<const Algorithm*>(launch.token);
+  if (chosen == nullptr) chosen = algorithm(call, launch.algorithm);
   if (chosen == nullptr) throw Error(Code::internal, "nobody asked whether this call can be planned");
   PlannedCall::Owner& owner = *this;
-  calls_.push_back(std::make_unique<PlannedCall>(shared_, owner, call, launch, *chosen, listener));
+  if (spare_.empty()) spare_.push_back(std::make_unique<PlannedCall>(shared_, owner));
+  spare_.back()->prepare(call, launch, *chosen, listener);
+  calls_.push_back(std::move(spare_.back()));
+  spare_.pop_back();
   PlannedCall& made = *calls_.back();
   made.place = calls_.size() - 1;
   made.begin();
 }
 
 void PlannedBackend::ended(PlannedCall& call, const Status& status) {
+  constexpr std::size_t most_spare = 64;
   const std::size_t place = call.place;
-  const std::unique_ptr<PlannedCall> self = std::move(calls_[place]);
+  std::unique_ptr<PlannedCall> self = std::move(calls_[place]);
   calls_[place] = std::move(calls_.back());
   calls_.pop_back();
   if (place < calls_.size()) calls_[place]->place = place;
-  self->listener().ended(status);  // which may be the end of this backend
+  CallListener& listener = call.listener();
+  const Status outcome = status;  // which was the call's
+  self->trim();
+  if (spare_.size() < most_spare) spare_.push_back(std::move(self));
+  listener.ended(outcome);  // which may be the end of this backend
 }
 
 void PlannedBackend::cancel(const Status& why) noexcept { shared_.wire.cancel(group_.id, why); }

@@ -31,7 +31,7 @@ class PlanCache {
   std::list<Entry> entries_;  // most recently used first
 };
 
-/// The transport moves its calls: it is no engine to be driven itself.
+/// The transport moves its calls: a look at one is a look at the other, and a context need not drive both.
 class PlannedBackend final : public Backend, private PlannedCall::Owner {
  public:
   static constexpr std::string_view own_name = "planned";
@@ -41,6 +41,7 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
 
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
+  const void* token(Kind kind, std::string_view algorithm) const override;
   void start(const Collective& call, const Launch& launch, CallListener& listener) override;
   void cancel(const Status& why) noexcept override;
   std::string where(std::uint32_t sequence) const override;
@@ -48,7 +49,7 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
   /// The algorithm of that name where it can play this call; of no name: the first of the catalog that can.
   const Algorithm* algorithm(const Collective& call, std::string_view wanted) const;
 
-  bool progress() override { return false; }
+  bool progress() override { return shared_.wire.progress(); }
   Fds fds() const noexcept override { return {}; }
   bool arm(bool) override { return true; }
 
@@ -59,6 +60,7 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
   PlanCache plans_;
   const PlannedCalls shared_;
   std::vector<std::unique_ptr<PlannedCall>> calls_;  // under way
+  std::vector<std::unique_ptr<PlannedCall>> spare_;  // for the next ones
 };
 
 }  // namespace tutti

@@ -32,36 +32,42 @@ class PlannedCall final : private ExecutionOwner {
     virtual ~Owner() = default;
     virtual void ended(PlannedCall& call, const Status& status) = 0;
   };
-  PlannedCall(const PlannedCalls& shared, Owner& owner, const Collective& call, const Launch& launch,
-              const Algorithm& algorithm, CallListener& listener);
+  PlannedCall(const PlannedCalls& shared, Owner& owner) : shared_(shared), owner_(owner) {}
 
+  /// For a call, and again for another one when that has ended: the memory that it took serves on.
+  void prepare(const Collective& call, const Launch& launch, const Algorithm& algorithm, CallListener& listener);
   void begin();
   std::string where() const;
   std::uint32_t sequence() const noexcept { return launch_.sequence; }
-  CallListener& listener() const noexcept { return listener_; }
+  CallListener& listener() const noexcept { return *listener_; }
+
+  /// Keeps no large memory for the next call.
+  void trim() noexcept;
 
   std::size_t place = 0;  ///< for the owner's use
 
  private:
-  void trouble(const Status& why) override { listener_.trouble(why); }
+  void trouble(const Status& why) override { listener_->trouble(why); }
   void ended(Execution& execution, const Status& status) override;
 
-  void prepare();
+  void cut_into_lanes();
+  void copy_input();
   void play_next(std::size_t slot);
   void play_lane(std::size_t slot);
   LaneMemory memory_of(std::size_t lane, std::size_t slot) const;
 
   const PlannedCalls& shared_;
   Owner& owner_;
-  const Collective& call_;
-  const Launch launch_;
-  const Algorithm& algorithm_;
-  CallListener& listener_;
+  const Collective* call_ = nullptr;
+  Launch launch_;
+  const Algorithm* algorithm_ = nullptr;
+  CallListener* listener_ = nullptr;
   std::size_t count_ = 0;  // per block
   std::size_t blocks_in_ = 1, blocks_out_ = 1;
   std::size_t lanes_ = 1, lane_count_ = 0;  // all lanes but the last have lane_count_ elements
   std::size_t next_lane_ = 0;
   std::vector<std::unique_ptr<Execution>> executions_;  // by slot
+  std::size_t slots_ = 0;                               // of those, the ones that this call uses
   std::size_t busy_ = 0;
   std::size_t scratch_bytes_ = 0;  // per slot
   std::vector<std::byte> scratch_;

@@ -18,21 +18,26 @@ bool overlap(const ConstBuffer& a, const ConstBuffer& b) noexcept {
   return a.bytes() > 0 && b.bytes() > 0 && a.data < b.data + b.bytes() && b.data < a.data + a.bytes();
 }
 
-CallRecord record_of(const Collective& call) {
-  return {0, {half_signature(call.to >= 0 ? call.in : ConstBuffer(call.out))}};
-}
-
 }  // namespace
 
-PointToPoint::PointToPoint(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, Collective call,
-                           Deadline until)
-    : Operation(std::move(context), std::move(group), record_of(call), until), call_(std::move(call)) {}
+void PointToPoint::prepare(Home home, Spare& spare, Collective call, Clock::duration allowed) {
+  Operation::prepare(std::move(home), {half_signature(call.to >= 0 ? call.in : ConstBuffer(call.out))}, allowed, false);
+  spare_ = &spare;
+  call_ = std::move(call);
+  failure_ = {};
+}
+
+void PointToPoint::retire() noexcept {
+  const std::shared_ptr<Driver> keeper = take_driver();  // goes last
+  copy_ = {};
+  spare_->give(this);
+}
 
 void PointToPoint::begin() {
   const Group& group = this->group().group();
   const Tag tag{group.id, static_cast<std::uint32_t>(call_.tag), point_to_point_lane};
   const auto world = [&](int rank) { return group.members[static_cast<std::size_t>(rank)]; };
-  const bool check = context().settings().verify != "off";
+  const bool check = context().checks_messages();
   const auto summary = [&](const ConstBuffer& buffer) { return check ? half_signature(buffer) : 0; };
   const auto done = [this](const Status& status) { half_done(status); };
   open_ = 1 + (call_.to >= 0) + (call_.from >= 0);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/operation.hpp"
+#include "collectives/pool.hpp"
 
 namespace tutti {
 
@@ -15,13 +16,18 @@ inline constexpr std::uint32_t point_to_point_lane = 0xfffffffeu;
 /// user's tag is `tag`. See Collective's own fields of these names.
 class PointToPoint final : public Operation {
  public:
-  PointToPoint(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, Collective call, Deadline until);
+  using Spare = Pool<PointToPoint>;
+  /// As CollectiveOperation's.
+  void prepare(Home home, Spare& spare, Collective call, Clock::duration allowed);
+
   std::string where() const override;
 
  private:
   void begin() override;
+  void retire() noexcept override;
   void half_done(const Status& status);
 
+  Spare* spare_ = nullptr;
   Collective call_;
   std::vector<std::byte> copy_;  // of `in`, where `out` is the same memory
   int open_ = 0;

@@ -22,6 +22,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr int bare_looks = 400;              // of a waiter, before it pauses between two
+constexpr int paused_looks = 1000;           // then, before it yields
+constexpr int crowded_looks = 2;             // instead of both, where spinning takes the core from whom one waits for
+constexpr int looks_at_work = 16;            // of so many looks all but one are at what is waited for alone
 constexpr auto yield_budget = 500us;         // how long a waiter yields before it sleeps
 constexpr auto polled_yield_budget = 100ms;  // the same where a library moves only while it is asked whether it has
 constexpr auto tick_interval = 20ms;
@@ -29,9 +33,6 @@ constexpr std::chrono::milliseconds light_nap = 1ms;  // of the background threa
 constexpr auto deep_after = 100ms;                    // without a call
 constexpr auto shortest_nap = 20us;                   // between two looks at what is polled
 constexpr auto longest_nap = 1000us;
-
-// True on a thread that holds the token of some context: it must not wait for that context.
-thread_local const void* token_of_this_thread = nullptr;
 
 int checked(int fd, const char* what) {
   if (fd >= 0) return fd;
@@ -70,7 +71,8 @@ class Counted {
 }  // namespace
 
 Progress::Progress(Transport& wire, ProgressHooks& hooks, bool crowded)
-    : wire_(wire), hooks_(hooks), spins_(crowded ? 2 : 300), engines_(wire) {
+    : wire_(wire), hooks_(hooks), crowded_(crowded), engines_(wire) {
+  for (auto* const tasks : {&queue_, &starting_}) tasks->reserve(64);
   sleep_epoll_ = Descriptor(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
   idle_epoll_ = Descriptor(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
   wake_event_ = Descriptor(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd"));
@@ -91,12 +93,12 @@ Progress::~Progress() { stop(); }
 
 // ---- the token -------------------------------------------------------------------------------
 
-class Progress::Token {
+class Progress::Holding {
  public:
-  explicit Token(Progress& progress) : progress_(progress) {}
-  Token(const Token&) = delete;
-  Token& operator=(const Token&) = delete;
-  ~Token() { progress_.release(); }
+  explicit Holding(Progress& progress) : progress_(progress) {}
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+  ~Holding() { progress_.release(); }
 
  private:
   Progress& progress_;
@@ -107,63 +109,55 @@ void Progress::stop() {
   stop_.store(true);
   signal(background_event_.fd());
   thread_.join();
-  if (!news_.load() || !try_acquire()) return;
-  const Token token(*this);
+  if (!news_.load() || !token_.try_acquire()) return;
+  const Holding token(*this);
   turn();  // an abort right before the end is told to the others too
 }
 
-bool Progress::try_acquire() {
-  std::lock_guard lock(token_mutex_);
-  if (token_held_) return false;
-  token_held_ = true;
-  token_of_this_thread = this;
-  return true;
-}
-
-// Waits for the token, or for somebody else's turn to finish `work`. True: the token is ours.
-bool Progress::acquire(const WorkState& work, Deadline until) {
-  std::unique_lock lock(token_mutex_);
-  if (token_held_) {
-    watchers_.fetch_add(1);
-    const auto may_go = [&] { return !token_held_ || work.done(); };
-    // wait_until() with time_point::max() overflows in some clocks; an hour at a time is the same.
-    token_free_.wait_until(lock, std::min(until, Clock::now() + 1h), may_go);
-    watchers_.fetch_sub(1);
-  }
-  if (token_held_ || work.done()) return false;
-  token_held_ = true;
-  token_of_this_thread = this;
-  return true;
-}
-
 void Progress::release() {
-  token_of_this_thread = nullptr;
-  {
-    std::lock_guard lock(token_mutex_);
-    token_held_ = false;
-  }
-  if (watchers_.load() > 0) token_free_.notify_all();
+  token_.release();
   if (queued_.load()) poke();  // launched after the last look
   if (has_deferred_.load()) run_deferred();
 }
 
 // ---- starting and deferring ------------------------------------------------------------------
 
-void Progress::launch(std::shared_ptr<Startable> task) {
+void Progress::launch(Startable& task) {
+  if (!queued_.load() && token_.try_acquire()) {
+    const Holding token(*this);
+    if (task.start()) turn();
+  } else {
+    put_in_queue(task);
+  }
+  if (poke_wanted_.load()) poke();
+}
+
+void Progress::put_in_queue(Startable& task) {
   {
-    std::lock_guard lock(queue_mutex_);
-    queue_.push_back(std::move(task));
+    const std::lock_guard lock(queue_mutex_);
+    queue_.push_back(&task);
     queued_.store(true);
   }
-  launches_.fetch_add(1);
   // Whoever fails to take the token leaves the task to the holder, who looks at the queue once more when it releases.
-  if (token_of_this_thread != this && try_acquire()) {
-    const Token token(*this);
+  if (token_.try_acquire()) {
+    const Holding token(*this);
     turn();
   } else if (sleeping_.load()) {
     signal(wake_event_.fd());
   }
-  if (poke_wanted_.load()) poke();
+}
+
+void Progress::start_queued() {
+  std::vector<std::shared_ptr<Engine>> joining;
+  {
+    const std::lock_guard lock(queue_mutex_);
+    starting_.swap(queue_);
+    joining.swap(joining_);
+    queued_.store(false);
+  }
+  for (auto& engine : joining) join(std::move(engine));
+  for (Startable* const task : starting_) task->start();
+  starting_.clear();
 }
 
 void Progress::defer(std::function<void()> callback) {
@@ -202,17 +196,16 @@ void Progress::poke() noexcept { signal(background_event_.fd()); }
 
 // ---- engines beside the wire -----------------------------------------------------------------
 
-class Progress::Joining final : public Startable {
- public:
-  Joining(Progress& progress, std::shared_ptr<Engine> engine) : progress_(progress), engine_(std::move(engine)) {}
-  void start() override { progress_.join(std::move(engine_)); }
-
- private:
-  Progress& progress_;
-  std::shared_ptr<Engine> engine_;
-};
-
-void Progress::add(std::shared_ptr<Engine> engine) { launch(std::make_shared<Joining>(*this, std::move(engine))); }
+void Progress::add(std::shared_ptr<Engine> engine) {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    joining_.push_back(std::move(engine));
+    queued_.store(true);
+  }
+  if (!token_.try_acquire()) return;  // the holder looks when it releases
+  const Holding token(*this);
+  turn();
+}
 
 void Progress::join(std::shared_ptr<Engine> engine) {
   engines_.add(engine);
@@ -228,44 +221,55 @@ void Progress::join(std::shared_ptr<Engine> engine) {
 // ---- driving ---------------------------------------------------------------------------------
 
 bool Progress::turn() {
-  bool moved = false;
-  if (queued_.load()) {
-    {
-      std::lock_guard lock(queue_mutex_);
-      starting_.swap(queue_);
-      queued_.store(false);
-    }
-    for (const auto& task : starting_) task->start();
-    starting_.clear();
-    moved = true;
-  }
-  moved |= engines_.progress();
+  const bool queued = queued_.load();
+  if (queued) start_queued();
+  bool moved = engines_.progress() || queued;
   if (news_.load(std::memory_order_relaxed) && news_.exchange(false)) {
     hooks_.news();
     moved = true;
   }
-  if (moved && watchers_.fetch_add(0) > 0) {  // a full barrier: works were completed before this look
-    std::lock_guard lock(token_mutex_);       // a watcher between its look and its wait must not miss this
-    token_free_.notify_all();
-  }
+  if (moved) token_.tell_watchers();
   return moved;
 }
 
-void Progress::drive(const WorkState& work, Deadline until) {
-  if (token_of_this_thread == this)
+// Most looks are at what moves this work alone.
+bool Progress::look(WorkState& work, int number) {
+  if (number % looks_at_work == 0) return turn();
+  const bool moved = work.look();
+  if (moved) token_.tell_watchers();
+  return moved;
+}
+
+void Progress::drive(WorkState& work, Deadline until) {
+  if (token_.is_mine())
     throw Error(
         Code::invalid,
         "wait() inside a callback of the same context would never return; use then(), or wait on another thread");
-  {
-    const Counted waiting(waiters_);
-    while (!work.done() && (until == never || Clock::now() < until)) {
-      if (!acquire(work, until)) continue;
-      const Token token(*this);
-      wait_holding(work, until);
-    }
-  }
+  wait_shortly(work);
+  if (!work.done()) wait_long(work, until);
   // What is still outstanding has lost its driver.
   if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
+}
+
+// Most waits end here: a few microseconds without a look at the clock.
+void Progress::wait_shortly(WorkState& work) {
+  if (!token_.try_acquire()) return;
+  const Holding token(*this);
+  engines_.arm(false);
+  const int looks = crowded_ ? crowded_looks : bare_looks;
+  for (int i = 1; i <= looks && !work.done(); ++i) look(work, i);
+}
+
+void Progress::wait_long(WorkState& work, Deadline until) {
+  const Counted waiting(waiters_);
+  while (!work.done() && (until == never || Clock::now() < until)) {
+    if (!token_.try_acquire()) {
+      token_.watch(work, until);
+      continue;
+    }
+    const Holding token(*this);
+    wait_holding(work, until);
+  }
 }
 
 void Progress::tick_if_due(Clock::time_point now) {
@@ -275,16 +279,17 @@ void Progress::tick_if_due(Clock::time_point now) {
   engines_.drop_unused();
 }
 
-void Progress::wait_holding(const WorkState& work, Deadline until) {
+void Progress::wait_holding(WorkState& work, Deadline until) {
   engines_.arm(false);
   nap_ = shortest_nap;
+  const int spins = crowded_ ? crowded_looks : paused_looks;
   auto quiet_since = Clock::time_point{};
   for (int idle = 0, busy = 0; !work.done() && !has_deferred_.load(std::memory_order_relaxed);) {
-    const bool moved = turn();
+    const bool moved = idle < spins ? look(work, ++busy) : turn();
     if (work.done()) return;
     idle = moved ? 0 : idle + 1;
     if (moved) nap_ = shortest_nap;
-    if (idle < spins_ && ++busy < 1000) {
+    if (idle < spins && busy < 1000) {
       if (!moved) relax();
       continue;
     }
@@ -292,8 +297,8 @@ void Progress::wait_holding(const WorkState& work, Deadline until) {
     const auto now = Clock::now();
     if (now >= until) return;
     tick_if_due(now);
-    if (idle < spins_) continue;
-    if (idle == spins_) quiet_since = now;
+    if (idle < spins) continue;
+    if (idle == spins) quiet_since = now;
     if (now - quiet_since < (engines_.polled() ? polled_yield_budget : yield_budget)) {
       sched_yield();
     } else {
@@ -337,8 +342,8 @@ void Progress::sleep(Clock::time_point now, Deadline until) {
 
 // Moves what nobody waits for until nothing moves or a waiter comes. True: all is armed, sleep.
 bool Progress::serve() {
-  if (!try_acquire()) return true;
-  const Token token(*this);
+  if (!token_.try_acquire()) return true;
+  const Holding token(*this);
   bool moved = true;
   while (moved && waiters_.load() == 0 && !stop_.load()) moved = turn();
   tick_if_due(Clock::now());
@@ -356,21 +361,20 @@ bool Progress::serve() {
 
 void Progress::background() {
   const int watch_fd = wire_.fds().watch;
-  std::uint64_t seen = 0;
+  std::int64_t seen = 0;
   auto last_call = Clock::now();
   while (!stop_.load()) {
-    if (const auto calls = launches_.load(); calls != seen) {
+    if (const auto calls = starts_.load(); calls != seen) {
       seen = calls;
       last_call = Clock::now();
     }
-    const bool unserved = outstanding_.load() > 0 && waiters_.load() == 0;
     const bool deep = Clock::now() - last_call > deep_after;
     auto timeout = light_nap;
-    if (unserved || deep || news_.load() || has_deferred_.load()) {
+    if (unserved() || deep || news_.load() || has_deferred_.load()) {
       poke_wanted_.store(true);
       if (waiters_.load() == 0 && !serve()) continue;
       if (has_deferred_.load()) run_deferred();
-      if (launches_.load() != seen || (news_.load() && waiters_.load() == 0)) continue;
+      if (starts_.load() != seen || (news_.load() && waiters_.load() == 0)) continue;
       if (outstanding_.load() == 0)  // the others may still have something to say
         timeout = polling_.load() ? tick_interval : 1000ms;
       else if (!polling_.load())

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "collectives/engines.hpp"
+#include "collectives/progress_token.hpp"
 #include "transports/core/clock.hpp"
 #include "transports/core/descriptor.hpp"
 #include "transports/core/work.hpp"
@@ -22,7 +22,8 @@ namespace tutti {
 class Startable {
  public:
   virtual ~Startable() = default;
-  virtual void start() = 0;
+  /// Once for each launch. It may be gone when this returns. True: a turn now would carry on what it began.
+  virtual bool start() = 0;
 };
 
 /// What the holder of the token does besides moving messages. Called with the token held.
@@ -50,10 +51,10 @@ class Progress {
   void stop();
 
   /// Starts `task` under the token: now if the token is free, else the holder does. Never blocks.
-  void launch(std::shared_ptr<Startable> task);
+  void launch(Startable& task);
 
   /// Drives until `work` is done or `until` has passed. Several threads may.
-  void drive(const WorkState& work, Deadline until);
+  void drive(WorkState& work, Deadline until);
 
   /// Drives `engine` too, until nobody else holds it; then it is destroyed, under the token. Any thread.
   void add(std::shared_ptr<Engine> engine);
@@ -64,21 +65,33 @@ class Progress {
   /// Runs `callback` without the token, soon.
   void defer(std::function<void()> callback);
 
-  /// Operations between launch and completion; called by the operations' owner.
-  void started() noexcept { outstanding_.fetch_add(1, std::memory_order_relaxed); }
-  void finished() noexcept { outstanding_.fetch_sub(1, std::memory_order_relaxed); }
+  /// Operations between start and completion; called by the operations' owner, token held.
+  void started() noexcept {
+    add(outstanding_, 1);
+    add(starts_, 1);
+  }
+  void finished() noexcept { add(outstanding_, -1); }
 
   bool on_background_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
-  class Token;  // releases in every case
-  class Joining;
+  class Holding;  // releases the token in every case
+
+  // Only the holder of the token writes.
+  static void add(std::atomic<std::int64_t>& count, int what) noexcept {
+    count.store(count.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
+  }
+  bool unserved() const noexcept { return (outstanding_.load() > 0 || queued_.load()) && waiters_.load() == 0; }
+
   void join(std::shared_ptr<Engine> engine);
-  bool try_acquire();
-  bool acquire(const WorkState& work, Deadline until);
   void release();
+  void start_queued();
+  void put_in_queue(Startable& task);
   bool turn();
-  void wait_holding(const WorkState& work, Deadline until);
+  bool look(WorkState& work, int number);
+  void wait_shortly(WorkState& work);
+  void wait_long(WorkState& work, Deadline until);
+  void wait_holding(WorkState& work, Deadline until);
   void sleep(Clock::time_point now, Deadline until);
   void sleep_at_most(std::chrono::nanoseconds limit);
   void tick_if_due(Clock::time_point now);
@@ -89,26 +102,23 @@ class Progress {
 
   Transport& wire_;
   ProgressHooks& hooks_;
-  const int spins_;
+  const bool crowded_;
   Engines engines_;                   // token
   std::chrono::microseconds nap_{};   // while something is polled; token
   std::atomic<bool> polling_{false};  // nothing rings the background thread when it should look
 
-  std::mutex token_mutex_;
-  std::condition_variable token_free_;
-  bool token_held_ = false;
-  std::atomic<int> waiters_{0};   // threads in drive()
-  std::atomic<int> watchers_{0};  // of those, the ones without the token
+  ProgressToken token_;
+  std::atomic<int> waiters_{0};  // threads in drive() for longer than a moment
 
   std::mutex queue_mutex_;
-  std::vector<std::shared_ptr<Startable>> queue_, starting_;
+  std::vector<Startable*> queue_, starting_;      // the latter: token
+  std::vector<std::shared_ptr<Engine>> joining_;  // to be driven from the next turn on
   std::atomic<bool> queued_{false};
   std::atomic<bool> news_{false};
   std::mutex deferred_mutex_;
   std::vector<std::function<void()>> deferred_;
   std::atomic<bool> has_deferred_{false};
-  std::atomic<int> outstanding_{0};
-  std::atomic<std::uint64_t> launches_{0};
+  std::atomic<std::int64_t> outstanding_{0}, starts_{0};
   Clock::time_point last_tick_{};
 
   Descriptor sleep_epoll_, wake_event_;       // of the holder

@@ -25,9 +25,10 @@ struct Group {
 
 /// What start() is given beside the call itself.
 struct Launch {
-  std::uint32_t sequence = 0;  ///< the communicator's n-th call; equal on all ranks
-  Signature summary;           ///< of the call; zero where messages are not to be checked
-  std::string_view algorithm;  ///< one that supports() accepted; empty: the backend's own default
+  std::uint32_t sequence = 0;   ///< the communicator's n-th call; equal on all ranks
+  Signature summary;            ///< of the call; zero where messages are not to be checked
+  std::string_view algorithm;   ///< one that supports() accepted; empty: the backend's own default
+  const void* token = nullptr;  ///< what Backend::token() gave for it
 };
 
 /// To whom a backend reports of one call. The token is held.
@@ -51,6 +52,10 @@ class Backend : public Engine {
   /// Ok, or why this call cannot be done here by `algorithm` (empty: by the default). Answers before anything is
   /// sent, and looks only at what all ranks know alike: not at addresses, nor at the byte counts of a v-form.
   virtual Status supports(const Collective& call, std::string_view algorithm) const = 0;
+
+  /// For an algorithm of that name: what start() is to find in Launch::token, so that it looks for no name. Asked once
+  /// per communicator, or more often; holds as long as the backend.
+  virtual const void* token(Kind /*kind*/, std::string_view /*algorithm*/) const { return nullptr; }
 
   /// Begins a call that supports() accepted; never blocks. `call` and the listener stay as they are until ended().
   /// What it throws is a failure of this rank, and nothing may be under way then.

@@ -6,35 +6,54 @@
 
 namespace tutti {
 
+void WorkState::prepare(std::shared_ptr<Driver> driver) noexcept {
+  driver_ = std::move(driver);
+  detachable_ = false;
+  if (!status_.ok()) status_ = {};
+  owners_.store(handle + 1, std::memory_order_relaxed);
+  reactions_.store(nullptr, std::memory_order_relaxed);
+}
+
 void WorkState::complete(Status status) {
-  std::vector<std::function<void(const Status&)>> callbacks;
-  std::shared_ptr<void> owned;
-  {
-    std::lock_guard lock(callbacks_mutex_);
-    status_ = std::move(status);
-    done_.store(true, std::memory_order_release);
-    callbacks.swap(callbacks_);
-    owned.swap(owned_);
+  if (!status.ok()) status_ = std::move(status);
+  Reaction* last_first = reactions_.exchange(over());
+  Reaction* in_order = nullptr;
+  while (last_first != nullptr) in_order = std::exchange(last_first, std::exchange(last_first->next, in_order));
+  while (in_order != nullptr) {
+    const std::unique_ptr<Reaction> reaction(std::exchange(in_order, in_order->next));
+    defer(std::move(reaction->callback));
   }
-  for (auto& callback : callbacks)
-    driver_->defer([self = shared_from_this(), callback = std::move(callback)] { callback(self->status_); });
 }
 
-Work::Work(std::shared_ptr<WorkState> state) noexcept : state_(std::move(state)) {
-  if (state_) state_->handles_.fetch_add(1, std::memory_order_relaxed);
+void WorkState::defer(std::function<void(const Status&)> callback) {
+  driver_->defer([self = Ref<WorkState>(*this), callback = std::move(callback)] { callback(self->status_); });
 }
 
-Work::~Work() {
-  if (!state_ || state_->handles_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (state_->done() || state_->detachable_) return;
+void WorkState::react(std::function<void(const Status&)> callback) {
+  auto reaction = std::make_unique<Reaction>(Reaction{std::move(callback), reactions_.load(std::memory_order_acquire)});
+  while (reaction->next != over()) {
+    if (!reactions_.compare_exchange_weak(reaction->next, reaction.get(), std::memory_order_acq_rel)) continue;
+    static_cast<void>(reaction.release());
+    return;
+  }
+  defer(std::move(reaction->callback));
+}
+
+void WorkState::drop_handle() noexcept {
+  if (done()) return leave(handle);
+  constexpr std::uint64_t only_handle = handle - 1;
+  const bool last = owners_.fetch_sub(only_handle, std::memory_order_acq_rel) < 2 * only_handle;
   // The memory is the caller's and is about to go: nobody may touch it after this.
-  try {
-    if (std::uncaught_exceptions() > 0)
-      state_->driver_->abandon(*state_);
-    else
-      state_->driver_->drive(*state_, never);
-  } catch (...) {  // a destructor has nobody to tell; the communicator keeps the cause
+  if (last && !detachable_ && !done()) {
+    try {
+      if (std::uncaught_exceptions() > 0)
+        driver_->abandon(*this);
+      else
+        driver_->drive(*this, never);
+    } catch (...) {  // a destructor has nobody to tell; the communicator keeps the cause
+    }
   }
+  release();
 }
 
 void Work::check() const {
@@ -42,13 +61,13 @@ void Work::check() const {
 }
 
 void Work::wait() const {
-  if (!state_) return;
+  if (state_ == nullptr) return;
   if (!state_->done()) state_->driver_->drive(*state_, never);
   check();
 }
 
 bool Work::wait_for(Seconds limit) const {
-  if (!state_) return true;
+  if (state_ == nullptr) return true;
   if (!state_->done()) state_->driver_->drive(*state_, deadline_in(limit));
   if (!state_->done()) return false;
   check();
@@ -56,17 +75,10 @@ bool Work::wait_for(Seconds limit) const {
 }
 
 const Work& Work::then(std::function<void(const Status&)> callback) const {
-  if (!state_) {
+  if (state_ == nullptr) {
     throw Error(Code::invalid, "then() on a default-constructed Work: there is no call to follow");
   }
-  {
-    std::lock_guard lock(state_->callbacks_mutex_);
-    if (!state_->done()) {
-      state_->callbacks_.push_back(std::move(callback));
-      return *this;
-    }
-  }
-  state_->driver_->defer([state = state_, callback = std::move(callback)] { callback(state->status()); });
+  state_->react(std::move(callback));
   return *this;
 }
 

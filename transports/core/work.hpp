@@ -3,12 +3,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <vector>
+#include <string>
 
 #include "transports/core/clock.hpp"
+#include "transports/core/ref.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti {
@@ -27,40 +29,73 @@ class Driver {
   virtual void defer(std::function<void()> callback) = 0;
 };
 
-/// The shared side of a Work. Backends make one per launch, and call complete() once.
-class WorkState : public std::enable_shared_from_this<WorkState> {
+/// The shared side of a Work: one call, from its launch until it is done and its last handle has gone. Then it may be
+/// used for another call, as nobody knows of it any more.
+///
+/// Threads: any, but prepare(), complete() and look().
+class WorkState {
  public:
-  /// `driver` may be null when the work is complete before anyone can wait for it.
-  explicit WorkState(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  WorkState() noexcept = default;
+  WorkState(const WorkState&) = delete;
+  WorkState& operator=(const WorkState&) = delete;
   virtual ~WorkState() = default;
 
-  bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  bool done() const noexcept { return reactions_.load(std::memory_order_acquire) == over(); }
   const Status& status() const noexcept { return status_; }  ///< only after done()
-  Driver* driver() const noexcept { return driver_.get(); }
 
   /// Called once, by whoever drives. Runs nothing inline: `then` callbacks go to Driver::defer.
   void complete(Status status);
 
+  /// Moves what this work waits for, and nothing else where that can be told apart: cheaper than a look at
+  /// everything. Token held. True when something moved.
+  virtual bool look() { return false; }
+
   /// What failed, in full: the collective, its number, elapsed time. Called when an Error is made.
   virtual std::string explain(const Status& status) const { return std::string(status.text()); }
 
-  /// Keeps `owned` alive until the work is done, and lets a dropped handle detach.
-  void own(std::shared_ptr<void> owned) {
-    std::lock_guard lock(callbacks_mutex_);
-    detachable_ = true;
-    if (!done()) owned_ = std::move(owned);
-  }
+  void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept { leave(1); }
+
+ protected:
+  /// Before a call: counts one handle, and one reference for whoever completes it.
+  void prepare(std::shared_ptr<Driver> driver) noexcept;
+
+  /// The memory of the call is the library's: a dropped handle does not wait.
+  void detach_when_dropped() noexcept { detachable_ = true; }
+  /// Eight bytes that live as long as the handles: where a scalar call has its value.
+  std::byte* cell() noexcept { return cell_; }
+
+  /// The last reference has gone.
+  virtual void retire() noexcept { delete this; }
+  /// For retire(): what prepare() was given, which the caller drops last.
+  std::shared_ptr<Driver> take_driver() noexcept { return std::move(driver_); }
 
  private:
   friend class Work;
+  struct Reaction {
+    std::function<void(const Status&)> callback;
+    Reaction* next = nullptr;
+  };
+  /// What no reaction's address is.
+  static Reaction* over() noexcept { return reinterpret_cast<Reaction*>(std::uintptr_t{1}); }
+  static constexpr std::uint64_t handle = (std::uint64_t{1} << 32) + 1;  // a handle is a reference too
+
+  void leave(std::uint64_t share) noexcept {
+    // Alone, there is nobody to be counted against.
+    if (owners_.load(std::memory_order_acquire) == share ||
+        owners_.fetch_sub(share, std::memory_order_acq_rel) == share)
+      retire();
+  }
+  void react(std::function<void(const Status&)> callback);
+  void defer(std::function<void(const Status&)> callback);
+  void drop_handle() noexcept;
+
   std::shared_ptr<Driver> driver_;
-  std::atomic<bool> done_{false};
-  std::atomic<int> handles_{0};
+  std::atomic<Reaction*> reactions_{nullptr};  // last one first; over() once it is done
+  std::atomic<std::uint64_t> owners_{0};       // references; above them, handles
   bool detachable_ = false;
+  alignas(8) std::byte cell_[8] = {};
   Status status_;
-  std::shared_ptr<void> owned_;
-  std::mutex callbacks_mutex_;
-  std::vector<std::function<void(const Status&)>> callbacks_;
 };
 
 /// A call in flight. Copies are handles of the same work.
@@ -72,14 +107,19 @@ class WorkState : public std::enable_shared_from_this<WorkState> {
 class [[nodiscard]] Work {
  public:
   Work() noexcept = default;  ///< already done, successfully
-  explicit Work(std::shared_ptr<WorkState> state) noexcept;
-  Work(const Work& other) noexcept : Work(other.state_) {}
-  Work(Work&& other) noexcept = default;
+  /// Takes over the handle that `state.prepare()` counted.
+  explicit Work(WorkState& state) noexcept : state_(&state) {}
+  Work(const Work& other) noexcept : state_(other.state_) {
+    if (state_ != nullptr) state_->owners_.fetch_add(WorkState::handle, std::memory_order_relaxed);
+  }
+  Work(Work&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   Work& operator=(Work other) noexcept {
     std::swap(state_, other.state_);
     return *this;
   }
-  ~Work();
+  ~Work() {
+    if (state_ != nullptr) state_->drop_handle();
+  }
 
   /// Returns when the work is done; drives progress meanwhile. Throws tutti::Error if it failed.
   void wait() const;
@@ -87,31 +127,31 @@ class [[nodiscard]] Work {
   /// As wait(), for at most `limit`; false = still running, and nothing is lost.
   bool wait_for(Seconds limit) const;
 
-  bool done() const noexcept { return !state_ || state_->done(); }
+  bool done() const noexcept { return state_ == nullptr || state_->done(); }
 
   /// Runs `callback` with the outcome once the work is done, on whichever thread drives the
   /// context then; at once it is only queued. It must not wait for other work.
   const Work& then(std::function<void(const Status&)> callback) const;
 
-  const std::shared_ptr<WorkState>& state() const noexcept { return state_; }
+ protected:
+  const std::byte* cell() const noexcept { return state_->cell_; }
 
  private:
   void check() const;  // throws if failed
-  std::shared_ptr<WorkState> state_;
+  WorkState* state_ = nullptr;
 };
 
 /// The Work of a scalar collective: wait() gives the result. The library owns the memory.
 template <class T>
 class [[nodiscard]] Value : public Work {
  public:
-  Value(Work work, std::shared_ptr<const T> result) : Work(std::move(work)), result_(std::move(result)) {}
+  explicit Value(Work work) noexcept : Work(std::move(work)) {}
   T wait() const {
     Work::wait();
-    return *result_;
+    T result;
+    std::memcpy(&result, cell(), sizeof result);
+    return result;
   }
-
- private:
-  std::shared_ptr<const T> result_;
 };
 
 }  // namespace tutti

@@ -1,0 +1,67 @@
+#include "collectives/choices.hpp"
+
+#include <algorithm>
+
+#include "collectives/planned_backend.hpp"
+#include "transports/core/log.hpp"
+
+namespace tutti {
+
+void Choices::add(std::shared_ptr<Backend> backend) {
+  const std::lock_guard lock(mutex_);
+  backends_.push_back(std::move(backend));
+  for (Slot& slot : slots_) slot.call.store(no_call);  // a rule may have waited for this one
+}
+
+bool Choices::has(std::string_view name) const noexcept {
+  return std::ranges::any_of(backends_, [&](const auto& backend) { return backend->name() == name; });
+}
+
+Facts Choices::facts(const Collective& call) const noexcept {
+  const std::size_t width = size_of(call.in.dtype);
+  std::size_t count = call.in.count;
+  if (call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::reduce_scatter)
+    count = call.out.count;
+  if (call.kind == Kind::alltoall) count = call.in.count / static_cast<std::size_t>(group_.size());
+  // Not every rank has an `in`; where all have an `out`, that one tells.
+  const bool from_one = call.kind == Kind::broadcast || call.kind == Kind::scatter;
+  const Device device = from_one ? call.out.device : call.in.device;
+  return {call.kind, call.variable ? 0 : count * width, group_.size(), hosts_, device.kind};
+}
+
+const Taken& Choices::decide(const Collective& call, Signature summary, const std::string& wanted) {
+  const Facts known = facts(call);
+  const Choice choice =
+      wanted.empty() ? selector_->choose(call, known, backends_) : selector_->require(wanted, call, known, backends_);
+  if (choice.backend == nullptr) {  // then our own plans know best why
+    const Status able = backends_.front()->supports(call, {});
+    throw Error(able.cause(), std::string(able.text()));
+  }
+  const std::lock_guard lock(mutex_);
+  const Taken& taken = kept(choice, call.kind);
+  if (!wanted.empty()) return taken;
+  if (says_ && said_.emplace(call.kind, call.variable, choice.rule).second)
+    say(describe(summary) + " -> " + selector_->explain(call, known, backends_));
+  if (is_exact(call)) remember(summary, taken);
+  return taken;
+}
+
+// Few are different: as many as rules and algorithms that were asked for.
+const Taken& Choices::kept(const Choice& choice, Kind kind) {
+  for (const auto& [of, taken] : taken_)
+    if (of == kind && taken.backend == choice.backend && taken.algorithm == choice.algorithm) return taken;
+  const void* const token = choice.backend->token(kind, choice.algorithm);
+  const bool own_plans = choice.backend == backends_.front().get();
+  return taken_.emplace_back(kind, Taken{choice.backend, std::string(choice.algorithm), token, own_plans}).second;
+}
+
+void Choices::remember(Signature summary, const Taken& taken) noexcept {
+  Slot& slot = slot_of(summary);
+  const std::uint32_t version = slot.version.load(std::memory_order_relaxed);
+  slot.version.store(version + 1, std::memory_order_relaxed);
+  slot.call.store(summary.bits, std::memory_order_release);
+  slot.taken.store(&taken, std::memory_order_release);
+  slot.version.store(version + 2, std::memory_order_release);
+}
+
+}  // namespace tutti

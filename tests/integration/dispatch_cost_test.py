@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""What a call costs besides the work of its backend, counted: instructions, and system calls of the calling thread.
+
+Each form is made a few and many times by dispatch_probe; the difference is the calls' alone.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PROBE = os.path.join(sys.argv[2], "dispatch_probe")
+FEW, MANY = 2_000, 12_000
+# Some 30 % above what they were when this was written.
+MOST_INSTRUCTIONS = {"allreduce": 1510, "later": 1860, "broadcast": 1450, "barrier": 1390, "value": 1580, "planned": 2560}
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stderr
+
+
+def instructions(form, calls, folder):
+    out = run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/callgrind", PROBE, "calls", form, str(calls)])
+    return int(re.search(r"Collected\s*:\s*(\d+)", out)[1])
+
+
+def system_calls(form, calls, folder):
+    """Of the thread that calls: the background thread looks around once a millisecond."""
+    file = f"{folder}/strace"
+    run(["strace", "-f", "-qq", "-o", file, PROBE, "calls", form, str(calls)])
+    with open(file) as lines:
+        threads = [line.split()[0] for line in lines]
+    return threads.count(threads[0])
+
+
+def count(name, how, most):
+    """Whether all forms stay below; the counts of a busy machine may vary upwards, so the best of three counts."""
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        for form, limit in most.items():
+            each = min((how(form, MANY, folder) - how(form, FEW, folder)) / (MANY - FEW) for _ in range(3))
+            print(f"{form}: {each:.2f} {name} per call, at most {limit}", flush=True)
+            good &= each <= limit
+    return good
+
+
+def main():
+    good, skipped = True, []
+    for tool, name, how, most in (
+        ("valgrind", "instructions", instructions, MOST_INSTRUCTIONS),
+        ("strace", "system calls", system_calls, dict.fromkeys(MOST_INSTRUCTIONS, 0.01)),
+    ):
+        if shutil.which(tool):
+            good &= count(name, how, most)
+        else:
+            skipped.append(f"{tool} is not installed, so {name} are not counted")
+    for reason in skipped:
+        print(reason)
+    sys.exit(1 if not good else 77 if len(skipped) == 2 else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+// A module for tests: the backend "instant", whose calls of any kind end inside start(), or, by its algorithm "later",
+// at the next look. It writes when it was reached, a std::int64_t of Clock, where it finds 8 bytes to write to.
+#include <cstring>
+#include <vector>
+
+#include "transports/core/clock.hpp"
+#include "transports/modules.hpp"
+
+namespace tutti {
+namespace {
+
+class InstantBackend final : public Backend {
+ public:
+  InstantBackend() { waiting_.reserve(1024); }
+  std::string_view name() const noexcept override { return "instant"; }
+  Status supports(const Collective&, std::string_view algorithm) const override {
+    return algorithm.empty() || algorithm == "later" ? Status() : Status::failure(Code::invalid, "no such algorithm");
+  }
+  const void* token(Kind, std::string_view algorithm) const override { return algorithm.empty() ? nullptr : this; }
+  void start(const Collective& call, const Launch& launch, CallListener& listener) override {
+    const std::int64_t now = Clock::now().time_since_epoch().count();
+    if (call.out.bytes() == sizeof now) std::memcpy(call.out.data, &now, sizeof now);
+    if (launch.token == this) return waiting_.push_back(&listener);
+    listener.ended({});
+  }
+  void cancel(const Status& why) noexcept override { end_all(why); }
+  bool progress() override { return end_all({}); }
+  Fds fds() const noexcept override { return {}; }
+  bool arm(bool on) override { return !on || waiting_.empty(); }
+
+ private:
+  bool end_all(const Status& status) {
+    const bool any = !waiting_.empty();
+    while (!waiting_.empty()) {
+      CallListener* const one = waiting_.back();
+      waiting_.pop_back();
+      one->ended(status);
+    }
+    return any;
+  }
+  std::vector<CallListener*> waiting_;
+};
+
+std::span<const std::string_view> algorithms(Kind) {
+  static constexpr std::string_view all[] = {"", "later"};
+  return all;
+}
+
+const Provider provider{
+    "instant",
+    "for tests: calls that end at once",
+    [](const Settings&) { return Viability{}; },
+    nullptr,
+    nullptr,
+    algorithms,
+    [](const BackendMeeting&) -> std::unique_ptr<Backend> { return std::make_unique<InstantBackend>(); }};
+
+}  // namespace
+}  // namespace tutti
+
+extern "C" __attribute__((visibility("default"))) const tutti::Module* tutti_module() {
+  static constexpr tutti::Module module{tutti::module_abi.data(), &tutti::provider};
+  return &module;
+}

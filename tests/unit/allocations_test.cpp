@@ -1,0 +1,81 @@
+// What a call takes from the heap once its like has been made: nothing.
+#include "tests/support/allocations.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace tutti {
+namespace {
+
+using testing::allocations;
+using testing::run_ranks;
+using testing::test_settings;
+
+constexpr int warm_up = 300, calls = 1000;
+
+// By all ranks and their background threads together, in `calls` calls of each rank.
+long allocations_of(Communicator& world, const std::function<void()>& call) {
+  for (int i = 0; i < warm_up; ++i) call();
+  world.barrier().wait();
+  world.barrier().wait();  // nobody is in the one before it any more
+  const long before = allocations;
+  for (int i = 0; i < calls; ++i) call();
+  return allocations - before;
+}
+
+// Every form that is to cost nothing. `data` is one rank's.
+std::vector<std::pair<const char*, std::function<void()>>> forms(Communicator& world, std::vector<float>& data) {
+  return {
+      {"barrier", [&] { world.barrier().wait(); }},
+      {"allreduce in place", [&] { world.allreduce(data).wait(); }},
+      {"broadcast", [&] { world.broadcast(data).wait(); }},
+      {"a scalar allreduce", [&] { EXPECT_EQ(world.allreduce(1, max).wait(), 1); }},
+      {"with a deadline of its own", [&] { world.allreduce(data, sum, {.timeout = 5.0}).wait(); }},
+      {"eight at a time",
+       [&] {
+         std::array<Work, 8> pending;
+         for (Work& one : pending) one = world.allreduce(data);
+         for (Work& one : pending) one.wait();
+       }},
+  };
+}
+
+// Its calls end in start(), or at the next look, which the waiter takes.
+TEST(Allocations, AreNoneForACallOfABackend) {
+  for (const char* const backend : {"instant", "instant/later"}) {
+    Settings settings = test_settings("inproc");
+    settings.module_path = TUTTI_TEST_MODULES;
+    settings.backend = backend;
+    run_ranks(1, settings, [&](Communicator& world) {
+      std::vector<float> data(16);
+      EXPECT_NE(world.explain(Collective()).find(backend), std::string::npos);
+      for (const auto& [name, call] : forms(world, data)) EXPECT_EQ(allocations_of(world, call), 0) << name;
+    });
+  }
+}
+
+TEST(Allocations, AreNoneInAWorldOfOne) {
+  run_ranks(1, test_settings("inproc"), [](Communicator& world) {
+    std::vector<float> data(16);
+    for (const auto& [name, call] : forms(world, data)) EXPECT_EQ(allocations_of(world, call), 0) << name;
+  });
+}
+
+// The counter itself counts.
+TEST(Allocations, AreSeen) {
+  run_ranks(1, test_settings("inproc"), [](Communicator& world) {
+    std::vector<float> data(16);
+    const std::array<std::size_t, 1> counts{data.size()};
+    std::vector<float> out(16);
+    EXPECT_GE(allocations_of(world, [&] { world.allgatherv(data, out, counts).wait(); }), calls);
+  });
+}
+
+}  // namespace
+}  // namespace tutti
