@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "collectives/bootstrap/stores.hpp"
@@ -25,6 +26,7 @@ constexpr std::string_view agreed[] = {"backend", "select", "verify", "lane_byte
 
 struct Card {
   Place place;
+  std::string cores = {};                                   // that the rank may use
   std::map<std::string, std::string, std::less<>> domains;  // of the viable providers
   std::map<std::string, std::string, std::less<>> reasons;  // of the others
 };
@@ -104,8 +106,9 @@ RuleSources agree(const Bootstrap& bootstrap, Settings& settings) {
 
 std::string write_card(const std::vector<Wanted>& wanted, const Settings& settings) {
   const std::string host = host_identity(settings.host_id), gpus = gpu_domain();
-  std::string card = host + '\n' + host_name() + '\n' + std::to_string(numa_node(allowed_cores())) + '\n' +
-                     (gpus.empty() ? "" : host + " " + gpus) + '\n';
+  const std::vector<int> cores = allowed_cores();
+  std::string card = host + '\n' + host_name() + '\n' + std::to_string(numa_node(cores)) + '\n' + core_list(cores) +
+                     '\n' + (gpus.empty() ? "" : host + " " + gpus) + '\n';
   for (const auto& [name, found] : wanted)
     card += name + (found.reason.empty() ? "=" + found.provider->domain(settings) : "!" + found.reason) + '\n';
   return card;
@@ -119,6 +122,7 @@ Card read_card(const std::string& text) {
   std::string node;
   std::getline(in, node);
   std::from_chars(node.data(), node.data() + node.size(), card.place.numa_node);
+  std::getline(in, card.cores);
   std::getline(in, card.place.gpu_domain);
   for (std::string line; std::getline(in, line);) {
     const auto mark = line.find_first_of("=!");
@@ -126,6 +130,11 @@ Card read_card(const std::string& text) {
     (line[mark] == '=' ? card.domains : card.reasons)[line.substr(0, mark)] = line.substr(mark + 1);
   }
   return card;
+}
+
+std::set<int> cores_of(const Card& card) {
+  const std::vector<int> cores = parse_core_list(card.cores);
+  return {cores.begin(), cores.end()};
 }
 
 // Whether the two may try to reach one another by this provider; both sides answer alike.
@@ -244,11 +253,20 @@ class Wirer {
     wiring.topology = Topology(std::move(places));
     const Hosts& hosts = wiring.topology.hosts();
     wiring.local_ranks = hosts.size_of(hosts.host_of(bootstrap_.rank));
+    wiring.local_cores = cores_beside(hosts);
     route_[index(bootstrap_.rank)] = 0;
     wiring.transport = transports_.size() == 1
                            ? std::move(transports_.front())
                            : make_routed(bootstrap_.rank, bootstrap_.size, std::move(transports_), route_);
     return wiring;
+  }
+
+  // Ranks that are bound to a core each have one core by themselves and several together.
+  int cores_beside(const Hosts& hosts) const {
+    std::set<int> cores;
+    for (int rank = 0; rank < bootstrap_.size; ++rank)
+      if (hosts.host_of(rank) == hosts.host_of(bootstrap_.rank)) cores.merge(cores_of(cards_[index(rank)]));
+    return cores.empty() ? usable_cores() : cores_in_quota(static_cast<int>(cores.size()));
   }
 
   const Bootstrap& bootstrap_;

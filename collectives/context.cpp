@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "transports/core/fork.hpp"
-#include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 
 namespace tutti {
@@ -28,7 +27,12 @@ Context::Context(const Bootstrap& bootstrap)
   wiring_ = connect_all(bootstrap, settings_, *this);
   checks_messages_ = settings_.verify != "off";
   verifies_each_call_ = settings_.verify == "full";
-  const bool crowded = wiring_.local_ranks > usable_cores();
+  const bool crowded = wiring_.local_ranks > wiring_.local_cores;
+  if (crowded)
+    log(LogLevel::info,
+        std::to_string(wiring_.local_ranks) + " ranks share " + std::to_string(wiring_.local_cores) +
+            " cores here, so waiting spins hardly at all",
+        rank_);
   ProgressHooks& hooks = *this;
   progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, crowded);
   progress_->start();

@@ -50,6 +50,15 @@ class Places(unittest.TestCase):
     def test_by_node(self):
         self.assertEqual(self.places("--hosts", "a:2,b:2", "--map-by", "node"), ["0 4 0 2 a", "1 4 0 2 b", "2 4 1 2 a", "3 4 1 2 b"])
 
+    def test_bind(self):
+        cores = sorted(os.sched_getaffinity(0))
+        program = "import os; os.write(1, f\"{os.environ['TUTTI_RANK']} {min(os.sched_getaffinity(0))}\\n\".encode())"
+        done = on_hosts("a:2,b", sys.executable, "-c", program, flags=["--bind", "core"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        of_ranks = [int(line.split()[1]) for line in sorted(done.stdout.splitlines())]  # one core in each line
+        self.assertEqual(len(set(of_ranks[:2])), min(len(cores), 2))
+        self.assertEqual(of_ranks[2], of_ranks[0])  # the first of its host
+
     def test_named_twice(self):
         self.assertEqual(self.places("--hosts", "a,b,a"), ["0 3 0 2 a", "1 3 1 2 a", "2 3 0 1 b"])
 

@@ -9,7 +9,10 @@ import sys
 import tempfile
 import unittest
 
-from processes import PROBE, TUTTI, alive, clean_environment, run, shell, state, tutti_run, wait_until
+from processes import PROBE, TESTS, TUTTI, alive, clean_environment, run, shell, state, tutti_run, wait_until
+
+
+COLLECTIVES = os.path.join(TESTS, "collectives_probe")
 
 
 class Basics(unittest.TestCase):
@@ -46,6 +49,33 @@ class Basics(unittest.TestCase):
         kept = shell(1, "echo $OMP_NUM_THREADS", env=clean_environment(OMP_NUM_THREADS="7"))
         self.assertEqual(kept.stdout, "7\n")
         self.assertIn("OMP_NUM_THREADS", shell(1, "true", "--log", "info").stderr)
+
+    def test_bind(self):
+        program = [sys.executable, "-c", "import os; os.write(1, ' '.join([os.environ['TUTTI_RANK'], os.environ['OMP_NUM_THREADS'],"
+                   "*map(str, sorted(os.sched_getaffinity(0)))]).encode() + b'\\n')"]
+        cores = os.sched_getaffinity(0)
+
+        def of_ranks(*flags):
+            done = tutti_run(len(cores) + 1, *program, flags=flags)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            lines = sorted([int(word) for word in line.split()] for line in done.stdout.splitlines())
+            self.assertEqual([line[:2] for line in lines], [[rank, 1] for rank in range(len(cores) + 1)])
+            return [line[2:] for line in lines]
+        bound = of_ranks("--bind", "core")
+        self.assertEqual({core for core, in bound[:-1]}, cores)  # each has one, and all are used
+        self.assertEqual(bound[-1], bound[0])
+        for flags in ([], ["--bind", "none"]):
+            self.assertEqual(of_ranks(*flags), [sorted(cores)] * (len(cores) + 1))
+        self.assertIn("--bind", tutti_run(1, "true", flags=["--bind", "socket"]).stderr)
+
+    def test_ranks_bound_to_a_core_each_are_not_crowded(self):
+        cores = len(os.sched_getaffinity(0))
+        flags = ["--bind", "core", "--log", "info"]
+        said = tutti_run(cores, COLLECTIVES, "--who", flags=flags)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertNotIn("cores here", said.stderr)
+        said = tutti_run(cores + 1, COLLECTIVES, "--who", flags=flags)
+        self.assertIn(f"{cores + 1} ranks share {cores} cores here", said.stderr)
 
     def test_an_outer_launcher_is_not_seen(self):
         env = clean_environment(RANK="5", WORLD_SIZE="9", MASTER_ADDR="nowhere", MASTER_PORT="1",

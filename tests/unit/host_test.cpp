@@ -112,6 +112,36 @@ TEST(NumaTest, IsTheNodeThatHasAllCores) {
   EXPECT_EQ(numa_node(std::vector<int>{0}, folder.path() + "/missing"), -1);
 }
 
+TEST(CoreListTest, IsWhatTheKernelWrites) {
+  EXPECT_EQ(core_list(std::vector<int>{0, 1, 2, 3, 8, 10, 11}), "0-3,8,10-11");
+  EXPECT_EQ(core_list(std::vector<int>{5}), "5");
+  EXPECT_EQ(core_list(std::vector<int>{}), "");
+  EXPECT_EQ(parse_core_list("0-3,8,10-11\n"), (std::vector<int>{0, 1, 2, 3, 8, 10, 11}));
+  EXPECT_EQ(parse_core_list("x,2,,7-6,4-"), (std::vector<int>{2, 4}));
+  EXPECT_EQ(parse_core_list(""), std::vector<int>{});
+}
+
+// A made-up /sys/devices/system: two nodes whose cores alternate, two threads in each of the four physical cores.
+TEST(BindingTest, FirstThreadsFirstAndNodeByNode) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& file, const std::string& text) {
+    const std::filesystem::path path = folder.path() + "/" + file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text << '\n';
+  };
+  const std::vector<int> cores = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(binding_order(cores, folder.path()), cores);  // nothing is known
+  write("node/node0/cpulist", "0,2,4,6");
+  write("node/node1/cpulist", "1,3,5,7");
+  EXPECT_EQ(binding_order(cores, folder.path()), (std::vector<int>{0, 2, 4, 6, 1, 3, 5, 7}));
+  for (int core = 0; core < 8; ++core)
+    write("cpu/cpu" + std::to_string(core) + "/topology/thread_siblings_list",
+          std::to_string(core % 4) + "," + std::to_string(core % 4 + 4));
+  EXPECT_EQ(binding_order(cores, folder.path()), (std::vector<int>{0, 2, 1, 3, 4, 6, 5, 7}));
+  EXPECT_EQ(binding_order(std::vector<int>{3, 5, 6, 7}, folder.path()), (std::vector<int>{6, 3, 5, 7}));
+  EXPECT_EQ(binding_order(std::vector<int>{}, folder.path()), std::vector<int>{});
+}
+
 TEST(GpuTest, TheDomainIsTheAddressesInOrder) {
   const TemporaryFolder folder;
   EXPECT_EQ(gpu_domain(folder.path()), "");

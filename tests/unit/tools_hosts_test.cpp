@@ -87,6 +87,7 @@ TEST(JobText, ThereAndBack) {
   job.here = {2, 5, 6};
   job.silence = 0.25;
   job.mark = "mark";
+  job.bind = true;
   job.words = {"program", "", "a b\n:", std::string("\0x", 2)};
   job.stores = {"tcp://a:1", "tcp://[::1]:2"};
   job.variables = {{"A", "1=2"}, {"B", ""}};
@@ -97,6 +98,7 @@ TEST(JobText, ThereAndBack) {
   EXPECT_EQ(found.here, job.here);
   EXPECT_EQ(found.silence, 0.25);
   EXPECT_EQ(found.mark, job.mark);
+  EXPECT_TRUE(found.bind);
   EXPECT_EQ(found.words, job.words);
   EXPECT_EQ(found.stores, job.stores);
   EXPECT_EQ(found.variables, job.variables);

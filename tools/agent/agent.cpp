@@ -162,6 +162,7 @@ void Agent::prepare(const std::string& text) {
 
 void Agent::start() {
   processes_.emplace(job_.mark);
+  if (job_.bind) processes_->bind();
   const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Inherited first;
   int ends[2];

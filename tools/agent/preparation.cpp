@@ -59,8 +59,9 @@ std::optional<Trouble> prepare_job(Job& job, const std::string& folder, const st
     job.variables["TUTTI_STORE"] = url;
   }
   if (!std::getenv("OMP_NUM_THREADS"))
-    job.variables.try_emplace("OMP_NUM_THREADS",
-                              std::to_string(std::max(1, usable_cores() / static_cast<int>(job.here.size()))));
+    job.variables.try_emplace(
+        "OMP_NUM_THREADS",
+        std::to_string(job.bind ? 1 : std::max(1, usable_cores() / static_cast<int>(job.here.size()))));
   return std::nullopt;
 }
 

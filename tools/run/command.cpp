@@ -42,6 +42,7 @@ struct Request {
   bool oversubscribe = false;
   std::string map_by = "slot";
   std::string mpiexec;
+  std::string bind = "none";
 };
 
 /// A flag becomes the variable that means the same to the ranks.
@@ -60,7 +61,7 @@ void add_variables(Job& job, const Settings& settings) {
   name += (name.empty() ? "" : "-") + random_text(16);
   job.mark = random_text(16);
   if (job.hosts.empty() && !std::getenv("OMP_NUM_THREADS")) {
-    const std::string threads = std::to_string(std::max(1, usable_cores() / job.ranks));
+    const std::string threads = std::to_string(job.bind ? 1 : std::max(1, usable_cores() / job.ranks));
     job.variables.try_emplace("OMP_NUM_THREADS", threads);
     log(LogLevel::info, "OMP_NUM_THREADS is not set: each rank gets " + threads);
   }
@@ -90,6 +91,10 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
       ->check(CLI::Range(0.0, 1e9));
   app.add_option("-x", request.exports, "a variable for the ranks: NAME, as it is here, or NAME=VALUE")
       ->allow_extra_args(false);
+  app.add_option("--bind", request.bind,
+                 "core: each rank to one core, the ranks of a host to different ones in turn; none: to nothing (so "
+                 "unless given)")
+      ->check(CLI::IsMember({"none", "core"}));
   app.add_option("--mpiexec", request.mpiexec,
                  "what starts the ranks where the backend or the transport is mpi (the first on PATH)");
   const char* const several = "Several hosts";
@@ -140,6 +145,7 @@ int run(const std::vector<std::string>& arguments) {
   if (job.words.empty()) usage_error(app, "which program? ");
   if (const auto level = parse_log_level(settings.log)) set_log_level(*level);
   choose_hosts(app, job, request, settings);
+  job.bind = request.bind == "core";
   const bool by_mpiexec = wants_mpiexec(settings);
   if (by_mpiexec && !job.hosts.empty())
     usage_error(app,
@@ -147,6 +153,8 @@ int run(const std::vector<std::string>& arguments) {
   if (by_mpiexec && app.count("--grace") > 0)
     usage_error(
         app, "--grace is not for ranks that an mpiexec starts, which ends the others in its own way; leave it out: ");
+  if (by_mpiexec && job.bind)
+    usage_error(app, "--bind is not for ranks that an mpiexec starts; it has its own way to bind them; leave it out: ");
   if (!by_mpiexec && !request.mpiexec.empty()) usage_error(app, "--mpiexec is for --backend mpi or --transport mpi: ");
   if (job.hosts.empty()) {
     job.file = find_executable(job.words.front());

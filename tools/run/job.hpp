@@ -21,6 +21,7 @@ struct Job {
   std::vector<std::string> words;  ///< the program and its arguments
   std::string file;                ///< the program's file; on other hosts their agents look for it
   bool tag_output = false;
+  bool bind = false;      ///< each rank of a host to one of its cores
   double grace = 2;       ///< seconds that the others have to end by themselves once one has failed
   double time_limit = 0;  ///< seconds until all is ended; 0: none
   std::map<std::string, std::string> variables;  ///< for every rank, beside its own

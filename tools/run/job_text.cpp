@@ -55,6 +55,7 @@ std::string job_text(const Job& job, const std::string& folder) {
   put(text, here);
   put(text, std::to_string(job.silence));
   put(text, std::to_string(job.start_patience));
+  put(text, std::to_string(job.bind ? 1 : 0));
   put(text, job.mark);
   put(text, folder);
   put(text, job.words);
@@ -70,6 +71,7 @@ Job parse_job(const std::string& text, std::string& folder) {
   for (const std::string& rank : take_all(rest)) job.here.push_back(number_of<int>(rank));
   job.silence = number_of<double>(take(rest));
   job.start_patience = number_of<double>(take(rest));
+  job.bind = number_of<int>(take(rest)) != 0;
   job.mark = take(rest);
   folder = take(rest);
   job.words = take_all(rest);

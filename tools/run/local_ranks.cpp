@@ -22,6 +22,7 @@ class LocalRanks final : public Ranks {
       : processes_(mark), signals_(signals), sinks_(sinks) {}
 
   std::optional<Trouble> start(const Job& job) override {
+    if (job.bind) processes_.bind();
     const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
     const Inherited first = first_input();
     for (int rank = 0; rank < job.ranks; ++rank) {
@@ -81,7 +82,7 @@ class LocalRanks final : public Ranks {
       }
     process.output = ends[0].fd();
     process.error = ends[1].fd();
-    return processes_.start(rank, process);
+    return processes_.start(rank, std::move(process));
   }
 
   /// What rank 0 reads. A terminal belongs to the launcher's process group, so that what is typed has to be copied.

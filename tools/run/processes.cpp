@@ -6,11 +6,18 @@
 
 #include <algorithm>
 
+#include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 
 namespace tutti::tools {
 
-pid_t Processes::start(int rank, const RankProcess& process) {
+void Processes::bind() {
+  cores_ = binding_order(allowed_cores());
+  if (cores_.empty()) log(LogLevel::warn, "--bind core: the affinity mask cannot be read; the ranks are not bound");
+}
+
+pid_t Processes::start(int rank, RankProcess process) {
+  if (!cores_.empty()) process.core = cores_[all_.size() % cores_.size()];
   const pid_t pid = spawn(process);
   if (pid < 0) return pid;
   all_.push_back({.rank = rank, .pid = pid, .running = true});

@@ -15,8 +15,10 @@ class Processes {
   /// `mark`: the value of TUTTI_STARTER in what is started. Forks a guard; call it while there is one thread.
   explicit Processes(std::string mark) : mark_(std::move(mark)), guard_(mark_) {}
 
+  /// Of those that are started from now on, each may use one core: one after the other of this process's.
+  void bind();
   /// Returns the pid, or -errno.
-  pid_t start(int rank, const RankProcess& process);
+  pid_t start(int rank, RankProcess process);
   /// To the groups of all that run. SIGTERM wakes those that are stopped, which could not hear it.
   void signal(int signal);
   /// Those that have ended.
@@ -37,6 +39,7 @@ class Processes {
   const std::string mark_;
   Guard guard_;
   std::vector<Process> all_;
+  std::vector<int> cores_;  ///< to bind to; empty: to none
 };
 
 }  // namespace tutti::tools

@@ -2,16 +2,22 @@
 #include "tools/run/spawn.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 
 #include "transports/core/descriptor.hpp"
 
 namespace tutti::tools {
 namespace {
+
+struct Pointers {
+  std::vector<char*> words, environment;
+};
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> list;
@@ -20,8 +26,20 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return list;
 }
 
+using Cores = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
+
+/// The mask with one core, of any number; null for -1.
+Cores only(int core) {
+  Cores cores(core < 0 ? nullptr : CPU_ALLOC(core + 1), [](cpu_set_t* set) { CPU_FREE(set); });
+  if (cores) {
+    CPU_ZERO_S(CPU_ALLOC_SIZE(core + 1), cores.get());
+    CPU_SET_S(static_cast<std::size_t>(core), CPU_ALLOC_SIZE(core + 1), cores.get());
+  }
+  return cores;
+}
+
 /// In the child: nothing here may allocate, for the launcher has a second thread.
-[[noreturn]] void become(const RankProcess& process, char** words, char** environment, pid_t parent, int report) {
+[[noreturn]] void become(const RankProcess& process, const Pointers& exec, cpu_set_t* cores, pid_t parent, int report) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it died before prctl()
   setpgid(0, 0);
@@ -30,7 +48,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   if (process.error >= 0) dup2(process.error, 2);
   std::signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &process.mask, nullptr);
-  execve(process.file.c_str(), words, environment);
+  if (cores == nullptr || sched_setaffinity(0, CPU_ALLOC_SIZE(process.core + 1), cores) == 0)
+    execve(process.file.c_str(), exec.words.data(), exec.environment.data());
   const int why = errno;
   static_cast<void>(!write(report, &why, sizeof why));
   _exit(127);
@@ -39,11 +58,12 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }  // namespace
 
 pid_t spawn(const RankProcess& process) {
-  std::vector<char*> words = pointers(process.words), environment = pointers(process.environment);
+  const Pointers exec = {pointers(process.words), pointers(process.environment)};
+  const Cores cores = only(process.core);
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) return -errno;
   const pid_t parent = getpid(), pid = fork();
-  if (pid == 0) become(process, words.data(), environment.data(), parent, report[1]);
+  if (pid == 0) become(process, exec, cores.get(), parent, report[1]);
   const int forked = pid < 0 ? errno : 0;
   close(report[1]);
   int why = 0;

@@ -37,6 +37,7 @@ struct RankProcess {
   int output = -1;  ///< becomes stdout; -1: the launcher's
   int error = -1;   ///< becomes stderr; -1: the launcher's
   sigset_t mask;    ///< of signals
+  int core = -1;    ///< the only one that it may use; -1: the launcher's
 };
 
 /// Forks and executes in a process group of its own that dies with this process. Returns its pid, or -errno

@@ -63,20 +63,6 @@ bool names_cpu(std::string_view controllers) {
   return false;
 }
 
-// "0-3,8,10-11"
-bool has_all(const std::string& list, std::span<const int> cores) {
-  std::vector<bool> held(cores.size());
-  std::istringstream ranges(list);
-  for (std::string range; std::getline(ranges, range, ',');) {
-    std::istringstream numbers(range);
-    int first = 0, last = 0;
-    if (!(numbers >> first)) continue;
-    if (numbers.get() != '-' || !(numbers >> last)) last = first;
-    for (std::size_t i = 0; i < cores.size(); ++i) held[i] = held[i] || (first <= cores[i] && cores[i] <= last);
-  }
-  return std::ranges::find(held, false) == held.end();
-}
-
 // The names in a folder that begin with `prefix`, ascending; empty where it cannot be read.
 std::vector<std::string> names_in(const std::string& folder, std::string_view prefix) {
   std::vector<std::string> names;
@@ -102,13 +88,59 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
+std::string core_list(std::span<const int> cores) {
+  std::string text;
+  for (std::size_t i = 0, last = 0; i < cores.size(); i = last + 1) {
+    for (last = i; last + 1 < cores.size() && cores[last + 1] == cores[last] + 1;) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(cores[i]);
+    if (last > i) text += "-" + std::to_string(cores[last]);
+  }
+  return text;
+}
+
+std::vector<int> parse_core_list(const std::string& list) {
+  constexpr int most = 1 << 20;  // as allowed_cores() looks for
+  std::vector<int> cores;
+  std::istringstream ranges(list);
+  for (std::string range; std::getline(ranges, range, ',');) {
+    std::istringstream numbers(range);
+    int first = 0, last = 0;
+    if (!(numbers >> first)) continue;
+    if (numbers.get() != '-' || !(numbers >> last)) last = first;
+    for (int core = std::max(first, 0); core <= std::min(last, most); ++core) cores.push_back(core);
+  }
+  return cores;
+}
+
+std::vector<int> binding_order(std::span<const int> cores, const std::string& system) {
+  struct Key {
+    std::ptrdiff_t thread = 0;  // which of its physical core's
+    int node = -1, core = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::vector<Key> keys;
+  for (const int core : cores) {
+    const std::string folder = system + "/cpu/cpu" + std::to_string(core) + "/topology";
+    const std::vector<int> siblings = parse_core_list(first_line(folder + "/thread_siblings_list"));
+    // Those that may not be used do not count: then the second thread is the only one.
+    const auto before = std::ranges::count_if(
+        siblings, [&](int one) { return one < core && std::ranges::find(cores, one) != cores.end(); });
+    keys.push_back({before, numa_node(std::span(&core, 1), system + "/node"), core});
+  }
+  std::ranges::sort(keys);
+  std::vector<int> order;
+  for (const Key& key : keys) order.push_back(key.core);
+  return order;
+}
+
 int numa_node(std::span<const int> cores, const std::string& root) {
   if (cores.empty()) return -1;
   for (const std::string& name : names_in(root, "node")) {
     int node = -1;
     const char* const end = name.data() + name.size();
     if (std::from_chars(name.data() + 4, end, node).ptr != end || node < 0) continue;
-    if (has_all(first_line(root + "/" + name + "/cpulist"), cores)) return node;
+    const std::vector<int> held = parse_core_list(first_line(root + "/" + name + "/cpulist"));
+    if (std::ranges::all_of(cores, [&](int core) { return std::ranges::find(held, core) != held.end(); })) return node;
   }
   return -1;
 }
@@ -156,19 +188,26 @@ double cgroup_cores(const std::string& membership, const std::string& root) {
   return least;
 }
 
-int usable_cores() noexcept {
-  int allowed = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+int cores_in_quota(int cores) noexcept {
   try {
-    if (const auto cores = allowed_cores(); !cores.empty()) allowed = static_cast<int>(cores.size());
     std::ifstream file("/proc/self/cgroup");
     std::ostringstream membership;
     membership << file.rdbuf();
     const double quota = cgroup_cores(membership.str(), "/sys/fs/cgroup");
-    if (quota < allowed) return std::max(1, static_cast<int>(std::ceil(quota)));
+    if (quota < cores) return std::max(1, static_cast<int>(std::ceil(quota)));
   } catch (...) {
     // Without memory for the file's text, what is known so far is still right.
   }
-  return allowed;
+  return std::max(1, cores);
+}
+
+int usable_cores() noexcept {
+  try {
+    if (const auto cores = allowed_cores(); !cores.empty()) return cores_in_quota(static_cast<int>(cores.size()));
+  } catch (...) {
+    // No memory for the mask.
+  }
+  return cores_in_quota(static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace tutti

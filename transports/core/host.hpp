@@ -17,8 +17,20 @@ std::string host_name();
 /// Cores that this process may use: affinity mask and cgroup quota, at least 1.
 int usable_cores() noexcept;
 
+/// So many of `cores` as the cgroup quota of this process allows for, at least 1.
+int cores_in_quota(int cores) noexcept;
+
 /// The numbers of the cores in the affinity mask, ascending; empty where it cannot be read.
 std::vector<int> allowed_cores();
+
+/// Ascending numbers as the kernel writes them, "0-3,8,10-11", and back; what is no number is passed over.
+std::string core_list(std::span<const int> cores);
+std::vector<int> parse_core_list(const std::string& list);
+
+/// The order to bind ranks to `cores` in: one thread of every physical core, node by node, before the second threads.
+/// `system` stands for /sys/devices/system, whose cpu*/topology/thread_siblings_list and node*/cpulist tell; where they
+/// do not, the order stays.
+std::vector<int> binding_order(std::span<const int> cores, const std::string& system = "/sys/devices/system");
 
 /// The NUMA node that has all of `cores`, by the node*/cpulist files in the folder `root`; -1 where none has.
 int numa_node(std::span<const int> cores, const std::string& root = "/sys/devices/system/node");
