@@ -1,14 +1,15 @@
 // The frames of the stream protocol: what travels between two StreamTransports.
 //
-// A frame is one header of 48 bytes, in the byte order of the machine (the magic number tells), and
-// `bytes` of payload where the type has one.
+// A frame is one header of 56 bytes, in the byte order of the machine (the magic number tells), and
+// payload where the type has one. Any frame may carry `credit`: bytes, of eager payload and of
+// beginnings, that its sender has consumed and that may come again.
 //
-//   type     payload       id                    bytes
-//   eager    the message   0                     of the message, at most eager_limit
-//   rts      -             the sender's number   of the message: "I want to send this"
-//   cts      -             the sender's number   the receiver's number: "go"
-//   data     a part        the receiver's number of this part, at most chunk_limit
-//   credit   -             0                     of eager payload that the receiver has consumed
+//   type     payload        id                    bytes
+//   eager    the message    0                     of the message, at most StreamLimits::eager
+//   rts      its beginning  the sender's number   of the message, of which `part` are here: "I want to send this"
+//   cts      -              the sender's number   the receiver's number: "go"
+//   data     a part         the receiver's number of this part, at most StreamLimits::chunk
+//   credit   -              0                     0: a frame for want of another
 //   control  the message   0                     of the message, at most Transport::max_control
 //   abort    a Cause       0                     of the Cause
 //   goodbye  -             0                     0: "this rank ends; nothing follows"
@@ -18,18 +19,14 @@
 #include <cstring>
 #include <type_traits>
 
-#include "transports/transport.hpp"
+#include "transports/stream_transport.hpp"
 
 namespace tutti::stream {
-
-inline constexpr std::size_t eager_limit = 16 << 10;   ///< larger messages wait for their recv
-inline constexpr std::size_t eager_credit = 64 << 10;  ///< eager payload under way to one peer, or unread there
-inline constexpr std::size_t chunk_limit = 128 << 10;  ///< so that messages interleave
 
 enum class FrameType : std::uint8_t { eager = 1, rts, cts, data, credit, control, abort, goodbye, reject };
 
 struct Frame {
-  static constexpr std::uint32_t version_magic = 0x31747574;  // "tut1"
+  static constexpr std::uint32_t version_magic = 0x32747574;  // "tut2"
   std::uint32_t magic = version_magic;
   FrameType type = FrameType::eager;
   std::uint8_t spare[3] = {};
@@ -39,6 +36,8 @@ struct Frame {
   std::uint64_t call = 0;
   std::uint64_t bytes = 0;
   std::uint64_t id = 0;
+  std::uint32_t credit = 0;
+  std::uint32_t part = 0;
 
   Frame() = default;
   Frame(FrameType what, const Tag& tag, std::uint64_t signature, std::uint64_t size, std::uint64_t number = 0)
@@ -54,7 +53,7 @@ struct Frame {
 
   std::size_t payload() const noexcept {
     switch (type) {
-      case FrameType::rts:
+      case FrameType::rts: return part;
       case FrameType::cts:
       case FrameType::credit:
       case FrameType::goodbye: return 0;
@@ -63,23 +62,24 @@ struct Frame {
   }
 
   /// What is wrong with a header that has arrived; null when nothing is.
-  const char* malformed() const noexcept {
+  const char* malformed(const StreamLimits& limits) const noexcept {
     if (magic != version_magic) return "bytes that are no frame";
+    if (credit > limits.credit) return "more credit than there is";
     switch (type) {
-      case FrameType::eager: return bytes > eager_limit ? "an eager message beyond the limit" : nullptr;
-      case FrameType::data: return bytes > chunk_limit ? "a data frame beyond the limit" : nullptr;
+      case FrameType::eager: return bytes > limits.eager ? "an eager message beyond the limit" : nullptr;
+      case FrameType::data: return bytes > limits.chunk ? "a data frame beyond the limit" : nullptr;
       case FrameType::control: return bytes > Transport::max_control ? "a control message beyond the limit" : nullptr;
-      case FrameType::credit: return bytes > eager_credit ? "more credit than there is" : nullptr;
       case FrameType::abort:
       case FrameType::reject: return bytes != sizeof(Cause) ? "a cause of another size" : nullptr;
-      case FrameType::rts:
+      case FrameType::rts: return part > limits.start || part > bytes ? "a beginning beyond the limit" : nullptr;
       case FrameType::cts:
+      case FrameType::credit:
       case FrameType::goodbye: return nullptr;
     }
     return "a frame of unknown type";
   }
 };
-static_assert(sizeof(Frame) == 48 && std::is_trivially_copyable_v<Frame> && std::is_trivially_copyable_v<Cause>);
+static_assert(sizeof(Frame) == 56 && std::is_trivially_copyable_v<Frame> && std::is_trivially_copyable_v<Cause>);
 
 /// A Cause out of a frame's payload, safe to print whatever was in it.
 inline Cause unpack_cause(ConstBytes payload) noexcept {

@@ -9,8 +9,14 @@ namespace tutti::stream {
 // ---- frames that come -----------------------------------------------------------------------
 
 Sink StreamTransport::begin(int from, const Frame& frame) {
+  if (ledger_.credit(from).ours + frame.credit > ledger_.limits.credit) {
+    reader_.refuse(from, "more credit than was used");
+    return {};
+  }
+  ledger_.credit(from).ours += frame.credit;
   switch (frame.type) {
-    case FrameType::eager: return begin_eager(from, frame);
+    case FrameType::eager:
+    case FrameType::rts: return begin_message(from, frame);
     case FrameType::data: return begin_data(from, frame);
     case FrameType::control:
     case FrameType::abort:
@@ -19,19 +25,25 @@ Sink StreamTransport::begin(int from, const Frame& frame) {
   }
 }
 
-Sink StreamTransport::begin_eager(int from, const Frame& frame) {
-  if (at(from).unreturned + frame.bytes > eager_credit) {
+Sink StreamTransport::begin_message(int from, const Frame& frame) {
+  std::size_t& unreturned = ledger_.credit(from).unreturned;
+  const std::size_t here = frame.payload();
+  if (unreturned + here > ledger_.limits.credit) {
     reader_.refuse(from, "an eager message without credit");
     return {};
   }
-  at(from).unreturned += frame.bytes;
+  unreturned += here;
   if (!cancelled_.empty() && cancelled_.contains(frame.group)) return {};
   const Key key{from, frame.tag()};
-  if (Recv* const recv = posted_.pop(key)) return {agree(from, frame, *recv) ? recv : nullptr, nullptr, false};
+  if (Recv* const recv = posted_.pop(key)) {
+    if (!agree(from, frame, *recv)) return {};
+    if (frame.type == FrameType::rts) grant(frame, *recv);
+    return {recv, nullptr, false};
+  }
   Arrival& arrival = ledger_.arrivals.take();
   arrival.key = key;
   arrival.frame = frame;
-  if (frame.bytes) arrival.kept = ledger_.buffer(frame.bytes);
+  if (here) arrival.kept = ledger_.buffer(here);
   waiting_.push(arrival);
   return {nullptr, &arrival, false};
 }
@@ -47,39 +59,23 @@ Sink StreamTransport::begin_data(int from, const Frame& frame) {
 void StreamTransport::end(int from, const Frame& frame, const Sink& sink, ConstBytes small) {
   switch (frame.type) {
     case FrameType::eager:
+    case FrameType::rts:
       if (sink.arrival) {
         if (sink.arrival->taker) deliver(*sink.arrival, *sink.arrival->taker);
         return;
       }
-      if (sink.recv) ledger_.finish(*sink.recv, {});
-      return give_back(from, frame.bytes);
-    case FrameType::rts: return announced(from, frame);
+      if (sink.recv && frame.type == FrameType::eager) ledger_.finish(*sink.recv, {});
+      return give_back(from, frame.payload());
     case FrameType::cts: return go_ahead(from, frame);
     case FrameType::data:
       if (sink.recv && sink.recv->complete()) ledger_.finish(*sink.recv, {});
       return;
-    case FrameType::credit:
-      if (at(from).credit + frame.bytes > eager_credit) return reader_.refuse(from, "more credit than was used");
-      at(from).credit += frame.bytes;
-      return;
+    case FrameType::credit: return;
     case FrameType::control: return listener_.control(from, small);
     case FrameType::abort: return listener_.failed(unpack_cause(small));
     case FrameType::goodbye: wire_->farewell(from); return lose(from, Status(ended(from, rank())));
     case FrameType::reject: return rejected(from, frame, small);
   }
-}
-
-void StreamTransport::announced(int from, const Frame& frame) {
-  if (!cancelled_.empty() && cancelled_.contains(frame.group)) return;
-  const Key key{from, frame.tag()};
-  if (Recv* const recv = posted_.pop(key)) {
-    if (agree(from, frame, *recv)) grant(frame, *recv);
-    return;
-  }
-  Arrival& arrival = ledger_.arrivals.take();
-  arrival.key = key;
-  arrival.frame = frame;
-  waiting_.push(arrival);
 }
 
 void StreamTransport::go_ahead(int from, const Frame& frame) {
@@ -95,7 +91,7 @@ void StreamTransport::rejected(int from, const Frame& frame, ConstBytes cause) {
   const Status why(unpack_cause(cause));
   if (Send* const send = ledger_.sends.find(frame.id);
       send && send->announced && send->key.peer == from && send->grant == 0)
-    return ledger_.finish(*send, why);
+    return withdraw(*send, why);
   // An eager message: its send ended long ago, so the communicator hears of it.
   if (frame.id == 0 && !cancelled_.contains(frame.group)) listener_.failed(why.cause());
 }
@@ -141,7 +137,7 @@ void StreamTransport::spread(const Cause& why) noexcept {
 }
 
 void StreamTransport::withdraw(Send& send, const Status& why) {
-  if (send.key.peer != rank() && writer_.withdraw(send)) at(send.key.peer).credit += send.data.size();
+  if (send.key.peer != rank()) ledger_.credit(send.key.peer).ours += writer_.withdraw(send);
   ledger_.finish(send, why);
 }
 
@@ -179,7 +175,7 @@ void StreamTransport::cancel(std::uint64_t group, const Status& why) noexcept {
     if (!concerned(arrival.key)) return;
     if (!arrival.taker) waiting_.erase(arrival);
     reader_.forget(arrival);  // if it is still coming, its credit goes back when it has come
-    if (arrival.complete()) give_back(arrival.key.peer, arrival.kept.size());
+    if (arrival.arrived()) give_back(arrival.key.peer, arrival.kept.size());
     ledger_.drop(arrival);
   });
   ledger_.sends.each([&](Send& send) {

@@ -66,7 +66,7 @@ struct Send {
   std::uint64_t call = 0;
   ConstBytes data;
   Done done;
-  bool announced = false;   // its rts has been written
+  bool announced = false;   // the header of its rts has been written
   std::uint64_t grant = 0;  // the receiver's number, from its cts
   std::size_t framed = 0;   // bytes that lie in frames already written
 };
@@ -128,12 +128,13 @@ struct Arrival {
   Arrival* next = nullptr;
   Key key;  // peer: from whom
   Frame frame;
-  std::vector<std::byte> kept;  // an eager message's payload so far
+  std::vector<std::byte> kept;  // the payload so far, of an eager message or a beginning
   Send* local = nullptr;        // a large message to oneself
   Recv* taker = nullptr;        // a recv() that waits for the rest of the payload
 
   bool announced() const noexcept { return frame.type == FrameType::rts; }
-  bool complete() const noexcept { return !announced() && kept.size() == frame.bytes; }
+  bool arrived() const noexcept { return kept.size() == frame.payload(); }
+  bool complete() const noexcept { return !announced() && arrived(); }
 };
 
 /// Records that are used again. Numbers are never 0, and a number of the past finds nothing.
@@ -230,9 +231,23 @@ class MatchTable {
   std::size_t count_ = 0;
 };
 
+/// Credit between this rank and one peer, in bytes.
+struct Credit {
+  std::size_t ours = 0;        // may still go there
+  std::size_t unreturned = 0;  // came from there, and has not been returned
+  std::size_t consumed = 0;    // of these, what may be returned
+};
+
 /// All operations, and what is about to be reported.
 class Ledger {
  public:
+  Ledger(int size, const StreamLimits& stream_limits)
+      : limits(stream_limits), credits(static_cast<std::size_t>(size), {stream_limits.credit, 0, 0}) {}
+
+  Credit& credit(int peer) noexcept { return credits[static_cast<std::size_t>(peer)]; }
+
+  const StreamLimits limits;
+  std::vector<Credit> credits;  // by rank
   Pool<Send> sends;
   Pool<Recv> recvs;
   Pool<Arrival> arrivals;

@@ -22,6 +22,7 @@ class StreamTransport final : public Transport, private FrameHandler {
       : Transport(std::move(name), rank, size),
         wire_(std::move(wire)),
         listener_(listener),
+        ledger_(size, wire_->limits()),
         writer_(*wire_, ledger_, size),
         reader_(*wire_, *this, size),
         peers_(static_cast<std::size_t>(size)) {}
@@ -55,10 +56,7 @@ class StreamTransport final : public Transport, private FrameHandler {
 
  private:
   struct Peer {
-    std::size_t credit = eager_credit;  // eager bytes that may still go there
-    std::size_t unreturned = 0;         // eager bytes from there whose credit has not gone back
-    std::size_t consumed = 0;           // of these, the consumed ones
-    std::optional<Status> gone;         // no operation can succeed any more, and why
+    std::optional<Status> gone;  // no operation can succeed any more, and why
   };
   struct Local {  // a large message to oneself, being copied
     Send* send;
@@ -83,9 +81,8 @@ class StreamTransport final : public Transport, private FrameHandler {
   Sink begin(int from, const Frame& frame) override;
   void end(int from, const Frame& frame, const Sink& sink, ConstBytes small) override;
   void malformed(int from, const char* what) override;
-  Sink begin_eager(int from, const Frame& frame);
+  Sink begin_message(int from, const Frame& frame);
   Sink begin_data(int from, const Frame& frame);
-  void announced(int from, const Frame& frame);
   void go_ahead(int from, const Frame& frame);
   void rejected(int from, const Frame& frame, ConstBytes cause);
 

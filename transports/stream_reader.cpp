@@ -49,7 +49,7 @@ std::size_t StreamReader::read_header(int from, Peer& peer) {
   if (peer.have < sizeof(Frame)) return taken;
   peer.have = 0;
   std::memcpy(static_cast<void*>(&peer.frame), peer.header, sizeof(Frame));
-  if (const char* const what = peer.frame.malformed()) {
+  if (const char* const what = peer.frame.malformed(limits_)) {
     refuse(from, what);
     return taken;
   }

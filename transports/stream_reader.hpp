@@ -30,7 +30,7 @@ class FrameHandler {
 class StreamReader {
  public:
   StreamReader(Wire& wire, FrameHandler& handler, int size)
-      : wire_(wire), handler_(handler), peers_(static_cast<std::size_t>(size)) {}
+      : wire_(wire), handler_(handler), limits_(wire.limits()), peers_(static_cast<std::size_t>(size)) {}
 
   /// Reads what is there, about `budget` bytes. True when something came.
   bool receive(int from, std::size_t budget);
@@ -65,6 +65,7 @@ class StreamReader {
 
   Wire& wire_;
   FrameHandler& handler_;
+  const StreamLimits limits_;
   std::vector<Peer> peers_;
   std::vector<int> ready_;
   std::size_t turn_ = 0;

@@ -3,8 +3,9 @@
 // what follows from them in stream_incoming.cpp.
 //
 // A small message goes at once ("eager") as long as its receiver has granted credit; a larger one
-// is announced, and goes in chunks once its recv is posted. So a receiver buffers at most
-// eager_credit bytes per peer, and nothing that waits for a recv holds up anything else.
+// is announced, over some wires with its beginning, and the rest goes in chunks once its recv is
+// posted. So a receiver buffers at most the credit per peer, and nothing that waits for a recv
+// holds up anything else.
 #include "transports/stream_transport.hpp"
 
 #include "transports/causes.hpp"
@@ -40,13 +41,16 @@ void StreamTransport::send(int to, const Tag& tag, std::uint64_t call, ConstByte
   send.data = from;
   send.done = std::move(done);
   if (to == rank()) return send_local(send);
-  std::size_t& credit = at(to).credit;
-  if (from.size() <= eager_limit && from.size() <= credit) {
-    credit -= from.size();
-    writer_.message(to, {FrameType::eager, tag, call, from.size()}, &send);
-  } else {
-    writer_.message(to, {FrameType::rts, tag, call, from.size(), send.id}, &send);
+  std::size_t& credit = ledger_.credit(to).ours;
+  Frame frame(FrameType::eager, tag, call, from.size());
+  if (from.size() > ledger_.limits.eager || from.size() > credit) {
+    frame.type = FrameType::rts;
+    frame.id = send.id;
+    frame.part = static_cast<std::uint32_t>(std::min({ledger_.limits.start, credit, from.size()}));
+    wire_->expect(to);
   }
+  credit -= frame.payload();
+  writer_.message(to, frame, &send);
   writer_.flush(to, post_budget);
 }
 
@@ -60,8 +64,8 @@ void StreamTransport::send_local(Send& send) {
   arrival.key = send.key;
   arrival.frame = frame;
   waiting_.push(arrival);
-  std::size_t& credit = at(rank()).credit;
-  if (send.data.size() > eager_limit || send.data.size() > credit) {
+  std::size_t& credit = ledger_.credit(rank()).ours;
+  if (send.data.size() > ledger_.limits.eager || send.data.size() > credit) {
     arrival.frame.type = FrameType::rts;
     arrival.local = &send;
     return;
@@ -110,25 +114,23 @@ bool StreamTransport::agree(int from, const Frame& frame, Recv& recv, Send* loca
 
 // A recv has been posted for a message that is here, or on its way.
 void StreamTransport::meet(Arrival& arrival, Recv& recv) {
-  if (!arrival.announced()) {
-    arrival.taker = &recv;
-    if (arrival.complete()) deliver(arrival, recv);
+  if (Send* const local = arrival.local) {
+    const Frame frame = arrival.frame;
+    ledger_.drop(arrival);
+    if (agree(recv.key.peer, frame, recv, local)) locals_.push({local, &recv});
     return;
   }
-  Send* const local = arrival.local;
-  const Frame frame = arrival.frame;
-  ledger_.drop(arrival);
-  if (!agree(recv.key.peer, frame, recv, local)) return;
-  if (local)
-    locals_.push({local, &recv});
-  else
-    grant(frame, recv);
+  arrival.taker = &recv;
+  if (arrival.arrived()) deliver(arrival, recv);
 }
 
 void StreamTransport::deliver(Arrival& arrival, Recv& recv) {
   if (agree(arrival.key.peer, arrival.frame, recv)) {
     recv.land(arrival.kept);
-    ledger_.finish(recv, {});
+    if (arrival.announced())
+      grant(arrival.frame, recv);
+    else
+      ledger_.finish(recv, {});
   }
   give_back(arrival.key.peer, arrival.kept.size());
   ledger_.drop(arrival);
@@ -139,18 +141,12 @@ void StreamTransport::grant(const Frame& frame, Recv& recv) {
   writer_.urgent(recv.key.peer, {FrameType::cts, frame.tag(), frame.call, recv.id, frame.id});
 }
 
-// Eager bytes have been consumed; their credit goes back in batches.
+// Bytes that came without a recv, or before their data could be asked for, have been consumed.
 void StreamTransport::give_back(int to, std::size_t bytes) {
-  Peer& peer = at(to);
-  if (to == rank()) {
-    peer.credit += bytes;
-    return;
-  }
-  peer.consumed += bytes;
-  if (peer.consumed < eager_credit / 2 || peer.gone) return;
-  writer_.urgent(to, {FrameType::credit, {}, 0, peer.consumed});
-  peer.unreturned -= peer.consumed;
-  peer.consumed = 0;
+  if (to == rank())
+    ledger_.credit(to).ours += bytes;
+  else if (!at(to).gone)
+    writer_.give_back(to, bytes);
 }
 
 bool StreamTransport::copy_locals(std::size_t budget) {

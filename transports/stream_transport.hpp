@@ -11,11 +11,21 @@
 
 namespace tutti {
 
+/// How much may be under way over a wire. Both ends of a stream have the same.
+struct StreamLimits {
+  std::size_t eager = 16 << 10;   ///< larger messages wait for their recv
+  std::size_t credit = 64 << 10;  ///< payload that may be under way to one peer without a recv, or unread there
+  std::size_t start = 0;          ///< of a larger message, goes along with its announcement, within the credit
+  std::size_t chunk = 128 << 10;  ///< longest data frame, so that messages interleave
+};
+
 /// One ordered, reliable byte stream to each peer, and one from each: a ring in shared memory, a
 /// socket. Nothing here blocks. Calls come from the holder of the progress token.
 class Wire {
  public:
   virtual ~Wire() = default;
+
+  virtual StreamLimits limits() const noexcept { return {}; }
 
   /// Writes as many bytes of `pieces`, in order, as fit now; returns how many. Opens the
   /// stream if it is not open yet (then 0 until it is). Wakes `to` if it armed itself; after a
@@ -45,8 +55,8 @@ class Wire {
   /// `from` said goodbye: the end of its stream, which comes next, is not a failure.
   virtual void farewell(int /*from*/) {}
 
-  /// A recv waits for something from `from`: a wire whose streams open lazily sees to it, in its own time, that
-  /// such a peer's absence is noticed although nobody writes to it.
+  /// A recv, or an announced send, waits for something from `from`: a wire whose streams open lazily sees to it, in its
+  /// own time, that such a peer's absence is noticed although nobody writes to it.
   virtual void expect(int /*from*/) {}
 
   /// `peer` is gone for good: nothing of it is read any more, nothing is written to it, and whatever still

@@ -11,6 +11,7 @@ namespace tutti::stream {
 /// Frames wait in three queues per peer: urgent ones (control, abort, credit, cts, reject), then
 /// messages in the order of their send()s, then the chunks of granted large messages in turn. A
 /// frame that has begun is always written to its end. Ends a Send once its last byte is written.
+/// Consumed credit goes back with whatever frame goes next, or in one of its own once it is half of all.
 class StreamWriter {
  public:
   StreamWriter(Wire& wire, Ledger& ledger, int size)
@@ -21,21 +22,23 @@ class StreamWriter {
   void message(int to, const Frame& frame, Send* send);
   /// The peer is ready for `send`: its data frames may go.
   void stream(Send& send);
+  /// So many bytes that came from `to` have been consumed.
+  void give_back(int to, std::size_t bytes);
 
   /// Writes frames to `to` until about `budget` bytes went or the wire is full. True when something went.
   bool flush(int to, std::size_t budget);
   /// All peers in turn.
   bool flush_all(std::size_t budget);
 
-  /// Forgets `send`; what of its current frame is still to be written is copied away. True when
-  /// not a byte of an eager frame had been written.
-  bool withdraw(Send& send);
+  /// Forgets `send`; what of its current frame is still to be written is copied away. Returns the
+  /// credit of a frame of which not a byte had been written.
+  std::size_t withdraw(Send& send);
   /// Forgets everything for `to`, which is gone.
   void clear(int to);
 
   /// Nothing waits for anything but room in the wire.
   bool quiet() const noexcept;
-  bool empty(int to) const noexcept { return at(to).idle(); }
+  bool empty(int to) const noexcept { return at(to).idle() && !owes(to); }
 
  private:
   struct Out {
@@ -57,7 +60,10 @@ class StreamWriter {
   Peer& at(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   const Peer& at(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   void activate(int to);
-  bool next(Peer& peer);
+  bool owes(int to) const noexcept {
+    return ledger_.credits[static_cast<std::size_t>(to)].consumed >= ledger_.limits.credit / 2;
+  }
+  bool next(int to, Peer& peer);
   void written(Peer& peer);
 
   Wire& wire_;

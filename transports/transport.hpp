@@ -41,8 +41,8 @@ class TransportListener {
 /// implementations need no locks. Ownership: a buffer handed to send(), recv() or
 /// recv_reduce() is the transport's until its `done` ran. Order: equal tags between two ranks
 /// match in the order of the calls. A send whose recv is not posted never blocks another tag:
-/// small messages are buffered at the receiver up to a credit per peer (64 KiB), larger ones
-/// wait for the recv. Errors go to `done`: mismatch when the two sides' signatures or sizes
+/// small messages are buffered at the receiver up to a credit per peer (64 KiB; tcp: 256 KiB),
+/// larger ones wait for the recv. Errors go to `done`: mismatch when the two sides' signatures or sizes
 /// differ (both ends are told), peer_lost when the other rank is gone.
 class Transport : public Engine {
  public:

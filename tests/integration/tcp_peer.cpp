@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
   tutti::testing::Notes notes;
   const Deadline until = deadline_in(Seconds(30));
 
-  auto door = std::make_unique<tcp::Door>(tutti::testing::member(rank, size), settings.iface, settings.host_id, notes);
+  auto door = std::make_unique<tcp::Door>(tutti::testing::member(rank, size),
+                                          tutti::tcp::DoorSettings{settings.iface, settings.host_id}, notes);
   store->set("card" + std::to_string(rank), door->card().text());
   std::vector<tcp::Card> cards;
   for (int i = 0; i < size; ++i) cards.push_back(tcp::Card::parse(store->wait("card" + std::to_string(i), until)));

@@ -153,7 +153,7 @@ TEST(TcpSecret, WithoutTheSecretNobodyGetsIn) {
   set_log_level(LogLevel::warn);
   ::testing::internal::CaptureStderr();
   Notes notes;
-  auto door = std::make_unique<tcp::Door>(member(0, 2), "", "", notes);
+  auto door = std::make_unique<tcp::Door>(member(0, 2), tcp::DoorSettings{}, notes);
   const tcp::Card card = door->card();
   tcp::Card absent = card;  // rank 1's, where nobody listens
   absent.rank = 1;
@@ -191,8 +191,8 @@ TEST(TcpSecret, WithoutTheSecretNobodyGetsIn) {
 TEST(TcpSecret, RanksWithDifferentSecretsSaySo) {
   set_log_level(LogLevel::error);
   std::vector<Notes> notes(2);
-  auto one = std::make_unique<tcp::Door>(member(0, 2, "this"), "", "", notes[0]);
-  auto two = std::make_unique<tcp::Door>(member(1, 2, "that"), "", "", notes[1]);
+  auto one = std::make_unique<tcp::Door>(member(0, 2, "this"), tcp::DoorSettings{}, notes[0]);
+  auto two = std::make_unique<tcp::Door>(member(1, 2, "that"), tcp::DoorSettings{}, notes[1]);
   const std::vector<tcp::Card> cards = {one->card(), two->card()};
   const auto first = meet(std::move(one), 2, cards, notes[0]), second = meet(std::move(two), 2, cards, notes[1]);
   const std::array<std::byte, 1> byte{};

@@ -8,8 +8,10 @@ namespace tutti::testing {
 
 class MemoryRanks {
  public:
-  MemoryRanks(int size, std::size_t piece, std::size_t room = 100'000, unsigned seed = 1)
+  MemoryRanks(int size, std::size_t piece, std::size_t room = 100'000, unsigned seed = 1,
+              const StreamLimits& limits = {})
       : net(size, piece, room, seed) {
+    net.limits = limits;
     for (int i = 0; i < size; ++i) {
       listeners.push_back(std::make_unique<RecordingListener>());
       transports.push_back(

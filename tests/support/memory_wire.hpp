@@ -35,6 +35,7 @@ struct MemoryNet {
   static constexpr std::size_t unlimited = ~std::size_t{0};
   int size;
   std::size_t piece, room;
+  StreamLimits limits;
   std::mt19937 random;
   std::vector<Stream> streams;
   std::vector<std::vector<int>> farewells;     // by rank: who said goodbye to it
@@ -46,6 +47,7 @@ class MemoryWire final : public Wire {
  public:
   MemoryWire(int rank, MemoryNet& net) : rank_(rank), net_(net) {}
 
+  StreamLimits limits() const noexcept override { return net_.limits; }
   std::size_t write(int to, std::span<const ConstBytes> pieces) override {
     MemoryNet::Stream& stream = net_.stream(rank_, to);
     std::size_t left = std::min(net_.length(), net_.room - std::min(net_.room, stream.unread())), went = 0;

@@ -60,8 +60,8 @@ struct Mesh {
   explicit Mesh(int size, const std::string& allowed = "") : notes(static_cast<std::size_t>(size)) {
     std::vector<std::unique_ptr<tcp::Door>> doors;
     for (int rank = 0; rank < size; ++rank) {
-      doors.push_back(
-          std::make_unique<tcp::Door>(member(rank, size), allowed, "", notes[static_cast<std::size_t>(rank)]));
+      doors.push_back(std::make_unique<tcp::Door>(member(rank, size), tcp::DoorSettings{allowed, ""},
+                                                  notes[static_cast<std::size_t>(rank)]));
       cards.push_back(doors.back()->card());
     }
     for (auto& door : doors) {

@@ -91,8 +91,8 @@ TEST(stream_transport, a_thousand_unmatched_sends_wait_within_the_credit) {
   for (std::size_t i = 0; i < 1000; ++i) ranks.send(0, 1, tag(static_cast<std::uint32_t>(i)), out[i]);
   ranks.settle();
   const std::size_t carried = ranks.net.stream(0, 1).total;
-  EXPECT_LE(carried, stream::eager_credit + 1000 * sizeof(Frame));
-  EXPECT_EQ(ranks.open(), 1000 - static_cast<int>(stream::eager_credit / 1000));
+  EXPECT_LE(carried, StreamLimits{}.credit + 1000 * sizeof(Frame));
+  EXPECT_EQ(ranks.open(), 1000 - static_cast<int>(StreamLimits{}.credit / 1000));
   std::vector<std::byte> in(1000);
   for (std::size_t i = 1000; i-- > 0;) {
     ranks.recv(1, 0, tag(static_cast<std::uint32_t>(i)), in);
@@ -156,7 +156,7 @@ TEST(stream_transport, a_step_is_bounded) {
   for (int i = 0; i < 1000; ++i) {
     ranks[i % 2].progress();
     const std::size_t total = ranks.net.stream(0, 1).total;
-    EXPECT_LE(total - before, (256u << 10) + stream::chunk_limit + sizeof(Frame));
+    EXPECT_LE(total - before, (256u << 10) + StreamLimits{}.chunk + sizeof(Frame));
     before = total;
   }
   ranks.expect_all_ok();
@@ -187,7 +187,7 @@ TEST(stream_transport, a_mismatch_is_told_to_both_ends) {
       EXPECT_EQ(received.status.code(), Code::mismatch);
       EXPECT_EQ(received.status.text().substr(0, expected.size()), expected);
       Cause told;
-      if (bytes > stream::eager_limit)
+      if (bytes > StreamLimits{}.eager)
         told = ranks.outcomes[recv_first ? 1 : 0].status.cause();
       else if (!ranks.listener(2).causes().empty())
         told = ranks.listener(2).causes().front();  // its send had ended already

@@ -34,6 +34,8 @@ constexpr SettingInfo table[] = {
     {"timeout", "seconds from the launch of a call to its deadline", &Settings::timeout},
     {"connect_timeout", "seconds to find and connect the other ranks", &Settings::connect_timeout},
     {"iface", "interfaces or addresses that tcp may use, comma-separated", &Settings::iface},
+    {"tcp_congestion", "congestion control of tcp's sockets, the first that the kernel allows; empty: the kernel's own",
+     &Settings::tcp_congestion},
     {"host_id", "overrides the identity of the host; ranks with the same text share memory", &Settings::host_id},
     {"shm_dir", "folder for the shared segment where memfd is refused", &Settings::shm_dir},
     {"shm_bytes", "upper bound of one job's segment on a host", &Settings::shm_bytes},

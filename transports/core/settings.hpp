@@ -21,12 +21,13 @@ struct Settings {
   std::string explain = "off";        // explain: on: rank 0 says which backend and algorithm each kind of call takes
   std::string module_path;            // module_path: folders with further modules, separated by ':'
   std::string mpi_library;            // mpi_library: the MPI to use where the program has none yet
-  std::string verify = "light";      // verify: off, light (every message is checked), full (each call is checked first)
-  double timeout = 300;              // timeout: seconds from launch to the deadline of a call
-  double connect_timeout = 60;       // connect_timeout: seconds to find and connect the other ranks
-  std::string iface;                 // iface: interfaces or addresses that tcp may use, comma-separated
-  std::string host_id;               // host_id: overrides the host's identity
-  std::string shm_dir = "/dev/shm";  // shm_dir: for the segment, where memfd is refused
+  std::string verify = "light";  // verify: off, light (every message is checked), full (each call is checked first)
+  double timeout = 300;          // timeout: seconds from launch to the deadline of a call
+  double connect_timeout = 60;   // connect_timeout: seconds to find and connect the other ranks
+  std::string iface;             // iface: interfaces or addresses that tcp may use, comma-separated
+  std::string tcp_congestion = "cubic,reno";          // tcp_congestion: the first that the kernel has and allows
+  std::string host_id;                                // host_id: overrides the host's identity
+  std::string shm_dir = "/dev/shm";                   // shm_dir: for the segment, where memfd is refused
   std::int64_t shm_bytes = 32 << 20;                  // shm_bytes: upper bound of one job's segment on a host
   std::int64_t lane_bytes = 1 << 20;                  // lane_bytes: a buffer is cut into lanes of about this many bytes
   std::int64_t max_lanes = 4;                         // max_lanes: at most this many lanes are in flight

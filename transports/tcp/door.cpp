@@ -66,7 +66,7 @@ struct Pair {
 
 class Door::Impl : public SessionOwner {
  public:
-  Impl(Membership membership, std::string_view allowed, std::string_view host_id, TransportListener& listener);
+  Impl(Membership membership, DoorSettings settings, TransportListener& listener);
   ~Impl() override;
 
   const Card& card() const noexcept { return card_; }
@@ -89,7 +89,7 @@ class Door::Impl : public SessionOwner {
     asio::ip::tcp::acceptor acceptor;
   };
 
-  void listen(std::string_view allowed);
+  void listen();
   void await_callers(Listener& listener);
   void let_in(Listener& listener);
   void make_room();
@@ -103,6 +103,7 @@ class Door::Impl : public SessionOwner {
 
   std::mutex mutex_;
   Membership self_;
+  const DoorSettings settings_;
   TransportListener& listener_;
   std::vector<Interface> own_;
   Card card_;
@@ -116,16 +117,16 @@ class Door::Impl : public SessionOwner {
   bool ticking_ = false, accept_again_ = false;
 };
 
-Door::Impl::Impl(Membership membership, std::string_view allowed, std::string_view host_id, TransportListener& listener)
-    : self_(std::move(membership)), listener_(listener) {
+Door::Impl::Impl(Membership membership, DoorSettings settings, TransportListener& listener)
+    : self_(std::move(membership)), settings_(std::move(settings)), listener_(listener) {
   self_.instance = random_number();
   card_.rank = self_.rank;
   card_.instance = self_.instance;
   card_.host = host_name();
-  card_.identity = host_identity(host_id);
+  card_.identity = host_identity(settings_.host_id);
   card_.network = host_identity("");
   watch_descriptor(epoll_.fd(), timer_.fd(), EPOLLIN, 1);
-  listen(allowed);
+  listen();
 }
 
 Door::Impl::~Impl() {
@@ -141,12 +142,12 @@ Door::Impl::~Impl() {
 void Door::Impl::mirror(int fd) { watch_descriptor(epoll_.fd(), fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, 0); }
 
 // All interfaces: one listener for each family, at every address. Some of them: one for each address.
-void Door::Impl::listen(std::string_view allowed) {
-  own_ = allowed_interfaces(local_interfaces(), allowed);
+void Door::Impl::listen() {
+  own_ = allowed_interfaces(local_interfaces(), settings_.iface);
   std::map<int, int> wildcard_port;
   const auto add = [&](const Address& address) {
     int port = 0;
-    Descriptor socket = listen_at(address, port);
+    Descriptor socket = listen_at(address, settings_.congestion, port);
     if (!socket) return 0;
     mirror(socket.fd());
     const auto protocol = address.family == AF_INET ? asio::ip::tcp::v4() : asio::ip::tcp::v6();
@@ -158,7 +159,7 @@ void Door::Impl::listen(std::string_view allowed) {
   for (const Interface& interface : own_) {
     const Address any{interface.address.family, {}, 0};
     int port = 0;
-    if (allowed.empty()) {
+    if (settings_.iface.empty()) {
       if (!wildcard_port.contains(any.family)) wildcard_port[any.family] = add(any);
       port = wildcard_port[any.family];
     } else {
@@ -260,7 +261,7 @@ void Door::Impl::failed(Session& session, const std::string& why, bool suspect) 
 void Door::Impl::call_next(int peer, Pair& pair) {
   const Candidate& candidate = pair.candidates[pair.next++];
   try {
-    Descriptor socket = make_socket(candidate.address.family);
+    Descriptor socket = make_socket(candidate.address.family, settings_.congestion);
     mirror(socket.fd());
     sessions_.push_back(std::make_shared<Session>(context_, *this, std::move(socket), Session::Way::outbound, peer));
     sessions_.back()->connect(candidate, pair.card.instance);
@@ -350,8 +351,8 @@ void Door::Impl::warn(const std::string& text) {
       self_.rank);
 }
 
-Door::Door(Membership membership, std::string_view allowed, std::string_view host_id, TransportListener& listener)
-    : impl_(std::make_unique<Impl>(std::move(membership), allowed, host_id, listener)) {}
+Door::Door(Membership membership, DoorSettings settings, TransportListener& listener)
+    : impl_(std::make_unique<Impl>(std::move(membership), std::move(settings), listener)) {}
 Door::~Door() = default;
 const Card& Door::card() const noexcept { return impl_->card(); }
 void Door::meet(std::vector<Card> peers) { impl_->meet(std::move(peers)); }

@@ -19,14 +19,20 @@ struct Opened {
   std::string route;  ///< "10.0.0.4:4711 via eth0"
 };
 
+/// What a door may use, and how it calls itself; as the settings of the same names.
+struct DoorSettings {
+  std::string iface, host_id;
+  std::string congestion = "cubic,reno";  ///< tcp_congestion
+};
+
 /// Threads: every member locks. attend() never blocks; the background thread calls it so that
 /// callers are answered while this rank computes, and so does whoever waits for a connection.
 /// Failures go to the listener, once per peer.
 class __attribute__((visibility("default"))) Door {  // door.cpp hides what it does not name
  public:
-  /// Listens at the interfaces that `allowed` names (see allowed_interfaces). `membership.instance`
+  /// Listens at the interfaces that `settings.iface` names (see allowed_interfaces). `membership.instance`
   /// is drawn here. Throws Error{invalid, resource}.
-  Door(Membership membership, std::string_view allowed, std::string_view host_id, TransportListener& listener);
+  Door(Membership membership, DoorSettings settings, TransportListener& listener);
   ~Door();
 
   const Card& card() const noexcept;   ///< what to publish

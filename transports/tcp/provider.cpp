@@ -30,8 +30,8 @@ Connected connect(const Rendezvous& meeting) {
   self.size = meeting.size;
   self.job = tcp::job_hash(meeting.settings->job);
   self.secret = meeting.settings->secret;
-  auto door = std::make_unique<tcp::Door>(std::move(self), meeting.settings->iface, meeting.settings->host_id,
-                                          *meeting.listener);
+  tcp::DoorSettings door_settings{meeting.settings->iface, meeting.settings->host_id, meeting.settings->tcp_congestion};
+  auto door = std::make_unique<tcp::Door>(std::move(self), std::move(door_settings), *meeting.listener);
   meeting.store->set(key_of(meeting.rank), door->card().text());
   std::vector<tcp::Card> peers;
   for (const int peer : meeting.peers) {

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -34,17 +35,19 @@ void throw_system(const char* what) {
   throw Error(Code::resource, text);
 }
 
-Descriptor make_socket(int family) {
+Descriptor make_socket(int family, const std::string& congestion) {
   Descriptor made = require(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
   tune(made.fd());
+  set_congestion(made.fd(), congestion);
   return made;
 }
 
-Descriptor listen_at(const Address& address, int& port) {
+Descriptor listen_at(const Address& address, const std::string& congestion, int& port) {
   const int fd = ::socket(address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return {};
   Descriptor listener(fd);
   tune(fd);
+  set_congestion(fd, congestion);
   if (address.family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
   sockaddr_storage where;
   socklen_t length = address.socket_address(0, where);
@@ -67,16 +70,21 @@ Descriptor accept_from(int listener) {
 
 void tune(int socket) noexcept {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  // A kernel's default may be bbr, whose pacing halves the rate over loopback and in a rack.
-  for (const char* control : {"cubic", "reno"}) {
-    const auto length = static_cast<socklen_t>(std::strlen(control));
-    if (setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control, length) == 0) break;
-  }
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 2);
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 5);
   set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 15000);
+}
+
+void set_congestion(int socket, const std::string& names) noexcept {
+  for (std::size_t at = 0; at < names.size();) {
+    const std::size_t length = std::min(names.find(',', at), names.size()) - at;
+    if (length > 0 &&
+        setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, names.data() + at, static_cast<socklen_t>(length)) == 0)
+      return;
+    at += length + 1;
+  }
 }
 
 namespace {

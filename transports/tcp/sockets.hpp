@@ -9,16 +9,20 @@
 namespace tutti::tcp {
 
 /// A stream socket of this family. Throws Error{resource}.
-Descriptor make_socket(int family);
+Descriptor make_socket(int family, const std::string& congestion);
 
 /// Listens at a free port of `address`, which is returned in `port`. An empty Descriptor, with errno, on failure.
-Descriptor listen_at(const Address& address, int& port);
+Descriptor listen_at(const Address& address, const std::string& congestion, int& port);
 
-/// Accepts one connection; an empty Descriptor, with errno, where there is none.
+/// Accepts one connection, which has its listener's congestion control; an empty Descriptor, with errno, where there is
+/// none.
 Descriptor accept_from(int listener);
 
-/// No delay, a congestion control that suits a cluster, keepalive, a silent host noticed in 15 s.
+/// No delay, keepalive, a silent host noticed in 15 s.
 void tune(int socket) noexcept;
+
+/// The first of the names, separated by commas, that this kernel has and lets us use; else its own default stays.
+void set_congestion(int socket, const std::string& names) noexcept;
 
 /// "10.0.0.2:4711"; "?" where there is no peer any more.
 std::string peer_text(int socket);

@@ -1,20 +1,18 @@
 // The tcp wire's data path.
 //
-// Reading: a socket that epoll reports stays in `active_` until a receive came back short, so a
-// stream of data costs no epoll_wait in between. Small reads go through a buffer of the link; a
-// large read receives into the caller's memory and, in the same system call, what follows it into
-// the buffer. Writing: one sendmsg for header and payload; a socket that is full is asked again
-// only after epoll said that it is writable.
+// Reading: epoll reports a socket once (one shot) and from then on it is active: every poll()
+// receives from it without asking anybody first, and the epoll, which would cost the sender a
+// wake-up of each of its watchers per message, does not hear of it. Where many are active, those
+// that stay silent go back to the epoll; before a sleep all do. While active sockets are all that is
+// awaited, the epoll is looked at now and then only.
+// A first small receive takes a header with its payload, or the beginning of a larger one; the rest
+// is received into the caller's memory with, in the same system call, what follows it.
 //
-// The end of a stream: a rank that dies takes its connections along, and a rank that gives up
-// after somebody else's failure spreads the cause before it closes. So an end without a goodbye
-// is held back for 20 ms, in which the real cause may arrive, and only then reported.
+// Writing: one sendmsg for header and payload; a socket that is full is tried again by the next
+// poll() that is not asleep, and watched for room by one that is.
 #include "transports/tcp/wire.hpp"
 
-#include <linux/sockios.h>
-#include <poll.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -22,43 +20,25 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transports/tcp/link.hpp"
 #include "transports/tcp/sockets.hpp"
 
 namespace tutti::tcp {
 namespace {
 
-constexpr std::size_t buffer_bytes = 128 << 10;
+constexpr std::size_t first_bytes = 16 << 10;  // of the buffer, for a receive that may find a small message
+constexpr std::size_t after_bytes = 4 << 10;   // the same, for what follows a large one
+constexpr StreamLimits stream_limits{64 << 10, 256 << 10, 64 << 10, 256 << 10};
+constexpr std::size_t few = 4;   // active links that are asked however long they are silent
+constexpr int most_misses = 4;   // fruitless receives of an active link where there are more
+constexpr int most_unseen = 32;  // polls without a look at the epoll
 constexpr std::size_t most_pieces = 64;
-constexpr int end_grace_ms = 20;
-constexpr int patience_ms = 200;  // most peers that are awaited write, and so connect, before that
-constexpr int most_reads = 16;    // between two looks at the clock
 
 // Keys of what is not a link in the epoll.
 constexpr std::uint64_t door_key = ~std::uint64_t{0}, news_key = door_key - 1, timer_key = door_key - 2,
                         patience_key = door_key - 3;
 
 }  // namespace
-
-struct TcpWire::Link {
-  int peer = -1;
-  Descriptor socket;
-  std::string host, route;
-  std::unique_ptr<std::byte[]> buffer;
-  std::size_t begin = 0, end = 0;  // bytes in the buffer
-  bool readable = false;           // the socket may have bytes
-  bool active = false;             // in active_
-  bool full = false;               // the socket took less than it was given
-  bool over = false;               // the stream has ended
-  bool broken = false;             // nothing can be written any more
-  bool said_goodbye = false;
-  bool judged = false;
-  bool expected = false;  // expect() was called
-  Deadline expected_since{};
-  Deadline ended_at{};
-  int error = 0;
-
-  std::size_t buffered() const noexcept { return end - begin; }
-};
 
 TcpWire::TcpWire(int rank, int size, std::unique_ptr<Door> door, const std::vector<Card>& peers,
                  TransportListener& listener)
@@ -79,6 +59,8 @@ TcpWire::TcpWire(int rank, int size, std::unique_ptr<Door> door, const std::vect
 
 TcpWire::~TcpWire() = default;
 
+StreamLimits TcpWire::limits() const noexcept { return stream_limits; }
+
 TcpWire::Link& TcpWire::link(int rank) noexcept { return links_[static_cast<std::size_t>(rank)]; }
 
 bool TcpWire::open(int to) const noexcept {
@@ -92,8 +74,53 @@ void TcpWire::add(Opened opened) {
   at.socket = std::move(opened.socket);
   at.route = std::move(opened.route);
   at.buffer = std::make_unique_for_overwrite<std::byte[]>(buffer_bytes);
-  watch_descriptor(epoll_.fd(), at.socket.fd(), EPOLLIN | EPOLLRDHUP, static_cast<std::uint64_t>(at.peer));
+  watch_descriptor(epoll_.fd(), at.socket.fd(), EPOLLONESHOT, static_cast<std::uint64_t>(at.peer));
+  activate(at);
   news_ = true;
+}
+
+// ---- who is asked, and who is watched ----
+
+void TcpWire::activate(Link& at) {
+  at.misses = 0;
+  if (at.active) return;
+  at.active = true;
+  forget(at);
+  active_.push_back(at.peer);
+}
+
+void TcpWire::await(Link& at) noexcept {
+  if (at.awaited) return;
+  at.awaited = true;
+  ++awaited_;
+}
+
+void TcpWire::forget(Link& at) noexcept {
+  if (!at.awaited) return;
+  at.awaited = false;
+  --awaited_;
+}
+
+/// Whether poll() goes on asking `at`; if not, the epoll reports it.
+bool TcpWire::stays_active(Link& at) {
+  if (at.buffered() > 0) return true;
+  if (!at.socket) return at.active = false;
+  if (at.full || at.misses < most_misses || active_.size() <= few) return true;
+  watch_link(at);
+  return false;
+}
+
+/// From now on the epoll reports `at`, once.
+void TcpWire::watch_link(Link& at) noexcept {
+  at.active = at.readable = false;
+  if (at.wanted) await(at);
+  const std::uint32_t events = EPOLLIN | EPOLLRDHUP | (at.full ? static_cast<std::uint32_t>(EPOLLOUT) : 0u);
+  if (at.watched == events) return;
+  at.watched = events;
+  epoll_event event{};
+  event.events = events | EPOLLONESHOT;
+  event.data.u64 = static_cast<std::uint64_t>(at.peer);
+  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, at.socket.fd(), &event);
 }
 
 // ---- writing ----
@@ -123,20 +150,15 @@ std::size_t TcpWire::write(int to, std::span<const ConstBytes> pieces) {
   if (wrote < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
     // The peer is gone; what it had sent, perhaps why, is still to be read, up to the end.
     at.broken = true;
-    note(at, EPOLLIN);
+    activate(at);
     return 0;
   }
   const std::size_t done = wrote < 0 ? 0 : static_cast<std::size_t>(wrote);
-  if (done < size) want_writable(at, true);
+  if (done < size) {
+    at.full = true;
+    activate(at);
+  }
   return done;
-}
-
-void TcpWire::want_writable(Link& at, bool on) noexcept {
-  at.full = on;
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP | (on ? static_cast<std::uint32_t>(EPOLLOUT) : 0u);
-  event.data.u64 = static_cast<std::uint64_t>(at.peer);
-  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, at.socket.fd(), &event);
 }
 
 // ---- reading ----
@@ -151,11 +173,14 @@ std::size_t TcpWire::receive(Link& from, Bytes first, Bytes second) {
     got = ::recvmsg(from.socket.fd(), &message, MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   if (got > 0) {
-    // A short receive emptied the socket; epoll tells, level-triggered, of what comes later.
-    from.readable = static_cast<std::size_t>(got) == first.size() + second.size();
+    // A short receive emptied the socket; the next poll() asks it again.
+    from.readable = from.plenty = static_cast<std::size_t>(got) == first.size() + second.size();
+    from.misses = 0;
+    from.wanted = false;
     return static_cast<std::size_t>(got);
   }
-  from.readable = false;
+  from.readable = from.plenty = false;
+  ++from.misses;
   if (got == 0 || errno != EAGAIN) end(from, got == 0 ? 0 : errno);
   return 0;
 }
@@ -163,7 +188,7 @@ std::size_t TcpWire::receive(Link& from, Bytes first, Bytes second) {
 void TcpWire::fill(Link& from) {
   if (from.buffered() > 0 || !from.readable) return;
   from.begin = 0;
-  from.end = receive(from, {from.buffer.get(), buffer_bytes}, {});
+  from.end = receive(from, {from.buffer.get(), from.plenty ? buffer_bytes : first_bytes}, {});
 }
 
 ConstBytes TcpWire::peek(int from) {
@@ -181,7 +206,7 @@ std::size_t TcpWire::read(int from, Bytes into) {
   at.begin += done;
   while (done < into.size() && at.readable) {
     const Bytes rest = into.subspan(done);
-    const std::size_t got = receive(at, rest, {at.buffer.get(), buffer_bytes});
+    const std::size_t got = receive(at, rest, {at.buffer.get(), after_bytes});
     at.begin = 0;
     at.end = got > rest.size() ? got - rest.size() : 0;
     done += std::min(got, rest.size());
@@ -192,18 +217,13 @@ std::size_t TcpWire::read(int from, Bytes into) {
 // ---- polling ----
 
 void TcpWire::note(Link& at, std::uint32_t events) {
-  if ((events & EPOLLOUT) != 0 && at.full) {
-    want_writable(at, false);
-    news_ = true;
-  }
-  if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0 || at.over) return;
-  at.readable = true;
-  if (!at.active) active_.push_back(at.peer);
-  at.active = true;
+  at.watched = 0;
+  if (at.over) return;
+  if ((events & EPOLLOUT) != 0) news_ = true;
+  activate(at);
 }
 
-void TcpWire::poll(std::vector<int>& ranks) {
-  news_ = false;
+void TcpWire::look() {
   std::array<epoll_event, 64> events;
   const int count = ::epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -220,146 +240,38 @@ void TcpWire::poll(std::vector<int>& ranks) {
       note(link(static_cast<int>(event.data.u64)), event.events);
     }
   }
-  std::erase_if(active_, [this](int peer) {
+}
+
+void TcpWire::poll(std::vector<int>& ranks) {
+  news_ = false;
+  std::erase_if(active_, [this](int peer) { return !stays_active(link(peer)); });
+  if (active_.empty() || awaited_ > 0 || ++unseen_ >= most_unseen) {
+    unseen_ = 0;
+    look();
+  }
+  for (const int peer : active_) {
     Link& at = link(peer);
-    at.active = at.readable || at.buffered() > 0;
-    return !at.active;
-  });
+    at.readable = static_cast<bool>(at.socket);
+    at.full = false;
+  }
   ranks.insert(ranks.end(), active_.begin(), active_.end());
   if (ending_ > 0) judge_ends();
 }
 
 bool TcpWire::arm(bool on) {
   if (!on) return true;
-  return !news_ && std::ranges::none_of(active_, [this](int peer) {
-    const Link& at = link(peer);
-    return at.readable || at.buffered() > 0;
-  });
-}
-
-// ---- the end of a stream ----
-
-void TcpWire::end(Link& at, int error) {
-  at.over = at.broken = true;
-  at.error = error;
-  at.ended_at = Clock::now();
-  shut(at);
-  if (at.said_goodbye) {
-    at.judged = true;
-    return;
+  const auto has_more = [this](int peer) { return link(peer).readable || link(peer).buffered() > 0; };
+  if (news_ || std::ranges::any_of(active_, has_more)) return false;
+  for (const int peer : active_) {
+    if (Link& at = link(peer); at.socket)
+      watch_link(at);
+    else
+      at.active = false;
   }
-  ++ending_;
-  set_timer(timer_.fd(), end_grace_ms, 0);
-}
-
-/// Closes the socket of a stream that has ended; its last bytes may still be in the buffer.
-void TcpWire::shut(Link& at) noexcept {
-  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, at.socket.fd(), nullptr);
-  at.socket.reset();
-  at.full = false;
-}
-
-void TcpWire::farewell(int from) {
-  Link& at = link(from);
-  at.said_goodbye = true;
-  if (at.over && !at.judged) {
-    at.judged = true;
-    --ending_;
-  }
-}
-
-void TcpWire::drop(int peer) noexcept {
-  Link& at = link(peer);
-  if (at.over && !at.judged) --ending_;
-  if (at.socket) shut(at);
-  at.over = at.broken = at.judged = true;
-  at.readable = false;
-  at.begin = at.end = 0;
-}
-
-void TcpWire::judge_ends() {
-  const Deadline ripe = Clock::now() - std::chrono::milliseconds(end_grace_ms);
-  for (Link& at : links_) {
-    if (!at.over || at.judged || at.buffered() > 0 || at.ended_at > ripe) continue;
-    at.judged = true;
-    --ending_;
-    const std::string who = "rank " + std::to_string(at.peer) + " on host " + at.host;
-    Cause cause;
-    cause.code = Code::peer_lost;
-    cause.culprit = at.peer;
-    cause.reporter = rank_;
-    std::strncpy(cause.host, at.host.c_str(), sizeof cause.host - 1);
-    if (at.error == ETIMEDOUT || at.error == EHOSTUNREACH || at.error == ENETUNREACH) {
-      cause.say(who + " has fallen silent (" + std::strerror(at.error) + " on " + at.route +
-                "). Is the host up, and is the network between the hosts?");
-    } else {
-      cause.say(who + " closed the connection without a goodbye: its process died or was killed. See its own output" +
-                ", and the kernel's log for the out-of-memory killer.");
-    }
-    listener_.failed(cause);
-  }
-  if (ending_ > 0) set_timer(timer_.fd(), end_grace_ms, 0);
-}
-
-// ---- peers that are awaited but were never written to ----
-
-void TcpWire::expect(int from) {
-  Link& at = link(from);
-  if (at.socket || at.over || at.expected) return;
-  at.expected = true;
-  at.expected_since = Clock::now();
-  if (expected_.empty()) set_timer(patience_.fd(), patience_ms, 0);
-  expected_.push_back(from);
-}
-
-/// Calls those that had their time to call us: who is dead is noticed by this alone.
-void TcpWire::open_expected() {
-  clear_event(patience_.fd());
-  const Deadline ripe = Clock::now() - std::chrono::milliseconds(patience_ms);
-  std::erase_if(expected_, [&](int peer) {
-    const Link& at = link(peer);
-    if (at.socket || at.over) return true;
-    if (at.expected_since > ripe) return false;
-    door_->open(peer);
-    return true;
-  });
-  if (!expected_.empty()) set_timer(patience_.fd(), patience_ms, 0);
+  active_.clear();
+  return true;
 }
 
 std::string TcpWire::describe(int to) const { return links_[static_cast<std::size_t>(to)].route; }
-
-// ---- closing ----
-
-/// Reads away what nobody wants any more; true when the peer's kernel has everything we sent. A
-/// socket closed with unread bytes would send a reset, which may overtake our last words.
-bool TcpWire::drained(Link& at) noexcept {
-  ssize_t got = 1;
-  for (int i = 0; i < most_reads && (got > 0 || (got < 0 && errno == EINTR)); ++i)
-    got = ::recv(at.socket.fd(), at.buffer.get(), buffer_bytes, MSG_DONTWAIT);
-  if (got > 0 || (got < 0 && errno == EINTR)) return false;  // a peer that streams on is not waited for for ever
-  if (got == 0 || errno != EAGAIN) return true;
-  int unacknowledged = 0;
-  return ::ioctl(at.socket.fd(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
-}
-
-void TcpWire::close(Deadline until) noexcept {
-  for (Link& at : links_) {
-    if (at.socket) ::shutdown(at.socket.fd(), SHUT_WR);
-  }
-  for (;;) {
-    bool all = true;
-    for (Link& at : links_) {
-      if (!at.socket) continue;
-      if (drained(at)) {
-        shut(at);
-        at.over = at.broken = at.judged = true;
-      } else {
-        all = false;
-      }
-    }
-    if (all || Clock::now() >= until) return;
-    ::poll(nullptr, 0, 1);
-  }
-}
 
 }  // namespace tutti::tcp

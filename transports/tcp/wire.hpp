@@ -10,14 +10,16 @@
 
 namespace tutti::tcp {
 
-/// The data path: plain sockets in one level-triggered epoll. What concerns connections that are
-/// not open yet is the door's.
+/// The data path: plain sockets. Those that have something to say, or are likely to, are asked
+/// themselves; the others are watched by an epoll, and all of them while this rank sleeps. What
+/// concerns connections that are not open yet is the door's.
 class TcpWire final : public Wire {
  public:
   /// `door` has met the peers, whose cards these are.
   TcpWire(int rank, int size, std::unique_ptr<Door> door, const std::vector<Card>& peers, TransportListener& listener);
   ~TcpWire() override;
 
+  StreamLimits limits() const noexcept override;
   std::size_t write(int to, std::span<const ConstBytes> pieces) override;
   ConstBytes peek(int from) override;
   void consume(int from, std::size_t bytes) override;
@@ -40,14 +42,19 @@ class TcpWire final : public Wire {
 
   Link& link(int rank) noexcept;
   void add(Opened opened);
+  void look();
   void note(Link& at, std::uint32_t events);
+  void activate(Link& at);
+  void await(Link& at) noexcept;
+  void forget(Link& at) noexcept;
+  bool stays_active(Link& at);
+  void watch_link(Link& at) noexcept;
   std::size_t receive(Link& from, Bytes first, Bytes second);
   void fill(Link& from);
   void end(Link& at, int error);
   void shut(Link& at) noexcept;
   void judge_ends();
   void open_expected();
-  void want_writable(Link& at, bool on) noexcept;
   bool drained(Link& at) noexcept;
 
   int rank_;
@@ -55,7 +62,9 @@ class TcpWire final : public Wire {
   std::unique_ptr<Door> door_;
   Descriptor epoll_, timer_, patience_;
   std::vector<Link> links_;    // by world rank
-  std::vector<int> active_;    // links with bytes in the buffer or in the socket
+  std::vector<int> active_;    // links that are asked in every poll()
+  int awaited_ = 0;            // links that are not, although something is expected of them
+  int unseen_ = 0;             // polls since the epoll was looked at
   std::vector<int> expected_;  // links that are not open although a recv waits
   int ending_ = 0;             // links whose end has not been judged yet
   bool news_ = false;          // this poll() found something beside bytes: a link opened or became writable

@@ -1,0 +1,152 @@
+// How the tcp wire's streams end, and what it does about peers that have not connected.
+//
+// The end of a stream: a rank that dies takes its connections along, and a rank that gives up
+// after somebody else's failure spreads the cause before it closes. So an end without a goodbye
+// is held back for 20 ms, in which the real cause may arrive, and only then reported.
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transports/tcp/link.hpp"
+#include "transports/tcp/sockets.hpp"
+
+namespace tutti::tcp {
+namespace {
+
+constexpr int most_reads = 16;  // between two looks at the clock
+
+}  // namespace
+
+// ---- the end of a stream ----
+
+void TcpWire::end(Link& at, int error) {
+  at.over = at.broken = true;
+  at.error = error;
+  at.ended_at = Clock::now();
+  shut(at);
+  if (at.said_goodbye) {
+    at.judged = true;
+    return;
+  }
+  ++ending_;
+  set_timer(timer_.fd(), end_grace_ms, 0);
+}
+
+/// Closes the socket of a stream that has ended; its last bytes may still be in the buffer.
+void TcpWire::shut(Link& at) noexcept {
+  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, at.socket.fd(), nullptr);
+  at.socket.reset();
+  at.full = at.readable = at.wanted = false;
+  forget(at);
+}
+
+void TcpWire::farewell(int from) {
+  Link& at = link(from);
+  at.said_goodbye = true;
+  if (at.over && !at.judged) {
+    at.judged = true;
+    --ending_;
+  }
+}
+
+void TcpWire::drop(int peer) noexcept {
+  Link& at = link(peer);
+  if (at.over && !at.judged) --ending_;
+  if (at.socket) shut(at);
+  at.over = at.broken = at.judged = true;
+  at.readable = false;
+  at.begin = at.end = 0;
+}
+
+void TcpWire::judge_ends() {
+  const Deadline ripe = Clock::now() - std::chrono::milliseconds(end_grace_ms);
+  for (Link& at : links_) {
+    if (!at.over || at.judged || at.buffered() > 0 || at.ended_at > ripe) continue;
+    at.judged = true;
+    --ending_;
+    const std::string who = "rank " + std::to_string(at.peer) + " on host " + at.host;
+    Cause cause;
+    cause.code = Code::peer_lost;
+    cause.culprit = at.peer;
+    cause.reporter = rank_;
+    std::strncpy(cause.host, at.host.c_str(), sizeof cause.host - 1);
+    if (at.error == ETIMEDOUT || at.error == EHOSTUNREACH || at.error == ENETUNREACH) {
+      cause.say(who + " has fallen silent (" + std::strerror(at.error) + " on " + at.route +
+                "). Is the host up, and is the network between the hosts?");
+    } else {
+      cause.say(who + " closed the connection without a goodbye: its process died or was killed. See its own output" +
+                ", and the kernel's log for the out-of-memory killer.");
+    }
+    listener_.failed(cause);
+  }
+  if (ending_ > 0) set_timer(timer_.fd(), end_grace_ms, 0);
+}
+
+// ---- peers that are awaited but were never written to ----
+
+void TcpWire::expect(int from) {
+  Link& at = link(from);
+  at.wanted = true;
+  if (at.socket && !at.active) await(at);
+  if (at.socket || at.over || at.expected) return;
+  at.expected = true;
+  at.expected_since = Clock::now();
+  if (expected_.empty()) set_timer(patience_.fd(), patience_ms, 0);
+  expected_.push_back(from);
+}
+
+/// Calls those that had their time to call us: who is dead is noticed by this alone.
+void TcpWire::open_expected() {
+  clear_event(patience_.fd());
+  const Deadline ripe = Clock::now() - std::chrono::milliseconds(patience_ms);
+  std::erase_if(expected_, [&](int peer) {
+    const Link& at = link(peer);
+    if (at.socket || at.over) return true;
+    if (at.expected_since > ripe) return false;
+    door_->open(peer);
+    return true;
+  });
+  if (!expected_.empty()) set_timer(patience_.fd(), patience_ms, 0);
+}
+
+// ---- closing ----
+
+/// Reads away what nobody wants any more; true when the peer's kernel has everything we sent. A
+/// socket closed with unread bytes would send a reset, which may overtake our last words.
+bool TcpWire::drained(Link& at) noexcept {
+  ssize_t got = 1;
+  for (int i = 0; i < most_reads && (got > 0 || (got < 0 && errno == EINTR)); ++i)
+    got = ::recv(at.socket.fd(), at.buffer.get(), buffer_bytes, MSG_DONTWAIT);
+  if (got > 0 || (got < 0 && errno == EINTR)) return false;  // a peer that streams on is not waited for for ever
+  if (got == 0 || errno != EAGAIN) return true;
+  int unacknowledged = 0;
+  return ::ioctl(at.socket.fd(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
+}
+
+void TcpWire::close(Deadline until) noexcept {
+  for (Link& at : links_) {
+    if (at.socket) ::shutdown(at.socket.fd(), SHUT_WR);
+  }
+  for (;;) {
+    bool all = true;
+    for (Link& at : links_) {
+      if (!at.socket) continue;
+      if (drained(at)) {
+        shut(at);
+        at.over = at.broken = at.judged = true;
+      } else {
+        all = false;
+      }
+    }
+    if (all || Clock::now() >= until) return;
+    ::poll(nullptr, 0, 1);
+  }
+}
+
+}  // namespace tutti::tcp
