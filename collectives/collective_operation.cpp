@@ -6,12 +6,26 @@
 
 namespace tutti {
 
-void CollectiveOperation::prepare(Home home, Spare& spare, Parts parts) {
+void CollectiveOperation::prepare(Home&& home, Spare& spare, const Parts& parts) {
   Operation::prepare(std::move(home), parts.summary, parts.allowed, true);
   spare_ = &spare;
   taken_ = parts.taken;
-  call_ = std::move(parts.call);
   summary_ = parts.summary;
+  take_over(parts.call);
+}
+
+// Field by field, as most calls have no counts.
+void CollectiveOperation::take_over(Collective& call) {
+  call_.kind = call.kind;
+  call_.in = call.in;
+  call_.out = call.out;
+  call_.op = call.op;
+  call_.root = call.root;
+  if (call.variable || call_.variable) {
+    call_.in_counts = std::move(call.in_counts);
+    call_.out_counts = std::move(call.out_counts);
+  }
+  call_.variable = call.variable;
 }
 
 void CollectiveOperation::keep_value() noexcept {

@@ -16,14 +16,14 @@ namespace tutti {
 class CollectiveOperation final : public Operation, private CallListener {
  public:
   struct Parts {
-    Collective call;
+    Collective& call;  ///< whose counts are taken over
     const Taken* taken = nullptr;
     Signature summary;  ///< that messages carry
     Clock::duration allowed{};
   };
   using Spare = Pool<CollectiveOperation>;
   /// When the call is over and its handles have gone, this goes back to `spare`, which `home.keeper` keeps.
-  void prepare(Home home, Spare& spare, Parts parts);
+  void prepare(Home&& home, Spare& spare, const Parts& parts);
 
   /// Of a scalar: the value moves in here, and the result is found here. Before the launch.
   void keep_value() noexcept;
@@ -34,6 +34,7 @@ class CollectiveOperation final : public Operation, private CallListener {
 
  private:
   bool over_wire() const noexcept override { return taken_->own_plans; }
+  void take_over(Collective& call);
   void begin() override;
   void start_call();
   void trouble(const Status& why) override;

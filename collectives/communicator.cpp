@@ -41,7 +41,7 @@ class Communicator::Impl {
     const Taken& taken = choices_.choose(call, summary, options.algorithm);
     CollectiveOperation& operation = *spare_collectives_.take();
     operation.prepare(home(self), spare_collectives_,
-                      {std::move(call), &taken, context_->checks_messages() ? summary : Signature(), allowed(options)});
+                      {call, &taken, context_->checks_messages() ? summary : Signature(), allowed(options)});
     if (is_value) operation.keep_value();
     context_->launch(operation);
     return Work(operation);
@@ -86,7 +86,7 @@ class Communicator::Impl {
     if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
       throw Error(Code::unsupported, "the buffer is on a GPU, which this transport does not reach");
     PointToPoint& operation = *spare_exchanges_.take();
-    operation.prepare(home(self), spare_exchanges_, std::move(call), allowed(options));
+    operation.prepare(home(self), spare_exchanges_, call, allowed(options));
     context_->launch(operation);
     return Work(operation);
   }

@@ -36,7 +36,7 @@ bool GroupState::poison_with(const Status& why) {
   return true;
 }
 
-void Operation::prepare(Home home, Signature call, Clock::duration allowed, bool numbered) {
+void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered) {
   WorkState::prepare(std::move(home.keeper));
   context_ = &home.context;
   group_ = &home.group;
@@ -49,19 +49,22 @@ void Operation::prepare(Home home, Signature call, Clock::duration allowed, bool
 }
 
 bool Operation::start() {
-  const bool over_wire = this->over_wire();  // there may be nothing left of it below
-  context_->begun(Ref<Operation>::adopt(*this));
+  Ref<Operation> self = Ref<Operation>::adopt(*this);
+  running_ = false;
   if (numbered_) call_.sequence = group_->begin(call_.call);
   if (group_->poisoned()) {
     finish(group_->poison());
-    return false;
+  } else {
+    try {
+      begin();
+    } catch (const std::exception& error) {
+      fail_here(error.what());
+    }
   }
-  try {
-    begin();
-  } catch (const std::exception& error) {
-    fail_here(error.what());
-  }
-  return over_wire;
+  if (done()) return false;
+  running_ = true;
+  context_->begun(std::move(self));
+  return over_wire();
 }
 
 bool Operation::look() { return context_->wire().progress(); }
@@ -79,7 +82,7 @@ void Operation::fail_here(const char* what) {
 void Operation::finish(const Status& status) {
   // A failure seen here may be the consequence of one whose news has arrived but is not acted on yet.
   if (!status.ok() && !group_->poisoned()) return context_->postpone(Ref<Operation>(*this), status);
-  const Ref<Operation> self = context_->finished(*this);
+  const Ref<Operation> self = running_ ? context_->finished(*this) : Ref<Operation>();
   if (status.ok()) {
     group_->completed(call_);
     return complete(status);

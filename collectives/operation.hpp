@@ -99,7 +99,7 @@ class Operation : public WorkState, public Startable {
 
  protected:
   /// As WorkState's; the deadline is `allowed` from about now. Calls without a number (point to point) keep 0.
-  void prepare(Home home, Signature call, Clock::duration allowed, bool numbered);
+  void prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered);
 
   /// Whether messages of the context's transport carry it, so that a turn of that moves it.
   virtual bool over_wire() const noexcept { return true; }
@@ -122,6 +122,7 @@ class Operation : public WorkState, public Startable {
   GroupState* group_ = nullptr;
   CallRecord call_;
   bool numbered_ = false;
+  bool running_ = false;                    // the context knows of it; else it is still starting
   Clock::time_point launched_{}, ended_{};  // the end: of a failure
   Deadline until_{};
 };

@@ -20,10 +20,10 @@ bool overlap(const ConstBuffer& a, const ConstBuffer& b) noexcept {
 
 }  // namespace
 
-void PointToPoint::prepare(Home home, Spare& spare, Collective call, Clock::duration allowed) {
+void PointToPoint::prepare(Home&& home, Spare& spare, const Collective& call, Clock::duration allowed) {
   Operation::prepare(std::move(home), {half_signature(call.to >= 0 ? call.in : ConstBuffer(call.out))}, allowed, false);
   spare_ = &spare;
-  call_ = std::move(call);
+  call_ = call;
   failure_ = {};
 }
 

@@ -18,7 +18,7 @@ class PointToPoint final : public Operation {
  public:
   using Spare = Pool<PointToPoint>;
   /// As CollectiveOperation's.
-  void prepare(Home home, Spare& spare, Collective call, Clock::duration allowed);
+  void prepare(Home&& home, Spare& spare, const Collective& call, Clock::duration allowed);
 
   std::string where() const override;
 

@@ -9,10 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <exception>
-#include <string>
 
 #include "transports/core/log.hpp"
 #include "transports/core/relax.hpp"
@@ -30,8 +28,9 @@ constexpr auto yield_budget = 500us;         // how long a waiter yields before 
 constexpr auto polled_yield_budget = 100ms;  // the same where a library moves only while it is asked whether it has
 constexpr auto tick_interval = 20ms;
 constexpr std::chrono::milliseconds light_nap = 1ms;  // of the background thread, while calls keep coming
-constexpr auto deep_after = 100ms;                    // without a call
-constexpr auto shortest_nap = 20us;                   // between two looks at what is polled
+constexpr int eager_wakes = 4;
+constexpr auto deep_after = 100ms;   // without a call
+constexpr auto shortest_nap = 20us;  // between two looks at what is polled
 constexpr auto longest_nap = 1000us;
 
 int checked(int fd, const char* what) {
@@ -126,6 +125,7 @@ void Progress::launch(Startable& task) {
   if (!queued_.load() && token_.try_acquire()) {
     const Holding token(*this);
     if (task.start()) turn();
+    add(starts_, 1);
   } else {
     put_in_queue(task);
   }
@@ -157,6 +157,7 @@ void Progress::start_queued() {
   }
   for (auto& engine : joining) join(std::move(engine));
   for (Startable* const task : starting_) task->start();
+  add(starts_, static_cast<std::int64_t>(starting_.size()));
   starting_.clear();
 }
 
@@ -362,6 +363,7 @@ bool Progress::serve() {
 void Progress::background() {
   const int watch_fd = wire_.fds().watch;
   std::int64_t seen = 0;
+  int eager = 0;  // so many times it waits to be told of a call, as calls were made lately that nobody waited for
   auto last_call = Clock::now();
   while (!stop_.load()) {
     if (const auto calls = starts_.load(); calls != seen) {
@@ -370,7 +372,9 @@ void Progress::background() {
     }
     const bool deep = Clock::now() - last_call > deep_after;
     auto timeout = light_nap;
-    if (unserved() || deep || news_.load() || has_deferred_.load()) {
+    const bool needed = unserved();
+    eager = needed ? eager_wakes : std::max(eager - 1, 0);
+    if (eager > 0 || deep || news_.load() || has_deferred_.load()) {
       poke_wanted_.store(true);
       if (waiters_.load() == 0 && !serve()) continue;
       if (has_deferred_.load()) run_deferred();

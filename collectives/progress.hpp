@@ -65,11 +65,8 @@ class Progress {
   /// Runs `callback` without the token, soon.
   void defer(std::function<void()> callback);
 
-  /// Operations between start and completion; called by the operations' owner, token held.
-  void started() noexcept {
-    add(outstanding_, 1);
-    add(starts_, 1);
-  }
+  /// Operations that did not end while they started, until they complete; called by their owner, token held.
+  void started() noexcept { add(outstanding_, 1); }
   void finished() noexcept { add(outstanding_, -1); }
 
   bool on_background_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
@@ -78,10 +75,13 @@ class Progress {
   class Holding;  // releases the token in every case
 
   // Only the holder of the token writes.
-  static void add(std::atomic<std::int64_t>& count, int what) noexcept {
+  static void add(std::atomic<std::int64_t>& count, std::int64_t what) noexcept {
     count.store(count.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
   }
-  bool unserved() const noexcept { return (outstanding_.load() > 0 || queued_.load()) && waiters_.load() == 0; }
+  // Something is under way, and nobody is at it.
+  bool unserved() const noexcept {
+    return (outstanding_.load() > 0 || queued_.load()) && waiters_.load() == 0 && !token_.is_held();
+  }
 
   void join(std::shared_ptr<Engine> engine);
   void release();

@@ -16,6 +16,7 @@ namespace tutti {
 /// At most one thread holds it. Taking a free one costs one atomic operation, and so does giving it back.
 class ProgressToken {
  public:
+  bool is_held() const noexcept { return holder_.load() != 0; }
   bool is_mine() const noexcept { return holder_.load(std::memory_order_relaxed) == this_thread(); }
 
   bool try_acquire() noexcept {

@@ -6,14 +6,6 @@
 
 namespace tutti {
 
-void WorkState::prepare(std::shared_ptr<Driver> driver) noexcept {
-  driver_ = std::move(driver);
-  detachable_ = false;
-  if (!status_.ok()) status_ = {};
-  owners_.store(handle + 1, std::memory_order_relaxed);
-  reactions_.store(nullptr, std::memory_order_relaxed);
-}
-
 void WorkState::complete(Status status) {
   if (!status.ok()) status_ = std::move(status);
   Reaction* last_first = reactions_.exchange(over());

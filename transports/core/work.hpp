@@ -58,7 +58,13 @@ class WorkState {
 
  protected:
   /// Before a call: counts one handle, and one reference for whoever completes it.
-  void prepare(std::shared_ptr<Driver> driver) noexcept;
+  void prepare(std::shared_ptr<Driver>&& driver) noexcept {
+    driver_ = std::move(driver);
+    detachable_ = false;
+    if (!status_.ok()) status_ = {};
+    owners_.store(handle + 1, std::memory_order_relaxed);
+    reactions_.store(nullptr, std::memory_order_relaxed);
+  }
 
   /// The memory of the call is the library's: a dropped handle does not wait.
   void detach_when_dropped() noexcept { detachable_ = true; }
