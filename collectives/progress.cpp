@@ -303,8 +303,7 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
     if (now - quiet_since < (engines_.polled() ? polled_yield_budget : yield_budget)) {
       sched_yield();
     } else {
-      sleep(now, until);
-      if (!engines_.polled()) idle = 0;  // else it naps again, a little longer, unless something has moved
+      sleep(now, until);  // and again, unless the next look moves something
     }
   }
 }
@@ -379,7 +378,7 @@ void Progress::background() {
       if (waiters_.load() == 0 && !serve()) continue;
       if (has_deferred_.load()) run_deferred();
       if (starts_.load() != seen || (news_.load() && waiters_.load() == 0)) continue;
-      if (outstanding_.load() == 0)  // the others may still have something to say
+      if (outstanding_.load() == 0 || waiters_.load() > 0)  // the others, or who waits, may have something to say
         timeout = polling_.load() ? tick_interval : 1000ms;
       else if (!polling_.load())
         timeout = tick_interval;
