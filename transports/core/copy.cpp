@@ -54,10 +54,7 @@ void detail::copy_large(std::byte* into, const std::byte* from, std::size_t byte
 }
 
 void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
-  if (bytes < detail::small_copy) {
-    std::memcpy(into, from, bytes);
-    return;
-  }
+  if (bytes < detail::small_copy) return copy(into, from, bytes);
   const std::size_t head = head_of(into);
   std::memcpy(into, from, head);
   std::size_t i = head;
@@ -83,9 +80,7 @@ void detail::copy_large(std::byte* into, const std::byte* from, std::size_t byte
   std::memcpy(into, from, bytes);
 }
 
-void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
-  std::memcpy(into, from, bytes);
-}
+void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) noexcept { copy(into, from, bytes); }
 
 std::string_view copy_way() noexcept { return "memcpy"; }
 

@@ -17,7 +17,7 @@ void copy_large(std::byte* into, const std::byte* from, std::size_t bytes) noexc
 /// does likewise, but leaves it for vectors or for streaming stores above sizes that differ by processor.
 inline void copy(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes < detail::small_copy) {
-    std::memcpy(into, from, bytes);
+    if (bytes > 0) std::memcpy(into, from, bytes);  // of nothing, the addresses may be null
   } else {
     detail::copy_large(into, from, bytes);
   }
