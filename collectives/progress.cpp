@@ -12,6 +12,7 @@
 #include <cstring>
 #include <exception>
 
+#include "collectives/counted.hpp"
 #include "transports/core/log.hpp"
 #include "transports/core/relax.hpp"
 
@@ -29,6 +30,7 @@ constexpr auto polled_yield_budget = 100ms;  // the same where a library moves o
 constexpr auto tick_interval = 20ms;
 constexpr std::chrono::milliseconds light_nap = 1ms;  // of the background thread, while calls keep coming
 constexpr int eager_wakes = 4;
+constexpr auto a_moment = 50us;      // from a call to its wait, where the two follow one another
 constexpr auto deep_after = 100ms;   // without a call
 constexpr auto shortest_nap = 20us;  // between two looks at what is polled
 constexpr auto longest_nap = 1000us;
@@ -54,18 +56,6 @@ void drain(int event) noexcept {
   std::uint64_t count = 0;
   [[maybe_unused]] const auto got = ::read(event, &count, sizeof count);
 }
-
-// Adds one while it lives.
-class Counted {
- public:
-  explicit Counted(std::atomic<int>& count) : count_(count) { count_.fetch_add(1); }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-  ~Counted() { count_.fetch_sub(1); }
-
- private:
-  std::atomic<int>& count_;
-};
 
 }  // namespace
 
@@ -264,12 +254,12 @@ void Progress::wait_shortly(WorkState& work) {
 void Progress::wait_long(WorkState& work, Deadline until) {
   const Counted waiting(waiters_);
   while (!work.done() && (until == never || Clock::now() < until)) {
-    if (!token_.try_acquire()) {
+    if (token_.try_acquire()) {
+      const Holding token(*this);
+      wait_holding(work, until);
+    } else {
       token_.watch(work, until);
-      continue;
     }
-    const Holding token(*this);
-    wait_holding(work, until);
   }
 }
 
@@ -359,9 +349,17 @@ bool Progress::serve() {
   return true;
 }
 
+// Whether what is unserved stays so, or its caller was just about to wait for it.
+bool Progress::is_left_alone() const {
+  const auto starts = starts_.load();
+  std::this_thread::sleep_for(a_moment);
+  return unserved() && starts_.load() == starts;
+}
+
 void Progress::background() {
   const int watch_fd = wire_.fds().watch;
   std::int64_t seen = 0;
+  bool serving = false;
   int eager = 0;  // so many times it waits to be told of a call, as calls were made lately that nobody waited for
   auto last_call = Clock::now();
   while (!stop_.load()) {
@@ -371,8 +369,8 @@ void Progress::background() {
     }
     const bool deep = Clock::now() - last_call > deep_after;
     auto timeout = light_nap;
-    const bool needed = unserved();
-    eager = needed ? eager_wakes : std::max(eager - 1, 0);
+    serving = unserved() && (serving || is_left_alone());
+    eager = serving ? eager_wakes : std::max(eager - 1, 0);
     if (eager > 0 || deep || news_.load() || has_deferred_.load()) {
       poke_wanted_.store(true);
       if (waiters_.load() == 0 && !serve()) continue;

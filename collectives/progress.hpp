@@ -96,6 +96,7 @@ class Progress {
   void sleep_at_most(std::chrono::nanoseconds limit);
   void tick_if_due(Clock::time_point now);
   void background();
+  bool is_left_alone() const;
   bool serve();
   void run_deferred() noexcept;
   void poke() noexcept;
