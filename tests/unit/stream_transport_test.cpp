@@ -17,9 +17,9 @@ using testing::pattern;
 
 Tag tag(std::uint32_t sequence, std::uint64_t group = 1) { return {group, sequence, 0}; }
 
-void random_traffic(std::size_t piece, unsigned seed, int messages) {
+void random_traffic(std::size_t piece, unsigned seed, int messages, const StreamLimits& limits = {}) {
   SCOPED_TRACE("pieces of up to " + std::to_string(piece) + ", seed " + std::to_string(seed));
-  MemoryRanks ranks(3, piece, 50'000, seed);
+  MemoryRanks ranks(3, piece, 50'000, seed, limits);
   std::mt19937 random(seed);
   const std::size_t lengths[] = {0, 1, 7, 8, 100, 4096, 16383, 16384, 16385, 40'000, 131'071, 131'073, 300'000};
   const auto pick = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
@@ -56,6 +56,13 @@ TEST(stream_transport, random_messages_arrive_in_any_pieces) {
   random_traffic(13, 2, 300);
   random_traffic(4000, 3, 2000);
   random_traffic(MemoryNet::unlimited, 4, 2000);
+}
+
+TEST(stream_transport, random_messages_arrive_that_begin_with_their_announcement) {
+  const StreamLimits limits{4000, 20'000, 3000, 9000};
+  random_traffic(13, 5, 300, limits);
+  random_traffic(4000, 6, 2000, limits);
+  random_traffic(MemoryNet::unlimited, 7, 2000, limits);
 }
 
 TEST(stream_transport, folds_as_it_arrives_with_elements_cut_anywhere) {
@@ -114,6 +121,21 @@ TEST(stream_transport, credit_comes_back_in_batches) {
   ranks.expect_all_ok();
   EXPECT_EQ(ranks.net.stream(0, 1).total, 640 * (1024 + sizeof(Frame))) << "every message went eagerly";
   EXPECT_EQ(ranks.net.stream(1, 0).total, 20 * sizeof(Frame)) << "one credit frame for 32 KiB";
+}
+
+TEST(stream_transport, answers_carry_the_credit_back) {
+  MemoryRanks ranks(2, MemoryNet::unlimited);
+  const auto out = pattern(1024, 1);
+  std::vector<std::byte> in(1024);
+  for (int i = 0; i < 640; ++i)
+    for (const int from : {0, 1}) {
+      ranks.recv(1 - from, from, tag(1), in);
+      ranks.send(from, 1 - from, tag(1), out);
+      ranks.settle();
+    }
+  ranks.expect_all_ok();
+  EXPECT_EQ(ranks.net.stream(0, 1).total, 640 * (1024 + sizeof(Frame)));
+  EXPECT_EQ(ranks.net.stream(1, 0).total, 640 * (1024 + sizeof(Frame)));
 }
 
 TEST(stream_transport, a_large_unmatched_send_holds_up_nothing) {

@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t first_bytes = 16 << 10;  // of the buffer, for a receive that may find a small message
 constexpr std::size_t after_bytes = 4 << 10;   // the same, for what follows a large one
-constexpr StreamLimits stream_limits{64 << 10, 256 << 10, 64 << 10, 256 << 10};
+constexpr StreamLimits stream_limits{64 << 10, 256 << 10, 64 << 10, 512 << 10};
 constexpr std::size_t few = 4;   // active links that are asked however long they are silent
 constexpr int most_misses = 4;   // fruitless receives of an active link where there are more
 constexpr int most_unseen = 32;  // polls without a look at the epoll
