@@ -30,7 +30,10 @@ MadeBackend make_backend(const BackendAttempt& attempt, Communicator& communicat
   const std::string& name = attempt.name;
   const Found found = find_provider(name, context.settings());
   std::string mine = found.reason;
-  if (mine.empty() && found.provider->make_backend == nullptr) mine = name + " has no collectives of its own";
+  if (mine.empty() && found.provider->make_backend == nullptr)
+    mine = found.provider->algorithms == nullptr
+               ? name + " has no collectives of its own"
+               : "its collectives come with the transport " + name + ", which does not join these ranks";
   if (std::string reason = agreed_reason(communicator, mine); !reason.empty()) return {nullptr, std::move(reason)};
 
   MadeBackend made;

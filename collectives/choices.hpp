@@ -33,6 +33,8 @@ class Choices {
   /// Our own plans come first. No call may be made meanwhile.
   void add(std::shared_ptr<Backend> backend);
   bool has(std::string_view name) const noexcept;
+  /// No call is made any more.
+  void drop_backends() noexcept { backends_.clear(); }
 
   /// By the rules, or as `wanted` says, where it says something. Throws Error{invalid, unsupported}.
   const Taken& choose(const Collective& call, Signature summary, const std::string& wanted) {

@@ -14,7 +14,6 @@
 #include "collectives/pool.hpp"
 #include "collectives/selector.hpp"
 #include "transports/core/log.hpp"
-#include "transports/core/memory.hpp"
 #include "transports/modules.hpp"
 
 namespace tutti {
@@ -27,6 +26,14 @@ class Communicator::Impl {
         choices_(std::move(selector), this->group(), context_->settings().explain == "on" && context_->rank() == 0),
         allowed_(duration_of(Seconds(context_->settings().timeout))) {
     choices_.add(std::make_shared<PlannedBackend>(context_->wire(), this->group(), context_->settings()));
+    if (std::shared_ptr<Backend> own = context_->wire().make_backend(this->group())) {
+      context_->add_engine(own);
+      choices_.add(std::move(own));
+    }
+  }
+  ~Impl() {
+    choices_.drop_backends();
+    context_->drop_engines();
   }
 
   const Group& group() const noexcept { return group_->group(); }
@@ -276,7 +283,9 @@ void Communicator::use_backend(const std::string& name) {
     throw Error(Code::unsupported, "the backend '" + name + "' cannot be used " + reason);
 }
 
-std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) { return allocate_shared(bytes); }
+std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
+  return impl_->context().wire().allocate(bytes);
+}
 
 void Communicator::abort(const std::string& why) noexcept {
   Cause cause;

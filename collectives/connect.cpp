@@ -64,7 +64,7 @@ struct RuleSources {
 
 bool is_mere_transport(std::string_view name) {
   return std::ranges::any_of(providers(),
-                             [&](const Provider* one) { return one->name == name && one->make_backend == nullptr; });
+                             [&](const Provider* one) { return one->name == name && one->algorithms == nullptr; });
 }
 
 std::string own_rule_sources(const Settings& settings) {

@@ -14,6 +14,7 @@
 #include "collectives/operation.hpp"
 #include "collectives/progress.hpp"
 #include "collectives/topology.hpp"
+#include "transports/core/fork.hpp"
 #include "transports/transport.hpp"
 
 namespace tutti {
@@ -50,7 +51,7 @@ class Context final : public Driver,
   const std::vector<std::string>& routes() const noexcept { return wiring_.routes; }
   const Topology& topology() const noexcept { return wiring_.topology; }
 
-  /// For operations and plans; token held.
+  /// Token held, but for what its header allows to any thread.
   Transport& wire() noexcept { return *wiring_.transport; }
 
   /// Rank 0's measured rules, and the names of backends that rules may use.
@@ -63,6 +64,10 @@ class Context final : public Driver,
 
   /// Drives `engine` along, until nobody else holds it.
   void add_engine(std::shared_ptr<Engine> engine) { progress_->add(std::move(engine)); }
+  /// Ends soon those that nobody else holds.
+  void drop_engines() {
+    if (fork_generation() == generation_) progress_->drop_unused();
+  }
 
   /// Fills in the hosts of its members.
   std::shared_ptr<GroupState> add_group(Group group);

@@ -14,20 +14,6 @@ bool blocked_out(Kind kind) noexcept {
   return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall;
 }
 
-// Elements per block, as Shape wants it.
-std::size_t block_count(const Collective& call, int size) noexcept {
-  const auto n = static_cast<std::size_t>(size);
-  switch (call.kind) {
-    case Kind::allgather:
-    case Kind::gather: return call.in.count;
-    case Kind::reduce_scatter:
-    case Kind::scatter: return call.out.count;
-    case Kind::alltoall: return call.in.count / n;
-    case Kind::broadcast: return call.out.count;
-    default: return call.in.count;
-  }
-}
-
 }  // namespace
 
 void PlannedCall::prepare(const Collective& call, const Launch& launch, const Algorithm& algorithm,

@@ -139,12 +139,15 @@ void Progress::put_in_queue(Startable& task) {
 
 void Progress::start_queued() {
   std::vector<std::shared_ptr<Engine>> joining;
+  bool tidies = false;
   {
     const std::lock_guard lock(queue_mutex_);
     starting_.swap(queue_);
     joining.swap(joining_);
+    tidies = std::exchange(tidies_, false);
     queued_.store(false);
   }
+  if (tidies) engines_.drop_unused();
   for (auto& engine : joining) join(std::move(engine));
   for (Startable* const task : starting_) task->start();
   add(starts_, static_cast<std::int64_t>(starting_.size()));
@@ -193,7 +196,20 @@ void Progress::add(std::shared_ptr<Engine> engine) {
     joining_.push_back(std::move(engine));
     queued_.store(true);
   }
-  if (!token_.try_acquire()) return;  // the holder looks when it releases
+  turn_if_free();
+}
+
+void Progress::drop_unused() {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    queued_.store(tidies_ = true);
+  }
+  turn_if_free();
+}
+
+// Else the holder of the token looks at the queue when it releases.
+void Progress::turn_if_free() {
+  if (!token_.try_acquire()) return;
   const Holding token(*this);
   turn();
 }

@@ -58,6 +58,8 @@ class Progress {
 
   /// Drives `engine` too, until nobody else holds it; then it is destroyed, under the token. Any thread.
   void add(std::shared_ptr<Engine> engine);
+  /// Drops them now, or when the token is released. Any thread.
+  void drop_unused();
 
   /// Tells the holder that there is news. Any thread, any time.
   void notice() noexcept;
@@ -86,6 +88,7 @@ class Progress {
   void join(std::shared_ptr<Engine> engine);
   void release();
   void start_queued();
+  void turn_if_free();
   void put_in_queue(Startable& task);
   bool turn();
   bool look(WorkState& work, int number);
@@ -114,6 +117,7 @@ class Progress {
   std::mutex queue_mutex_;
   std::vector<Startable*> queue_, starting_;      // the latter: token
   std::vector<std::shared_ptr<Engine>> joining_;  // to be driven from the next turn on
+  bool tidies_ = false;                           // engines are to be dropped in the next turn
   std::atomic<bool> queued_{false};
   std::atomic<bool> news_{false};
   std::mutex deferred_mutex_;

@@ -17,6 +17,7 @@ constexpr std::string_view built_in =
     "broadcast: ..64K hosts 2..=hierarchical, .. hosts 2..=hierarchical_chain;"
     "allgather: .. hosts 2..=hierarchical; reduce_scatter: .. hosts 2..=hierarchical;"
     "alltoall: ..4K hosts 2..=hierarchical; barrier: .. hosts 2..=hierarchical;"
+    "*: .. hosts ..1=shm;"
     "allreduce: ..16K=recursive_doubling, .. ranks ..2=ring, ..256K=halving_doubling, ..=ring;"
     "reduce: ..64K=binomial, ..=chain; broadcast: ..64K=binomial, ..=chain;"
     "allgather: ..2K=bruck, ..=ring; reduce_scatter: ..=ring;"
@@ -57,12 +58,14 @@ Selector::Selector(const Settings& settings, std::string_view tuned, std::vector
   }
   add(rules::parse_leniently(tuned, "tuned", known_));
   built_in_ = rules_.size();
-  add(parse_rules(built_in, "built in", known_));
+  std::vector<std::string> built_in_backends = known_;
+  built_in_backends.emplace_back("shm");
+  add(parse_rules(built_in, "built in", built_in_backends));
 }
 
 std::vector<Selector::Named> Selector::named(int size, int hosts) const {
   std::vector<Named> names;
-  for (const Rule& rule : rules_) {
+  for (const Rule& rule : std::span(rules_).first(built_in_)) {
     const std::string& name = rule.target.backend;
     if (name == PlannedBackend::own_name || !rule.ranks.has(static_cast<std::size_t>(size)) ||
         !rule.hosts.has(static_cast<std::size_t>(hosts)))
@@ -76,14 +79,12 @@ std::vector<Selector::Named> Selector::named(int size, int hosts) const {
   return names;
 }
 
-Choice Selector::first_match(std::size_t from, const Collective& call, const Facts& facts,
-                             const Backends& backends) const {
-  for (std::size_t i = from; i < rules_.size(); ++i) {
-    const Rule& rule = rules_[i];
+Choice Selector::first_match(const Collective& call, const Facts& facts, const Backends& backends) const {
+  for (const Rule& rule : rules_) {
     if (!rule.matches(facts)) continue;
     Backend* const backend = find(backends, rule.target.backend);
     if (backend == nullptr || !backend->supports(call, rule.target.algorithm).ok()) continue;
-    if (is_plain_planned(rule.target)) return first_match(built_in_, call, facts, backends);
+    if (is_plain_planned(rule.target)) return first_plan(call, facts, backends);
     return {backend, rule.target.algorithm, &rule};
   }
   for (const auto& backend : backends)
@@ -91,8 +92,18 @@ Choice Selector::first_match(std::size_t from, const Collective& call, const Fac
   return {};
 }
 
+// Of our own plans, the one that the built-in rules take.
+Choice Selector::first_plan(const Collective& call, const Facts& facts, const Backends& backends) const {
+  Backend* const plans = find(backends, PlannedBackend::own_name);
+  for (const Rule& rule : std::span(rules_).subspan(built_in_))
+    if (rule.target.backend == PlannedBackend::own_name && rule.matches(facts) &&
+        plans->supports(call, rule.target.algorithm).ok())
+      return {plans, rule.target.algorithm, &rule};
+  return {plans, {}, nullptr};
+}
+
 Choice Selector::choose(const Collective& call, const Facts& facts, const Backends& backends) const {
-  return first_match(0, call, facts, backends);
+  return first_match(call, facts, backends);
 }
 
 Choice Selector::require(std::string_view wanted, const Collective& call, const Facts& facts,
@@ -106,7 +117,7 @@ Choice Selector::require(std::string_view wanted, const Collective& call, const 
                                    target.backend + "\") on all its ranks first");
   if (const Status able = backend->supports(call, target.algorithm); !able.ok())
     throw Error(able.cause(), std::string(able.text()));
-  if (is_plain_planned(target)) return first_match(built_in_, call, facts, backends);
+  if (is_plain_planned(target)) return first_plan(call, facts, backends);
   // The same words in the text that was given, which lives longer than the target.
   const std::string_view word = rules::trim(wanted);
   return {backend, target.algorithm.empty() ? std::string_view() : rules::trim(word.substr(word.find('/') + 1)),

@@ -92,7 +92,8 @@ class Selector {
   std::string explain(const Collective& call, const Facts& facts, const Backends& backends) const;
 
  private:
-  Choice first_match(std::size_t from, const Collective& call, const Facts& facts, const Backends& backends) const;
+  Choice first_match(const Collective& call, const Facts& facts, const Backends& backends) const;
+  Choice first_plan(const Collective& call, const Facts& facts, const Backends& backends) const;
 
   std::vector<std::string> known_;
   std::vector<Rule> rules_;

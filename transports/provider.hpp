@@ -70,7 +70,7 @@ struct Provider {
   /// ""; empty: it has not got this kind.
   std::span<const std::string_view> (*algorithms)(Kind) = nullptr;
   /// Collective among the group's members; may block. Throws Error{timeout, resource, ...}. Null: it has no
-  /// collectives of its own.
+  /// collectives of its own, or they come with its transport.
   std::unique_ptr<Backend> (*make_backend)(const BackendMeeting&) = nullptr;
 };
 

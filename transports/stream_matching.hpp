@@ -53,6 +53,8 @@ class StreamTransport final : public Transport, private FrameHandler {
     return how.empty() ? name() : name() + " " + how;
   }
   void watch() override { wire_->watch(); }
+  std::unique_ptr<Backend> make_backend(const Group& group) override { return wire_->make_backend(group); }
+  std::shared_ptr<void> allocate(std::size_t bytes) override { return wire_->allocate(bytes); }
 
  private:
   struct Peer {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transports/core/clock.hpp"
+#include "transports/core/memory.hpp"
 #include "transports/transport.hpp"
 
 namespace tutti {
@@ -65,6 +66,10 @@ class Wire {
 
   /// How `to` is reached, for routes: "10.0.0.2 via eth0"; empty where there is nothing to say.
   virtual std::string describe(int /*to*/) const { return {}; }
+
+  /// See Transport.
+  virtual std::unique_ptr<Backend> make_backend(const Group& /*group*/) { return nullptr; }
+  virtual std::shared_ptr<void> allocate(std::size_t bytes) { return allocate_shared(bytes); }
 
   /// Makes sure that `to` wakes up and looks at what was written, however it sleeps: also when
   /// only its background thread is there. Called after control messages and aborts.

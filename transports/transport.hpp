@@ -3,13 +3,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "transports/backend.hpp"
 #include "transports/core/buffer.hpp"
+#include "transports/core/memory.hpp"
 #include "transports/core/reduce.hpp"
 #include "transports/core/status.hpp"
-#include "transports/engine.hpp"
 
 namespace tutti {
 
@@ -74,6 +76,13 @@ class Transport : public Engine {
   /// Ends every operation of `group` (0: of all groups) with `why`; when it returns, nobody
   /// touches their buffers any more. Messages half way keep the stream intact.
   virtual void cancel(std::uint64_t group, const Status& why) noexcept = 0;
+
+  /// Whole collectives over what this transport shares with all of `group`; null where it has none, on all ranks
+  /// alike. They sleep and wake with the transport, and end before it does. Any thread; never blocks.
+  virtual std::unique_ptr<Backend> make_backend(const Group& /*group*/) { return nullptr; }
+
+  /// Memory that peers reach at its best: see Communicator::allocate. May outlive the transport. Any thread.
+  virtual std::shared_ptr<void> allocate(std::size_t bytes) { return allocate_shared(bytes); }
 
   /// How `to` is reached, for people: "tcp 10.0.0.2 via eth0".
   virtual std::string describe(int /*to*/) const { return name_; }

@@ -64,6 +64,16 @@ std::optional<Kind> parse_kind(std::string_view text) noexcept {
   return static_cast<Kind>(found - names.begin());
 }
 
+std::size_t block_count(const Collective& call, int size) noexcept {
+  switch (call.kind) {
+    case Kind::reduce_scatter:
+    case Kind::scatter:
+    case Kind::broadcast: return call.out.count;
+    case Kind::alltoall: return call.in.count / static_cast<std::size_t>(size);
+    default: return call.in.count;
+  }
+}
+
 Signature signature(const Collective& call, int /*rank*/, int size) noexcept {
   const Block block = block_of(call, static_cast<std::size_t>(std::max(size, 0)));
   const std::uint64_t count = call.variable ? 0 : std::min<std::uint64_t>(block.count, count_limit);

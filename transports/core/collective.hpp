@@ -61,6 +61,10 @@ struct Collective {
   int tag = 0;
 };
 
+/// Elements of one block: what each rank gives, or gets, where the kind has a block for every rank; else all of them.
+/// Of the v-forms: this rank's.
+std::size_t block_count(const Collective& call, int size) noexcept;
+
 /// What all ranks of a call must agree on, in 64 bits, so that every message can carry it:
 /// kind, dtype, op, root and, but for v-forms, the count per block (clipped to 36 bits).
 struct Signature {

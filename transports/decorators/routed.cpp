@@ -85,6 +85,17 @@ class RoutedTransport final : public Transport {
   void watch() override {
     for (const auto& one : transports_) one->watch();
   }
+  /// Of the one transport by which all members reach one another, if there is one.
+  std::unique_ptr<Backend> make_backend(const Group& group) override {
+    Transport* common = nullptr;
+    for (const int member : group.members) {
+      if (member == rank()) continue;
+      if (common != nullptr && common != &via(member)) return nullptr;
+      common = &via(member);
+    }
+    return common == nullptr ? nullptr : common->make_backend(group);
+  }
+  std::shared_ptr<void> allocate(std::size_t bytes) override { return transports_.front()->allocate(bytes); }
   std::string describe(int to) const override {
     return transports_[static_cast<std::size_t>(route_[static_cast<std::size_t>(to)])]->describe(to);
   }

@@ -26,10 +26,11 @@ enum class MessageType : std::uint16_t { hello = 1, challenge, proof, welcome };
 /// Every message has this one form; what a type does not use is zero.
 struct Message {
   std::uint32_t magic = 0x75747475;
-  std::uint16_t version = 1;
+  std::uint16_t version = 2;
   MessageType type = MessageType::hello;
   std::int32_t from = -1, to = -1;
   std::int64_t pid = 0;
+  std::array<std::uint8_t, 8> carries{};  // which of a Handout's descriptors come along, in its order
   std::array<std::uint8_t, 16> nonce{};
   Digest proof{};
 };
@@ -38,7 +39,11 @@ static_assert(std::is_trivially_copyable_v<Message>);
 namespace {
 
 using Nonce = std::array<std::uint8_t, 16>;
-constexpr std::size_t most_descriptors = 3;
+constexpr std::size_t most_descriptors = 4;
+
+std::array<int, most_descriptors> in_order(const Handout& handout) noexcept {
+  return {handout.doorbell, handout.process, handout.segment, handout.arena};
+}
 
 Nonce fresh_nonce() {
   Nonce nonce;
@@ -72,14 +77,17 @@ std::string peer_identity(int socket) {
 }
 
 // False with errno when it could not be sent.
-bool send_message(int socket, const Message& message, const Handout& handout = {}) {
-  iovec part = {const_cast<Message*>(&message), sizeof message};
+bool send_message(int socket, Message message, const Handout& handout = {}) {
+  iovec part = {&message, sizeof message};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
   std::vector<int> fds;
-  for (const int fd : {handout.doorbell, handout.process, handout.segment})
+  for (std::size_t i = 0; i < most_descriptors; ++i) {
+    const int fd = in_order(handout)[i];
+    message.carries[i] = fd >= 0;
     if (fd >= 0) fds.push_back(fd);
+  }
   alignas(cmsghdr) char control[CMSG_SPACE(most_descriptors * sizeof(int))] = {};
   if (!fds.empty()) {
     header.msg_control = control;
@@ -135,19 +143,16 @@ Received receive_message(int socket) {
   return received;
 }
 
-// The descriptors in the order of Handout; the pidfd may be missing, the segment is the last of the lowest rank.
-Link make_link(int rank, Descriptor socket, Received& received, bool with_segment) {
+Link make_link(int rank, Descriptor socket, Received& received) {
   Link link;
   link.rank = rank;
   link.pid = received.message.pid;
   link.socket = std::move(socket);
-  auto& fds = received.descriptors;
-  if (with_segment && fds.size() >= 2) {
-    link.segment = std::move(fds.back());
-    fds.pop_back();
-  }
-  if (!fds.empty()) link.doorbell = std::move(fds[0]);
-  if (fds.size() >= 2) link.process = std::move(fds[1]);
+  const std::array<Descriptor*, most_descriptors> places = {&link.doorbell, &link.process, &link.segment, &link.arena};
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < most_descriptors; ++i)
+    if (received.message.carries[i] != 0 && next < received.descriptors.size())
+      *places[i] = std::move(received.descriptors[next++]);
   return link;
 }
 
@@ -212,8 +217,7 @@ Link call(const Identity& self, int to, const std::string& address, Deadline unt
   if (!send_message(socket.fd(), proof, handout)) unreachable(to, std::strerror(errno));
 
   Received welcome = await_message(to, socket.fd(), MessageType::welcome, until);
-  const bool with_segment = welcome.message.nonce[0] != 0;
-  Link link = make_link(to, std::move(socket), welcome, with_segment);
+  Link link = make_link(to, std::move(socket), welcome);
   if (!link.doorbell) unreachable(to, "its descriptors did not come along; is SCM_RIGHTS forbidden here?");
   return link;
 }
@@ -277,8 +281,7 @@ void Listener::hear(Caller& caller, const std::vector<int>& awaited, std::vector
   welcome.from = self_.rank;
   welcome.to = caller.rank;
   welcome.pid = ::getpid();
-  welcome.nonce[0] = self_.handout.segment >= 0;
-  Link link = make_link(caller.rank, std::move(caller.socket), received, false);
+  Link link = make_link(caller.rank, std::move(caller.socket), received);
   caller.finished = true;
   const bool twice = std::any_of(arrived.begin(), arrived.end(), [&](const Link& l) { return l.rank == link.rank; });
   if (link.doorbell && !twice && send_message(link.socket.fd(), welcome, self_.handout))

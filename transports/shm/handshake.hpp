@@ -10,7 +10,8 @@
 // A proof is an HMAC under the secret over both nonces, both ranks, the job and the message's type, so that
 // it can be neither replayed nor reflected. The descriptors are a doorbell (eventfd), which wakes the
 // rank, and where the kernel has it a pidfd that the rank opened for itself: it tells of the rank's death even
-// while a forked child keeps the socket open, needs no process number and sees through PID namespaces.
+// while a forked child keeps the socket open, needs no process number and sees through PID namespaces; and the rank's
+// arena, see arena.hpp.
 #pragma once
 
 #include <array>
@@ -30,13 +31,14 @@ struct Handout {
   int doorbell = -1;
   int process = -1;
   int segment = -1;
+  int arena = -1;
 };
 
 /// A peer that proved itself.
 struct Link {
   int rank = -1;
   std::int64_t pid = 0;  ///< in the peer's own PID namespace
-  Descriptor socket, doorbell, process, segment;
+  Descriptor socket, doorbell, process, segment, arena;
 };
 
 struct Message;

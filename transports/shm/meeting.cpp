@@ -74,6 +74,7 @@ class Meeting {
   void call_those_below();
   void answer_those_above();
   bool gave_up(int rank);
+  void map_arenas();
   std::string own_result() const;
   std::string gather();
   Met conclude(const std::string& verdict);
@@ -97,11 +98,13 @@ class Meeting {
   std::vector<int> members_;
   int leader_ = 0;
   Identity self_;
-  Descriptor doorbell_, process_, segment_file_;
+  Descriptor doorbell_, process_, segment_file_, arena_file_;
   std::unique_ptr<Listener> listener_;
   std::vector<Link> links_;
   Segment segment_;
   bool mapped_ = false;
+  ArenaMap arena_;                // the own one
+  std::vector<ArenaMap> arenas_;  // by local index; empty where not all could be mapped
   std::string reason_;
 };
 
@@ -126,6 +129,7 @@ Met Meeting::attend() {
     segment_ = Segment(segment_file_.fd(), static_cast<int>(members_.size()), index);
     mapped_ = true;
   }
+  map_arenas();
   store_.set(key("result", rank_), own_result());
   if (leads()) store_.set(key("verdict"), gather());
   return conclude(wait("verdict", leader_));
@@ -141,7 +145,10 @@ void Meeting::prepare() {
   } else {
     unwrap(wait("segment", leader_));
   }
-  self_.handout = {doorbell_.fd(), process_.fd(), segment_file_.fd()};
+  std::string no_arena;
+  arena_file_ = make_arena_file(*rendezvous_.settings, no_arena);
+  if (!no_arena.empty()) log(LogLevel::info, "no collectives over shared memory: " + no_arena, rank_);
+  self_.handout = {doorbell_.fd(), process_.fd(), segment_file_.fd(), arena_file_.fd()};
   listener_ = std::make_unique<Listener>(self_);
   store_.set(key("at", rank_), listener_->address());
 }
@@ -195,10 +202,23 @@ bool Meeting::gave_up(int rank) {
   return true;
 }
 
-// "01101 why": a digit for each member, by local index.
+// All of them, or none.
+void Meeting::map_arenas() {
+  arena_ = ArenaMap(arena_file_.fd());
+  bool all = static_cast<bool>(arena_);
+  for (const int rank : members_) {
+    const auto link = std::ranges::find(links_, rank, &Link::rank);
+    arenas_.emplace_back(link == links_.end() ? -1 : link->arena.fd());
+    all = all && (link == links_.end() || arenas_.back());
+    if (link != links_.end()) link->arena.reset();
+  }
+  if (!all) arenas_.clear();
+}
+
+// "01202 why": a digit for each member, by local index; 2 where its arena could be mapped too.
 std::string Meeting::own_result() const {
   std::string result;
-  for (const int rank : members_) result += mapped_ && linked(rank) ? '1' : '0';
+  for (const int rank : members_) result += !mapped_ || !linked(rank) ? '0' : arenas_.empty() ? '1' : '2';
   return result + " " + reason_;
 }
 
@@ -219,7 +239,7 @@ Met Meeting::conclude(const std::string& verdict) {
   const std::size_t n = members_.size();
   const auto said = [&](std::size_t a, std::size_t b) {
     const std::size_t at = a * (n + 1) + b;
-    return at < verdict.size() && verdict[at] == '1';
+    return at < verdict.size() ? verdict[at] : '0';
   };
   Met met;
   Membership membership;
@@ -228,7 +248,7 @@ Met Meeting::conclude(const std::string& verdict) {
   for (std::size_t i = 0; i < n; ++i) {
     if (i == own) continue;
     const auto link = std::find_if(links_.begin(), links_.end(), [&](const Link& l) { return l.rank == members_[i]; });
-    if (said(own, i) && said(i, own) && link != links_.end())
+    if (said(own, i) != '0' && said(i, own) != '0' && link != links_.end())
       membership.links.push_back(std::move(*link));
     else
       met.unreached.push_back(members_[i]);
@@ -240,6 +260,13 @@ Met Meeting::conclude(const std::string& verdict) {
   membership.members = std::move(members_);
   membership.segment = std::move(segment_);
   membership.doorbell = std::move(doorbell_);
+  membership.shared.assign(n, std::vector<bool>(n, false));
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b) membership.shared[a][b] = a == b || (said(a, b) == '2' && said(b, a) == '2');
+  if (!arenas_.empty()) {
+    membership.arena = std::make_shared<Arena>(std::move(arena_file_), std::move(arena_));
+    membership.arenas = std::move(arenas_);
+  }
   met.wire = std::make_unique<ShmWire>(std::move(membership), *rendezvous_.listener);
   return met;
 }

@@ -63,12 +63,7 @@ Descriptor make_memfd(std::size_t bytes) {
 }
 
 Descriptor make_file(std::size_t bytes, const std::string& folder) {
-  Descriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (!file) {  // not every file system has nameless files
-    std::string name = folder + "/tutti-XXXXXX";
-    file = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
-    if (file) ::unlink(name.c_str());
-  }
+  Descriptor file = make_nameless_file(folder);
   if (!file)
     throw Error(Code::resource, "memfd_create is refused here and no file can be made in " + folder + " (" +
                                     std::strerror(errno) + "): set TUTTI_SHM_DIR to a folder that can be written");
@@ -114,6 +109,15 @@ bool memfd_works(int& error) noexcept {
   error = fd < 0 ? errno : 0;
   if (fd >= 0) ::close(fd);
   return fd >= 0;
+}
+
+Descriptor make_nameless_file(const std::string& folder) {
+  Descriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file) return file;  // not every file system has nameless files
+  std::string name = folder + "/tutti-XXXXXX";
+  file = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
+  if (file) ::unlink(name.c_str());
+  return file;
 }
 
 Descriptor make_segment(const Settings& settings, int ranks) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "transports/core/descriptor.hpp"
 #include "transports/core/settings.hpp"
@@ -41,6 +42,9 @@ Descriptor make_segment(const Settings& settings, int ranks);
 
 /// Whether the kernel gives memfds (TUTTI_TEST_NO_MEMFD says no, for tests); else errno in `error`.
 bool memfd_works(int& error) noexcept;
+
+/// An open file of no name in `folder`; empty and errno where that is not possible.
+Descriptor make_nameless_file(const std::string& folder);
 
 /// A rank's mapping: the common part, and its own rings only, each twice in a row. Not inherited by forked
 /// children. Borrows nothing: the descriptor may be closed.

@@ -7,6 +7,7 @@
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 #include "transports/provider.hpp"
+#include "transports/shm/direct_backend.hpp"
 #include "transports/shm/meeting.hpp"
 #include "transports/shm/segment.hpp"
 
@@ -39,7 +40,8 @@ Connected shm_connect(const Rendezvous& rendezvous) {
 }  // namespace
 
 extern const Provider shm_provider;
-const Provider shm_provider = {"shm", "ranks of one host, by rings in shared memory", shm_viable, shm_domain,
-                               shm_connect};
+const Provider shm_provider = {
+    "shm", "ranks of one host, over shared memory", shm_viable, shm_domain, shm_connect, shm::engine_names,
+};
 
 }  // namespace tutti

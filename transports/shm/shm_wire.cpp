@@ -11,10 +11,12 @@
 #include <cstring>
 #include <thread>
 
+#include "transports/core/barrier.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 #include "transports/core/memory.hpp"
+#include "transports/shm/direct_backend.hpp"
 
 namespace tutti::shm {
 namespace {
@@ -67,6 +69,34 @@ ShmWire::ShmWire(Membership membership, TransportListener& listener)
         throw Error(Code::resource, std::string("a peer's socket cannot be watched: ") + std::strerror(errno));
     }
   }
+  share();
+}
+
+void ShmWire::share() {
+  if (!membership_.arena) return;
+  std::vector<Neighbour> neighbours(membership_.members.size());
+  for (const auto& peer : peers_) {
+    Neighbour& neighbour = neighbours[static_cast<std::size_t>(peer->local)];
+    neighbour.arena = std::move(membership_.arenas[static_cast<std::size_t>(peer->local)]);
+    neighbour.line = peer->line;
+    neighbour.doorbell = peer->link.doorbell.fd();
+  }
+  commons_ = std::make_shared<Commons>(membership_.arena, std::move(neighbours), local_index(membership_.rank));
+}
+
+std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {
+  if (!commons_ || group.size() < 2 || group.size() > DirectBackend::most_ranks) return nullptr;
+  std::vector<int> locals;
+  for (const int member : group.members) locals.push_back(local_index(member));
+  for (const int a : locals)  // the same answer on all ranks, who know of all pairs
+    for (const int b : locals)
+      if (a < 0 || b < 0 || !membership_.shared[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)])
+        return nullptr;
+  return std::make_unique<DirectBackend>(commons_, group, std::move(locals));
+}
+
+std::shared_ptr<void> ShmWire::allocate(std::size_t bytes) {
+  return commons_ ? commons_->allocate(bytes) : allocate_shared(bytes);
 }
 
 ShmWire::~ShmWire() { close({}); }
@@ -165,7 +195,10 @@ bool ShmWire::arm(bool on) {
   if (armed_ != Sleep::awake) hush_doorbell(membership_.doorbell.fd());  // it may have ended the sleep before this one
   const bool full = std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->full; });
   const Sleep how = full ? Sleep::for_data_or_space : Sleep::for_data;
-  if (armed_ != how) own.sleep.store(how, std::memory_order_seq_cst);
+  if (armed_ != how) {
+    own.sleep.store(how, std::memory_order_seq_cst);
+    if (commons_) heavy_barrier();  // pairs with the light one of Commons::wake()
+  }
   armed_ = how;
   if (nothing_to_do()) return true;
   armed_ = Sleep::awake;

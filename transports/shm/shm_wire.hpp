@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "transports/shm/commons.hpp"
 #include "transports/shm/handshake.hpp"
 #include "transports/shm/segment.hpp"
 #include "transports/stream_transport.hpp"
@@ -23,6 +24,9 @@ struct Membership {
   Segment segment;
   Descriptor doorbell;
   std::vector<Link> links;
+  std::shared_ptr<Arena> arena;           ///< this rank's; null where not all arenas could be mapped
+  std::vector<ArenaMap> arenas;           ///< by local index
+  std::vector<std::vector<bool>> shared;  ///< by two local indices: they have mapped each other's arenas
 };
 
 /// Threads: as Wire; watch() and post() touch the links, the poison record and what reported_mutex_ guards.
@@ -43,6 +47,8 @@ class ShmWire final : public Wire {
   void farewell(int from) override { peer(from).ended.store(true, std::memory_order_release); }
   void drop(int rank) noexcept override;
   std::string describe(int to) const override;
+  std::unique_ptr<Backend> make_backend(const Group& group) override;
+  std::shared_ptr<void> allocate(std::size_t bytes) override;
   void ring(int to) noexcept override;
   bool post(const Cause& why) noexcept override;
   void close(Deadline until) noexcept override;
@@ -61,6 +67,7 @@ class ShmWire final : public Wire {
     std::atomic<bool> ended{false};  ///< said goodbye
   };
 
+  void share();
   Peer& peer(int rank) noexcept { return *by_rank_[static_cast<std::size_t>(rank)]; }
   int local_index(int rank) const noexcept;
   void show(Peer& to) noexcept;
@@ -77,6 +84,7 @@ class ShmWire final : public Wire {
   PoisonTable poison_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> by_rank_;
+  std::shared_ptr<Commons> commons_;  ///< null where nothing is shared beside the rings
   Descriptor watch_;
   Sleep armed_ = Sleep::awake;
   bool closed_ = false;

@@ -1,0 +1,28 @@
+// A memory barrier of which one side costs nothing: for a flag that is read often and raised seldom.
+//
+// One thread stores A, calls light_barrier() and loads B; the other stores B, calls heavy_barrier() and loads A. At
+// least one of them sees the other's store. The heavy side makes every running thread of the processes that use it
+// pass a full barrier (membarrier(2), Linux 4.16); where the kernel has none, the light side is a full barrier itself.
+#pragma once
+
+#include <atomic>
+
+namespace tutti {
+
+namespace detail {
+/// Whether heavy_barrier() reaches this process: asked for at the first use.
+bool reached_by_heavy_barriers() noexcept;
+void full_barrier() noexcept;
+}  // namespace detail
+
+inline void light_barrier() noexcept {
+  static const bool reached = detail::reached_by_heavy_barriers();
+  if (reached)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  else
+    detail::full_barrier();
+}
+
+void heavy_barrier() noexcept;
+
+}  // namespace tutti

@@ -1,0 +1,159 @@
+// Making, mapping and sharing out an arena.
+#include "transports/shm/arena.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transports/core/fork.hpp"
+#include "transports/core/memory.hpp"
+#include "transports/core/status.hpp"
+#include "transports/shm/segment.hpp"
+
+namespace tutti::shm {
+namespace {
+
+constexpr std::size_t least_arena = std::size_t{64} << 20;
+
+std::size_t page_bytes() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+std::size_t whole_pages(std::size_t bytes) noexcept {
+  return std::max<std::size_t>(1, (bytes + page_bytes() - 1) / page_bytes()) * page_bytes();
+}
+
+// As much as there could ever be to share.
+std::size_t wanted_bytes() noexcept {
+  struct sysinfo host {};
+  std::size_t bytes = ::sysinfo(&host) == 0 ? std::size_t{host.totalram} * host.mem_unit : least_arena;
+  rlimit files{};  // growing a file beyond it would end the process by a signal
+  if (::getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY)
+    bytes = std::min<std::size_t>(bytes, files.rlim_cur);
+  return bytes / page_bytes() * page_bytes();
+}
+
+[[noreturn]] void too_much(std::size_t bytes, const std::string& why) {
+  throw Error(Code::resource, "allocating " + size_text(bytes) + " of shared memory failed (" + why + "; " +
+                                  size_text(available_memory()) + " available): ask for less, or free memory first");
+}
+
+// 0, or the error.
+int reserve(int fd, std::byte* memory, std::size_t offset, std::size_t bytes) noexcept {
+#ifdef MADV_POPULATE_WRITE
+  if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return 0;
+  if (errno != EINVAL) return errno == EFAULT ? ENOMEM : errno;  // EFAULT: touching would have raised SIGBUS
+#endif
+  return ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+}
+
+}  // namespace
+
+Descriptor make_arena_file(const Settings& settings, std::string& why) {
+  const std::size_t bytes = wanted_bytes();
+  if (bytes < least_arena) {
+    why = "files may not be larger than " + size_text(bytes) + " here (ulimit -f)";
+    return {};
+  }
+  int error = 0;
+  Descriptor file = memfd_works(error) ? Descriptor(::memfd_create("tutti-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING))
+                                       : make_nameless_file(settings.shm_dir);
+  if (!file || ::ftruncate(file.fd(), static_cast<off_t>(bytes)) != 0) {
+    why = "a sparse file of " + size_text(bytes) + " cannot be made (" + std::strerror(errno) + ")";
+    return {};
+  }
+  ::fcntl(file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);  // a plain file has none
+  return file;
+}
+
+ArenaMap::ArenaMap(int fd) : generation_(fork_generation()) {
+  struct stat info {};
+  if (fd < 0 || ::fstat(fd, &info) != 0 || info.st_size <= 0) return;
+  const auto bytes = static_cast<std::size_t>(info.st_size);
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (memory == MAP_FAILED) return;
+  ::madvise(memory, bytes, MADV_DONTFORK);
+  ::madvise(memory, bytes, MADV_DONTDUMP);
+  base_ = static_cast<std::byte*>(memory);
+  bytes_ = bytes;
+}
+
+ArenaMap::ArenaMap(ArenaMap&& other) noexcept { *this = std::move(other); }
+
+ArenaMap& ArenaMap::operator=(ArenaMap&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(generation_, other.generation_);
+  return *this;
+}
+
+ArenaMap::~ArenaMap() {
+  if (base_ && generation_ == fork_generation()) ::munmap(base_, bytes_);
+}
+
+Arena::Arena(Descriptor file, ArenaMap map) : file_(std::move(file)), map_(std::move(map)) {
+  free_.emplace(0, map_.bytes());
+}
+
+std::size_t Arena::take(std::size_t bytes) {
+  if (bytes > available_memory()) too_much(bytes, std::strerror(ENOMEM));
+  const std::size_t length = whole_pages(bytes);
+  std::size_t offset = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(free_, [&](const auto& gap) { return gap.second >= length; });
+    if (found == free_.end()) too_much(bytes, "no gap in the " + size_text(map_.bytes()) + " that can be shared");
+    offset = found->first;
+    const std::size_t rest = found->second - length;
+    free_.erase(found);
+    if (rest > 0) free_.emplace(offset + length, rest);
+    taken_.emplace(offset, length);
+  }
+  if (const int error = reserve(file_.fd(), map_.at(offset), offset, length)) {
+    give_back(offset);
+    too_much(bytes, std::string("reserving its pages: ") + std::strerror(error));
+  }
+  return offset;
+}
+
+void Arena::give_back(std::size_t offset) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = taken_.find(offset);
+  if (found == taken_.end()) return;  // in quarantine
+  const std::size_t length = found->second;
+  ::fallocate(file_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(length));
+  auto node = taken_.extract(found);  // moves over: freeing never allocates
+  auto gap = free_.insert(std::move(node)).position;
+  if (const auto next = std::next(gap); next != free_.end() && gap->first + gap->second == next->first) {
+    gap->second += next->second;
+    free_.erase(next);
+  }
+  if (gap == free_.begin()) return;
+  const auto before = std::prev(gap);
+  if (before->first + before->second != gap->first) return;
+  before->second += gap->second;
+  free_.erase(gap);
+}
+
+void Arena::quarantine(const std::byte* data) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto offset = map_.offset_of(data, 1);
+  auto found = offset ? taken_.upper_bound(*offset) : taken_.begin();
+  if (found == taken_.begin()) return;
+  --found;
+  if (*offset < found->first + found->second) taken_.erase(found);
+}
+
+std::shared_ptr<void> Arena::allocate(std::size_t bytes) {
+  const std::size_t offset = take(bytes);
+  return {map_.at(offset), [self = shared_from_this(), offset](void* /*memory*/) { self->give_back(offset); }};
+}
+
+}  // namespace tutti::shm

@@ -1,0 +1,140 @@
+// Finding one another's slabs, and giving them back.
+//
+// A slab may be read by others after its rank has ended the communicator, and even before they have looked for it. So
+// it goes in two steps: a rank that has left marks its entry `closed` once it has found the entries of all the others;
+// and it frees slab and entry once all the others' entries are closed, or speak of another communicator already, which
+// they can only do after they have seen its own mark.
+#include "transports/shm/commons.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "transports/core/barrier.hpp"
+
+namespace tutti::shm {
+namespace {
+
+constexpr std::size_t most_spares = 4;
+
+}  // namespace
+
+Commons::Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self)
+    : own_(std::move(own)), neighbours_(std::move(neighbours)), self_(self) {
+  own_->take(sizeof(DirectoryPage));  // the first that is taken, at the beginning; it is all zero
+}
+
+void Commons::wake(std::span<const int> locals) const noexcept {
+  light_barrier();  // pairs with the heavy one of ShmWire::arm()
+  for (const int local : locals) {
+    if (local == self_) continue;
+    const Neighbour& other = neighbours_[static_cast<std::size_t>(local)];
+    if (other.line->sleep.load(std::memory_order_relaxed) == Sleep::awake) continue;
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(other.doorbell, &one, sizeof one);
+  }
+}
+
+DirectoryEntry& Commons::free_entry() {
+  auto* page = reinterpret_cast<DirectoryPage*>(own_->map().at(0));
+  for (;;) {
+    for (DirectoryEntry& entry : page->entries)
+      if (entry.group.load(std::memory_order_relaxed) == 0) return entry;
+    std::size_t next = page->next.load(std::memory_order_relaxed);
+    if (next == 0) {
+      next = own_->take(sizeof(DirectoryPage));
+      page->next.store(next, std::memory_order_release);
+    }
+    page = reinterpret_cast<DirectoryPage*>(own_->map().at(next));
+  }
+}
+
+const DirectoryEntry* Commons::find(int local, std::uint64_t group) const noexcept {
+  const DirectoryPage* page = &directory(local);
+  for (;;) {
+    for (const DirectoryEntry& entry : page->entries)
+      if (entry.group.load(std::memory_order_acquire) == group) return &entry;
+    const std::uint64_t next = page->next.load(std::memory_order_acquire);
+    if (next == 0) return nullptr;
+    page = reinterpret_cast<const DirectoryPage*>(arena(local).at(next));
+  }
+}
+
+OwnSlab Commons::open_slab(std::uint64_t group) {
+  sweep();
+  OwnSlab own;
+  own.entry = &free_entry();
+  if (spare_slabs_.empty()) {
+    own.offset = own_->take(sizeof(Slab));
+  } else {
+    own.offset = spare_slabs_.back();
+    spare_slabs_.pop_back();
+  }
+  own.slab = new (own_->map().at(own.offset)) Slab;
+  own.entry->slab = own.offset;
+  own.entry->closed.store(0, std::memory_order_relaxed);
+  own.entry->group.store(group, std::memory_order_release);
+  auto& published = reinterpret_cast<DirectoryPage*>(own_->map().at(0))->published;
+  published.store(published.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  return own;
+}
+
+std::byte* Commons::open_rounds(OwnSlab& own) {
+  if (own.slab->rounds == 0) {
+    if (spare_rounds_.empty()) {
+      own.slab->rounds = own_->take(2 * room_bytes);
+    } else {
+      own.slab->rounds = spare_rounds_.back();
+      spare_rounds_.pop_back();
+    }
+  }
+  return own_->map().at(own.slab->rounds);
+}
+
+void Commons::retire(const OwnSlab& own, std::vector<int> locals) {
+  std::erase(locals, self_);
+  retired_.push_back({own, own.entry->group.load(std::memory_order_relaxed), std::move(locals), {}});
+  sweep();
+}
+
+bool Commons::can_go(Retired& one) const {
+  if (one.entries.empty()) {
+    std::vector<const DirectoryEntry*> found;
+    for (const int local : one.locals) {
+      const DirectoryEntry* const entry = find(local, one.group);
+      if (entry == nullptr) return false;
+      found.push_back(entry);
+    }
+    one.entries = std::move(found);
+    one.own.entry->closed.store(1, std::memory_order_release);
+  }
+  return std::ranges::all_of(one.entries, [&](const DirectoryEntry* entry) {
+    return entry->group.load(std::memory_order_acquire) != one.group ||
+           entry->closed.load(std::memory_order_acquire) == 1;
+  });
+}
+
+void Commons::sweep() {
+  std::erase_if(retired_, [this](Retired& one) {
+    if (!can_go(one)) return false;
+    free(one.own);
+    return true;
+  });
+}
+
+void Commons::free(const OwnSlab& own) noexcept {
+  const auto keep = [this](std::vector<std::size_t>& spares, std::size_t offset) {
+    if (spares.size() < most_spares)
+      spares.push_back(offset);
+    else
+      own_->give_back(offset);
+  };
+  if (own.slab->rounds != 0) keep(spare_rounds_, own.slab->rounds);
+  own.entry->group.store(0, std::memory_order_release);
+  keep(spare_slabs_, own.offset);
+}
+
+}  // namespace tutti::shm

@@ -1,0 +1,88 @@
+// Direct: every rank reads the others' buffers where they are, and writes where the result belongs.
+//
+// Allreduce and reduce: a rank folds its share of the whole, home, and pushes it from the cache into the buffers of
+// those who need it: p N read and p N written in total, the least there can be. All others: a rank reads what it needs.
+// Afterwards a rank stays until nobody is at its buffers any more.
+//
+// Whoever pushes says so first, and looks whether the owner has been cancelled: see Room::leave_alone().
+#include "transports/shm/engines.hpp"
+
+namespace tutti::shm {
+namespace {
+
+constexpr std::size_t chunk_bytes = std::size_t{32} << 10;  // pushed at a time
+
+bool pushes(const DirectCall& call) noexcept { return call.kind == Kind::allreduce || call.kind == Kind::reduce; }
+
+// What rank `other` gives.
+const std::byte* given_by(const Room& room, const DirectCall& call, int other) noexcept {
+  return other == call.rank ? call.given() : room.reach(other, room.call_of(other, call.number).in);
+}
+
+// Folds and pushes [from, from + bytes) of this rank's share. False: somebody has been cancelled.
+bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t bytes) {
+  const auto given = [&](int other) { return given_by(room, call, other) + from; };
+  const auto result = [&](int other) {
+    return other == call.rank ? call.out : room.reach(other, room.call_of(other, call.number).out);
+  };
+  const Room::Touching touching(room);
+  if (!touching.allowed()) return false;
+  if (call.kind == Kind::reduce) {
+    fold_in_order(call, result(call.root) + from, bytes, given);
+    return true;
+  }
+  fold_in_order(call, call.out + from, bytes, given);
+  for (int other = 0; other < call.size; ++other)
+    if (other != call.rank) std::memcpy(result(other) + from, call.out + from, bytes);
+  return true;
+}
+
+// The same range of every block, or of the whole.
+void pull(const Room& room, const DirectCall& call, std::size_t from, std::size_t bytes) {
+  const std::size_t mine = call.blocks_given() > 1 ? static_cast<std::size_t>(call.rank) * call.bytes() : 0;
+  const auto given = [&](int other) { return given_by(room, call, other) + mine + from; };
+  if (call.folds()) return fold_in_order(call, call.out + from, bytes, given);
+  const bool each = call.kind != Kind::broadcast && call.kind != Kind::scatter;
+  for (int other = 0; other < call.size; ++other) {
+    if (!call.gives(other)) continue;
+    std::byte* const into = call.out + (each ? static_cast<std::size_t>(other) * call.bytes() : 0) + from;
+    if (into != given(other)) std::memcpy(into, given(other), bytes);
+  }
+}
+
+}  // namespace
+
+bool can_play_direct(const Room& room, const DirectCall& call) {
+  for (int rank = 0; rank < call.size; ++rank) {
+    const CallLine& line = room.call_of(rank, call.number);
+    if (call.gives(rank) && line.in == 0) return false;
+    if (pushes(call) && call.takes(rank) && line.out == 0) return false;
+    // Blocks that are overwritten before everybody has read them.
+    if (call.kind == Kind::alltoall && line.in == line.out) return false;
+  }
+  return true;
+}
+
+EngineTask play_direct(Room& room, const DirectCall& call) {
+  if (pushes(call)) {
+    const Part mine = share(call.count, call.width, call.rank, call.size);
+    const std::size_t first = mine.at * call.width, bytes = mine.count * call.width;
+    for (std::size_t at = 0; at < bytes; at += chunk_bytes) {
+      if (!push(room, call, first + at, std::min(chunk_bytes, bytes - at))) co_await room.until_cancelled();
+      co_await room.breathe();
+    }
+  } else if (call.takes(call.rank)) {
+    for (std::size_t at = 0; at < call.bytes(); at += chunk_bytes) {
+      pull(room, call, at, std::min(chunk_bytes, call.bytes() - at));
+      co_await room.breathe();
+    }
+  }
+  room.post(room.own().finished, call.number);
+  for (int other = 0; other < call.size; ++other) {
+    const bool here = pushes(call) || (call.gives(call.rank) && call.takes(other));
+    if (other != call.rank && here) co_await room.until(room.of(other).finished, call.number, other);
+  }
+  co_return Status();
+}
+
+}  // namespace tutti::shm

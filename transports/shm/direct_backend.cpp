@@ -1,0 +1,170 @@
+// Choosing an engine, and running it from wait to wait.
+#include "transports/shm/direct_backend.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "transports/causes.hpp"
+
+namespace tutti::shm {
+namespace {
+
+constexpr std::array<std::string_view, 5> all_engines = {"", "packets", "one_shot", "rounds", "direct"};
+constexpr int patience = 64;
+
+std::string_view name_of(int engine) noexcept {
+  constexpr std::array<std::string_view, 5> names = {"packets", "one shot", "meeting", "rounds", "direct"};
+  return names[static_cast<std::size_t>(engine)];
+}
+
+}  // namespace
+
+std::span<const std::string_view> engine_names(Kind kind) {
+  if (kind == Kind::send) return {};
+  return std::span(all_engines).first(kind == Kind::barrier ? 3 : all_engines.size());
+}
+
+DirectBackend::DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals)
+    : room_(std::move(commons), group, std::move(locals)) {}
+
+DirectBackend::~DirectBackend() { task_.drop(); }
+
+Status DirectBackend::supports(const Collective& call, std::string_view algorithm) const {
+  const auto no = [](const std::string& why) { return Status::failure(Code::unsupported, why); };
+  if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
+    return no("the buffer is on a GPU, which shared memory does not reach");
+  if (call.variable) return no("counts per rank are not for shm's own collectives");
+  if (call.op.op == Op::premul_sum) return no("a factor per rank is not for shm's own collectives");
+  const auto names = engine_names(call.kind);
+  if (std::ranges::find(names, algorithm) == names.end()) {
+    std::string known;
+    for (const std::string_view name : names.subspan(1)) known += (known.empty() ? "" : ", ") + std::string(name);
+    return Status::failure(Code::invalid, "shm has no way '" + std::string(algorithm) + "' for " +
+                                              std::string(tutti::name(call.kind)) + ", but " + known);
+  }
+  const std::size_t given = DirectCall(call, room_).given_bytes();
+  const std::size_t most = algorithm == "packets" ? packed_bytes : algorithm == "one_shot" ? shot_bytes : given;
+  if (given > most)
+    return no("shm/" + std::string(algorithm) + " takes at most " + std::to_string(most) + " bytes of each rank");
+  return {};
+}
+
+void DirectBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
+  room_.enter();  // before the call is listed: where that throws, nothing is under way
+  queue_.push_back({&call, launch, &listener});
+  if (next_ + 1 == queue_.size()) begin_next();
+}
+
+DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, std::string_view wanted) const {
+  if (wanted == "one_shot") return Engine::one_shot;
+  const std::size_t given = call.given_bytes();
+  const bool large = given > (wanted.empty() ? shot_bytes : 0);
+  if ((wanted == "rounds" || wanted == "direct" || wanted.empty()) && large) return Engine::meeting;
+  return given <= packed_bytes ? Engine::packets : Engine::one_shot;
+}
+
+void DirectBackend::begin_next() {
+  const Queued& next = queue_[next_];
+  call_ = DirectCall(*next.call, room_);
+  call_.number = ++calls_;
+  call_.signature = next.launch.summary.bits;
+  call_.stamp = stamp_of(call_.number, call_.signature, call_.bytes());
+  call_.round = rounds_;
+  engine_ = first_engine(call_, next.launch.algorithm);
+  awaited_ = {};
+  step();
+}
+
+// Goes on until something has to be awaited, or nothing is left to do.
+bool DirectBackend::step() {
+  if (!room_.open()) {
+    awaited_ = room_.look_around();
+    if (!room_.open()) return false;
+  }
+  try {
+    if (!task_) play(engine_);
+    task_.resume();
+    if (!task_.done()) {
+      awaited_ = room_.awaited();
+      return true;
+    }
+    const Status status = task_.result();
+    task_.drop();
+    if (!status.ok() || engine_ != Engine::meeting) {
+      end(status);
+      return true;
+    }
+  } catch (const std::exception& error) {
+    task_.drop();
+    const int me = room_.world_rank(room_.rank());
+    end(Status::failure(Code::resource, "out of memory on rank " + std::to_string(me) + ": " + error.what(), me));
+    return true;
+  }
+  const bool wants_rounds = queue_[next_].launch.algorithm == "rounds";
+  engine_ = !wants_rounds && can_play_direct(room_, call_) ? Engine::direct : Engine::rounds;
+  if (engine_ == Engine::rounds) rounds_ += rounds_of(call_);
+  awaited_ = {};
+  return step();
+}
+
+void DirectBackend::play(Engine engine) {
+  switch (engine) {
+    case Engine::packets: task_ = play_packets(room_, call_); return;
+    case Engine::one_shot: task_ = play_one_shot(room_, call_); return;
+    case Engine::meeting: task_ = play_meeting(room_, call_); return;
+    case Engine::rounds: task_ = play_rounds(room_, call_); return;
+    case Engine::direct: task_ = play_direct(room_, call_); return;
+  }
+}
+
+void DirectBackend::end(const Status& status) {
+  CallListener& listener = *queue_[next_].listener;
+  if (++next_ == queue_.size()) {
+    queue_.clear();
+    next_ = 0;
+  }
+  listener.ended(status);
+  // A failed one ends the communicator, which cancels the others.
+  if (status.ok() && !queue_.empty() && !task_) begin_next();
+}
+
+bool DirectBackend::gone(int peer) const noexcept { return peer != room_.rank() && room_.left(peer); }
+
+bool DirectBackend::progress() {
+  if (queue_.empty()) return false;
+  if (awaited_.reached()) return step();
+  if (--patience_ > 0) return false;
+  patience_ = patience;
+  // What it posted before it left counts: look at the word again.
+  if (!gone(awaited_.peer) || awaited_.reached()) return false;
+  task_.drop();
+  end(Status(ended(room_.world_rank(awaited_.peer), room_.world_rank(room_.rank()))));
+  return true;
+}
+
+bool DirectBackend::arm(bool on) {
+  patience_ = 0;
+  return !on || queue_.empty() || !(awaited_.reached() || gone(awaited_.peer));
+}
+
+void DirectBackend::cancel(const Status& why) noexcept {
+  if (queue_.empty()) return;
+  const bool direct = engine_ == Engine::direct && task_;
+  task_.drop();
+  if (direct && !room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1))
+    room_.quarantine(call_.in, call_.out);
+  auto ending = std::exchange(queue_, {});
+  for (std::size_t i = std::exchange(next_, 0); i < ending.size(); ++i) ending[i].listener->ended(why);
+}
+
+std::string DirectBackend::where(std::uint32_t sequence) const {
+  if (next_ >= queue_.size()) return {};
+  const std::uint32_t now = queue_[next_].launch.sequence;
+  if (sequence != now) return "shm, behind call " + std::to_string(now);
+  std::string text = "shm " + (room_.open() ? std::string(name_of(static_cast<int>(engine_))) : "finding the others");
+  if (awaited_.word != nullptr && awaited_.peer >= 0)
+    text += ", waiting for rank " + std::to_string(room_.world_rank(awaited_.peer));
+  return text;
+}
+
+}  // namespace tutti::shm

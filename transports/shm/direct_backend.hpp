@@ -1,0 +1,63 @@
+// DirectBackend: collectives over memory that the ranks of a host share; the Backend "shm".
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transports/backend.hpp"
+#include "transports/shm/engines.hpp"
+
+namespace tutti::shm {
+
+/// Takes calls in their order, one at a time: they share a slab, and all ranks play them in the same order.
+class DirectBackend final : public Backend {
+ public:
+  static constexpr std::string_view own_name = "shm";
+  static constexpr int most_ranks = 64;
+
+  DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals);
+  ~DirectBackend() override;
+
+  std::string_view name() const noexcept override { return own_name; }
+  Status supports(const Collective& call, std::string_view algorithm) const override;
+  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  void cancel(const Status& why) noexcept override;
+  std::string where(std::uint32_t sequence) const override;
+
+  bool progress() override;
+  Fds fds() const noexcept override { return {}; }  // the wire's doorbell rings for this one too
+  bool arm(bool on) override;
+
+ private:
+  enum class Engine { packets, one_shot, meeting, rounds, direct };
+  struct Queued {
+    const Collective* call;
+    Launch launch;
+    CallListener* listener;
+  };
+  Engine first_engine(const DirectCall& call, std::string_view wanted) const;
+  void play(Engine engine);
+  void begin_next();
+  bool step();
+  void end(const Status& status);
+  bool gone(int peer) const noexcept;
+
+  Room room_;
+  std::vector<Queued> queue_;
+  std::size_t next_ = 0;  // in the queue; those before have ended
+  DirectCall call_;
+  Engine engine_ = Engine::packets;
+  EngineTask task_;
+  Awaited awaited_;
+  std::uint64_t calls_ = 0, rounds_ = 0;  // so far
+  int patience_ = 0;                      // looks until it is asked whether the awaited rank has left
+};
+
+/// The engines by the names that rules may use; the first is "", the choice by size.
+std::span<const std::string_view> engine_names(Kind kind);
+
+}  // namespace tutti::shm

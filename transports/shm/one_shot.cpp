@@ -1,0 +1,48 @@
+// One shot: every rank lays what it gives into a slot of its own, and says so with the call itself; then it takes what
+// it needs of the others' slots. Two slots alternate, as in packets.cpp.
+#include "transports/shm/engines.hpp"
+
+namespace tutti::shm {
+namespace {
+
+// What rank `other` gives to this one, once it is there.
+const std::byte* given_to_me(const Room& room, const DirectCall& call, int other) noexcept {
+  const std::byte* const from = other == call.rank ? call.given() : room.of(other).shots[call.number & 1].data();
+  return from + (call.blocks_given() > 1 ? static_cast<std::size_t>(call.rank) * call.bytes() : 0);
+}
+
+void take_from(const Room& room, const DirectCall& call, int other) noexcept {
+  const bool each = call.kind != Kind::broadcast && call.kind != Kind::scatter;
+  std::byte* const into = call.out + (each ? static_cast<std::size_t>(other) * call.bytes() : 0);
+  const std::byte* const from = given_to_me(room, call, other);
+  if (into != from) std::memcpy(into, from, call.bytes());
+}
+
+}  // namespace
+
+EngineTask play_one_shot(Room& room, const DirectCall& call) {
+  if (call.gives(call.rank) && call.given_bytes() > 0) {
+    for (int other = 0; other < call.size; ++other) {
+      if (other == call.rank || room.entered(other) + 1 >= call.number) continue;
+      co_await room.until(room.call_of(other, call.number - 1).stamp, least_stamp(call.number - 1), other);
+      room.has_entered(other, call.number - 1);
+    }
+    std::memcpy(room.own().shots[call.number & 1].data(), call.given(), call.given_bytes());
+  }
+  announce(room, call);
+  if (!call.takes(call.rank)) co_return Status();
+  for (int other = 0; other < call.size; ++other) {
+    if (!call.gives(other)) continue;
+    if (other != call.rank) {
+      co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
+      if (Status same = compare_calls(room, call, other); !same.ok()) co_return same;
+      room.has_entered(other, call.number);
+    }
+    if (!call.folds() && call.kind != Kind::barrier) take_from(room, call, other);
+  }
+  if (call.folds())
+    fold_in_order(call, call.out, call.bytes(), [&](int other) { return given_to_me(room, call, other); });
+  co_return Status();
+}
+
+}  // namespace tutti::shm

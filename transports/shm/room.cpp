@@ -1,0 +1,69 @@
+#include "transports/shm/room.hpp"
+
+#include <thread>
+#include <utility>
+
+#include "transports/core/clock.hpp"
+
+namespace tutti::shm {
+
+Room::Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals)
+    : commons_(std::move(commons)),
+      group_(group),
+      locals_(std::move(locals)),
+      slabs_(locals_.size(), nullptr),
+      entered_(locals_.size(), 0),
+      missing_(group_.size()) {}
+
+Room::~Room() {
+  if (own_.slab != nullptr) commons_->retire(own_, locals_);
+}
+
+void Room::enter() {
+  if (own_.slab != nullptr) return;
+  own_ = commons_->open_slab(group_.id);
+  slabs_[static_cast<std::size_t>(rank())] = own_.slab;
+  --missing_;
+  commons_->wake(locals_);
+}
+
+Awaited Room::look_around() {
+  for (int other = 0; other < size(); ++other) {
+    const Slab*& slab = slabs_[static_cast<std::size_t>(other)];
+    if (slab != nullptr) continue;
+    const Word& published = commons_->published(local(other));
+    const std::uint64_t before = published.load(std::memory_order_acquire);
+    const DirectoryEntry* const entry = commons_->find(local(other), group_.id);
+    if (entry == nullptr) return {&published, before + 1, other};
+    slab = &commons_->slab(local(other), *entry);
+    --missing_;
+  }
+  return {};
+}
+
+bool Room::leave_alone(int dead) noexcept {
+  if (own_.slab == nullptr || !open()) return true;
+  own_.slab->cancelled.store(1, std::memory_order_relaxed);
+  heavy_barrier();
+  const Deadline until = deadline_in(Seconds(0.05));
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank() || world_rank(other) == dead) continue;
+    while (of(other).touching.load(std::memory_order_acquire) != 0) {
+      if (Clock::now() > until) return false;
+      std::this_thread::yield();
+    }
+  }
+  return true;
+}
+
+void Room::quarantine(const std::byte* in, const std::byte* out) noexcept {
+  for (const std::byte* data : {in, out}) commons_->quarantine(data);
+}
+
+void* Room::frame(std::size_t bytes) {
+  const std::size_t units = (bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
+  if (frame_.size() < units) frame_.resize(units);
+  return frame_.data();
+}
+
+}  // namespace tutti::shm

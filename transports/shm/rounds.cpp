@@ -1,0 +1,162 @@
+// Rounds: a piece of the buffers at a time passes through two slots of each rank.
+//
+// In round k a rank stages what others need of its piece k, then takes what it needs of piece k - 1. Where the result
+// is everyone's (allreduce, reduce) taking is folding the own share of the piece, home and into the own slot, at the
+// place where nothing was staged; and of piece k - 2 it gathers the others' shares. So every wait is for something that
+// was due a round ago. Rounds are counted through all calls of the communicator:
+//
+//   staged     may go on to round k where all that take from me have folded round k - 2 (its slot is k's)
+//   folded     may go on to round k where all that gather from me have gathered round k - 2
+//
+// Per rank, of N bytes in an allreduce: N (p-1)/p staged, N folded, N (p-1)/p gathered; the least, where memory cannot
+// be shared, is one pass less.
+#include "transports/shm/engines.hpp"
+
+namespace tutti::shm {
+namespace {
+
+// Of what a rank gives, how much is in a round: all ranks' slots together stay in the caches. A piece has room for an
+// equal share of whole cache lines for every rank, and the pieces of a call are as equal as that allows.
+std::size_t piece_count(const DirectCall& call) noexcept {
+  const auto size = static_cast<std::size_t>(call.size);
+  const std::size_t slot = std::min(room_bytes, 2 * room_bytes / size);
+  const std::size_t unit = size * std::max<std::size_t>(1, 64 / call.width);
+  const std::size_t most = slot / call.blocks_given() / call.width / unit * unit;
+  const std::size_t rounds = (call.count + most - 1) / most, each = (call.count + rounds - 1) / rounds;
+  return (each + unit - 1) / unit * unit;  // at most `most`, which is so many units too
+}
+
+bool in_shares(const DirectCall& call) noexcept { return call.kind == Kind::allreduce || call.kind == Kind::reduce; }
+
+// One call's moves. A round is counted from 0 here.
+class Rounds {
+ public:
+  Rounds(Room& room, const DirectCall& call) : room_(room), call_(call), piece_(piece_count(call)) {}
+
+  void stage(std::uint64_t round) {
+    std::byte* const slot = room_.own_slot(call_.round + round);
+    const Part piece = piece_of(round);
+    if (in_shares(call_)) {
+      const Part own = share_of(piece, call_.rank);
+      copy(slot, call_.in, {piece.at, own.at - piece.at}, 0);
+      const std::size_t after = own.at + own.count;
+      copy(slot, call_.in, {after, piece.at + piece.count - after}, after - piece.at);
+    } else if (call_.blocks_given() == 1) {
+      copy(slot, call_.given(), piece, 0);
+    } else {
+      for (int other = 0; other < call_.size; ++other)
+        if (other != call_.rank)
+          copy(slot, call_.in, {block(other) + piece.at, piece.count}, static_cast<std::size_t>(other) * piece.count);
+    }
+  }
+
+  // Folds the own share, or takes what others gave.
+  void take(std::uint64_t round) {
+    const Part piece = piece_of(round);
+    if (in_shares(call_)) return fold_share(round, piece);
+    const bool blocks = call_.blocks_given() > 1;
+    const auto from = [&](int other) {
+      if (other == call_.rank) return at(call_.given(), (blocks ? block(other) : 0) + piece.at);
+      const std::byte* const slot = room_.slot_of(other, call_.round + round);
+      return at(slot, blocks ? static_cast<std::size_t>(call_.rank) * piece.count : 0);
+    };
+    if (call_.kind == Kind::reduce_scatter)
+      return fold_in_order(call_, at(call_.out, piece.at), piece.count * call_.width, from);
+    const bool each = call_.kind != Kind::broadcast && call_.kind != Kind::scatter;
+    for (int other = 0; other < call_.size; ++other) {
+      if (!call_.gives(other)) continue;
+      std::byte* const into = at(call_.out, (each ? block(other) : 0) + piece.at);
+      if (into != from(other)) std::memcpy(into, from(other), piece.count * call_.width);
+    }
+  }
+
+  // The shares that the others have folded.
+  void gather(std::uint64_t round) {
+    const Part piece = piece_of(round);
+    for (int other = 0; other < call_.size; ++other) {
+      if (other == call_.rank) continue;
+      const Part share = share_of(piece, other);
+      std::memcpy(at(call_.out, share.at), at(room_.slot_of(other, call_.round + round), share.at - piece.at),
+                  share.count * call_.width);
+    }
+  }
+
+ private:
+  template <class Byte>
+  Byte* at(Byte* base, std::size_t element) const noexcept {
+    return base + element * call_.width;
+  }
+  std::size_t block(int rank) const noexcept { return static_cast<std::size_t>(rank) * call_.count; }
+  Part piece_of(std::uint64_t round) const noexcept {
+    const std::size_t from = round * piece_;
+    return {from, std::min(piece_, call_.count - from)};
+  }
+  // At the same place in every piece, so that a slot's next round does not write over shares still to be gathered.
+  Part share_of(Part piece, int rank) const noexcept {
+    const std::size_t each = piece_ / static_cast<std::size_t>(call_.size);
+    const std::size_t from = std::min(each * static_cast<std::size_t>(rank), piece.count);
+    return {piece.at + from, std::min(each, piece.count - from)};
+  }
+  void copy(std::byte* slot, const std::byte* from, Part what, std::size_t to) const noexcept {
+    if (what.count > 0) std::memcpy(at(slot, to), at(from, what.at), what.count * call_.width);
+  }
+
+  void fold_share(std::uint64_t round, Part piece) {
+    const Part own = share_of(piece, call_.rank);
+    const std::size_t within = own.at - piece.at, bytes = own.count * call_.width;
+    const auto from = [&](int other) {
+      return other == call_.rank ? at(call_.in, own.at) : at(room_.slot_of(other, call_.round + round), within);
+    };
+    std::byte* const result = at(room_.own_slot(call_.round + round), within);
+    if (call_.kind == Kind::reduce && !call_.at_root()) return fold_in_order(call_, result, bytes, from);
+    fold_in_order(call_, at(call_.out, own.at), bytes, from, call_.kind == Kind::reduce ? nullptr : result);
+  }
+
+  Room& room_;
+  const DirectCall& call_;
+  const std::size_t piece_;
+};
+
+}  // namespace
+
+std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_count(call) - 1) / piece_count(call); }
+
+EngineTask play_rounds(Room& room, const DirectCall& call) {
+  Rounds moves(room, call);
+  Slab& own = room.own();
+  const std::uint64_t rounds = rounds_of(call);
+  const bool gives = call.gives(call.rank), takes = call.takes(call.rank), shares = in_shares(call);
+  const bool gathers = call.kind == Kind::allreduce || (call.kind == Kind::reduce && call.at_root());
+  for (std::uint64_t k = 0; k < rounds + (shares ? 2 : 1); ++k) {
+    if (k < rounds && gives) {
+      for (int other = 0; other < call.size; ++other)
+        if (other != call.rank && (shares || call.takes(other)))
+          co_await room.until(room.of(other).folded, call.round + k - std::min<std::uint64_t>(call.round + k, 1),
+                              other);
+      moves.stage(k);
+      room.post(own.staged, call.round + k + 1);
+    }
+    if (k >= 1 && k <= rounds && (takes || shares)) {
+      for (int other = 0; other < call.size; ++other) {
+        if (other == call.rank) continue;
+        if (shares || call.gives(other)) co_await room.until(room.of(other).staged, call.round + k, other);
+        if (shares && k >= 2) co_await room.until(room.of(other).gathered, call.round + k - 2, other);
+      }
+      moves.take(k - 1);
+      room.post(own.folded, call.round + k);
+    }
+    if (k >= 2 && gathers) {
+      for (int other = 0; other < call.size; ++other)
+        if (other != call.rank) co_await room.until(room.of(other).folded, call.round + k - 1, other);
+      moves.gather(k - 2);
+      room.post(own.gathered, call.round + k - 1);
+    }
+    co_await room.breathe();
+  }
+  own.staged.store(call.round + rounds, std::memory_order_release);
+  own.folded.store(call.round + rounds, std::memory_order_release);
+  room.post(own.gathered, call.round + rounds);
+  co_return Status();
+}
+
+}  // namespace tutti::shm
