@@ -10,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 
 #include "collectives/counted.hpp"
 #include "transports/core/log.hpp"
@@ -106,7 +105,7 @@ void Progress::stop() {
 void Progress::release() {
   token_.release();
   if (queued_.load()) poke();  // launched after the last look
-  if (has_deferred_.load()) run_deferred();
+  if (deferred_.any()) deferred_.run();
 }
 
 // ---- starting and deferring ------------------------------------------------------------------
@@ -155,29 +154,9 @@ void Progress::start_queued() {
 }
 
 void Progress::defer(std::function<void()> callback) {
-  {
-    std::lock_guard lock(deferred_mutex_);
-    deferred_.push_back(std::move(callback));
-    has_deferred_.store(true);
-  }
+  deferred_.push(std::move(callback));
   if (sleeping_.load()) signal(wake_event_.fd());
   poke();
-}
-
-void Progress::run_deferred() noexcept {
-  std::vector<std::function<void()>> callbacks;
-  {
-    std::lock_guard lock(deferred_mutex_);
-    callbacks.swap(deferred_);
-    has_deferred_.store(false);
-  }
-  for (auto& callback : callbacks) {
-    try {
-      callback();
-    } catch (const std::exception& error) {  // it has no caller to tell
-      log(LogLevel::error, std::string("a then() callback threw: ") + error.what());
-    }
-  }
 }
 
 void Progress::notice() noexcept {
@@ -291,7 +270,7 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
   nap_ = shortest_nap;
   const int spins = crowded_ ? crowded_looks : paused_looks;
   auto quiet_since = Clock::time_point{};
-  for (int idle = 0, busy = 0; !work.done() && !has_deferred_.load(std::memory_order_relaxed);) {
+  for (int idle = 0, busy = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
     const bool moved = idle < spins ? look(work, ++busy) : turn();
     if (work.done()) return;
     idle = moved ? 0 : idle + 1;
@@ -330,7 +309,7 @@ void Progress::sleep(Clock::time_point now, Deadline until) {
   if (engines_.arm(true)) {
     sleeping_.store(true);
     // Pairs with launch() and notice(), which store first and then look at sleeping_.
-    if (!queued_.load() && !news_.load() && !has_deferred_.load()) {
+    if (!queued_.load() && !news_.load() && !deferred_.any()) {
       std::chrono::nanoseconds limit = tick_interval * 2;
       if (engines_.polled()) {
         limit = nap_;
@@ -387,10 +366,10 @@ void Progress::background() {
     auto timeout = light_nap;
     serving = unserved() && (serving || is_left_alone());
     eager = serving ? eager_wakes : std::max(eager - 1, 0);
-    if (eager > 0 || deep || news_.load() || has_deferred_.load()) {
+    if (eager > 0 || deep || news_.load() || deferred_.any()) {
       poke_wanted_.store(true);
       if (waiters_.load() == 0 && !serve()) continue;
-      if (has_deferred_.load()) run_deferred();
+      if (deferred_.any()) deferred_.run();
       if (starts_.load() != seen || (news_.load() && waiters_.load() == 0)) continue;
       if (outstanding_.load() == 0 || waiters_.load() > 0)  // the others, or who waits, may have something to say
         timeout = polling_.load() ? tick_interval : 1000ms;

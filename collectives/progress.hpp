@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/deferred.hpp"
 #include "collectives/engines.hpp"
 #include "collectives/progress_token.hpp"
 #include "transports/core/clock.hpp"
@@ -101,7 +102,6 @@ class Progress {
   void background();
   bool is_left_alone() const;
   bool serve();
-  void run_deferred() noexcept;
   void poke() noexcept;
 
   Transport& wire_;
@@ -120,9 +120,7 @@ class Progress {
   bool tidies_ = false;                           // engines are to be dropped in the next turn
   std::atomic<bool> queued_{false};
   std::atomic<bool> news_{false};
-  std::mutex deferred_mutex_;
-  std::vector<std::function<void()>> deferred_;
-  std::atomic<bool> has_deferred_{false};
+  Deferred deferred_;
   std::atomic<std::int64_t> outstanding_{0}, starts_{0};
   Clock::time_point last_tick_{};
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,13 @@ struct Case {
   bool in_place, variable;
   std::uint64_t seed;
   std::string algorithm = {};
+  std::uint64_t shared = 0;  ///< bit r: rank r's buffers are of Communicator::allocate
 
   std::string text() const {
     return std::string(name(kind)) + (variable ? "v " : " ") + std::string(name(dtype)) + " " +
            std::string(name(op.op)) + " count " + std::to_string(count) + " root " + std::to_string(root) +
-           (in_place ? " in place" : "") + " seed " + std::to_string(seed);
+           (in_place ? " in place" : "") + (shared != 0 ? " shared " + std::to_string(shared) : "") + " seed " +
+           std::to_string(seed);
   }
 };
 
@@ -49,8 +52,10 @@ class Played {
 
   Work launch() {
     const std::size_t width = size_of(case_.dtype);
-    in_ = inputs_[me_];
-    out_.assign(output_count() * width, std::byte{0x5a});
+    in_ = place(inputs_[me_].size(), in_data_, in_shared_);
+    std::ranges::copy(inputs_[me_], in_.begin());
+    out_ = place(output_count() * width, out_data_, out_shared_);
+    std::ranges::fill(out_, std::byte{0x5a});
     ConstBuffer in(in_.data(), input_count(me_), case_.dtype);
     Buffer out(out_.data(), output_count(), case_.dtype);
     const bool blocks_out = case_.kind == Kind::allgather || case_.kind == Kind::gather;
@@ -63,10 +68,10 @@ class Played {
     } else if (in_place_ && blocks_in) {
       out.data = in_.data() + before(me_) * width;
     } else if (in_place_) {
-      out_ = in_;
+      std::ranges::copy(in_, out_.begin());
       in.data = out_.data();
     }
-    if (case_.kind == Kind::broadcast && me_ == root_) out_ = in_;
+    if (case_.kind == Kind::broadcast && me_ == root_) std::ranges::copy(in_, out_.begin());
     result_ = out.data;
     return call(in, out);
   }
@@ -75,7 +80,8 @@ class Played {
   std::string check(std::uint64_t& sum) const {
     const std::size_t width = size_of(case_.dtype);
     const bool untouched = !in_place_ || (case_.kind == Kind::reduce && me_ != root_);
-    if (untouched && in_ != inputs_[me_] && case_.kind != Kind::broadcast) return "the input was changed";
+    if (untouched && !std::ranges::equal(in_, inputs_[me_]) && case_.kind != Kind::broadcast)
+      return "the input was changed";
     switch (case_.kind) {
       case Kind::allreduce:
         sum = checksum(result_, case_.count * width, sum);
@@ -93,6 +99,12 @@ class Played {
   }
 
  private:
+  Bytes place(std::size_t bytes, Data& data, std::optional<Allocation<std::uint8_t>>& shared) {
+    data.resize(bytes);
+    if ((case_.shared >> me_ & 1) == 0) return data;
+    shared = world_.allocate<std::uint8_t>(bytes);
+    return {reinterpret_cast<std::byte*>(shared->data()), bytes};
+  }
   std::size_t before(std::size_t r) const {
     return std::accumulate(counts_.begin(), counts_.begin() + static_cast<std::ptrdiff_t>(r), std::size_t{0});
   }
@@ -182,7 +194,9 @@ class Played {
   std::size_t p_, me_ = 0, root_ = 0, total_ = 0;
   std::vector<std::size_t> counts_;
   std::vector<Data> inputs_;
-  Data in_, out_;
+  Data in_data_, out_data_;
+  std::optional<Allocation<std::uint8_t>> in_shared_, out_shared_;  // instead, where the case says so
+  Bytes in_, out_;
   bool in_place_ = false;
   std::byte* result_ = nullptr;
 };

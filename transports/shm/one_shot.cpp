@@ -21,13 +21,13 @@ void take_from(const Room& room, const DirectCall& call, int other) noexcept {
 }  // namespace
 
 EngineTask play_one_shot(Room& room, const DirectCall& call) {
-  if (call.gives(call.rank) && call.given_bytes() > 0) {
+  if (call.gives(call.rank)) {
     for (int other = 0; other < call.size; ++other) {
       if (other == call.rank || room.entered(other) + 1 >= call.number) continue;
       co_await room.until(room.call_of(other, call.number - 1).stamp, least_stamp(call.number - 1), other);
       room.has_entered(other, call.number - 1);
     }
-    std::memcpy(room.own().shots[call.number & 1].data(), call.given(), call.given_bytes());
+    if (call.given_bytes() > 0) std::memcpy(room.own().shots[call.number & 1].data(), call.given(), call.given_bytes());
   }
   announce(room, call);
   if (!call.takes(call.rank)) co_return Status();

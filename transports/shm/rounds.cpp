@@ -126,7 +126,9 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   Slab& own = room.own();
   const std::uint64_t rounds = rounds_of(call);
   const bool gives = call.gives(call.rank), takes = call.takes(call.rank), shares = in_shares(call);
-  const bool gathers = call.kind == Kind::allreduce || (call.kind == Kind::reduce && call.at_root());
+  const auto gathers = [&](int other) {
+    return call.kind == Kind::allreduce || (call.kind == Kind::reduce && other == call.root);
+  };
   for (std::uint64_t k = 0; k < rounds + (shares ? 2 : 1); ++k) {
     if (k < rounds && gives) {
       for (int other = 0; other < call.size; ++other)
@@ -140,12 +142,12 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
       for (int other = 0; other < call.size; ++other) {
         if (other == call.rank) continue;
         if (shares || call.gives(other)) co_await room.until(room.of(other).staged, call.round + k, other);
-        if (shares && k >= 2) co_await room.until(room.of(other).gathered, call.round + k - 2, other);
+        if (k >= 2 && gathers(other)) co_await room.until(room.of(other).gathered, call.round + k - 2, other);
       }
       moves.take(k - 1);
       room.post(own.folded, call.round + k);
     }
-    if (k >= 2 && gathers) {
+    if (k >= 2 && gathers(call.rank)) {
       for (int other = 0; other < call.size; ++other)
         if (other != call.rank) co_await room.until(room.of(other).folded, call.round + k - 1, other);
       moves.gather(k - 2);

@@ -1,0 +1,145 @@
+// The engines of shm, each in turn: right results, the same bits from all of them, whatever the buffers are.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "collectives/tutti.hpp"
+#include "tests/support/cases.hpp"
+#include "tests/support/played.hpp"
+#include "tests/support/worlds.hpp"
+#include "transports/modules.hpp"
+
+namespace tutti::testing {
+namespace {
+
+constexpr std::uint64_t nobody = 0, everybody = ~std::uint64_t{0};
+
+std::vector<std::string> engines(Kind kind) {
+  std::vector<std::string> names;
+  for (const std::string_view one : find_provider("shm", test_settings("shm")).provider->algorithms(kind))
+    if (!one.empty()) names.push_back("shm/" + std::string(one));
+  return names;
+}
+
+// Only one engine asks what the buffers are; where one rank's are ordinary, all play another.
+std::vector<std::uint64_t> buffers_for(const std::string& engine) {
+  if (engine == "shm/direct") return {everybody, everybody ^ 1u};
+  return {nobody};
+}
+
+bool refused(const std::exception& error) {
+  return std::string(error.what()).find("takes at most") != std::string::npos;
+}
+
+// 0 where the engine refuses that much; else 1, and the checksum.
+int play_one(Communicator& world, const Case& c, std::uint64_t& sum) {
+  Played one(world, c);
+  try {
+    one.launch().wait();
+  } catch (const Error& error) {
+    if (error.code() != Code::unsupported || !refused(error)) throw;
+    return 0;
+  }
+  sum = 0;
+  if (const std::string bad = one.check(sum); !bad.empty())
+    throw std::runtime_error(c.text() + " by " + c.algorithm + ": " + bad);
+  return 1;
+}
+
+class ShmEngines : public ::testing::TestWithParam<int> {};
+
+TEST_P(ShmEngines, GiveTheSameBits) {
+  const int p = GetParam();
+  const std::size_t counts[] = {0, 1, static_cast<std::size_t>(p) - 1, 13, 97, 280, 4099, 9001, 300'007};
+  run_ranks(p, test_settings("shm"), [&](Communicator& world) {
+    for (int k = 0; k < static_cast<int>(Kind::barrier); ++k) {
+      const auto kind = static_cast<Kind>(k);
+      int played = 0;
+      for (std::size_t i = 0; i < std::size(counts); ++i) {
+        if (counts[i] > 100'000 && p > (thinned ? 2 : 4)) continue;
+        const DType dtype = i % 3 == 0 ? DType::bf16 : i % 3 == 1 ? DType::f64 : DType::f32;
+        std::map<std::uint64_t, std::string> sums;
+        for (const std::string& engine : engines(kind))
+          for (const std::uint64_t shared : buffers_for(engine))
+            for (const bool in_place : {false, true}) {
+              std::uint64_t sum = 0;
+              const Case c{kind,
+                           dtype,
+                           folds(kind) ? avg : tutti::sum,
+                           counts[i],
+                           static_cast<int>(i) % p,
+                           in_place,
+                           false,
+                           77 + i,
+                           engine,
+                           shared};
+              if (play_one(world, c, sum) == 0) continue;
+              ++played;
+              sums.emplace(sum, c.text() + " by " + engine);
+            }
+        if (sums.size() > 1)
+          throw std::runtime_error("other bits: " + sums.begin()->second + ", " + sums.rbegin()->second);
+      }
+      if (played < 12) throw std::runtime_error(std::string(name(kind)) + ": hardly anything was played");
+    }
+  });
+}
+
+// Calls of many sizes in flight on two communicators, waited for in different orders; some are not shm's at all.
+TEST_P(ShmEngines, DoNotMix) {
+  const int p = GetParam();
+  run_ranks(p, test_settings("shm"), [&](Communicator& world) {
+    Communicator other = world.dup();
+    for (std::size_t round = 0; round < (thinned ? 6 : 30); ++round) {
+      std::vector<std::unique_ptr<Played>> played;
+      std::vector<Work> works;
+      for (std::size_t i = 0; i < 9; ++i) {
+        const auto kind = static_cast<Kind>((round + i) % static_cast<std::size_t>(Kind::barrier));
+        const std::size_t count = 1 + (round * 7919 + i * i * 2711) % (thinned ? 9'000 : 40'000);
+        const bool variable = i == 4 && kind != Kind::allreduce && kind != Kind::reduce && kind != Kind::broadcast;
+        const Case c{kind,       DType::i32, tutti::sum,     count, static_cast<int>(i) % p,
+                     i % 2 == 0, variable,   round * 10 + i, {},    i % 3 == 0 ? everybody : nobody};
+        played.push_back(std::make_unique<Played>(i % 2 == 0 ? world : other, c));
+        works.push_back(played.back()->launch());
+      }
+      for (std::size_t i = 0; i < works.size(); ++i) {
+        const std::size_t which = (i * 4 + static_cast<std::size_t>(world.rank())) % works.size();
+        works[which].wait();
+        std::uint64_t sum = 0;
+        if (const std::string bad = played[which]->check(sum); !bad.empty()) throw std::runtime_error(bad);
+      }
+    }
+  });
+}
+
+TEST(ShmMemory, IsGivenBack) {
+  run_ranks(2, test_settings("shm"), [](Communicator& world) {
+    for (int i = 0; i < 50; ++i) {
+      auto memory = world.allocate<std::uint8_t>(std::size_t{16} << 20);
+      if (memory[0] != 0 || memory[memory.size() - 1] != 0) throw std::runtime_error("not zeroed");
+      memory[memory.size() - 1] = 1;
+    }
+    try {
+      (void)world.allocate<std::uint8_t>(std::size_t{1} << 50);
+    } catch (const Error& error) {
+      if (error.code() == Code::resource) return;
+    }
+    throw std::runtime_error("a petabyte was given");
+  });
+}
+
+TEST(ShmMemory, OutlivesTheJob) {
+  std::vector<std::optional<Allocation<int>>> kept(2);
+  run_ranks(2, test_settings("shm"), [&](Communicator& world) {
+    kept[static_cast<std::size_t>(world.rank())] = world.allocate<int>(1000);
+    world.allreduce(*kept[static_cast<std::size_t>(world.rank())]).wait();
+  });
+  for (auto& one : kept) (*one)[999] = 7;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ShmEngines, ::testing::Values(2, 3, 4, 8));
+
+}  // namespace
+}  // namespace tutti::testing
