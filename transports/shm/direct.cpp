@@ -33,7 +33,7 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
   }
   fold_in_order(call, call.out + from, bytes, given);
   for (int other = 0; other < call.size; ++other)
-    if (other != call.rank) std::memcpy(result(other) + from, call.out + from, bytes);
+    if (other != call.rank) tutti::copy(result(other) + from, call.out + from, bytes);
   return true;
 }
 
@@ -46,7 +46,7 @@ void pull(const Room& room, const DirectCall& call, std::size_t from, std::size_
   for (int other = 0; other < call.size; ++other) {
     if (!call.gives(other)) continue;
     std::byte* const into = call.out + (each ? static_cast<std::size_t>(other) * call.bytes() : 0) + from;
-    if (into != given(other)) std::memcpy(into, given(other), bytes);
+    if (into != given(other)) tutti::copy(into, given(other), bytes);
   }
 }
 

@@ -17,7 +17,6 @@ namespace tutti::shm {
 class DirectBackend final : public Backend {
  public:
   static constexpr std::string_view own_name = "shm";
-  static constexpr int most_ranks = 64;
 
   DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals);
   ~DirectBackend() override;

@@ -2,14 +2,19 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <span>
 
 #include "transports/core/collective.hpp"
+#include "transports/core/copy.hpp"
 #include "transports/shm/room.hpp"
 
 namespace tutti::shm {
+
+/// Of a host that play together at most.
+inline constexpr int most_ranks = 64;
 
 /// `count` elements from `at` on.
 struct Part {
@@ -65,23 +70,20 @@ struct DirectCall {
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept;
 
 /// into = what all ranks give, folded in the order of the ranks; `given(r)` is where rank r's `bytes` bytes lie.
-/// `into` may be one of them. Where `copy` is not null, every block goes there too while it is in the first cache.
+/// `into` may be one of them. Where `again` is not null, every block goes there too while it is in the first cache.
 template <class Given>
-void fold_in_order(const DirectCall& call, std::byte* into, std::size_t bytes, Given given, std::byte* copy = nullptr) {
+void fold_in_order(const DirectCall& call, std::byte* into, std::size_t bytes, Given given,
+                   std::byte* again = nullptr) {
   constexpr std::size_t block_bytes = 8 << 10;
-  alignas(64) std::byte between[block_bytes];
-  Fold last = call.fold;
-  last.divisor = call.divisor;
-  for (std::size_t at = 0; at < bytes; at += block_bytes) {
-    const std::size_t n = std::min(block_bytes, bytes - at);
-    const std::byte* sum = given(0) + at;
-    for (int other = 1; other < call.size; ++other) {
-      const bool ends = other + 1 == call.size;
-      std::byte* const to = ends ? into + at : between;
-      (ends ? last : call.fold)(to, sum, given(other) + at, n);
-      sum = to;
-    }
-    if (copy != nullptr) std::memcpy(copy + at, into + at, n);
+  std::array<const std::byte*, most_ranks> sources;
+  Fold fold = call.fold;
+  fold.divisor = call.divisor;
+  const std::size_t step = again != nullptr ? block_bytes : bytes;
+  for (std::size_t at = 0; at < bytes; at += step) {
+    const std::size_t n = std::min(step, bytes - at);
+    for (int rank = 0; rank < call.size; ++rank) sources[static_cast<std::size_t>(rank)] = given(rank) + at;
+    fold.of(into + at, std::span(sources).first(static_cast<std::size_t>(call.size)), n);
+    if (again != nullptr) tutti::copy(again + at, into + at, n);
   }
 }
 

@@ -15,7 +15,7 @@ void take_from(const Room& room, const DirectCall& call, int other) noexcept {
   const bool each = call.kind != Kind::broadcast && call.kind != Kind::scatter;
   std::byte* const into = call.out + (each ? static_cast<std::size_t>(other) * call.bytes() : 0);
   const std::byte* const from = given_to_me(room, call, other);
-  if (into != from) std::memcpy(into, from, call.bytes());
+  if (into != from) tutti::copy(into, from, call.bytes());
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ EngineTask play_one_shot(Room& room, const DirectCall& call) {
       co_await room.until(room.call_of(other, call.number - 1).stamp, least_stamp(call.number - 1), other);
       room.has_entered(other, call.number - 1);
     }
-    if (call.given_bytes() > 0) std::memcpy(room.own().shots[call.number & 1].data(), call.given(), call.given_bytes());
+    if (call.given_bytes() > 0) tutti::copy(room.own().shots[call.number & 1].data(), call.given(), call.given_bytes());
   }
   announce(room, call);
   if (!call.takes(call.rank)) co_return Status();

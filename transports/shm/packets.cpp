@@ -3,6 +3,8 @@
 // Two sets of lines alternate. One may be written again when everybody has ended the call before the last, which a
 // rank knows of those that have entered the last one: after an allreduce of everyone, after a broadcast it has to ask.
 // Cost: one line's way from core to core for each 56 bytes, all of them at once.
+#include <cstring>
+
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {

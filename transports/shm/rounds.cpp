@@ -66,7 +66,7 @@ class Rounds {
     for (int other = 0; other < call_.size; ++other) {
       if (!call_.gives(other)) continue;
       std::byte* const into = at(call_.out, (each ? block(other) : 0) + piece.at);
-      if (into != from(other)) std::memcpy(into, from(other), piece.count * call_.width);
+      if (into != from(other)) tutti::copy(into, from(other), piece.count * call_.width);
     }
   }
 
@@ -76,7 +76,7 @@ class Rounds {
     for (int other = 0; other < call_.size; ++other) {
       if (other == call_.rank) continue;
       const Part share = share_of(piece, other);
-      std::memcpy(at(call_.out, share.at), at(room_.slot_of(other, call_.round + round), share.at - piece.at),
+      tutti::copy(at(call_.out, share.at), at(room_.slot_of(other, call_.round + round), share.at - piece.at),
                   share.count * call_.width);
     }
   }
@@ -98,7 +98,7 @@ class Rounds {
     return {piece.at + from, std::min(each, piece.count - from)};
   }
   void copy(std::byte* slot, const std::byte* from, Part what, std::size_t to) const noexcept {
-    if (what.count > 0) std::memcpy(at(slot, to), at(from, what.at), what.count * call_.width);
+    if (what.count > 0) tutti::copy(at(slot, to), at(from, what.at), what.count * call_.width);
   }
 
   void fold_share(std::uint64_t round, Part piece) {

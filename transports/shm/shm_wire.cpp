@@ -85,7 +85,7 @@ void ShmWire::share() {
 }
 
 std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {
-  if (!commons_ || group.size() < 2 || group.size() > DirectBackend::most_ranks) return nullptr;
+  if (!commons_ || group.size() < 2 || group.size() > most_ranks) return nullptr;
   std::vector<int> locals;
   for (const int member : group.members) locals.push_back(local_index(member));
   for (const int a : locals)  // the same answer on all ranks, who know of all pairs
