@@ -31,7 +31,7 @@ constexpr std::size_t after_bytes = 4 << 10;   // the same, for what follows a l
 constexpr StreamLimits stream_limits{64 << 10, 256 << 10, 64 << 10, 512 << 10};
 constexpr std::size_t few = 4;   // active links that are asked however long they are silent
 constexpr int most_misses = 4;   // fruitless receives of an active link where there are more
-constexpr int most_unseen = 32;  // polls without a look at the epoll
+constexpr int most_unseen = 32;  // polls without a look at the epoll; 8 KiB moved count as one
 constexpr std::size_t most_pieces = 64;
 
 // Keys of what is not a link in the epoll.
@@ -154,6 +154,7 @@ std::size_t TcpWire::write(int to, std::span<const ConstBytes> pieces) {
     return 0;
   }
   const std::size_t done = wrote < 0 ? 0 : static_cast<std::size_t>(wrote);
+  unseen_ += static_cast<int>(done >> 13);
   if (done < size) {
     at.full = true;
     activate(at);
@@ -177,6 +178,7 @@ std::size_t TcpWire::receive(Link& from, Bytes first, Bytes second) {
     from.readable = from.plenty = static_cast<std::size_t>(got) == first.size() + second.size();
     from.misses = 0;
     from.wanted = false;
+    unseen_ += static_cast<int>(got >> 13);
     return static_cast<std::size_t>(got);
   }
   from.readable = from.plenty = false;
