@@ -17,7 +17,7 @@ void add(std::vector<Availability>& cells, Kind kind, const std::string& target,
   cells.push_back({kind, Device::Kind::cuda, target, State::unimplemented, std::string(lacking ? note : no_gpu)});
 }
 
-// The backends of other libraries that this installation knows of.
+// The backends beside our own plans that this installation knows of.
 struct Foreign {
   std::string name;
   Found found;
@@ -27,7 +27,7 @@ std::vector<Foreign> foreign_backends(const Settings& settings) {
   std::vector<Foreign> backends;
   for (const std::string& name : provider_names(settings)) {
     Found found = find_provider(name, settings);
-    if (found.provider == nullptr || found.provider->make_backend != nullptr)
+    if (found.provider == nullptr || found.provider->algorithms != nullptr)
       backends.push_back({name, std::move(found)});
   }
   return backends;

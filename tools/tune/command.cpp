@@ -95,7 +95,8 @@ std::optional<Communicator> first_ranks(Communicator& world, int n, std::vector<
       group->use_backend(name);
       return false;
     } catch (const Error& error) {
-      if (world.rank() == 0) log(LogLevel::warn, error.what());
+      const bool expected = find_provider(name, world.settings()).provider->make_backend == nullptr;
+      if (world.rank() == 0) log(expected ? LogLevel::info : LogLevel::warn, error.what());
       return true;
     }
   });
@@ -214,7 +215,7 @@ std::vector<std::string> backends_that_work(const Settings& settings) {
   std::vector<std::string> names;
   for (const std::string& name : provider_names(settings))
     if (const Found found = find_provider(name, settings);
-        found.reason.empty() && found.provider->make_backend != nullptr)
+        found.reason.empty() && found.provider->algorithms != nullptr)
       names.push_back(name);
   return names;
 }

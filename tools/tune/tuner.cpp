@@ -41,9 +41,13 @@ std::vector<std::string> candidates(Kind kind, const Communicator& ranks, const 
     if (one->kind == kind && (one->fits == nullptr || one->fits(shape)) &&
         (one->crossing == nullptr || places.hosts().count() > 1))
       names.emplace_back(one->name);
-  for (const std::string& backend : backends)
-    for (const std::string_view one : find_provider(backend, ranks.settings()).provider->algorithms(kind))
-      names.push_back(backend + (one.empty() ? "" : "/" + std::string(one)));
+  for (const std::string& backend : backends) {
+    const Provider& provider = *find_provider(backend, ranks.settings()).provider;
+    for (const std::string_view one : provider.algorithms(kind))
+      // What comes with a transport chooses its own way, also by what the buffers are; a rule must not.
+      if (provider.make_backend != nullptr || one.empty())
+        names.push_back(backend + (one.empty() ? "" : "/" + std::string(one)));
+  }
   return names;
 }
 
