@@ -48,6 +48,8 @@ void CollectiveOperation::begin() {
       std::make_unique<Verification>(context().wire(), group().group(), call(),
                                      Verification::Outcome{[this](const Status& why) { in_trouble(why); },
                                                            [this](const Status& status) { verified(status); }});
+  verified_ = false;
+  own_group().unstarted().push_back(this);
   verification_->begin();
 }
 
@@ -55,12 +57,22 @@ void CollectiveOperation::start_call() {
   taken_->backend->start(call_, {call().sequence, summary_, taken_->algorithm, taken_->token}, *this);
 }
 
+// Backends are given calls in their order, but verifications end in any.
 void CollectiveOperation::verified(const Status& status) {
-  if (!status.ok()) return finish(status);
-  try {
-    start_call();
-  } catch (const std::exception& error) {
-    fail_here(error.what());
+  auto& unstarted = own_group().unstarted();
+  if (!status.ok()) {
+    std::erase(unstarted, this);
+    return finish(status);
+  }
+  verified_ = true;
+  while (!unstarted.empty() && unstarted.front()->verified_) {
+    CollectiveOperation* const next = unstarted.front();
+    unstarted.pop_front();
+    try {
+      next->start_call();
+    } catch (const std::exception& error) {
+      next->fail_here(error.what());
+    }
   }
 }
 
@@ -73,7 +85,10 @@ void CollectiveOperation::trouble(const Status& why) { in_trouble(why); }
 
 void CollectiveOperation::ended(const Status& status) { finish(status); }
 
-void CollectiveOperation::cancel(const Status& why) noexcept { taken_->backend->cancel(why); }
+void CollectiveOperation::cancel(const Status& why) noexcept {
+  if (verified_ && std::erase(own_group().unstarted(), this) > 0) return finish(why);
+  taken_->backend->cancel(why);
+}
 
 std::string CollectiveOperation::where() const {
   const std::string name(taken_->backend->name()), where = taken_->backend->where(call().sequence);

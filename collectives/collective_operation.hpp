@@ -46,6 +46,7 @@ class CollectiveOperation final : public Operation, private CallListener {
   const Taken* taken_ = nullptr;
   Collective call_;
   Signature summary_;
+  bool verified_ = false;
   std::unique_ptr<Verification> verification_;  // TUTTI_VERIFY=full
 };
 

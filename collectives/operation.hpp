@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 
 namespace tutti {
 
+class CollectiveOperation;
 class Context;
 
 /// A call as one rank remembers it.
@@ -46,8 +48,12 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// True when this is the first failure.
   bool poison_with(const Status& why);
 
+  /// Where every call is verified first: those that have not started yet, in their order. Token.
+  std::deque<CollectiveOperation*>& unstarted() noexcept { return unstarted_; }
+
  private:
   const Group group_;
+  std::deque<CollectiveOperation*> unstarted_;
   std::uint32_t sequence_ = 0;
   CallRecord completed_;
   std::array<CallRecord, 256> recent_;
@@ -116,6 +122,7 @@ class Operation : public WorkState, public Startable {
   /// Ends the operation: with the communicator's first cause if it is poisoned. Token held.
   void finish(const Status& status);
   Context& context() const noexcept { return *context_; }
+  GroupState& own_group() const noexcept { return *group_; }
 
  private:
   Context* context_ = nullptr;

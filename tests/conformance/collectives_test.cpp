@@ -57,7 +57,7 @@ class BackendConformance : public ::testing::TestWithParam<std::tuple<const char
       for (const std::string_view one : own) names.push_back(backend + (one.empty() ? "" : "/") + std::string(one));
       return names;
     }
-    auto names = planned_targets(kind, size(), hosts());
+    names = planned_targets(kind, size(), hosts());
     if (std::string(std::get<0>(GetParam())) == "shm" && size() > 1)
       for (const std::string_view engine : find_provider("shm", test_settings("shm")).provider->algorithms(kind))
         names.push_back("shm" + (engine.empty() ? "" : "/" + std::string(engine)));

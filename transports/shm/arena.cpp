@@ -22,6 +22,7 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::size_t least_arena = std::size_t{64} << 20;
+constexpr std::size_t worth_asking = std::size_t{4} << 20;  // whether so much is there takes a tenth of a millisecond
 
 std::size_t page_bytes() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
@@ -72,13 +73,13 @@ Descriptor make_arena_file(const Settings& settings, std::string& why) {
   return file;
 }
 
-ArenaMap::ArenaMap(int fd) : generation_(fork_generation()) {
+ArenaMap::ArenaMap(int fd, Of whose) : generation_(fork_generation()) {
   struct stat info {};
   if (fd < 0 || ::fstat(fd, &info) != 0 || info.st_size <= 0) return;
   const auto bytes = static_cast<std::size_t>(info.st_size);
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED) return;
-  ::madvise(memory, bytes, MADV_DONTFORK);
+  if (whose == Of::peer) ::madvise(memory, bytes, MADV_DONTFORK);
   ::madvise(memory, bytes, MADV_DONTDUMP);
   base_ = static_cast<std::byte*>(memory);
   bytes_ = bytes;
@@ -97,12 +98,13 @@ ArenaMap::~ArenaMap() {
   if (base_ && generation_ == fork_generation()) ::munmap(base_, bytes_);
 }
 
-Arena::Arena(Descriptor file, ArenaMap map) : file_(std::move(file)), map_(std::move(map)) {
+Arena::Arena(Descriptor file, ArenaMap map)
+    : file_(std::move(file)), map_(std::move(map)), generation_(fork_generation()) {
   free_.emplace(0, map_.bytes());
 }
 
 std::size_t Arena::take(std::size_t bytes) {
-  if (bytes > available_memory()) too_much(bytes, std::strerror(ENOMEM));
+  if (bytes >= worth_asking && bytes > available_memory()) too_much(bytes, std::strerror(ENOMEM));
   const std::size_t length = whole_pages(bytes);
   std::size_t offset = 0;
   {
@@ -123,6 +125,7 @@ std::size_t Arena::take(std::size_t bytes) {
 }
 
 void Arena::give_back(std::size_t offset) noexcept {
+  if (generation_ != fork_generation()) return;  // it is the parent's, and the descriptor is closed
   const std::lock_guard lock(mutex_);
   const auto found = taken_.find(offset);
   if (found == taken_.end()) return;  // in quarantine

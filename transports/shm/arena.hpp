@@ -22,11 +22,13 @@ namespace tutti::shm {
 /// Makes the file; empty, and `why` as a clause, where it cannot be had.
 Descriptor make_arena_file(const Settings& settings, std::string& why);
 
-/// A mapping of an arena, this rank's or a peer's. Not inherited by forked children.
+/// A mapping of an arena, this rank's or a peer's. A forked child shares this rank's, as any memory that is allocated
+/// here; it inherits no peer's.
 class ArenaMap {
  public:
   ArenaMap() = default;
-  explicit ArenaMap(int fd);  ///< empty where it cannot be mapped
+  enum class Of { own, peer };
+  ArenaMap(int fd, Of whose);  ///< empty where it cannot be mapped
   ArenaMap(ArenaMap&& other) noexcept;
   ArenaMap& operator=(ArenaMap&& other) noexcept;
   ~ArenaMap();
@@ -69,6 +71,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
   ArenaMap map_;
   std::mutex mutex_;
   std::map<std::size_t, std::size_t> free_, taken_;  // offset -> bytes
+  const std::uint32_t generation_;                   // of forks: a child frees nothing
 };
 
 }  // namespace tutti::shm

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> all_engines = {"", "packets", "one_shot", "rounds", "direct"};
 constexpr int patience = 64;
+constexpr std::size_t tidy_after = 64;  // calls that have ended, while others wait
 
 std::string_view name_of(int engine) noexcept {
   constexpr std::array<std::string_view, 5> names = {"packets", "one shot", "meeting", "rounds", "direct"};
@@ -52,7 +53,7 @@ Status DirectBackend::supports(const Collective& call, std::string_view algorith
 void DirectBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
   room_.enter();  // before the call is listed: where that throws, nothing is under way
   queue_.push_back({&call, launch, &listener});
-  if (next_ + 1 == queue_.size()) begin_next();
+  if (!begun_ && !failed_) begin_next();
 }
 
 DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, std::string_view wanted) const {
@@ -72,6 +73,7 @@ void DirectBackend::begin_next() {
   call_.round = rounds_;
   engine_ = first_engine(call_, next.launch.algorithm);
   awaited_ = {};
+  begun_ = true;
   step();
 }
 
@@ -119,19 +121,23 @@ void DirectBackend::play(Engine engine) {
 
 void DirectBackend::end(const Status& status) {
   CallListener& listener = *queue_[next_].listener;
-  if (++next_ == queue_.size()) {
-    queue_.clear();
+  begun_ = false;
+  failed_ = !status.ok();
+  if (++next_ == queue_.size() || next_ == tidy_after) {
+    queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(next_));
     next_ = 0;
   }
   listener.ended(status);
-  // A failed one ends the communicator, which cancels the others.
-  if (status.ok() && !queue_.empty() && !task_) begin_next();
 }
 
 bool DirectBackend::gone(int peer) const noexcept { return peer != room_.rank() && room_.left(peer); }
 
 bool DirectBackend::progress() {
-  if (queue_.empty()) return false;
+  if (queue_.empty() || failed_) return false;
+  if (!begun_) {
+    begin_next();
+    return true;
+  }
   if (awaited_.reached()) return step();
   if (--patience_ > 0) return false;
   patience_ = patience;
@@ -144,14 +150,16 @@ bool DirectBackend::progress() {
 
 bool DirectBackend::arm(bool on) {
   patience_ = 0;
-  return !on || queue_.empty() || !(awaited_.reached() || gone(awaited_.peer));
+  return !on || queue_.empty() || failed_ || (begun_ && !awaited_.reached() && !gone(awaited_.peer));
 }
 
 void DirectBackend::cancel(const Status& why) noexcept {
   if (queue_.empty()) return;
-  const bool direct = engine_ == Engine::direct && task_;
+  // Others may have passed the meeting already, and be writing here.
+  const bool reachable = task_ && (engine_ == Engine::direct || engine_ == Engine::meeting);
   task_.drop();
-  if (direct && !room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1))
+  begun_ = false;
+  if (reachable && !room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1))
     room_.quarantine(call_.in, call_.out);
   auto ending = std::exchange(queue_, {});
   for (std::size_t i = std::exchange(next_, 0); i < ending.size(); ++i) ending[i].listener->ended(why);

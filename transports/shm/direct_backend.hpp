@@ -48,6 +48,8 @@ class DirectBackend final : public Backend {
   Room room_;
   std::vector<Queued> queue_;
   std::size_t next_ = 0;  // in the queue; those before have ended
+  bool begun_ = false;    // the next one
+  bool failed_ = false;   // a call has; the communicator ends, and the calls that wait are about to be cancelled
   DirectCall call_;
   Engine engine_ = Engine::packets;
   EngineTask task_;

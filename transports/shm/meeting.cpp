@@ -204,11 +204,11 @@ bool Meeting::gave_up(int rank) {
 
 // All of them, or none.
 void Meeting::map_arenas() {
-  arena_ = ArenaMap(arena_file_.fd());
+  arena_ = ArenaMap(arena_file_.fd(), ArenaMap::Of::own);
   bool all = static_cast<bool>(arena_);
   for (const int rank : members_) {
     const auto link = std::ranges::find(links_, rank, &Link::rank);
-    arenas_.emplace_back(link == links_.end() ? -1 : link->arena.fd());
+    arenas_.emplace_back(link == links_.end() ? -1 : link->arena.fd(), ArenaMap::Of::peer);
     all = all && (link == links_.end() || arenas_.back());
     if (link != links_.end()) link->arena.reset();
   }

@@ -27,7 +27,7 @@ EngineTask play_one_shot(Room& room, const DirectCall& call) {
       co_await room.until(room.call_of(other, call.number - 1).stamp, least_stamp(call.number - 1), other);
       room.has_entered(other, call.number - 1);
     }
-    if (call.given_bytes() > 0) tutti::copy(room.own().shots[call.number & 1].data(), call.given(), call.given_bytes());
+    tutti::copy(room.own().shots[call.number & 1].data(), call.given(), call.given_bytes());
   }
   announce(room, call);
   if (!call.takes(call.rank)) co_return Status();

@@ -3,8 +3,6 @@
 // Two sets of lines alternate. One may be written again when everybody has ended the call before the last, which a
 // rank knows of those that have entered the last one: after an allreduce of everyone, after a broadcast it has to ask.
 // Cost: one line's way from core to core for each 56 bytes, all of them at once.
-#include <cstring>
-
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {
@@ -20,7 +18,7 @@ void pack(std::span<Packet> packets, const std::byte* from, std::size_t bytes, s
   std::size_t at = 0;
   for (Packet& packet : packets) {
     const std::size_t n = std::min(payload_bytes, bytes - at);
-    std::memcpy(packet.payload.data(), from + at, n);
+    tutti::copy(packet.payload.data(), from + at, n);
     packet.stamp.store(stamp, std::memory_order_release);
     at += n;
   }
@@ -30,7 +28,7 @@ void pack(std::span<Packet> packets, const std::byte* from, std::size_t bytes, s
 void unpack(std::span<const Packet> packets, std::size_t from, std::byte* into, std::size_t bytes) noexcept {
   while (bytes > 0) {
     const std::size_t skip = from % payload_bytes, n = std::min(bytes, payload_bytes - skip);
-    std::memcpy(into, packets[from / payload_bytes].payload.data() + skip, n);
+    tutti::copy(into, packets[from / payload_bytes].payload.data() + skip, n);
     from += n;
     into += n;
     bytes -= n;
@@ -47,7 +45,7 @@ class Taking {
     const std::byte* const block = call_.given() + (call_.blocks_given() > 1 ? mine : 0);
     if (call_.folds()) return fold(call_.rank, block);
     std::byte* const place = into(call_.rank);
-    if (place != block && call_.bytes() > 0) std::memcpy(place, block, call_.bytes());
+    if (place != block) tutti::copy(place, block, call_.bytes());
   }
 
   void from(int other, std::span<const Packet> packets) {
@@ -70,7 +68,7 @@ class Taking {
     if (other == 0 && !ends) {
       sum_ = block;
       if (call_.rank == 0 && call_.size == 2) return;  // the own input stays where it is
-      std::memcpy(between_, block, call_.bytes());
+      tutti::copy(between_, block, call_.bytes());
       sum_ = between_;
       return;
     }
