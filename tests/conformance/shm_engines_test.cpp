@@ -88,9 +88,8 @@ TEST_P(ShmEngines, GiveTheSameBits) {
 }
 
 // Calls of many sizes in flight on two communicators, waited for in different orders; some are not shm's at all.
-TEST_P(ShmEngines, DoNotMix) {
-  const int p = GetParam();
-  run_ranks(p, test_settings("shm"), [&](Communicator& world) {
+void mix(const Settings& settings, int p) {
+  run_ranks(p, settings, [&](Communicator& world) {
     Communicator other = world.dup();
     for (std::size_t round = 0; round < (thinned ? 6 : 30); ++round) {
       std::vector<std::unique_ptr<Played>> played;
@@ -112,6 +111,15 @@ TEST_P(ShmEngines, DoNotMix) {
       }
     }
   });
+}
+
+TEST_P(ShmEngines, DoNotMix) { mix(test_settings("shm"), GetParam()); }
+
+// The same behind messages by which the ranks first agree on each call.
+TEST(ShmCalls, DoNotMixWhereEachIsVerified) {
+  Settings settings = test_settings("shm");
+  settings.verify = "full";
+  mix(settings, 3);
 }
 
 TEST(ShmMemory, IsGivenBack) {

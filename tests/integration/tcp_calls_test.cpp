@@ -7,16 +7,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <new>
-
+#include "tests/support/counted_heap.hpp"
 #include "tests/support/tcp_mesh.hpp"
 #include "transports/stream_transport.hpp"
 
 namespace {
 
 struct Counts {
-  long sends = 0, receives = 0, empty_receives = 0, looks = 0, watches = 0, allocations = 0;
+  long sends = 0, receives = 0, empty_receives = 0, looks = 0, watches = 0;
+  std::size_t allocations = 0;
 };
 Counts counts;
 
@@ -39,14 +38,6 @@ extern "C" int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) n
   ++counts.watches;
   return static_cast<int>(::syscall(SYS_epoll_ctl, epoll, operation, fd, event));
 }
-
-void* operator new(std::size_t bytes) {
-  ++counts.allocations;
-  if (void* const memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace tutti {
 namespace {
@@ -81,7 +72,9 @@ class TcpCalls : public ::testing::Test {
   Counts cost(std::size_t bytes, int rounds) {
     for (int i = 0; i < 20; ++i) exchange(bytes);
     counts = {};
+    const std::size_t before = testing::heap_use().allocations;
     for (int i = 0; i < rounds; ++i) exchange(bytes);
+    counts.allocations = testing::heap_use().allocations - before;
     return counts;
   }
 
@@ -101,7 +94,7 @@ TEST_F(TcpCalls, ASmallMessageIsOneSendAndOneReceive) {
   EXPECT_LE(spent.empty_receives, 200) << "a short receive is not followed by another";
   EXPECT_LE(spent.looks, 200) << "the epoll is asked now and then only";
   EXPECT_EQ(spent.watches, 0);
-  EXPECT_EQ(spent.allocations, 0);
+  EXPECT_EQ(spent.allocations, 0u);
 }
 
 TEST_F(TcpCalls, AMessageWithinTheCreditIsOneSendAndAFewReceives) {
@@ -109,7 +102,7 @@ TEST_F(TcpCalls, AMessageWithinTheCreditIsOneSendAndAFewReceives) {
   EXPECT_LE(spent.sends, 420) << "what the peer consumed is said along with the next message";
   EXPECT_LE(spent.receives, 3 * 400);
   EXPECT_EQ(spent.watches, 0);
-  EXPECT_EQ(spent.allocations, 0);
+  EXPECT_EQ(spent.allocations, 0u);
 }
 
 TEST_F(TcpCalls, AMegabyteIsAFewCalls) {
@@ -118,7 +111,7 @@ TEST_F(TcpCalls, AMegabyteIsAFewCalls) {
   EXPECT_LE(spent.sends / megabytes, 24);
   EXPECT_LE(spent.receives / megabytes, 24);
   EXPECT_LE(spent.looks / megabytes, 12);
-  EXPECT_EQ(spent.allocations, 0);
+  EXPECT_EQ(spent.allocations, 0u);
   std::printf("%.1f sends and %.1f receives for a MiB\n", double(spent.sends) / double(megabytes),
               double(spent.receives) / double(megabytes));
 }

@@ -13,13 +13,7 @@
 
 namespace tutti::testing {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool counts_heap = false;  // the sanitizer has operators of its own, which find more
-#else
-inline constexpr bool counts_heap = true;
-#endif
-
-/// Since the program began, of all threads; all zero where counts_heap is false.
+/// Since the program began, of all threads.
 struct HeapUse {
   std::size_t allocations = 0;  ///< made
   std::size_t bytes = 0;        ///< not freed yet
@@ -35,8 +29,6 @@ inline HeapUse heap_use() noexcept {
 }
 
 }  // namespace tutti::testing
-
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 
 namespace tutti::testing::heap_counters {
 
@@ -67,5 +59,3 @@ void operator delete(void* memory, std::align_val_t) noexcept { tutti::testing::
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
   tutti::testing::heap_counters::given_back(memory);
 }
-
-#endif

@@ -1,6 +1,4 @@
 // What a call takes from the heap once its like has been made: nothing.
-#include "tests/support/allocations.hpp"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,25 +6,26 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
+#include "tests/support/counted_heap.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace tutti {
 namespace {
 
-using testing::allocations;
+using testing::heap_use;
 using testing::run_ranks;
 using testing::test_settings;
 
 constexpr int warm_up = 300, calls = 1000;
 
 // By all ranks and their background threads together, in `calls` calls of each rank.
-long allocations_of(Communicator& world, const std::function<void()>& call) {
+std::size_t allocations_of(Communicator& world, const std::function<void()>& call) {
   for (int i = 0; i < warm_up; ++i) call();
   world.barrier().wait();
   world.barrier().wait();  // nobody is in the one before it any more
-  const long before = allocations;
+  const std::size_t before = heap_use().allocations;
   for (int i = 0; i < calls; ++i) call();
-  return allocations - before;
+  return heap_use().allocations - before;
 }
 
 // Every form that is to cost nothing. `data` is one rank's.
@@ -55,7 +54,7 @@ TEST(Allocations, AreNoneForACallOfABackend) {
     run_ranks(1, settings, [&](Communicator& world) {
       std::vector<float> data(16);
       EXPECT_NE(world.explain(Collective()).find(backend), std::string::npos);
-      for (const auto& [name, call] : forms(world, data)) EXPECT_EQ(allocations_of(world, call), 0) << name;
+      for (const auto& [name, call] : forms(world, data)) EXPECT_EQ(allocations_of(world, call), 0u) << name;
     });
   }
 }
@@ -63,7 +62,26 @@ TEST(Allocations, AreNoneForACallOfABackend) {
 TEST(Allocations, AreNoneInAWorldOfOne) {
   run_ranks(1, test_settings("inproc"), [](Communicator& world) {
     std::vector<float> data(16);
-    for (const auto& [name, call] : forms(world, data)) EXPECT_EQ(allocations_of(world, call), 0) << name;
+    for (const auto& [name, call] : forms(world, data)) EXPECT_EQ(allocations_of(world, call), 0u) << name;
+  });
+}
+
+// Directly over shared memory, by each of its engines, also where a call waits behind another one.
+TEST(Allocations, AreNoneWithinAHost) {
+  constexpr int ranks = 3;
+  run_ranks(ranks, test_settings("shm"), [](Communicator& world) {
+    for (const std::size_t count : {4u, 3000u, 40'000u}) {
+      std::vector<float> data(count);
+      auto shared = world.allocate<float>(count);
+      auto all = forms(world, data);
+      all.emplace_back("allreduce of shared memory", [&] { world.allreduce(shared).wait(); });
+      all.erase(all.begin() + 3);  // the scalar, whose result is of one rank
+      for (const auto& [name, call] : all) {
+        const std::size_t taken = allocations_of(world, call);
+        world.barrier().wait();
+        EXPECT_EQ(taken, 0u) << name << " of " << count;
+      }
+    }
   });
 }
 
@@ -73,7 +91,7 @@ TEST(Allocations, AreSeen) {
     std::vector<float> data(16);
     const std::array<std::size_t, 1> counts{data.size()};
     std::vector<float> out(16);
-    EXPECT_GE(allocations_of(world, [&] { world.allgatherv(data, out, counts).wait(); }), calls);
+    EXPECT_GE(allocations_of(world, [&] { world.allgatherv(data, out, counts).wait(); }), std::size_t{calls});
   });
 }
 
