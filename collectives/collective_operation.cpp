@@ -50,7 +50,12 @@ void CollectiveOperation::begin() {
                                                            [this](const Status& status) { verified(status); }});
   verified_ = false;
   own_group().unstarted().push_back(this);
-  verification_->begin();
+  try {
+    verification_->begin();
+  } catch (...) {
+    std::erase(own_group().unstarted(), this);
+    throw;
+  }
 }
 
 void CollectiveOperation::start_call() {
@@ -59,6 +64,7 @@ void CollectiveOperation::start_call() {
 
 // Backends are given calls in their order, but verifications end in any.
 void CollectiveOperation::verified(const Status& status) {
+  const Ref<Operation> self(*this);  // a call that ends at once may be the last to hold the communicator
   auto& unstarted = own_group().unstarted();
   if (!status.ok()) {
     std::erase(unstarted, this);

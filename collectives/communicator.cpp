@@ -284,6 +284,7 @@ void Communicator::use_backend(const std::string& name) {
 }
 
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
+  impl_->context().refuse_in_child();
   return impl_->context().wire().allocate(bytes);
 }
 

@@ -163,7 +163,8 @@ class Communicator {
   /// Whether all hosts have equally many ranks, so that node() and across() are the rows and columns of a grid. Local.
   bool is_cartesian() const;
 
-  /// Memory for communication, zeroed. Collective; counts may differ by rank.
+  /// Memory for communication, zeroed, which the other ranks of the host read and write in place: in calls of this
+  /// communicator and of all groups of its ranks. Collective; counts may differ by rank. Freeing is local.
   template <Element T>
   Allocation<T> allocate(std::size_t count) {
     auto owner = allocate_bytes(count * sizeof(T));

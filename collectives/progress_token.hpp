@@ -21,7 +21,7 @@ class ProgressToken {
 
   bool try_acquire() noexcept {
     std::uintptr_t nobody = 0;
-    return holder_.load(std::memory_order_relaxed) == nobody && holder_.compare_exchange_strong(nobody, this_thread());
+    return holder_.load() == nobody && holder_.compare_exchange_strong(nobody, this_thread());
   }
 
   /// A full barrier: who came before it and was refused has left its trace for whoever looks afterwards.

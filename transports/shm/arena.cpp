@@ -51,7 +51,11 @@ int reserve(int fd, std::byte* memory, std::size_t offset, std::size_t bytes) no
   if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return 0;
   if (errno != EINVAL) return errno == EFAULT ? ENOMEM : errno;  // EFAULT: touching would have raised SIGBUS
 #endif
-  return ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  int error;
+  do {
+    error = ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  return error;
 }
 
 }  // namespace
@@ -104,6 +108,7 @@ Arena::Arena(Descriptor file, ArenaMap map)
 }
 
 std::size_t Arena::take(std::size_t bytes) {
+  if (generation_ != fork_generation()) too_much(bytes, "this process was forked, and the memory is its parent's");
   if (bytes >= worth_asking && bytes > available_memory()) too_much(bytes, std::strerror(ENOMEM));
   const std::size_t length = whole_pages(bytes);
   std::size_t offset = 0;
@@ -130,9 +135,10 @@ void Arena::give_back(std::size_t offset) noexcept {
   const auto found = taken_.find(offset);
   if (found == taken_.end()) return;  // in quarantine
   const std::size_t length = found->second;
-  ::fallocate(file_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-              static_cast<off_t>(length));
-  auto node = taken_.extract(found);  // moves over: freeing never allocates
+  if (::fallocate(file_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(length)) != 0)
+    std::memset(map_.at(offset), 0, length);  // a file system without holes
+  auto node = taken_.extract(found);          // moves over: freeing never allocates
   auto gap = free_.insert(std::move(node)).position;
   if (const auto next = std::next(gap); next != free_.end() && gap->first + gap->second == next->first) {
     gap->second += next->second;

@@ -26,8 +26,8 @@ Descriptor make_arena_file(const Settings& settings, std::string& why);
 /// here; it inherits no peer's.
 class ArenaMap {
  public:
-  ArenaMap() = default;
   enum class Of { own, peer };
+  ArenaMap() = default;
   ArenaMap(int fd, Of whose);  ///< empty where it cannot be mapped
   ArenaMap(ArenaMap&& other) noexcept;
   ArenaMap& operator=(ArenaMap&& other) noexcept;

@@ -23,9 +23,7 @@ constexpr std::size_t most_spares = 4;
 }  // namespace
 
 Commons::Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self)
-    : own_(std::move(own)), neighbours_(std::move(neighbours)), self_(self) {
-  own_->take(sizeof(DirectoryPage));  // the first that is taken, at the beginning; it is all zero
-}
+    : own_(std::move(own)), neighbours_(std::move(neighbours)), self_(self) {}
 
 void Commons::wake(std::span<const int> locals) const noexcept {
   light_barrier();  // pairs with the heavy one of ShmWire::arm()
@@ -65,6 +63,7 @@ const DirectoryEntry* Commons::find(int local, std::uint64_t group) const noexce
 
 OwnSlab Commons::open_slab(std::uint64_t group) {
   sweep();
+  retired_.reserve(retired_.size() + ++open_);  // so that retire() finds room
   OwnSlab own;
   own.entry = &free_entry();
   if (spare_slabs_.empty()) {
@@ -96,6 +95,7 @@ std::byte* Commons::open_rounds(OwnSlab& own) {
 
 void Commons::retire(const OwnSlab& own, std::vector<int> locals) {
   std::erase(locals, self_);
+  --open_;
   retired_.push_back({own, own.entry->group.load(std::memory_order_relaxed), std::move(locals), {}});
   sweep();
 }

@@ -28,6 +28,7 @@ struct OwnSlab {
 /// Threads: the holder of the token, but for allocate(). Outlives the wire where allocated memory does.
 class Commons {
  public:
+  /// `own` has its directory already.
   Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self);
 
   int self() const noexcept { return self_; }
@@ -82,6 +83,7 @@ class Commons {
   std::vector<Neighbour> neighbours_;
   int self_;
   std::vector<Retired> retired_;
+  std::size_t open_ = 0;  // slabs in use
   std::vector<std::size_t> spare_slabs_, spare_rounds_;
 };
 

@@ -76,6 +76,9 @@ EngineTask play_direct(Room& room, const DirectCall& call) {
       pull(room, call, at, std::min(chunk_bytes, call.bytes() - at));
       co_await room.breathe();
     }
+    // Whoever was cancelled may have filled its buffer anew while it was read.
+    light_barrier();
+    if (room.somebody_cancelled()) co_await room.until_cancelled();
   }
   room.post(room.own().finished, call.number);
   for (int other = 0; other < call.size; ++other) {

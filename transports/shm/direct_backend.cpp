@@ -10,15 +10,14 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::array<std::string_view, 5> all_engines = {"", "packets", "one_shot", "rounds", "direct"};
-constexpr int patience = 64;
+constexpr int looks_at_word = 64;
 constexpr std::size_t tidy_after = 64;  // calls that have ended, while others wait
 
-std::string_view name_of(int engine) noexcept {
-  constexpr std::array<std::string_view, 5> names = {"packets", "one shot", "meeting", "rounds", "direct"};
-  return names[static_cast<std::size_t>(engine)];
-}
-
 }  // namespace
+
+std::string_view DirectBackend::name_of(Engine engine) noexcept {
+  return engine == Engine::meeting ? "meeting" : all_engines[static_cast<std::size_t>(engine)];
+}
 
 std::span<const std::string_view> engine_names(Kind kind) {
   if (kind == Kind::send) return {};
@@ -69,9 +68,10 @@ void DirectBackend::begin_next() {
   call_ = DirectCall(*next.call, room_);
   call_.number = ++calls_;
   call_.signature = next.launch.summary.bits;
-  call_.stamp = stamp_of(call_.number, call_.signature, call_.bytes());
   call_.round = rounds_;
   engine_ = first_engine(call_, next.launch.algorithm);
+  call_.way = static_cast<std::uint64_t>(engine_) * 2 + (next.launch.algorithm == "rounds" ? 1 : 0);
+  call_.stamp = stamp_of(call_.number, call_.signature + (call_.way << 60), call_.bytes());
   awaited_ = {};
   begun_ = true;
   step();
@@ -91,13 +91,12 @@ bool DirectBackend::step() {
       return true;
     }
     const Status status = task_.result();
-    task_.drop();
     if (!status.ok() || engine_ != Engine::meeting) {
       end(status);
       return true;
     }
-  } catch (const std::exception& error) {
     task_.drop();
+  } catch (const std::exception& error) {
     const int me = room_.world_rank(room_.rank());
     end(Status::failure(Code::resource, "out of memory on rank " + std::to_string(me) + ": " + error.what(), me));
     return true;
@@ -120,6 +119,8 @@ void DirectBackend::play(Engine engine) {
 }
 
 void DirectBackend::end(const Status& status) {
+  if (!status.ok()) withdraw(status);
+  task_.drop();
   CallListener& listener = *queue_[next_].listener;
   begun_ = false;
   failed_ = !status.ok();
@@ -140,10 +141,9 @@ bool DirectBackend::progress() {
   }
   if (awaited_.reached()) return step();
   if (--patience_ > 0) return false;
-  patience_ = patience;
+  patience_ = looks_at_word;
   // What it posted before it left counts: look at the word again.
   if (!gone(awaited_.peer) || awaited_.reached()) return false;
-  task_.drop();
   end(Status(ended(room_.world_rank(awaited_.peer), room_.world_rank(room_.rank()))));
   return true;
 }
@@ -153,14 +153,18 @@ bool DirectBackend::arm(bool on) {
   return !on || queue_.empty() || failed_ || (begun_ && !awaited_.reached() && !gone(awaited_.peer));
 }
 
+// Others may have passed the meeting already, and be writing to the buffers of the call that fails.
+void DirectBackend::withdraw(const Status& why) noexcept {
+  if (!task_ || (engine_ != Engine::direct && engine_ != Engine::meeting)) return;
+  if (!room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1))
+    room_.quarantine(call_.in, call_.out);
+}
+
 void DirectBackend::cancel(const Status& why) noexcept {
   if (queue_.empty()) return;
-  // Others may have passed the meeting already, and be writing here.
-  const bool reachable = task_ && (engine_ == Engine::direct || engine_ == Engine::meeting);
+  withdraw(why);
   task_.drop();
   begun_ = false;
-  if (reachable && !room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1))
-    room_.quarantine(call_.in, call_.out);
   auto ending = std::exchange(queue_, {});
   for (std::size_t i = std::exchange(next_, 0); i < ending.size(); ++i) ending[i].listener->ended(why);
 }
@@ -169,7 +173,7 @@ std::string DirectBackend::where(std::uint32_t sequence) const {
   if (next_ >= queue_.size()) return {};
   const std::uint32_t now = queue_[next_].launch.sequence;
   if (sequence != now) return "shm, behind call " + std::to_string(now);
-  std::string text = "shm " + (room_.open() ? std::string(name_of(static_cast<int>(engine_))) : "finding the others");
+  std::string text = "shm " + (room_.open() ? std::string(name_of(engine_)) : "finding the others");
   if (awaited_.word != nullptr && awaited_.peer >= 0)
     text += ", waiting for rank " + std::to_string(room_.world_rank(awaited_.peer));
   return text;

@@ -32,7 +32,8 @@ class DirectBackend final : public Backend {
   bool arm(bool on) override;
 
  private:
-  enum class Engine { packets, one_shot, meeting, rounds, direct };
+  enum class Engine { packets = 1, one_shot, rounds, direct, meeting };  // as in engine_names(), and what comes first
+  static std::string_view name_of(Engine engine) noexcept;
   struct Queued {
     const Collective* call;
     Launch launch;
@@ -43,6 +44,7 @@ class DirectBackend final : public Backend {
   void begin_next();
   bool step();
   void end(const Status& status);
+  void withdraw(const Status& why) noexcept;
   bool gone(int peer) const noexcept;
 
   Room room_;

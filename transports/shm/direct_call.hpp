@@ -36,7 +36,8 @@ struct DirectCall {
   double divisor = 1.0;      ///< of the last fold
   std::uint64_t number = 0;  ///< of the call, from 1
   std::uint64_t signature = 0;
-  std::uint64_t stamp = 0;  ///< of both
+  std::uint64_t way = 0;    ///< which engine begins, and what was insisted on
+  std::uint64_t stamp = 0;  ///< of all these
   std::uint64_t round = 0;  ///< the first that is this call's, if it goes by rounds
 
   std::size_t bytes() const noexcept { return count * width; }  ///< of one block

@@ -8,6 +8,7 @@ void announce(Room& room, const DirectCall& call) {
   CallLine& line = room.own().calls[call.number % 4];
   line.signature = call.signature;
   line.bytes = call.bytes();
+  line.way = call.way;
   line.in = room.offset_of(call.in, call.given_bytes());
   line.out = room.offset_of(call.out, call.out_bytes());
   room.post(line.stamp, call.stamp);
@@ -26,10 +27,17 @@ EngineTask play_meeting(Room& room, const DirectCall& call) {
 
 Status compare_calls(const Room& room, const DirectCall& call, int peer) {
   const CallLine& theirs = room.call_of(peer, call.number);
-  if (theirs.stamp.load(std::memory_order_acquire) == call.stamp) return {};
+  if (theirs.stamp.load(std::memory_order_acquire) == call.stamp && theirs.signature == call.signature &&
+      theirs.bytes == call.bytes() && theirs.way == call.way)
+    return {};
   Tag tag;
   tag.group = room.group();
   const int me = room.world_rank(room.rank());
+  if (theirs.signature == call.signature && theirs.bytes == call.bytes())
+    return Status::failure(Code::mismatch,
+                           "rank " + std::to_string(me) + " and rank " + std::to_string(room.world_rank(peer)) +
+                               " named different algorithms of shm for " + describe(Signature{call.signature}) +
+                               "; CallOptions::algorithm must be the same on all ranks");
   return Status(
       mismatch(tag, {room.world_rank(peer), theirs.signature, theirs.bytes}, {me, call.signature, call.bytes()}, me));
 }

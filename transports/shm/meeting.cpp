@@ -103,7 +103,7 @@ class Meeting {
   std::vector<Link> links_;
   Segment segment_;
   bool mapped_ = false;
-  ArenaMap arena_;                // the own one
+  std::shared_ptr<Arena> arena_;  // the own one; null where not all could be mapped
   std::vector<ArenaMap> arenas_;  // by local index; empty where not all could be mapped
   std::string reason_;
 };
@@ -204,15 +204,24 @@ bool Meeting::gave_up(int rank) {
 
 // All of them, or none.
 void Meeting::map_arenas() {
-  arena_ = ArenaMap(arena_file_.fd(), ArenaMap::Of::own);
-  bool all = static_cast<bool>(arena_);
+  ArenaMap own(arena_file_.fd(), ArenaMap::Of::own);
+  bool all = static_cast<bool>(own);
   for (const int rank : members_) {
     const auto link = std::ranges::find(links_, rank, &Link::rank);
     arenas_.emplace_back(link == links_.end() ? -1 : link->arena.fd(), ArenaMap::Of::peer);
     all = all && (link == links_.end() || arenas_.back());
     if (link != links_.end()) link->arena.reset();
   }
-  if (!all) arenas_.clear();
+  if (all) {
+    arena_ = std::make_shared<Arena>(std::move(arena_file_), std::move(own));
+    arena_->take(sizeof(DirectoryPage));  // the first that is taken, at the beginning; all zero
+    return;
+  }
+  arenas_.clear();
+  log(LogLevel::info,
+      "no collectives over shared memory: the arenas of " + std::to_string(members_.size()) +
+          " ranks cannot all be mapped; raise the limit on address space (ulimit -v)",
+      rank_);
 }
 
 // "01202 why": a digit for each member, by local index; 2 where its arena could be mapped too.
@@ -263,10 +272,8 @@ Met Meeting::conclude(const std::string& verdict) {
   membership.shared.assign(n, std::vector<bool>(n, false));
   for (std::size_t a = 0; a < n; ++a)
     for (std::size_t b = 0; b < n; ++b) membership.shared[a][b] = a == b || (said(a, b) == '2' && said(b, a) == '2');
-  if (!arenas_.empty()) {
-    membership.arena = std::make_shared<Arena>(std::move(arena_file_), std::move(arena_));
-    membership.arenas = std::move(arenas_);
-  }
+  membership.arena = std::move(arena_);
+  membership.arenas = std::move(arenas_);
   met.wire = std::make_unique<ShmWire>(std::move(membership), *rendezvous_.listener);
   return met;
 }

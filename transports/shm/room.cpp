@@ -61,8 +61,8 @@ void Room::quarantine(const std::byte* in, const std::byte* out) noexcept {
 }
 
 void* Room::frame(std::size_t bytes) {
-  const std::size_t units = (bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
-  if (frame_.size() < units) frame_.resize(units);
+  const std::size_t lines = (bytes + sizeof(Line) - 1) / sizeof(Line);
+  if (frame_.size() < lines) frame_.resize(lines);
   return frame_.data();
 }
 

@@ -87,15 +87,17 @@ class Room {
     Touching(const Touching&) = delete;
     Touching& operator=(const Touching&) = delete;
     ~Touching() { room_.own().touching.store(0, std::memory_order_release); }
-    bool allowed() const noexcept {
-      for (const Slab* slab : room_.slabs_)
-        if (slab->cancelled.load(std::memory_order_relaxed) != 0) return false;
-      return true;
-    }
+    bool allowed() const noexcept { return !room_.somebody_cancelled(); }
 
    private:
     Room& room_;
   };
+  /// Whether somebody's buffers must not be touched any more.
+  bool somebody_cancelled() const noexcept {
+    for (const Slab* slab : slabs_)
+      if (slab->cancelled.load(std::memory_order_relaxed) != 0) return true;
+    return false;
+  }
 
   /// Nobody begins to write to this rank's buffers any more. Returns when nobody does; false where a rank that lives
   /// has not stopped for 50 ms. `dead`: a rank of the world that need not be waited for, -1: none.
@@ -140,7 +142,10 @@ class Room {
   std::vector<std::uint64_t> entered_;  // by rank
   int missing_;
   Awaited awaited_;
-  std::vector<std::max_align_t> frame_;
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> frame_;
 };
 
 }  // namespace tutti::shm

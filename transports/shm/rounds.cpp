@@ -15,18 +15,19 @@
 namespace tutti::shm {
 namespace {
 
-// Of what a rank gives, how much is in a round: all ranks' slots together stay in the caches. A piece has room for an
-// equal share of whole cache lines for every rank, and the pieces of a call are as equal as that allows.
+bool in_shares(const DirectCall& call) noexcept { return call.kind == Kind::allreduce || call.kind == Kind::reduce; }
+
+// Of what a rank gives, how much is in a round: all ranks' slots together stay in the caches. A piece is of whole cache
+// lines, for shares of as many for every rank, and the pieces of a call are as equal as that allows.
 std::size_t piece_count(const DirectCall& call) noexcept {
   const auto size = static_cast<std::size_t>(call.size);
   const std::size_t slot = std::min(room_bytes, 2 * room_bytes / size);
-  const std::size_t unit = size * std::max<std::size_t>(1, 64 / call.width);
+  const std::size_t unit = (in_shares(call) ? size : 1) * (64 / call.width);
   const std::size_t most = slot / call.blocks_given() / call.width / unit * unit;
-  const std::size_t rounds = (call.count + most - 1) / most, each = (call.count + rounds - 1) / rounds;
+  const std::size_t rounds = std::max<std::size_t>(1, (call.count + most - 1) / most);
+  const std::size_t each = std::max<std::size_t>(1, (call.count + rounds - 1) / rounds);
   return (each + unit - 1) / unit * unit;  // at most `most`, which is so many units too
 }
-
-bool in_shares(const DirectCall& call) noexcept { return call.kind == Kind::allreduce || call.kind == Kind::reduce; }
 
 // One call's moves. A round is counted from 0 here.
 class Rounds {

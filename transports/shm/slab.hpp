@@ -36,6 +36,7 @@ struct CallLine {
   alignas(line_bytes) Word stamp{0};  ///< see stamp_of()
   std::uint64_t signature = 0;
   std::uint64_t bytes = 0;        ///< per block
+  std::uint64_t way = 0;          ///< as in DirectCall
   std::uint64_t in = 0, out = 0;  ///< offsets in the arena, plus 1; 0: this buffer cannot be reached
 };
 

@@ -1,0 +1,51 @@
+// How shm cuts a call into rounds: for every number of ranks, without memory or processes.
+#include <gtest/gtest.h>
+
+#include "transports/shm/engines.hpp"
+
+namespace tutti::shm {
+namespace {
+
+TEST(ShmRounds, FitTheirSlots) {
+  for (const Kind kind : {Kind::allreduce, Kind::reduce, Kind::broadcast, Kind::allgather, Kind::reduce_scatter,
+                          Kind::gather, Kind::scatter, Kind::alltoall})
+    for (int size = 2; size <= most_ranks; ++size)
+      for (const std::size_t width : {1u, 2u, 4u, 8u})
+        for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{1} << 24}) {
+          DirectCall call;
+          call.kind = kind;
+          call.size = size;
+          call.width = width;
+          call.count = count;
+          const std::uint64_t rounds = rounds_of(call);
+          const std::string what = std::string(name(kind)) + " of " + std::to_string(count) + " times " +
+                                   std::to_string(width) + " bytes on " + std::to_string(size) + " ranks";
+          if (count == 0) {
+            EXPECT_EQ(rounds, 0u) << what;
+            continue;
+          }
+          EXPECT_GE(rounds * room_bytes, call.given_bytes()) << what;
+          // Nor many more than there have to be: a slot is filled by half, or by a line for each block.
+          const std::size_t slot = std::min(room_bytes, 2 * room_bytes / static_cast<std::size_t>(size));
+          const std::size_t least = std::max(slot / 2, call.blocks_given() * 64 / 2);
+          EXPECT_LE((rounds - 1) * least, call.given_bytes()) << what;
+        }
+}
+
+TEST(ShmRounds, SharesCoverEverything) {
+  for (const std::size_t width : {1u, 4u, 8u})
+    for (const std::size_t count : {0u, 1u, 15u, 1000u, 70'001u})
+      for (int size = 1; size <= 9; ++size) {
+        std::size_t next = 0;
+        for (int rank = 0; rank < size; ++rank) {
+          const Part part = share(count, width, rank, size);
+          EXPECT_EQ(part.at, next);
+          EXPECT_TRUE(part.at == count || part.at * width % 64 == 0);
+          next += part.count;
+        }
+        EXPECT_EQ(next, count);
+      }
+}
+
+}  // namespace
+}  // namespace tutti::shm
