@@ -30,10 +30,13 @@ std::size_t whole_pages(std::size_t bytes) noexcept {
   return std::max<std::size_t>(1, (bytes + page_bytes() - 1) / page_bytes()) * page_bytes();
 }
 
-// As much as there could ever be to share.
-std::size_t wanted_bytes() noexcept {
+constexpr std::size_t mappable = std::size_t{1} << 46;  // of a process's addresses, half
+
+// As much as there could ever be to share, if so many of that size can be mapped.
+std::size_t wanted_bytes(std::size_t ranks) noexcept {
   struct sysinfo host {};
   std::size_t bytes = ::sysinfo(&host) == 0 ? std::size_t{host.totalram} * host.mem_unit : least_arena;
+  bytes = std::min(bytes, mappable / ranks);
   rlimit files{};  // growing a file beyond it would end the process by a signal
   if (::getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY)
     bytes = std::min<std::size_t>(bytes, files.rlim_cur);
@@ -60,8 +63,8 @@ int reserve(int fd, std::byte* memory, std::size_t offset, std::size_t bytes) no
 
 }  // namespace
 
-Descriptor make_arena_file(const Settings& settings, std::string& why) {
-  const std::size_t bytes = wanted_bytes();
+Descriptor make_arena_file(const Settings& settings, std::size_t ranks, std::string& why) {
+  const std::size_t bytes = wanted_bytes(ranks);
   if (bytes < least_arena) {
     why = "files may not be larger than " + size_text(bytes) + " here (ulimit -f)";
     return {};

@@ -19,8 +19,8 @@
 
 namespace tutti::shm {
 
-/// Makes the file; empty, and `why` as a clause, where it cannot be had.
-Descriptor make_arena_file(const Settings& settings, std::string& why);
+/// Makes the file, one of those of `ranks` ranks; empty, and `why` as a clause, where it cannot be had.
+Descriptor make_arena_file(const Settings& settings, std::size_t ranks, std::string& why);
 
 /// A mapping of an arena, this rank's or a peer's. A forked child shares this rank's, as any memory that is allocated
 /// here; it inherits no peer's.

@@ -146,7 +146,7 @@ void Meeting::prepare() {
     unwrap(wait("segment", leader_));
   }
   std::string no_arena;
-  arena_file_ = make_arena_file(*rendezvous_.settings, no_arena);
+  arena_file_ = make_arena_file(*rendezvous_.settings, members_.size(), no_arena);
   if (!no_arena.empty()) log(LogLevel::info, "no collectives over shared memory: " + no_arena, rank_);
   self_.handout = {doorbell_.fd(), process_.fd(), segment_file_.fd(), arena_file_.fd()};
   listener_ = std::make_unique<Listener>(self_);
