@@ -46,16 +46,23 @@ inline void given_back(void* memory) noexcept {
 
 }  // namespace tutti::testing::heap_counters
 
-// The array and the nothrow forms come here by the library's own definitions.
-void* operator new(std::size_t bytes) { return tutti::testing::heap_counters::taken(std::malloc(bytes)); }
-void* operator new(std::size_t bytes, std::align_val_t align) {
+// The array and the nothrow forms come here by the library's own definitions. Inlined into a program's new and delete
+// they would look to the compiler like a mismatched pair.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  return tutti::testing::heap_counters::taken(std::malloc(bytes));
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
   const auto boundary = static_cast<std::size_t>(align);
   const std::size_t whole = (bytes + boundary - 1) / boundary * boundary;
   return tutti::testing::heap_counters::taken(std::aligned_alloc(boundary, whole));
 }
-void operator delete(void* memory) noexcept { tutti::testing::heap_counters::given_back(memory); }
-void operator delete(void* memory, std::size_t) noexcept { tutti::testing::heap_counters::given_back(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { tutti::testing::heap_counters::given_back(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept { tutti::testing::heap_counters::given_back(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  tutti::testing::heap_counters::given_back(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  tutti::testing::heap_counters::given_back(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
   tutti::testing::heap_counters::given_back(memory);
 }
