@@ -18,15 +18,11 @@ bool Choices::has(std::string_view name) const noexcept {
 }
 
 Facts Choices::facts(const Collective& call) const noexcept {
-  const std::size_t width = size_of(call.in.dtype);
-  std::size_t count = call.in.count;
-  if (call.kind == Kind::broadcast || call.kind == Kind::scatter || call.kind == Kind::reduce_scatter)
-    count = call.out.count;
-  if (call.kind == Kind::alltoall) count = call.in.count / static_cast<std::size_t>(group_.size());
   // Not every rank has an `in`; where all have an `out`, that one tells.
   const bool from_one = call.kind == Kind::broadcast || call.kind == Kind::scatter;
   const Device device = from_one ? call.out.device : call.in.device;
-  return {call.kind, call.variable ? 0 : count * width, group_.size(), hosts_, device.kind};
+  const std::size_t bytes = block_count(call, group_.size()) * size_of(call.in.dtype);
+  return {call.kind, call.variable ? 0 : bytes, group_.size(), hosts_, device.kind};
 }
 
 const Taken& Choices::decide(const Collective& call, Signature summary, const std::string& wanted) {

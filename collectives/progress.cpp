@@ -127,13 +127,7 @@ void Progress::put_in_queue(Startable& task) {
     queue_.push_back(&task);
     queued_.store(true);
   }
-  // Whoever fails to take the token leaves the task to the holder, who looks at the queue once more when it releases.
-  if (token_.try_acquire()) {
-    const Holding token(*this);
-    turn();
-  } else if (sleeping_.load()) {
-    signal(wake_event_.fd());
-  }
+  turn_if_free();
 }
 
 void Progress::start_queued() {
@@ -186,11 +180,14 @@ void Progress::drop_unused() {
   turn_if_free();
 }
 
-// Else the holder of the token looks at the queue when it releases.
+// Whoever fails to take the token leaves the queue to the holder, who looks at it once more when it releases.
 void Progress::turn_if_free() {
-  if (!token_.try_acquire()) return;
-  const Holding token(*this);
-  turn();
+  if (token_.try_acquire()) {
+    const Holding token(*this);
+    turn();
+  } else if (sleeping_.load()) {
+    signal(wake_event_.fd());
+  }
 }
 
 void Progress::join(std::shared_ptr<Engine> engine) {

@@ -32,7 +32,7 @@ struct Block {
 };
 
 // From the side of the call that every rank has.
-Block block_of(const Collective& call, std::size_t size) {
+Block block_of(const Collective& call, std::size_t size) noexcept {
   switch (call.kind) {
     case Kind::allreduce:
     case Kind::reduce:
@@ -65,13 +65,7 @@ std::optional<Kind> parse_kind(std::string_view text) noexcept {
 }
 
 std::size_t block_count(const Collective& call, int size) noexcept {
-  switch (call.kind) {
-    case Kind::reduce_scatter:
-    case Kind::scatter:
-    case Kind::broadcast: return call.out.count;
-    case Kind::alltoall: return call.in.count / static_cast<std::size_t>(size);
-    default: return call.in.count;
-  }
+  return block_of(call, static_cast<std::size_t>(size)).count;
 }
 
 Signature signature(const Collective& call, int /*rank*/, int size) noexcept {

@@ -71,28 +71,44 @@ std::uint64_t cgroup_memory() {
 }
 
 [[noreturn]] void fail(std::size_t bytes, const char* step, int error) {
-  throw Error(Code::resource, "allocating " + size_text(bytes) + " of shared memory failed (" + step + ": " +
-                                  std::strerror(error) + "; " + size_text(available_memory()) +
-                                  " available): ask for less, or free memory first");
+  refuse_allocation(bytes, std::string(step) + ": " + std::strerror(error));
 }
 
-// Reserves by touching, because pages taken by fallocate are never huge; 0 or the error.
-int reserve(int fd, void* memory, std::size_t bytes) {
+}  // namespace
+
+std::size_t page_bytes() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+std::size_t whole_pages(std::size_t bytes) noexcept {
+  return std::max<std::size_t>(1, (bytes + page_bytes() - 1) / page_bytes()) * page_bytes();
+}
+
+void refuse_allocation(std::size_t bytes, const std::string& why) {
+  throw Error(Code::resource, "allocating " + size_text(bytes) + " of shared memory failed (" + why + "; " +
+                                  size_text(available_memory()) + " available): ask for less, or free memory first");
+}
+
+// By touching, because pages taken by fallocate are never huge.
+int reserve_pages(int fd, std::size_t offset, void* memory, std::size_t bytes) noexcept {
   if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
   if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return 0;
   if (errno != EINVAL) return errno == EFAULT ? ENOMEM : errno;  // EFAULT: touching would have raised SIGBUS
 #endif
-  if (fd >= 0) return ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
-  return 0;  // an old kernel, anonymous memory: available_memory() was asked
+  // An old kernel; with anonymous memory, available_memory() was asked.
+  return fd >= 0 ? reserve_file(fd, offset, bytes) : 0;
 }
 
-}  // namespace
+int reserve_file(int fd, std::size_t offset, std::size_t bytes) noexcept {
+  int error;
+  do {
+    error = ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  return error;
+}
 
 std::shared_ptr<void> allocate_shared(std::size_t bytes) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   if (bytes > available_memory()) fail(bytes, "checking", ENOMEM);
-  const std::size_t length = std::max<std::size_t>(1, (bytes + page - 1) / page) * page;
+  const std::size_t length = whole_pages(bytes);
 
   const Descriptor file(::memfd_create("tutti-memory", MFD_CLOEXEC));
   if (file && ::ftruncate(file.fd(), static_cast<off_t>(length)) != 0) fail(bytes, "ftruncate", errno);
@@ -100,7 +116,7 @@ std::shared_ptr<void> allocate_shared(std::size_t bytes) {
   void* const memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, flags, file.fd(), 0);
   if (memory == MAP_FAILED) fail(bytes, "mmap", errno);
   std::shared_ptr<void> owner(memory, [length](void* address) { ::munmap(address, length); });
-  if (const int error = reserve(file.fd(), memory, length)) fail(bytes, "reserving its pages", error);
+  if (const int error = reserve_pages(file.fd(), 0, memory, length)) fail(bytes, "reserving its pages", error);
   return owner;
 }
 

@@ -24,12 +24,6 @@ namespace {
 constexpr std::size_t least_arena = std::size_t{64} << 20;
 constexpr std::size_t worth_asking = std::size_t{4} << 20;  // whether so much is there takes a tenth of a millisecond
 
-std::size_t page_bytes() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-
-std::size_t whole_pages(std::size_t bytes) noexcept {
-  return std::max<std::size_t>(1, (bytes + page_bytes() - 1) / page_bytes()) * page_bytes();
-}
-
 constexpr std::size_t mappable = std::size_t{1} << 46;  // of a process's addresses, half
 
 // As much as there could ever be to share, if so many of that size can be mapped.
@@ -41,24 +35,6 @@ std::size_t wanted_bytes(std::size_t ranks) noexcept {
   if (::getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY)
     bytes = std::min<std::size_t>(bytes, files.rlim_cur);
   return bytes / page_bytes() * page_bytes();
-}
-
-[[noreturn]] void too_much(std::size_t bytes, const std::string& why) {
-  throw Error(Code::resource, "allocating " + size_text(bytes) + " of shared memory failed (" + why + "; " +
-                                  size_text(available_memory()) + " available): ask for less, or free memory first");
-}
-
-// 0, or the error.
-int reserve(int fd, std::byte* memory, std::size_t offset, std::size_t bytes) noexcept {
-#ifdef MADV_POPULATE_WRITE
-  if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return 0;
-  if (errno != EINVAL) return errno == EFAULT ? ENOMEM : errno;  // EFAULT: touching would have raised SIGBUS
-#endif
-  int error;
-  do {
-    error = ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  } while (error == EINTR);
-  return error;
 }
 
 }  // namespace
@@ -111,23 +87,25 @@ Arena::Arena(Descriptor file, ArenaMap map)
 }
 
 std::size_t Arena::take(std::size_t bytes) {
-  if (generation_ != fork_generation()) too_much(bytes, "this process was forked, and the memory is its parent's");
-  if (bytes >= worth_asking && bytes > available_memory()) too_much(bytes, std::strerror(ENOMEM));
+  if (generation_ != fork_generation())
+    refuse_allocation(bytes, "this process was forked, and the memory is its parent's");
+  if (bytes >= worth_asking && bytes > available_memory()) refuse_allocation(bytes, std::strerror(ENOMEM));
   const std::size_t length = whole_pages(bytes);
   std::size_t offset = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find_if(free_, [&](const auto& gap) { return gap.second >= length; });
-    if (found == free_.end()) too_much(bytes, "no gap in the " + size_text(map_.bytes()) + " that can be shared");
+    if (found == free_.end())
+      refuse_allocation(bytes, "no gap in the " + size_text(map_.bytes()) + " that can be shared");
     offset = found->first;
     const std::size_t rest = found->second - length;
     free_.erase(found);
     if (rest > 0) free_.emplace(offset + length, rest);
     taken_.emplace(offset, length);
   }
-  if (const int error = reserve(file_.fd(), map_.at(offset), offset, length)) {
+  if (const int error = reserve_pages(file_.fd(), offset, map_.at(offset), length)) {
     give_back(offset);
-    too_much(bytes, std::string("reserving its pages: ") + std::strerror(error));
+    refuse_allocation(bytes, std::string("reserving its pages: ") + std::strerror(error));
   }
   return offset;
 }

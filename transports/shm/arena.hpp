@@ -55,7 +55,6 @@ class Arena : public std::enable_shared_from_this<Arena> {
   Arena(Descriptor file, ArenaMap map);
 
   const ArenaMap& map() const noexcept { return map_; }
-  int fd() const noexcept { return file_.fd(); }
 
   /// `bytes` bytes, zeroed, page-aligned, with their pages. Throws Error{resource} naming the size.
   std::size_t take(std::size_t bytes);

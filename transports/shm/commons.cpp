@@ -22,6 +22,12 @@ constexpr std::size_t most_spares = 4;
 
 }  // namespace
 
+void ring_doorbell(int fd) noexcept {
+  const std::uint64_t one = 1;
+  // It fails only when the counter is full, and then the doorbell rings already.
+  [[maybe_unused]] const ssize_t n = ::write(fd, &one, sizeof one);
+}
+
 Commons::Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self)
     : own_(std::move(own)), neighbours_(std::move(neighbours)), self_(self) {}
 
@@ -31,9 +37,15 @@ void Commons::wake(std::span<const int> locals) const noexcept {
     if (local == self_) continue;
     const Neighbour& other = neighbours_[static_cast<std::size_t>(local)];
     if (other.line->sleep.load(std::memory_order_relaxed) == Sleep::awake) continue;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = ::write(other.doorbell, &one, sizeof one);
+    ring_doorbell(other.doorbell);
   }
+}
+
+std::size_t Commons::take(std::vector<std::size_t>& spares, std::size_t bytes) {
+  if (spares.empty()) return own_->take(bytes);
+  const std::size_t offset = spares.back();
+  spares.pop_back();
+  return offset;
 }
 
 DirectoryEntry& Commons::free_entry() {
@@ -66,14 +78,8 @@ OwnSlab Commons::open_slab(std::uint64_t group) {
   retired_.reserve(retired_.size() + ++open_);  // so that retire() finds room
   OwnSlab own;
   own.entry = &free_entry();
-  if (spare_slabs_.empty()) {
-    own.offset = own_->take(sizeof(Slab));
-  } else {
-    own.offset = spare_slabs_.back();
-    spare_slabs_.pop_back();
-  }
-  own.slab = new (own_->map().at(own.offset)) Slab;
-  own.entry->slab = own.offset;
+  own.entry->slab = take(spare_slabs_, sizeof(Slab));
+  own.slab = new (own_->map().at(own.entry->slab)) Slab;
   own.entry->closed.store(0, std::memory_order_relaxed);
   own.entry->group.store(group, std::memory_order_release);
   auto& published = reinterpret_cast<DirectoryPage*>(own_->map().at(0))->published;
@@ -82,14 +88,7 @@ OwnSlab Commons::open_slab(std::uint64_t group) {
 }
 
 std::byte* Commons::open_rounds(OwnSlab& own) {
-  if (own.slab->rounds == 0) {
-    if (spare_rounds_.empty()) {
-      own.slab->rounds = own_->take(2 * room_bytes);
-    } else {
-      own.slab->rounds = spare_rounds_.back();
-      spare_rounds_.pop_back();
-    }
-  }
+  if (own.slab->rounds == 0) own.slab->rounds = take(spare_rounds_, 2 * room_bytes);
   return own_->map().at(own.slab->rounds);
 }
 
@@ -134,7 +133,7 @@ void Commons::free(const OwnSlab& own) noexcept {
   };
   if (own.slab->rounds != 0) keep(spare_rounds_, own.slab->rounds);
   own.entry->group.store(0, std::memory_order_release);
-  keep(spare_slabs_, own.offset);
+  keep(spare_slabs_, own.entry->slab);
 }
 
 }  // namespace tutti::shm

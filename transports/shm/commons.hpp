@@ -18,9 +18,11 @@ struct Neighbour {
   int doorbell = -1;               ///< the wire's
 };
 
+/// Wakes who sleeps at that eventfd.
+void ring_doorbell(int fd) noexcept;
+
 /// A communicator's slab in the own arena.
 struct OwnSlab {
-  std::size_t offset = 0;
   Slab* slab = nullptr;
   DirectoryEntry* entry = nullptr;
 };
@@ -31,7 +33,6 @@ class Commons {
   /// `own` has its directory already.
   Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self);
 
-  int self() const noexcept { return self_; }
   const ArenaMap& arena(int local) const noexcept {
     return local == self_ ? own_->map() : neighbours_[static_cast<std::size_t>(local)].arena;
   }
@@ -78,6 +79,8 @@ class Commons {
   bool can_go(Retired& one) const;
   void sweep();
   void free(const OwnSlab& own) noexcept;
+  /// So many bytes that were given back, or of the arena.
+  std::size_t take(std::vector<std::size_t>& spares, std::size_t bytes);
 
   std::shared_ptr<Arena> own_;
   std::vector<Neighbour> neighbours_;

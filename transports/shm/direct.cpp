@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::size_t chunk_bytes = std::size_t{32} << 10;  // pushed at a time
 
-bool pushes(const DirectCall& call) noexcept { return call.kind == Kind::allreduce || call.kind == Kind::reduce; }
-
 // What rank `other` gives.
 const std::byte* given_by(const Room& room, const DirectCall& call, int other) noexcept {
   return other == call.rank ? call.given() : room.reach(other, room.call_of(other, call.number).in);
@@ -39,13 +37,12 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
 
 // The same range of every block, or of the whole.
 void pull(const Room& room, const DirectCall& call, std::size_t from, std::size_t bytes) {
-  const std::size_t mine = call.blocks_given() > 1 ? static_cast<std::size_t>(call.rank) * call.bytes() : 0;
-  const auto given = [&](int other) { return given_by(room, call, other) + mine + from; };
+  const std::size_t mine = call.given_at(call.rank) * call.width + from;
+  const auto given = [&](int other) { return given_by(room, call, other) + mine; };
   if (call.folds()) return fold_in_order(call, call.out + from, bytes, given);
-  const bool each = call.kind != Kind::broadcast && call.kind != Kind::scatter;
   for (int other = 0; other < call.size; ++other) {
     if (!call.gives(other)) continue;
-    std::byte* const into = call.out + (each ? static_cast<std::size_t>(other) * call.bytes() : 0) + from;
+    std::byte* const into = call.out + call.taken_at(other) * call.width + from;
     if (into != given(other)) tutti::copy(into, given(other), bytes);
   }
 }
@@ -56,7 +53,7 @@ bool can_play_direct(const Room& room, const DirectCall& call) {
   for (int rank = 0; rank < call.size; ++rank) {
     const CallLine& line = room.call_of(rank, call.number);
     if (call.gives(rank) && line.in == 0) return false;
-    if (pushes(call) && call.takes(rank) && line.out == 0) return false;
+    if (call.in_shares() && call.takes(rank) && line.out == 0) return false;
     // Blocks that are overwritten before everybody has read them.
     if (call.kind == Kind::alltoall && line.in == line.out) return false;
   }
@@ -64,7 +61,7 @@ bool can_play_direct(const Room& room, const DirectCall& call) {
 }
 
 EngineTask play_direct(Room& room, const DirectCall& call) {
-  if (pushes(call)) {
+  if (call.in_shares()) {
     const Part mine = share(call.count, call.width, call.rank, call.size);
     const std::size_t first = mine.at * call.width, bytes = mine.count * call.width;
     for (std::size_t at = 0; at < bytes; at += chunk_bytes) {
@@ -82,7 +79,7 @@ EngineTask play_direct(Room& room, const DirectCall& call) {
   }
   room.post(room.own().finished, call.number);
   for (int other = 0; other < call.size; ++other) {
-    const bool here = pushes(call) || (call.gives(call.rank) && call.takes(other));
+    const bool here = call.in_shares() || (call.gives(call.rank) && call.takes(other));
     if (other != call.rank && here) co_await room.until(room.of(other).finished, call.number, other);
   }
   co_return Status();

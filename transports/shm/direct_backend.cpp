@@ -27,8 +27,6 @@ std::span<const std::string_view> engine_names(Kind kind) {
 DirectBackend::DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals)
     : room_(std::move(commons), group, std::move(locals)) {}
 
-DirectBackend::~DirectBackend() { task_.drop(); }
-
 Status DirectBackend::supports(const Collective& call, std::string_view algorithm) const {
   const auto no = [](const std::string& why) { return Status::failure(Code::unsupported, why); };
   if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
@@ -84,7 +82,7 @@ bool DirectBackend::step() {
     if (!room_.open()) return false;
   }
   try {
-    if (!task_) play(engine_);
+    if (!task_) play();
     task_.resume();
     if (!task_.done()) {
       awaited_ = room_.awaited();
@@ -108,8 +106,8 @@ bool DirectBackend::step() {
   return step();
 }
 
-void DirectBackend::play(Engine engine) {
-  switch (engine) {
+void DirectBackend::play() {
+  switch (engine_) {
     case Engine::packets: task_ = play_packets(room_, call_); return;
     case Engine::one_shot: task_ = play_one_shot(room_, call_); return;
     case Engine::meeting: task_ = play_meeting(room_, call_); return;

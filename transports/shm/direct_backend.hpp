@@ -19,7 +19,6 @@ class DirectBackend final : public Backend {
   static constexpr std::string_view own_name = "shm";
 
   DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals);
-  ~DirectBackend() override;
 
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
@@ -40,7 +39,7 @@ class DirectBackend final : public Backend {
     CallListener* listener;
   };
   Engine first_engine(const DirectCall& call, std::string_view wanted) const;
-  void play(Engine engine);
+  void play();
   void begin_next();
   bool step();
   void end(const Status& status);

@@ -60,11 +60,17 @@ struct DirectCall {
     return kind == Kind::barrier ? 0 : each ? static_cast<std::size_t>(size) : 1;
   }
   std::size_t given_bytes() const noexcept { return blocks_given() * bytes(); }
-  std::size_t out_bytes() const noexcept {
-    const bool each = kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall;
-    return (each ? static_cast<std::size_t>(size) : 1) * bytes();
-  }
+  std::size_t out_bytes() const noexcept { return (has_places() ? static_cast<std::size_t>(size) : 1) * bytes(); }
+  /// Whether every rank folds a share of the whole, for all or for the root.
+  bool in_shares() const noexcept { return kind == Kind::allreduce || kind == Kind::reduce; }
+  /// Elements before what is for rank `to` in what a rank gives; before what `from` gives, in `out`.
+  std::size_t given_at(int to) const noexcept { return blocks_given() > 1 ? static_cast<std::size_t>(to) * count : 0; }
+  std::size_t taken_at(int from) const noexcept { return has_places() ? static_cast<std::size_t>(from) * count : 0; }
   const std::byte* given() const noexcept { return kind == Kind::broadcast ? out : in; }
+
+ private:
+  // Whether `out` has a block for every rank.
+  bool has_places() const noexcept { return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall; }
 };
 
 /// The share of rank `index` of `size` in `count` elements, cut where cache lines end if they begin with one.

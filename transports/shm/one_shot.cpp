@@ -8,12 +8,11 @@ namespace {
 // What rank `other` gives to this one, once it is there.
 const std::byte* given_to_me(const Room& room, const DirectCall& call, int other) noexcept {
   const std::byte* const from = other == call.rank ? call.given() : room.of(other).shots[call.number & 1].data();
-  return from + (call.blocks_given() > 1 ? static_cast<std::size_t>(call.rank) * call.bytes() : 0);
+  return from + call.given_at(call.rank) * call.width;
 }
 
 void take_from(const Room& room, const DirectCall& call, int other) noexcept {
-  const bool each = call.kind != Kind::broadcast && call.kind != Kind::scatter;
-  std::byte* const into = call.out + (each ? static_cast<std::size_t>(other) * call.bytes() : 0);
+  std::byte* const into = call.out + call.taken_at(other) * call.width;
   const std::byte* const from = given_to_me(room, call, other);
   if (into != from) tutti::copy(into, from, call.bytes());
 }
@@ -22,11 +21,7 @@ void take_from(const Room& room, const DirectCall& call, int other) noexcept {
 
 EngineTask play_one_shot(Room& room, const DirectCall& call) {
   if (call.gives(call.rank)) {
-    for (int other = 0; other < call.size; ++other) {
-      if (other == call.rank || room.entered(other) + 1 >= call.number) continue;
-      co_await room.until(room.call_of(other, call.number - 1).stamp, least_stamp(call.number - 1), other);
-      room.has_entered(other, call.number - 1);
-    }
+    while (const auto late = room.who_has_not_entered(call.number - 1)) co_await room.until(*late);
     tutti::copy(room.own().shots[call.number & 1].data(), call.given(), call.given_bytes());
   }
   announce(room, call);

@@ -41,15 +41,14 @@ class Taking {
   explicit Taking(const DirectCall& call) noexcept : call_(call), last_(call.fold) { last_.divisor = call.divisor; }
 
   void own() noexcept {
-    const std::size_t mine = static_cast<std::size_t>(call_.rank) * call_.bytes();
-    const std::byte* const block = call_.given() + (call_.blocks_given() > 1 ? mine : 0);
+    const std::byte* const block = call_.given() + call_.given_at(call_.rank) * call_.width;
     if (call_.folds()) return fold(call_.rank, block);
     std::byte* const place = into(call_.rank);
     if (place != block) tutti::copy(place, block, call_.bytes());
   }
 
   void from(int other, std::span<const Packet> packets) {
-    const std::size_t at = call_.blocks_given() > 1 ? static_cast<std::size_t>(call_.rank) * call_.bytes() : 0;
+    const std::size_t at = call_.given_at(call_.rank) * call_.width;
     if (!call_.folds()) return unpack(packets, at, into(other), call_.bytes());
     if (at % payload_bytes + call_.bytes() <= payload_bytes)  // as it lies
       return fold(other, packets[at / payload_bytes].payload.data() + at % payload_bytes);
@@ -58,10 +57,7 @@ class Taking {
   }
 
  private:
-  std::byte* into(int other) const noexcept {
-    const bool each = call_.kind != Kind::broadcast && call_.kind != Kind::scatter;
-    return call_.out + (each ? static_cast<std::size_t>(other) * call_.bytes() : 0);
-  }
+  std::byte* into(int other) const noexcept { return call_.out + call_.taken_at(other) * call_.width; }
 
   void fold(int other, const std::byte* block) {
     const bool ends = other + 1 == call_.size;
@@ -88,11 +84,7 @@ EngineTask play_packets(Room& room, const DirectCall& call) {
   const std::size_t used = packets_of(call), set = call.number & 1;
   announce(room, call);
   if (call.gives(call.rank)) {
-    for (int other = 0; other < call.size; ++other) {
-      if (other == call.rank || room.entered(other) + 1 >= call.number) continue;
-      co_await room.until(room.call_of(other, call.number - 1).stamp, least_stamp(call.number - 1), other);
-      room.has_entered(other, call.number - 1);
-    }
+    while (const auto late = room.who_has_not_entered(call.number - 1)) co_await room.until(*late);
     pack(std::span(room.own().packets[set]).first(used), call.given(), call.given_bytes(), call.stamp);
     room.wake();
   }

@@ -41,6 +41,16 @@ Awaited Room::look_around() {
   return {};
 }
 
+std::optional<Awaited> Room::who_has_not_entered(std::uint64_t number) noexcept {
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank() || entered_[static_cast<std::size_t>(other)] >= number) continue;
+    const Awaited entry{&call_of(other, number).stamp, least_stamp(number), other};
+    if (!entry.reached()) return entry;
+    has_entered(other, number);
+  }
+  return std::nullopt;
+}
+
 bool Room::leave_alone(int dead) noexcept {
   if (own_.slab == nullptr || !open()) return true;
   own_.slab->cancelled.store(1, std::memory_order_relaxed);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -70,8 +71,9 @@ class Room {
   }
   void wake() const noexcept { commons_->wake(locals_); }
 
-  /// The highest call that `rank` is known to have entered. It has ended all calls before that one.
-  std::uint64_t entered(int rank) const noexcept { return entered_[static_cast<std::size_t>(rank)]; }
+  /// What to await of a rank that is not known to have entered call `number`, and so to have ended all calls before;
+  /// nothing: all have.
+  std::optional<Awaited> who_has_not_entered(std::uint64_t number) noexcept;
   void has_entered(int rank, std::uint64_t number) noexcept { entered_[static_cast<std::size_t>(rank)] = number; }
   const CallLine& call_of(int rank, std::uint64_t number) const noexcept { return of(rank).calls[number % 4]; }
 
@@ -121,7 +123,8 @@ class Room {
     Room& room_;
     Awaited what_;
   };
-  Pause until(const Word& word, std::uint64_t value, int peer) noexcept { return {*this, {&word, value, peer}}; }
+  Pause until(Awaited what) noexcept { return {*this, what}; }
+  Pause until(const Word& word, std::uint64_t value, int peer) noexcept { return until({&word, value, peer}); }
   /// Somebody has been cancelled, and so will this rank be: never goes on.
   Pause until_cancelled() noexcept { return {*this, {&own().never, 1, rank()}}; }
   /// Lets others go on: a step is bounded. Goes on by itself at the next look.
@@ -139,7 +142,7 @@ class Room {
   const std::vector<int> locals_;
   OwnSlab own_;
   std::vector<const Slab*> slabs_;      // by rank; null: not found yet
-  std::vector<std::uint64_t> entered_;  // by rank
+  std::vector<std::uint64_t> entered_;  // by rank: the highest call that it is known to have entered
   int missing_;
   Awaited awaited_;
   struct alignas(64) Line {

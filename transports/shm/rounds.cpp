@@ -15,14 +15,12 @@
 namespace tutti::shm {
 namespace {
 
-bool in_shares(const DirectCall& call) noexcept { return call.kind == Kind::allreduce || call.kind == Kind::reduce; }
-
 // Of what a rank gives, how much is in a round: all ranks' slots together stay in the caches. A piece is of whole cache
 // lines, for shares of as many for every rank, and the pieces of a call are as equal as that allows.
 std::size_t piece_count(const DirectCall& call) noexcept {
   const auto size = static_cast<std::size_t>(call.size);
   const std::size_t slot = std::min(room_bytes, 2 * room_bytes / size);
-  const std::size_t unit = (in_shares(call) ? size : 1) * (64 / call.width);
+  const std::size_t unit = (call.in_shares() ? size : 1) * (64 / call.width);
   const std::size_t most = slot / call.blocks_given() / call.width / unit * unit;
   const std::size_t rounds = std::max<std::size_t>(1, (call.count + most - 1) / most);
   const std::size_t each = std::max<std::size_t>(1, (call.count + rounds - 1) / rounds);
@@ -37,7 +35,7 @@ class Rounds {
   void stage(std::uint64_t round) {
     std::byte* const slot = room_.own_slot(call_.round + round);
     const Part piece = piece_of(round);
-    if (in_shares(call_)) {
+    if (call_.in_shares()) {
       const Part own = share_of(piece, call_.rank);
       copy(slot, call_.in, {piece.at, own.at - piece.at}, 0);
       const std::size_t after = own.at + own.count;
@@ -54,7 +52,7 @@ class Rounds {
   // Folds the own share, or takes what others gave.
   void take(std::uint64_t round) {
     const Part piece = piece_of(round);
-    if (in_shares(call_)) return fold_share(round, piece);
+    if (call_.in_shares()) return fold_share(round, piece);
     const bool blocks = call_.blocks_given() > 1;
     const auto from = [&](int other) {
       if (other == call_.rank) return at(call_.given(), (blocks ? block(other) : 0) + piece.at);
@@ -126,7 +124,7 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   Rounds moves(room, call);
   Slab& own = room.own();
   const std::uint64_t rounds = rounds_of(call);
-  const bool gives = call.gives(call.rank), takes = call.takes(call.rank), shares = in_shares(call);
+  const bool gives = call.gives(call.rank), takes = call.takes(call.rank), shares = call.in_shares();
   const auto gathers = [&](int other) {
     return call.kind == Kind::allreduce || (call.kind == Kind::reduce && other == call.root);
   };

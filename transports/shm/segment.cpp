@@ -31,8 +31,6 @@ struct Header {
   alignas(line_bytes) std::atomic<std::uint32_t> poison_changes{0};
 };
 
-std::size_t page_bytes() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-
 std::size_t round_up(std::size_t value, std::size_t to) noexcept { return (value + to - 1) / to * to; }
 
 [[noreturn]] void does_not_fit(std::size_t bytes, const std::string& where, int error) {
@@ -43,11 +41,7 @@ std::size_t round_up(std::size_t value, std::size_t to) noexcept { return (value
 
 // Takes the pages now, so that shortage is an answer here and not a SIGBUS later.
 void reserve(int fd, std::size_t bytes, const std::string& where) {
-  int error;
-  do {
-    error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
-  } while (error == EINTR);
-  if (error != 0) does_not_fit(bytes, where, error);
+  if (const int error = reserve_file(fd, 0, bytes)) does_not_fit(bytes, where, error);
 }
 
 Descriptor make_memfd(std::size_t bytes) {

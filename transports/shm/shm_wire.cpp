@@ -28,12 +28,6 @@ constexpr std::size_t piece_bytes = std::size_t{16} << 10;
 constexpr char goodbye = 'g';
 constexpr char nudge = 'n';
 
-void ring_doorbell(int fd) noexcept {
-  const std::uint64_t one = 1;
-  // It fails only when the counter is full, and then the doorbell rings already.
-  [[maybe_unused]] const ssize_t n = ::write(fd, &one, sizeof one);
-}
-
 void hush_doorbell(int fd) noexcept {
   std::uint64_t rings;
   [[maybe_unused]] const ssize_t n = ::read(fd, &rings, sizeof rings);
