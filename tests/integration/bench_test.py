@@ -52,6 +52,14 @@ class Bench(unittest.TestCase):
         self.assertEqual({row["ok"] for row in rows("bench", "allreduce", "-np", "2", *QUICK, "--no-touch")}, {"yes"})
         self.assertEqual({row["ok"] for row in rows("bench", "allreduce", "-np", "2", *QUICK, "-c", "0")}, {"unchecked"})
 
+    def test_allocated_buffers(self):
+        for collective in (*COLLECTIVES, "barrier"):
+            for transport in ("shm", "tcp"):
+                found = rows("bench", collective, "-np", "3", *QUICK, "--memory", "allocated", "--transport", transport)
+                self.assertEqual({row["ok"] for row in found}, {"yes"}, (collective, transport))
+        text = tutti("bench", "allreduce", "-np", "2", *QUICK, "--memory", "allocated").stdout
+        self.assertIn("; buffers: allocated\n", text)
+
     def test_human_and_json(self):
         text = tutti("bench", "allreduce", "-np", "2", *QUICK).stdout
         for column in ("size", "count", "type", "redop", "root", "out-of-place", "in-place", "algbw", "busbw", "#wrong"):
@@ -88,7 +96,7 @@ class Bench(unittest.TestCase):
                       ["broadcast", "-np", "2", "--root", "2"], ["allreduce", "--format", "xml"],
                       ["allreduce", "--versus", "nobody"], ["allreduce", "--versus", "mpich:worst"], ["barrier", "--plot"],
                       ["allreduce", "--csv", "no/such/folder/x.csv"], ["allreduce", "--variants", "no/such/file"],
-                      ["allreduce", "--lane-bytes", "much"]):
+                      ["allreduce", "--lane-bytes", "much"], ["allreduce", "--memory", "borrowed"]):
             done = tutti("bench", *words, code=2)
             self.assertEqual(done.stdout, "", words)
             self.assertEqual(len(done.stderr.splitlines()), 1, (words, done.stderr))

@@ -83,6 +83,9 @@ class Versus(unittest.TestCase):
         found = list(csv.DictReader(io.StringIO((self.folder / "alone.csv").read_text())))
         self.assertEqual([(row["impl"], row["ratio"]) for row in found], [("tutti tcp", "")] * 3)
         self.assertNotIn("ratio", text)
+        done = self.compare("--memory", "allocated", "--csv", self.folder / "alone.csv")
+        found = list(csv.DictReader(io.StringIO((self.folder / "alone.csv").read_text())))
+        self.assertEqual({row["settings"] for row in found}, {"--memory allocated"})
 
     @unittest.skipUnless((BIN / "bench-peers" / "mpich").exists(), "no MPICH was there when this was built")
     def test_a_named_mpi_is_compiled_once(self):

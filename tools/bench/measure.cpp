@@ -11,20 +11,6 @@
 namespace tutti::bench {
 namespace {
 
-/// Pages' worth of bytes, aligned to a cache line, present before the first iteration.
-struct Memory {
-  explicit Memory(std::size_t bytes)
-      : size(std::max<std::size_t>(bytes, 64)), data(static_cast<std::byte*>(operator new(size, alignment))) {
-    std::fill(data, data + size, std::byte{});
-  }
-  ~Memory() { operator delete(data, alignment); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  static constexpr std::align_val_t alignment{4096};
-  std::size_t size;
-  std::byte* data;
-};
-
 class Loop {
  public:
   Loop(Implementation& implementation, Board& board, const Sweep& sweep)
@@ -77,6 +63,14 @@ class Loop {
 
 }  // namespace
 
+std::shared_ptr<std::byte> Implementation::memory(std::size_t bytes) {
+  constexpr std::align_val_t alignment{4096};
+  bytes = std::max<std::size_t>(bytes, 64);
+  auto* data = static_cast<std::byte*>(operator new(bytes, alignment));
+  std::fill(data, data + bytes, std::byte{});
+  return {data, [](std::byte* old) { operator delete(old, alignment); }};
+}
+
 void measure(Implementation& implementation, Board& board, const Sweep& sweep, void (*each)(const Row&, void*),
              void* context) {
   const std::vector<Case> all = cases(sweep, implementation.ranks());
@@ -87,17 +81,17 @@ void measure(Implementation& implementation, Board& board, const Sweep& sweep, v
     in_bytes = std::max(in_bytes, what.in_count() * size_of(what.dtype));
     out_bytes = std::max(out_bytes, what.out_count() * size_of(what.dtype));
   }
-  Memory in(in_bytes), out(out_bytes);
+  const auto in = implementation.memory(in_bytes), out = implementation.memory(out_bytes);
   Loop loop(implementation, board, sweep);
   for (const Case& what : all) {
     if (const std::string why = implementation.refuses(what); !why.empty()) throw Error(Code::invalid, why);
-    Row row{what, loop.measure(what, in.data, out.data), {}};
+    Row row{what, loop.measure(what, in.get(), out.get()), {}};
     Case in_place = what;
     in_place.in_place = true;
     // A barrier has no buffers, a broadcast is always in place, and so is what sends from where it receives.
     const bool has_two = what.kind != Kind::barrier && what.kind != Kind::broadcast && what.kind != Kind::send;
     row.has_in_place = sweep.in_place && has_two && implementation.refuses(in_place).empty();
-    if (row.has_in_place) row.in_place = loop.measure(in_place, in.data, out.data);
+    if (row.has_in_place) row.in_place = loop.measure(in_place, in.get(), out.get());
     each(row, context);
   }
 }

@@ -1,7 +1,9 @@
 // The measuring loop, one for all implementations.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,9 @@ class Implementation {
   virtual int ranks() const = 0;
   /// "" or why it cannot do this.
   virtual std::string refuses(const Case& what) const = 0;
+  /// A buffer for `in` or `out`, zeroed and present; every rank asks for as many, in the same order. By default
+  /// ordinary memory, aligned to pages.
+  virtual std::shared_ptr<std::byte> memory(std::size_t bytes);
   /// Starts the call and returns when this rank's part is done.
   virtual void run(const Case& what, const std::byte* in, std::byte* out) = 0;
 };

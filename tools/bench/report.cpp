@@ -48,9 +48,10 @@ Report::Report(std::string implementation, const Request& request, int ranks, st
       check_(request.check),
       to_(to) {
   if (format_ == "human") {
-    fmt::print(to_, "# {} {}, {} ranks; time: median of the iterations, each as long as its slowest rank{}\n",
+    fmt::print(to_, "# {} {}, {} ranks; time: median of the iterations, each as long as its slowest rank{}{}\n",
                implementation_, collective_name(request.kind), ranks_,
-               request.touch ? "; inputs rewritten and outputs read between iterations" : "; buffers left untouched");
+               request.touch ? "; inputs rewritten and outputs read between iterations" : "; buffers left untouched",
+               request.memory == "ordinary" ? "" : "; buffers: " + request.memory);
   }
   head();
 }

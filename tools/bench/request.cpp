@@ -75,6 +75,9 @@ Request parse_request(const std::string& program, const std::vector<std::string>
   app.add_flag("--in-place,!--no-in-place", request.in_place, "measure in place too (default)");
   app.add_option("--format", request.format, "human, csv or json")->check(CLI::IsMember({"human", "csv", "json"}));
   app.add_option("--algorithm", request.algorithm, "instead of the one that the rules choose");
+  app.add_option("--memory", request.memory, "tutti's buffers: ordinary, or allocated by communicator.allocate")
+      ->check(CLI::IsMember({"ordinary", "allocated"}))
+      ->capture_default_str();
   add_comparison(app, request);
   tools::add_settings(app, request.settings);
   request.settings = Settings::from_environment();

@@ -13,6 +13,7 @@ struct Request : Sweep {
   int ranks = 0;  ///< -np; 0: not said
   std::string format = "human";
   std::string algorithm;
+  std::string memory = "ordinary";  ///< tutti's buffers; "allocated": by communicator.allocate
   std::vector<std::string> versus;  ///< NAME or NAME:VARIANT
   std::vector<std::string> peers;   ///< --peer: NAME=MPICXX,MPIEXEC[,VARIABLE=VALUE...]
   std::string variants;             ///< a file

@@ -70,6 +70,8 @@ Contestant ourselves(const Request& request, const std::vector<std::string>& arg
   contestant.series.name = transport.empty() ? "tutti" : "tutti " + transport;
   contestant.series.version = "tutti " + std::string(tools::version());
   if (!request.algorithm.empty()) contestant.series.settings = "--algorithm " + request.algorithm;
+  if (request.memory != "ordinary")
+    contestant.series.settings += (contestant.series.settings.empty() ? "--memory " : " --memory ") + request.memory;
   Command command{{std::filesystem::read_symlink("/proc/self/exe").string(), "bench"}, {}};
   for (const std::string& argument : own_arguments(arguments)) command.words.push_back(argument);
   std::vector<std::string> words = {"-np", std::to_string(ranks_of(request)), "--format", "csv", "--no-in-place"};

@@ -23,7 +23,7 @@ Target target_of(const Request& request) {
 
 class World : public Implementation {
  public:
-  World(const Communicator& world, const Request& request) : world_(world) {
+  World(const Communicator& world, const Request& request) : world_(world), allocates_(request.memory == "allocated") {
     options_.algorithm = request.algorithm;
     if (request.algorithm.empty()) return;
     if (const Target target = target_of(request); target.backend != PlannedBackend::own_name)
@@ -34,6 +34,13 @@ class World : public Implementation {
   int ranks() const override { return world_.size(); }
   std::string refuses(const Case&) const override { return {}; }
 
+  std::shared_ptr<std::byte> memory(std::size_t bytes) override {
+    if (!allocates_) return Implementation::memory(bytes);
+    const auto owner =
+        std::make_shared<Allocation<std::uint8_t>>(world_.allocate<std::uint8_t>(std::max<std::size_t>(bytes, 64)));
+    return {owner, reinterpret_cast<std::byte*>(owner->data())};
+  }
+
   void run(const Case& what, const std::byte* from, std::byte* into) override {
     const ConstBuffer in(from, what.in_count(), what.dtype);
     const Buffer out(into, what.out_count(), what.dtype);
@@ -43,6 +50,7 @@ class World : public Implementation {
  private:
   Communicator world_;
   CallOptions options_;
+  bool allocates_;
 };
 
 class WorldBoard : public Board {
