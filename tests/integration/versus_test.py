@@ -40,6 +40,9 @@ class Versus(unittest.TestCase):
         for row in found:
             self.assertEqual((row["op"], row["dtype"], row["ranks"], row["rounds"]), ("allreduce", "f32", "2", "2"))
             self.assertLessEqual(float(row["least_us"]), float(row["median_us"]))
+            against = [one for one in found if one["against"] == row["impl"] and one["bytes"] == row["bytes"]]
+            best = [(one["ratio"], float(one["median_us"])) for one in against if one["impl"] == row["best"]]
+            self.assertEqual(best, [(row["best_ratio"], min(float(one["median_us"]) for one in against))] if against else [])
             if row["impl"] in names:
                 self.assertEqual(row["against"], "tutti tcp" if row["impl"] == "gloo" else "tutti shm")
                 self.assertLessEqual(float(row["ratio_min"]), float(row["ratio"]))
@@ -67,6 +70,18 @@ class Versus(unittest.TestCase):
                 shown = re.findall(r"\(([\d.]+) to ([\d.]+)\)", lines[row["bytes"]])
                 self.assertTrue(any(abs(float(low) - float(row["ratio_min"])) < 0.011 and abs(float(high) - float(row["ratio_max"])) < 0.011
                                     for low, high in shown), (spread, lines[row["bytes"]]))
+
+    def test_sizes_in_steps_of_sqrt_2(self):
+        if not built_peers():
+            self.skipTest("no Open MPI, MPICH or Gloo was there when this was built")
+        (self.folder / "mine.yaml").write_text(f"{built_peers()[0]}: {{variants: {{mine: {{from: 700}}}}}}\n")  # in two jobs
+        tutti("bench", "allreduce", "-e", "2K", "-f", "sqrt2", "-n", "4", "--rounds", "2", "--versus", built_peers()[0] + ":mine",
+              "--variants", self.folder / "mine.yaml", "--json", self.folder / "result.json", env=self.environment)
+        found = json.loads((self.folder / "result.json").read_text())
+        ours, theirs = ([row["bytes"] for row in one["rows"]] for one in found["implementations"])
+        self.assertEqual(ours, theirs)
+        self.assertEqual(ours, [8, 12, 16, 24, 32, 44, 64, 92, 128, 180, 256, 364, 512, 724, 1024, 1448, 2048])
+        self.assertTrue(len(found["flag_ns"]) == 2 and set(found["rounds_left_out"]) <= {1, 2}, found)
 
     def one_line_each(self, file, names):
         root = xml.etree.ElementTree.parse(file).getroot()
@@ -146,7 +161,8 @@ class Versus(unittest.TestCase):
         self.assertEqual({row["median_us"] for row in found[3:]}, {"1.000"})
 
     def test_variants_of_ones_own(self):
-        rank = "for word in $@; do case $word in first=*) at=${word#*=};; last=*) last=${word#*=};; esac; done\n" \
+        rank = "for word in $@; do case $word in first=*) at=${word#*=};; last=*) last=${word#*=};; skip=*) skip=${word#*=};; esac; done\n" \
+               "while [ $skip -gt 0 ]; do at=$((at * 16)); skip=$((skip - 1)); done\n" \
                "while [ $at -le $last ]; do echo fake,allreduce,f32,$at,2,1,${SPEED:-100},1,yes; at=$((at * 16)); done"
         (self.folder / "mine.yaml").write_text("mpi: {variants: {mine: {from: 100, transport: tcp, env: {SPEED: 7}}}}\n")
         done = self.compare(*self.fake("fake", rank), "--versus", "fake:mine", "--variants", self.folder / "mine.yaml", "--format", "csv")

@@ -44,7 +44,8 @@ TEST(BenchRequest, TakesWhatItIsGiven) {
 
 TEST(BenchRequest, RefusesSizesThatMakeNoSense) {
   EXPECT_NE(refusal({"allreduce", "-b", "16", "-e", "8"}).find("larger than -e"), std::string::npos);
-  EXPECT_NE(refusal({"allreduce", "-f", "1"}).find("at least 2"), std::string::npos);
+  EXPECT_NE(refusal({"allreduce", "-f", "1"}).find("at least 1.05"), std::string::npos);
+  EXPECT_NE(refusal({"allreduce", "-f", "sqrt3"}).find("'sqrt2', not 'sqrt3'"), std::string::npos);
   EXPECT_NE(refusal({"allreduce", "-b", "0"}).find("at least 1"), std::string::npos);
   EXPECT_NE(refusal({"allreduce", "-o", "bor"}).find("no meaning"), std::string::npos);
   EXPECT_NE(refusal({"allredcue"}).find("did you mean 'allreduce'"), std::string::npos);
@@ -61,6 +62,20 @@ TEST(BenchCases, CountsAreOfTheKindAndSizesDoNotRepeat) {
   EXPECT_EQ(counts, (std::vector<std::size_t>{1, 2, 4}));  // of 16, 32 and 64 bytes
   request.kind = Kind::barrier;
   EXPECT_EQ(cases(request, 4).size(), 1u);
+}
+
+TEST(BenchCases, FactorsNeedNotBeWhole) {
+  const Request request = parse_request("tutti bench", {"allreduce", "-e", "128M", "-f", "sqrt2"});
+  std::vector<std::size_t> sizes;
+  for (const Case& one : cases(request, 2)) sizes.push_back(one.bytes());
+  ASSERT_EQ(sizes.size(), 49u);
+  EXPECT_EQ(std::vector(sizes.begin(), sizes.begin() + 6), (std::vector<std::size_t>{8, 12, 16, 24, 32, 44}));
+  for (std::size_t i = 0; i < sizes.size(); i += 2) EXPECT_EQ(sizes[i], std::size_t{8} << i / 2);
+  Sweep upper = request;
+  upper.skip = 5;
+  ASSERT_EQ(cases(upper, 2).size(), 44u);
+  for (std::size_t i = 0; i < 44; ++i) EXPECT_EQ(cases(upper, 2)[i].bytes(), sizes[i + 5]);
+  EXPECT_EQ(sizes_of({.first = 100, .last = 200, .factor = 1.5}), (std::vector<std::int64_t>{100, 150}));
 }
 
 TEST(BenchCases, BusFactors) {

@@ -44,12 +44,57 @@ TEST(Comparison, RatiosAreFormedWithinARound) {
   EXPECT_DOUBLE_EQ(what.bus_bandwidth(what.all[1], 1 << 20), (1 << 20) / 200.0 * 1e-3 * 1.5);  // allreduce of 4 ranks
 }
 
+Comparison example_of_three() {
+  Comparison what = example();
+  what.all.push_back(
+      {.name = "other", .version = "3", .against = 0, .rounds = {{1024, {4, 5, 6}}, {1 << 20, {90, 180, 300}}}});
+  return what;
+}
+
+TEST(Comparison, TheBestIsThatOfEachSize) {
+  const Comparison what = example_of_three();
+  const Best small = what.best(0, 1024), large = what.best(0, 1 << 20);
+  EXPECT_EQ(small.peer, &what.all[1]);
+  EXPECT_DOUBLE_EQ(small.ratio.median, 1);
+  EXPECT_EQ(large.peer, &what.all[2]);  // by the median of the rounds, though the other one was the fastest once
+  EXPECT_DOUBLE_EQ(large.ratio.median, 1.8);
+  EXPECT_DOUBLE_EQ(large.ratio.least, 0.9);
+  EXPECT_DOUBLE_EQ(large.ratio.most, 3);
+  EXPECT_EQ(what.best(1, 1024).peer, nullptr);
+  const std::string table = printed(print_table, what), csv = printed(print_csv, what),
+                    json = printed(print_json, what);
+  EXPECT_NE(table.find("  best / tutti\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("  1.80 (0.90 to 3.00) other\n"), std::string::npos) << table;
+  EXPECT_NE(csv.find(",,,,,other,1.800,0.900,3.000\n"), std::string::npos) << csv;
+  EXPECT_NE(json.find("\"ratio\": 1.8"), std::string::npos) << json;
+  EXPECT_EQ(printed(print_table, example()).find("best"), std::string::npos);  // of one peer, it is known
+}
+
+TEST(Comparison, RoundsInWhichTheStateChangedAreLeftOut) {
+  Comparison what = example();
+  what.flags = {{50, 60}, {60, 180}, {180, 170}};
+  EXPECT_TRUE(what.counts(0) && !what.counts(1) && what.counts(2));
+  const Spread small = what.ratio(what.all[1], 1024);
+  EXPECT_DOUBLE_EQ(small.median, 1.75);  // of 3 and a half
+  EXPECT_DOUBLE_EQ(what.time(what.all[0], 1024).median, 2.5);
+  std::string text = printed(print_table, what);
+  EXPECT_NE(text.find("2 rounds in shuffled order"), std::string::npos) << text;
+  EXPECT_NE(text.find("(50 to 180); left out, because the machine's state changed or was another one: round 2\n"),
+            std::string::npos)
+      << text;
+  what.flag_limit = 100;  // only the first is left, which is less than half of them
+  EXPECT_TRUE(what.steady(0) && !what.steady(1) && !what.steady(2));
+  EXPECT_TRUE(what.counts(0) && what.counts(1) && what.counts(2));
+  text = printed(print_table, what);
+  EXPECT_NE(text.find("in 2 of 3 rounds: TOO MANY"), std::string::npos) << text;
+}
+
 TEST(Comparison, CellsOfCsvAreQuotedWhereTheyMustBe) {
   const std::string text = printed(print_csv, example());
   EXPECT_NE(text.find("\ntutti,tutti 1,,allreduce,f32,1024,4,3,2.000,1.000,4.000,"), std::string::npos) << text;
   EXPECT_NE(text.find("\n\"a<b&\"\"c\"\"\",\"1,2\",,allreduce,f32,1024,4,3,2.000,2.000,3.000,"), std::string::npos)
       << text;
-  EXPECT_NE(text.find(",tutti,1.000,0.500,3.000\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(",tutti,1.000,0.500,3.000,,,,\n"), std::string::npos) << text;
 }
 
 TEST(Comparison, TheTableSaysItAll) {
@@ -110,8 +155,13 @@ TEST(Axis, RoundNumbersAround) {
 }
 
 TEST(Sweep, TravelsAsWords) {
-  Sweep sweep{
-      .kind = Kind::send, .first = 3, .last = 1LL << 40, .factor = 7, .dtype = DType::bf16, .op = premul_sum(2.0)};
+  Sweep sweep{.kind = Kind::send,
+              .first = 3,
+              .last = 1LL << 40,
+              .factor = 1.7,
+              .skip = 2,
+              .dtype = DType::bf16,
+              .op = premul_sum(2.0)};
   sweep.root = 2;
   sweep.iterations = 9;
   sweep.warmup = 0;
@@ -120,9 +170,11 @@ TEST(Sweep, TravelsAsWords) {
   const Sweep same = parse_sweep(words);
   EXPECT_EQ(words_of(same), words);
   EXPECT_EQ(same.kind, Kind::send);
+  EXPECT_EQ(same.factor, 1.7);  // to the last bit
   EXPECT_EQ(same.op.op, Op::premul_sum);
   EXPECT_EQ(same.op.factor, 2.0);
-  for (const char* word : {"kind=send", "first=x", "first=0", "factor=1", "colour=red", "word"})
+  for (const char* word :
+       {"kind=send", "first=x", "first=0", "factor=1", "factor=nan", "skip=-1", "colour=red", "word"})
     EXPECT_THROW((void)parse_sweep(std::vector<std::string>{word}), Error) << word;
 }
 

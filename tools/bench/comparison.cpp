@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -26,8 +27,39 @@ std::string cell(const std::string& text) {
   return quoted + "\"";
 }
 
-std::size_t rounds_of(const Comparison& what) {
-  return what.all.empty() || what.all[0].rounds.empty() ? 0 : what.all[0].rounds.begin()->second.size();
+/// Whose numbers, counted from 1, do not count.
+std::vector<std::size_t> left_out(const Comparison& what) {
+  std::vector<std::size_t> numbers;
+  for (std::size_t r = 0; r < what.rounds(); ++r)
+    if (!what.counts(r)) numbers.push_back(r + 1);
+  return numbers;
+}
+
+std::size_t rounds_of(const Comparison& what) { return what.rounds() - left_out(what).size(); }
+
+nlohmann::json flags_of(const Comparison& what) {
+  nlohmann::json flags = nlohmann::json::array();
+  for (const auto& [before, after] : what.flags) flags.push_back({std::round(before), std::round(after)});
+  return flags;
+}
+
+void print_state(const Comparison& what, std::FILE* to) {
+  if (what.flags.empty()) return;
+  std::vector<double> flags;
+  for (const auto& [before, after] : what.flags) flags.insert(flags.end(), {before, after});
+  const Spread flag = spread(std::move(flags));
+  fmt::print(to, "# a flag from core to core took {:.0f} ns one way ({:.0f} to {:.0f})", flag.median, flag.least,
+             flag.most);
+  const std::vector<std::size_t> numbers = left_out(what);
+  std::size_t unsteady = 0;
+  for (std::size_t r = 0; r < what.rounds(); ++r) unsteady += !what.steady(r);
+  if (!numbers.empty())
+    fmt::print(to, "; left out, because the machine's state changed or was another one: round {}",
+               fmt::join(numbers, ", "));
+  else if (unsteady > 0)
+    fmt::print(to, "; the machine's state changed or was another one in {} of {} rounds: TOO MANY to leave them out",
+               unsteady, what.rounds());
+  fmt::print(to, "\n");
 }
 
 void print_heading(const Comparison& what, std::FILE* to) {
@@ -44,6 +76,7 @@ void print_heading(const Comparison& what, std::FILE* to) {
     fmt::print(to,
                "# the machine was busy when this began (load {:.1f}, {} cores): on a quiet one figures differ less\n",
                what.load, what.cores);
+  print_state(what, to);
   std::size_t width = 0;
   for (const Series& series : what.all) width = std::max(width, series.name.size());
   for (const Series& series : what.all) {
@@ -51,6 +84,21 @@ void print_heading(const Comparison& what, std::FILE* to) {
                series.settings);
     for (const std::string& note : series.notes) fmt::print(to, "#   {}\n", note);
   }
+}
+
+int index_of(const Comparison& what, const Series& series) { return static_cast<int>(&series - what.all.data()); }
+
+std::string ratio_text(const Spread& ratio) {
+  return fmt::format("{:.2f} ({:.2f} to {:.2f})", ratio.median, ratio.least, ratio.most);
+}
+
+/// Those of tutti's series with which more than one peer is compared: of one, the best is known.
+std::vector<int> compared_with_several(const Comparison& what) {
+  std::vector<int> ours;
+  for (int i = 0; i < static_cast<int>(what.all.size()); ++i)
+    if (std::count_if(what.all.begin(), what.all.end(), [&](const Series& one) { return one.against == i; }) > 1)
+      ours.push_back(i);
+  return ours;
 }
 
 }  // namespace
@@ -69,11 +117,45 @@ std::vector<std::size_t> Comparison::sizes() const {
   return sizes;
 }
 
+std::size_t Comparison::rounds() const {
+  return all.empty() || all[0].rounds.empty() ? 0 : all[0].rounds.begin()->second.size();
+}
+
+bool Comparison::steady(std::size_t round) const {
+  if (round >= flags.size()) return true;
+  const auto [least, most] = std::minmax(flags[round][0], flags[round][1]);
+  return most <= least * flag_change && (flag_limit <= 0 || most <= flag_limit);
+}
+
+bool Comparison::counts(std::size_t round) const {
+  std::size_t all_steady = 0;
+  for (std::size_t r = 0; r < rounds(); ++r) all_steady += steady(r);
+  return steady(round) || 2 * all_steady < rounds();
+}
+
+Spread Comparison::time(const Series& series, std::size_t bytes) const {
+  std::vector<double> times;
+  const auto& rounds = series.rounds.at(bytes);
+  for (std::size_t r = 0; r < rounds.size(); ++r)
+    if (counts(r)) times.push_back(rounds[r]);
+  return spread(std::move(times));
+}
+
+Best Comparison::best(int ours, std::size_t bytes) const {
+  Best best;
+  for (const Series& series : all)
+    if (series.against == ours && (!best.peer || time(series, bytes).median < time(*best.peer, bytes).median))
+      best.peer = &series;
+  if (best.peer) best.ratio = ratio(*best.peer, bytes);
+  return best;
+}
+
 Spread Comparison::ratio(const Series& peer, std::size_t bytes) const {
   const auto& theirs = peer.rounds.at(bytes);
   const auto& ours = all[static_cast<std::size_t>(peer.against)].rounds.at(bytes);
   std::vector<double> ratios;
-  for (std::size_t r = 0; r < std::min(theirs.size(), ours.size()); ++r) ratios.push_back(theirs[r] / ours[r]);
+  for (std::size_t r = 0; r < std::min(theirs.size(), ours.size()); ++r)
+    if (counts(r)) ratios.push_back(theirs[r] / ours[r]);
   return spread(std::move(ratios));
 }
 
@@ -86,6 +168,10 @@ double Comparison::bus_bandwidth(const Series& series, std::size_t bytes) const 
 void print_table(const Comparison& what, std::FILE* to) {
   print_heading(what, to);
   const auto width = [](const Series& series) { return std::max<std::size_t>(series.name.size(), 9); };
+  const std::vector<int> ours = compared_with_several(what);
+  const auto name = [&](int i) { return what.all[static_cast<std::size_t>(i)].name; };
+  std::size_t best_width = 20;
+  for (const Series& series : what.all) best_width = std::max(best_width, 20 + series.name.size());
   const auto print_line = [&](std::string line) {
     line.erase(line.find_last_not_of(' ') + 1);
     fmt::print(to, "{}\n", line);
@@ -94,14 +180,18 @@ void print_table(const Comparison& what, std::FILE* to) {
   for (const Series& series : what.all)
     head += fmt::format("  {:>{}}{}", series.name, width(series),
                         series.against < 0 ? "" : fmt::format("  {:<20}", "ratio"));
+  for (const int i : ours) head += fmt::format("  {:<{}}", "best / " + name(i), best_width);
   print_line(head);
   for (const std::size_t bytes : what.sizes()) {
     std::string line = fmt::format("  {:>10}", bytes);
     for (const Series& series : what.all) {
       line += fmt::format("  {:>{}}", short_number(what.time(series, bytes).median), width(series));
       if (series.against < 0) continue;
-      const Spread ratio = what.ratio(series, bytes);
-      line += fmt::format("  {:<20}", fmt::format("{:.2f} ({:.2f} to {:.2f})", ratio.median, ratio.least, ratio.most));
+      line += fmt::format("  {:<20}", ratio_text(what.ratio(series, bytes)));
+    }
+    for (const int i : ours) {
+      const Best best = what.best(i, bytes);
+      line += fmt::format("  {:<{}}", fmt::format("{} {}", ratio_text(best.ratio), best.peer->name), best_width);
     }
     print_line(line);
   }
@@ -110,7 +200,7 @@ void print_table(const Comparison& what, std::FILE* to) {
 void print_csv(const Comparison& what, std::FILE* to) {
   fmt::print(to,
              "impl,version,settings,op,dtype,bytes,ranks,rounds,median_us,least_us,most_us,busbw_gb_s,against,"
-             "ratio,ratio_min,ratio_max\n");
+             "ratio,ratio_min,ratio_max,best,best_ratio,best_ratio_min,best_ratio_max\n");
   for (const Series& series : what.all)
     for (const std::size_t bytes : what.sizes()) {
       const Spread time = what.time(series, bytes);
@@ -118,11 +208,16 @@ void print_csv(const Comparison& what, std::FILE* to) {
                  cell(series.settings), collective_name(what.sweep.kind), name(what.sweep.dtype), bytes, what.ranks,
                  rounds_of(what), time.median, time.least, time.most, what.bus_bandwidth(series, bytes));
       if (series.against < 0) {
-        fmt::print(to, ",,,,\n");
+        const Best best = what.best(index_of(what, series), bytes);
+        if (best.peer)
+          fmt::print(to, ",,,,,{},{:.3f},{:.3f},{:.3f}\n", cell(best.peer->name), best.ratio.median, best.ratio.least,
+                     best.ratio.most);
+        else
+          fmt::print(to, ",,,,,,,,\n");
         continue;
       }
       const Spread ratio = what.ratio(series, bytes);
-      fmt::print(to, ",{},{:.3f},{:.3f},{:.3f}\n", cell(what.all[static_cast<std::size_t>(series.against)].name),
+      fmt::print(to, ",{},{:.3f},{:.3f},{:.3f},,,,\n", cell(what.all[static_cast<std::size_t>(series.against)].name),
                  ratio.median, ratio.least, ratio.most);
     }
 }
@@ -133,6 +228,8 @@ void print_json(const Comparison& what, std::FILE* to) {
                                      {"ranks", what.ranks},
                                      {"rounds", rounds_of(what)},
                                      {"checked", what.sweep.check},
+                                     {"flag_ns", flags_of(what)},
+                                     {"rounds_left_out", left_out(what)},
                                      {"implementations", nlohmann::json::array()}};
   for (const Series& series : what.all) {
     nlohmann::ordered_json entry = {{"impl", series.name}, {"version", series.version}, {"settings", series.settings}};
@@ -153,6 +250,12 @@ void print_json(const Comparison& what, std::FILE* to) {
         row["ratio"] = rounded(ratio.median);
         row["ratio_min"] = rounded(ratio.least);
         row["ratio_max"] = rounded(ratio.most);
+      } else if (const Best best = what.best(index_of(what, series), bytes); best.peer) {
+        row["best"] = {{"impl", best.peer->name},
+                       {"median_us", rounded(what.time(*best.peer, bytes).median)},
+                       {"ratio", rounded(best.ratio.median)},
+                       {"ratio_min", rounded(best.ratio.least)},
+                       {"ratio_max", rounded(best.ratio.most)}};
       }
       entry["rows"].push_back(row);
     }

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include "tools/options.hpp"
 
@@ -21,12 +23,22 @@ Kind find_collective(const CLI::App& app, const std::string& text) {
                "': " + (near.empty() ? "it is one of " + list : "did you mean '" + std::string(near) + "'?") + "; ");
 }
 
+double factor_of(const CLI::App& app, const std::string& text) {
+  if (text == "sqrt2") return std::sqrt(2.0);
+  double factor = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(factor))
+    tools::usage_error(app, "-f wants a number or 'sqrt2', not '" + text + "'; ");
+  return factor;
+}
+
 void check(const CLI::App& app, const Request& request) {
   const auto fail = [&](const std::string& what) { tools::usage_error(app, what + "; "); };
   if (request.first < 1) fail("-b must be at least 1 byte");
   if (request.first > request.last) fail("-b (first size) is larger than -e (last size)");
-  if (request.factor < 2) fail("-f must be at least 2, or the sizes would never grow");
+  if (!(request.factor >= least_factor)) fail("-f must be at least 1.05 or 'sqrt2', or the sizes would hardly grow");
   if (request.iterations < 0 || request.warmup < 0) fail("-n and -w must not be negative");
+  if (request.flag_limit < 0) fail("--flag-ns must not be negative");
   if (request.rounds < 1) fail("--rounds must be at least 1");
   if (request.ranks < 0 || request.ranks > 1024) fail("-np must be from 1 to 1024");
   if (request.ranks > 0 && (request.root < 0 || request.root >= request.ranks)) fail("--root is not one of the ranks");
@@ -46,6 +58,8 @@ void add_comparison(CLI::App& app, Request& request) {
   option("--peer", request.peers, "NAME=MPICXX,MPIEXEC[,VARIABLE=VALUE...]: another MPI, compiled once")->take_all();
   option("--variants", request.variants, "a file with further settings of peers (as share/tutti/bench/variants.yaml)");
   option("--rounds", request.rounds, "each with all in shuffled order")->capture_default_str();
+  option("--flag-ns", request.flag_limit,
+         "count rounds only while a flag from core to core takes at most so many ns; tries 4 times as many rounds");
   option("--csv", request.csv_file, "write the comparison as csv");
   option("--json", request.json_file, "and as json");
   option("--svg", request.svg_file, "and as a plot: size against bus bandwidth");
@@ -58,13 +72,13 @@ void add_comparison(CLI::App& app, Request& request) {
 
 Request parse_request(const std::string& program, const std::vector<std::string>& arguments) {
   Request request;
-  std::string collective, first = "8", last = "64M", dtype = "f32", op = "sum";
+  std::string collective, first = "8", last = "64M", dtype = "f32", op = "sum", factor = "2";
   CLI::App app("Measures a collective; every element of every result is checked.", program);
   app.add_option("collective", collective, "allreduce, broadcast, ..., barrier, sendrecv");
   app.add_option("--np", request.ranks, "start this many ranks (default: the job this runs in, else 2)");
   app.add_option("-b,--begin", first, "first size in bytes: 8, 64K, 1M")->capture_default_str();
   app.add_option("-e,--end", last, "last size")->capture_default_str();
-  app.add_option("-f,--factor", request.factor, "from one size to the next")->capture_default_str();
+  app.add_option("-f,--factor", factor, "from one size to the next: 2, 1.5, sqrt2")->capture_default_str();
   app.add_option("-d,--dtype", dtype, "i8 u8 i16 i32 i64 f16 bf16 f32 f64")->capture_default_str();
   app.add_option("-o,--op", op, "sum avg prod min max band bor bxor premul_sum")->capture_default_str();
   app.add_option("--root", request.root, "of broadcast, reduce, gather, scatter")->capture_default_str();
@@ -89,6 +103,7 @@ Request parse_request(const std::string& program, const std::vector<std::string>
   request.kind = find_collective(app, collective);
   request.first = parse_bytes(first);
   request.last = parse_bytes(last);
+  request.factor = factor_of(app, factor);
   const auto parsed_dtype = parse_dtype(dtype);
   const auto parsed_op = parse_op(op);
   if (!parsed_dtype) tools::usage_error(app, "there is no dtype '" + dtype + "'; ");

@@ -21,6 +21,7 @@ struct Request : Sweep {
   bool plot = false, verbose = false;
   bool list_peers = false;  ///< nothing is measured
   int rounds = 5;
+  double flag_limit = 0;  ///< nanoseconds; 0: rounds count in whatever state the machine is
   Settings settings;
 
   /// Whether several rounds are run and summed up, by a process that is not a rank itself.

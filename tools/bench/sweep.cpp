@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdio>
 
 #include "transports/core/status.hpp"
 
@@ -36,7 +38,9 @@ void take(Sweep& sweep, std::string_view key, std::string_view value) {
   else if (key == "last")
     sweep.last = number<std::int64_t>(value);
   else if (key == "factor")
-    sweep.factor = number<std::int64_t>(value);
+    sweep.factor = number<double>(value);
+  else if (key == "skip")
+    sweep.skip = number<int>(value);
   else if (key == "root")
     sweep.root = number<int>(value);
   else if (key == "iterations")
@@ -57,12 +61,15 @@ void take(Sweep& sweep, std::string_view key, std::string_view value) {
 
 std::vector<std::string> words_of(const Sweep& sweep) {
   const auto word = [](const char* key, std::int64_t value) { return key + ("=" + std::to_string(value)); };
+  char factor[32];
+  std::snprintf(factor, sizeof factor, "factor=%.17g", sweep.factor);
   return {"kind=" + std::string(collective_name(sweep.kind)),
           "dtype=" + std::string(name(sweep.dtype)),
           "op=" + std::string(name(sweep.op.op)),
           word("first", sweep.first),
           word("last", sweep.last),
-          word("factor", sweep.factor),
+          factor,
+          word("skip", sweep.skip),
           word("root", sweep.root),
           word("iterations", sweep.iterations),
           word("warmup", sweep.warmup),
@@ -77,7 +84,8 @@ Sweep parse_sweep(std::span<const std::string> words) {
     const std::size_t equals = std::min(word.find('='), word.size() - 1);
     take(sweep, std::string_view(word).substr(0, equals), std::string_view(word).substr(equals + 1));
   }
-  if (sweep.first < 1 || sweep.factor < 2) throw Error(Code::invalid, "the sizes would never grow");
+  if (sweep.first < 1 || sweep.skip < 0 || !(sweep.factor >= least_factor))
+    throw Error(Code::invalid, "the sizes would never grow");
   return sweep;
 }
 
@@ -120,16 +128,25 @@ double Case::bus_factor() const noexcept {
   }
 }
 
+std::vector<std::int64_t> sizes_of(const Sweep& sweep) {
+  std::vector<std::int64_t> sizes;
+  for (int i = sweep.skip;; ++i) {
+    const double bytes = std::round(static_cast<double>(sweep.first) * std::pow(sweep.factor, i));
+    if (bytes > static_cast<double>(sweep.last)) return sizes;
+    sizes.push_back(static_cast<std::int64_t>(bytes));
+  }
+}
+
 std::vector<Case> cases(const Sweep& sweep, int ranks) {
   Case next{sweep.kind, sweep.dtype, sweep.op, sweep.root, ranks};
   if (sweep.kind == Kind::barrier) return {next};
   next.count = 1;
   const std::size_t unit = std::max(next.in_count(), next.out_count()) * size_of(sweep.dtype);
   std::vector<Case> all;
-  for (std::int64_t bytes = sweep.first; bytes <= sweep.last; bytes *= sweep.factor) {
-    next.count = std::max<std::size_t>(1, static_cast<std::size_t>(bytes) / unit);
+  const std::size_t half = sweep.factor == std::floor(sweep.factor) ? 0 : unit / 2;
+  for (const std::int64_t bytes : sizes_of(sweep)) {
+    next.count = std::max<std::size_t>(1, (static_cast<std::size_t>(bytes) + half) / unit);
     if (all.empty() || all.back().count != next.count) all.push_back(next);
-    if (bytes > sweep.last / sweep.factor) break;
   }
   return all;
 }

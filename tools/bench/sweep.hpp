@@ -13,7 +13,9 @@ namespace tutti::bench {
 
 struct Sweep {
   Kind kind = Kind::allreduce;  ///< send stands for sendrecv: to the next rank, from the previous one
-  std::int64_t first = 8, last = 64 << 20, factor = 2;
+  std::int64_t first = 8, last = 64 << 20;
+  double factor = 2;  ///< at least least_factor
+  int skip = 0;       ///< this many of the sizes are left out: first * factor^skip is the first one
   DType dtype = DType::f32;
   Reduction op = sum;
   int root = 0;
@@ -23,6 +25,11 @@ struct Sweep {
   bool touch = true;     ///< between iterations, rewrite the inputs and read the outputs
   bool in_place = true;  ///< measure that too, where there is such a thing
 };
+
+inline constexpr double least_factor = 1.05;
+
+/// first, first * factor, ... up to last, in whole bytes.
+std::vector<std::int64_t> sizes_of(const Sweep& sweep);
 
 /// A sweep as words, "kind=allreduce" and so on: how a peer's program is told. parse_sweep() is the reverse; it throws
 /// Error{invalid}.
@@ -47,7 +54,8 @@ struct Case {
   double bus_factor() const noexcept;
 };
 
-/// One out-of-place case for each size asked for, without repetitions.
+/// One out-of-place case for each size asked for, without repetitions: of so many whole elements as the size holds, or,
+/// where the factor is no whole number, of as many as come closest to it.
 std::vector<Case> cases(const Sweep& sweep, int ranks);
 
 /// premul_sum is measured with the factor 2.

@@ -7,15 +7,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <sstream>
 #include <system_error>
+#include <thread>
 
 #include "tools/bench/board.hpp"
 #include "tools/bench/comparison.hpp"
+#include "tools/bench/flag.hpp"
 #include "tools/bench/lines.hpp"
 #include "tools/bench/peer_list.hpp"
 #include "tools/command.hpp"
@@ -49,7 +52,7 @@ std::vector<std::string> own_arguments(const std::vector<std::string>& arguments
     const std::string flag = arguments[i].substr(0, arguments[i].find('='));
     if (is_one_of(flag, {"--plot", "--verbose", "--in-place", "--no-in-place"})) continue;
     const bool dropped = is_one_of(flag, {"--versus", "--peer", "--variants", "--rounds", "--format", "--np", "-np",
-                                          "--transport", "--csv", "--json", "--svg"});
+                                          "--transport", "--flag-ns", "--csv", "--json", "--svg"});
     if (!dropped) kept.push_back(arguments[i]);
     if (dropped && flag == arguments[i]) ++i;
   }
@@ -92,14 +95,12 @@ Contestant opponent(const Request& request, const Selection& selection) {
   Sweep sweep = request;
   sweep.in_place = false;
   const std::int64_t from = selection.variant.from;
-  std::int64_t split = sweep.first;  // the first size that has the variant's settings
-  while (split < from && split <= sweep.last)
-    split = split > sweep.last / sweep.factor ? sweep.last + 1 : split * sweep.factor;
-  Sweep lower = sweep, upper = sweep;
-  lower.last = split - 1;
-  upper.first = split;
-  if (lower.first <= lower.last) add(lower, false);
-  if (upper.first <= upper.last) add(upper, true);
+  for (const std::int64_t bytes : sizes_of(sweep)) sweep.skip += bytes < from;  // these have not the variant's settings
+  Sweep lower = request;
+  lower.in_place = false;
+  lower.last = std::min(sweep.last, from - 1);
+  if (sweep.skip > 0) add(lower, false);
+  if (!sizes_of(sweep).empty()) add(sweep, true);
   Environment own = selection.variant.environment;
   if (ranks_of(request) > usable_cores())
     own.insert(selection.variant.crowded.begin(), selection.variant.crowded.end());
@@ -235,6 +236,37 @@ bool run_round(std::vector<Contestant>& all, const Request& request, std::string
   return right;
 }
 
+/// The flag before a round; where a state is asked for, it is awaited for a while.
+double flag_before_round(const Request& request) {
+  double flag = flag_ns();
+  for (int i = 0; i < 60 && request.flag_limit > 0 && flag > request.flag_limit; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    flag = flag_ns();
+  }
+  return flag;
+}
+
+/// False where nobody of tutti's is left.
+bool run_rounds(std::vector<Contestant>& all, const Request& request, Comparison& comparison, bool& failed) {
+  const int most = request.flag_limit > 0 ? 4 * request.rounds : request.rounds;
+  comparison.flag_limit = request.flag_limit;
+  for (int round = 0, steady = 0; round < most && steady < request.rounds; ++round) {
+    std::string names;
+    const double before = flag_before_round(request);
+    failed = !run_round(all, request, names) || failed;
+    const double after = flag_ns();
+    comparison.flags.push_back({before, after});
+    const bool is_steady = comparison.steady(static_cast<std::size_t>(round));
+    steady += is_steady;
+    if (request.format == "human")
+      fmt::print("# round {}: {}; flag {:.0f} ns, then {:.0f}{}\n", round + 1, names, before, after,
+                 is_steady ? "" : ": not steady");
+    std::fflush(stdout);
+    if (!without_failures(all)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int compare(const Request& request, const std::vector<std::string>& arguments) {
@@ -247,13 +279,7 @@ int compare(const Request& request, const std::vector<std::string>& arguments) {
   std::vector<Contestant> all = contestants(request, arguments, failed);
   if (all.empty()) return 1;
   auto files = open_files(request);
-  for (int round = 0; round < request.rounds; ++round) {
-    std::string names;
-    failed = !run_round(all, request, names) || failed;
-    if (request.format == "human") fmt::print("# round {}: {}\n", round + 1, names);
-    std::fflush(stdout);
-    if (!without_failures(all)) return 1;
-  }
+  if (!run_rounds(all, request, comparison, failed)) return 1;
   for (Contestant& one : all) comparison.all.push_back(std::move(one.series));
   show(comparison, request, std::move(files));
   return failed ? 1 : 0;
