@@ -60,6 +60,29 @@ class Bench(unittest.TestCase):
         text = tutti("bench", "allreduce", "-np", "2", *QUICK, "--memory", "allocated").stdout
         self.assertIn("; buffers: allocated\n", text)
 
+    def test_overlap(self):
+        for collective in (*COLLECTIVES[:-1], "barrier"):
+            for kind in ("compute", "idle"):
+                for row in rows("bench", collective, "-np", "2", *QUICK, "--overlap", kind):
+                    self.assertEqual((row["op"], row["ok"]), (collective, "yes"))
+                    total, call, compute = (float(row[name]) for name in ("median_us", "call_us", "compute_us"))
+                    self.assertAlmostEqual(float(row["slowdown"]), total / (call + compute), delta=0.01)
+                    overlap = 100 * (1 - (total - compute) / call)
+                    self.assertAlmostEqual(float(row["overlap_pct"]), max(0, overlap), delta=1 + 0.2 / call)
+
+    def test_a_late_rank(self):
+        for np, transport in (("2", "shm"), ("3", "tcp")):
+            found = rows("bench", "allreduce", "-np", np, *QUICK, "--late", "0.1", "--transport", transport)
+            self.assertEqual([row["ok"] for row in found], ["yes"] * 3)
+            for row in found:
+                self.assertLess(0, float(row["median_us"]))
+                self.assertLessEqual(float(row["median_us"]), float(row["all_out_us"]))
+                self.assertLess(0, float(row["waiting_cpu_pct"]))
+        text = tutti("bench", "broadcast", "-np", "2", *QUICK, "--late", "0.05").stdout
+        self.assertIn("# the last rank comes late; time: how long it is in the call; ", text)
+        found = json.loads(tutti("bench", "broadcast", "-np", "2", *QUICK, "--late", "0.05", "--format", "json").stdout)
+        self.assertTrue(all(row["waiting_cpu_pct"] > 0 for row in found))
+
     def test_human_and_json(self):
         text = tutti("bench", "allreduce", "-np", "2", *QUICK).stdout
         for column in ("size", "count", "type", "redop", "root", "out-of-place", "in-place", "algbw", "busbw", "#wrong"):
@@ -96,7 +119,9 @@ class Bench(unittest.TestCase):
                       ["broadcast", "-np", "2", "--root", "2"], ["allreduce", "--format", "xml"],
                       ["allreduce", "--versus", "nobody"], ["allreduce", "--versus", "mpich:worst"], ["barrier", "--plot"],
                       ["allreduce", "--csv", "no/such/folder/x.csv"], ["allreduce", "--variants", "no/such/file"],
-                      ["allreduce", "--lane-bytes", "much"], ["allreduce", "--memory", "borrowed"]):
+                      ["allreduce", "--lane-bytes", "much"], ["allreduce", "--memory", "borrowed"],
+                      ["allreduce", "--overlap", "sometimes"], ["allreduce", "--overlap", "idle", "--late", "1"], ["allreduce", "--late", "-1"],
+                      ["allreduce", "-np", "1", "--late", "1"], ["sendrecv", "--overlap", "idle"], ["allreduce", "-f", "sqrt3"]):
             done = tutti("bench", *words, code=2)
             self.assertEqual(done.stdout, "", words)
             self.assertEqual(len(done.stderr.splitlines()), 1, (words, done.stderr))

@@ -83,6 +83,24 @@ class Versus(unittest.TestCase):
         self.assertEqual(ours, [8, 12, 16, 24, 32, 44, 64, 92, 128, 180, 256, 364, 512, 724, 1024, 1448, 2048])
         self.assertTrue(len(found["flag_ns"]) == 2 and set(found["rounds_left_out"]) <= {1, 2}, found)
 
+    def test_overlap_and_late_ranks_of_all(self):
+        peers = built_peers()
+        for mode, extras in ((["--overlap", "compute"], ["call_us", "compute_us", "overlap_pct", "slowdown"]),
+                             (["--late", "0.02"], ["waiting_cpu_pct", "all_out_us"])):
+            able = [name for name in peers if name != "gloo" or mode[0] == "--late"]
+            text = self.compare(*mode, *(["--versus", ",".join(able)] if able else []), "--csv", self.folder / "result.csv",
+                                "--json", self.folder / "result.json").stdout
+            found = list(csv.DictReader(io.StringIO((self.folder / "result.csv").read_text())))
+            self.assertLessEqual(set(able) | {"tutti shm"} if able else {"tutti"}, {row["impl"] for row in found})
+            document = json.loads((self.folder / "result.json").read_text())
+            flat = [[row[name] for name in extras] for one in document["implementations"] for row in one["rows"]]
+            self.assertEqual(flat, [[float(row[name]) for name in extras] for row in found])
+            self.assertEqual(len(re.findall("(?m)^ +2048  [a-z]", text)), len(document["implementations"]), text)
+        if "gloo" in peers:
+            done = self.compare("--versus", "gloo", "--overlap", "idle", code=1)
+            self.assertIn('gloo: cannot be measured (exit code 2, "gloo: gloo is not measured with computing beside its calls")',
+                          done.stderr)
+
     def one_line_each(self, file, names):
         root = xml.etree.ElementTree.parse(file).getroot()
         space = "{http://www.w3.org/2000/svg}"

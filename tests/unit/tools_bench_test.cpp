@@ -98,6 +98,11 @@ class Threads : public Implementation {
   int rank() const override { return rank_; }
   int ranks() const override { return static_cast<int>(shared_.inputs.size()); }
   std::string refuses(const Case& what) const override { return what.in_place ? "not in place" : ""; }
+  void run_beside(const Case& what, const std::byte* in, std::byte* out,
+                  const std::function<void()>& compute) override {
+    run(what, in, out);
+    compute();
+  }
   void run(const Case& what, const std::byte* in, std::byte* out) override {
     shared_.inputs[static_cast<std::size_t>(rank_)] = reinterpret_cast<const float*>(in);
     shared_.meet.arrive_and_wait();
@@ -165,6 +170,31 @@ TEST(BenchLoop, CountsEveryWrongElement) {
   EXPECT_EQ(measure_with_threads(request, 17).front().out_of_place.wrong, 0u);
 }
 
+TEST(BenchLoop, ComputesBesideCalls) {
+  Request request;
+  request.first = request.last = 8192;
+  request.iterations = 4;
+  request.overlap = "compute";
+  const Row row = measure_with_threads(request, 0).front();
+  ASSERT_EQ(row.extras.size(), extra_names(request).size());
+  EXPECT_EQ(row.out_of_place.iterations, 4);
+  EXPECT_FALSE(row.has_in_place);
+  EXPECT_NEAR(row.extras[3], row.out_of_place.median * 1e6 / (row.extras[0] + row.extras[1]), 1e-6);
+  EXPECT_GE(row.extras[2], 0);
+  EXPECT_GT(measure_with_threads(request, 17).front().out_of_place.wrong, 0u);
+}
+
+TEST(BenchLoop, TheLastRankComesLate) {
+  Request request;
+  request.first = request.last = 8192;
+  request.late = 0.01;
+  const Row row = measure_with_threads(request, 0).front();
+  ASSERT_EQ(row.extras.size(), extra_names(request).size());
+  EXPECT_EQ(row.out_of_place.iterations, 5);
+  EXPECT_GT(row.extras[0], 0);
+  EXPECT_GE(row.extras[1], row.out_of_place.median * 1e6);
+}
+
 TEST(BenchPattern, NoticesStaleResultsAndWrongPlaces) {
   for (const Kind kind : {Kind::allgather, Kind::alltoall, Kind::broadcast, Kind::reduce_scatter, Kind::send}) {
     const Case what{.kind = kind, .dtype = DType::i32, .ranks = 3, .count = 100};
@@ -203,6 +233,9 @@ TEST(BenchReport, CsvComesBack) {
   EXPECT_EQ(lines[0].implementation, "tutti");
   EXPECT_EQ(lines[0].collective, "allreduce");
   EXPECT_EQ(lines[0].bytes, 1024u);
+  EXPECT_TRUE(lines[0].extras.empty());
+  EXPECT_EQ(parse_csv("a,b,f32,8,2,1,2,3,yes,4.5,6\n").at(0).extras, (std::vector<double>{4.5, 6}));
+  EXPECT_TRUE(parse_csv("a,b,f32,8,2,1,2,3,yes,4.5,x\n").empty());
   EXPECT_DOUBLE_EQ(lines[0].median_us, 2);
   EXPECT_FALSE(lines[0].ok);  // wrong in place
   EXPECT_EQ(report.wrong(), 3u);

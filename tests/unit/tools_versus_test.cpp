@@ -89,6 +89,23 @@ TEST(Comparison, RoundsInWhichTheStateChangedAreLeftOut) {
   EXPECT_NE(text.find("in 2 of 3 rounds: TOO MANY"), std::string::npos) << text;
 }
 
+TEST(Comparison, WhatElseWasMeasuredHasATableOfItsOwn) {
+  Comparison what = example();
+  what.sweep.late = 2;
+  for (Series& series : what.all)
+    series.extras = {{1024, {{1, 10}, {2, 20}, {6, 60}}}, {1 << 20, {{1, 10}, {1, 10}, {1, 10}}}};
+  what.flags = {{50, 60}, {60, 180}, {50, 50}};
+  EXPECT_DOUBLE_EQ(what.extra(what.all[0], 1024, 1).median, 35);  // the second round does not count
+  const std::string table = printed(print_table, what), csv = printed(print_csv, what),
+                    json = printed(print_json, what);
+  EXPECT_NE(table.find("time  waiting_cpu_pct       all_out_us\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("      1024  tutti                 2.50             3.50             35.0\n"), std::string::npos)
+      << table;
+  EXPECT_NE(csv.find(",best_ratio_max,waiting_cpu_pct,all_out_us\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",3.500,35.000\n"), std::string::npos) << csv;
+  EXPECT_NE(json.find("\"all_out_us\": 35.0"), std::string::npos) << json;
+}
+
 TEST(Comparison, CellsOfCsvAreQuotedWhereTheyMustBe) {
   const std::string text = printed(print_csv, example());
   EXPECT_NE(text.find("\ntutti,tutti 1,,allreduce,f32,1024,4,3,2.000,1.000,4.000,"), std::string::npos) << text;
@@ -163,6 +180,8 @@ TEST(Sweep, TravelsAsWords) {
               .dtype = DType::bf16,
               .op = premul_sum(2.0)};
   sweep.root = 2;
+  sweep.overlap = "idle";
+  sweep.late = 0.1;
   sweep.iterations = 9;
   sweep.warmup = 0;
   sweep.check = sweep.touch = sweep.in_place = false;

@@ -141,6 +141,14 @@ Spread Comparison::time(const Series& series, std::size_t bytes) const {
   return spread(std::move(times));
 }
 
+Spread Comparison::extra(const Series& series, std::size_t bytes, std::size_t i) const {
+  std::vector<double> values;
+  const auto& rounds = series.extras.at(bytes);
+  for (std::size_t r = 0; r < rounds.size(); ++r)
+    if (counts(r)) values.push_back(rounds[r].at(i));
+  return spread(std::move(values));
+}
+
 Best Comparison::best(int ours, std::size_t bytes) const {
   Best best;
   for (const Series& series : all)
@@ -164,6 +172,28 @@ double Comparison::bus_bandwidth(const Series& series, std::size_t bytes) const 
   const double factor = Case{.kind = sweep.kind, .ranks = ranks}.bus_factor();
   return us > 0 ? static_cast<double>(bytes) / us * 1e-3 * factor : 0;
 }
+
+namespace {
+
+void print_extras(const Comparison& what, std::FILE* to) {
+  const std::vector<std::string> names = extra_names(what.sweep);
+  if (names.empty()) return;
+  std::size_t width = 14;
+  for (const Series& series : what.all) width = std::max(width, series.name.size());
+  fmt::print(to, "# {}\n# {:>10}  {:<{}}  {:>10}", mode_text(what.sweep), "size (B)", "implementation", width, "time");
+  for (const std::string& name : names) fmt::print(to, "  {:>15}", name);
+  fmt::print(to, "\n");
+  for (const std::size_t bytes : what.sizes())
+    for (const Series& series : what.all) {
+      fmt::print(to, "  {:>10}  {:<{}}  {:>10}", bytes, series.name, width,
+                 short_number(what.time(series, bytes).median));
+      for (std::size_t i = 0; i < names.size(); ++i)
+        fmt::print(to, "  {:>15}", short_number(what.extra(series, bytes, i).median));
+      fmt::print(to, "\n");
+    }
+}
+
+}  // namespace
 
 void print_table(const Comparison& what, std::FILE* to) {
   print_heading(what, to);
@@ -195,30 +225,36 @@ void print_table(const Comparison& what, std::FILE* to) {
     }
     print_line(line);
   }
+  print_extras(what, to);
 }
 
 void print_csv(const Comparison& what, std::FILE* to) {
   fmt::print(to,
              "impl,version,settings,op,dtype,bytes,ranks,rounds,median_us,least_us,most_us,busbw_gb_s,against,"
-             "ratio,ratio_min,ratio_max,best,best_ratio,best_ratio_min,best_ratio_max\n");
+             "ratio,ratio_min,ratio_max,best,best_ratio,best_ratio_min,best_ratio_max");
+  const std::vector<std::string> names = extra_names(what.sweep);
+  for (const std::string& name : names) fmt::print(to, ",{}", name);
+  fmt::print(to, "\n");
+  const auto ratio_cells = [&](const std::string& whose, const Spread& ratio) {
+    fmt::print(to, ",{},{:.3f},{:.3f},{:.3f}", cell(whose), ratio.median, ratio.least, ratio.most);
+  };
   for (const Series& series : what.all)
     for (const std::size_t bytes : what.sizes()) {
       const Spread time = what.time(series, bytes);
       fmt::print(to, "{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.5g}", cell(series.name), cell(series.version),
                  cell(series.settings), collective_name(what.sweep.kind), name(what.sweep.dtype), bytes, what.ranks,
                  rounds_of(what), time.median, time.least, time.most, what.bus_bandwidth(series, bytes));
-      if (series.against < 0) {
-        const Best best = what.best(index_of(what, series), bytes);
-        if (best.peer)
-          fmt::print(to, ",,,,,{},{:.3f},{:.3f},{:.3f}\n", cell(best.peer->name), best.ratio.median, best.ratio.least,
-                     best.ratio.most);
-        else
-          fmt::print(to, ",,,,,,,,\n");
-        continue;
-      }
-      const Spread ratio = what.ratio(series, bytes);
-      fmt::print(to, ",{},{:.3f},{:.3f},{:.3f},,,,\n", cell(what.all[static_cast<std::size_t>(series.against)].name),
-                 ratio.median, ratio.least, ratio.most);
+      const Best best = what.best(index_of(what, series), bytes);
+      if (series.against >= 0)
+        ratio_cells(what.all[static_cast<std::size_t>(series.against)].name, what.ratio(series, bytes));
+      else
+        fmt::print(to, ",,,,");
+      if (best.peer)
+        ratio_cells(best.peer->name, best.ratio);
+      else
+        fmt::print(to, ",,,,");
+      for (std::size_t i = 0; i < names.size(); ++i) fmt::print(to, ",{:.3f}", what.extra(series, bytes, i).median);
+      fmt::print(to, "\n");
     }
 }
 
@@ -231,6 +267,7 @@ void print_json(const Comparison& what, std::FILE* to) {
                                      {"flag_ns", flags_of(what)},
                                      {"rounds_left_out", left_out(what)},
                                      {"implementations", nlohmann::json::array()}};
+  const std::vector<std::string> names = extra_names(what.sweep);
   for (const Series& series : what.all) {
     nlohmann::ordered_json entry = {{"impl", series.name}, {"version", series.version}, {"settings", series.settings}};
     entry["against"] = nullptr;
@@ -257,6 +294,7 @@ void print_json(const Comparison& what, std::FILE* to) {
                        {"ratio_min", rounded(best.ratio.least)},
                        {"ratio_max", rounded(best.ratio.most)}};
       }
+      for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = rounded(what.extra(series, bytes, i).median);
       entry["rows"].push_back(row);
     }
     document["implementations"].push_back(entry);

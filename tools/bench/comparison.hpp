@@ -18,7 +18,8 @@ struct Series {
   std::string settings = {};            ///< what it was given beyond its defaults: "A=1 B=2"
   std::vector<std::string> notes = {};  ///< why tutti took which algorithm
   int against = -1;                     ///< the index of tutti's series that it is compared with; -1 for tutti's own
-  std::map<std::size_t, std::vector<double>> rounds;  ///< bytes -> a round's median in microseconds
+  std::map<std::size_t, std::vector<double>> rounds;                    ///< bytes -> a round's median in microseconds
+  std::map<std::size_t, std::vector<std::vector<double>>> extras = {};  ///< and what else was measured in that round
 };
 
 inline constexpr double flag_change = 1.5;
@@ -52,6 +53,8 @@ struct Comparison {
 
   std::vector<std::size_t> sizes() const;  ///< of the first series; all have the same
   Spread time(const Series& series, std::size_t bytes) const;
+  /// The i-th of extra_names().
+  Spread extra(const Series& series, std::size_t bytes, std::size_t i) const;
   /// Peer / tutti, formed within each round: above 1, tutti is faster. Of a series that is `against` one.
   Spread ratio(const Series& peer, std::size_t bytes) const;
   /// For one of tutti's series, which `against` of the peers names.

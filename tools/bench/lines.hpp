@@ -15,10 +15,11 @@ struct Line {
   std::size_t bytes = 0;
   int ranks = 0;
   double min_us = 0, median_us = 0, p99_us = 0;  ///< out of place
+  std::vector<double> extras;                    ///< what else the sweep measured
   bool ok = false;                               ///< nothing was found wrong
 };
 
-void print_line_head(std::FILE* to);
+void print_line_head(std::FILE* to, const Sweep& sweep);
 void print_line(std::FILE* to, std::string_view implementation, const Row& row, bool checked);
 
 /// The lines of csv output; anything else in it is skipped.

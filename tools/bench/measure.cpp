@@ -1,65 +1,29 @@
-// The measuring loop: barrier, stamp, call, stamp; between iterations new inputs and a look at every output.
+// All sizes of a sweep, one after the other, in the same two buffers.
 #include "tools/bench/measure.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <new>
 
-#include "tools/bench/pattern.hpp"
+#include "tools/bench/modes.hpp"
+#include "tools/bench/trials.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::bench {
 namespace {
 
-class Loop {
- public:
-  Loop(Implementation& implementation, Board& board, const Sweep& sweep)
-      : implementation_(implementation), board_(board), sweep_(sweep) {}
+Result measure_calls(Trials& trials, const Sweep& sweep) {
+  const std::vector<double> warm = trials.seconds(trials.calls(std::max(1, sweep.warmup)));
+  const std::vector<double> seconds = trials.seconds(trials.calls(trials.iterations(warm[warm.size() / 2])));
+  trials.check_once();
+  return trials.result(seconds);
+}
 
-  Result measure(const Case& what, std::byte* in, std::byte* out) {
-    const Pattern pattern(what, implementation_.rank());
-    const Operands at = operands(what, implementation_.rank(), in, out);
-    Result result;
-    std::vector<Stamp> stamps;
-    pattern.fill(what, in, out, epoch_);
-    const auto iterate = [&](int count, bool touch) {
-      stamps.clear();
-      for (int i = 0; i < count; ++i) {
-        if (touch) pattern.fill(what, in, out, ++epoch_);
-        board_.barrier();
-        Stamp stamp = now_stamp();
-        implementation_.run(what, at.in, at.out);
-        stamp.left = now_stamp().left;
-        stamps.push_back(stamp);
-        if (touch && sweep_.check) result.wrong += pattern.wrong(what, in, out, epoch_);
-      }
-      std::vector<double> seconds = board_.durations(stamps);
-      std::sort(seconds.begin(), seconds.end());
-      return seconds;
-    };
-    const std::vector<double> warm = iterate(std::max(1, sweep_.warmup), sweep_.touch);
-    const std::vector<double> seconds = iterate(iterations(warm[warm.size() / 2]), sweep_.touch);
-    result.min = seconds.front();
-    result.median = seconds[seconds.size() / 2];
-    result.p99 = seconds[std::min(seconds.size() - 1, seconds.size() * 99 / 100)];
-    result.iterations = static_cast<int>(seconds.size());
-    if (!sweep_.touch && sweep_.check) iterate(1, true);
-    result.wrong = board_.sum(result.wrong);
-    return result;
-  }
-
- private:
-  int iterations(double seconds) {
-    const int by_time = static_cast<int>(std::clamp(0.1 / std::max(seconds, 1e-7), 20.0, 2000.0));
-    const int wanted = sweep_.iterations > 0 ? sweep_.iterations : by_time;
-    return static_cast<int>(board_.from_first(std::min<std::int64_t>(wanted, max_iterations)));
-  }
-
-  Implementation& implementation_;
-  Board& board_;
-  const Sweep& sweep_;
-  unsigned epoch_ = 0;
-};
+Row measure_row(Implementation& implementation, Trials& trials, const Sweep& sweep) {
+  if (!sweep.overlap.empty()) return measure_overlap(implementation, trials, sweep);
+  if (sweep.late > 0) return measure_late(implementation, trials, sweep);
+  return {trials.what(), measure_calls(trials, sweep), {}, false, {}};
+}
 
 }  // namespace
 
@@ -69,6 +33,10 @@ std::shared_ptr<std::byte> Implementation::memory(std::size_t bytes) {
   auto* data = static_cast<std::byte*>(operator new(bytes, alignment));
   std::fill(data, data + bytes, std::byte{});
   return {data, [](std::byte* old) { operator delete(old, alignment); }};
+}
+
+void Implementation::run_beside(const Case&, const std::byte*, std::byte*, const std::function<void()>&) {
+  throw Error(Code::invalid, name() + " is not measured with computing beside its calls");
 }
 
 void measure(Implementation& implementation, Board& board, const Sweep& sweep, void (*each)(const Row&, void*),
@@ -82,16 +50,24 @@ void measure(Implementation& implementation, Board& board, const Sweep& sweep, v
     out_bytes = std::max(out_bytes, what.out_count() * size_of(what.dtype));
   }
   const auto in = implementation.memory(in_bytes), out = implementation.memory(out_bytes);
-  Loop loop(implementation, board, sweep);
+  unsigned epoch = 0;
   for (const Case& what : all) {
     if (const std::string why = implementation.refuses(what); !why.empty()) throw Error(Code::invalid, why);
-    Row row{what, loop.measure(what, in.get(), out.get()), {}};
+    const auto trials_of = [&](const Case& one) {
+      return Trials(implementation, board, sweep, one, {in.get(), out.get()}, epoch);
+    };
+    Trials trials = trials_of(what);
+    Row row = measure_row(implementation, trials, sweep);
     Case in_place = what;
     in_place.in_place = true;
     // A barrier has no buffers, a broadcast is always in place, and so is what sends from where it receives.
     const bool has_two = what.kind != Kind::barrier && what.kind != Kind::broadcast && what.kind != Kind::send;
-    row.has_in_place = sweep.in_place && has_two && implementation.refuses(in_place).empty();
-    if (row.has_in_place) row.in_place = loop.measure(in_place, in.get(), out.get());
+    row.has_in_place =
+        sweep.in_place && extra_names(sweep).empty() && has_two && implementation.refuses(in_place).empty();
+    if (row.has_in_place) {
+      Trials again = trials_of(in_place);
+      row.in_place = measure_calls(again, sweep);
+    }
     each(row, context);
   }
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ class Implementation {
   virtual std::shared_ptr<std::byte> memory(std::size_t bytes);
   /// Starts the call and returns when this rank's part is done.
   virtual void run(const Case& what, const std::byte* in, std::byte* out) = 0;
+  /// Starts the call, computes, and waits. By default throws Error{invalid}.
+  virtual void run_beside(const Case& what, const std::byte* in, std::byte* out, const std::function<void()>& compute);
 };
 
 struct Result {
@@ -38,6 +41,7 @@ struct Row {
   Case what;  ///< out of place
   Result out_of_place, in_place;
   bool has_in_place = true;
+  std::vector<double> extras = {};  ///< as extra_names() says
 };
 
 /// Measures all sizes. `each` is called on every rank after each size.

@@ -46,6 +46,7 @@ Report::Report(std::string implementation, const Request& request, int ranks, st
       format_(request.format),
       ranks_(ranks),
       check_(request.check),
+      extras_(extra_names(request)),
       to_(to) {
   if (format_ == "human") {
     fmt::print(to_, "# {} {}, {} ranks; time: median of the iterations, each as long as its slowest rank{}{}\n",
@@ -53,16 +54,18 @@ Report::Report(std::string implementation, const Request& request, int ranks, st
                request.touch ? "; inputs rewritten and outputs read between iterations" : "; buffers left untouched",
                request.memory == "ordinary" ? "" : "; buffers: " + request.memory);
   }
+  if (format_ == "human" && !extras_.empty()) fmt::print(to_, "# {}\n", mode_text(request));
+  if (format_ == "csv") print_line_head(to_, request);
   head();
 }
 
 void Report::head() {
-  if (format_ == "csv") print_line_head(to_);
   if (format_ == "json") fmt::print(to_, "[");
   if (format_ != "human") return;
   fmt::print(to_, "# {:>10} {:>12} {:>6} {:>7} {:>5} {:^33} {:^33}\n", "", "", "", "", "", "out-of-place", "in-place");
   fmt::print(to_, "# {:>10} {:>12} {:>6} {:>7} {:>5}", "size", "count", "type", "redop", "root");
   for (int i = 0; i < 2; ++i) fmt::print(to_, " {:>9} {:>7} {:>7} {:>6}", "time", "algbw", "busbw", "#wrong");
+  for (const std::string& extra : extras_) fmt::print(to_, " {:>16}", extra);
   fmt::print(to_, "\n# {:>10} {:>12} {:>6} {:>7} {:>5}", "(B)", "(elements)", "", "", "");
   for (int i = 0; i < 2; ++i) fmt::print(to_, " {:>9} {:>7} {:>7} {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
   fmt::print(to_, "\n");
@@ -78,19 +81,23 @@ void Report::add(const Row& row) {
     ++bus_count_;
   }
   const std::string_view collective = collective_name(what.kind);
+  std::string extras;
+  for (std::size_t i = 0; i < row.extras.size(); ++i)
+    extras += format_ == "json" ? fmt::format(", \"{}\": {:.3f}", extras_[i], row.extras[i])
+                                : fmt::format(" {:>16.{}f}", row.extras[i], row.extras[i] < 100 ? 2 : 0);
   if (format_ == "csv") {
     print_line(to_, implementation_, row, check_);
   } else if (format_ == "json") {
     fmt::print(
         to_,
         "{}\n  {{\"impl\": \"{}\", \"op\": \"{}\", \"dtype\": \"{}\", \"redop\": \"{}\", \"bytes\": {}, \"count\": {}, "
-        "\"ranks\": {}, \"checked\": {},\n   \"out_of_place\": {},\n   \"in_place\": {}}}",
+        "\"ranks\": {}, \"checked\": {},\n   \"out_of_place\": {},\n   \"in_place\": {}{}}}",
         rows_ ? "," : "", implementation_, collective, name(what.dtype), op_name(what), what.bytes(), what.count,
-        ranks_, check_, json(row, row.out_of_place), row.has_in_place ? json(row, row.in_place) : "null");
+        ranks_, check_, json(row, row.out_of_place), row.has_in_place ? json(row, row.in_place) : "null", extras);
   } else {
-    fmt::print(to_, "  {:>10} {:>12} {:>6} {:>7} {:>5}{}{}\n", what.bytes(), what.count, name(what.dtype),
+    fmt::print(to_, "  {:>10} {:>12} {:>6} {:>7} {:>5}{}{}{}\n", what.bytes(), what.count, name(what.dtype),
                op_name(what), root_of(what), columns(row, row.out_of_place, true, check_),
-               columns(row, row.in_place, row.has_in_place, check_));
+               columns(row, row.in_place, row.has_in_place, check_), extras);
   }
   ++rows_;
   std::fflush(to_);
@@ -99,11 +106,13 @@ void Report::add(const Row& row) {
 void Report::finish() {
   if (format_ == "json") fmt::print(to_, "\n]\n");
   if (format_ == "human") {
-    fmt::print(to_, "# {}; average bus bandwidth {:.3f} GB/s\n",
+    fmt::print(to_, "# {}{}\n",
                !check_      ? "results were not checked"
                : wrong_ > 0 ? fmt::format("{} WRONG ELEMENTS", wrong_)
                             : "every element of every result was right",
-               bus_count_ ? bus_total_ / static_cast<double>(bus_count_) : 0);
+               !extras_.empty() ? std::string()
+                                : fmt::format("; average bus bandwidth {:.3f} GB/s",
+                                              bus_count_ ? bus_total_ / static_cast<double>(bus_count_) : 0));
   }
   std::fflush(to_);
 }

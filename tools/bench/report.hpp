@@ -22,6 +22,7 @@ class Report {
   std::string implementation_, format_;
   int ranks_;
   bool check_;
+  std::vector<std::string> extras_;
   std::FILE* to_;
   std::size_t rows_ = 0;
   std::uint64_t wrong_ = 0;

@@ -39,6 +39,10 @@ void check(const CLI::App& app, const Request& request) {
   if (!(request.factor >= least_factor)) fail("-f must be at least 1.05 or 'sqrt2', or the sizes would hardly grow");
   if (request.iterations < 0 || request.warmup < 0) fail("-n and -w must not be negative");
   if (request.flag_limit < 0) fail("--flag-ns must not be negative");
+  if (!(request.late >= 0 && request.late <= 60)) fail("--late must be from 0 to 60 seconds");
+  if (request.late > 0 && !request.overlap.empty()) fail("--overlap and --late are two measurements: choose one");
+  if (request.late > 0 && request.ranks == 1) fail("--late wants at least 2 ranks");
+  if (!request.overlap.empty() && request.kind == Kind::send) fail("sendrecv is not measured with --overlap");
   if (request.rounds < 1) fail("--rounds must be at least 1");
   if (request.ranks < 0 || request.ranks > 1024) fail("-np must be from 1 to 1024");
   if (request.ranks > 0 && (request.root < 0 || request.root >= request.ranks)) fail("--root is not one of the ranks");
@@ -92,6 +96,10 @@ Request parse_request(const std::string& program, const std::vector<std::string>
   app.add_option("--memory", request.memory, "tutti's buffers: ordinary, or allocated by communicator.allocate")
       ->check(CLI::IsMember({"ordinary", "allocated"}))
       ->capture_default_str();
+  app.add_option("--overlap", request.overlap,
+                 "compute between start and wait (idle: sleep), as long as the call takes")
+      ->check(CLI::IsMember({"compute", "idle"}));
+  app.add_option("--late", request.late, "the last rank comes so many seconds late: what do the others burn?");
   add_comparison(app, request);
   tools::add_settings(app, request.settings);
   request.settings = Settings::from_environment();

@@ -53,6 +53,10 @@ void take(Sweep& sweep, std::string_view key, std::string_view value) {
     sweep.touch = number<int>(value) != 0;
   else if (key == "in_place")
     sweep.in_place = number<int>(value) != 0;
+  else if (key == "overlap")
+    sweep.overlap = value;
+  else if (key == "late")
+    sweep.late = number<double>(value);
   else
     throw Error(Code::invalid, "there is no " + std::string(key) + " in a sweep");
 }
@@ -61,21 +65,27 @@ void take(Sweep& sweep, std::string_view key, std::string_view value) {
 
 std::vector<std::string> words_of(const Sweep& sweep) {
   const auto word = [](const char* key, std::int64_t value) { return key + ("=" + std::to_string(value)); };
-  char factor[32];
-  std::snprintf(factor, sizeof factor, "factor=%.17g", sweep.factor);
-  return {"kind=" + std::string(collective_name(sweep.kind)),
-          "dtype=" + std::string(name(sweep.dtype)),
-          "op=" + std::string(name(sweep.op.op)),
-          word("first", sweep.first),
-          word("last", sweep.last),
-          factor,
-          word("skip", sweep.skip),
-          word("root", sweep.root),
-          word("iterations", sweep.iterations),
-          word("warmup", sweep.warmup),
-          word("check", sweep.check),
-          word("touch", sweep.touch),
-          word("in_place", sweep.in_place)};
+  const auto real = [](const char* key, double value) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%s=%.17g", key, value);  // to the last bit
+    return std::string(text);
+  };
+  std::vector<std::string> words = {"kind=" + std::string(collective_name(sweep.kind)),
+                                    "dtype=" + std::string(name(sweep.dtype)),
+                                    "op=" + std::string(name(sweep.op.op)),
+                                    word("first", sweep.first),
+                                    word("last", sweep.last),
+                                    real("factor", sweep.factor),
+                                    word("skip", sweep.skip),
+                                    word("root", sweep.root),
+                                    word("iterations", sweep.iterations),
+                                    word("warmup", sweep.warmup),
+                                    word("check", sweep.check),
+                                    word("touch", sweep.touch),
+                                    word("in_place", sweep.in_place)};
+  if (!sweep.overlap.empty()) words.push_back("overlap=" + sweep.overlap);
+  if (sweep.late > 0) words.push_back(real("late", sweep.late));
+  return words;
 }
 
 Sweep parse_sweep(std::span<const std::string> words) {
@@ -126,6 +136,23 @@ double Case::bus_factor() const noexcept {
     case Kind::alltoall: return others;
     default: return 1;
   }
+}
+
+std::vector<std::string> extra_names(const Sweep& sweep) {
+  if (!sweep.overlap.empty()) return {"call_us", "compute_us", "overlap_pct", "slowdown"};
+  if (sweep.late > 0) return {"waiting_cpu_pct", "all_out_us"};
+  return {};
+}
+
+std::string mode_text(const Sweep& sweep) {
+  if (!sweep.overlap.empty())
+    return std::string("time: of a call with ") + (sweep.overlap == "idle" ? "a sleep" : "computing") +
+           " of equal length between its start and the wait; overlap_pct: 100 * (1 - (time - compute_us) / call_us); "
+           "slowdown: time / (call_us + compute_us)";
+  if (sweep.late > 0)
+    return "the last rank comes late; time: how long it is in the call; waiting_cpu_pct: what the worst of the others "
+           "burns of a core; all_out_us: from the late entry to the last exit";
+  return {};
 }
 
 std::vector<std::int64_t> sizes_of(const Sweep& sweep) {

@@ -22,8 +22,10 @@ struct Sweep {
   int iterations = 0;  ///< 0: as many as take a tenth of a second, 20 to 2000
   int warmup = 5;
   bool check = true;
-  bool touch = true;     ///< between iterations, rewrite the inputs and read the outputs
-  bool in_place = true;  ///< measure that too, where there is such a thing
+  bool touch = true;         ///< between iterations, rewrite the inputs and read the outputs
+  bool in_place = true;      ///< measure that too, where there is such a thing
+  std::string overlap = {};  ///< "compute", "idle": what goes on between the start of a call and its wait; "": nothing
+  double late = 0;           ///< seconds by which the last rank comes late; 0: not at all
 };
 
 inline constexpr double least_factor = 1.05;
@@ -53,6 +55,11 @@ struct Case {
   /// Bus bandwidth / algorithm bandwidth, as nccl-tests defines it.
   double bus_factor() const noexcept;
 };
+
+/// What is measured beside a call's time, by column: see modes.hpp.
+std::vector<std::string> extra_names(const Sweep& sweep);
+/// For people: what the time and the extras then are; "" where the time is a call's.
+std::string mode_text(const Sweep& sweep);
 
 /// One out-of-place case for each size asked for, without repetitions: of so many whole elements as the size holds, or,
 /// where the factor is no whole number, of as many as come closest to it.

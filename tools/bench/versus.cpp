@@ -150,6 +150,7 @@ std::vector<std::string> notes_in(const std::string& text) {
 void run_once(Contestant& contestant, const Request& request) {
   const int ranks = ranks_of(request);
   std::map<std::size_t, double> results;
+  std::map<std::size_t, std::vector<double>> extras;
   for (const Job& job : contestant.jobs) {
     Command command = job.command;
     SharedMemory board;
@@ -161,7 +162,9 @@ void run_once(Contestant& contestant, const Request& request) {
     if (board.fd >= 0) close(board.fd);
     if (!job.wants_board && request.settings.explain == "on") contestant.series.notes = notes_in(outcome.err);
     for (const Line& line : parse_csv(outcome.out)) {
+      if (line.extras.size() != extra_names(request).size()) continue;  // not the line that was asked for
       results[line.bytes] = line.median_us;
+      extras[line.bytes] = line.extras;
       if (line.ok || !contestant.failure.empty()) continue;
       contestant.failure = fmt::format("WRONG RESULTS: {} of {} bytes on {} ranks", line.collective, line.bytes, ranks);
     }
@@ -175,6 +178,7 @@ void run_once(Contestant& contestant, const Request& request) {
   for (const Case& what : cases(request, ranks)) {
     expected += results.contains(what.bytes());
     contestant.series.rounds[what.bytes()].push_back(results.contains(what.bytes()) ? results[what.bytes()] : 0);
+    contestant.series.extras[what.bytes()].push_back(extras[what.bytes()]);
   }
   if (expected != cases(request, ranks).size() || expected != results.size())
     contestant.failure = "did not measure the sizes that it was asked for; --verbose shows what it says";

@@ -47,6 +47,15 @@ class World : public Implementation {
     start(world_, what, {in, out}, options_).wait();
   }
 
+  void run_beside(const Case& what, const std::byte* from, std::byte* into,
+                  const std::function<void()>& compute) override {
+    const ConstBuffer in(from, what.in_count(), what.dtype);
+    const Buffer out(into, what.out_count(), what.dtype);
+    Work work = start(world_, what, {in, out}, options_);
+    compute();
+    work.wait();
+  }
+
  private:
   Communicator world_;
   CallOptions options_;
