@@ -29,6 +29,11 @@ MPI_Datatype type_of(DType dtype) {
     case DType::i64: return MPI_INT64_T;
     case DType::f32: return MPI_FLOAT;
     case DType::f64: return MPI_DOUBLE;
+#if defined(MPIX_C_BF16)
+    case DType::bf16: return MPIX_C_BF16;
+#elif defined(MPIX_BFLOAT16)
+    case DType::bf16: return MPIX_BFLOAT16;
+#endif
     default: return MPI_DATATYPE_NULL;
   }
 }
