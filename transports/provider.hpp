@@ -72,6 +72,9 @@ struct Provider {
   /// Collective among the group's members; may block. Throws Error{timeout, resource, ...}. Null: it has no
   /// collectives of its own, or they come with its transport.
   std::unique_ptr<Backend> (*make_backend)(const BackendMeeting&) = nullptr;
+
+  /// What there is of it on this host, a line each for `tutti info`: devices, ports. Null: nothing to say.
+  std::vector<std::string> (*details)(const Settings&) = nullptr;
 };
 
 /// The built-in providers, in order of preference (generated).

@@ -21,6 +21,7 @@ FLOORS = [
 LIBRARIES = [
     (r"(torch|ATen|c10)/", r"(nn|engine|tools|bindings|examples|tests)/"),
     (r"boost/", r"transports/tcp/"),
+    (r"infiniband/", r"(transports/ibverbs|tests)/"),
     (r"mpi\.h$", r"(transports/mpi/|collectives/tutti_mpi\.hpp|tools/bench/peers/|tests/|examples/)"),
     (r"gloo/", r"(transports/gloo|tools/bench/peers|tests)/"),
     (r"(CLI|fmt|nlohmann|yaml-cpp)/", r"(engine|tools|examples|tests)/"),

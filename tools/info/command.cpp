@@ -45,6 +45,8 @@ void print_providers(const Settings& settings) {
                                     : "-",
                reason.empty() ? "yes" : "no", provider ? provider->meaning : "",
                reason.empty() ? "" : (provider ? "; not viable: " : "not viable: ") + reason);
+    if (provider && provider->details)
+      for (const std::string& line : provider->details(settings)) fmt::print("{:<28}{}\n", "", line);
   }
   fmt::print(
       "\nBetween two ranks the first transport that reaches is taken, in the order of the setting transport: {}\n",

@@ -36,6 +36,9 @@ constexpr SettingInfo table[] = {
     {"iface", "interfaces or addresses that tcp may use, comma-separated", &Settings::iface},
     {"tcp_congestion", "congestion control of tcp's sockets, the first that the kernel allows; empty: the kernel's own",
      &Settings::tcp_congestion},
+    {"ib_device", "the RDMA device to use, as 'tutti info' lists them; empty: any", &Settings::ib_device},
+    {"ib_port", "the port of RDMA devices to use; 0: any", &Settings::ib_port},
+    {"ib_gid_index", "the entry in an RDMA port's table of addresses (GIDs); -1: the best", &Settings::ib_gid_index},
     {"host_id", "overrides the identity of the host; ranks with the same text share memory", &Settings::host_id},
     {"shm_dir", "folder for the shared segment where memfd is refused", &Settings::shm_dir},
     {"shm_bytes", "upper bound of one job's segment on a host", &Settings::shm_bytes},
@@ -58,8 +61,11 @@ struct Range {
   std::string_view key;
   T least, most;
 };
-constexpr Range<std::int64_t> integer_ranges[] = {
-    {"shm_bytes", 64 << 10, std::int64_t{1} << 40}, {"lane_bytes", 64, std::int64_t{1} << 30}, {"max_lanes", 1, 256}};
+constexpr Range<std::int64_t> integer_ranges[] = {{"shm_bytes", 64 << 10, std::int64_t{1} << 40},
+                                                  {"lane_bytes", 64, std::int64_t{1} << 30},
+                                                  {"max_lanes", 1, 256},
+                                                  {"ib_port", 0, 255},
+                                                  {"ib_gid_index", -1, 65535}};
 constexpr Range<double> real_ranges[] = {{"timeout", 0.001, 1e9}, {"connect_timeout", 0.001, 1e9}};
 
 struct Choice {

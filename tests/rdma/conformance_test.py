@@ -1,0 +1,41 @@
+"""The conformance suite over RDMA: the contract of transports, every collective, every algorithm; and no message without room."""
+
+import unittest
+
+import devices
+
+
+class Conformance(unittest.TestCase):
+    def assert_ok(self, done):
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ok\n", ""))
+
+    def test_the_contract_of_transports(self):
+        for count in (1, 2, 3, 4):
+            with self.subTest(ranks=count):
+                done = devices.ranks(count, "transport_conformance", TUTTI_TEST_PROVIDER="ibverbs")
+                self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-1000:])
+                self.assertIn("[  PASSED  ]", done.stdout)
+
+    def test_collectives(self):
+        for count in (2, 3, 4):
+            with self.subTest(ranks=count):
+                before = devices.counters()
+                self.assert_ok(devices.ranks(count, "world_probe", "cases", "rest"))
+                after = devices.counters()
+                self.assertGreater(after["rdma_sends"], before["rdma_sends"] + 100)  # it did go this way
+
+    def test_algorithms(self):
+        self.assert_ok(devices.ranks(3, "world_probe", "algorithms"))
+
+    def test_both_within_a_host_and_between_hosts(self):
+        for hosts in ("ab", "aabb"):
+            with self.subTest(hosts=hosts):
+                self.assert_ok(devices.on_hosts(hosts, "world_probe", "cases", "rest"))
+
+    def tearDown(self):
+        now = devices.counters()
+        self.assertEqual((now["rcvd_rnr_err"], now["send_rnr_err"]), (0, 0), "a receiver was not ready")
+
+
+if __name__ == "__main__":
+    devices.main()

@@ -1,0 +1,91 @@
+// Adapter: a device opened, with its completion queue.
+#include "transports/ibverbs/adapter.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transports/core/status.hpp"
+#include "transports/ibverbs/slots.hpp"
+
+namespace tutti::ibverbs {
+namespace {
+
+constexpr std::size_t completions_of_pair = in_slots + data_slots + spare_slots;
+
+Context open_device(const std::string& name) {
+  int count = 0;
+  ibv_device** const list = ibv_get_device_list(&count);
+  Context found;
+  for (int i = 0; list != nullptr && i < count; ++i)
+    if (name == ibv_get_device_name(list[i])) found.reset(ibv_open_device(list[i]));
+  if (list != nullptr) ibv_free_device_list(list);
+  return found;
+}
+
+[[noreturn]] void refuse(const std::string& device, const char* what) {
+  throw Error(Code::resource, "the RDMA device " + device + " gives no " + what + " (" + std::strerror(errno) +
+                                  "); choose another by TUTTI_IB_DEVICE, or another transport by TUTTI_TRANSPORT");
+}
+
+void do_not_block(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
+
+}  // namespace
+
+Adapter::Adapter(const std::string& device, std::size_t pairs) : name_(device), context_(open_device(device)) {
+  if (!context_) refuse(name_, "access");
+  ibv_device_attr attributes{};
+  if (ibv_query_device(context_.get(), &attributes) != 0) refuse(name_, "description");
+  domain_.reset(ibv_alloc_pd(context_.get()));
+  if (!domain_) refuse(name_, "protection domain");
+  channel_.reset(ibv_create_comp_channel(context_.get()));
+  if (!channel_) refuse(name_, "completion channel");
+  const std::size_t depth = std::max<std::size_t>(pairs, 1) * completions_of_pair;
+  if (depth > static_cast<std::size_t>(attributes.max_cqe)) {
+    errno = EINVAL;
+    refuse(name_, ("completion queue for " + std::to_string(pairs) + " peers").c_str());
+  }
+  queue_.reset(ibv_create_cq(context_.get(), static_cast<int>(depth), nullptr, channel_.get(), 0));
+  if (!queue_) refuse(name_, "completion queue");
+  do_not_block(channel_->fd);
+  do_not_block(context_->async_fd);
+}
+
+std::span<ibv_wc> Adapter::poll(std::span<ibv_wc> into) noexcept {
+  const int count = ibv_poll_cq(queue_.get(), static_cast<int>(into.size()), into.data());
+  return into.first(static_cast<std::size_t>(std::max(count, 0)));
+}
+
+bool Adapter::arm() noexcept {
+  ibv_cq* queue = nullptr;
+  void* nothing = nullptr;
+  unsigned told = 0;
+  while (ibv_get_cq_event(channel_.get(), &queue, &nothing) == 0) ++told;
+  if (told > 0) ibv_ack_cq_events(queue_.get(), told);
+  return ibv_req_notify_cq(queue_.get(), 0) == 0;
+}
+
+bool Adapter::next_event(Event& event) noexcept {
+  ibv_async_event news{};
+  if (ibv_get_async_event(context_.get(), &news) != 0) return false;
+  event = {news.event_type, 0, 0};
+  switch (news.event_type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED: event.queue_pair = news.element.qp->qp_num; break;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR: event.port = news.element.port_num; break;
+    default: break;
+  }
+  ibv_ack_async_event(&news);
+  return true;
+}
+
+}  // namespace tutti::ibverbs

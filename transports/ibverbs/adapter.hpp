@@ -1,0 +1,46 @@
+// Adapter: one RDMA device as this rank uses it: one completion queue for all peers, and what wakes a sleeper.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "transports/ibverbs/handles.hpp"
+
+namespace tutti::ibverbs {
+
+class Adapter {
+ public:
+  /// For `pairs` queue pairs. Throws Error{resource}.
+  Adapter(const std::string& device, std::size_t pairs);
+
+  const std::string& name() const noexcept { return name_; }
+  ibv_context* context() const noexcept { return context_.get(); }
+  ibv_pd* domain() const noexcept { return domain_.get(); }
+  ibv_cq* queue() const noexcept { return queue_.get(); }
+
+  /// Readable when something has completed since arm().
+  int fd() const noexcept { return channel_->fd; }
+  /// Readable when the device has news of its own, for next_event().
+  int events_fd() const noexcept { return context_->async_fd; }
+
+  /// Completions that are there, as many as fit.
+  std::span<ibv_wc> poll(std::span<ibv_wc> into) noexcept;
+  /// From now on fd() tells of the next completion; one that is there already may go untold.
+  bool arm() noexcept;
+
+  struct Event {
+    ibv_event_type type = IBV_EVENT_DEVICE_FATAL;
+    std::uint32_t queue_pair = 0;  ///< its number, where it is about one
+    int port = 0;
+  };
+  bool next_event(Event& event) noexcept;
+
+ private:
+  std::string name_;
+  Context context_;
+  Domain domain_;
+  Channel channel_;
+  Queue queue_;
+};
+
+}  // namespace tutti::ibverbs

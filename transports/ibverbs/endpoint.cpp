@@ -1,0 +1,119 @@
+// Endpoints: texts, and the choice between them.
+#include "transports/ibverbs/endpoint.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::ibverbs {
+namespace {
+
+constexpr std::string_view card_magic = "ibverbs 1";
+constexpr std::uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+constexpr int subnet_bits = 64;  // of a GID, where the fabric is InfiniBand
+
+// 0: no packet gets from one to the other.
+int closeness(const Endpoint& a, const Endpoint& b) {
+  if (a.fabric != b.fabric || a.address.family != b.address.family) return 0;
+  if (a.fabric == Fabric::infiniband) return a.address.within(b.address, subnet_bits) ? 4 : 0;
+  if (a.address.link_local() || b.address.link_local()) {
+    return a.address.link_local() && b.address.link_local() ? 1 : 0;
+  }
+  const int prefix = std::max(a.prefix, b.prefix);
+  if (a.fabric == Fabric::roce1) return prefix > 0 && a.address.within(b.address, prefix) ? 1 : 0;
+  return prefix > 0 && a.address.within(b.address, prefix) ? 3 : 2;
+}
+
+}  // namespace
+
+Address address_of(const std::uint8_t (&gid)[16]) noexcept {
+  Address address;
+  if (std::memcmp(gid, mapped, sizeof mapped) == 0) {
+    address.family = AF_INET;
+    std::memcpy(address.bytes.data(), gid + sizeof mapped, 4);
+  } else {
+    address.family = AF_INET6;
+    std::memcpy(address.bytes.data(), gid, sizeof gid);
+  }
+  return address;
+}
+
+void gid_of(const Address& address, std::uint8_t (&gid)[16]) noexcept {
+  if (address.family == AF_INET) {
+    std::memcpy(gid, mapped, sizeof mapped);
+    std::memcpy(gid + sizeof mapped, address.bytes.data(), 4);
+  } else {
+    std::memcpy(gid, address.bytes.data(), sizeof gid);
+  }
+}
+
+std::string Endpoint::text() const {
+  constexpr std::string_view names[] = {"InfiniBand", "RoCE v1", "RoCE v2"};
+  return device + " port " + std::to_string(port) + ", " + std::string(names[static_cast<int>(fabric)]) + " at " +
+         (fabric == Fabric::infiniband ? "LID " + std::to_string(lid) : address.text());
+}
+
+std::string Card::text() const {
+  std::ostringstream out;
+  out << card_magic << '\n' << rank << ' ' << host << '\n';
+  for (const Endpoint& one : endpoints) {
+    Address plain = one.address;
+    plain.scope = 0;  // an index that means nothing elsewhere
+    out << one.device << ' ' << one.port << ' ' << static_cast<int>(one.fabric) << ' ' << one.lid << ' '
+        << one.gid_index << ' ' << plain.text() << ' ' << one.prefix << ' ' << one.mtu << ' ' << one.gigabits << '\n';
+  }
+  return out.str();
+}
+
+Card Card::parse(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  Card card;
+  std::string line;
+  const auto fail = [] [[noreturn]] {
+    throw Error(Code::protocol,
+                "a rank published RDMA addresses that this version cannot read. Use the same tutti on all hosts.");
+  };
+  if (!std::getline(in, line) || line != card_magic) fail();
+  if (!(in >> card.rank >> card.host) || !std::getline(in, line)) fail();
+  while (std::getline(in, line)) {
+    std::istringstream fields(line);
+    Endpoint one;
+    int fabric = 0;
+    std::string address;
+    if (!(fields >> one.device >> one.port >> fabric >> one.lid >> one.gid_index >> address >> one.prefix >> one.mtu >>
+          one.gigabits))
+      fail();
+    const auto parsed = Address::parse(address);
+    if (!parsed || fabric < 0 || fabric > static_cast<int>(Fabric::roce2)) fail();
+    one.fabric = static_cast<Fabric>(fabric);
+    one.address = *parsed;
+    card.endpoints.push_back(std::move(one));
+  }
+  return card;
+}
+
+std::optional<Route> choose_route(const std::vector<Endpoint>& first, const std::vector<Endpoint>& second) {
+  std::optional<Route> best;
+  int most = 0;
+  std::size_t least = 0;  // sum of the places, so that both sides prefer alike
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    for (std::size_t j = 0; j < second.size(); ++j) {
+      const int close = closeness(first[i], second[j]);
+      if (close == 0 || close < most || (close == most && i + j >= least)) continue;
+      most = close;
+      least = i + j;
+      best = Route{i, j};
+    }
+  }
+  return best;
+}
+
+int ack_exponent(Seconds silence) noexcept {
+  const double each = silence.count() / (ack_retries + 1) / 4.096e-6;
+  return std::clamp(static_cast<int>(std::log2(std::max(each, 1.0))), 8, 21);
+}
+
+}  // namespace tutti::ibverbs

@@ -1,0 +1,221 @@
+// Pair: a queue pair brought up, and messages through its slots.
+#include "transports/ibverbs/pair.hpp"
+
+#include <arpa/inet.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "transports/core/memory.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::ibverbs {
+namespace {
+
+constexpr std::uint32_t wanted_inline = 256;
+constexpr std::uint32_t packet_numbers = 1u << 24;
+constexpr std::uint8_t hops = 64;
+
+ibv_mtu mtu_of(int bytes) {
+  int value = IBV_MTU_256;
+  while (value < IBV_MTU_4096 && 128 << (value + 1) <= bytes) ++value;
+  return static_cast<ibv_mtu>(value);
+}
+
+[[noreturn]] void refuse(const Adapter& adapter, int peer, const char* what) {
+  throw Error(Code::resource, "the RDMA device " + adapter.name() + " has no " + what + " for rank " +
+                                  std::to_string(peer) + " (" + std::strerror(errno) +
+                                  "); raise the limit of locked memory (`ulimit -l unlimited`), or choose another "
+                                  "transport by TUTTI_TRANSPORT");
+}
+
+}  // namespace
+
+Pair::Pair(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its)
+    : adapter_(adapter), peer_(peer), own_(own), its_(its), first_packet_(std::random_device{}() % packet_numbers) {
+  void* const memory = ::mmap(nullptr, pair_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) refuse_allocation(pair_bytes, std::strerror(errno));
+  memory_ = static_cast<std::byte*>(memory);
+  ::madvise(memory, pair_bytes, MADV_DONTFORK);  // a child's writes must not move the card's pages away from us
+  try {
+    set_up();
+  } catch (...) {
+    region_.reset();
+    ::munmap(memory_, pair_bytes);
+    throw;
+  }
+}
+
+Pair::~Pair() {
+  pair_.reset();  // from here on the card touches nothing
+  region_.reset();
+  ::munmap(memory_, pair_bytes);
+}
+
+void Pair::set_up() {
+  region_.reset(ibv_reg_mr(adapter_.domain(), memory_, pair_bytes, IBV_ACCESS_LOCAL_WRITE));
+  if (!region_) refuse(adapter_, peer_, "registered memory");
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = adapter_.queue();
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.sq_sig_all = 1;
+  wanted.cap = {data_slots + spare_slots, in_slots, 1, 1, wanted_inline};
+  pair_.reset(ibv_create_qp(adapter_.domain(), &wanted));
+  if (!pair_) {
+    wanted.cap.max_inline_data = 0;
+    pair_.reset(ibv_create_qp(adapter_.domain(), &wanted));
+  }
+  if (!pair_) refuse(adapter_, peer_, "queue pair");
+  inline_bytes_ = wanted.cap.max_inline_data;
+  ibv_qp_attr state{};
+  state.qp_state = IBV_QPS_INIT;
+  state.port_num = static_cast<std::uint8_t>(own_.port);
+  state.qp_access_flags = 0;  // nobody reads or writes here but by messages
+  errno = ibv_modify_qp(pair_.get(), &state, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  if (errno != 0) refuse(adapter_, peer_, "usable port");
+  for (int slot = 0; slot < in_slots; ++slot) offer(slot);
+}
+
+Hello Pair::hello() const noexcept {
+  Hello mine;
+  mine.queue_pair = pair_->qp_num;
+  mine.first_packet = first_packet_;
+  mine.state = connected_ ? Hello::State::ready : Hello::State::here;
+  return mine;
+}
+
+int Pair::connect(const Hello& its, Seconds silence) noexcept {
+  ibv_qp_attr state{};
+  state.qp_state = IBV_QPS_RTR;
+  state.path_mtu = mtu_of(std::min(own_.mtu, its_.mtu));
+  state.dest_qp_num = its.queue_pair;
+  state.rq_psn = its.first_packet;
+  state.max_dest_rd_atomic = 1;
+  state.min_rnr_timer = 12;
+  state.ah_attr.port_num = static_cast<std::uint8_t>(own_.port);
+  state.ah_attr.dlid = static_cast<std::uint16_t>(its_.lid);
+  if (own_.fabric != Fabric::infiniband) {
+    state.ah_attr.is_global = 1;
+    gid_of(its_.address, state.ah_attr.grh.dgid.raw);
+    state.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(own_.gid_index);
+    state.ah_attr.grh.hop_limit = hops;
+  }
+  if (const int error = ibv_modify_qp(pair_.get(), &state,
+                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+    return error;
+  state = {};
+  state.qp_state = IBV_QPS_RTS;
+  state.sq_psn = first_packet_;
+  state.timeout = static_cast<std::uint8_t>(ack_exponent(silence));
+  state.retry_cnt = ack_retries;
+  state.rnr_retry = 0;  // there is always a slot: one that is missing is a defect, not something to wait for
+  state.max_rd_atomic = 1;
+  if (const int error = ibv_modify_qp(pair_.get(), &state,
+                                      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                          IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+    return error;
+  connected_ = true;
+  return 0;
+}
+
+// ---- sending ----
+
+std::size_t Pair::send(std::span<const ConstBytes> pieces) noexcept {
+  std::size_t done = 0, offset = 0;
+  while (!pieces.empty() && credit_.may_send() && data_out_ < data_slots && !broken_) {
+    std::byte* const slot = out_slot(next_out_);
+    std::size_t filled = 0;
+    while (filled < slot_bytes && !pieces.empty()) {
+      const ConstBytes rest = pieces.front().subspan(offset);
+      const std::size_t part = std::min(rest.size(), slot_bytes - filled);
+      if (part > 0) std::memcpy(slot + filled, rest.data(), part);
+      filled += part;
+      offset += part;
+      if (part < rest.size()) break;
+      pieces = pieces.subspan(1);
+      offset = 0;
+    }
+    if (filled == 0) break;
+    const Ticket ticket{peer_, Ticket::What::data, static_cast<std::uint8_t>(next_out_)};
+    next_out_ = (next_out_ + 1) % data_slots;
+    ++data_out_;
+    post(ticket, {slot, filled}, credit_.take());
+    done += filled;
+  }
+  return done;
+}
+
+void Pair::post(const Ticket& ticket, ConstBytes bytes, std::uint32_t credit) noexcept {
+  ibv_sge part{reinterpret_cast<std::uintptr_t>(bytes.data()), static_cast<std::uint32_t>(bytes.size()), region_->lkey};
+  ibv_send_wr request{}, *refused = nullptr;
+  request.wr_id = ticket.id();
+  request.sg_list = &part;
+  request.num_sge = bytes.empty() ? 0 : 1;
+  request.opcode = IBV_WR_SEND_WITH_IMM;
+  request.imm_data = htonl(credit);
+  if (!bytes.empty() && bytes.size() <= inline_bytes_) request.send_flags = IBV_SEND_INLINE;
+  if (ibv_post_send(pair_.get(), &request, &refused) != 0) broken_ = true;
+}
+
+void Pair::return_credit() noexcept {
+  if (!credit_.owes() || !connected_ || broken_ || empty_out_ >= spare_slots) return;
+  ++empty_out_;
+  post({peer_, Ticket::What::empty, 0}, {}, credit_.take_owed());
+}
+
+void Pair::sent(Ticket::What what) noexcept {
+  if (what == Ticket::What::data) {
+    --data_out_;
+  } else {
+    --empty_out_;
+    return_credit();
+  }
+}
+
+// ---- receiving ----
+
+void Pair::offer(int slot) noexcept {
+  ibv_sge part{reinterpret_cast<std::uintptr_t>(in_slot(slot)), static_cast<std::uint32_t>(slot_bytes), region_->lkey};
+  ibv_recv_wr request{}, *refused = nullptr;
+  request.wr_id = Ticket{peer_, Ticket::What::slot, static_cast<std::uint8_t>(slot)}.id();
+  request.sg_list = &part;
+  request.num_sge = 1;
+  if (ibv_post_recv(pair_.get(), &request, &refused) != 0) broken_ = true;
+}
+
+bool Pair::received(std::uint8_t slot, std::size_t bytes, std::uint32_t credit) noexcept {
+  if (!credit_.give(credit)) return false;
+  if (bytes == 0) {
+    offer(slot);
+    return true;
+  }
+  if (!credit_.arrived()) return false;
+  arrivals_[static_cast<std::size_t>((first_ + waiting_++) % in_slots)] = {slot, static_cast<std::uint32_t>(bytes)};
+  return true;
+}
+
+ConstBytes Pair::front() const noexcept {
+  if (waiting_ == 0) return {};
+  const Arrival& arrival = arrivals_[static_cast<std::size_t>(first_)];
+  return ConstBytes(in_slot(arrival.slot), arrival.bytes).subspan(read_);
+}
+
+void Pair::consume(std::size_t bytes) noexcept {
+  read_ += bytes;
+  const Arrival arrival = arrivals_[static_cast<std::size_t>(first_)];
+  if (waiting_ == 0 || read_ < arrival.bytes) return;
+  first_ = (first_ + 1) % in_slots;
+  --waiting_;
+  read_ = 0;
+  offer(arrival.slot);
+  credit_.read();
+  return_credit();
+}
+
+std::string Pair::text() const { return own_.text() + " to " + its_.text(); }
+
+}  // namespace tutti::ibverbs

@@ -1,0 +1,100 @@
+// Pair: the reliable connection between this rank and one peer, and its slots.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "transports/core/buffer.hpp"
+#include "transports/core/clock.hpp"
+#include "transports/ibverbs/adapter.hpp"
+#include "transports/ibverbs/endpoint.hpp"
+#include "transports/ibverbs/slots.hpp"
+
+namespace tutti::ibverbs {
+
+/// What one end of a pair tells the other, over the side connection.
+struct Hello {
+  static constexpr std::uint32_t version_magic = 0x31627674;  // "tvb1"
+  std::uint32_t magic = version_magic;
+  std::uint32_t queue_pair = 0;
+  std::uint32_t first_packet = 0;  ///< number of the first packet that its sender will send
+  enum class State : std::uint32_t { here, ready, leaving };
+  State state = State::here;  ///< ready: its sender has the receiver's hello; leaving: packets are answered no more
+};
+
+/// Which completion is whose: in ibv_wc::wr_id.
+struct Ticket {
+  enum class What : std::uint8_t { data, empty, slot };  // sent, sent, received into
+  int peer = 0;
+  What what = What::data;
+  std::uint8_t slot = 0;
+  std::uint64_t id() const noexcept {
+    return static_cast<std::uint64_t>(peer) << 16 | static_cast<std::uint64_t>(what) << 8 | slot;
+  }
+  static Ticket of(std::uint64_t id) noexcept {
+    return {static_cast<int>(id >> 16), static_cast<What>(id >> 8 & 0xff), static_cast<std::uint8_t>(id)};
+  }
+};
+
+class Pair {
+ public:
+  /// Takes what it needs and offers the slots to the card. Throws Error{resource}.
+  Pair(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its);
+  ~Pair();
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+
+  Hello hello() const noexcept;
+  /// The other end is `its`; a card that hears nothing gives up after about `silence`. An errno, or 0.
+  int connect(const Hello& its, Seconds silence) noexcept;
+  bool connected() const noexcept { return connected_; }
+
+  /// Sends as many of the bytes as there is room for; returns how many.
+  std::size_t send(std::span<const ConstBytes> pieces) noexcept;
+  bool idle() const noexcept { return data_out_ == 0 && empty_out_ == 0; }  ///< all that went has arrived
+  void sent(Ticket::What what) noexcept;
+
+  /// A message has come. False: one that the protocol does not allow.
+  bool received(std::uint8_t slot, std::size_t bytes, std::uint32_t credit) noexcept;
+  ConstBytes front() const noexcept;
+  void consume(std::size_t bytes) noexcept;
+  bool unread() const noexcept { return waiting_ > 0; }
+
+  std::uint32_t number() const noexcept { return pair_->qp_num; }
+  bool broken() const noexcept { return broken_; }  ///< the card took no more; why, tells a completion
+  std::string text() const;
+
+ private:
+  struct Arrival {
+    std::uint8_t slot;
+    std::uint32_t bytes;
+  };
+  std::byte* in_slot(int slot) const noexcept { return memory_ + static_cast<std::size_t>(slot) * slot_bytes; }
+  std::byte* out_slot(int slot) const noexcept { return in_slot(in_slots + slot); }
+  void offer(int slot) noexcept;
+  void post(const Ticket& ticket, ConstBytes bytes, std::uint32_t credit) noexcept;
+  void return_credit() noexcept;
+  void set_up();
+
+  Adapter& adapter_;
+  const int peer_;
+  const Endpoint own_, its_;
+  std::byte* memory_ = nullptr;
+  Region region_;
+  QueuePair pair_;
+  std::size_t inline_bytes_ = 0;
+  std::uint32_t first_packet_;
+  SlotCredit credit_;
+  int next_out_ = 0;                          // slot of the next message with data
+  int data_out_ = 0;                          // messages with data that the card has not finished with
+  int empty_out_ = 0;                         // and without
+  std::array<Arrival, in_slots> arrivals_{};  // a ring: those that have come and are not read
+  int first_ = 0, waiting_ = 0;
+  std::size_t read_ = 0;  // bytes of the first
+  bool connected_ = false, broken_ = false;
+};
+
+}  // namespace tutti::ibverbs

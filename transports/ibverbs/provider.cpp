@@ -1,0 +1,73 @@
+// The ibverbs provider: messages over InfiniBand and RoCE.
+#include "transports/provider.hpp"
+
+#include <algorithm>
+
+#include "transports/core/host.hpp"
+#include "transports/ibverbs/devices.hpp"
+#include "transports/ibverbs/wire.hpp"
+#include "transports/modules.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::string_view side_provider = "tcp";
+constexpr double most_silence = 15;  // seconds; as over tcp
+
+Viability viable(const Settings& settings) {
+  const ibverbs::Survey found = ibverbs::survey(settings);
+  if (found.endpoints.empty()) return {false, found.problem};
+  if (std::string problem = ibverbs::registration_problem(found.endpoints.front().device); !problem.empty())
+    return {false, std::move(problem)};
+  const Found side = find_provider(side_provider, settings);
+  if (!side.reason.empty()) return {false, "it needs tcp beside it, but " + side.reason};
+  return {};
+}
+
+std::vector<std::string> details(const Settings& settings) { return ibverbs::survey(settings).lines; }
+
+std::string domain(const Settings&) { return "verbs"; }
+
+std::string key_of(int rank) { return "endpoints/" + std::to_string(rank); }
+
+/// Publishes this rank's endpoints and learns the others'; queue pairs are made when a pair of ranks first talks.
+Connected connect(const Rendezvous& meeting) {
+  ibverbs::Setup setup;
+  setup.rank = meeting.rank;
+  setup.size = meeting.size;
+  setup.own = {meeting.rank, host_name(), ibverbs::survey(*meeting.settings).endpoints};
+  setup.silence = Seconds(std::min(most_silence, meeting.settings->timeout / 2));
+  if (meeting.store != nullptr) meeting.store->set(key_of(meeting.rank), setup.own.text());
+  Connected result;
+  Rendezvous beside = meeting;
+  beside.peers.clear();
+  for (const int peer : meeting.peers) {
+    setup.peers.push_back(ibverbs::Card::parse(meeting.store->wait(key_of(peer), meeting.until)));
+    if (ibverbs::route_between(meeting.rank, setup.own, setup.peers.back())) {
+      beside.peers.push_back(peer);
+      continue;
+    }
+    setup.peers.pop_back();
+    result.unreached.push_back(peer);
+    result.reason = "its RDMA devices and ours have no network in common";
+  }
+  auto side = std::make_unique<ibverbs::Side>(*meeting.listener);
+  beside.listener = side.get();
+  side->transport = find_provider(side_provider, *meeting.settings).provider->connect(beside).transport;
+  auto wire = std::make_unique<ibverbs::VerbsWire>(std::move(setup), std::move(side), *meeting.listener);
+  result.transport = make_stream_transport("ibverbs", meeting.rank, meeting.size, std::move(wire), *meeting.listener);
+  return result;
+}
+
+constexpr Provider ibverbs_provider{.name = "ibverbs",
+                                    .meaning = "RDMA between hosts, over InfiniBand or RoCE",
+                                    .viable = viable,
+                                    .domain = domain,
+                                    .connect = connect,
+                                    .details = details};
+constexpr Module module{.provider = &ibverbs_provider};
+
+}  // namespace
+}  // namespace tutti
+
+extern "C" const tutti::Module* tutti_module() { return &tutti::module; }

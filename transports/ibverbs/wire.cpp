@@ -1,0 +1,291 @@
+// VerbsWire: who is connected, and what completes.
+//
+// While ranks talk, only completion queues are polled: that costs no system call. The side connections are looked at
+// now and then, and whenever a connection is being made or this rank comes out of a sleep.
+#include "transports/ibverbs/wire.hpp"
+
+#include <arpa/inet.h>
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "transports/core/log.hpp"
+
+namespace tutti::ibverbs {
+namespace {
+
+constexpr int most_unseen = 64;
+constexpr std::size_t completions_at_once = 32;
+constexpr StreamLimits stream_limits{16 << 10, 64 << 10, 0, 128 << 10};
+
+}  // namespace
+
+// ---- the side connection ----
+
+void Side::control(int from, ConstBytes message) {
+  Hello hello;
+  if (message.size() != sizeof hello) return;
+  std::memcpy(&hello, message.data(), sizeof hello);
+  const std::lock_guard lock(mutex_);
+  hellos_.emplace_back(from, hello);
+}
+
+std::vector<std::pair<int, Hello>> Side::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(hellos_, {});
+}
+
+// ---- making ----
+
+std::optional<Route> route_between(int rank, const Card& own, const Card& peer) {
+  if (rank < peer.rank) return choose_route(own.endpoints, peer.endpoints);
+  auto found = choose_route(peer.endpoints, own.endpoints);
+  if (found) std::swap(found->first, found->second);
+  return found;
+}
+
+VerbsWire::VerbsWire(Setup setup, std::unique_ptr<Side> side, TransportListener& listener)
+    : setup_(std::move(setup)),
+      side_(std::move(side)),
+      listener_(listener),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      links_(static_cast<std::size_t>(setup_.size)) {
+  for (const Card& peer : setup_.peers) route(peer);
+  watch_fd(side_->transport->fds().sleep);
+  for (const auto& adapter : adapters_) {
+    watch_fd(adapter->fd());
+    watch_fd(adapter->events_fd());
+  }
+}
+
+VerbsWire::~VerbsWire() {
+  for (Link& at : links_) at.pair.reset();
+}
+
+void VerbsWire::watch_fd(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (!epoll_ || ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) != 0)
+    throw Error(Code::resource, "epoll failed: too many open files; raise the limit with `ulimit -n`");
+}
+
+void VerbsWire::route(const Card& peer) {
+  const auto chosen = route_between(setup_.rank, setup_.own, peer);
+  if (!chosen) return;
+  Link& at = link(peer.rank);
+  at.host = peer.host;
+  at.own = setup_.own.endpoints[chosen->first];
+  at.its = peer.endpoints[chosen->second];
+  const auto known = std::ranges::find_if(adapters_, [&](const auto& one) { return one->name() == at.own.device; });
+  if (known != adapters_.end()) {
+    at.adapter = known->get();
+    return;
+  }
+  adapters_.push_back(std::make_unique<Adapter>(at.own.device, setup_.peers.size()));
+  at.adapter = adapters_.back().get();
+}
+
+StreamLimits VerbsWire::limits() const noexcept { return stream_limits; }
+
+// ---- connecting ----
+
+void VerbsWire::call(int peer) {
+  Link& at = link(peer);
+  if (at.pair || at.gone || at.adapter == nullptr) return;
+  at.pair = std::make_unique<Pair>(*at.adapter, peer, at.own, at.its);
+  ++connecting_;
+  greet(peer, at.pair->hello());
+}
+
+void VerbsWire::greet(int peer, const Hello& mine) {
+  side_->transport->control(peer, {reinterpret_cast<const std::byte*>(&mine), sizeof mine});
+}
+
+void VerbsWire::greeted(int from, const Hello& hello) {
+  Link& at = link(from);
+  if (at.gone || at.adapter == nullptr) return;
+  if (hello.magic != Hello::version_magic)
+    return lose(from, Code::protocol, "speaks another version of the RDMA protocol; use the same tutti on all hosts");
+  if (hello.state == Hello::State::leaving) {
+    at.left = true;
+    return;
+  }
+  if (!at.pair) {
+    at.pair = std::make_unique<Pair>(*at.adapter, from, at.own, at.its);
+    ++connecting_;
+  }
+  if (!at.pair->connected()) {
+    if (const int error = at.pair->connect(hello, setup_.silence))
+      return lose(from, Code::resource,
+                  std::string("cannot be connected to over ") + at.pair->text() + " (" + std::strerror(error) +
+                      "); check the addresses of the RDMA devices");
+    greet(from, at.pair->hello());
+  }
+  if (hello.state == Hello::State::here || at.open) return;
+  at.open = true;
+  --connecting_;
+  log(LogLevel::info, "reaches rank " + std::to_string(from) + " by " + at.pair->text(), setup_.rank);
+}
+
+bool VerbsWire::drive_side() {
+  unseen_ = 0;
+  const bool moved = side_->transport->progress();
+  for (const auto& [from, hello] : side_->take()) greeted(from, hello);
+  for (const auto& adapter : adapters_) events(*adapter);
+  return moved;
+}
+
+void VerbsWire::events(Adapter& adapter) {
+  for (Adapter::Event event; adapter.next_event(event);) {
+    const std::string text = "RDMA device " + adapter.name() + ": " + ibv_event_type_str(event.type) +
+                             (event.port > 0 ? ", port " + std::to_string(event.port) : "");
+    const bool bad = event.type == IBV_EVENT_PORT_ERR || event.type == IBV_EVENT_DEVICE_FATAL;
+    log(bad ? LogLevel::warn : LogLevel::debug, text, setup_.rank);
+    if (event.type == IBV_EVENT_DEVICE_FATAL)
+      lose(setup_.rank, Code::resource, "has lost its RDMA device " + adapter.name());
+  }
+}
+
+// ---- writing and reading ----
+
+std::size_t VerbsWire::write(int to, std::span<const ConstBytes> pieces) {
+  Link& at = link(to);
+  if (!at.open) {
+    call(to);
+    return 0;
+  }
+  return at.pair->send(pieces);
+}
+
+bool VerbsWire::open(int to) const noexcept { return link(to).open && !link(to).pair->broken(); }
+
+ConstBytes VerbsWire::peek(int from) {
+  const Link& at = link(from);
+  return at.pair ? at.pair->front() : ConstBytes();
+}
+
+void VerbsWire::consume(int from, std::size_t bytes) {
+  if (Link& at = link(from); at.pair) at.pair->consume(bytes);
+}
+
+void VerbsWire::expect(int from) { call(from); }
+
+// ---- polling ----
+
+void VerbsWire::completed(const ibv_wc& done) {
+  const Ticket ticket = Ticket::of(done.wr_id);
+  Link& at = link(ticket.peer);
+  if (!at.pair || at.gone) return;  // of a pair that has been given up
+  if (done.status == IBV_WC_WR_FLUSH_ERR) return;
+  if (done.status == IBV_WC_RETRY_EXC_ERR)
+    return lose(ticket.peer, Code::peer_lost,
+                "has fallen silent (no answer to RDMA packets on " + at.pair->text() +
+                    "). Is the host up, and is the network between the hosts?");
+  if (done.status != IBV_WC_SUCCESS)
+    return lose(ticket.peer, Code::internal,
+                std::string("and this rank disagree over RDMA (") + ibv_wc_status_str(done.status) + " on " +
+                    at.pair->text() + "); make sure that all ranks run the same version of tutti");
+  if (ticket.what != Ticket::What::slot) return at.pair->sent(ticket.what);
+  if (!at.pair->received(ticket.slot, done.byte_len, ntohl(done.imm_data)))
+    return lose(ticket.peer, Code::protocol,
+                "sent what it had no credit for; make sure that all ranks run the same tutti");
+  if (at.pair->unread() && !std::exchange(at.listed, true)) unread_.push_back(ticket.peer);
+}
+
+bool VerbsWire::complete() {
+  std::array<ibv_wc, completions_at_once> done;
+  bool any = false;
+  for (const auto& adapter : adapters_)
+    for (const ibv_wc& one : adapter->poll(done)) {
+      completed(one);
+      any = true;
+    }
+  return any;
+}
+
+void VerbsWire::poll(std::vector<int>& ranks) {
+  std::erase_if(unread_, [this](int peer) {
+    Link& at = link(peer);
+    return (!at.pair || !at.pair->unread()) && !(at.listed = false);
+  });
+  complete();
+  if (connecting_ > 0 || ++unseen_ >= most_unseen) drive_side();
+  ranks.insert(ranks.end(), unread_.begin(), unread_.end());
+}
+
+bool VerbsWire::arm(bool on) {
+  Transport& side = *side_->transport;
+  if (!on) return side.arm(false);
+  unseen_ = most_unseen;  // whatever wakes us may have come by the side
+  if (drive_side() ||
+      std::ranges::any_of(unread_, [this](int peer) { return link(peer).pair && link(peer).pair->unread(); }))
+    return false;
+  if (!side.arm(true)) return false;
+  unseen_ = most_unseen;
+  bool armed = true;
+  for (const auto& adapter : adapters_) armed &= adapter->arm();
+  if (armed && !complete()) return true;
+  side.arm(false);
+  return false;
+}
+
+std::string VerbsWire::describe(int to) const {
+  const Link& at = link(to);
+  return at.adapter == nullptr ? std::string() : at.own.text() + " to " + at.its.text();
+}
+
+// ---- ends ----
+
+void VerbsWire::lose(int peer, Code code, const std::string& what) {
+  Link& at = link(peer);
+  if (at.gone) return;
+  Cause cause;
+  cause.code = code;
+  cause.culprit = peer;
+  cause.reporter = setup_.rank;
+  std::strncpy(cause.host, at.host.c_str(), sizeof cause.host - 1);
+  cause.say("rank " + std::to_string(peer) + (at.host.empty() ? "" : " on host " + at.host) + " " + what);
+  at.gone = true;
+  listener_.failed(cause);
+}
+
+void VerbsWire::drop(int peer) noexcept {
+  Link& at = link(peer);
+  if (at.pair && !at.open) --connecting_;
+  at.gone = true;
+  at.open = false;
+  at.pair.reset();
+}
+
+bool VerbsWire::post(const Cause& why) noexcept {
+  side_->transport->spread(why);
+  return true;
+}
+
+// What a peer's card has acknowledged will be read. Peers that close at the same time would wait for acknowledgements
+// of one another's last words from cards that give none any more; so whoever has all of its own says so.
+void VerbsWire::close(Deadline until) noexcept {
+  const auto waits = [](const Link& at) {
+    return at.open && !at.gone && !at.left && !at.pair->broken() && !at.pair->idle();
+  };
+  while (std::ranges::any_of(links_, waits) && Clock::now() < until) {
+    complete();
+    drive_side();
+    ::sched_yield();
+  }
+  Hello last;
+  last.state = Hello::State::leaving;
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+    Link& at = links_[peer];
+    if (at.open && !at.gone) greet(static_cast<int>(peer), last);
+    at.open = false;
+    at.gone = true;
+    at.pair.reset();
+  }
+}
+
+}  // namespace tutti::ibverbs

@@ -1,0 +1,104 @@
+// VerbsWire: streams of bytes between ranks, as messages over reliable connections of RDMA devices.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transports/core/descriptor.hpp"
+#include "transports/ibverbs/pair.hpp"
+#include "transports/stream_transport.hpp"
+
+namespace tutti::ibverbs {
+
+/// What goes on between two ranks beside the data: hellos, and the news of failures. A transport of another provider,
+/// over sockets: it notices at once when a rank dies, of which a card would know only after all its retries.
+class Side final : public TransportListener {
+ public:
+  explicit Side(TransportListener& owner) : owner_(owner) {}
+  void failed(const Cause& why) override { owner_.failed(why); }
+  void control(int from, ConstBytes message) override;
+  std::vector<std::pair<int, Hello>> take();
+
+  std::unique_ptr<Transport> transport;  ///< set once
+
+ private:
+  TransportListener& owner_;
+  std::mutex mutex_;
+  std::vector<std::pair<int, Hello>> hellos_;
+};
+
+/// What a wire is made of.
+struct Setup {
+  int rank = 0, size = 1;
+  Card own;
+  std::vector<Card> peers;
+  Seconds silence{15};  ///< until a peer that does not answer is given up
+};
+
+/// A pair of ranks connects when either first writes to the other or waits for it.
+class VerbsWire final : public Wire {
+ public:
+  /// Throws Error{resource}.
+  VerbsWire(Setup setup, std::unique_ptr<Side> side, TransportListener& listener);
+  ~VerbsWire() override;
+
+  StreamLimits limits() const noexcept override;
+  std::size_t write(int to, std::span<const ConstBytes> pieces) override;
+  ConstBytes peek(int from) override;
+  void consume(int from, std::size_t bytes) override;
+  bool open(int to) const noexcept override;
+  void poll(std::vector<int>& ranks) override;
+  Transport::Fds fds() const noexcept override { return {epoll_.fd(), side_->transport->fds().watch}; }
+  bool arm(bool on) override;
+  void watch() override { side_->transport->watch(); }
+  void expect(int from) override;
+  void drop(int peer) noexcept override;
+  std::string describe(int to) const override;
+  void ring(int) noexcept override {}  // what arrives wakes
+  bool post(const Cause& why) noexcept override;
+  void close(Deadline until) noexcept override;
+
+ private:
+  struct Link {
+    std::string host;
+    Adapter* adapter = nullptr;
+    Endpoint own, its;
+    std::unique_ptr<Pair> pair;
+    bool open = false;  ///< the peer is ready: packets may go
+    bool gone = false;
+    bool left = false;    ///< answers no packets any more
+    bool listed = false;  ///< in unread_
+  };
+  Link& link(int rank) noexcept { return links_[static_cast<std::size_t>(rank)]; }
+  const Link& link(int rank) const noexcept { return links_[static_cast<std::size_t>(rank)]; }
+
+  void route(const Card& peer);
+  void call(int peer);
+  void greet(int peer, const Hello& mine);
+  void greeted(int from, const Hello& hello);
+  bool drive_side();
+  bool complete();
+  void completed(const ibv_wc& done);
+  void events(Adapter& adapter);
+  void lose(int peer, Code code, const std::string& what);
+  void watch_fd(int fd);
+
+  const Setup setup_;
+  std::unique_ptr<Side> side_;
+  TransportListener& listener_;
+  Descriptor epoll_;
+  std::vector<std::unique_ptr<Adapter>> adapters_;
+  std::vector<Link> links_;  // by world rank
+  std::vector<int> unread_;  // whose slots hold something
+  int connecting_ = 0;       // links with a pair that is not open
+  int unseen_ = 0;           // polls since the side connections were looked at
+};
+
+/// The endpoints by which a rank with `own` reaches one with `peer`, from the view of `rank`; both sides agree.
+std::optional<Route> route_between(int rank, const Card& own, const Card& peer);
+
+}  // namespace tutti::ibverbs
