@@ -33,6 +33,16 @@ def on_hosts(hosts, *words, **variables):
                TUTTI_TRANSPORT="shm,ibverbs", **variables)
 
 
+def several():
+    return len(list(PORTS.iterdir())) > 1
+
+
+def each_on_its_own(program, *words):
+    """A rank's command: even ranks use the first device, odd ones the second."""
+    script = 'TUTTI_IB_DEVICE="rxe$((TUTTI_RANK % 2))" exec "$0" "$@"'
+    return ["bash", "-c", script, os.path.join(TESTS, program), *map(str, words)]
+
+
 def counters(device="rxe0"):
     folder = PORTS / device / "ports" / "1" / "hw_counters"
     return {one.name: int(one.read_text()) for one in folder.iterdir() if one.name != "lifespan"}

@@ -53,8 +53,8 @@ struct Route {
 std::optional<Route> choose_route(const std::vector<Endpoint>& first, const std::vector<Endpoint>& second);
 
 /// How many retries a card makes before it gives a peer up, and the exponent of the time that it waits for each (4.096
-/// us times two to that), so that it gives up after about `silence`.
-inline constexpr int ack_retries = 7;
+/// us times two to that), so that it gives up after about `silence`. Not 7: soft-RoCE takes that for ever.
+inline constexpr int ack_retries = 6;
 int ack_exponent(Seconds silence) noexcept;
 
 }  // namespace tutti::ibverbs

@@ -1,0 +1,123 @@
+"""What may go wrong over RDMA: ranks that die, networks that lose packets or fall silent, what is left behind, how long waits cost."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+import devices
+
+
+class Looping:
+    """Ranks that allreduce again and again."""
+
+    def __init__(self, count, elements, **variables):
+        self.process = subprocess.Popen(
+            devices.command("run", "-np", count, "--grace", 20) + devices.each_on_its_own("loop_probe", "loop", elements),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "TUTTI_TRANSPORT": "ibverbs", "TUTTI_TUNING": "off", **variables})
+        self.pids, self.ends = {}, {}
+        while len(self.pids) < count:
+            text = self.process.stdout.readline()
+            if not text:
+                raise RuntimeError("the ranks ended: " + self.process.communicate()[1])
+            found = re.match(r"rank (\d+) is process (\d+)", text)
+            if found:
+                self.pids[int(found[1])] = int(found[2])
+
+    def finish(self, timeout=60):
+        """What the ranks say of their errors: rank -> (when, what)."""
+        said, problems = self.process.communicate(timeout=timeout)
+        for text in said.splitlines():
+            found = re.match(r"rank (\d+): (\d+): (.*)", text)
+            if found:
+                self.ends[int(found[1])] = (int(found[2]) / 1e9, found[3])
+        return problems
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+class Faults(unittest.TestCase):
+    def setUp(self):
+        if not devices.several():
+            self.skipTest("there is but one device, whose ranks are joined by no network (tests/rdma/run --devices 2)")
+
+    def impair(self, *how):
+        """The networks of both devices, for packets that leave."""
+        for name in ("rdma0", "rdma1"):
+            self.addCleanup(devices.run, "tc", "qdisc", "del", "dev", name, "root")
+            added = devices.run("tc", "qdisc", "add", "dev", name, "root", "netem", *how)
+            self.assertEqual(added.returncode, 0, added.stderr)
+
+    def repairs(self):
+        names = ("completer_retry_err", "out_of_seq_request", "rcvd_seq_err", "duplicate_request")
+        return sum(devices.counters(device)[name] for device in ("rxe0", "rxe1") for name in names)
+
+    def start(self, *arguments, **variables):
+        looping = Looping(*arguments, **variables)
+        self.addCleanup(lambda: looping.process.poll() is None and looping.kill())
+        return looping
+
+    def test_a_killed_rank_is_named_at_once(self):
+        for elements in (4, 1 << 18):
+            with self.subTest(elements=elements):
+                looping = self.start(3, elements)
+                killed = time.monotonic()
+                os.kill(looping.pids[1], signal.SIGKILL)
+                looping.finish()
+                self.assertEqual(set(looping.ends), {0, 2})
+                for when, what in looping.ends.values():
+                    self.assertIn("rank 1", what)
+                    self.assertIn("its process died or was killed", what)
+                    self.assertLess(when - killed, 1.0)
+
+    def test_a_silent_network_ends_with_the_name_of_the_peer(self):
+        looping = self.start(2, 1000, TUTTI_TIMEOUT="6")
+        self.impair("loss", "100%")
+        cut = time.monotonic()
+        looping.finish()
+        self.assertEqual(set(looping.ends), {0, 1})
+        for rank, (when, what) in looping.ends.items():
+            self.assertRegex(what, r"rank [01] on host \S+ has fallen silent \(no answer to RDMA packets on rxe[01] port 1")
+            self.assertLess(when - cut, 6)
+
+    def test_lost_and_late_packets_are_made_good(self):
+        self.impair("loss", "2%", "delay", "1ms")
+        before = self.repairs()
+        done = devices.run(*devices.command("run", "-np", 2), *devices.each_on_its_own("loop_probe", "sum", 20000, 20),
+                           TUTTI_TRANSPORT="ibverbs", TUTTI_TIMEOUT="60")
+        self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
+        self.assertGreater(self.repairs(), before)
+
+    def test_nothing_is_left_behind(self):
+        before = self.resources()
+        self.assertEqual(devices.ranks(3, "loop_probe", "sum", "1000", "3").stdout, "ok\n")
+        looping = self.start(3, 1000)
+        during = self.resources()
+        os.kill(looping.pids[0], signal.SIGKILL)
+        looping.finish()
+        self.assertEqual(self.resources(), before)
+        pairs = during["qp"] - before["qp"]
+        self.assertIn(pairs, (4, 6))  # between the ranks that talk, at both ends
+        self.assertEqual(during["mr"] - before["mr"], pairs)
+
+    def resources(self):
+        """How many of each kind the kernel keeps, for all devices."""
+        said = devices.run("rdma", "resource", "show").stdout
+        found = re.findall(r"\b(qp|cq|mr|pd|ctx) (\d+)", said)
+        return {what: sum(int(number) for name, number in found if name == what) for what in ("qp", "cq", "mr", "pd", "ctx")}
+
+    def test_who_waits_sleeps(self):
+        done = devices.ranks(2, "loop_probe", "wait", "4")
+        used = dict(map(lambda found: (int(found[0]), int(found[1])),
+                        re.findall(r"rank (\d+): used (\d+) us", done.stdout)))
+        self.assertEqual(set(used), {0, 1}, done.stderr)
+        self.assertLess(used[1], 4e6 * 0.05)  # the processor is emulated: what it does takes twenty times as long
+
+
+if __name__ == "__main__":
+    devices.main()

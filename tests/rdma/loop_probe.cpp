@@ -1,0 +1,129 @@
+// Ranks that do one thing again and again, until something fails or they are told to end; for tests that break things
+// meanwhile.
+//
+//   loop_probe loop COUNT       allreduces of COUNT floats, checked. Rank by rank: "rank R is process P" when the first
+//   is done, and
+//                               "rank R: NANOSECONDS: the error" (of the monotonic clock) at the end
+//   loop_probe wait SECONDS     all wait in a barrier for rank 0, which comes so much later; each prints
+//                               "rank R: used N us of its processor" while it waited
+//   loop_probe sum COUNT TIMES  so many allreduces of COUNT floats; prints "ok" on rank 0
+//   loop_probe there BYTES TIMES   a message from rank 0 to rank 1 and back, so often; rank 0 prints microseconds one
+//   way: the median loop_probe stream BYTES TIMES  messages from rank 0 to rank 1, 4 at a time; rank 0 prints MB/s
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/tutti.hpp"
+#include "transports/core/clock.hpp"
+
+namespace {
+
+using namespace tutti;
+
+void line(const std::string& text) {
+  const std::string whole = text + "\n";
+  if (::write(STDOUT_FILENO, whole.data(), whole.size()) < 0) std::exit(2);
+}
+
+std::string me(const Communicator& world) { return "rank " + std::to_string(world.rank()); }
+
+void sum_once(Communicator& world, std::vector<float>& data) {
+  std::fill(data.begin(), data.end(), static_cast<float>(world.rank() + 1));
+  world.allreduce(data).wait();
+  const float right = static_cast<float>(world.size() * (world.size() + 1)) / 2;
+  for (const float value : data)
+    if (value != right) throw std::runtime_error("a wrong sum: " + std::to_string(value));
+}
+
+void loop(Communicator& world, std::size_t count) {
+  std::vector<float> data(count);
+  sum_once(world, data);
+  line(me(world) + " is process " + std::to_string(::getpid()));
+  try {
+    for (;;) sum_once(world, data);
+  } catch (const Error& error) {
+    line(me(world) + ": " + std::to_string(Clock::now().time_since_epoch().count()) + ": " + error.what());
+  }
+}
+
+double processor_time() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto us = [](const timeval& t) { return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_usec); };
+  return us(usage.ru_utime) + us(usage.ru_stime);
+}
+
+void wait(Communicator& world, double seconds) {
+  std::vector<float> data(1);
+  sum_once(world, data);
+  world.barrier().wait();
+  if (world.rank() == 0) std::this_thread::sleep_for(Seconds(seconds));
+  const double before = processor_time();
+  world.barrier().wait();
+  const double used = processor_time() - before;
+  line(me(world) + ": used " + std::to_string(static_cast<long>(used)) + " us of its processor");
+}
+
+void there_and_back(Communicator& world, std::size_t bytes, int times) {
+  std::vector<std::byte> data(bytes);
+  std::vector<double> us;
+  for (int i = 0; i < times; ++i) {
+    const auto start = Clock::now();
+    if (world.rank() == 0) world.send(data, 1).wait();
+    if (world.rank() < 2) world.recv(data, 1 - world.rank()).wait();
+    if (world.rank() == 1) world.send(data, 0).wait();
+    us.push_back(Seconds(Clock::now() - start).count() * 1e6 / 2);
+  }
+  std::sort(us.begin(), us.end());
+  if (world.rank() == 0) line(std::to_string(us[us.size() / 2]));
+}
+
+void stream(Communicator& world, std::size_t bytes, int times) {
+  constexpr std::size_t at_once = 4;
+  std::vector<std::vector<std::byte>> data(at_once, std::vector<std::byte>(bytes));
+  std::vector<Work> pending;
+  world.barrier().wait();
+  const auto start = Clock::now();
+  for (int i = 0; i < times; ++i) {
+    auto& one = data[static_cast<std::size_t>(i) % at_once];
+    if (pending.size() == at_once) {
+      pending.front().wait();
+      pending.erase(pending.begin());
+    }
+    if (world.rank() == 0) pending.push_back(world.send(one, 1));
+    if (world.rank() == 1) pending.push_back(world.recv(one, 0));
+  }
+  for (Work& one : pending) one.wait();
+  world.barrier().wait();
+  const double seconds = Seconds(Clock::now() - start).count();
+  if (world.rank() == 0) line(std::to_string(static_cast<double>(bytes) * times / seconds / 1e6));
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const std::vector<std::string> arguments(words + 1, words + count);
+  if (arguments.size() < 2) return 2;
+  try {
+    Communicator world = Communicator::from_env();
+    const auto elements = static_cast<std::size_t>(std::stoul(arguments[1]));
+    if (arguments[0] == "loop") loop(world, elements);
+    if (arguments[0] == "wait") wait(world, std::stod(arguments[1]));
+    if (arguments[0] == "there") there_and_back(world, elements, std::stoi(arguments.at(2)));
+    if (arguments[0] == "stream") stream(world, elements, std::stoi(arguments.at(2)));
+    if (arguments[0] == "sum") {
+      std::vector<float> data(elements);
+      for (int i = std::stoi(arguments.at(2)); i > 0; --i) sum_once(world, data);
+      if (world.rank() == 0) line("ok");
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "loop_probe: %s\n", error.what());
+    return 1;
+  }
+}
