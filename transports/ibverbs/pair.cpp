@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "transports/core/memory.hpp"
 #include "transports/core/status.hpp"
@@ -18,6 +19,8 @@ namespace {
 constexpr std::uint32_t wanted_inline = 256;
 constexpr std::uint32_t packet_numbers = 1u << 24;
 constexpr std::uint8_t hops = 64;
+constexpr int told_of_one_in = data_slots / 2;  // completions of sent messages cost, and no one waits for them
+constexpr int most_out = data_slots + spare_slots;
 
 ibv_mtu mtu_of(int bytes) {
   int value = IBV_MTU_256;
@@ -61,8 +64,7 @@ void Pair::set_up() {
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = adapter_.queue();
   wanted.qp_type = IBV_QPT_RC;
-  wanted.sq_sig_all = 1;
-  wanted.cap = {data_slots + spare_slots, in_slots, 1, 1, wanted_inline};
+  wanted.cap = {most_out, in_slots, 1, 1, wanted_inline};
   pair_.reset(ibv_create_qp(adapter_.domain(), &wanted));
   if (!pair_) {
     wanted.cap.max_inline_data = 0;
@@ -126,7 +128,7 @@ int Pair::connect(const Hello& its, Seconds silence) noexcept {
 
 std::size_t Pair::send(std::span<const ConstBytes> pieces) noexcept {
   std::size_t done = 0, offset = 0;
-  while (!pieces.empty() && credit_.may_send() && data_out_ < data_slots && !broken_) {
+  while (!pieces.empty() && credit_.may_send() && out_ < data_slots && !broken_) {
     std::byte* const slot = out_slot(next_out_);
     std::size_t filled = 0;
     while (filled < slot_bytes && !pieces.empty()) {
@@ -140,40 +142,56 @@ std::size_t Pair::send(std::span<const ConstBytes> pieces) noexcept {
       offset = 0;
     }
     if (filled == 0) break;
-    const Ticket ticket{peer_, Ticket::What::data, static_cast<std::uint8_t>(next_out_)};
     next_out_ = (next_out_ + 1) % data_slots;
-    ++data_out_;
-    post(ticket, {slot, filled}, credit_.take());
+    prepare({slot, filled}, credit_.take(), false);
     done += filled;
   }
+  post();
   return done;
 }
 
-void Pair::post(const Ticket& ticket, ConstBytes bytes, std::uint32_t credit) noexcept {
-  ibv_sge part{reinterpret_cast<std::uintptr_t>(bytes.data()), static_cast<std::uint32_t>(bytes.size()), region_->lkey};
-  ibv_send_wr request{}, *refused = nullptr;
-  request.wr_id = ticket.id();
+void Pair::prepare(ConstBytes bytes, std::uint32_t credit, bool told) noexcept {
+  ibv_sge& part = parts_[prepared_];
+  ibv_send_wr& request = requests_[prepared_];
+  ++out_;
+  told |= ++untold_ >= told_of_one_in;
+  part = {reinterpret_cast<std::uintptr_t>(bytes.data()), static_cast<std::uint32_t>(bytes.size()), region_->lkey};
+  request = {};
+  request.wr_id = Ticket{peer_, Ticket::What::sent, static_cast<std::uint8_t>(untold_)}.id();
   request.sg_list = &part;
   request.num_sge = bytes.empty() ? 0 : 1;
   request.opcode = IBV_WR_SEND_WITH_IMM;
   request.imm_data = htonl(credit);
   if (!bytes.empty() && bytes.size() <= inline_bytes_) request.send_flags = IBV_SEND_INLINE;
-  if (ibv_post_send(pair_.get(), &request, &refused) != 0) broken_ = true;
+  if (told) {
+    request.send_flags |= IBV_SEND_SIGNALED;
+    untold_ = 0;
+  }
+  if (prepared_ > 0) requests_[prepared_ - 1].next = &request;
+  if (++prepared_ == requests_.size()) post();
+}
+
+void Pair::post() noexcept {
+  if (std::exchange(prepared_, 0) == 0) return;
+  ibv_send_wr* refused = nullptr;
+  if (ibv_post_send(pair_.get(), requests_.data(), &refused) != 0) broken_ = true;
 }
 
 void Pair::return_credit() noexcept {
-  if (!credit_.owes() || !connected_ || broken_ || empty_out_ >= spare_slots) return;
-  ++empty_out_;
-  post({peer_, Ticket::What::empty, 0}, {}, credit_.take_owed());
+  if (!credit_.owes() || !connected_ || broken_ || out_ >= most_out - 1) return;
+  prepare({}, credit_.take_owed(), false);
+  post();
 }
 
-void Pair::sent(Ticket::What what) noexcept {
-  if (what == Ticket::What::data) {
-    --data_out_;
-  } else {
-    --empty_out_;
-    return_credit();
-  }
+void Pair::sent(int messages) noexcept {
+  out_ -= messages;
+  return_credit();
+}
+
+void Pair::finish() noexcept {
+  if (untold_ == 0 || !connected_ || broken_) return;
+  prepare({}, credit_.take_owed(), true);
+  post();
 }
 
 // ---- receiving ----
@@ -181,7 +199,7 @@ void Pair::sent(Ticket::What what) noexcept {
 void Pair::offer(int slot) noexcept {
   ibv_sge part{reinterpret_cast<std::uintptr_t>(in_slot(slot)), static_cast<std::uint32_t>(slot_bytes), region_->lkey};
   ibv_recv_wr request{}, *refused = nullptr;
-  request.wr_id = Ticket{peer_, Ticket::What::slot, static_cast<std::uint8_t>(slot)}.id();
+  request.wr_id = Ticket{peer_, Ticket::What::received, static_cast<std::uint8_t>(slot)}.id();
   request.sg_list = &part;
   request.num_sge = 1;
   if (ibv_post_recv(pair_.get(), &request, &refused) != 0) broken_ = true;

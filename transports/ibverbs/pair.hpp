@@ -27,10 +27,10 @@ struct Hello {
 
 /// Which completion is whose: in ibv_wc::wr_id.
 struct Ticket {
-  enum class What : std::uint8_t { data, empty, slot };  // sent, sent, received into
+  enum class What : std::uint8_t { sent, received };
   int peer = 0;
-  What what = What::data;
-  std::uint8_t slot = 0;
+  What what = What::sent;
+  std::uint8_t slot = 0;  ///< that was received into; of a sent message, how many it stands for
   std::uint64_t id() const noexcept {
     return static_cast<std::uint64_t>(peer) << 16 | static_cast<std::uint64_t>(what) << 8 | slot;
   }
@@ -54,8 +54,10 @@ class Pair {
 
   /// Sends as many of the bytes as there is room for; returns how many.
   std::size_t send(std::span<const ConstBytes> pieces) noexcept;
-  bool idle() const noexcept { return data_out_ == 0 && empty_out_ == 0; }  ///< all that went has arrived
-  void sent(Ticket::What what) noexcept;
+  void sent(int messages) noexcept;
+  /// The last message: one that is told of when all before it have arrived.
+  void finish() noexcept;
+  bool idle() const noexcept { return out_ == 0; }  ///< all that went has arrived
 
   /// A message has come. False: one that the protocol does not allow.
   bool received(std::uint8_t slot, std::size_t bytes, std::uint32_t credit) noexcept;
@@ -75,7 +77,8 @@ class Pair {
   std::byte* in_slot(int slot) const noexcept { return memory_ + static_cast<std::size_t>(slot) * slot_bytes; }
   std::byte* out_slot(int slot) const noexcept { return in_slot(in_slots + slot); }
   void offer(int slot) noexcept;
-  void post(const Ticket& ticket, ConstBytes bytes, std::uint32_t credit) noexcept;
+  void prepare(ConstBytes bytes, std::uint32_t credit, bool told) noexcept;
+  void post() noexcept;
   void return_credit() noexcept;
   void set_up();
 
@@ -88,9 +91,12 @@ class Pair {
   std::size_t inline_bytes_ = 0;
   std::uint32_t first_packet_;
   SlotCredit credit_;
-  int next_out_ = 0;                          // slot of the next message with data
-  int data_out_ = 0;                          // messages with data that the card has not finished with
-  int empty_out_ = 0;                         // and without
+  int next_out_ = 0;  // slot of the next message with data
+  int out_ = 0;       // messages that the card has not told to have arrived
+  int untold_ = 0;    // since the last of which it will tell
+  std::array<ibv_send_wr, data_slots> requests_{};
+  std::array<ibv_sge, data_slots> parts_{};
+  std::size_t prepared_ = 0;                  // of these, to be posted together
   std::array<Arrival, in_slots> arrivals_{};  // a ring: those that have come and are not read
   int first_ = 0, waiting_ = 0;
   std::size_t read_ = 0;  // bytes of the first

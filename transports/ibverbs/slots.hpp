@@ -14,7 +14,7 @@
 namespace tutti::ibverbs {
 
 inline constexpr int data_slots = 8;
-inline constexpr int spare_slots = 2;
+inline constexpr int spare_slots = 3;
 inline constexpr std::size_t slot_bytes = 8 << 10;
 inline constexpr int in_slots = data_slots + spare_slots;
 

@@ -18,9 +18,10 @@
 namespace tutti::ibverbs {
 namespace {
 
-constexpr int most_unseen = 64;
+constexpr int most_unseen = 1024;
 constexpr std::size_t completions_at_once = 32;
-constexpr StreamLimits stream_limits{16 << 10, 64 << 10, 0, 128 << 10};
+constexpr std::size_t header_bytes = 56;  // of a frame, which with its data shall fill slots
+constexpr StreamLimits stream_limits{16 << 10, 64 << 10, 0, 16 * slot_bytes - header_bytes};
 
 }  // namespace
 
@@ -189,7 +190,7 @@ void VerbsWire::completed(const ibv_wc& done) {
     return lose(ticket.peer, Code::internal,
                 std::string("and this rank disagree over RDMA (") + ibv_wc_status_str(done.status) + " on " +
                     at.pair->text() + "); make sure that all ranks run the same version of tutti");
-  if (ticket.what != Ticket::What::slot) return at.pair->sent(ticket.what);
+  if (ticket.what == Ticket::What::sent) return at.pair->sent(ticket.slot);
   if (!at.pair->received(ticket.slot, done.byte_len, ntohl(done.imm_data)))
     return lose(ticket.peer, Code::protocol,
                 "sent what it had no credit for; make sure that all ranks run the same tutti");
@@ -272,6 +273,8 @@ void VerbsWire::close(Deadline until) noexcept {
   const auto waits = [](const Link& at) {
     return at.open && !at.gone && !at.left && !at.pair->broken() && !at.pair->idle();
   };
+  for (Link& at : links_)
+    if (waits(at)) at.pair->finish();
   while (std::ranges::any_of(links_, waits) && Clock::now() < until) {
     complete();
     drive_side();
