@@ -7,13 +7,12 @@
 //   type     payload        id                    bytes
 //   eager    the message    0                     of the message, at most StreamLimits::eager
 //   rts      its beginning  the sender's number   of the message, of which `part` are here: "I want to send this"
-//   cts      -              the sender's number   the receiver's number: "go"
-//   data     a part         the receiver's number of this part, at most StreamLimits::chunk
-//   credit   -              0                     0: a frame for want of another
-//   control  the message   0                     of the message, at most Transport::max_control
-//   abort    a Cause       0                     of the Cause
-//   goodbye  -             0                     0: "this rank ends; nothing follows"
-//   reject   a Cause       the sender's number   of the Cause: "your message is not what I called for"
+//   cts      a Place        the sender's number   the receiver's number: "go"; `part` is the Place's size, or 0: by
+//   data frames data     a part         the receiver's number of this part, at most StreamLimits::chunk credit   - 0 0:
+//   a frame for want of another control  the message   0                     of the message, at most
+//   Transport::max_control abort    a Cause       0                     of the Cause goodbye  -             0 0: "this
+//   rank ends; nothing follows" reject   a Cause       the sender's number   of the Cause: "your message is not what I
+//   called for"
 #pragma once
 
 #include <cstring>
@@ -53,8 +52,8 @@ struct Frame {
 
   std::size_t payload() const noexcept {
     switch (type) {
-      case FrameType::rts: return part;
-      case FrameType::cts:
+      case FrameType::rts:
+      case FrameType::cts: return part;
       case FrameType::credit:
       case FrameType::goodbye: return 0;
       default: return static_cast<std::size_t>(bytes);
@@ -72,7 +71,7 @@ struct Frame {
       case FrameType::abort:
       case FrameType::reject: return bytes != sizeof(Cause) ? "a cause of another size" : nullptr;
       case FrameType::rts: return part > limits.start || part > bytes ? "a beginning beyond the limit" : nullptr;
-      case FrameType::cts:
+      case FrameType::cts: return part != 0 && part != sizeof(Place) ? "a place of another size" : nullptr;
       case FrameType::credit:
       case FrameType::goodbye: return nullptr;
     }

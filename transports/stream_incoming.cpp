@@ -18,6 +18,7 @@ Sink StreamTransport::begin(int from, const Frame& frame) {
     case FrameType::eager:
     case FrameType::rts: return begin_message(from, frame);
     case FrameType::data: return begin_data(from, frame);
+    case FrameType::cts:
     case FrameType::control:
     case FrameType::abort:
     case FrameType::reject: return {nullptr, nullptr, true};
@@ -66,9 +67,9 @@ void StreamTransport::end(int from, const Frame& frame, const Sink& sink, ConstB
       }
       if (sink.recv && frame.type == FrameType::eager) ledger_.finish(*sink.recv, {});
       return give_back(from, frame.payload());
-    case FrameType::cts: return go_ahead(from, frame);
+    case FrameType::cts: return go_ahead(from, frame, small);
     case FrameType::data:
-      if (sink.recv && sink.recv->complete()) ledger_.finish(*sink.recv, {});
+      if (sink.recv && sink.recv->complete()) withdraw(*sink.recv, {});
       return;
     case FrameType::credit: return;
     case FrameType::control: return listener_.control(from, small);
@@ -78,13 +79,19 @@ void StreamTransport::end(int from, const Frame& frame, const Sink& sink, ConstB
   }
 }
 
-void StreamTransport::go_ahead(int from, const Frame& frame) {
+void StreamTransport::go_ahead(int from, const Frame& frame, ConstBytes told) {
   Send* const send = ledger_.sends.find(frame.id);
   if (!send || send->grant != 0) return;  // cancelled meanwhile
   if (!send->announced || send->key.peer != from || frame.bytes == 0)
     return reader_.refuse(from, "a grant that nobody asked for");
   send->grant = frame.bytes;
-  writer_.stream(*send);
+  Placing* const placing = told.empty() ? nullptr : wire_->placing();
+  if (placing) {
+    Place place;
+    std::memcpy(place.told.data(), told.data(), sizeof(place));
+    send->put = placing->put(from, send->id, send->data, place);
+  }
+  if (!send->put) writer_.stream(*send);
 }
 
 void StreamTransport::rejected(int from, const Frame& frame, ConstBytes cause) {
@@ -136,7 +143,14 @@ void StreamTransport::spread(const Cause& why) noexcept {
   }
 }
 
+// The buffers are the caller's again.
+void StreamTransport::withdraw(Recv& recv, const Status& why) {
+  if (recv.offered) wire_->placing()->revoke_offer(recv.key.peer, recv.id);
+  ledger_.finish(recv, why);
+}
+
 void StreamTransport::withdraw(Send& send, const Status& why) {
+  if (send.put) wire_->placing()->revoke_put(send.key.peer, send.id);
   if (send.key.peer != rank()) ledger_.credit(send.key.peer).ours += writer_.withdraw(send);
   ledger_.finish(send, why);
 }
@@ -185,7 +199,7 @@ void StreamTransport::cancel(std::uint64_t group, const Status& why) noexcept {
     if (!concerned(recv.key)) return;
     posted_.erase(recv);
     reader_.forget(recv);
-    ledger_.finish(recv, why);
+    withdraw(recv, why);
   });
   ledger_.run();
 }

@@ -69,6 +69,7 @@ struct Send {
   bool announced = false;   // the header of its rts has been written
   std::uint64_t grant = 0;  // the receiver's number, from its cts
   std::size_t framed = 0;   // bytes that lie in frames already written
+  bool put = false;         // into the receiver's memory, past the stream
 };
 
 /// A recv() or recv_reduce() that has not ended.
@@ -83,6 +84,7 @@ struct Recv {
   Fold fold;
   Done done;
   bool granted = false;     // its cts is on the way; data may come
+  bool offered = false;     // and may be put into `into` directly
   std::size_t landed = 0;   // bytes of `into` that are final
   std::byte carry[8] = {};  // the beginning of an element whose rest has not arrived
   std::size_t carried = 0;

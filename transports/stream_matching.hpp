@@ -79,17 +79,19 @@ class StreamTransport final : public Transport, private FrameHandler {
   void grant(const Frame& frame, Recv& recv);
   void give_back(int to, std::size_t bytes);
   bool copy_locals(std::size_t budget);
+  bool take_placed();
 
   Sink begin(int from, const Frame& frame) override;
   void end(int from, const Frame& frame, const Sink& sink, ConstBytes small) override;
   void malformed(int from, const char* what) override;
   Sink begin_message(int from, const Frame& frame);
   Sink begin_data(int from, const Frame& frame);
-  void go_ahead(int from, const Frame& frame);
+  void go_ahead(int from, const Frame& frame, ConstBytes place);
   void rejected(int from, const Frame& frame, ConstBytes cause);
 
   void lose(int peer, const Status& why);
   void withdraw(Send& send, const Status& why);
+  void withdraw(Recv& recv, const Status& why);
   void leave() noexcept;
 
   std::unique_ptr<Wire> wire_;
@@ -101,6 +103,7 @@ class StreamTransport final : public Transport, private FrameHandler {
   StreamReader reader_;
   std::vector<Peer> peers_;
   Fifo<Local> locals_;
+  std::vector<Placing::Ended> placed_;
   std::unordered_map<std::uint64_t, Status> cancelled_;  // groups, and why
 };
 

@@ -138,7 +138,28 @@ void StreamTransport::deliver(Arrival& arrival, Recv& recv) {
 
 void StreamTransport::grant(const Frame& frame, Recv& recv) {
   recv.granted = true;
-  writer_.urgent(recv.key.peer, {FrameType::cts, frame.tag(), frame.call, recv.id, frame.id});
+  Frame go(FrameType::cts, frame.tag(), frame.call, recv.id, frame.id);
+  Place place;
+  Placing* const placing = recv.with || frame.part > 0 ? nullptr : wire_->placing();
+  recv.offered = placing && placing->offer(recv.key.peer, recv.id, recv.into, place);
+  if (recv.offered) go.part = sizeof(place);
+  writer_.urgent(recv.key.peer, go, ConstBytes(place.told).first(go.part));
+}
+
+// What was put into memory directly, here or by us.
+bool StreamTransport::take_placed() {
+  Placing* const placing = wire_->placing();
+  if (!placing) return false;
+  placed_.clear();
+  placing->take_ended(placed_);
+  for (const auto& [what, number] : placed_) {
+    Recv* const recv = what == Placing::Ended::What::filled ? ledger_.recvs.find(number) : nullptr;
+    Send* const send = what == Placing::Ended::What::filled ? nullptr : ledger_.sends.find(number);
+    if (recv) ledger_.finish(*recv, {});
+    if (send && what == Placing::Ended::What::put) ledger_.finish(*send, {});
+    if (send && what == Placing::Ended::What::failed_put) writer_.stream(*send);
+  }
+  return !placed_.empty();
 }
 
 // Bytes that came without a recv, or before their data could be asked for, have been consumed.
@@ -167,6 +188,7 @@ bool StreamTransport::copy_locals(std::size_t budget) {
 
 bool StreamTransport::progress() {
   bool moved = reader_.receive_all(step_budget);
+  moved |= take_placed();
   moved |= writer_.flush_all(step_budget);
   moved |= copy_locals(step_budget);
   return ledger_.run() || moved;

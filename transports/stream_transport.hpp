@@ -1,6 +1,7 @@
 // StreamTransport: a Transport over anything that carries ordered bytes between two ranks.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,36 @@ struct StreamLimits {
   std::size_t credit = 64 << 10;  ///< payload that may be under way to one peer without a recv, or unread there
   std::size_t start = 0;          ///< of a larger message, goes along with its announcement, within the credit
   std::size_t chunk = 128 << 10;  ///< longest data frame, so that messages interleave
+};
+
+/// Where a peer may put the bytes of one large message: what the wires of both ranks make of it.
+struct Place {
+  std::array<std::byte, 32> told{};
+};
+
+/// A wire's other way for large messages: the sender puts them into the receiver's memory, and the stream carries only
+/// who may put what where. Each may fail at any time, and the message then goes by the stream after all. Numbers are
+/// the transport's own, of a recv or of a send.
+class Placing {
+ public:
+  virtual ~Placing() = default;
+
+  /// Opens `into` for `from` to fill, once. False: it has to come by the stream.
+  virtual bool offer(int from, std::uint64_t recv, Bytes into, Place& place) = 0;
+  /// Begins to put `data` where the peer has offered a place. False: it has to go by the stream.
+  virtual bool put(int to, std::uint64_t send, ConstBytes data, const Place& place) = 0;
+  /// The offer or the put is no more; when it returns, nobody touches its memory. Unknown numbers are ignored.
+  virtual void revoke_offer(int from, std::uint64_t recv) noexcept = 0;
+  virtual void revoke_put(int to, std::uint64_t send) noexcept = 0;
+
+  /// What has ended since it was asked last. A put that did not succeed goes by the stream; its offer stays open for
+  /// that.
+  struct Ended {
+    enum class What : std::uint8_t { filled, put, failed_put };
+    What what = What::filled;
+    std::uint64_t number = 0;
+  };
+  virtual void take_ended(std::vector<Ended>& ended) = 0;
 };
 
 /// One ordered, reliable byte stream to each peer, and one from each: a ring in shared memory, a
@@ -66,6 +97,9 @@ class Wire {
 
   /// How `to` is reached, for routes: "10.0.0.2 via eth0"; empty where there is nothing to say.
   virtual std::string describe(int /*to*/) const { return {}; }
+
+  /// Null: all goes by the streams. As long as the wire lives.
+  virtual Placing* placing() noexcept { return nullptr; }
 
   /// See Transport.
   virtual std::unique_ptr<Backend> make_backend(const Group& /*group*/) { return nullptr; }

@@ -32,6 +32,13 @@ class Conformance(unittest.TestCase):
             with self.subTest(hosts=hosts):
                 self.assert_ok(devices.on_hosts(hosts, "world_probe", "cases", "rest"))
 
+    def test_memory_that_was_mapped_anew(self):
+        before = devices.counters()
+        done = devices.ranks(2, "loop_probe", "anew", 1 << 20, 10)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ok\n", ""))
+        # They went past the slots, which would have taken 128 each.
+        self.assertLess(devices.counters()["rdma_sends"] - before["rdma_sends"], 10 * 30)
+
     def tearDown(self):
         now = devices.counters()
         self.assertEqual((now["rcvd_rnr_err"], now["send_rnr_err"]), (0, 0), "a receiver was not ready")

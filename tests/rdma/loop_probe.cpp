@@ -7,14 +7,18 @@
 //   loop_probe wait SECONDS     all wait in a barrier for rank 0, which comes so much later; each prints
 //                               "rank R: used N us of its processor" while it waited
 //   loop_probe sum COUNT TIMES  so many allreduces of COUNT floats; prints "ok" on rank 0
-//   loop_probe there BYTES TIMES   a message from rank 0 to rank 1 and back, so often; rank 0 prints microseconds one
-//   way: the median loop_probe stream BYTES TIMES  messages from rank 0 to rank 1, 4 at a time; rank 0 prints MB/s
+//   loop_probe anew BYTES TIMES    messages from rank 0 to rank 1, each from and into other memory at the same address;
+//   "ok" on rank 1 loop_probe there BYTES TIMES   a message from rank 0 to rank 1 and back, so often; rank 0 prints
+//   microseconds one way: the median loop_probe stream BYTES TIMES  messages from rank 0 to rank 1, 4 at a time; rank 0
+//   prints MB/s
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -70,6 +74,27 @@ void wait(Communicator& world, double seconds) {
   line(me(world) + ": used " + std::to_string(static_cast<long>(used)) + " us of its processor");
 }
 
+// Memory that was freed and mapped anew, where the pages of the last message were.
+void anew(Communicator& world, std::size_t bytes, int times) {
+  void* const place = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (int i = 0; i < times; ++i) {
+    void* const mapped = ::mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (mapped != place) throw std::runtime_error("no memory");
+    const std::span<std::byte> data(static_cast<std::byte*>(place), bytes);
+    const auto value = static_cast<std::byte>(i + 1);
+    if (world.rank() == 0) {
+      std::fill(data.begin(), data.end(), value);
+      world.send(data, 1).wait();
+    } else {
+      world.recv(data, 0).wait();
+      if (data.front() != value || data.back() != value || data[bytes / 2] != value)
+        throw std::runtime_error("bytes of another message");
+    }
+    ::munmap(place, bytes);
+  }
+  if (world.rank() == 1) line("ok");
+}
+
 void there_and_back(Communicator& world, std::size_t bytes, int times) {
   std::vector<std::byte> data(bytes);
   std::vector<double> us;
@@ -115,6 +140,7 @@ int main(int count, char** words) {
     const auto elements = static_cast<std::size_t>(std::stoul(arguments[1]));
     if (arguments[0] == "loop") loop(world, elements);
     if (arguments[0] == "wait") wait(world, std::stod(arguments[1]));
+    if (arguments[0] == "anew") anew(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "there") there_and_back(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "stream") stream(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "sum") {

@@ -9,9 +9,10 @@ namespace tutti::testing {
 class MemoryRanks {
  public:
   MemoryRanks(int size, std::size_t piece, std::size_t room = 100'000, unsigned seed = 1,
-              const StreamLimits& limits = {})
+              const StreamLimits& limits = {}, MemoryNet::Placed placed = MemoryNet::Placed::never)
       : net(size, piece, room, seed) {
     net.limits = limits;
+    net.placed = placed;
     for (int i = 0; i < size; ++i) {
       listeners.push_back(std::make_unique<RecordingListener>());
       transports.push_back(
@@ -42,7 +43,7 @@ class MemoryRanks {
   /// Drives everyone until nobody moves any more.
   void settle() {
     for (int still = 0; still < 3;) {
-      bool moved = false;
+      bool moved = !net.puts.empty();
       for (auto& transport : transports)
         if (transport) moved |= transport->progress();
       still = moved ? 0 : still + 1;

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "transports/stream_transport.hpp"
@@ -27,6 +30,20 @@ struct MemoryNet {
         drops(static_cast<std::size_t>(ranks)),
         expectations(static_cast<std::size_t>(ranks)) {}
 
+  /// A message on its way past the streams.
+  struct Put {
+    int from, to;
+    std::uint64_t send, recv;
+    ConstBytes data;
+    std::size_t gone;
+  };
+  enum class Placed { never, always, in_part };  // in_part: about every third fails in the middle
+  Placed placed = Placed::never;
+  std::map<std::tuple<int, int, std::uint64_t>, Bytes> offers;  // by receiver, sender, number
+  std::vector<Put> puts;
+  std::map<int, std::vector<Placing::Ended>> ended;  // by rank
+  int filled = 0, failed = 0;
+
   Stream& stream(int from, int to) { return streams[static_cast<std::size_t>(from * size + to)]; }
   std::size_t length() {
     return piece == unlimited ? unlimited : std::uniform_int_distribution<std::size_t>(1, piece)(random);
@@ -43,7 +60,7 @@ struct MemoryNet {
   std::vector<std::vector<int>> expectations;  // by rank: from whom a recv waits
 };
 
-class MemoryWire final : public Wire {
+class MemoryWire final : public Wire, private Placing {
  public:
   MemoryWire(int rank, MemoryNet& net) : rank_(rank), net_(net) {}
 
@@ -73,6 +90,7 @@ class MemoryWire final : public Wire {
     stream.head = 0;
   }
   void poll(std::vector<int>& ranks) override {
+    std::erase_if(net_.puts, [this](MemoryNet::Put& put) { return put.from == rank_ && step(put); });
     for (int from = 0; from < net_.size; ++from)
       if (net_.stream(from, rank_).unread()) ranks.push_back(from);
   }
@@ -80,12 +98,55 @@ class MemoryWire final : public Wire {
   bool arm(bool) override { return true; }
   void farewell(int from) override { net_.farewells[static_cast<std::size_t>(rank_)].push_back(from); }
   void expect(int from) override { net_.expectations[static_cast<std::size_t>(rank_)].push_back(from); }
-  void drop(int peer) noexcept override { net_.drops[static_cast<std::size_t>(rank_)].push_back(peer); }
+  void drop(int peer) noexcept override {
+    net_.drops[static_cast<std::size_t>(rank_)].push_back(peer);
+    std::erase_if(net_.puts, [&](const auto& put) { return put.from == rank_ && put.to == peer; });
+    std::erase_if(net_.offers,
+                  [&](const auto& one) { return std::get<0>(one.first) == rank_ && std::get<1>(one.first) == peer; });
+  }
+  Placing* placing() noexcept override { return net_.placed == MemoryNet::Placed::never ? nullptr : this; }
   void ring(int) noexcept override {}
   bool post(const Cause&) noexcept override { return false; }
   void close(Deadline) noexcept override {}
 
  private:
+  bool offer(int from, std::uint64_t recv, Bytes into, Place& place) override {
+    net_.offers[{rank_, from, recv}] = into;
+    std::memcpy(place.told.data(), &recv, sizeof(recv));
+    return true;
+  }
+  bool put(int to, std::uint64_t send, ConstBytes data, const Place& place) override {
+    std::uint64_t recv = 0;
+    std::memcpy(&recv, place.told.data(), sizeof(recv));
+    net_.puts.push_back({rank_, to, send, recv, data, 0});
+    return true;
+  }
+  void revoke_offer(int from, std::uint64_t recv) noexcept override { net_.offers.erase({rank_, from, recv}); }
+  void revoke_put(int to, std::uint64_t send) noexcept override {
+    std::erase_if(net_.puts, [&](const auto& put) { return put.from == rank_ && put.to == to && put.send == send; });
+  }
+  void take_ended(std::vector<Ended>& ended) override { ended.swap(net_.ended[rank_]); }
+
+  // A piece more; true when it is over.
+  bool step(MemoryNet::Put& put) {
+    const auto offer = net_.offers.find({put.to, rank_, put.recv});
+    const bool fails = net_.placed == MemoryNet::Placed::in_part && net_.random() % 32 == 0;
+    if (fails || offer == net_.offers.end()) {
+      ++net_.failed;
+      net_.ended[rank_].push_back({Ended::What::failed_put, put.send});
+      return true;
+    }
+    const std::size_t part = std::min(put.data.size() - put.gone, net_.length());
+    std::memcpy(offer->second.data() + put.gone, put.data.data() + put.gone, part);
+    put.gone += part;
+    if (put.gone < put.data.size()) return false;
+    ++net_.filled;
+    net_.ended[rank_].push_back({Ended::What::put, put.send});
+    net_.ended[put.to].push_back({Ended::What::filled, put.recv});
+    net_.offers.erase(offer);
+    return true;
+  }
+
   int rank_;
   MemoryNet& net_;
 };

@@ -17,9 +17,10 @@ using testing::pattern;
 
 Tag tag(std::uint32_t sequence, std::uint64_t group = 1) { return {group, sequence, 0}; }
 
-void random_traffic(std::size_t piece, unsigned seed, int messages, const StreamLimits& limits = {}) {
+void random_traffic(std::size_t piece, unsigned seed, int messages, const StreamLimits& limits = {},
+                    MemoryNet::Placed placed = MemoryNet::Placed::never) {
   SCOPED_TRACE("pieces of up to " + std::to_string(piece) + ", seed " + std::to_string(seed));
-  MemoryRanks ranks(3, piece, 50'000, seed, limits);
+  MemoryRanks ranks(3, piece, 50'000, seed, limits, placed);
   std::mt19937 random(seed);
   const std::size_t lengths[] = {0, 1, 7, 8, 100, 4096, 16383, 16384, 16385, 40'000, 131'071, 131'073, 300'000};
   const auto pick = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
@@ -49,6 +50,9 @@ void random_traffic(std::size_t piece, unsigned seed, int messages, const Stream
   }
   ranks.expect_all_ok();
   for (const Message& m : all) EXPECT_EQ(m.in, m.out) << m.from << " to " << m.to << ", " << m.out.size() << " bytes";
+  EXPECT_EQ(ranks.net.filled > 10, placed != MemoryNet::Placed::never);
+  EXPECT_EQ(ranks.net.failed > 10, placed == MemoryNet::Placed::in_part);
+  EXPECT_TRUE(ranks.net.offers.empty()) << "memory that a peer may still write to";
 }
 
 TEST(stream_transport, random_messages_arrive_in_any_pieces) {
@@ -63,6 +67,13 @@ TEST(stream_transport, random_messages_arrive_that_begin_with_their_announcement
   random_traffic(13, 5, 300, limits);
   random_traffic(4000, 6, 2000, limits);
   random_traffic(MemoryNet::unlimited, 7, 2000, limits);
+}
+
+TEST(stream_transport, random_messages_arrive_past_the_stream_or_by_it_after_all) {
+  for (const auto placed : {MemoryNet::Placed::always, MemoryNet::Placed::in_part}) {
+    random_traffic(4000, 5, 1000, {}, placed);
+    random_traffic(MemoryNet::unlimited, 6, 2000, {}, placed);
+  }
 }
 
 TEST(stream_transport, folds_as_it_arrives_with_elements_cut_anywhere) {

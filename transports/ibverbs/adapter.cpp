@@ -8,12 +8,13 @@
 #include <cstring>
 
 #include "transports/core/status.hpp"
+#include "transports/ibverbs/bulk.hpp"
 #include "transports/ibverbs/slots.hpp"
 
 namespace tutti::ibverbs {
 namespace {
 
-constexpr std::size_t completions_of_pair = in_slots + data_slots + spare_slots;
+constexpr std::size_t completions_of_pair = in_slots + data_slots + spare_slots + 2 * most_bulk;
 
 Context open_device(const std::string& name) {
   int count = 0;

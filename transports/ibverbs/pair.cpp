@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <random>
 #include <utility>
 
 #include "transports/core/memory.hpp"
@@ -17,16 +16,8 @@ namespace tutti::ibverbs {
 namespace {
 
 constexpr std::uint32_t wanted_inline = 256;
-constexpr std::uint32_t packet_numbers = 1u << 24;
-constexpr std::uint8_t hops = 64;
 constexpr int told_of_one_in = data_slots / 2;  // completions of sent messages cost, and no one waits for them
 constexpr int most_out = data_slots + spare_slots;
-
-ibv_mtu mtu_of(int bytes) {
-  int value = IBV_MTU_256;
-  while (value < IBV_MTU_4096 && 128 << (value + 1) <= bytes) ++value;
-  return static_cast<ibv_mtu>(value);
-}
 
 [[noreturn]] void refuse(const Adapter& adapter, int peer, const char* what) {
   throw Error(Code::resource, "the RDMA device " + adapter.name() + " has no " + what + " for rank " +
@@ -38,7 +29,7 @@ ibv_mtu mtu_of(int bytes) {
 }  // namespace
 
 Pair::Pair(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its)
-    : adapter_(adapter), peer_(peer), own_(own), its_(its), first_packet_(std::random_device{}() % packet_numbers) {
+    : adapter_(adapter), peer_(peer), own_(own), its_(its), first_packet_(random_packet()) {
   void* const memory = ::mmap(nullptr, pair_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) refuse_allocation(pair_bytes, std::strerror(errno));
   memory_ = static_cast<std::byte*>(memory);
@@ -72,56 +63,21 @@ void Pair::set_up() {
   }
   if (!pair_) refuse(adapter_, peer_, "queue pair");
   inline_bytes_ = wanted.cap.max_inline_data;
-  ibv_qp_attr state{};
-  state.qp_state = IBV_QPS_INIT;
-  state.port_num = static_cast<std::uint8_t>(own_.port);
-  state.qp_access_flags = 0;  // nobody reads or writes here but by messages
-  errno = ibv_modify_qp(pair_.get(), &state, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  errno = ibverbs::prepare(pair_.get(), own_, 0);  // nobody reads or writes here but by messages
   if (errno != 0) refuse(adapter_, peer_, "usable port");
   for (int slot = 0; slot < in_slots; ++slot) offer(slot);
 }
 
-Hello Pair::hello() const noexcept {
-  Hello mine;
+void Pair::introduce(Hello& mine) const noexcept {
   mine.queue_pair = pair_->qp_num;
   mine.first_packet = first_packet_;
   mine.state = connected_ ? Hello::State::ready : Hello::State::here;
-  return mine;
 }
 
 int Pair::connect(const Hello& its, Seconds silence) noexcept {
-  ibv_qp_attr state{};
-  state.qp_state = IBV_QPS_RTR;
-  state.path_mtu = mtu_of(std::min(own_.mtu, its_.mtu));
-  state.dest_qp_num = its.queue_pair;
-  state.rq_psn = its.first_packet;
-  state.max_dest_rd_atomic = 1;
-  state.min_rnr_timer = 12;
-  state.ah_attr.port_num = static_cast<std::uint8_t>(own_.port);
-  state.ah_attr.dlid = static_cast<std::uint16_t>(its_.lid);
-  if (own_.fabric != Fabric::infiniband) {
-    state.ah_attr.is_global = 1;
-    gid_of(its_.address, state.ah_attr.grh.dgid.raw);
-    state.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(own_.gid_index);
-    state.ah_attr.grh.hop_limit = hops;
-  }
-  if (const int error = ibv_modify_qp(pair_.get(), &state,
-                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
-    return error;
-  state = {};
-  state.qp_state = IBV_QPS_RTS;
-  state.sq_psn = first_packet_;
-  state.timeout = static_cast<std::uint8_t>(ack_exponent(silence));
-  state.retry_cnt = ack_retries;
-  state.rnr_retry = 0;  // there is always a slot: one that is missing is a defect, not something to wait for
-  state.max_rd_atomic = 1;
-  if (const int error = ibv_modify_qp(pair_.get(), &state,
-                                      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                          IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
-    return error;
-  connected_ = true;
-  return 0;
+  const int error = bring_up(pair_.get(), {own_, its_, first_packet_, its.queue_pair, its.first_packet}, silence);
+  connected_ = error == 0;
+  return error;
 }
 
 // ---- sending ----

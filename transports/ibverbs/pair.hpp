@@ -11,33 +11,10 @@
 #include "transports/core/clock.hpp"
 #include "transports/ibverbs/adapter.hpp"
 #include "transports/ibverbs/endpoint.hpp"
+#include "transports/ibverbs/hello.hpp"
 #include "transports/ibverbs/slots.hpp"
 
 namespace tutti::ibverbs {
-
-/// What one end of a pair tells the other, over the side connection.
-struct Hello {
-  static constexpr std::uint32_t version_magic = 0x31627674;  // "tvb1"
-  std::uint32_t magic = version_magic;
-  std::uint32_t queue_pair = 0;
-  std::uint32_t first_packet = 0;  ///< number of the first packet that its sender will send
-  enum class State : std::uint32_t { here, ready, leaving };
-  State state = State::here;  ///< ready: its sender has the receiver's hello; leaving: packets are answered no more
-};
-
-/// Which completion is whose: in ibv_wc::wr_id.
-struct Ticket {
-  enum class What : std::uint8_t { sent, received };
-  int peer = 0;
-  What what = What::sent;
-  std::uint8_t slot = 0;  ///< that was received into; of a sent message, how many it stands for
-  std::uint64_t id() const noexcept {
-    return static_cast<std::uint64_t>(peer) << 16 | static_cast<std::uint64_t>(what) << 8 | slot;
-  }
-  static Ticket of(std::uint64_t id) noexcept {
-    return {static_cast<int>(id >> 16), static_cast<What>(id >> 8 & 0xff), static_cast<std::uint8_t>(id)};
-  }
-};
 
 class Pair {
  public:
@@ -47,7 +24,7 @@ class Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  Hello hello() const noexcept;
+  void introduce(Hello& mine) const noexcept;
   /// The other end is `its`; a card that hears nothing gives up after about `silence`. An errno, or 0.
   int connect(const Hello& its, Seconds silence) noexcept;
   bool connected() const noexcept { return connected_; }

@@ -36,7 +36,8 @@ Connected connect(const Rendezvous& meeting) {
   setup.rank = meeting.rank;
   setup.size = meeting.size;
   setup.own = {meeting.rank, host_name(), ibverbs::survey(*meeting.settings).endpoints};
-  setup.silence = Seconds(std::min(most_silence, meeting.settings->timeout / 2));
+  // What is given up as a large message is tried once more through slots.
+  setup.silence = Seconds(std::min(most_silence, meeting.settings->timeout / 2) / 2);
   if (meeting.store != nullptr) meeting.store->set(key_of(meeting.rank), setup.own.text());
   Connected result;
   Rendezvous beside = meeting;

@@ -63,9 +63,7 @@ VerbsWire::VerbsWire(Setup setup, std::unique_ptr<Side> side, TransportListener&
   }
 }
 
-VerbsWire::~VerbsWire() {
-  for (Link& at : links_) at.pair.reset();
-}
+VerbsWire::~VerbsWire() { links_.clear(); }
 
 void VerbsWire::watch_fd(int fd) {
   epoll_event event{};
@@ -95,14 +93,26 @@ StreamLimits VerbsWire::limits() const noexcept { return stream_limits; }
 // ---- connecting ----
 
 void VerbsWire::call(int peer) {
-  Link& at = link(peer);
+  const Link& at = link(peer);
   if (at.pair || at.gone || at.adapter == nullptr) return;
-  at.pair = std::make_unique<Pair>(*at.adapter, peer, at.own, at.its);
-  ++connecting_;
-  greet(peer, at.pair->hello());
+  make_pair(peer);
+  greet(peer);
 }
 
-void VerbsWire::greet(int peer, const Hello& mine) {
+void VerbsWire::make_pair(int peer) {
+  Link& at = link(peer);
+  at.pair = std::make_unique<Pair>(*at.adapter, peer, at.own, at.its);
+  at.bulk = std::make_unique<Bulk>(*at.adapter, peer, at.own, at.its);
+  ++connecting_;
+}
+
+/// Tells who we are, and how far; or something later than that.
+void VerbsWire::greet(int peer, Hello::State state) {
+  const Link& at = link(peer);
+  Hello mine;
+  at.pair->introduce(mine);
+  at.bulk->introduce(mine);
+  if (state != Hello::State::here) mine.state = state;
   side_->transport->control(peer, {reinterpret_cast<const std::byte*>(&mine), sizeof mine});
 }
 
@@ -115,16 +125,15 @@ void VerbsWire::greeted(int from, const Hello& hello) {
     at.left = true;
     return;
   }
-  if (!at.pair) {
-    at.pair = std::make_unique<Pair>(*at.adapter, from, at.own, at.its);
-    ++connecting_;
-  }
+  if (!at.pair) make_pair(from);
+  if (hello.state == Hello::State::no_bulk) return at.bulk->close(ended_);
   if (!at.pair->connected()) {
     if (const int error = at.pair->connect(hello, setup_.silence))
       return lose(from, Code::resource,
                   std::string("cannot be connected to over ") + at.pair->text() + " (" + std::strerror(error) +
                       "); check the addresses of the RDMA devices");
-    greet(from, at.pair->hello());
+    at.bulk->connect(hello, setup_.silence);
+    greet(from);
   }
   if (hello.state == Hello::State::here || at.open) return;
   at.open = true;
@@ -182,6 +191,7 @@ void VerbsWire::completed(const ibv_wc& done) {
   Link& at = link(ticket.peer);
   if (!at.pair || at.gone) return;  // of a pair that has been given up
   if (done.status == IBV_WC_WR_FLUSH_ERR) return;
+  if (ended_bulk(at, ticket, done)) return;
   if (done.status == IBV_WC_RETRY_EXC_ERR)
     return lose(ticket.peer, Code::peer_lost,
                 "has fallen silent (no answer to RDMA packets on " + at.pair->text() +
@@ -196,6 +206,49 @@ void VerbsWire::completed(const ibv_wc& done) {
                 "sent what it had no credit for; make sure that all ranks run the same tutti");
   if (at.pair->unread() && !std::exchange(at.listed, true)) unread_.push_back(ticket.peer);
 }
+
+// ---- large messages ----
+
+/// True where it was about one of these. Whether a peer that does not answer here is silent, or has only closed its
+/// end, the slots will tell.
+bool VerbsWire::ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done) {
+  if (ticket.what != Ticket::What::put && ticket.what != Ticket::What::filled) return false;
+  if (done.status != IBV_WC_SUCCESS)
+    close_bulk(ticket.peer);
+  else if (ticket.what == Ticket::What::put)
+    at.bulk->done(ticket.slot, ended_);
+  else
+    at.bulk->filled(ntohl(done.imm_data), ended_);
+  return true;
+}
+
+void VerbsWire::close_bulk(int peer) {
+  Link& at = link(peer);
+  if (!at.bulk->open()) return;
+  at.bulk->close(ended_);
+  log(LogLevel::info, "large messages with rank " + std::to_string(peer) + " are copied from now on", setup_.rank);
+  greet(peer, Hello::State::no_bulk);
+}
+
+bool VerbsWire::offer(int from, std::uint64_t recv, Bytes into, Place& place) {
+  const Link& at = link(from);
+  return at.open && at.bulk->offer(recv, into, place);
+}
+
+bool VerbsWire::put(int to, std::uint64_t send, ConstBytes data, const Place& place) {
+  const Link& at = link(to);
+  return at.open && at.bulk->put(send, data, place);
+}
+
+void VerbsWire::revoke_offer(int from, std::uint64_t recv) noexcept {
+  if (const Link& at = link(from); at.bulk) at.bulk->revoke_offer(recv);
+}
+
+void VerbsWire::revoke_put(int to, std::uint64_t send) noexcept {
+  if (const Link& at = link(to); at.bulk && at.bulk->revoke_put(send, ended_)) greet(to, Hello::State::no_bulk);
+}
+
+void VerbsWire::take_ended(std::vector<Ended>& ended) { std::swap(ended, ended_); }
 
 bool VerbsWire::complete() {
   std::array<ibv_wc, completions_at_once> done;
@@ -225,7 +278,7 @@ bool VerbsWire::arm(bool on) {
   if (drive_side() ||
       std::ranges::any_of(unread_, [this](int peer) { return link(peer).pair && link(peer).pair->unread(); }))
     return false;
-  if (!side.arm(true)) return false;
+  if (!ended_.empty() || !side.arm(true)) return false;
   unseen_ = most_unseen;
   bool armed = true;
   for (const auto& adapter : adapters_) armed &= adapter->arm();
@@ -259,6 +312,7 @@ void VerbsWire::drop(int peer) noexcept {
   if (at.pair && !at.open) --connecting_;
   at.gone = true;
   at.open = false;
+  at.bulk.reset();
   at.pair.reset();
 }
 
@@ -280,13 +334,12 @@ void VerbsWire::close(Deadline until) noexcept {
     drive_side();
     ::sched_yield();
   }
-  Hello last;
-  last.state = Hello::State::leaving;
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     Link& at = links_[peer];
-    if (at.open && !at.gone) greet(static_cast<int>(peer), last);
+    if (at.open && !at.gone) greet(static_cast<int>(peer), Hello::State::leaving);
     at.open = false;
     at.gone = true;
+    at.bulk.reset();
     at.pair.reset();
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transports/core/descriptor.hpp"
+#include "transports/ibverbs/bulk.hpp"
 #include "transports/ibverbs/pair.hpp"
 #include "transports/stream_transport.hpp"
 
@@ -36,11 +37,11 @@ struct Setup {
   int rank = 0, size = 1;
   Card own;
   std::vector<Card> peers;
-  Seconds silence{15};  ///< until a peer that does not answer is given up
+  Seconds silence{7.5};  ///< until a queue pair without an answer is given up
 };
 
 /// A pair of ranks connects when either first writes to the other or waits for it.
-class VerbsWire final : public Wire {
+class VerbsWire final : public Wire, private Placing {
  public:
   /// Throws Error{resource}.
   VerbsWire(Setup setup, std::unique_ptr<Side> side, TransportListener& listener);
@@ -58,6 +59,7 @@ class VerbsWire final : public Wire {
   void expect(int from) override;
   void drop(int peer) noexcept override;
   std::string describe(int to) const override;
+  Placing* placing() noexcept override { return this; }
   void ring(int) noexcept override {}  // what arrives wakes
   bool post(const Cause& why) noexcept override;
   void close(Deadline until) noexcept override;
@@ -68,7 +70,8 @@ class VerbsWire final : public Wire {
     Adapter* adapter = nullptr;
     Endpoint own, its;
     std::unique_ptr<Pair> pair;
-    bool open = false;  ///< the peer is ready: packets may go
+    std::unique_ptr<Bulk> bulk;  ///< where there is a pair
+    bool open = false;           ///< the peer is ready: packets may go
     bool gone = false;
     bool left = false;    ///< answers no packets any more
     bool listed = false;  ///< in unread_
@@ -77,8 +80,17 @@ class VerbsWire final : public Wire {
   const Link& link(int rank) const noexcept { return links_[static_cast<std::size_t>(rank)]; }
 
   void route(const Card& peer);
+  bool offer(int from, std::uint64_t recv, Bytes into, Place& place) override;
+  bool put(int to, std::uint64_t send, ConstBytes data, const Place& place) override;
+  void revoke_offer(int from, std::uint64_t recv) noexcept override;
+  void revoke_put(int to, std::uint64_t send) noexcept override;
+  void take_ended(std::vector<Ended>& ended) override;
+  bool ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done);
+  void close_bulk(int peer);
+
   void call(int peer);
-  void greet(int peer, const Hello& mine);
+  void make_pair(int peer);
+  void greet(int peer, Hello::State state = Hello::State::here);
   void greeted(int from, const Hello& hello);
   bool drive_side();
   bool complete();
@@ -92,10 +104,11 @@ class VerbsWire final : public Wire {
   TransportListener& listener_;
   Descriptor epoll_;
   std::vector<std::unique_ptr<Adapter>> adapters_;
-  std::vector<Link> links_;  // by world rank
-  std::vector<int> unread_;  // whose slots hold something
-  int connecting_ = 0;       // links with a pair that is not open
-  int unseen_ = 0;           // polls since the side connections were looked at
+  std::vector<Link> links_;   // by world rank
+  std::vector<Ended> ended_;  // of large messages, not yet told
+  std::vector<int> unread_;   // whose slots hold something
+  int connecting_ = 0;        // links with a pair that is not open
+  int unseen_ = 0;            // polls since the side connections were looked at
 };
 
 /// The endpoints by which a rank with `own` reaches one with `peer`, from the view of `rank`; both sides agree.

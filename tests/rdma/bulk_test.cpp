@@ -1,0 +1,143 @@
+// Large messages by RDMA between two ends in one process: what a peer may write to, and what the card refuses.
+#include "transports/ibverbs/bulk.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "transports/ibverbs/devices.hpp"
+
+namespace tutti::ibverbs {
+namespace {
+
+using Block = std::vector<std::byte>;
+
+class BulkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Survey found = survey(Settings());
+    if (found.endpoints.empty()) GTEST_SKIP() << found.problem;
+    const Endpoint& one = found.endpoints.front();
+    adapter_ = std::make_unique<Adapter>(one.device, 2);
+    a_ = std::make_unique<Bulk>(*adapter_, 0, one, one);
+    b_ = std::make_unique<Bulk>(*adapter_, 1, one, one);
+    Hello a, b;
+    a_->introduce(a);
+    b_->introduce(b);
+    a_->connect(b, Seconds(1));
+    b_->connect(a, Seconds(1));
+    ASSERT_TRUE(a_->open() && b_->open());
+  }
+
+  /// Until so much has ended, or one of the queue pairs has.
+  void settle(std::size_t count) {
+    std::array<ibv_wc, 8> done;
+    for (const Deadline late = deadline_in(Seconds(20)); ended_.size() < count && Clock::now() < late;)
+      for (const ibv_wc& one : adapter_->poll(done)) {
+        const Ticket ticket = Ticket::of(one.wr_id);
+        Bulk& at = ticket.peer == 0 ? *a_ : *b_;
+        status_ = one.status;
+        if (one.status != IBV_WC_SUCCESS)
+          at.close(ended_);
+        else if (ticket.what == Ticket::What::put)
+          at.done(ticket.slot, ended_);
+        else
+          at.filled(ntohl(one.imm_data), ended_);
+      }
+  }
+  int count(Placing::Ended::What what) const {
+    return static_cast<int>(std::ranges::count(ended_, what, &Placing::Ended::what));
+  }
+
+  using What = Placing::Ended::What;
+  const std::size_t bytes_ = 300'000;
+  Block from_ = Block(bytes_, std::byte{7}), into_ = Block(bytes_, std::byte{1});
+  const Block untouched_ = into_;
+  std::unique_ptr<Adapter> adapter_;
+  std::unique_ptr<Bulk> a_, b_;
+  std::vector<Placing::Ended> ended_;
+  ibv_wc_status status_ = IBV_WC_SUCCESS;
+};
+
+TEST_F(BulkTest, PutsIntoWhatIsOffered) {
+  for (std::uint64_t i = 1; i <= 3 * most_bulk; ++i) {
+    Place place;
+    ended_.clear();
+    into_ = untouched_;
+    ASSERT_TRUE(b_->offer(i, into_, place));
+    ASSERT_TRUE(a_->put(i + 100, from_, place));
+    settle(2);
+    ASSERT_EQ(count(What::put), 1);
+    ASSERT_EQ(count(What::filled), 1);
+    ASSERT_EQ(into_, from_);
+  }
+}
+
+TEST_F(BulkTest, IsRefusedWhereTheOfferWasTakenBack) {
+  Place place;
+  ASSERT_TRUE(b_->offer(1, into_, place));
+  b_->revoke_offer(1);
+  ASSERT_TRUE(a_->put(2, from_, place));
+  settle(1);
+  EXPECT_EQ(count(What::failed_put), 1);
+  EXPECT_EQ(count(What::filled), 0);
+  EXPECT_FALSE(a_->open());
+  EXPECT_EQ(into_, untouched_);
+}
+
+TEST_F(BulkTest, IsRefusedOutsideOfWhatIsOffered) {
+  for (const bool wrong_key : {false, true}) {
+    Block around(3 * bytes_, std::byte{1});
+    const Block before = around;
+    Place place;
+    ASSERT_TRUE(b_->offer(1, Bytes(around).subspan(bytes_, bytes_), place));
+    std::uint64_t address = 0;
+    std::uint32_t key = 0;
+    std::memcpy(&address, place.told.data(), sizeof address);
+    std::memcpy(&key, place.told.data() + 16, sizeof key);
+    address += wrong_key ? 0 : 1;
+    key += wrong_key ? 1 : 0;
+    std::memcpy(place.told.data(), &address, sizeof address);
+    std::memcpy(place.told.data() + 16, &key, sizeof key);
+    ASSERT_TRUE(a_->put(2, from_, place));
+    settle(1);
+    EXPECT_EQ(count(What::failed_put), 1);
+    EXPECT_EQ(around, before);
+    TearDown();
+    b_->revoke_offer(1);
+    b_.reset();
+    a_.reset();
+    ended_.clear();
+    SetUp();
+  }
+}
+
+TEST_F(BulkTest, EndsWithAPutThatIsTakenBack) {
+  Place first, second;
+  ASSERT_TRUE(b_->offer(1, into_, first));
+  Block other = untouched_;
+  ASSERT_TRUE(b_->offer(2, other, second));
+  ASSERT_TRUE(a_->put(11, from_, first));
+  ASSERT_TRUE(a_->put(12, from_, second));
+  EXPECT_TRUE(a_->revoke_put(11, ended_));
+  EXPECT_EQ(count(What::failed_put), 1);  // of the other, which goes by the stream
+  EXPECT_EQ(ended_.front().number, 12u);
+  EXPECT_FALSE(a_->revoke_put(12, ended_));
+  EXPECT_FALSE(a_->put(13, from_, second));
+}
+
+TEST_F(BulkTest, OffersWithinItsLimits) {
+  Place place;
+  EXPECT_FALSE(b_->offer(1, Bytes(into_).first(least_put - 1), place));
+  std::vector<Block> blocks(most_bulk, Block(least_put));
+  for (std::size_t i = 0; i < most_bulk; ++i) EXPECT_TRUE(b_->offer(i + 1, blocks[i], place));
+  EXPECT_FALSE(b_->offer(99, into_, place));
+  b_->revoke_offer(3);
+  EXPECT_TRUE(b_->offer(99, into_, place));
+  EXPECT_FALSE(a_->put(1, Bytes(from_).first(least_put), place)) << "another size than was offered";
+}
+
+}  // namespace
+}  // namespace tutti::ibverbs

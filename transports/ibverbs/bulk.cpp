@@ -1,0 +1,139 @@
+// Bulk: offers, puts, and what becomes of them.
+#include "transports/ibverbs/bulk.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti::ibverbs {
+
+/// What an offer tells the peer.
+struct Bulk::Told {
+  std::uint64_t address = 0, bytes = 0;
+  std::uint32_t key = 0, number = 0;
+};
+
+Bulk::Bulk(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its)
+    : adapter_(adapter), peer_(peer), own_(own), its_(its), first_packet_(random_packet()) {
+  static_assert(sizeof(Told) <= sizeof(Place));
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = adapter.queue();
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.cap = {most_bulk, most_bulk, 1, 1, 0};
+  pair_.reset(ibv_create_qp(adapter.domain(), &wanted));
+  if (pair_ && prepare(pair_.get(), own, IBV_ACCESS_REMOTE_WRITE) != 0) pair_.reset();
+  ibv_port_attr port{};
+  if (ibv_query_port(adapter.context(), static_cast<std::uint8_t>(own.port), &port) == 0)
+    longest_ = std::min<std::size_t>(port.max_msg_sz, longest_put);
+}
+
+void Bulk::introduce(Hello& mine) const noexcept {
+  mine.bulk_queue_pair = pair_ ? pair_->qp_num : 0;
+  mine.bulk_first_packet = first_packet_;
+}
+
+void Bulk::connect(const Hello& its, Seconds silence) noexcept {
+  if (!pair_ || its.bulk_queue_pair == 0) return;
+  open_ = bring_up(pair_.get(), {own_, its_, first_packet_, its.bulk_queue_pair, its.bulk_first_packet}, silence) == 0;
+}
+
+// Each offer that is filled takes one request to receive, which has no memory of its own.
+bool Bulk::await() noexcept {
+  if (awaited_ > offered_) return true;
+  ibv_recv_wr request{}, *refused = nullptr;
+  request.wr_id = Ticket{peer_, Ticket::What::filled, 0}.id();
+  if (ibv_post_recv(pair_.get(), &request, &refused) != 0) return false;
+  ++awaited_;
+  return true;
+}
+
+bool Bulk::offer(std::uint64_t recv, Bytes into, Place& place) noexcept {
+  if (!open_ || into.size() < least_put || into.size() > longest_) return false;
+  const auto free = std::ranges::find(offers_, 0u, &Offer::recv);
+  if (free == offers_.end() || !await()) return false;
+  free->region.reset(
+      ibv_reg_mr(adapter_.domain(), into.data(), into.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+  if (!free->region) return false;  // the limit of locked memory, or memory that no card can reach
+  free->recv = recv;
+  ++offered_;
+  Told told;
+  told.address = reinterpret_cast<std::uintptr_t>(into.data());
+  told.bytes = into.size();
+  told.key = free->region->rkey;
+  told.number = static_cast<std::uint32_t>(free - offers_.begin());
+  std::memcpy(place.told.data(), &told, sizeof told);
+  return true;
+}
+
+bool Bulk::put(std::uint64_t send, ConstBytes data, const Place& place) noexcept {
+  Told told;
+  std::memcpy(&told, place.told.data(), sizeof told);
+  if (!open_ || data.size() > longest_ || told.bytes != data.size()) return false;
+  const auto free = std::ranges::find(puts_, 0u, &Put::send);
+  if (free == puts_.end()) return false;
+  free->region.reset(ibv_reg_mr(adapter_.domain(), const_cast<std::byte*>(data.data()), data.size(), 0));
+  if (!free->region) return false;
+  ibv_sge part{reinterpret_cast<std::uintptr_t>(data.data()), static_cast<std::uint32_t>(data.size()),
+               free->region->lkey};
+  ibv_send_wr request{}, *refused = nullptr;
+  request.wr_id = Ticket{peer_, Ticket::What::put, static_cast<std::uint8_t>(free - puts_.begin())}.id();
+  request.sg_list = &part;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.imm_data = htonl(told.number);
+  request.wr.rdma.remote_addr = told.address;
+  request.wr.rdma.rkey = told.key;
+  if (ibv_post_send(pair_.get(), &request, &refused) != 0) {
+    free->region.reset();
+    return false;
+  }
+  free->send = send;
+  return true;
+}
+
+void Bulk::revoke_offer(std::uint64_t recv) noexcept {
+  const auto found = std::ranges::find(offers_, recv, &Offer::recv);
+  if (recv == 0 || found == offers_.end()) return;
+  *found = {};  // from here on the card refuses to write there
+  --offered_;
+}
+
+bool Bulk::revoke_put(std::uint64_t send, std::vector<Ended>& ended) noexcept {
+  const auto found = std::ranges::find(puts_, send, &Put::send);
+  if (send == 0 || found == puts_.end()) return false;
+  pair_.reset();  // from here on the card does not read there
+  *found = {};
+  close(ended);
+  return true;
+}
+
+void Bulk::done(std::size_t put, std::vector<Ended>& ended) noexcept {
+  if (!open_ || put >= puts_.size() || puts_[put].send == 0) return;
+  ended.push_back({Ended::What::put, puts_[put].send});
+  puts_[put] = {};
+}
+
+void Bulk::filled(std::uint32_t offer, std::vector<Ended>& ended) noexcept {
+  if (!open_) return;
+  --awaited_;
+  if (offer >= offers_.size() || offers_[offer].recv == 0) return;  // taken back meanwhile
+  ended.push_back({Ended::What::filled, offers_[offer].recv});
+  offers_[offer] = {};
+  --offered_;
+}
+
+// Offers stay, for the data that come through the slots then; their regions do not.
+void Bulk::close(std::vector<Ended>& ended) noexcept {
+  open_ = false;
+  pair_.reset();
+  for (Put& put : puts_) {
+    if (put.send != 0) ended.push_back({Ended::What::failed_put, put.send});
+    put = {};
+  }
+  for (Offer& offer : offers_) offer = {};
+  offered_ = awaited_ = 0;
+}
+
+}  // namespace tutti::ibverbs

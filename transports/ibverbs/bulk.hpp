@@ -1,0 +1,73 @@
+// Bulk: large messages between this rank and one peer, put straight into the receiver's buffer by RDMA.
+//
+// It has a queue pair of its own. A buffer is registered for one message, and no longer: what the user frees or maps
+// anew is never in a table of ours, and a peer can write only to what is offered to it now. Whoever takes a buffer back
+// in the middle ends this queue pair, on both sides, and nothing else: all that was under way, or comes later, goes
+// through the slots.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "transports/ibverbs/adapter.hpp"
+#include "transports/ibverbs/hello.hpp"
+#include "transports/stream_transport.hpp"
+
+namespace tutti::ibverbs {
+
+inline constexpr std::size_t most_bulk = 8;         // offers, and puts, at a time
+inline constexpr std::size_t least_put = 64 << 10;  // smaller messages are copied through slots sooner than registered
+inline constexpr std::size_t longest_put = std::size_t{1} << 30;
+
+class Bulk {
+ public:
+  using Ended = Placing::Ended;
+
+  /// Where the device gives no queue pair, it is closed from the beginning.
+  Bulk(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its);
+
+  void introduce(Hello& mine) const noexcept;
+  void connect(const Hello& its, Seconds silence) noexcept;
+
+  bool offer(std::uint64_t recv, Bytes into, Place& place) noexcept;
+  bool put(std::uint64_t send, ConstBytes data, const Place& place) noexcept;
+  void revoke_offer(std::uint64_t recv) noexcept;
+  /// True: the queue pair had to be closed for it.
+  bool revoke_put(std::uint64_t send, std::vector<Ended>& ended) noexcept;
+
+  /// A put of ours is over, or the peer has filled an offer.
+  void done(std::size_t put, std::vector<Ended>& ended) noexcept;
+  void filled(std::uint32_t offer, std::vector<Ended>& ended) noexcept;
+
+  /// No large messages any more; puts under way have failed. When it returns, the card reads and writes nothing.
+  void close(std::vector<Ended>& ended) noexcept;
+  bool open() const noexcept { return open_; }
+
+ private:
+  struct Offer {
+    std::uint64_t recv = 0;
+    Region region;
+  };
+  struct Put {
+    std::uint64_t send = 0;
+    Region region;
+  };
+  struct Told;
+  bool await() noexcept;
+
+  Adapter& adapter_;
+  const int peer_;
+  const Endpoint own_, its_;
+  std::array<Offer, most_bulk> offers_;
+  std::array<Put, most_bulk> puts_;
+  QueuePair pair_;  // after the regions: it goes first
+  std::uint32_t first_packet_;
+  std::size_t longest_ = 0;
+  std::size_t awaited_ = 0;  // requests to receive that are posted
+  std::size_t offered_ = 0;
+  bool open_ = false;
+};
+
+}  // namespace tutti::ibverbs
