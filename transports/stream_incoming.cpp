@@ -85,11 +85,10 @@ void StreamTransport::go_ahead(int from, const Frame& frame, ConstBytes told) {
   if (!send->announced || send->key.peer != from || frame.bytes == 0)
     return reader_.refuse(from, "a grant that nobody asked for");
   send->grant = frame.bytes;
-  Placing* const placing = told.empty() ? nullptr : wire_->placing();
-  if (placing) {
+  if (placing_ && !told.empty()) {
     Place place;
     std::memcpy(place.told.data(), told.data(), sizeof(place));
-    send->put = placing->put(from, send->id, send->data, place);
+    send->put = placing_->put(from, send->id, send->data, place);
   }
   if (!send->put) writer_.stream(*send);
 }
@@ -145,12 +144,12 @@ void StreamTransport::spread(const Cause& why) noexcept {
 
 // The buffers are the caller's again.
 void StreamTransport::withdraw(Recv& recv, const Status& why) {
-  if (recv.offered) wire_->placing()->revoke_offer(recv.key.peer, recv.id);
+  if (recv.offered) placing_->revoke_offer(recv.key.peer, recv.id);
   ledger_.finish(recv, why);
 }
 
 void StreamTransport::withdraw(Send& send, const Status& why) {
-  if (send.put) wire_->placing()->revoke_put(send.key.peer, send.id);
+  if (send.put) placing_->revoke_put(send.key.peer, send.id);
   if (send.key.peer != rank()) ledger_.credit(send.key.peer).ours += writer_.withdraw(send);
   ledger_.finish(send, why);
 }

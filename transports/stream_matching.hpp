@@ -21,6 +21,7 @@ class StreamTransport final : public Transport, private FrameHandler {
   StreamTransport(std::string name, int rank, int size, std::unique_ptr<Wire> wire, TransportListener& listener)
       : Transport(std::move(name), rank, size),
         wire_(std::move(wire)),
+        placing_(wire_->placing()),
         listener_(listener),
         ledger_(size, wire_->limits()),
         writer_(*wire_, ledger_, size),
@@ -95,6 +96,7 @@ class StreamTransport final : public Transport, private FrameHandler {
   void leave() noexcept;
 
   std::unique_ptr<Wire> wire_;
+  Placing* const placing_;  // of the wire; null where it has none
   TransportListener& listener_;
   Ledger ledger_;
   MatchTable<Recv> posted_;      // recvs that no message has come for

@@ -140,18 +140,16 @@ void StreamTransport::grant(const Frame& frame, Recv& recv) {
   recv.granted = true;
   Frame go(FrameType::cts, frame.tag(), frame.call, recv.id, frame.id);
   Place place;
-  Placing* const placing = recv.with || frame.part > 0 ? nullptr : wire_->placing();
-  recv.offered = placing && placing->offer(recv.key.peer, recv.id, recv.into, place);
+  const bool whole = !recv.with && frame.part == 0;
+  recv.offered = placing_ && whole && placing_->offer(recv.key.peer, recv.id, recv.into, place);
   if (recv.offered) go.part = sizeof(place);
   writer_.urgent(recv.key.peer, go, ConstBytes(place.told).first(go.part));
 }
 
 // What was put into memory directly, here or by us.
 bool StreamTransport::take_placed() {
-  Placing* const placing = wire_->placing();
-  if (!placing) return false;
   placed_.clear();
-  placing->take_ended(placed_);
+  placing_->take_ended(placed_);
   for (const auto& [what, number] : placed_) {
     Recv* const recv = what == Placing::Ended::What::filled ? ledger_.recvs.find(number) : nullptr;
     Send* const send = what == Placing::Ended::What::filled ? nullptr : ledger_.sends.find(number);
@@ -188,7 +186,7 @@ bool StreamTransport::copy_locals(std::size_t budget) {
 
 bool StreamTransport::progress() {
   bool moved = reader_.receive_all(step_budget);
-  moved |= take_placed();
+  if (placing_) moved |= take_placed();
   moved |= writer_.flush_all(step_budget);
   moved |= copy_locals(step_budget);
   return ledger_.run() || moved;
