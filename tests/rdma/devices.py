@@ -7,6 +7,7 @@ import sys
 import unittest
 
 BIN, TESTS = sys.argv[1:3] if len(sys.argv) > 2 else ("", "")
+THIN = "TUTTI_TEST_THIN" in os.environ  # a sanitizer watches, on an emulated processor
 PORTS = pathlib.Path("/sys/class/infiniband")
 
 

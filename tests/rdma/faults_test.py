@@ -112,11 +112,12 @@ class Faults(unittest.TestCase):
         return {what: sum(int(number) for name, number in found if name == what) for what in ("qp", "cq", "mr", "pd", "ctx")}
 
     def test_who_waits_sleeps(self):
-        done = devices.ranks(2, "loop_probe", "wait", "4")
-        used = dict(map(lambda found: (int(found[0]), int(found[1])),
-                        re.findall(r"rank (\d+): used (\d+) us", done.stdout)))
-        self.assertEqual(set(used), {0, 1}, done.stderr)
-        self.assertLess(used[1], 4e6 * 0.05)  # the processor is emulated: what it does takes twenty times as long
+        def used(seconds):
+            done = devices.ranks(2, "loop_probe", "wait", seconds)
+            return int(re.search(r"rank 1: used (\d+) us", done.stdout)[1])
+
+        # Beside what it costs to fall asleep. The processor is emulated: what it does takes twenty times as long.
+        self.assertLess(used(6) - used(2), 4e6 * 0.05)
 
 
 if __name__ == "__main__":
