@@ -111,6 +111,7 @@ class Faults(unittest.TestCase):
         found = re.findall(r"\b(qp|cq|mr|pd|ctx) (\d+)", said)
         return {what: sum(int(number) for name, number in found if name == what) for what in ("qp", "cq", "mr", "pd", "ctx")}
 
+    @unittest.skipIf(devices.THIN, "a sanitizer's own work")
     def test_who_waits_sleeps(self):
         def used(seconds):
             done = devices.ranks(2, "loop_probe", "wait", seconds)
