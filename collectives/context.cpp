@@ -5,12 +5,19 @@
 #include <thread>
 
 #include "transports/core/fork.hpp"
+#include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 
 namespace tutti {
 namespace {
 
 std::string failure_key(std::uint64_t group) { return "failure/" + std::to_string(group); }
+
+// Ranks take the cores that they may use in turns.
+int home_core(int index) {
+  const std::vector<int> cores = binding_order(allowed_cores());
+  return cores.size() > 1 ? cores[static_cast<std::size_t>(index) % cores.size()] : -1;
+}
 
 }  // namespace
 
@@ -34,7 +41,8 @@ Context::Context(const Bootstrap& bootstrap)
             " cores here, so waiting spins hardly at all",
         rank_);
   ProgressHooks& hooks = *this;
-  progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, crowded);
+  const int home = crowded ? home_core(wiring_.topology.hosts().index_of(rank_)) : -1;
+  progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, Progress::Cores{crowded, home});
   progress_->start();
   progress_->notice();                      // of what was heard while connecting
   if (store_) store_->hurry(Seconds(0.5));  // from here on it is only asked when something has failed

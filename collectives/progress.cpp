@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "collectives/counted.hpp"
+#include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 #include "transports/core/relax.hpp"
 
@@ -58,8 +59,9 @@ void drain(int event) noexcept {
 
 }  // namespace
 
-Progress::Progress(Transport& wire, ProgressHooks& hooks, bool crowded)
-    : wire_(wire), hooks_(hooks), crowded_(crowded), engines_(wire) {
+Progress::Progress(Transport& wire, ProgressHooks& hooks, Cores cores)
+    : wire_(wire), hooks_(hooks), cores_(cores), engines_(wire) {
+  go_home();
   for (auto* const tasks : {&queue_, &starting_}) tasks->reserve(64);
   sleep_epoll_ = Descriptor(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
   idle_epoll_ = Descriptor(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
@@ -239,7 +241,7 @@ void Progress::wait_shortly(WorkState& work) {
   if (!token_.try_acquire()) return;
   const Holding token(*this);
   engines_.arm(false);
-  const int looks = crowded_ ? crowded_looks : bare_looks;
+  const int looks = cores_.crowded ? crowded_looks : bare_looks;
   for (int i = 1; i <= looks && !work.done(); ++i) look(work, i);
 }
 
@@ -259,13 +261,14 @@ void Progress::tick_if_due(Clock::time_point now) {
   if (now - last_tick_ < tick_interval) return;
   last_tick_ = now;
   hooks_.tick(now);
+  if (waiters_.load() > 0) go_home();
   engines_.drop_unused();
 }
 
 void Progress::wait_holding(WorkState& work, Deadline until) {
   engines_.arm(false);
   nap_ = shortest_nap;
-  const int spins = crowded_ ? crowded_looks : paused_looks;
+  const int spins = cores_.crowded ? crowded_looks : paused_looks;
   auto quiet_since = Clock::time_point{};
   for (int idle = 0, busy = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
     const bool moved = idle < spins ? look(work, ++busy) : turn();
@@ -288,6 +291,12 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
       sleep(now, until);  // and again, unless the next look moves something
     }
   }
+}
+
+// The scheduler puts whoever wakes up beside whom it was woken by, and is slow to spread ranks that hardly ever sleep:
+// half of the cores would play most of them. The affinity mask stays as it is.
+void Progress::go_home() const {
+  if (cores_.home >= 0 && sched_getcpu() != cores_.home) step_onto_core(cores_.home);
 }
 
 // In the kernel until something rings, or for `limit`.

@@ -41,9 +41,12 @@ class ProgressHooks {
 /// sleeps in one epoll over everything that can wake it.
 class Progress {
  public:
-  /// `crowded`: there are more ranks on this host than cores, so spinning only takes the
-  /// core from those whom one waits for.
-  Progress(Transport& wire, ProgressHooks& hooks, bool crowded);
+  struct Cores {
+    bool crowded = false;  ///< more ranks on this host than cores: spinning takes one from whom one waits for
+    int home = -1;         ///< of crowded ranks: the core that a waiter goes to after a sleep; -1: wherever it is
+  };
+  /// The calling thread goes home too.
+  Progress(Transport& wire, ProgressHooks& hooks, Cores cores);
   ~Progress();
 
   /// Begins the background thread; the hooks may be called from here on.
@@ -96,6 +99,7 @@ class Progress {
   void wait_shortly(WorkState& work);
   void wait_long(WorkState& work, Deadline until);
   void wait_holding(WorkState& work, Deadline until);
+  void go_home() const;
   void sleep(Clock::time_point now, Deadline until);
   void sleep_at_most(std::chrono::nanoseconds limit);
   void tick_if_due(Clock::time_point now);
@@ -106,7 +110,7 @@ class Progress {
 
   Transport& wire_;
   ProgressHooks& hooks_;
-  const bool crowded_;
+  const Cores cores_;
   Engines engines_;                   // token
   std::chrono::microseconds nap_{};   // while something is polled; token
   std::atomic<bool> polling_{false};  // nothing rings the background thread when it should look

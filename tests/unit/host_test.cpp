@@ -165,5 +165,17 @@ TEST(HostTest, AllowedCoresAreThoseOfTheAffinityMask) {
   ::sched_setaffinity(0, sizeof before, &before);
 }
 
+TEST(HostTest, SteppingOntoACoreLeavesTheMask) {
+  const std::vector<int> cores = allowed_cores();
+  for (const int core : cores) {
+    step_onto_core(core);
+    EXPECT_EQ(allowed_cores(), cores);
+  }
+  step_onto_core(-1);
+  step_onto_core(cores.back() + 1);
+  step_onto_core(1 << 24);
+  EXPECT_EQ(allowed_cores(), cores);
+}
+
 }  // namespace
 }  // namespace tutti::testing

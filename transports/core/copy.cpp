@@ -1,6 +1,9 @@
 // Copying by rep movsb and by non-temporal stores, each where the processor is good at it.
 #include "transports/core/copy.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
 
 #if defined(__x86_64__)
@@ -85,5 +88,17 @@ void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) n
 std::string_view copy_way() noexcept { return "memcpy"; }
 
 #endif
+
+std::size_t cache_bytes() noexcept {
+  static constexpr std::size_t unknown = std::size_t{32} << 20, most = std::size_t{64} << 20;
+  static const std::size_t bytes = [] {
+    long last = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    last = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+    return last > 0 ? std::min(static_cast<std::size_t>(last), most) : unknown;
+  }();
+  return bytes;
+}
 
 }  // namespace tutti

@@ -27,6 +27,10 @@ inline void copy(std::byte* into, const std::byte* from, std::size_t bytes) noex
 /// program order, such as a flag, is seen after it. On other processors than x86 it is memcpy.
 void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 
+/// What goes past the caches: more than this, counted over all that the ranks of a host read and write in a call. The
+/// size of the last cache, but at most 64 MiB: a virtual machine is told of caches that it shares with others.
+std::size_t cache_bytes() noexcept;
+
 /// How copy() copies larger blocks here: "fsrm" or "erms" (rep movsb), or "memcpy".
 std::string_view copy_way() noexcept;
 

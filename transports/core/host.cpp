@@ -14,6 +14,7 @@
 #include <memory>
 #include <sstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -74,18 +75,41 @@ std::vector<std::string> names_in(const std::string& folder, std::string_view pr
   return names;
 }
 
+using CoreSet = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
+
+CoreSet make_core_set(std::size_t cpus) {
+  CoreSet set(CPU_ALLOC(cpus), [](cpu_set_t* s) { CPU_FREE(s); });
+  if (set) CPU_ZERO_S(CPU_ALLOC_SIZE(cpus), set.get());
+  return set;
+}
+
+// Of the calling thread, and for how many cores it has room; null where it cannot be read.
+std::pair<CoreSet, std::size_t> affinity_mask() {
+  // It must be at least as large as the kernel's, whose size can only be found by trying.
+  for (std::size_t cpus = 1024; cpus <= 1 << 20; cpus *= 2)
+    if (CoreSet set = make_core_set(cpus); set && ::sched_getaffinity(0, CPU_ALLOC_SIZE(cpus), set.get()) == 0)
+      return {std::move(set), cpus};
+  return {CoreSet(nullptr, [](cpu_set_t*) {}), 0};
+}
+
 }  // namespace
 
 std::vector<int> allowed_cores() {
-  // The mask must be at least as large as the kernel's, whose size can only be found by trying.
+  const auto [mask, cpus] = affinity_mask();
   std::vector<int> cores;
-  for (std::size_t cpus = 1024; cores.empty() && cpus <= 1 << 20; cpus *= 2) {
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(cpus), [](cpu_set_t* s) { CPU_FREE(s); });
-    if (!set || ::sched_getaffinity(0, CPU_ALLOC_SIZE(cpus), set.get()) != 0) continue;
-    for (std::size_t cpu = 0; cpu < cpus; ++cpu)
-      if (CPU_ISSET_S(cpu, CPU_ALLOC_SIZE(cpus), set.get())) cores.push_back(static_cast<int>(cpu));
-  }
+  for (std::size_t cpu = 0; cpu < cpus; ++cpu)
+    if (CPU_ISSET_S(cpu, CPU_ALLOC_SIZE(cpus), mask.get())) cores.push_back(static_cast<int>(cpu));
   return cores;
+}
+
+void step_onto_core(int core) {
+  const auto [mask, cpus] = affinity_mask();
+  const CoreSet one = make_core_set(cpus);
+  const auto cpu = static_cast<std::size_t>(core);
+  const std::size_t bytes = CPU_ALLOC_SIZE(cpus);
+  if (core < 0 || cpu >= cpus || !one || !CPU_ISSET_S(cpu, bytes, mask.get())) return;
+  CPU_SET_S(cpu, bytes, one.get());
+  if (::sched_setaffinity(0, bytes, one.get()) == 0) ::sched_setaffinity(0, bytes, mask.get());
 }
 
 std::string core_list(std::span<const int> cores) {

@@ -23,6 +23,9 @@ int cores_in_quota(int cores) noexcept;
 /// The numbers of the cores in the affinity mask, ascending; empty where it cannot be read.
 std::vector<int> allowed_cores();
 
+/// Moves the calling thread to `core` and gives it its affinity mask back; without effect where the mask lacks it.
+void step_onto_core(int core);
+
 /// Ascending numbers as the kernel writes them, "0-3,8,10-11", and back; what is no number is passed over.
 std::string core_list(std::span<const int> cores);
 std::vector<int> parse_core_list(const std::string& list);

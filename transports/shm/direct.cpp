@@ -21,17 +21,23 @@ const std::byte* given_by(const Room& room, const DirectCall& call, int other) n
 bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t bytes) {
   const auto given = [&](int other) { return given_by(room, call, other) + from; };
   const auto result = [&](int other) {
-    return other == call.rank ? call.out : room.reach(other, room.call_of(other, call.number).out);
+    return (other == call.rank ? call.out : room.reach(other, room.call_of(other, call.number).out)) + from;
   };
   const Room::Touching touching(room);
   if (!touching.allowed()) return false;
   if (call.kind == Kind::reduce) {
-    fold_in_order(call, result(call.root) + from, bytes, given);
+    fold_in_order(call, result(call.root), bytes, given, call.write);
     return true;
   }
-  fold_in_order(call, call.out + from, bytes, given);
-  for (int other = 0; other < call.size; ++other)
-    if (other != call.rank) tutti::copy(result(other) + from, call.out + from, bytes);
+  const bool past_caches = call.write == Write::streaming;
+  alignas(64) std::array<std::byte, fold_bytes> block;
+  for (std::size_t at = 0; at < bytes; at += fold_bytes) {
+    const std::size_t n = std::min(fold_bytes, bytes - at);
+    std::byte* const folded = past_caches ? block.data() : result(call.rank) + at;
+    fold_in_order(call, folded, n, [&](int other) { return given(other) + at; });
+    for (int other = 0; other < call.size; ++other)
+      if (other != call.rank || past_caches) call.deliver(result(other) + at, folded, n);
+  }
   return true;
 }
 
@@ -39,24 +45,26 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
 void pull(const Room& room, const DirectCall& call, std::size_t from, std::size_t bytes) {
   const std::size_t mine = call.given_at(call.rank) * call.width + from;
   const auto given = [&](int other) { return given_by(room, call, other) + mine; };
-  if (call.folds()) return fold_in_order(call, call.out + from, bytes, given);
+  if (call.folds()) return fold_in_order(call, call.out + from, bytes, given, call.write);
   for (int other = 0; other < call.size; ++other) {
     if (!call.gives(other)) continue;
     std::byte* const into = call.out + call.taken_at(other) * call.width + from;
-    if (into != given(other)) tutti::copy(into, given(other), bytes);
+    if (into != given(other)) call.deliver(into, given(other), bytes);
   }
 }
 
 }  // namespace
 
+bool is_within_reach(const DirectCall& call, int rank, const CallLine& line) noexcept {
+  if (call.gives(rank) && line.in == 0) return false;
+  if (call.in_shares() && call.takes(rank) && line.out == 0) return false;
+  // Blocks that are overwritten before everybody has read them.
+  return call.kind != Kind::alltoall || line.in != line.out;
+}
+
 bool can_play_direct(const Room& room, const DirectCall& call) {
-  for (int rank = 0; rank < call.size; ++rank) {
-    const CallLine& line = room.call_of(rank, call.number);
-    if (call.gives(rank) && line.in == 0) return false;
-    if (call.in_shares() && call.takes(rank) && line.out == 0) return false;
-    // Blocks that are overwritten before everybody has read them.
-    if (call.kind == Kind::alltoall && line.in == line.out) return false;
-  }
+  for (int rank = 0; rank < call.size; ++rank)
+    if (!is_within_reach(call, rank, room.call_of(rank, call.number))) return false;
   return true;
 }
 

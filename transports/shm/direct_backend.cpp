@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::array<std::string_view, 5> all_engines = {"", "packets", "one_shot", "rounds", "direct"};
 constexpr int looks_at_word = 64;
-constexpr std::size_t tidy_after = 64;  // calls that have ended, while others wait
+constexpr std::size_t few_packets = 224;          // bytes; above, copying in one go is quicker than line by line
+constexpr std::size_t one_shot_of_two = 8 << 10;  // bytes
+constexpr std::size_t tidy_after = 64;            // calls that have ended, while others wait
 
 }  // namespace
 
@@ -56,9 +58,12 @@ void DirectBackend::start(const Collective& call, const Launch& launch, CallList
 DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, std::string_view wanted) const {
   if (wanted == "one_shot") return Engine::one_shot;
   const std::size_t given = call.given_bytes();
-  const bool large = given > (wanted.empty() ? shot_bytes : 0);
-  if ((wanted == "rounds" || wanted == "direct" || wanted.empty()) && large) return Engine::meeting;
-  return given <= packed_bytes ? Engine::packets : Engine::one_shot;
+  if (wanted == "packets") return Engine::packets;
+  if (!wanted.empty()) return given > 0 ? Engine::meeting : Engine::packets;
+  // Two ranks fold half of an allreduce each, sooner than both all of it.
+  const bool halves = call.kind == Kind::allreduce && call.size == 2;
+  if (given > (halves ? one_shot_of_two : shot_bytes)) return Engine::meeting;
+  return given <= few_packets ? Engine::packets : Engine::one_shot;
 }
 
 void DirectBackend::begin_next() {
@@ -99,8 +104,7 @@ bool DirectBackend::step() {
     end(Status::failure(Code::resource, "out of memory on rank " + std::to_string(me) + ": " + error.what(), me));
     return true;
   }
-  const bool wants_rounds = queue_[next_].launch.algorithm == "rounds";
-  engine_ = !wants_rounds && can_play_direct(room_, call_) ? Engine::direct : Engine::rounds;
+  engine_ = !call_.by_rounds() && can_play_direct(room_, call_) ? Engine::direct : Engine::rounds;
   if (engine_ == Engine::rounds) rounds_ += rounds_of(call_);
   awaited_ = {};
   return step();

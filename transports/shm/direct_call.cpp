@@ -14,7 +14,9 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
       count(block_count(collective, room.size())),
       width(size_of(collective.in.dtype)),
       fold{collective.in.dtype, collective.op.op, 1.0},
-      divisor(collective.op.op == Op::avg ? room.size() : 1.0) {}
+      divisor(collective.op.op == Op::avg ? room.size() : 1.0) {
+  if ((given_bytes() + out_bytes()) * static_cast<std::size_t>(size) > cache_bytes()) write = Write::streaming;
+}
 
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept {
   constexpr std::size_t line = 64;

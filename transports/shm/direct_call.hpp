@@ -36,11 +36,13 @@ struct DirectCall {
   double divisor = 1.0;      ///< of the last fold
   std::uint64_t number = 0;  ///< of the call, from 1
   std::uint64_t signature = 0;
-  std::uint64_t way = 0;    ///< which engine begins, and what was insisted on
-  std::uint64_t stamp = 0;  ///< of all these
-  std::uint64_t round = 0;  ///< the first that is this call's, if it goes by rounds
+  std::uint64_t way = 0;        ///< which engine begins, times 2; plus 1: rounds are insisted on
+  std::uint64_t stamp = 0;      ///< of all these
+  std::uint64_t round = 0;      ///< the first that is this call's, if it goes by rounds
+  Write write = Write::cached;  ///< of results: past the caches where those of all ranks do not fit into them
 
   std::size_t bytes() const noexcept { return count * width; }  ///< of one block
+  bool by_rounds() const noexcept { return way % 2 == 1; }      ///< whatever the buffers allow for
   bool at_root() const noexcept { return rank == root; }
   bool folds() const noexcept {
     return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
@@ -68,6 +70,11 @@ struct DirectCall {
   std::size_t taken_at(int from) const noexcept { return has_places() ? static_cast<std::size_t>(from) * count : 0; }
   const std::byte* given() const noexcept { return kind == Kind::broadcast ? out : in; }
 
+  /// Copies to where a result belongs.
+  void deliver(std::byte* into, const std::byte* from, std::size_t n) const noexcept {
+    write == Write::streaming ? copy_streaming(into, from, n) : copy(into, from, n);
+  }
+
  private:
   // Whether `out` has a block for every rank.
   bool has_places() const noexcept { return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall; }
@@ -76,22 +83,19 @@ struct DirectCall {
 /// The share of rank `index` of `size` in `count` elements, cut where cache lines end if they begin with one.
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept;
 
+/// What a fold hands on in one go, from the first cache.
+inline constexpr std::size_t fold_bytes = std::size_t{8} << 10;
+
 /// into = what all ranks give, folded in the order of the ranks; `given(r)` is where rank r's `bytes` bytes lie.
-/// `into` may be one of them. Where `again` is not null, every block goes there too while it is in the first cache.
+/// `into` may be one of them.
 template <class Given>
 void fold_in_order(const DirectCall& call, std::byte* into, std::size_t bytes, Given given,
-                   std::byte* again = nullptr) {
-  constexpr std::size_t block_bytes = 8 << 10;
+                   Write write = Write::cached) {
   std::array<const std::byte*, most_ranks> sources;
+  for (int rank = 0; rank < call.size; ++rank) sources[static_cast<std::size_t>(rank)] = given(rank);
   Fold fold = call.fold;
   fold.divisor = call.divisor;
-  const std::size_t step = again != nullptr ? block_bytes : bytes;
-  for (std::size_t at = 0; at < bytes; at += step) {
-    const std::size_t n = std::min(step, bytes - at);
-    for (int rank = 0; rank < call.size; ++rank) sources[static_cast<std::size_t>(rank)] = given(rank) + at;
-    fold.of(into + at, std::span(sources).first(static_cast<std::size_t>(call.size)), n);
-    if (again != nullptr) tutti::copy(again + at, into + at, n);
-  }
+  fold.of(into, std::span(sources).first(static_cast<std::size_t>(call.size)), bytes, write);
 }
 
 }  // namespace tutti::shm

@@ -4,26 +4,17 @@
 
 namespace tutti::shm {
 
-void announce(Room& room, const DirectCall& call) {
+CallLine& write_line(Room& room, const DirectCall& call) {
   CallLine& line = room.own().calls[call.number % 4];
   line.signature = call.signature;
   line.bytes = call.bytes();
   line.way = call.way;
   line.in = room.offset_of(call.in, call.given_bytes());
   line.out = room.offset_of(call.out, call.out_bytes());
-  room.post(line.stamp, call.stamp);
+  return line;
 }
 
-EngineTask play_meeting(Room& room, const DirectCall& call) {
-  announce(room, call);
-  for (int other = 0; other < call.size; ++other) {
-    if (other == call.rank) continue;
-    co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
-    if (Status same = compare_calls(room, call, other); !same.ok()) co_return same;
-    room.has_entered(other, call.number);
-  }
-  co_return Status();
-}
+void announce(Room& room, const DirectCall& call) { room.post(write_line(room, call).stamp, call.stamp); }
 
 Status compare_calls(const Room& room, const DirectCall& call, int peer) {
   const CallLine& theirs = room.call_of(peer, call.number);

@@ -12,7 +12,8 @@ EngineTask play_packets(Room& room, const DirectCall& call);
 /// One shot: everyone lays out what it gives, then everyone takes what it needs. One synchronisation.
 EngineTask play_one_shot(Room& room, const DirectCall& call);
 
-/// For what is larger: tells of the call, and waits until every rank has entered it. Then one of the following.
+/// For what is larger: tells of the call, and waits until every rank has entered it. Then one of the following. Rounds
+/// may have begun in it.
 EngineTask play_meeting(Room& room, const DirectCall& call);
 
 /// Rounds: pieces pass through two slots of each rank; what a rank keeps of its own is never staged, and its own share
@@ -26,6 +27,11 @@ EngineTask play_direct(Room& room, const DirectCall& call);
 /// After a meeting; the same on all ranks.
 bool can_play_direct(const Room& room, const DirectCall& call);
 
+/// Whether the buffers of `rank`, whose line this is, allow for direct.
+bool is_within_reach(const DirectCall& call, int rank, const CallLine& line) noexcept;
+
+/// The call as its rank makes it, in the own line but for the stamp, which tells of it.
+CallLine& write_line(Room& room, const DirectCall& call);
 /// Tells of the call, and of what lies in the own slot for it.
 void announce(Room& room, const DirectCall& call);
 

@@ -7,7 +7,8 @@ namespace {
 
 // What rank `other` gives to this one, once it is there.
 const std::byte* given_to_me(const Room& room, const DirectCall& call, int other) noexcept {
-  const std::byte* const from = other == call.rank ? call.given() : room.of(other).shots[call.number & 1].data();
+  const std::byte* const from =
+      other == call.rank ? call.given() : room.of(other).shots[call.number % one_shots].data();
   return from + call.given_at(call.rank) * call.width;
 }
 
@@ -22,7 +23,7 @@ void take_from(const Room& room, const DirectCall& call, int other) noexcept {
 EngineTask play_one_shot(Room& room, const DirectCall& call) {
   if (call.gives(call.rank)) {
     while (const auto late = room.who_has_not_entered(call.number - 1)) co_await room.until(*late);
-    tutti::copy(room.own().shots[call.number & 1].data(), call.given(), call.given_bytes());
+    tutti::copy(room.own().shots[call.number % one_shots].data(), call.given(), call.given_bytes());
   }
   announce(room, call);
   if (!call.takes(call.rank)) co_return Status();

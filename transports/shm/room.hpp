@@ -51,7 +51,7 @@ class Room {
   const Slab& of(int rank) const noexcept { return *slabs_[static_cast<std::size_t>(rank)]; }
   /// The slots of two rounds; the own ones are made at the first use. Throws Error{resource}.
   std::byte* own_slot(std::uint64_t round) { return commons_->open_rounds(own_) + (round & 1) * room_bytes; }
-  const std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
+  std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
     return commons_->rounds(local(rank), of(rank)) + (round & 1) * room_bytes;
   }
   /// Where a buffer of `rank` lies here; `offset` as in CallLine.

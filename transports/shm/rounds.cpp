@@ -1,27 +1,39 @@
 // Rounds: a piece of the buffers at a time passes through two slots of each rank.
 //
 // In round k a rank stages what others need of its piece k, then takes what it needs of piece k - 1. Where the result
-// is everyone's (allreduce, reduce) taking is folding the own share of the piece, home and into the own slot, at the
-// place where nothing was staged; and of piece k - 2 it gathers the others' shares. So every wait is for something that
-// was due a round ago. Rounds are counted through all calls of the communicator:
+// is everyone's (allreduce, reduce) taking is folding the own share of the piece, home and into a slot for the others;
+// and of piece k - 2 it gathers the others' shares, first of all. So every wait is for something that was due a round
+// ago. Rounds are counted through all calls of the communicator:
 //
 //   staged     may go on to round k where all that take from me have folded round k - 2 (its slot is k's)
 //   folded     may go on to round k where all that gather from me have gathered round k - 2
 //
+// Two ranks leave a result where the other one staged its part: the lines that one core has just read go back with the
+// news, two ways between the cores for each line instead of four. More ranks leave it in the own slot, at the place
+// where nothing was staged.
+//
 // Per rank, of N bytes in an allreduce: N (p-1)/p staged, N folded, N (p-1)/p gathered; the least, where memory cannot
 // be shared, is one pass less.
+#include <optional>
+
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {
 namespace {
 
-// Of what a rank gives, how much is in a round: all ranks' slots together stay in the caches. A piece is of whole cache
-// lines, for shares of as many for every rank, and the pieces of a call are as equal as that allows.
+// What a rank has in its slot in a round, at most. All ranks' slots together stay in the caches; where only one rank
+// stages, the others begin to take early.
+std::size_t slot_bytes(const DirectCall& call) noexcept {
+  constexpr std::size_t least = std::size_t{32} << 10, most = std::size_t{128} << 10;
+  if (call.kind == Kind::broadcast) return std::clamp(call.bytes() / (call.size == 2 ? 8 : 2), least, most);
+  return std::min(room_bytes, 2 * room_bytes / static_cast<std::size_t>(call.size));
+}
+
+// Of what a rank gives, how much is in a round: whole cache lines, for shares of as many for every rank. The pieces of
+// a call are as equal as that allows.
 std::size_t piece_count(const DirectCall& call) noexcept {
-  const auto size = static_cast<std::size_t>(call.size);
-  const std::size_t slot = std::min(room_bytes, 2 * room_bytes / size);
-  const std::size_t unit = (call.in_shares() ? size : 1) * (64 / call.width);
-  const std::size_t most = slot / call.blocks_given() / call.width / unit * unit;
+  const std::size_t unit = (call.in_shares() ? static_cast<std::size_t>(call.size) : 1) * (64 / call.width);
+  const std::size_t most = slot_bytes(call) / call.blocks_given() / call.width / unit * unit;
   const std::size_t rounds = std::max<std::size_t>(1, (call.count + most - 1) / most);
   const std::size_t each = std::max<std::size_t>(1, (call.count + rounds - 1) / rounds);
   return (each + unit - 1) / unit * unit;  // at most `most`, which is so many units too
@@ -31,6 +43,20 @@ std::size_t piece_count(const DirectCall& call) noexcept {
 class Rounds {
  public:
   Rounds(Room& room, const DirectCall& call) : room_(room), call_(call), piece_(piece_count(call)) {}
+
+  // Who may still need what lies in the slot of this round; nothing: nobody. In the first two, that is what an earlier
+  // call has left there, and where in the slot is not known.
+  std::optional<Awaited> who_needs_slot(std::uint64_t round) const {
+    const std::uint64_t before = call_.round + round - std::min<std::uint64_t>(call_.round + round, 1);
+    for (int other = 0; other < call_.size; ++other) {
+      if (other == call_.rank || !(round < 2 || call_.in_shares() || call_.takes(other))) continue;
+      const Slab& theirs = room_.of(other);
+      for (const Word* word : {&theirs.folded, &theirs.gathered})
+        if (const Awaited done{word, before, other}; (round < 2 || word == &theirs.folded) && !done.reached())
+          return done;
+    }
+    return std::nullopt;
+  }
 
   void stage(std::uint64_t round) {
     std::byte* const slot = room_.own_slot(call_.round + round);
@@ -60,12 +86,12 @@ class Rounds {
       return at(slot, blocks ? static_cast<std::size_t>(call_.rank) * piece.count : 0);
     };
     if (call_.kind == Kind::reduce_scatter)
-      return fold_in_order(call_, at(call_.out, piece.at), piece.count * call_.width, from);
+      return fold_in_order(call_, at(call_.out, piece.at), piece.count * call_.width, from, call_.write);
     const bool each = call_.kind != Kind::broadcast && call_.kind != Kind::scatter;
     for (int other = 0; other < call_.size; ++other) {
       if (!call_.gives(other)) continue;
       std::byte* const into = at(call_.out, (each ? block(other) : 0) + piece.at);
-      if (into != from(other)) tutti::copy(into, from(other), piece.count * call_.width);
+      if (into != from(other)) call_.deliver(into, from(other), piece.count * call_.width);
     }
   }
 
@@ -75,8 +101,8 @@ class Rounds {
     for (int other = 0; other < call_.size; ++other) {
       if (other == call_.rank) continue;
       const Part share = share_of(piece, other);
-      tutti::copy(at(call_.out, share.at), at(room_.slot_of(other, call_.round + round), share.at - piece.at),
-                  share.count * call_.width);
+      const std::byte* const result = at(left_by(other, round), share.at - piece.at);
+      call_.deliver(at(call_.out, share.at), result, share.count * call_.width);
     }
   }
 
@@ -100,15 +126,26 @@ class Rounds {
     if (what.count > 0) tutti::copy(at(slot, to), at(from, what.at), what.count * call_.width);
   }
 
+  // The slot in which a rank leaves its share of a result.
+  std::byte* left_by(int rank, std::uint64_t round) const noexcept {
+    const int whose = call_.size == 2 ? 1 - rank : rank;
+    return room_.slot_of(whose, call_.round + round);
+  }
+
   void fold_share(std::uint64_t round, Part piece) {
     const Part own = share_of(piece, call_.rank);
     const std::size_t within = own.at - piece.at, bytes = own.count * call_.width;
-    const auto from = [&](int other) {
+    const auto given = [&](int other) {
       return other == call_.rank ? at(call_.in, own.at) : at(room_.slot_of(other, call_.round + round), within);
     };
-    std::byte* const result = at(room_.own_slot(call_.round + round), within);
-    if (call_.kind == Kind::reduce && !call_.at_root()) return fold_in_order(call_, result, bytes, from);
-    fold_in_order(call_, at(call_.out, own.at), bytes, from, call_.kind == Kind::reduce ? nullptr : result);
+    std::byte* const home = at(call_.out, own.at);
+    if (call_.kind == Kind::reduce && call_.at_root()) return fold_in_order(call_, home, bytes, given, call_.write);
+    std::byte* const result = at(left_by(call_.rank, round), within);
+    for (std::size_t from = 0; from < bytes; from += fold_bytes) {
+      const std::size_t n = std::min(fold_bytes, bytes - from);
+      fold_in_order(call_, result + from, n, [&](int other) { return given(other) + from; });
+      if (call_.kind == Kind::allreduce) call_.deliver(home + from, result + from, n);
+    }
   }
 
   Room& room_;
@@ -120,6 +157,25 @@ class Rounds {
 
 std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_count(call) - 1) / piece_count(call); }
 
+// A rank that knows that it will be rounds stages its first piece before it says that it has come.
+EngineTask play_meeting(Room& room, const DirectCall& call) {
+  CallLine& line = write_line(room, call);
+  if (call.gives(call.rank) && (call.by_rounds() || !is_within_reach(call, call.rank, line))) {
+    Rounds moves(room, call);
+    while (const auto late = moves.who_needs_slot(0)) co_await room.until(*late);
+    moves.stage(0);
+    room.own().staged.store(call.round + 1, std::memory_order_release);
+  }
+  room.post(line.stamp, call.stamp);
+  for (int other = 0; other < call.size; ++other) {
+    if (other == call.rank) continue;
+    co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
+    if (Status same = compare_calls(room, call, other); !same.ok()) co_return same;
+    room.has_entered(other, call.number);
+  }
+  co_return Status();
+}
+
 EngineTask play_rounds(Room& room, const DirectCall& call) {
   Rounds moves(room, call);
   Slab& own = room.own();
@@ -129,11 +185,14 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
     return call.kind == Kind::allreduce || (call.kind == Kind::reduce && other == call.root);
   };
   for (std::uint64_t k = 0; k < rounds + (shares ? 2 : 1); ++k) {
-    if (k < rounds && gives) {
+    if (k >= 2 && gathers(call.rank)) {
       for (int other = 0; other < call.size; ++other)
-        if (other != call.rank && (shares || call.takes(other)))
-          co_await room.until(room.of(other).folded, call.round + k - std::min<std::uint64_t>(call.round + k, 1),
-                              other);
+        if (other != call.rank) co_await room.until(room.of(other).folded, call.round + k - 1, other);
+      moves.gather(k - 2);
+      room.post(own.gathered, call.round + k - 1);
+    }
+    if (k < rounds && gives && own.staged.load(std::memory_order_relaxed) < call.round + k + 1) {
+      while (const auto late = moves.who_needs_slot(k)) co_await room.until(*late);
       moves.stage(k);
       room.post(own.staged, call.round + k + 1);
     }
@@ -145,12 +204,6 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
       }
       moves.take(k - 1);
       room.post(own.folded, call.round + k);
-    }
-    if (k >= 2 && gathers(call.rank)) {
-      for (int other = 0; other < call.size; ++other)
-        if (other != call.rank) co_await room.until(room.of(other).folded, call.round + k - 1, other);
-      moves.gather(k - 2);
-      room.post(own.gathered, call.round + k - 1);
     }
     co_await room.breathe();
   }

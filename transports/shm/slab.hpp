@@ -49,7 +49,8 @@ static_assert(sizeof(Packet) == 64);
 
 inline constexpr std::size_t packets_per_call = 20;
 inline constexpr std::size_t packed_bytes = packets_per_call * sizeof(Packet::payload);
-inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;   ///< of a contribution that is staged in one go
+inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;  ///< of a contribution that is staged in one go
+inline constexpr std::size_t one_shots = 8;
 inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< of a round's slot
 
 struct Slab {
@@ -63,7 +64,7 @@ struct Slab {
   Word never{0};                          ///< stays 0
   alignas(line_bytes) Word touching{0};   ///< 1: this rank may be writing to another's buffer
   alignas(line_bytes) std::array<std::array<Packet, packets_per_call>, 2> packets;
-  alignas(line_bytes) std::array<std::array<std::byte, shot_bytes>, 2> shots;
+  alignas(line_bytes) std::array<std::array<std::byte, shot_bytes>, one_shots> shots;
 };
 
 /// 48 bits of the call's number, 16 of what all ranks must agree on.
