@@ -4,15 +4,18 @@
 // payload where the type has one. Any frame may carry `credit`: bytes, of eager payload and of
 // beginnings, that its sender has consumed and that may come again.
 //
+// clang-format off
 //   type     payload        id                    bytes
 //   eager    the message    0                     of the message, at most StreamLimits::eager
 //   rts      its beginning  the sender's number   of the message, of which `part` are here: "I want to send this"
-//   cts      a Place        the sender's number   the receiver's number: "go"; `part` is the Place's size, or 0: by
-//   data frames data     a part         the receiver's number of this part, at most StreamLimits::chunk credit   - 0 0:
-//   a frame for want of another control  the message   0                     of the message, at most
-//   Transport::max_control abort    a Cause       0                     of the Cause goodbye  -             0 0: "this
-//   rank ends; nothing follows" reject   a Cause       the sender's number   of the Cause: "your message is not what I
-//   called for"
+//   cts      a Place or -   the sender's number   the receiver's number: "go"; `part` of a Place, or 0: by data frames
+//   data     a part         the receiver's number of this part, at most StreamLimits::chunk
+//   credit   -              0                     0: a frame for want of another
+//   control  the message    0                     of the message, at most Transport::max_control
+//   abort    a Cause        0                     of the Cause
+//   goodbye  -              0                     0: "this rank ends; nothing follows"
+//   reject   a Cause        the sender's number   of the Cause: "your message is not what I called for"
+// clang-format on
 #pragma once
 
 #include <cstring>

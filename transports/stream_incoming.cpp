@@ -157,6 +157,7 @@ void StreamTransport::withdraw(Send& send, const Status& why) {
 // Nothing that needs `peer` can succeed from now on; what it had sent whole stays readable.
 void StreamTransport::lose(int peer, const Status& why) {
   if (at(peer).gone) return;
+  if (placing_) take_placed();  // what is here whole has come, although its end is told only now
   at(peer).gone = why;
   reader_.close(peer);
   writer_.clear(peer);

@@ -153,7 +153,10 @@ bool StreamTransport::take_placed() {
   for (const auto& [what, number] : placed_) {
     Recv* const recv = what == Placing::Ended::What::filled ? ledger_.recvs.find(number) : nullptr;
     Send* const send = what == Placing::Ended::What::filled ? nullptr : ledger_.sends.find(number);
-    if (recv) ledger_.finish(*recv, {});
+    if (recv) {
+      reader_.forget(*recv);  // its memory is the caller's, whatever else the peer sends of it
+      ledger_.finish(*recv, {});
+    }
     if (send && what == Placing::Ended::What::put) ledger_.finish(*send, {});
     if (send && what == Placing::Ended::What::failed_put) writer_.stream(*send);
   }

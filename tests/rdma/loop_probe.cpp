@@ -1,16 +1,18 @@
 // Ranks that do one thing again and again, until something fails or they are told to end; for tests that break things
 // meanwhile.
 //
-//   loop_probe loop COUNT       allreduces of COUNT floats, checked. Rank by rank: "rank R is process P" when the first
-//   is done, and
-//                               "rank R: NANOSECONDS: the error" (of the monotonic clock) at the end
-//   loop_probe wait SECONDS     all wait in a barrier for rank 0, which comes so much later; each prints
-//                               "rank R: used N us of its processor" while it waited
-//   loop_probe sum COUNT TIMES  so many allreduces of COUNT floats; prints "ok" on rank 0
+// clang-format off
+//   loop_probe loop COUNT          allreduces of COUNT floats, checked. Rank by rank: "rank R is process P" when the
+//                                  first is done, and "rank R: NANOSECONDS: the error" (monotonic clock) at the end
+//   loop_probe wait SECONDS        all wait in a barrier for rank 0, which comes so much later; each prints
+//                                  "rank R: used N us of its processor" while it waited
+//   loop_probe sum COUNT TIMES     so many allreduces of COUNT floats; prints "ok" on rank 0
 //   loop_probe anew BYTES TIMES    messages from rank 0 to rank 1, each from and into other memory at the same address;
-//   "ok" on rank 1 loop_probe there BYTES TIMES   a message from rank 0 to rank 1 and back, so often; rank 0 prints
-//   microseconds one way: the median loop_probe stream BYTES TIMES  messages from rank 0 to rank 1, 4 at a time; rank 0
-//   prints MB/s
+//                                  "ok" on rank 1
+//   loop_probe there BYTES TIMES   a message from rank 0 to rank 1 and back, so often; rank 0 prints microseconds one
+//                                  way: the median
+//   loop_probe stream BYTES TIMES  messages from rank 0 to rank 1, 4 at a time; rank 0 prints MB/s
+// clang-format on
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>

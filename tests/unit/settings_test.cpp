@@ -93,6 +93,7 @@ TEST(SettingsTest, RefusesWithASentence) {
   EXPECT_EQ(refusal("timeout", "0"), "timeout='0' (from flag): give a value from 0.001 to 1000000000.");
   EXPECT_NE(refusal("timeout", "nan"), "");
   EXPECT_EQ(refusal("max_lanes", "0"), "max_lanes='0' (from flag): give a value from 1 to 256.");
+  EXPECT_EQ(refusal("ib_gid_index", "256"), "ib_gid_index='256' (from flag): give a value from -1 to 255.");
   EXPECT_EQ(refusal("max_lanes", "1K"), "max_lanes='1K' (from flag): give a whole number.");
   EXPECT_EQ(refusal("lane_bytes", "1", "environment"), "TUTTI_LANE_BYTES='1': give a value from 64 to 1G.");
   EXPECT_EQ(refusal("lane_bytes", "1T"),

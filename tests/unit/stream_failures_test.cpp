@@ -240,9 +240,58 @@ TEST(stream_failures, a_spread_cause_reaches_everyone_ahead_of_the_queue) {
   ranks.settle();
 }
 
+TEST(stream_failures, what_was_placed_whole_has_come_although_its_sender_is_gone) {
+  for (const bool dead : {false, true}) {
+    MemoryRanks ranks(2, MemoryNet::unlimited, 100'000, 1, {}, MemoryNet::Placed::always);
+    const Block out = pattern(40'000, 1);
+    Block in(out.size());
+    Outcome& received = ranks.recv(1, 0, tag(1), in);
+    Outcome& sent = ranks.send(0, 1, tag(1), out);
+    for (int i = 0; i < 20 && !sent.done(); ++i) {
+      ranks[0].progress();
+      if (ranks.net.filled == 0) ranks[1].progress();
+    }
+    ASSERT_TRUE(sent.ok());
+    ASSERT_FALSE(received.done());
+    if (dead)
+      ranks[1].spread(Status::failure(Code::peer_lost, "rank 0 is gone", 0).cause());
+    else
+      ranks.leave(0);
+    ranks[1].progress();
+    EXPECT_TRUE(received.ok()) << received.status.text();
+    EXPECT_EQ(in, out);
+  }
+}
+
 void inject(MemoryRanks& ranks, ConstBytes bytes) {
   MemoryNet::Stream& stream = ranks.net.stream(0, 1);
   stream.bytes.insert(stream.bytes.end(), bytes.begin(), bytes.end());
+}
+
+TEST(stream_failures, data_frames_of_what_has_been_placed_go_nowhere) {
+  MemoryRanks ranks(2, MemoryNet::unlimited, 100'000, 1, {}, MemoryNet::Placed::always);
+  const Block out = pattern(40'000, 1);
+  Block in(out.size());
+  Outcome& received = ranks.recv(1, 0, tag(1), in);
+  ranks.send(0, 1, tag(1), out);
+  for (int i = 0; i < 20 && ranks.net.puts.empty(); ++i) {
+    ranks[0].progress();
+    ranks[1].progress();
+  }
+  ASSERT_EQ(ranks.net.puts.size(), 1u);
+  const Frame frame(FrameType::data, tag(1), 0, out.size(), ranks.net.puts.front().recv);
+  inject(ranks, {reinterpret_cast<const std::byte*>(&frame), sizeof(frame)});
+  inject(ranks, ConstBytes(out).first(1000));
+  ranks[1].progress();
+  ASSERT_FALSE(received.done());
+  ranks[0].progress();
+  ranks[1].progress();
+  ASSERT_TRUE(received.ok());
+  in.assign(in.size(), std::byte{0x5a});
+  inject(ranks, ConstBytes(out).subspan(1000));
+  ranks.settle();
+  EXPECT_EQ(in, Block(in.size(), std::byte{0x5a}));
+  EXPECT_EQ(received.runs, 1);
 }
 
 TEST(stream_failures, garbage_is_a_protocol_error_that_names_the_peer) {

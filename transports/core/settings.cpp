@@ -65,7 +65,7 @@ constexpr Range<std::int64_t> integer_ranges[] = {{"shm_bytes", 64 << 10, std::i
                                                   {"lane_bytes", 64, std::int64_t{1} << 30},
                                                   {"max_lanes", 1, 256},
                                                   {"ib_port", 0, 255},
-                                                  {"ib_gid_index", -1, 65535}};
+                                                  {"ib_gid_index", -1, 255}};
 constexpr Range<double> real_ranges[] = {{"timeout", 0.001, 1e9}, {"connect_timeout", 0.001, 1e9}};
 
 struct Choice {

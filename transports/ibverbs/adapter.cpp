@@ -71,20 +71,8 @@ bool Adapter::arm() noexcept {
 bool Adapter::next_event(Event& event) noexcept {
   ibv_async_event news{};
   if (ibv_get_async_event(context_.get(), &news) != 0) return false;
-  event = {news.event_type, 0, 0};
-  switch (news.event_type) {
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_COMM_EST:
-    case IBV_EVENT_SQ_DRAINED:
-    case IBV_EVENT_PATH_MIG:
-    case IBV_EVENT_PATH_MIG_ERR:
-    case IBV_EVENT_QP_LAST_WQE_REACHED: event.queue_pair = news.element.qp->qp_num; break;
-    case IBV_EVENT_PORT_ACTIVE:
-    case IBV_EVENT_PORT_ERR: event.port = news.element.port_num; break;
-    default: break;
-  }
+  const bool of_port = news.event_type == IBV_EVENT_PORT_ACTIVE || news.event_type == IBV_EVENT_PORT_ERR;
+  event = {news.event_type, of_port ? news.element.port_num : 0};
   ibv_ack_async_event(&news);
   return true;
 }

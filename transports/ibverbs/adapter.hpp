@@ -30,8 +30,7 @@ class Adapter {
 
   struct Event {
     ibv_event_type type = IBV_EVENT_DEVICE_FATAL;
-    std::uint32_t queue_pair = 0;  ///< its number, where it is about one
-    int port = 0;
+    int port = 0;  ///< where it is about one
   };
   bool next_event(Event& event) noexcept;
 

@@ -39,8 +39,8 @@ void Bulk::connect(const Hello& its, Seconds silence) noexcept {
 }
 
 // Each offer that is filled takes one request to receive, which has no memory of its own.
-bool Bulk::await() noexcept {
-  if (awaited_ > offered_) return true;
+bool Bulk::await(std::size_t offers) noexcept {
+  if (awaited_ >= offers) return true;
   ibv_recv_wr request{}, *refused = nullptr;
   request.wr_id = Ticket{peer_, Ticket::What::filled, 0}.id();
   if (ibv_post_recv(pair_.get(), &request, &refused) != 0) return false;
@@ -51,17 +51,18 @@ bool Bulk::await() noexcept {
 bool Bulk::offer(std::uint64_t recv, Bytes into, Place& place) noexcept {
   if (!open_ || into.size() < least_put || into.size() > longest_) return false;
   const auto free = std::ranges::find(offers_, 0u, &Offer::recv);
-  if (free == offers_.end() || !await()) return false;
+  if (free == offers_.end() || !await(offered_ + 1)) return false;
   free->region.reset(
       ibv_reg_mr(adapter_.domain(), into.data(), into.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
   if (!free->region) return false;  // the limit of locked memory, or memory that no card can reach
   free->recv = recv;
+  free->number = static_cast<std::uint32_t>(numbered_++ * most_bulk + static_cast<std::size_t>(free - offers_.begin()));
   ++offered_;
   Told told;
   told.address = reinterpret_cast<std::uintptr_t>(into.data());
   told.bytes = into.size();
   told.key = free->region->rkey;
-  told.number = static_cast<std::uint32_t>(free - offers_.begin());
+  told.number = free->number;
   std::memcpy(place.told.data(), &told, sizeof told);
   return true;
 }
@@ -118,9 +119,13 @@ void Bulk::done(std::size_t put, std::vector<Ended>& ended) noexcept {
 void Bulk::filled(std::uint32_t offer, std::vector<Ended>& ended) noexcept {
   if (!open_) return;
   --awaited_;
-  if (offer >= offers_.size() || offers_[offer].recv == 0) return;  // taken back meanwhile
-  ended.push_back({Ended::What::filled, offers_[offer].recv});
-  offers_[offer] = {};
+  Offer& filled = offers_[offer % most_bulk];
+  if (filled.recv == 0 || filled.number != offer) {  // taken back meanwhile; the request it took is missing now
+    if (!await(offered_)) close(ended);
+    return;
+  }
+  ended.push_back({Ended::What::filled, filled.recv});
+  filled = {};
   --offered_;
 }
 

@@ -48,6 +48,7 @@ class Bulk {
  private:
   struct Offer {
     std::uint64_t recv = 0;
+    std::uint32_t number = 0;  // told to the peer, and by it when all is there; of no other offer
     Region region;
   };
   struct Put {
@@ -55,7 +56,7 @@ class Bulk {
     Region region;
   };
   struct Told;
-  bool await() noexcept;
+  bool await(std::size_t offers) noexcept;
 
   Adapter& adapter_;
   const int peer_;
@@ -67,6 +68,7 @@ class Bulk {
   std::size_t longest_ = 0;
   std::size_t awaited_ = 0;  // requests to receive that are posted
   std::size_t offered_ = 0;
+  std::uint32_t numbered_ = 0;  // offers so far
   bool open_ = false;
 };
 

@@ -16,6 +16,7 @@ namespace tutti::ibverbs {
 namespace {
 
 constexpr std::size_t most_gids = 1024;
+constexpr std::uint32_t last_gid_index = 255;  // a queue pair's attributes have 8 bits for it
 
 class DeviceList {
  public:
@@ -146,6 +147,7 @@ class Surveyor {
   }
 
   void add(Endpoint one, const ibv_gid_entry& gid, bool ethernet) {
+    if (gid.gid_index > last_gid_index) return;
     if (settings_.ib_gid_index >= 0 && static_cast<std::uint32_t>(settings_.ib_gid_index) != gid.gid_index) return;
     if (!ethernet && gid.gid_index != 0 && settings_.ib_gid_index < 0) return;  // the first is the port's own
     one.fabric = !ethernet ? Fabric::infiniband : gid.gid_type == IBV_GID_TYPE_ROCE_V2 ? Fabric::roce2 : Fabric::roce1;

@@ -42,7 +42,6 @@ class Pair {
   void consume(std::size_t bytes) noexcept;
   bool unread() const noexcept { return waiting_ > 0; }
 
-  std::uint32_t number() const noexcept { return pair_->qp_num; }
   bool broken() const noexcept { return broken_; }  ///< the card took no more; why, tells a completion
   std::string text() const;
 

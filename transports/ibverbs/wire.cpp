@@ -95,15 +95,21 @@ StreamLimits VerbsWire::limits() const noexcept { return stream_limits; }
 void VerbsWire::call(int peer) {
   const Link& at = link(peer);
   if (at.pair || at.gone || at.adapter == nullptr) return;
-  make_pair(peer);
-  greet(peer);
+  if (make_pair(peer)) greet(peer);
 }
 
-void VerbsWire::make_pair(int peer) {
+/// False: the device gives no more, so the peer is lost; nobody above waits for an Error here.
+bool VerbsWire::make_pair(int peer) {
   Link& at = link(peer);
-  at.pair = std::make_unique<Pair>(*at.adapter, peer, at.own, at.its);
+  try {
+    at.pair = std::make_unique<Pair>(*at.adapter, peer, at.own, at.its);
+  } catch (const Error& error) {
+    lose(peer, error.code(), std::string("cannot be connected to: ") + error.what());
+    return false;
+  }
   at.bulk = std::make_unique<Bulk>(*at.adapter, peer, at.own, at.its);
   ++connecting_;
+  return true;
 }
 
 /// Tells who we are, and how far; or something later than that.
@@ -125,7 +131,7 @@ void VerbsWire::greeted(int from, const Hello& hello) {
     at.left = true;
     return;
   }
-  if (!at.pair) make_pair(from);
+  if (!at.pair && !make_pair(from)) return;
   if (hello.state == Hello::State::no_bulk) return at.bulk->close(ended_);
   if (!at.pair->connected()) {
     if (const int error = at.pair->connect(hello, setup_.silence))

@@ -89,7 +89,7 @@ class VerbsWire final : public Wire, private Placing {
   void close_bulk(int peer);
 
   void call(int peer);
-  void make_pair(int peer);
+  bool make_pair(int peer);
   void greet(int peer, Hello::State state = Hello::State::here);
   void greeted(int from, const Hello& hello);
   bool drive_side();
