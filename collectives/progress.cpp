@@ -257,12 +257,12 @@ void Progress::wait_long(WorkState& work, Deadline until) {
   }
 }
 
-void Progress::tick_if_due(Clock::time_point now) {
-  if (now - last_tick_ < tick_interval) return;
+bool Progress::tick_if_due(Clock::time_point now) {
+  if (now - last_tick_ < tick_interval) return false;
   last_tick_ = now;
   hooks_.tick(now);
-  if (waiters_.load() > 0) go_home();
   engines_.drop_unused();
+  return true;
 }
 
 void Progress::wait_holding(WorkState& work, Deadline until) {
@@ -282,7 +282,7 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
     busy = 0;
     const auto now = Clock::now();
     if (now >= until) return;
-    tick_if_due(now);
+    if (tick_if_due(now)) go_home();
     if (idle < spins) continue;
     if (idle == spins) quiet_since = now;
     if (now - quiet_since < (engines_.polled() ? polled_yield_budget : yield_budget)) {

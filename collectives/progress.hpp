@@ -43,7 +43,7 @@ class Progress {
  public:
   struct Cores {
     bool crowded = false;  ///< more ranks on this host than cores: spinning takes one from whom one waits for
-    int home = -1;         ///< of crowded ranks: the core that a waiter goes to after a sleep; -1: wherever it is
+    int home = -1;         ///< of crowded ranks: the core that a waiter returns to now and then; -1: wherever it is
   };
   /// The calling thread goes home too.
   Progress(Transport& wire, ProgressHooks& hooks, Cores cores);
@@ -102,7 +102,7 @@ class Progress {
   void go_home() const;
   void sleep(Clock::time_point now, Deadline until);
   void sleep_at_most(std::chrono::nanoseconds limit);
-  void tick_if_due(Clock::time_point now);
+  bool tick_if_due(Clock::time_point now);
   void background();
   bool is_left_alone() const;
   bool serve();

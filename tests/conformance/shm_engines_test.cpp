@@ -96,7 +96,7 @@ void mix(const Settings& settings, int p) {
       std::vector<Work> works;
       for (std::size_t i = 0; i < 9; ++i) {
         const auto kind = static_cast<Kind>((round + i) % static_cast<std::size_t>(Kind::barrier));
-        const std::size_t pieces = i % 4 == 3 ? 9 : 1;  // many rounds beside few: other parts of the same slots
+        const std::size_t pieces = i == 7 ? 9 : 1;  // many rounds beside few: other parts of the same slots
         const std::size_t count = 1 + pieces * ((round * 7919 + i * i * 2711) % (thinned ? 9'000 : 40'000));
         const bool variable = i == 4 && kind != Kind::allreduce && kind != Kind::reduce && kind != Kind::broadcast;
         const Case c{kind,       DType::i32, tutti::sum,     count, static_cast<int>(i) % p,

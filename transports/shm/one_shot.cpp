@@ -1,5 +1,6 @@
 // One shot: every rank lays what it gives into a slot of its own, and says so with the call itself; then it takes what
-// it needs of the others' slots. Two slots alternate, as in packets.cpp.
+// it needs of the others' slots. The slots take turns: two would do, but what was written
+// just now comes slowly out of another core's first cache, and has left it when its slot's turn comes again.
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {

@@ -21,6 +21,8 @@
 namespace tutti::shm {
 namespace {
 
+constexpr std::size_t turning_bytes = room_bytes / 2;
+
 // What a rank has in its slot in a round, at most. All ranks' slots together stay in the caches; where only one rank
 // stages, the others begin to take early.
 std::size_t slot_bytes(const DirectCall& call) noexcept {
@@ -59,13 +61,15 @@ class Rounds {
   }
 
   void stage(std::uint64_t round) {
-    std::byte* const slot = room_.own_slot(call_.round + round);
+    std::byte* const slot = room_.own_slot(call_.round + round) + turn_of(round);
     const Part piece = piece_of(round);
     if (call_.in_shares()) {
       const Part own = share_of(piece, call_.rank);
       copy(slot, call_.in, {piece.at, own.at - piece.at}, 0);
       const std::size_t after = own.at + own.count;
       copy(slot, call_.in, {after, piece.at + piece.count - after}, after - piece.at);
+    } else if (call_.kind == Kind::allgather) {
+      stage_and_keep(slot, piece);
     } else if (call_.blocks_given() == 1) {
       copy(slot, call_.given(), piece, 0);
     } else {
@@ -82,14 +86,14 @@ class Rounds {
     const bool blocks = call_.blocks_given() > 1;
     const auto from = [&](int other) {
       if (other == call_.rank) return at(call_.given(), (blocks ? block(other) : 0) + piece.at);
-      const std::byte* const slot = room_.slot_of(other, call_.round + round);
+      const std::byte* const slot = slot_of(other, round);
       return at(slot, blocks ? static_cast<std::size_t>(call_.rank) * piece.count : 0);
     };
     if (call_.kind == Kind::reduce_scatter)
       return fold_in_order(call_, at(call_.out, piece.at), piece.count * call_.width, from, call_.write);
     const bool each = call_.kind != Kind::broadcast && call_.kind != Kind::scatter;
     for (int other = 0; other < call_.size; ++other) {
-      if (!call_.gives(other)) continue;
+      if (!call_.gives(other) || (call_.kind == Kind::allgather && other == call_.rank)) continue;
       std::byte* const into = at(call_.out, (each ? block(other) : 0) + piece.at);
       if (into != from(other)) call_.deliver(into, from(other), piece.count * call_.width);
     }
@@ -126,17 +130,39 @@ class Rounds {
     if (what.count > 0) tutti::copy(at(slot, to), at(from, what.at), what.count * call_.width);
   }
 
+  // The own block goes home at the same time, from the first cache.
+  void stage_and_keep(std::byte* slot, Part piece) const noexcept {
+    const std::byte* const from = at(call_.in, piece.at);
+    std::byte* const home = at(call_.out, block(call_.rank) + piece.at);
+    const std::size_t bytes = piece.count * call_.width;
+    for (std::size_t done = 0; done < bytes; done += fold_bytes) {
+      const std::size_t n = std::min(fold_bytes, bytes - done);
+      tutti::copy(slot + done, from + done, n);
+      if (home != from) call_.deliver(home + done, from + done, n);
+    }
+  }
+
+  // Small pieces take turns at places in their slot: what was written just now comes slowly out of another core's first
+  // cache, and has left it when its place is written again.
+  std::size_t turn_of(std::uint64_t round) const noexcept {
+    const std::size_t bytes = piece_ * call_.blocks_given() * call_.width;
+    return (call_.round + round) / 2 % std::max<std::size_t>(1, turning_bytes / bytes) * bytes;
+  }
+  std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
+    return room_.slot_of(rank, call_.round + round) + turn_of(round);
+  }
+
   // The slot in which a rank leaves its share of a result.
   std::byte* left_by(int rank, std::uint64_t round) const noexcept {
     const int whose = call_.size == 2 ? 1 - rank : rank;
-    return room_.slot_of(whose, call_.round + round);
+    return slot_of(whose, round);
   }
 
   void fold_share(std::uint64_t round, Part piece) {
     const Part own = share_of(piece, call_.rank);
     const std::size_t within = own.at - piece.at, bytes = own.count * call_.width;
     const auto given = [&](int other) {
-      return other == call_.rank ? at(call_.in, own.at) : at(room_.slot_of(other, call_.round + round), within);
+      return other == call_.rank ? at(call_.in, own.at) : at(slot_of(other, round), within);
     };
     std::byte* const home = at(call_.out, own.at);
     if (call_.kind == Kind::reduce && call_.at_root()) return fold_in_order(call_, home, bytes, given, call_.write);

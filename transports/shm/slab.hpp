@@ -49,14 +49,14 @@ static_assert(sizeof(Packet) == 64);
 
 inline constexpr std::size_t packets_per_call = 20;
 inline constexpr std::size_t packed_bytes = packets_per_call * sizeof(Packet::payload);
-inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;  ///< of a contribution that is staged in one go
-inline constexpr std::size_t one_shots = 8;
+inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;   ///< of a contribution that is staged in one go
+inline constexpr std::size_t one_shots = 8;                        ///< slots for that
 inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< of a round's slot
 
 struct Slab {
   std::array<CallLine, 4> calls;          ///< by call number
   alignas(line_bytes) Word staged{0};     ///< rounds of which this rank's contribution lies in its slot
-  Word folded{0};                         ///< rounds of which this rank's slice of the result lies there
+  Word folded{0};                         ///< rounds of which this rank's slice of the result lies in a slot
   Word gathered{0};                       ///< rounds that this rank has nothing more to read of
   alignas(line_bytes) Word finished{0};   ///< calls of which this rank touches no other rank's memory any more
   std::uint64_t rounds = 0;               ///< offset of the two rounds' slots; told by the first `staged`
