@@ -21,6 +21,8 @@ struct Address {
   static std::optional<Address> parse(std::string_view text);
   static Address from(const sockaddr& socket);
   std::string text() const;  ///< "10.0.0.2", "fe80::1%eth0"
+  /// As other hosts may be told of it: an interface's index means nothing there.
+  Address without_scope() const noexcept { return {family, bytes, 0}; }
 
   int bits() const noexcept { return family == AF_INET ? 32 : 128; }
   bool loopback() const noexcept;

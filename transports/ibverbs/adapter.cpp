@@ -17,13 +17,9 @@ namespace {
 constexpr std::size_t completions_of_pair = in_slots + data_slots + spare_slots + 2 * most_bulk;
 
 Context open_device(const std::string& name) {
-  int count = 0;
-  ibv_device** const list = ibv_get_device_list(&count);
-  Context found;
-  for (int i = 0; list != nullptr && i < count; ++i)
-    if (name == ibv_get_device_name(list[i])) found.reset(ibv_open_device(list[i]));
-  if (list != nullptr) ibv_free_device_list(list);
-  return found;
+  const DeviceList devices;
+  ibv_device* const device = devices.find(name);
+  return Context(device != nullptr ? ibv_open_device(device) : nullptr);
 }
 
 [[noreturn]] void refuse(const std::string& device, const char* what) {

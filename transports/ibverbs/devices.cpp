@@ -18,22 +18,6 @@ namespace {
 constexpr std::size_t most_gids = 1024;
 constexpr std::uint32_t last_gid_index = 255;  // a queue pair's attributes have 8 bits for it
 
-class DeviceList {
- public:
-  DeviceList() : list_(ibv_get_device_list(&count_)) {}
-  ~DeviceList() {
-    if (list_ != nullptr) ibv_free_device_list(list_);
-  }
-  DeviceList(const DeviceList&) = delete;
-  DeviceList& operator=(const DeviceList&) = delete;
-  int count() const noexcept { return list_ == nullptr ? 0 : count_; }
-  ibv_device* operator[](int i) const noexcept { return list_[i]; }
-
- private:
-  int count_ = 0;
-  ibv_device** list_;
-};
-
 double gigabits(const ibv_port_attr& port) {
   double lane = 2.5;
   switch (port.active_speed) {
@@ -52,13 +36,8 @@ double gigabits(const ibv_port_attr& port) {
 
 // Bits of the network that `address` is in, by the interfaces of this host.
 int prefix_of(const Address& address, const std::vector<Interface>& interfaces) {
-  Address plain = address;
-  plain.scope = 0;
-  for (const Interface& one : interfaces) {
-    Address its = one.address;
-    its.scope = 0;
-    if (its == plain) return one.prefix;
-  }
+  for (const Interface& one : interfaces)
+    if (one.address.without_scope() == address.without_scope()) return one.prefix;
   return 0;
 }
 
@@ -174,18 +153,16 @@ Survey survey(const Settings& settings) { return Surveyor(settings).run(); }
 
 std::string registration_problem(const std::string& name) {
   const DeviceList devices;
-  for (int i = 0; i < devices.count(); ++i) {
-    if (name != ibv_get_device_name(devices[i])) continue;
-    const Context context(ibv_open_device(devices[i]));
-    const Domain domain(context ? ibv_alloc_pd(context.get()) : nullptr);
-    if (!domain) return name + " cannot be opened (" + std::strerror(errno) + ")";
-    const std::vector<std::byte> memory(pair_bytes);
-    const Region region(ibv_reg_mr(domain.get(), const_cast<std::byte*>(memory.data()), memory.size(), 0));
-    if (region) return {};
-    return size_text(pair_bytes) + " of memory cannot be registered (" + std::strerror(errno) +
-           "): raise the limit of locked memory, `ulimit -l unlimited`";
-  }
-  return name + " is gone";
+  ibv_device* const device = devices.find(name);
+  if (device == nullptr) return name + " is gone";
+  const Context context(ibv_open_device(device));
+  const Domain domain(context ? ibv_alloc_pd(context.get()) : nullptr);
+  if (!domain) return name + " cannot be opened (" + std::strerror(errno) + ")";
+  const std::vector<std::byte> memory(pair_bytes);
+  const Region region(ibv_reg_mr(domain.get(), const_cast<std::byte*>(memory.data()), memory.size(), 0));
+  if (region) return {};
+  return size_text(pair_bytes) + " of memory cannot be registered (" + std::strerror(errno) +
+         "): raise the limit of locked memory, `ulimit -l unlimited`";
 }
 
 }  // namespace tutti::ibverbs

@@ -59,12 +59,10 @@ std::string Endpoint::text() const {
 std::string Card::text() const {
   std::ostringstream out;
   out << card_magic << '\n' << rank << ' ' << host << '\n';
-  for (const Endpoint& one : endpoints) {
-    Address plain = one.address;
-    plain.scope = 0;  // an index that means nothing elsewhere
+  for (const Endpoint& one : endpoints)
     out << one.device << ' ' << one.port << ' ' << static_cast<int>(one.fabric) << ' ' << one.lid << ' '
-        << one.gid_index << ' ' << plain.text() << ' ' << one.prefix << ' ' << one.mtu << ' ' << one.gigabits << '\n';
-  }
+        << one.gid_index << ' ' << one.address.without_scope().text() << ' ' << one.prefix << ' ' << one.mtu << ' '
+        << one.gigabits << '\n';
   return out.str();
 }
 

@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include <memory>
+#include <string>
 
 namespace tutti::ibverbs {
 
@@ -21,5 +22,28 @@ using Channel = std::unique_ptr<ibv_comp_channel, Giver<ibv_destroy_comp_channel
 using Queue = std::unique_ptr<ibv_cq, Giver<ibv_destroy_cq>>;
 using QueuePair = std::unique_ptr<ibv_qp, Giver<ibv_destroy_qp>>;
 using Region = std::unique_ptr<ibv_mr, Giver<ibv_dereg_mr>>;
+
+/// The devices of this host, while it lives.
+class DeviceList {
+ public:
+  DeviceList() : list_(ibv_get_device_list(&count_)) {}
+  ~DeviceList() {
+    if (list_ != nullptr) ibv_free_device_list(list_);
+  }
+  DeviceList(const DeviceList&) = delete;
+  DeviceList& operator=(const DeviceList&) = delete;
+  int count() const noexcept { return list_ == nullptr ? 0 : count_; }
+  ibv_device* operator[](int i) const noexcept { return list_[i]; }
+  /// Null: there is none of this name.
+  ibv_device* find(const std::string& name) const noexcept {
+    for (int i = 0; i < count(); ++i)
+      if (name == ibv_get_device_name(list_[i])) return list_[i];
+    return nullptr;
+  }
+
+ private:
+  int count_ = 0;
+  ibv_device** list_;
+};
 
 }  // namespace tutti::ibverbs

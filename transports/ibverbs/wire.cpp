@@ -63,7 +63,7 @@ VerbsWire::VerbsWire(Setup setup, std::unique_ptr<Side> side, TransportListener&
   }
 }
 
-VerbsWire::~VerbsWire() { links_.clear(); }
+VerbsWire::~VerbsWire() = default;
 
 void VerbsWire::watch_fd(int fd) {
   epoll_event event{};

@@ -52,10 +52,9 @@ class Rounds {
     const std::uint64_t before = call_.round + round - std::min<std::uint64_t>(call_.round + round, 1);
     for (int other = 0; other < call_.size; ++other) {
       if (other == call_.rank || !(round < 2 || call_.in_shares() || call_.takes(other))) continue;
-      const Slab& theirs = room_.of(other);
-      for (const Word* word : {&theirs.folded, &theirs.gathered})
-        if (const Awaited done{word, before, other}; (round < 2 || word == &theirs.folded) && !done.reached())
-          return done;
+      const Awaited folded{&room_.of(other).folded, before, other}, gathered{&room_.of(other).gathered, before, other};
+      if (!folded.reached()) return folded;
+      if (round < 2 && !gathered.reached()) return gathered;
     }
     return std::nullopt;
   }
@@ -75,7 +74,8 @@ class Rounds {
     } else {
       for (int other = 0; other < call_.size; ++other)
         if (other != call_.rank)
-          copy(slot, call_.in, {block(other) + piece.at, piece.count}, static_cast<std::size_t>(other) * piece.count);
+          copy(slot, call_.in, {call_.given_at(other) + piece.at, piece.count},
+               static_cast<std::size_t>(other) * piece.count);
     }
   }
 
@@ -85,16 +85,15 @@ class Rounds {
     if (call_.in_shares()) return fold_share(round, piece);
     const bool blocks = call_.blocks_given() > 1;
     const auto from = [&](int other) {
-      if (other == call_.rank) return at(call_.given(), (blocks ? block(other) : 0) + piece.at);
+      if (other == call_.rank) return at(call_.given(), call_.given_at(other) + piece.at);
       const std::byte* const slot = slot_of(other, round);
       return at(slot, blocks ? static_cast<std::size_t>(call_.rank) * piece.count : 0);
     };
     if (call_.kind == Kind::reduce_scatter)
       return fold_in_order(call_, at(call_.out, piece.at), piece.count * call_.width, from, call_.write);
-    const bool each = call_.kind != Kind::broadcast && call_.kind != Kind::scatter;
     for (int other = 0; other < call_.size; ++other) {
       if (!call_.gives(other) || (call_.kind == Kind::allgather && other == call_.rank)) continue;
-      std::byte* const into = at(call_.out, (each ? block(other) : 0) + piece.at);
+      std::byte* const into = at(call_.out, call_.taken_at(other) + piece.at);
       if (into != from(other)) call_.deliver(into, from(other), piece.count * call_.width);
     }
   }
@@ -115,7 +114,6 @@ class Rounds {
   Byte* at(Byte* base, std::size_t element) const noexcept {
     return base + element * call_.width;
   }
-  std::size_t block(int rank) const noexcept { return static_cast<std::size_t>(rank) * call_.count; }
   Part piece_of(std::uint64_t round) const noexcept {
     const std::size_t from = round * piece_;
     return {from, std::min(piece_, call_.count - from)};
@@ -133,7 +131,7 @@ class Rounds {
   // The own block goes home at the same time, from the first cache.
   void stage_and_keep(std::byte* slot, Part piece) const noexcept {
     const std::byte* const from = at(call_.in, piece.at);
-    std::byte* const home = at(call_.out, block(call_.rank) + piece.at);
+    std::byte* const home = at(call_.out, call_.taken_at(call_.rank) + piece.at);
     const std::size_t bytes = piece.count * call_.width;
     for (std::size_t done = 0; done < bytes; done += fold_bytes) {
       const std::size_t n = std::min(fold_bytes, bytes - done);

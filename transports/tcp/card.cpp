@@ -43,11 +43,8 @@ std::vector<Candidate> with_own_scopes(const Card& peer, const std::vector<Inter
 std::string Card::text() const {
   std::ostringstream out;
   out << "tcp 1\n" << rank << '\n' << instance << '\n' << host << '\n' << identity << '\n' << network << '\n';
-  for (const Candidate& candidate : candidates) {
-    Address plain = candidate.address;
-    plain.scope = 0;  // an index that means nothing elsewhere
-    out << plain.text() << ' ' << candidate.port << ' ' << candidate.interface << '\n';
-  }
+  for (const Candidate& candidate : candidates)
+    out << candidate.address.without_scope().text() << ' ' << candidate.port << ' ' << candidate.interface << '\n';
   return out.str();
 }
 
