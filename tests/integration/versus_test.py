@@ -37,8 +37,10 @@ class Versus(unittest.TestCase):
         found = list(csv.DictReader(io.StringIO(files["csv"].read_text())))
         ours = ["tutti shm", "tutti tcp"] if "gloo" in peers and len(peers) > 1 else ["tutti tcp" if peers == ["gloo"] else "tutti shm"]
         self.assertEqual([row["impl"] for row in found], [name for name in [*sorted(ours, key=self.order(text)), *names] for _ in range(3)])
+        document = json.loads(files["json"].read_text())
+        rounds = str(2 - len(document["rounds_left_out"]))  # those in which the machine was in another state
         for row in found:
-            self.assertEqual((row["op"], row["dtype"], row["ranks"], row["rounds"]), ("allreduce", "f32", "2", "2"))
+            self.assertEqual((row["op"], row["dtype"], row["ranks"], row["rounds"]), ("allreduce", "f32", "2", rounds))
             self.assertLessEqual(float(row["least_us"]), float(row["median_us"]))
             against = [one for one in found if one["against"] == row["impl"] and one["bytes"] == row["bytes"]]
             best = [(one["ratio"], float(one["median_us"])) for one in against if one["impl"] == row["best"]]
@@ -47,7 +49,7 @@ class Versus(unittest.TestCase):
                 self.assertEqual(row["against"], "tutti tcp" if row["impl"] == "gloo" else "tutti shm")
                 self.assertLessEqual(float(row["ratio_min"]), float(row["ratio"]))
                 self.assertLessEqual(float(row["ratio"]), float(row["ratio_max"]))
-        self.same_in_json(found, json.loads(files["json"].read_text()))
+        self.same_in_json(found, document)
         self.same_in_table(found, text)
         self.one_line_each(files["svg"], [*ours, *names])
         for row in found[::3]:
