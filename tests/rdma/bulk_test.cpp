@@ -141,11 +141,44 @@ TEST_F(BulkTest, EndsWithAPutThatIsTakenBack) {
   ASSERT_TRUE(b_->offer(2, other, second));
   ASSERT_TRUE(a_->put(11, from_, first));
   ASSERT_TRUE(a_->put(12, from_, second));
-  EXPECT_TRUE(a_->revoke_put(11, ended_));
-  EXPECT_EQ(count(What::failed_put), 1);  // of the other, which goes by the stream
-  EXPECT_EQ(ended_.front().number, 12u);
-  EXPECT_FALSE(a_->revoke_put(12, ended_));
+  EXPECT_TRUE(a_->putting(11));
+  a_->close(ended_);
+  EXPECT_EQ(count(What::failed_put), 2);
+  EXPECT_FALSE(a_->putting(11) || a_->putting(12));
   EXPECT_FALSE(a_->put(13, from_, second));
+}
+
+TEST_F(BulkTest, GivesBackAllThatItHasWhenItStops) {
+  Place first, second;
+  Block other = untouched_;
+  ASSERT_TRUE(b_->offer(1, into_, first));
+  ASSERT_TRUE(b_->offer(2, other, second));
+  ASSERT_TRUE(a_->put(11, from_, first));
+  std::array<ibv_wc, 8> done;
+  std::vector<ibv_wc> seen;
+  const auto until = [&](auto enough) {
+    for (const Deadline late = deadline_in(Seconds(20)); !enough() && Clock::now() < late;)
+      for (const ibv_wc& one : adapter_->poll(done)) {
+        seen.push_back(one);
+        const Ticket ticket = Ticket::of(one.wr_id);
+        Bulk& at = ticket.peer == 0 ? *a_ : *b_;
+        if (one.status != IBV_WC_SUCCESS)
+          at.undone(ticket, ended_);
+        else if (ticket.what == Ticket::What::put)
+          at.done(ticket.slot, ended_);
+      }
+  };
+  until([&] { return count(What::put) == 1; });
+  ASSERT_EQ(count(What::put), 1);  // so the peer has it, whatever becomes of its end
+  b_->stop();
+  until([&] { return seen.size() == 3; });
+  ASSERT_EQ(seen.size(), 3u);
+  for (const ibv_wc& one : seen)
+    if (one.status == IBV_WC_SUCCESS && Ticket::of(one.wr_id).peer == 1) b_->filled(ntohl(one.imm_data), ended_);
+  EXPECT_EQ(count(What::filled), 1);
+  EXPECT_TRUE(b_->idle());
+  EXPECT_EQ(into_, from_);
+  EXPECT_FALSE(b_->offer(3, into_, first)) << "nothing new begins";
 }
 
 TEST_F(BulkTest, OffersWithinItsLimits) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tutti::ibverbs {
 
@@ -49,7 +50,7 @@ bool Bulk::await(std::size_t offers) noexcept {
 }
 
 bool Bulk::offer(std::uint64_t recv, Bytes into, Place& place) noexcept {
-  if (!open_ || into.size() < least_put || into.size() > longest_) return false;
+  if (!open_ || stopped_ || into.size() < least_put || into.size() > longest_) return false;
   const auto free = std::ranges::find(offers_, 0u, &Offer::recv);
   if (free == offers_.end() || !await(offered_ + 1)) return false;
   free->region.reset(
@@ -70,7 +71,7 @@ bool Bulk::offer(std::uint64_t recv, Bytes into, Place& place) noexcept {
 bool Bulk::put(std::uint64_t send, ConstBytes data, const Place& place) noexcept {
   Told told;
   std::memcpy(&told, place.told.data(), sizeof told);
-  if (!open_ || data.size() > longest_ || told.bytes != data.size()) return false;
+  if (!open_ || stopped_ || data.size() > longest_ || told.bytes != data.size()) return false;
   const auto free = std::ranges::find(puts_, 0u, &Put::send);
   if (free == puts_.end()) return false;
   free->region.reset(ibv_reg_mr(adapter_.domain(), const_cast<std::byte*>(data.data()), data.size(), 0));
@@ -101,13 +102,8 @@ void Bulk::revoke_offer(std::uint64_t recv) noexcept {
   --offered_;
 }
 
-bool Bulk::revoke_put(std::uint64_t send, std::vector<Ended>& ended) noexcept {
-  const auto found = std::ranges::find(puts_, send, &Put::send);
-  if (send == 0 || found == puts_.end()) return false;
-  pair_.reset();  // from here on the card does not read there
-  *found = {};
-  close(ended);
-  return true;
+bool Bulk::putting(std::uint64_t send) const noexcept {
+  return send != 0 && std::ranges::find(puts_, send, &Put::send) != puts_.end();
 }
 
 void Bulk::done(std::size_t put, std::vector<Ended>& ended) noexcept {
@@ -121,12 +117,33 @@ void Bulk::filled(std::uint32_t offer, std::vector<Ended>& ended) noexcept {
   --awaited_;
   Offer& filled = offers_[offer % most_bulk];
   if (filled.recv == 0 || filled.number != offer) {  // taken back meanwhile; the request it took is missing now
-    if (!await(offered_)) close(ended);
+    if (!stopped_ && !await(offered_)) stop();
     return;
   }
   ended.push_back({Ended::What::filled, filled.recv});
   filled = {};
   --offered_;
+}
+
+void Bulk::undone(const Ticket& ticket, std::vector<Ended>& ended) noexcept {
+  if (!open_) return;
+  if (ticket.what == Ticket::What::filled) {
+    --awaited_;
+  } else if (ticket.slot < puts_.size() && puts_[ticket.slot].send != 0) {
+    ended.push_back({Ended::What::failed_put, puts_[ticket.slot].send});
+    puts_[ticket.slot] = {};
+  }
+}
+
+void Bulk::stop() noexcept {
+  if (!open_ || std::exchange(stopped_, true)) return;
+  ibv_qp_attr state{};
+  state.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(pair_.get(), &state, IBV_QP_STATE);
+}
+
+bool Bulk::idle() const noexcept {
+  return !open_ || (awaited_ == 0 && std::ranges::all_of(puts_, [](const Put& put) { return put.send == 0; }));
 }
 
 // Offers stay, for the data that come through the slots then; their regions do not.

@@ -34,13 +34,17 @@ class Bulk {
   bool offer(std::uint64_t recv, Bytes into, Place& place) noexcept;
   bool put(std::uint64_t send, ConstBytes data, const Place& place) noexcept;
   void revoke_offer(std::uint64_t recv) noexcept;
-  /// True: the queue pair had to be closed for it.
-  bool revoke_put(std::uint64_t send, std::vector<Ended>& ended) noexcept;
+  bool putting(std::uint64_t send) const noexcept;  ///< only close() takes it back
 
-  /// A put of ours is over, or the peer has filled an offer.
+  /// A put of ours is over, or the peer has filled an offer, or the card gives back one of these undone.
   void done(std::size_t put, std::vector<Ended>& ended) noexcept;
   void filled(std::uint32_t offer, std::vector<Ended>& ended) noexcept;
+  void undone(const Ticket& ticket, std::vector<Ended>& ended) noexcept;
 
+  /// Before close(): the card gives back whatever it has, until idle(). What it had finished is among that, and would
+  /// be lost with the queue pair; the peer knows it to be done.
+  void stop() noexcept;
+  bool idle() const noexcept;
   /// No large messages any more; puts under way have failed. When it returns, the card reads and writes nothing.
   void close(std::vector<Ended>& ended) noexcept;
   bool open() const noexcept { return open_; }
@@ -69,7 +73,7 @@ class Bulk {
   std::size_t awaited_ = 0;  // requests to receive that are posted
   std::size_t offered_ = 0;
   std::uint32_t numbered_ = 0;  // offers so far
-  bool open_ = false;
+  bool open_ = false, stopped_ = false;
 };
 
 }  // namespace tutti::ibverbs

@@ -20,6 +20,7 @@ namespace {
 
 constexpr int most_unseen = 1024;
 constexpr std::size_t completions_at_once = 32;
+constexpr Seconds give_back_time{0.5};    // for a card to give back what a closing queue pair has; a moment, commonly
 constexpr std::size_t header_bytes = 56;  // of a frame, which with its data shall fill slots
 constexpr StreamLimits stream_limits{16 << 10, 64 << 10, 0, 16 * slot_bytes - header_bytes};
 
@@ -132,7 +133,7 @@ void VerbsWire::greeted(int from, const Hello& hello) {
     return;
   }
   if (!at.pair && !make_pair(from)) return;
-  if (hello.state == Hello::State::no_bulk) return at.bulk->close(ended_);
+  if (hello.state == Hello::State::no_bulk) return stop_bulk(from);
   if (!at.pair->connected()) {
     if (const int error = at.pair->connect(hello, setup_.silence))
       return lose(from, Code::resource,
@@ -196,8 +197,7 @@ void VerbsWire::completed(const ibv_wc& done) {
   const Ticket ticket = Ticket::of(done.wr_id);
   Link& at = link(ticket.peer);
   if (!at.pair || at.gone) return;  // of a pair that has been given up
-  if (done.status == IBV_WC_WR_FLUSH_ERR) return;
-  if (ended_bulk(at, ticket, done)) return;
+  if (ended_bulk(at, ticket, done) || done.status == IBV_WC_WR_FLUSH_ERR) return;
   if (done.status == IBV_WC_RETRY_EXC_ERR)
     return lose(ticket.peer, Code::peer_lost,
                 "has fallen silent (no answer to RDMA packets on " + at.pair->text() +
@@ -220,7 +220,7 @@ void VerbsWire::completed(const ibv_wc& done) {
 bool VerbsWire::ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done) {
   if (ticket.what != Ticket::What::put && ticket.what != Ticket::What::filled) return false;
   if (done.status != IBV_WC_SUCCESS)
-    close_bulk(ticket.peer);
+    at.bulk->undone(ticket, ended_), close_bulk(ticket.peer);
   else if (ticket.what == Ticket::What::put)
     at.bulk->done(ticket.slot, ended_);
   else
@@ -228,10 +228,33 @@ bool VerbsWire::ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done) {
   return true;
 }
 
+// Messages through the slots, which may be among what completes meanwhile, keep their order in done_.
+void VerbsWire::stop_bulk(int peer) {
+  Bulk& bulk = *link(peer).bulk;
+  bulk.stop();
+  for (const Deadline until = deadline_in(give_back_time);;) {
+    gather();
+    std::erase_if(done_, [&](const ibv_wc& one) {
+      const Ticket ticket = Ticket::of(one.wr_id);
+      const bool put = ticket.what == Ticket::What::put, filled = ticket.what == Ticket::What::filled;
+      if (ticket.peer != peer || (!put && !filled)) return false;
+      if (one.status != IBV_WC_SUCCESS)
+        bulk.undone(ticket, ended_);
+      else if (put)
+        bulk.done(ticket.slot, ended_);
+      else
+        bulk.filled(ntohl(one.imm_data), ended_);
+      return true;
+    });
+    if (bulk.idle() || Clock::now() > until) break;
+    ::sched_yield();
+  }
+  bulk.close(ended_);
+}
+
 void VerbsWire::close_bulk(int peer) {
-  Link& at = link(peer);
-  if (!at.bulk->open()) return;
-  at.bulk->close(ended_);
+  if (!link(peer).bulk->open()) return;
+  stop_bulk(peer);
   log(LogLevel::info, "large messages with rank " + std::to_string(peer) + " are copied from now on", setup_.rank);
   greet(peer, Hello::State::no_bulk);
 }
@@ -251,19 +274,25 @@ void VerbsWire::revoke_offer(int from, std::uint64_t recv) noexcept {
 }
 
 void VerbsWire::revoke_put(int to, std::uint64_t send) noexcept {
-  if (const Link& at = link(to); at.bulk && at.bulk->revoke_put(send, ended_)) greet(to, Hello::State::no_bulk);
+  if (const Link& at = link(to); at.bulk && at.bulk->putting(send)) close_bulk(to);
 }
 
 void VerbsWire::take_ended(std::vector<Ended>& ended) { std::swap(ended, ended_); }
 
-bool VerbsWire::complete() {
-  std::array<ibv_wc, completions_at_once> done;
-  bool any = false;
+void VerbsWire::gather() {
+  std::array<ibv_wc, completions_at_once> some;
   for (const auto& adapter : adapters_)
-    for (const ibv_wc& one : adapter->poll(done)) {
-      completed(one);
-      any = true;
-    }
+    for (const ibv_wc& one : adapter->poll(some)) done_.push_back(one);
+}
+
+bool VerbsWire::complete() {
+  gather();
+  const bool any = !done_.empty();
+  while (!done_.empty()) {
+    const ibv_wc one = done_.front();
+    done_.pop_front();
+    completed(one);
+  }
   return any;
 }
 

@@ -1,6 +1,7 @@
 // VerbsWire: streams of bytes between ranks, as messages over reliable connections of RDMA devices.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -86,6 +87,7 @@ class VerbsWire final : public Wire, private Placing {
   void revoke_put(int to, std::uint64_t send) noexcept override;
   void take_ended(std::vector<Ended>& ended) override;
   bool ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done);
+  void stop_bulk(int peer);
   void close_bulk(int peer);
 
   void call(int peer);
@@ -93,6 +95,7 @@ class VerbsWire final : public Wire, private Placing {
   void greet(int peer, Hello::State state = Hello::State::here);
   void greeted(int from, const Hello& hello);
   bool drive_side();
+  void gather();
   bool complete();
   void completed(const ibv_wc& done);
   void events(Adapter& adapter);
@@ -105,6 +108,7 @@ class VerbsWire final : public Wire, private Placing {
   Descriptor epoll_;
   std::vector<std::unique_ptr<Adapter>> adapters_;
   std::vector<Link> links_;   // by world rank
+  std::deque<ibv_wc> done_;   // completions that are not worked off
   std::vector<Ended> ended_;  // of large messages, not yet told
   std::vector<int> unread_;   // whose slots hold something
   int connecting_ = 0;        // links with a pair that is not open
