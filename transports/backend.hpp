@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "transports/core/accelerator.hpp"
 #include "transports/core/collective.hpp"
 #include "transports/core/status.hpp"
 #include "transports/engine.hpp"
@@ -29,6 +30,7 @@ struct Launch {
   Signature summary;            ///< of the call; zero where messages are not to be checked
   std::string_view algorithm;   ///< one that supports() accepted; empty: the backend's own default
   const void* token = nullptr;  ///< what Backend::token() gave for it
+  Event ready = {};  ///< of a call on device memory: what the caller's stream had before the call is done by then
 };
 
 /// To whom a backend reports of one call. The token is held.
@@ -38,6 +40,9 @@ class CallListener {
   /// Something failed, but parts of the call are still under way: they end when the communicator is cancelled,
   /// which follows. May be said several times.
   virtual void trouble(const Status& why) = 0;
+  /// All that is left of the call is on a device's streams, and is done by `end`, which stays as it is until ended().
+  /// So that a stream can wait where the host need not. Not every backend says so; before ended(), once.
+  virtual void enqueued(const Event& /*end*/) {}
   /// All has ended, well or not: nobody touches the buffers any more. Exactly once, perhaps from inside
   /// start(), and the last thing that the backend does about the call.
   virtual void ended(const Status& status) = 0;

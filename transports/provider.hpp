@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transports/backend.hpp"
+#include "transports/core/accelerator.hpp"
 #include "transports/core/settings.hpp"
 #include "transports/core/store.hpp"
 #include "transports/transport.hpp"
@@ -72,6 +73,9 @@ struct Provider {
   /// Collective among the group's members; may block. Throws Error{timeout, resource, ...}. Null: it has no
   /// collectives of its own, or they come with its transport.
   std::unique_ptr<Backend> (*make_backend)(const BackendMeeting&) = nullptr;
+
+  /// Its device runtime, for ever; one without devices says why. Null: it is none. See accelerators.hpp.
+  Accelerator& (*accelerator)(const Settings&) = nullptr;
 
   /// What there is of it on this host, a line each for `tutti info`: devices, ports. Null: nothing to say.
   std::vector<std::string> (*details)(const Settings&) = nullptr;

@@ -28,6 +28,7 @@ constexpr SettingInfo table[] = {
     {"explain", "on: rank 0 says which backend and algorithm each kind of call takes, and why; or off",
      &Settings::explain},
     {"module_path", "folders with further modules, separated by ':'", &Settings::module_path},
+    {"accelerator", "the module by which devices are used; none: without devices", &Settings::accelerator},
     {"mpi_library", "file of the MPI library to use where the program has none; empty: the launcher's, or the system's",
      &Settings::mpi_library},
     {"verify", "off, light (every message is checked) or full (each call is checked first)", &Settings::verify},

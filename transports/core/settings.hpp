@@ -20,6 +20,7 @@ struct Settings {
   std::string tuning = "auto";        // tuning: file of measured rules; auto: this machine's own, off: none
   std::string explain = "off";        // explain: on: rank 0 says which backend and algorithm each kind of call takes
   std::string module_path;            // module_path: folders with further modules, separated by ':'
+  std::string accelerator = "cuda";   // accelerator: the module for devices; none: without
   std::string mpi_library;            // mpi_library: the MPI to use where the program has none yet
   std::string verify = "light";  // verify: off, light (every message is checked), full (each call is checked first)
   double timeout = 300;          // timeout: seconds from launch to the deadline of a call
