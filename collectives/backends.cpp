@@ -45,10 +45,12 @@ MadeBackend make_backend(const BackendAttempt& attempt, Communicator& communicat
     BackendMeeting meeting;
     meeting.group = &group;
     meeting.world_size = context.size();
-    meeting.store = store.get();
+    meeting.store = store;
     meeting.settings = &context.settings();
     meeting.until = deadline_in(Seconds(context.settings().connect_timeout));
     meeting.native = context.native();
+    meeting.local_rank = context.topology().hosts().index_of(context.rank());
+    meeting.wire = &context.wire();
     made.backend = found.provider->make_backend(meeting);
   } catch (const std::exception& error) {
     mine = error.what();

@@ -17,6 +17,7 @@ class NoAccelerator final : public Accelerator {
   std::string_view name() const noexcept override { return "none"; }
   std::string why_not() const override { return why_; }
   const std::vector<DeviceInfo>& devices() const override { return devices_; }
+  void with_current(int, const std::function<void()>&) override { refuse(); }
   Device device_of(const void*) const override { return {}; }
   std::shared_ptr<void> allocate(int, std::size_t) override { refuse(); }
   std::shared_ptr<void> allocate_pinned(std::size_t) override { refuse(); }
@@ -82,6 +83,11 @@ Accelerator& chosen_or(const Settings* settings) {
 
 Accelerator& accelerator(const Settings& settings) { return chosen_or(&settings); }
 Accelerator& accelerator() { return chosen_or(nullptr); }
+
+int device_of_rank(const Accelerator& one, int local_rank) {
+  const std::size_t count = one.devices().size();
+  return count == 0 ? 0 : static_cast<int>(static_cast<std::size_t>(local_rank) % count);
+}
 
 void use_accelerator(Accelerator& one) noexcept { chosen.store(&one, std::memory_order_release); }
 

@@ -12,6 +12,9 @@ Accelerator& accelerator(const Settings& settings);
 /// As the environment says, where nobody has asked yet.
 Accelerator& accelerator();
 
+/// The device of the rank that is number `local_rank` on its host: in turns, where there are fewer devices than ranks.
+int device_of_rank(const Accelerator& one, int local_rank);
+
 /// What accelerator() gives from here on, instead: of a program that brings its own. Before anything is made with
 /// another one.
 void use_accelerator(Accelerator& one) noexcept;

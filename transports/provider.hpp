@@ -46,14 +46,18 @@ struct Connected {
   std::string reason;
 };
 
-/// What a backend needs to be made for one communicator. Borrowed; valid for the duration of make_backend().
+/// What a backend needs to be made for one communicator. Borrowed; valid for the duration of make_backend(), but the
+/// store, which whoever holds it may use for longer, and the wire.
 struct BackendMeeting {
   const Group* group = nullptr;
   int world_size = 1;
-  Store* store = nullptr;  ///< already prefixed for this backend and communicator; null for a world of one
+  std::shared_ptr<Store> store;  ///< already prefixed for this backend and communicator; null for a world of one
   const Settings* settings = nullptr;
   Deadline until = never;
   std::int64_t native = no_native;
+  int local_rank = 0;  ///< this process's number among the job's ranks on its host
+  Transport* wire =
+      nullptr;  ///< of the context: for the token's holder, while a call is under way; null: there is none
 };
 
 /// Offers a transport, or collectives of its own, or both.

@@ -161,7 +161,7 @@ Error refusal(const Provider& provider, const Settings& settings, double seconds
   group.members = {0, 1};
   BackendMeeting meeting;
   meeting.group = &group;
-  meeting.store = store.get();
+  meeting.store = store;
   meeting.settings = &settings;
   meeting.until = deadline_in(Seconds(seconds));
   return caught([&] { (void)provider.make_backend(meeting); });

@@ -95,7 +95,8 @@ inline void run_backends(const Provider& provider, int size, const Settings& set
         BackendMeeting meeting;
         meeting.group = &group;
         meeting.world_size = 10 + size;
-        meeting.store = store.get();
+        meeting.store = store;
+        meeting.local_rank = i;
         meeting.settings = &settings;
         meeting.until = deadline_in(Seconds(60));
         BackendRank rank(i, size, provider.make_backend(meeting));

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -62,6 +63,10 @@ class DeviceMemory {
   /// Why there are no devices, as a clause; empty: there are some.
   virtual std::string why_not() const = 0;
   virtual const std::vector<DeviceInfo>& devices() const = 0;
+
+  /// Runs `what` with the device as the calling thread's current one, as libraries want it that take no device; then
+  /// what was current is so again.
+  virtual void with_current(int device, const std::function<void()>& what) = 0;
 
   /// Where memory lives; cpu for what the runtime does not know. Pinned memory is cpu.
   virtual Device device_of(const void* memory) const = 0;

@@ -177,7 +177,7 @@ class MpiBackend final : public Backend {
 std::unique_ptr<Backend> make_backend(const BackendMeeting& meeting) {
   const Group& group = *meeting.group;
   const int world_rank = group.members[static_cast<std::size_t>(group.rank)];
-  auto comm = meet({meeting.native, meeting.world_size, world_rank, group.members, group.id, meeting.store,
+  auto comm = meet({meeting.native, meeting.world_size, world_rank, group.members, group.id, meeting.store.get(),
                     meeting.settings, meeting.until});
   Session& session = comm->session();
   return std::make_unique<MpiBackend>(session, std::move(comm), world_rank);
