@@ -19,6 +19,7 @@
 
 #include "transports/core/buffer.hpp"
 #include "transports/core/reduce.hpp"
+#include "transports/core/status.hpp"
 
 namespace tutti {
 

@@ -1,0 +1,120 @@
+// The accelerator that tests stand on keeps its own promises: order, poison, and memory that other processes open.
+#include "tests/support/fake_accelerator.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "tests/support/processes.hpp"
+
+namespace tutti::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<float> read(FakeAccelerator& gpu, const void* from, std::size_t count) {
+  std::vector<float> data(count);
+  gpu.copy({}, data.data(), from, count * sizeof(float));
+  gpu.synchronize(Stream{});
+  return data;
+}
+
+TEST(FakeAccelerator, DoesTheTasksOfAStreamInOrderAndLetsStreamsWaitForOneAnother) {
+  FakeAccelerator& gpu = fake_accelerator();
+  gpu.stumble(true);
+  const Owned<Stream> a(gpu, gpu.make_stream(0)), b(gpu, gpu.make_stream(0));
+  const Owned<Event> event(gpu, gpu.make_event(0));
+  const auto memory = gpu.allocate(0, 4);
+  const std::vector<float> one{1}, two{2};
+  gpu.wait(*b, *event);  // never recorded: passes
+  gpu.copy(*b, memory.get(), two.data(), 4);
+  gpu.synchronize(*b);
+  EXPECT_EQ(read(gpu, memory.get(), 1), two);
+  std::atomic<bool> began = false;
+  auto gate = gpu.hold(*a);
+  gpu.copy(*a, memory.get(), one.data(), 4);
+  gpu.record(*event, *a);
+  gpu.wait(*b, *event);
+  gpu.run(*b, [&] { began = true; });
+  gpu.record(*event, *b);
+  EXPECT_FALSE(gpu.query(*event));
+  EXPECT_FALSE(began) << "its stream waits for one that is held";
+  gate->open();
+  gpu.synchronize(*event);
+  EXPECT_TRUE(began);
+  EXPECT_TRUE(gpu.query(*event));
+  EXPECT_EQ(read(gpu, memory.get(), 1), one);
+  gpu.stumble(false);
+}
+
+TEST(FakeAccelerator, KnowsItsMemory) {
+  FakeAccelerator& gpu = fake_accelerator();
+  auto memory = gpu.allocate(1, 10'000);
+  const auto* const inside = static_cast<const std::byte*>(memory.get()) + 9'000;
+  EXPECT_EQ(gpu.device_of(inside), (Device{Device::Kind::cuda, 1}));
+  const Allocated whole = gpu.allocation_of(inside);
+  EXPECT_EQ(whole.base, memory.get());
+  memory.reset();
+  EXPECT_EQ(gpu.device_of(inside), Device{});
+  const auto again = gpu.allocate(1, 10'000);
+  EXPECT_EQ(again.get(), whole.base) << "as of real allocators";
+  EXPECT_NE(gpu.allocation_of(again.get()).id, whole.id);
+  gpu.allow(1 << 20);
+  EXPECT_THROW(gpu.allocate(0, 2 << 20), Error);
+  gpu.allow(std::size_t{1} << 40);
+}
+
+TEST(FakeAccelerator, KeepsTheHostOutOfDeviceMemory) {
+  EXPECT_DEATH(
+      {
+        const auto memory = fake_accelerator().allocate(0, 4);
+        *static_cast<volatile int*>(memory.get()) = 1;
+      },
+      "");
+}
+
+TEST(FakeAccelerator, SharesMemoryAndEventsBetweenProcesses) {
+  int pipes[2];
+  ASSERT_EQ(::pipe(pipes), 0);
+  struct Letter {
+    MemoryHandle memory;
+    EventHandle event;
+  };
+  Fleet fleet(2, [&](int rank) -> std::string {
+    FakeAccelerator gpu(2);  // its threads are this process's
+    Letter letter;
+    if (rank == 0) {
+      const std::vector<float> data{1, 2, 3};
+      auto memory = gpu.allocate(0, 12);
+      const Event event = gpu.make_shared_event(0);
+      gpu.delay({}, 20ms);
+      gpu.copy({}, memory.get(), data.data(), 12);
+      gpu.record(event, {});
+      letter = {gpu.share(gpu.allocation_of(memory.get())), gpu.share(event)};
+      if (::write(pipes[1], &letter, sizeof letter) != sizeof letter) return "cannot write";
+      while (gpu.seen(memory.get())[0] != std::byte{0x7f}) std::this_thread::yield();
+      return "";
+    }
+    if (::read(pipes[0], &letter, sizeof letter) != sizeof letter) return "cannot read";
+    std::byte* const base = gpu.open(letter.memory, 1);
+    const Event event = gpu.open(letter.event, 1);
+    gpu.wait({nullptr, 1}, event);
+    std::vector<float> got(3);
+    gpu.copy({nullptr, 1}, got.data(), base, 12);
+    gpu.synchronize(Stream{nullptr, 1});
+    if (got != std::vector<float>{1, 2, 3}) return "not what the other wrote";
+    gpu.run({nullptr, 1}, [&] { gpu.seen(base)[0] = std::byte{0x7f}; });
+    gpu.synchronize(Stream{nullptr, 1});
+    gpu.close(base);
+    return gpu.open_handles() == 0 ? "" : "a handle is still open";
+  });
+  fleet.expect_success();
+  ::close(pipes[0]);
+  ::close(pipes[1]);
+}
+
+}  // namespace
+}  // namespace tutti::testing

@@ -1,0 +1,213 @@
+// Memory of the fake accelerator. It is mapped twice: at the address that callers know, where nobody may touch it, and
+// where the streams' tasks find it.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tests/support/fake_accelerator.hpp"
+#include "tests/support/fake_stream.hpp"
+#include "transports/core/memory.hpp"
+
+namespace tutti::testing {
+namespace {
+
+// What a handle holds: a file of a living process.
+struct FileOf {
+  char magic[8] = {'t', 'u', 't', 't', 'i', 'f', 'k', 'e'};
+  std::int32_t process = 0, fd = -1;
+  std::uint64_t inode = 0, bytes = 0;
+};
+
+std::uint64_t inode_of(int fd) {
+  struct stat about {};
+  return ::fstat(fd, &about) == 0 ? about.st_ino : 0;
+}
+
+int make_file(std::size_t bytes) {
+  const int fd = ::memfd_create("fake device memory", MFD_CLOEXEC);
+  if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+    throw Error(Code::resource, "no memory for the fake device: " + std::string(std::strerror(errno)));
+  return fd;
+}
+
+std::byte* map(int fd, std::size_t bytes) {
+  void* const place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (place == MAP_FAILED) throw Error(Code::resource, "cannot map memory of the fake device");
+  return static_cast<std::byte*>(place);
+}
+
+FileOf file_of(const std::byte* bytes) {
+  FileOf file;
+  std::memcpy(&file, bytes, sizeof file);
+  return file;
+}
+
+int open_file(const FileOf& file) {
+  const std::string path = "/proc/" + std::to_string(file.process) + "/fd/" + std::to_string(file.fd);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (std::string_view(file.magic, sizeof file.magic) != "tuttifke" || fd < 0 || inode_of(fd) != file.inode) {
+    if (fd >= 0) ::close(fd);
+    throw Error(Code::invalid, "the handle's memory is gone; its owner freed it, or has ended");
+  }
+  return fd;
+}
+
+}  // namespace
+
+const FakeAccelerator::Region* FakeAccelerator::find(const void* memory) const {
+  const auto* const place = static_cast<const std::byte*>(memory);
+  auto after = regions_.upper_bound(place);
+  if (after == regions_.begin()) return nullptr;
+  const Region& region = std::prev(after)->second;
+  return place < region.place.base + region.place.bytes ? &region : nullptr;
+}
+
+Device FakeAccelerator::device_of(const void* memory) const {
+  const std::lock_guard lock(mutex_);
+  const Region* const region = find(memory);
+  return region == nullptr ? Device{} : Device{Device::Kind::cuda, region->device};
+}
+
+// An address that was given back is used again soon, as by a real allocator.
+std::byte* FakeAccelerator::reserve(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const auto spare = reserved_.find(bytes); spare != reserved_.end()) {
+    std::byte* const base = spare->second;
+    reserved_.erase(spare);
+    return base;
+  }
+  void* const base = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) throw Error(Code::resource, "no addresses for the fake device");
+  return static_cast<std::byte*>(base);
+}
+
+void FakeAccelerator::add(Region region) {
+  const std::lock_guard lock(mutex_);
+  region.place.id = ++next_id_;
+  regions_[region.place.base] = region;
+}
+
+void FakeAccelerator::free(std::byte* base, bool own) noexcept {
+  Region region;
+  std::vector<std::shared_ptr<FakeStream>> streams;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = regions_.find(base);
+    if (found == regions_.end()) return;
+    region = found->second;
+    for (const auto& [handle, stream] : streams_) streams.push_back(stream);
+    for (const auto& stream : default_streams_)
+      if (stream) streams.push_back(stream);
+  }
+  for (const auto& stream : streams) stream->drain();
+  if (own) std::memset(region.seen, std::to_integer<int>(poison), region.place.bytes);
+  ::munmap(region.seen, region.place.bytes);
+  if (region.fd >= 0) ::close(region.fd);
+  const std::lock_guard lock(mutex_);
+  if (own) used_ -= region.place.bytes;
+  regions_.erase(base);
+  reserved_.emplace(region.place.bytes, base);
+}
+
+std::shared_ptr<void> FakeAccelerator::allocate(int device, std::size_t bytes) {
+  check(device);
+  const std::size_t whole = whole_pages(bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    if (used_ + whole > allowed_)
+      throw Error(Code::resource, "device " + std::to_string(device) + " has no " + size_text(whole) +
+                                      " left; free memory there, or use smaller buffers");
+    used_ += whole;
+  }
+  const int fd = make_file(whole);
+  Region region{{reserve(whole), whole, 0}, device, fd, map(fd, whole)};
+  std::memset(region.seen, 0xcc, whole);  // what nobody has written
+  add(region);
+  return {region.place.base, [this](void* base) { free(static_cast<std::byte*>(base), true); }};
+}
+
+std::shared_ptr<void> FakeAccelerator::allocate_pinned(std::size_t bytes) {
+  pinned_ += bytes;
+  return {::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(4096)), [this, bytes](void* memory) {
+            pinned_ -= bytes;
+            ::operator delete(memory, std::align_val_t(4096));
+          }};
+}
+
+std::shared_ptr<void> FakeAccelerator::pin(void* memory, std::size_t bytes) {
+  pinned_ += bytes;
+  return {memory, [this, bytes](void*) { pinned_ -= bytes; }};
+}
+
+// ---- between processes --------------------------------------------------------------------------
+
+Allocated FakeAccelerator::allocation_of(const void* memory) const {
+  const std::lock_guard lock(mutex_);
+  if (const Region* const region = find(memory)) return region->place;
+  throw Error(Code::invalid, "the address is not in memory of a device");
+}
+
+MemoryHandle FakeAccelerator::share(const Allocated& allocation) {
+  const std::lock_guard lock(mutex_);
+  const Region* const region = find(allocation.base);
+  if (region == nullptr || region->fd < 0)
+    throw Error(Code::invalid, "only memory that this process allocated can be shared");
+  FileOf file;
+  file.process = ::getpid();
+  file.fd = region->fd;
+  file.inode = inode_of(region->fd);
+  file.bytes = region->place.bytes;
+  MemoryHandle handle;
+  std::memcpy(handle.bytes.data(), &file, sizeof file);
+  return handle;
+}
+
+std::byte* FakeAccelerator::open(const MemoryHandle& handle, int device) {
+  check(device);
+  const FileOf file = file_of(handle.bytes.data());
+  if (file.process == ::getpid())
+    throw Error(Code::invalid, "a handle is opened by another process than the one that made it");
+  const int fd = open_file(file);
+  std::byte* const alias = map(fd, file.bytes);
+  ::close(fd);
+  Region region{{reserve(file.bytes), file.bytes, 0}, device, -1, alias};
+  add(region);
+  return region.place.base;
+}
+
+void FakeAccelerator::close(std::byte* base) noexcept { free(base, false); }
+
+Event FakeAccelerator::make_shared_event(int device) {
+  check(device);
+  const int fd = make_file(page_bytes());  // kept open for as long as the process lives
+  auto* const event = new (map(fd, page_bytes())) FakeEvent;
+  const std::lock_guard lock(mutex_);
+  Region region{{reinterpret_cast<std::byte*>(event), page_bytes(), ++next_id_}, device, fd, nullptr};
+  region.seen = region.place.base;
+  regions_[region.place.base] = region;
+  return {event, device};
+}
+
+EventHandle FakeAccelerator::share(const Event& event) {
+  const MemoryHandle file = share(Allocated{static_cast<std::byte*>(event.handle), 0, 0});
+  return {file.bytes};
+}
+
+Event FakeAccelerator::open(const EventHandle& handle, int device) {
+  check(device);
+  const int fd = open_file(file_of(handle.bytes.data()));
+  void* const place = map(fd, page_bytes());
+  ::close(fd);
+  return {place, device};
+}
+
+bool FakeAccelerator::reach(int device, int peer) {
+  check(device);
+  check(peer);
+  return true;
+}
+
+}  // namespace tutti::testing
