@@ -52,7 +52,7 @@ class BackendRank {
       if (reached()) break;
       if (Clock::now() > late) return false;
       pollfd fd{backend->fds().sleep, POLLIN, 0};
-      if (backend->arm(true)) wakes += ::poll(&fd, 1, 1000);
+      if (backend->arm(true)) wakes += ::poll(&fd, 1, backend->polled() ? 1 : 1000);
       backend->arm(false);
     }
     return true;
@@ -111,7 +111,8 @@ inline void run_backends(const Provider& provider, int size, const Settings& set
 /// A test of the backend of one provider; skips where there is none, and says why.
 class WithBackend : public ::testing::Test {
  protected:
-  explicit WithBackend(std::string_view name) : found(find_provider(name, settings)) {}
+  explicit WithBackend(std::string_view name, Settings own = {})
+      : settings(std::move(own)), found(find_provider(name, settings)) {}
   void SetUp() override {
     if (!found.reason.empty()) GTEST_SKIP() << found.reason;
   }

@@ -98,9 +98,10 @@ void FakeAccelerator::free(std::byte* base, bool own) noexcept {
     const auto found = regions_.find(base);
     if (found == regions_.end()) return;
     region = found->second;
-    for (const auto& [handle, stream] : streams_) streams.push_back(stream);
+    for (const auto& [handle, stream] : streams_)
+      if (stream->device() == region.device) streams.push_back(stream);  // other devices may wait for this rank
     for (const auto& stream : default_streams_)
-      if (stream) streams.push_back(stream);
+      if (stream && stream->device() == region.device) streams.push_back(stream);
   }
   for (const auto& stream : streams) stream->drain();
   if (own) std::memset(region.seen, std::to_integer<int>(poison), region.place.bytes);

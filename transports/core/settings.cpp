@@ -31,6 +31,12 @@ constexpr SettingInfo table[] = {
     {"accelerator", "the module by which devices are used; none: without devices", &Settings::accelerator},
     {"mpi_library", "file of the MPI library to use where the program has none; empty: the launcher's, or the system's",
      &Settings::mpi_library},
+    {"nccl_library", "file of the NCCL library to use where the program has none; empty: libnccl.so.2",
+     &Settings::nccl_library},
+    {"nccl_shared_gpu", "on: NCCL decides itself whether several ranks may share a GPU; off: another backend is taken",
+     &Settings::nccl_shared_gpu},
+    {"nccl_order", "agreed: calls of several communicators reach NCCL in one order on all ranks; or as issued",
+     &Settings::nccl_order},
     {"verify", "off, light (every message is checked) or full (each call is checked first)", &Settings::verify},
     {"timeout", "seconds from the launch of a call to its deadline", &Settings::timeout},
     {"connect_timeout", "seconds to find and connect the other ranks", &Settings::connect_timeout},
@@ -73,8 +79,11 @@ struct Choice {
   std::string_view key;
   std::string_view words;  // separated by ", "
 };
-constexpr Choice choices[] = {
-    {"log", "off, error, warn, info, debug"}, {"verify", "off, light, full"}, {"explain", "off, on"}};
+constexpr Choice choices[] = {{"log", "off, error, warn, info, debug"},
+                              {"verify", "off, light, full"},
+                              {"explain", "off, on"},
+                              {"nccl_shared_gpu", "off, on"},
+                              {"nccl_order", "agreed, issued"}};
 
 std::string environment_name(std::string_view key) {
   std::string text(prefix);

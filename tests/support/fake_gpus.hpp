@@ -1,0 +1,82 @@
+// A test's GPUs: the fake accelerator with a device for each of eight ranks, the fake NCCL on its streams, and buffers
+// in that memory.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/support/fake_accelerator.hpp"
+#include "tests/support/fake_nccl/fake_nccl.hpp"
+#include "transports/core/settings.hpp"
+
+namespace tutti::testing {
+
+/// A function of the fake NCCL's own.
+template <class Function>
+Function* of_fake_nccl(const char* name) {
+  static void* const library = dlopen(TUTTI_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL);
+  auto* const found = library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, name));
+  if (found == nullptr) throw std::runtime_error(std::string("the fake NCCL: ") + dlerror());
+  return found;
+}
+
+/// Both fakes, from the first call on. To be called before anything asks for an accelerator.
+inline FakeAccelerator& use_fake_gpus() {
+  static FakeAccelerator& used = []() -> FakeAccelerator& {
+    ::setenv("FAKE_DEVICES", "8", 0);
+    FakeAccelerator& fake = use_fake_accelerator();
+    static const fake_nccl::Runtime runtime = {[](void* stream, std::function<void()> work) {
+                                                 fake_accelerator().run({stream, 0}, std::move(work));
+                                               },
+                                               FakeAccelerator::current,
+                                               [](const void* memory) { return fake_accelerator().seen(memory); }};
+    of_fake_nccl<void(const fake_nccl::Runtime*)>("fake_nccl_use")(&runtime);
+    return fake;
+  }();
+  return used;
+}
+
+/// Settings by which the module nccl finds the fake.
+inline Settings with_fake_nccl(Settings settings = {}) {
+  use_fake_gpus();
+  settings.nccl_library = TUTTI_FAKE_NCCL;
+  return settings;
+}
+
+/// Bytes on a device, filled and read by the test, as nothing is under way then.
+class OnDevice {
+ public:
+  OnDevice(int device, std::size_t bytes)
+      : device_(device), bytes_(bytes), memory_(use_fake_gpus().allocate(device, bytes > 0 ? bytes : 1)) {}
+  OnDevice(int device, const std::vector<std::byte>& data) : OnDevice(device, data.size()) { write(data); }
+
+  std::byte* data(std::size_t at = 0) const { return static_cast<std::byte*>(memory_.get()) + at; }
+  std::size_t size() const noexcept { return bytes_; }
+  Device where() const noexcept { return {Device::Kind::cuda, device_}; }
+  Buffer buffer(DType dtype) const { return part(0, bytes_, dtype); }
+  Buffer part(std::size_t at, std::size_t bytes, DType dtype) const {
+    return {data(at), bytes / size_of(dtype), dtype, where()};
+  }
+
+  void write(const std::vector<std::byte>& data) {
+    if (!data.empty()) std::memcpy(fake_accelerator().seen(memory_.get()), data.data(), data.size());
+  }
+  std::vector<std::byte> read() const { return read(0, bytes_); }
+  std::vector<std::byte> read(std::size_t at, std::size_t bytes) const {
+    const std::byte* const seen = fake_accelerator().seen(memory_.get()) + at;
+    return {seen, seen + bytes};
+  }
+
+ private:
+  int device_;
+  std::size_t bytes_;
+  std::shared_ptr<void> memory_;
+};
+
+}  // namespace tutti::testing

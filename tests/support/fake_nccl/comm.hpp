@@ -1,0 +1,98 @@
+// A fake communicator, and the operations on it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/fake_nccl/fake_nccl.hpp"
+#include "tests/support/fake_nccl/segment.hpp"
+#include "transports/nccl/api.hpp"
+
+namespace fake_nccl {
+
+using tutti::nccl::Result;
+
+const Runtime* runtime() noexcept;
+void say_error(const std::string& text);
+
+/// Bytes from or to one peer.
+struct Transfer {
+  int peer;
+  bool sends;
+  std::byte* memory;
+  std::size_t bytes;
+  std::uint64_t what;
+  std::size_t done = 0;
+  bool begun = false;  // even nothing is a message
+  bool over() const noexcept { return begun && done == bytes; }
+};
+
+/// What one launch does: first `begins`, then all transfers at once, then `ends`.
+struct Task {
+  std::vector<std::function<void()>> begins;
+  std::vector<Transfer> transfers;
+  std::vector<std::function<void()>> ends;
+};
+
+/// A device plays one task at a time, in the order in which they begin.
+class Device {
+ public:
+  static Device& of(int index);
+  void launched(std::uint64_t comm);
+  std::vector<std::uint64_t> launches();
+  /// False: not yet.
+  bool take() noexcept { return !busy_.exchange(true); }
+  void give() noexcept { busy_.store(false); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::uint64_t> launches_;
+  std::atomic<bool> busy_{false};
+};
+
+class Comm : public std::enable_shared_from_this<Comm> {
+ public:
+  Comm(int rank, int size, std::string name, int device);
+  ~Comm();
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  int device() const noexcept { return device_; }
+  const std::string& name() const noexcept { return name_; }
+  Result state() const noexcept { return static_cast<Result>(state_.load()); }
+  int next_child() noexcept { return children_++; }
+
+  void begin();                            // meets the others on a thread of its own
+  Result launch(Task task, void* stream);  // never waits
+  void abort();                            // ends what is under way
+  bool idle() const noexcept { return open_.load() == 0; }
+
+ private:
+  Result meet();
+  void play(Task& task, int number);
+  bool move(Task& task);
+  bool step(Transfer& one);
+  void fail(Result why, const std::string& text);
+  bool wait_for_abort();
+
+  const int rank_, size_;
+  const std::string name_;
+  const int device_;
+  std::uint64_t id_ = 0;
+  std::unique_ptr<Segment> segment_;
+  std::atomic<int> state_{tutti::nccl::in_progress};
+  std::atomic<bool> aborted_{false};
+  std::atomic<int> open_{0}, slow_{0};
+  int calls_ = 0, children_ = 0;
+  std::thread meeting_;
+};
+
+}  // namespace fake_nccl

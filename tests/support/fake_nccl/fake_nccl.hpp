@@ -1,0 +1,41 @@
+// A libnccl.so.2 for tests, over host memory: NCCL's own names, ranks that are processes or threads, data through
+// shared memory, work done on the streams of the runtime that it is told of, so that what is not ordered shows.
+//
+// A device plays what was launched on it as a busy GPU may: whatever began first ends first, and nothing beside it. So
+// ranks that launch two communicators' calls in different orders wait for one another for ever.
+//
+// Told by the environment (RANK is the communicator's, CALL counts from 0 per communicator):
+//   FAKE_NCCL_VERSION=22703      what it says it is
+//   FAKE_NCCL_REFUSE=TEXT        no communicator is made, for that reason
+//   FAKE_NCCL_STALL=RANK         that rank never gets its communicator
+//   FAKE_NCCL_FAIL=RANK:CALL     that call fails while it is under way
+//   FAKE_NCCL_HANG=RANK:CALL     that call never ends, until it is aborted
+//   FAKE_NCCL_SLOW_LAUNCH=1      every launch is in progress for a few milliseconds
+//   FAKE_NCCL_SLOW_ABORT=SECONDS ncclCommAbort() takes so long
+//   NCCL_MULTI_RANK_GPU_ENABLE=1 as the real one's: several ranks of a communicator may share a device
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace fake_nccl {
+
+/// The runtime whose streams are handed to the fake.
+struct Runtime {
+  void (*enqueue)(void* stream, std::function<void()> work);
+  int (*current_device)();
+  std::byte* (*seen)(const void* memory);  ///< where the work finds it
+};
+
+}  // namespace fake_nccl
+
+extern "C" {
+/// Before anything else; `runtime` stays.
+void fake_nccl_use(const fake_nccl::Runtime* runtime);
+/// Up to `most` names of the communicators whose calls were launched on the device, in their order; how many there
+/// were.
+std::size_t fake_nccl_launches(int device, std::uint64_t* names, std::size_t most);
+/// Communicators that have not been destroyed or aborted.
+int fake_nccl_alive();
+}

@@ -1,0 +1,256 @@
+#include "transports/nccl/backend.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "transports/accelerators.hpp"
+#include "transports/core/fork.hpp"
+#include "transports/core/host.hpp"
+#include "transports/core/log.hpp"
+
+namespace tutti::nccl {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Seconds abort_patience{3.0};  // with NCCL, and then with what it had put on the stream
+constexpr auto look_again = 100us;
+
+}  // namespace
+
+NcclBackend::NcclBackend(const BackendMeeting& meeting)
+    : generation_(fork_generation()),
+      group_(*meeting.group),
+      world_rank_(group_.members[static_cast<std::size_t>(group_.rank)]),
+      settings_(*meeting.settings),
+      nccl_(library(*meeting.settings)),
+      accelerator_(accelerator(*meeting.settings)),
+      device_(device_of_rank(accelerator_, meeting.local_rank)),
+      store_(meeting.store) {
+  if (group_.size() > 1) {
+    const Card own{nccl_.version, accelerator_.devices().at(static_cast<std::size_t>(device_)).uuid, host_name()};
+    if (const std::string why = objection(meeting, own); !why.empty()) throw Error(Code::unsupported, why);
+    if (meeting.wire != nullptr && settings_.nccl_order == "agreed") order_ = LaunchOrder::of(*meeting.wire);
+  }
+  stream_ = Owned<Stream>(accelerator_, accelerator_.make_stream(device_, true));
+  if (order_) order_->count(1);
+}
+
+NcclBackend::~NcclBackend() {
+  if (fork_generation() != generation_) {  // the threads and the device are the parent's
+    static_cast<void>(comm_.release());
+    if (opening_.joinable()) opening_.detach();
+    return;
+  }
+  if (order_) order_->count(-1);
+  cancel(Status::failure(Code::aborted, "the communicator has gone"));
+}
+
+// ---- the communicator ---------------------------------------------------------------------------
+
+void NcclBackend::begin_opening() {
+  if (opening_.joinable() || group_.size() == 1) return;
+  opening_ = std::thread([this] { open(); });
+}
+
+void NcclBackend::open() noexcept {
+  try {
+    comm_ = open_comm({nccl_, accelerator_, device_, group_, store_, deadline_in(Seconds(settings_.connect_timeout))},
+                      given_up_);
+  } catch (const Error& error) {
+    unopened_ = failure(error.what(), error.code());
+  } catch (const std::exception& error) {
+    unopened_ = failure(error.what(), Code::resource);
+  }
+  opening_done_.store(true, std::memory_order_release);
+}
+
+bool NcclBackend::opened() {
+  if (group_.size() == 1) return true;
+  if (!opening_done_.load(std::memory_order_acquire)) return false;
+  if (comm_) return true;
+  fail(unopened_);
+  return false;
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+
+void NcclBackend::check_device(const Collective& call) const {
+  for (const Device& one : {call.in.device, call.out.device})
+    if (one.kind == Device::Kind::cuda && one.index != device_)
+      throw Error(Code::invalid, "a buffer is on cuda:" + std::to_string(one.index) + ", but rank " +
+                                     std::to_string(world_rank_) + " takes part with cuda:" + std::to_string(device_) +
+                                     ": one device per rank; CUDA_VISIBLE_DEVICES says which it sees");
+}
+
+void NcclBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
+  check_device(call);
+  begin_opening();
+  Call& fresh = calls_.emplace_back();
+  fresh.call = &call;
+  fresh.launch = launch;
+  fresh.listener = &listener;
+  try {
+    fresh.end = Owned<Event>(accelerator_, accelerator_.make_event(device_));
+    if (order_)
+      fresh.place =
+          order_->join({&group_, launch.sequence, launch.summary.bits, [this](const Status& why) { fail(why); }});
+  } catch (...) {
+    calls_.pop_back();
+    throw;
+  }
+  while (launch_next()) continue;
+}
+
+// True where one more was launched, or got further.
+bool NcclBackend::launch_next() {
+  if (failed_ || calls_.empty()) return false;
+  try {
+    if (launching_) {
+      const Result state = comm_->state();
+      if (state == in_progress) return false;
+      launching_ = false;
+      if (state != success) return fail(failure(describe(nccl_, state, "NCCL"), Code::resource)), true;
+      enqueued(calls_[launched_ - 1]);
+      return true;
+    }
+    if (launched_ == calls_.size() || !opened()) return false;
+    return issue_front_of_unlaunched();
+  } catch (const Error& error) {
+    fail(failure(error.what(), error.code()));
+  } catch (const std::exception& error) {
+    fail(failure(error.what(), Code::resource));
+  }
+  return true;
+}
+
+bool NcclBackend::issue_front_of_unlaunched() {
+  Call& next = calls_[launched_];
+  if (next.place && !order_->has_turn(*next.place)) return false;
+  if (next.launch.ready.handle != nullptr) accelerator_.wait(*stream_, next.launch.ready);
+  ++launched_;
+  if (next.place) order_->launched(*next.place);
+  if (!comm_) {
+    next.scratch = issue_alone(*next.call, accelerator_, *stream_);
+  } else {
+    next.scratch = issue(*next.call, {nccl_, comm_->get(), group_.rank, group_.size(), accelerator_, *stream_});
+    launching_ = comm_->state() == in_progress;
+  }
+  if (!launching_) enqueued(next);
+  return true;
+}
+
+void NcclBackend::enqueued(Call& call) {
+  accelerator_.record(*call.end, *stream_);
+  call.enqueued = true;
+  call.listener->enqueued(*call.end);
+}
+
+bool NcclBackend::progress() {
+  if (calls_.empty() || failed_) return false;
+  bool moved = false;
+  while (launch_next()) moved = true;
+  std::deque<Call> ended;
+  moved |= collect(ended);
+  // The last listener may take this backend with it.
+  for (Call& one : ended) one.listener->ended({});
+  return moved;
+}
+
+bool NcclBackend::collect(std::deque<Call>& ended) {
+  if (failed_) return false;
+  try {
+    while (!calls_.empty() && calls_.front().enqueued && accelerator_.query(*calls_.front().end)) {
+      if (calls_.front().place) order_->leave(*calls_.front().place);
+      ended.push_back(std::move(calls_.front()));
+      calls_.pop_front();
+      --launched_;
+    }
+    if (launched_ == 0 || launching_ || !comm_) return !ended.empty();
+    const Result state = comm_->state();
+    if (state != success && state != in_progress) {
+      fail(failure(describe(nccl_, state, "NCCL"), state == remote_error ? Code::peer_lost : Code::resource));
+      return true;
+    }
+  } catch (const Error& error) {
+    fail(failure(error.what(), error.code()));
+    return true;
+  }
+  return !ended.empty();
+}
+
+// ---- failure ------------------------------------------------------------------------------------
+
+Status NcclBackend::failure(std::string_view what, Code code) const {
+  Cause why;
+  why.code = code;
+  why.culprit = code == Code::peer_lost ? -1 : world_rank_;
+  why.reporter = world_rank_;
+  why.group = group_.id;
+  why.say("rank " + std::to_string(world_rank_) + " (cuda:" + std::to_string(device_) +
+          ") could not go on with nccl: " + std::string(what));
+  return Status(why);
+}
+
+// All that is under way ends with cancel(), which follows.
+void NcclBackend::fail(const Status& why) {
+  if (std::exchange(failed_, true) || calls_.empty()) return;
+  calls_.front().listener->trouble(why);
+}
+
+// False: something is still on the stream.
+bool NcclBackend::wait_for_stream() noexcept {
+  try {
+    const Owned<Event> end(accelerator_, accelerator_.make_event(device_));
+    accelerator_.record(*end, *stream_);
+    for (const Deadline until = deadline_in(abort_patience); !accelerator_.query(*end);
+         std::this_thread::sleep_for(look_again))
+      if (Clock::now() >= until) return false;
+  } catch (const std::exception&) {  // the device does nothing any more
+  }
+  return true;
+}
+
+bool NcclBackend::end_everything() noexcept {
+  given_up_ = true;
+  if (opening_.joinable()) opening_.join();
+  if (!comm_) return calls_.empty() || wait_for_stream();
+  if (calls_.empty() && !failed_) return true;
+  const bool aborted = comm_->abort(abort_patience);
+  comm_.reset();
+  return aborted && wait_for_stream();
+}
+
+void NcclBackend::cancel(const Status& why) noexcept {
+  const bool quiet = end_everything();
+  failed_ = true;
+  launching_ = false;
+  launched_ = 0;
+  auto ending = std::exchange(calls_, {});
+  if (!quiet) {
+    log(LogLevel::warn,
+        "NCCL does not let go of the buffers of " + std::to_string(ending.size()) +
+            " calls: leave that memory alone until the process ends",
+        world_rank_);
+    for (Call& one : ending) static_cast<void>(new std::shared_ptr<void>(one.scratch));
+  }
+  for (Call& one : ending)
+    if (one.place) order_->leave(*one.place);
+  // The last listener may take this backend with it.
+  for (Call& one : ending) one.listener->ended(why);
+}
+
+std::string NcclBackend::where(std::uint32_t sequence) const {
+  const auto found = std::ranges::find_if(calls_, [&](const Call& one) { return one.launch.sequence == sequence; });
+  if (found == calls_.end()) return {};
+  const auto before = static_cast<std::size_t>(found - calls_.begin());
+  if (group_.size() > 1 && !opening_done_) return "nccl: its communicator is being made";
+  if (found->enqueued) return "nccl: on the stream of cuda:" + std::to_string(device_);
+  if (before < launched_) return "nccl: being launched";
+  if (before > launched_) return "nccl: waits for " + std::to_string(before - launched_) + " calls before it";
+  return "nccl: waits for its turn among the communicators of this device";
+}
+
+}  // namespace tutti::nccl

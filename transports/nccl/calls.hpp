@@ -1,0 +1,37 @@
+// The collectives that NCCL has for us, and how each is asked for.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "transports/core/accelerator.hpp"
+#include "transports/core/collective.hpp"
+#include "transports/core/status.hpp"
+#include "transports/nccl/library.hpp"
+
+namespace tutti::nccl {
+
+/// One, without a name, for every kind but send.
+std::span<const std::string_view> algorithms(Kind kind) noexcept;
+
+/// Ok, or why the call cannot be done by NCCL. Looks at what all ranks know alike.
+Status supported(const Collective& call, std::string_view algorithm);
+
+/// Where a call is played.
+struct Stage {
+  const Library& nccl;
+  CommHandle comm;
+  int rank, size;
+  Accelerator& accelerator;
+  Stream stream;  ///< of the communicator's device
+};
+
+/// Puts a supported call on the stream; memory that it needs until it is done is handed out. Never waits for other
+/// ranks, but NCCL may still be at it when this returns (see Comm::state). Throws Error; then NCCL's state is unknown.
+std::shared_ptr<void> issue(const Collective& call, const Stage& stage);
+
+/// The same among one rank, without NCCL.
+std::shared_ptr<void> issue_alone(const Collective& call, Accelerator& accelerator, const Stream& stream);
+
+}  // namespace tutti::nccl
