@@ -57,4 +57,4 @@ def main():
             sys.exit(f"the guest has no RDMA device that can be used: {line}")
         print(f"skipped: {line}\n(tests/rdma/run boots a guest that has RDMA devices)")
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

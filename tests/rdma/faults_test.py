@@ -88,6 +88,20 @@ class Faults(unittest.TestCase):
             self.assertRegex(what, silent + r"|rank [01] on host \S+ closed the connection")
             self.assertLess(when - cut, 6)
 
+    @unittest.skipIf(devices.THIN, "a sanitizer wants to be loaded first")
+    def test_a_device_that_refuses_requests_is_told_of(self):
+        for what, count, verb in (("SENDS", 40, "send"), ("RECEIVES", 60, "receive")):
+            with self.subTest(verb=verb):
+                script = '[ "$TUTTI_RANK" = 0 ] || export LD_PRELOAD="$0"; exec "$@"'
+                done = devices.run(*devices.command("run", "-np", 2), "bash", "-c", script,
+                                   os.path.join(devices.TESTS, "refuse_posts.so"), os.path.join(devices.TESTS, "loop_probe"),
+                                   "loop", "1000", TUTTI_TRANSPORT="ibverbs", TUTTI_TIMEOUT="30", **{"TEST_REFUSE_" + what: str(count)})
+                told = re.findall(r"rank (\d): \d+: (.*)", done.stdout)
+                self.assertEqual(len(told), 2, done.stdout + done.stderr)
+                for _, text in told:
+                    self.assertRegex(text, rf"rank 1 .*cannot go on: the RDMA device rxe\d refuses to {verb} \(Cannot allocate "
+                                           r"memory\); see what the kernel says of it \(`dmesg`\), choose another")
+
     def test_lost_and_late_packets_are_made_good(self):
         self.impair("loss", "2%", "delay", "1ms")
         before = self.repairs()

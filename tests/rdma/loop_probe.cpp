@@ -9,6 +9,7 @@
 //   loop_probe sum COUNT TIMES     so many allreduces of COUNT floats; prints "ok" on rank 0
 //   loop_probe anew BYTES TIMES    messages from rank 0 to rank 1, each from and into other memory at the same address;
 //                                  "ok" on rank 1
+//   loop_probe time COUNT TIMES    so many allreduces of COUNT floats; rank 0 prints microseconds: the median
 //   loop_probe there BYTES TIMES   a message from rank 0 to rank 1 and back, so often; rank 0 prints microseconds one
 //                                  way: the median
 //   loop_probe stream BYTES TIMES  messages from rank 0 to rank 1, 4 at a time; rank 0 prints MB/s
@@ -111,6 +112,19 @@ void there_and_back(Communicator& world, std::size_t bytes, int times) {
   if (world.rank() == 0) line(std::to_string(us[us.size() / 2]));
 }
 
+void time_sums(Communicator& world, std::size_t count, int times) {
+  std::vector<float> data(count);
+  std::vector<double> us;
+  for (int i = 0; i < times; ++i) {
+    std::fill(data.begin(), data.end(), 1.0f);
+    const auto start = Clock::now();
+    world.allreduce(data).wait();
+    us.push_back(Seconds(Clock::now() - start).count() * 1e6);
+  }
+  std::sort(us.begin(), us.end());
+  if (world.rank() == 0) line(std::to_string(us[us.size() / 2]));
+}
+
 void stream(Communicator& world, std::size_t bytes, int times) {
   constexpr std::size_t at_once = 4;
   std::vector<std::vector<std::byte>> data(at_once, std::vector<std::byte>(bytes));
@@ -143,6 +157,7 @@ int main(int count, char** words) {
     if (arguments[0] == "loop") loop(world, elements);
     if (arguments[0] == "wait") wait(world, std::stod(arguments[1]));
     if (arguments[0] == "anew") anew(world, elements, std::stoi(arguments.at(2)));
+    if (arguments[0] == "time") time_sums(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "there") there_and_back(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "stream") stream(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "sum") {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "transports/core/status.hpp"
 #include "transports/ibverbs/bulk.hpp"
@@ -52,6 +53,7 @@ Adapter::Adapter(const std::string& device, std::size_t pairs) : name_(device), 
 
 std::span<ibv_wc> Adapter::poll(std::span<ibv_wc> into) noexcept {
   const int count = ibv_poll_cq(queue_.get(), static_cast<int>(into.size()), into.data());
+  if (count < 0) refused(EIO, "to tell what has completed");
   return into.first(static_cast<std::size_t>(std::max(count, 0)));
 }
 
@@ -61,7 +63,20 @@ bool Adapter::arm() noexcept {
   unsigned told = 0;
   while (ibv_get_cq_event(channel_.get(), &queue, &nothing) == 0) ++told;
   if (told > 0) ibv_ack_cq_events(queue_.get(), told);
-  return ibv_req_notify_cq(queue_.get(), 0) == 0;
+  const int error = ibv_req_notify_cq(queue_.get(), 0);
+  if (error != 0) refused(error, "to wake who waits");
+  return error == 0;
+}
+
+void Adapter::refused(int error, const char* what) noexcept {
+  if (!std::exchange(refusal_told_, true)) refused_ = Refusal{error, what};
+}
+
+std::string Adapter::take_refusal() {
+  const Refusal why = *std::exchange(refused_, std::nullopt);
+  return "the RDMA device " + name_ + " refuses " + why.what + " (" + std::strerror(why.error) +
+         "); see what the kernel says of it (`dmesg`), choose another by TUTTI_IB_DEVICE, or another transport by "
+         "TUTTI_TRANSPORT";
 }
 
 bool Adapter::next_event(Event& event) noexcept {

@@ -1,6 +1,7 @@
 // Adapter: one RDMA device as this rank uses it: one completion queue for all peers, and what wakes a sleeper.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -25,6 +26,11 @@ class Adapter {
 
   /// Completions that are there, as many as fit.
   std::span<ibv_wc> poll(std::span<ibv_wc> into) noexcept;
+  /// The device has taken no more of something, as an errno and a clause; the first such news, told once. Whoever lost
+  /// by it may learn better reasons from completions, so ask after these.
+  void refused(int error, const char* what) noexcept;
+  bool refusing() const noexcept { return refused_.has_value(); }
+  std::string take_refusal();
   /// From now on fd() tells of the next completion; one that is there already may go untold.
   bool arm() noexcept;
 
@@ -40,6 +46,12 @@ class Adapter {
   Domain domain_;
   Channel channel_;
   Queue queue_;
+  struct Refusal {
+    int error;
+    const char* what;
+  };
+  std::optional<Refusal> refused_;
+  bool refusal_told_ = false;
 };
 
 }  // namespace tutti::ibverbs

@@ -130,7 +130,7 @@ void Pair::prepare(ConstBytes bytes, std::uint32_t credit, bool told) noexcept {
 void Pair::post() noexcept {
   if (std::exchange(prepared_, 0) == 0) return;
   ibv_send_wr* refused = nullptr;
-  if (ibv_post_send(pair_.get(), requests_.data(), &refused) != 0) broken_ = true;
+  if (const int error = ibv_post_send(pair_.get(), requests_.data(), &refused)) this->refused(error, "to send");
 }
 
 void Pair::return_credit() noexcept {
@@ -158,7 +158,12 @@ void Pair::offer(int slot) noexcept {
   request.wr_id = Ticket{peer_, Ticket::What::received, static_cast<std::uint8_t>(slot)}.id();
   request.sg_list = &part;
   request.num_sge = 1;
-  if (ibv_post_recv(pair_.get(), &request, &refused) != 0) broken_ = true;
+  if (const int error = ibv_post_recv(pair_.get(), &request, &refused)) this->refused(error, "to receive");
+}
+
+void Pair::refused(int error, const char* what) noexcept {
+  broken_ = true;
+  adapter_.refused(error, what);
 }
 
 bool Pair::received(std::uint8_t slot, std::size_t bytes, std::uint32_t credit) noexcept {

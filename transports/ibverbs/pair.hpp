@@ -42,7 +42,7 @@ class Pair {
   void consume(std::size_t bytes) noexcept;
   bool unread() const noexcept { return waiting_ > 0; }
 
-  bool broken() const noexcept { return broken_; }  ///< the card took no more; why, tells a completion
+  bool broken() const noexcept { return broken_; }  ///< the card took no more; the adapter knows why
   std::string text() const;
 
  private:
@@ -53,6 +53,7 @@ class Pair {
   std::byte* in_slot(int slot) const noexcept { return memory_ + static_cast<std::size_t>(slot) * slot_bytes; }
   std::byte* out_slot(int slot) const noexcept { return in_slot(in_slots + slot); }
   void offer(int slot) noexcept;
+  void refused(int error, const char* what) noexcept;
   void prepare(ConstBytes bytes, std::uint32_t credit, bool told) noexcept;
   void post() noexcept;
   void return_credit() noexcept;

@@ -30,8 +30,8 @@ constexpr StreamLimits stream_limits{16 << 10, 64 << 10, 0, 16 * slot_bytes - he
 
 void Side::control(int from, ConstBytes message) {
   Hello hello;
-  if (message.size() != sizeof hello) return;
-  std::memcpy(&hello, message.data(), sizeof hello);
+  std::memcpy(&hello, message.data(), std::min(message.size(), sizeof hello));
+  if (message.size() != sizeof hello) hello.magic = 0;  // of another version
   const std::lock_guard lock(mutex_);
   hellos_.emplace_back(from, hello);
 }
@@ -160,10 +160,12 @@ void VerbsWire::events(Adapter& adapter) {
   for (Adapter::Event event; adapter.next_event(event);) {
     const std::string text = "RDMA device " + adapter.name() + ": " + ibv_event_type_str(event.type) +
                              (event.port > 0 ? ", port " + std::to_string(event.port) : "");
-    const bool bad = event.type == IBV_EVENT_PORT_ERR || event.type == IBV_EVENT_DEVICE_FATAL;
-    log(bad ? LogLevel::warn : LogLevel::debug, text, setup_.rank);
-    if (event.type == IBV_EVENT_DEVICE_FATAL)
-      lose(setup_.rank, Code::resource, "has lost its RDMA device " + adapter.name());
+    const bool fatal = event.type == IBV_EVENT_DEVICE_FATAL || event.type == IBV_EVENT_CQ_ERR;
+    log(fatal || event.type == IBV_EVENT_PORT_ERR ? LogLevel::warn : LogLevel::debug, text, setup_.rank);
+    if (fatal)
+      lose(setup_.rank, Code::resource,
+           "has lost its RDMA device " + adapter.name() + " (" + ibv_event_type_str(event.type) +
+               "); see what the kernel says of it (`dmesg`), and start again without it (TUTTI_IB_DEVICE)");
   }
 }
 
@@ -293,6 +295,8 @@ bool VerbsWire::complete() {
     done_.pop_front();
     completed(one);
   }
+  for (const auto& adapter : adapters_)
+    if (adapter->refusing()) lose(setup_.rank, Code::resource, "cannot go on: " + adapter->take_refusal());
   return any;
 }
 
@@ -316,7 +320,7 @@ bool VerbsWire::arm(bool on) {
   if (!ended_.empty() || !side.arm(true)) return false;
   unseen_ = most_unseen;
   bool armed = true;
-  for (const auto& adapter : adapters_) armed &= adapter->arm();
+  for (const auto& adapter : adapters_) armed &= adapter->arm() && !adapter->refusing();
   if (armed && !complete()) return true;
   side.arm(false);
   return false;

@@ -1,0 +1,44 @@
+// To be loaded before a program's libraries (LD_PRELOAD): its RDMA devices take so many requests to send, or to
+// receive, and refuse the next, as a device does that runs out of something.
+//
+//   TEST_REFUSE_SENDS=N, TEST_REFUSE_RECEIVES=N
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace {
+
+int (*real_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
+int (*real_receive)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**);
+
+bool refuses(const char* name, int& taken) {
+  const char* const most = std::getenv(name);
+  return most != nullptr && taken++ >= std::atoi(most);
+}
+
+int send_some(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** refused) {
+  static int taken = 0;
+  return refuses("TEST_REFUSE_SENDS", taken) ? ENOMEM : real_send(pair, request, refused);
+}
+
+int receive_some(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr** refused) {
+  static int taken = 0;
+  return refuses("TEST_REFUSE_RECEIVES", taken) ? ENOMEM : real_receive(pair, request, refused);
+}
+
+}  // namespace
+
+// Verbs are calls through a table of the device's; here it has been made.
+extern "C" ibv_context* ibv_open_device(ibv_device* device) {
+  void* const library = dlopen("libibverbs.so.1", RTLD_LAZY);
+  const auto real = reinterpret_cast<ibv_context* (*)(ibv_device*)>(dlvsym(library, "ibv_open_device", "IBVERBS_1.1"));
+  ibv_context* const context = real(device);
+  if (context == nullptr) return nullptr;
+  real_send = context->ops.post_send;
+  real_receive = context->ops.post_recv;
+  context->ops.post_send = send_some;
+  context->ops.post_recv = receive_some;
+  return context;
+}
