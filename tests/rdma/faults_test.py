@@ -73,7 +73,7 @@ class Faults(unittest.TestCase):
                 for when, what in looping.ends.values():
                     self.assertIn("rank 1", what)
                     self.assertIn("its process died or was killed", what)
-                    self.assertLess(when - killed, 1.0)
+                    self.assertLess(when - killed, 0.5)
 
     def test_a_silent_network_ends_with_the_name_of_the_peer(self):
         looping = self.start(2, 1000, TUTTI_TIMEOUT="6")

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "transports/core/status.hpp"
@@ -47,6 +48,9 @@ Adapter::Adapter(const std::string& device, std::size_t pairs) : name_(device), 
   }
   queue_.reset(ibv_create_cq(context_.get(), static_cast<int>(depth), nullptr, channel_.get(), 0));
   if (!queue_) refuse(name_, "completion queue");
+  std::error_code error;
+  const auto place = std::filesystem::canonical(context_->device->ibdev_path, error);
+  software_ = place.string().find("/virtual/") != std::string::npos;
   do_not_block(channel_->fd);
   do_not_block(context_->async_fd);
 }
@@ -54,10 +58,12 @@ Adapter::Adapter(const std::string& device, std::size_t pairs) : name_(device), 
 std::span<ibv_wc> Adapter::poll(std::span<ibv_wc> into) noexcept {
   const int count = ibv_poll_cq(queue_.get(), static_cast<int>(into.size()), into.data());
   if (count < 0) refused(EIO, "to tell what has completed");
+  if (count > 0) armed_ = false;
   return into.first(static_cast<std::size_t>(std::max(count, 0)));
 }
 
 bool Adapter::arm() noexcept {
+  if (armed_) return true;
   ibv_cq* queue = nullptr;
   void* nothing = nullptr;
   unsigned told = 0;
@@ -65,7 +71,7 @@ bool Adapter::arm() noexcept {
   if (told > 0) ibv_ack_cq_events(queue_.get(), told);
   const int error = ibv_req_notify_cq(queue_.get(), 0);
   if (error != 0) refused(error, "to wake who waits");
-  return error == 0;
+  return armed_ = error == 0;
 }
 
 void Adapter::refused(int error, const char* what) noexcept {

@@ -18,6 +18,8 @@ class Adapter {
   ibv_context* context() const noexcept { return context_.get(); }
   ibv_pd* domain() const noexcept { return domain_.get(); }
   ibv_cq* queue() const noexcept { return queue_.get(); }
+  /// No card: its packets are made by this host's cores, which whoever waits has to leave to it.
+  bool software() const noexcept { return software_; }
 
   /// Readable when something has completed since arm().
   int fd() const noexcept { return channel_->fd; }
@@ -31,8 +33,10 @@ class Adapter {
   void refused(int error, const char* what) noexcept;
   bool refusing() const noexcept { return refused_.has_value(); }
   std::string take_refusal();
-  /// From now on fd() tells of the next completion; one that is there already may go untold.
+  /// From now on fd() tells of the next completion; one that is there already may go untold. Asks the device only
+  /// where something has come, or fd() has rung, since it was asked last.
   bool arm() noexcept;
+  void rung() noexcept { armed_ = false; }
 
   struct Event {
     ibv_event_type type = IBV_EVENT_DEVICE_FATAL;
@@ -51,7 +55,8 @@ class Adapter {
     const char* what;
   };
   std::optional<Refusal> refused_;
-  bool refusal_told_ = false;
+  bool refusal_told_ = false, software_ = false;
+  bool armed_ = false;
 };
 
 }  // namespace tutti::ibverbs

@@ -19,6 +19,7 @@ namespace tutti::ibverbs {
 namespace {
 
 constexpr int most_unseen = 1024;
+constexpr int patient_polls = 16;  // in vain, before a device in software gets this core
 constexpr std::size_t completions_at_once = 32;
 constexpr Seconds give_back_time{0.5};    // for a card to give back what a closing queue pair has; a moment, commonly
 constexpr std::size_t header_bytes = 56;  // of a frame, which with its data shall fill slots
@@ -87,6 +88,7 @@ void VerbsWire::route(const Card& peer) {
   }
   adapters_.push_back(std::make_unique<Adapter>(at.own.device, setup_.peers.size()));
   at.adapter = adapters_.back().get();
+  software_ |= at.adapter->software();
 }
 
 StreamLimits VerbsWire::limits() const noexcept { return stream_limits; }
@@ -300,25 +302,36 @@ bool VerbsWire::complete() {
   return any;
 }
 
+// After a sleep, which mostly was but a pause: one system call instead of one for each that may have ended it.
+bool VerbsWire::rung() {
+  epoll_event event;
+  if (::epoll_wait(epoll_.fd(), &event, 1, 0) <= 0) return false;
+  for (const auto& adapter : adapters_) adapter->rung();
+  return true;
+}
+
 void VerbsWire::poll(std::vector<int>& ranks) {
   std::erase_if(unread_, [this](int peer) {
     Link& at = link(peer);
     return (!at.pair || !at.pair->unread()) && !(at.listed = false);
   });
-  complete();
-  if (connecting_ > 0 || ++unseen_ >= most_unseen) drive_side();
+  idle_ = complete() ? 0 : idle_ + 1;
+  if (software_ && idle_ >= patient_polls) ::sched_yield(), idle_ = 0;
+  if (connecting_ > 0 || ++unseen_ >= most_unseen || (std::exchange(woken_, false) && rung())) drive_side();
   ranks.insert(ranks.end(), unread_.begin(), unread_.end());
 }
 
 bool VerbsWire::arm(bool on) {
   Transport& side = *side_->transport;
   if (!on) return side.arm(false);
-  unseen_ = most_unseen;  // whatever wakes us may have come by the side
-  if (drive_side() ||
-      std::ranges::any_of(unread_, [this](int peer) { return link(peer).pair && link(peer).pair->unread(); }))
+  woken_ = true;
+  if (std::ranges::any_of(unread_, [this](int peer) { return link(peer).pair && link(peer).pair->unread(); }))
     return false;
-  if (!ended_.empty() || !side.arm(true)) return false;
-  unseen_ = most_unseen;
+  if (!ended_.empty()) return false;
+  if (!side.arm(true)) {
+    drive_side();
+    return false;
+  }
   bool armed = true;
   for (const auto& adapter : adapters_) armed &= adapter->arm() && !adapter->refusing();
   if (armed && !complete()) return true;

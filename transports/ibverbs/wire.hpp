@@ -95,6 +95,7 @@ class VerbsWire final : public Wire, private Placing {
   void greet(int peer, Hello::State state = Hello::State::here);
   void greeted(int from, const Hello& hello);
   bool drive_side();
+  bool rung();
   void gather();
   bool complete();
   void completed(const ibv_wc& done);
@@ -113,6 +114,9 @@ class VerbsWire final : public Wire, private Placing {
   std::vector<int> unread_;   // whose slots hold something
   int connecting_ = 0;        // links with a pair that is not open
   int unseen_ = 0;            // polls since the side connections were looked at
+  int idle_ = 0;              // polls since something completed
+  bool woken_ = false;        // nobody has looked by what, if by anything
+  bool software_ = false;     // one of the adapters is no card
 };
 
 /// The endpoints by which a rank with `own` reaches one with `peer`, from the view of `rank`; both sides agree.
