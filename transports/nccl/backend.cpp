@@ -86,20 +86,21 @@ void NcclBackend::check_device(const Collective& call) const {
 }
 
 void NcclBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
-  check_device(call);
-  begin_opening();
   Call& fresh = calls_.emplace_back();
   fresh.call = &call;
   fresh.launch = launch;
   fresh.listener = &listener;
   try {
+    check_device(call);
+    begin_opening();
     fresh.end = Owned<Event>(accelerator_, accelerator_.make_event(device_));
     if (order_)
       fresh.place =
           order_->join({&group_, launch.sequence, launch.summary.bits, [this](const Status& why) { fail(why); }});
-  } catch (...) {
-    calls_.pop_back();
-    throw;
+  } catch (const Error& error) {
+    fail(failure(error.what(), error.code()));
+  } catch (const std::exception& error) {
+    fail(failure(error.what(), Code::resource));
   }
   while (launch_next()) continue;
 }

@@ -34,9 +34,21 @@ Device& Device::of(int index) {
   return all[index];
 }
 
-void Device::launched(std::uint64_t comm) {
+std::size_t Device::launched(std::uint64_t comm) {
   const std::lock_guard lock(mutex_);
+  unfinished_.insert(launches_.size());
   launches_.push_back(comm);
+  return launches_.size() - 1;
+}
+
+bool Device::has_turn(std::size_t task) {
+  const std::lock_guard lock(mutex_);
+  return *unfinished_.begin() == task;
+}
+
+void Device::over(std::size_t task) {
+  const std::lock_guard lock(mutex_);
+  unfinished_.erase(task);
 }
 
 std::vector<std::uint64_t> Device::launches() {
@@ -82,13 +94,14 @@ Result Comm::meet() {
 
 Result Comm::launch(Task task, void* stream) {
   if (state() != success) return state() == in_progress ? invalid_usage : state();
-  Device::of(device_).launched(id_);
+  const std::size_t place = Device::of(device_).launched(id_);
   ++open_;
   const auto shared = std::make_shared<Task>(std::move(task));
   const int number = calls_++;
-  auto enqueue = [self = shared_from_this(), shared, number, stream] {
-    runtime()->enqueue(stream, [self, shared, number] {
-      self->play(*shared, number);
+  auto enqueue = [self = shared_from_this(), shared, number, place, stream] {
+    runtime()->enqueue(stream, [self, shared, number, place] {
+      self->play(*shared, number, place);
+      Device::of(self->device_).over(place);
       --self->open_;
     });
   };
@@ -113,9 +126,9 @@ bool Comm::wait_for_abort() {
   return true;
 }
 
-void Comm::play(Task& task, int number) {
+void Comm::play(Task& task, int number, std::size_t place) {
   Device& device = Device::of(device_);
-  while (!device.take()) {
+  while (!device.has_turn(place)) {
     if (aborted_) return;
     std::this_thread::sleep_for(20us);
   }
@@ -130,7 +143,6 @@ void Comm::play(Task& task, int number) {
     if (!move(task)) std::this_thread::sleep_for(10us);
   if (!aborted_)
     for (const auto& one : task.ends) one();
-  device.give();
 }
 
 // Of the transfers with one peer in one direction only the first that is not over moves.
@@ -156,10 +168,7 @@ bool Comm::step(Transfer& one) {
   } else {
     if (put == got) return false;
     const Channel::Piece& piece = channel.pieces[got % Channel::depth];
-    if (piece.what != one.what || piece.bytes > one.bytes - one.done) {
-      fail(invalid_usage, "rank " + std::to_string(one.peer) + " is in another call");
-      return wait_for_abort();
-    }
+    if (piece.what != one.what || piece.bytes > one.bytes - one.done) return wait_for_abort();  // in another call
     if (piece.bytes > 0) std::memcpy(one.memory + one.done, piece.data, piece.bytes);
     one.done += piece.bytes;
     channel.got.store(got + 1);

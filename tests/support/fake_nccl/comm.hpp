@@ -42,20 +42,19 @@ struct Task {
   std::vector<std::function<void()>> ends;
 };
 
-/// A device plays one task at a time, in the order in which they begin.
+/// A device plays one task at a time, in the order in which they were launched.
 class Device {
  public:
   static Device& of(int index);
-  void launched(std::uint64_t comm);
+  std::size_t launched(std::uint64_t comm);  ///< gives the task's number
   std::vector<std::uint64_t> launches();
-  /// False: not yet.
-  bool take() noexcept { return !busy_.exchange(true); }
-  void give() noexcept { busy_.store(false); }
+  bool has_turn(std::size_t task);
+  void over(std::size_t task);
 
  private:
   std::mutex mutex_;
   std::vector<std::uint64_t> launches_;
-  std::atomic<bool> busy_{false};
+  std::set<std::size_t> unfinished_;
 };
 
 class Comm : public std::enable_shared_from_this<Comm> {
@@ -77,7 +76,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
  private:
   Result meet();
-  void play(Task& task, int number);
+  void play(Task& task, int number, std::size_t place);
   bool move(Task& task);
   bool step(Transfer& one);
   void fail(Result why, const std::string& text);

@@ -1,7 +1,7 @@
 // A libnccl.so.2 for tests, over host memory: NCCL's own names, ranks that are processes or threads, data through
 // shared memory, work done on the streams of the runtime that it is told of, so that what is not ordered shows.
 //
-// A device plays what was launched on it as a busy GPU may: whatever began first ends first, and nothing beside it. So
+// A device plays what was launched on it as a busy GPU may: one call after the other, in the order of the launches. So
 // ranks that launch two communicators' calls in different orders wait for one another for ever.
 //
 // Told by the environment (RANK is the communicator's, CALL counts from 0 per communicator):
