@@ -1,12 +1,13 @@
 # tutti_provider(NAME SOURCES file...): registers transports/<name>/ as a built-in provider.
-# tutti_provider(NAME MODULE [VARIANT v] SOURCES file... [INCLUDES dir...] [LIBRARIES lib...]): as a module,
-# libtutti_NAME[-v].so, for what needs a library from outside (see transports/modules.hpp).
+# tutti_provider(NAME MODULE [VARIANT v] [DRIVES folder] SOURCES file... [INCLUDES dir...] [LIBRARIES lib...]): as a
+# module, libtutti_NAME[-v].so, for what needs a library from outside (see transports/modules.hpp). DRIVES: where the
+# kernel lists the devices that it is for; where that is empty, nobody opens the module unless it is named.
 #
 # The folder defines `extern const tutti::Provider tutti::<name>_provider;`. Built-in providers are compiled into
 # libtutti and stand, in the order of these calls, in the generated table that `tutti::providers()` returns. A
 # module defines `tutti_module()` and is found in the folder tutti/ beside libtutti. Nothing else needs an edit.
 function(tutti_provider name)
-  cmake_parse_arguments(arg "MODULE" "VARIANT" "SOURCES;INCLUDES;LIBRARIES;DEFINITIONS" ${ARGN})
+  cmake_parse_arguments(arg "MODULE" "VARIANT;DRIVES" "SOURCES;INCLUDES;LIBRARIES;DEFINITIONS" ${ARGN})
   if(NOT arg_MODULE)
     list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
     set_property(GLOBAL APPEND PROPERTY TUTTI_PROVIDERS ${name})
@@ -28,6 +29,11 @@ function(tutti_provider name)
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/tutti
     INSTALL_RPATH "$ORIGIN/..")
   set_property(GLOBAL APPEND PROPERTY TUTTI_MODULES ${module})
+  if(arg_DRIVES)
+    set(drives ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/tutti/lib${module}.drives)
+    file(WRITE ${drives} "${arg_DRIVES}\n")
+    install(FILES ${drives} DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti)
+  endif()
   install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti)
 endfunction()
 

@@ -62,6 +62,10 @@ struct RuleSources {
   std::string tuned;
 };
 
+bool is_built_in(std::string_view name) {
+  return std::ranges::any_of(providers(), [&](const Provider* one) { return one->name == name; });
+}
+
 bool is_mere_transport(std::string_view name) {
   return std::ranges::any_of(providers(),
                              [&](const Provider* one) { return one->name == name && one->algorithms == nullptr; });
@@ -153,7 +157,8 @@ class Wirer {
         route_(static_cast<std::size_t>(bootstrap.size), -1) {}
 
   Wiring run() {
-    for (const std::string& name : words(settings_.transport)) wanted_.push_back(wanted(name, settings_));
+    for (const std::string& name : words(settings_.transport))
+      if (is_worth_trying(name)) wanted_.push_back(wanted(name, settings_));
     exchange_cards();
     for (const Wanted& one : wanted_)
       if (one.found.reason.empty()) connect(*one.found.provider);
@@ -164,6 +169,12 @@ class Wirer {
 
  private:
   std::size_t index(int rank) const { return static_cast<std::size_t>(rank); }
+
+  // What the user has not named may be missing; and between the ranks of one host a module's would not be taken.
+  bool is_worth_trying(const std::string& name) const {
+    if (settings_.transport != Settings().transport || is_built_in(name)) return true;
+    return bootstrap_.local_size < bootstrap_.size && is_worth_finding(name, settings_);
+  }
 
   void exchange_cards() {
     const std::string mine = write_card(wanted_, settings_);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -96,7 +97,20 @@ std::string list(const std::vector<std::string>& names) {
   return text;
 }
 
+bool has_devices(const fs::path& module) {
+  fs::path note = module;
+  std::string folder;
+  if (std::ifstream in(note.replace_extension(".drives")); !std::getline(in, folder)) return true;
+  std::error_code error;
+  return fs::directory_iterator(folder, error) != fs::directory_iterator();
+}
+
 }  // namespace
+
+bool is_worth_finding(std::string_view name, const Settings& settings) {
+  return std::ranges::any_of(modules(settings),
+                             [&](const fs::path& file) { return module_name(file) == name && has_devices(file); });
+}
 
 std::vector<std::string> provider_names(const Settings& settings) {
   std::vector<std::string> names;

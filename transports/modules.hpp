@@ -2,7 +2,7 @@
 //
 // libtutti_NAME.so, or libtutti_NAME-VARIANT.so where one name has several (the two families of MPI), lies in the
 // folder tutti/ beside libtutti, or in one of TUTTI_MODULE_PATH. A program that is linked statically with tutti has
-// none.
+// none. libtutti_NAME.drives beside a module names the folder where the kernel lists the devices that it is for.
 #pragma once
 
 #include <string>
@@ -31,6 +31,10 @@ struct Found {
 
 /// Opens the modules of that name at the first call; they are never closed. Any thread.
 Found find_provider(std::string_view name, const Settings& settings);
+
+/// Whether a module that nobody named is worth opening: it is installed, and where it is for devices, this host has
+/// some. Opens nothing. Any thread.
+bool is_worth_finding(std::string_view name, const Settings& settings);
 
 /// Names of the built-in providers and of the modules that are there, in order of preference; opens nothing.
 std::vector<std::string> provider_names(const Settings& settings);

@@ -2,8 +2,11 @@
 #include "transports/modules.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 namespace tutti {
@@ -36,6 +39,24 @@ TEST(Modules, WhatIsNotThereIsSaidWithWhatIs) {
   EXPECT_EQ(found.provider, nullptr);
   EXPECT_NE(found.reason.find("there is no provider 'nothing' in this installation, but shm, tcp"), std::string::npos)
       << found.reason;
+}
+
+// By a look at a folder, so that a job without the devices is not slowed down by what drives them.
+TEST(Modules, AreWorthFindingWhereTheirDevicesAre) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("tutti_modules." + std::to_string(::getpid()));
+  fs::create_directories(folder / "devices");
+  Settings settings;
+  settings.module_path = folder;
+  const auto worth = [&] { return is_worth_finding("something", settings); };
+  EXPECT_FALSE(worth()) << "not installed";
+  std::ofstream(folder / "libtutti_something.so").put('\n');
+  EXPECT_TRUE(worth()) << "it needs no device";
+  std::ofstream(folder / "libtutti_something.drives") << (folder / "devices").string() << '\n';
+  EXPECT_FALSE(worth()) << "there is no device";
+  std::ofstream(folder / "devices" / "one").put('\n');
+  EXPECT_TRUE(worth());
+  fs::remove_all(folder);
 }
 
 TEST(Modules, BuiltInProvidersAreFoundByName) {

@@ -13,11 +13,11 @@ namespace tutti {
 
 /// Everything that can be set. Values here are the defaults.
 struct Settings {
-  std::string log = "warn";             // log
-  std::string transport = "shm,tcp";    // transport: providers to try between two ranks, best first
-  std::string backend;                  // backend: backends to prefer, best first
-  std::string select;                   // select: rules 'kind: LOW..HIGH = [backend/]algorithm, ...; ...'
-  std::string tuning = "auto";          // tuning: file of measured rules; auto: this machine's own, off: none
+  std::string log = "warn";                   // log
+  std::string transport = "shm,ibverbs,tcp";  // transport: providers to try between two ranks, best first
+  std::string backend;                        // backend: backends to prefer, best first
+  std::string select;                         // select: rules 'kind: LOW..HIGH = [backend/]algorithm, ...; ...'
+  std::string tuning = "auto";                // tuning: file of measured rules; auto: this machine's own, off: none
   std::string explain = "off";          // explain: on: rank 0 says which backend and algorithm each kind of call takes
   std::string module_path;              // module_path: folders with further modules, separated by ':'
   std::string accelerator = "cuda";     // accelerator: the module for devices; none: without
