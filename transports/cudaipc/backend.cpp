@@ -1,0 +1,183 @@
+#include "transports/cudaipc/backend.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "transports/core/fork.hpp"
+#include "transports/core/log.hpp"
+
+namespace tutti::cudaipc {
+namespace {
+
+using namespace std::chrono_literals;
+
+// After a failure: with what is on the stream; the second time without waiting for other ranks.
+constexpr Seconds first_patience{0.2}, last_patience{3.0};
+constexpr auto look_again = 100us;
+
+}  // namespace
+
+std::span<const std::string_view> algorithms(Kind kind) noexcept {
+  static constexpr std::string_view its_own[] = {""};
+  if (kind == Kind::send || kind == Kind::barrier) return {};
+  return its_own;
+}
+
+IpcBackend::IpcBackend(const BackendMeeting& meeting)
+    : generation_(fork_generation()),
+      world_rank_(meeting.group->members[static_cast<std::size_t>(meeting.group->rank)]),
+      room_(std::make_unique<Room>(meeting)) {}
+
+IpcBackend::~IpcBackend() {
+  if (fork_generation() != generation_) {  // the device is the parent's
+    static_cast<void>(room_.release());
+    for (Playing& one : calls_) static_cast<void>(new Playing(std::move(one)));
+    return;
+  }
+  cancel(Status::failure(Code::aborted, "the communicator has gone"));
+}
+
+Status IpcBackend::supports(const Collective& call, std::string_view algorithm) const {
+  const auto no = [](const std::string& why) { return Status::failure(Code::unsupported, why); };
+  if (!algorithm.empty())
+    return no("cudaipc has one way: write 'cudaipc', not 'cudaipc/" + std::string(algorithm) + "'");
+  if (algorithms(call.kind).empty()) return no("cudaipc has no " + std::string(tutti::name(call.kind)));
+  const bool from_out = call.kind == Kind::broadcast || call.kind == Kind::scatter;
+  if ((from_out ? call.out.device : call.in.device).kind != Device::Kind::cuda)
+    return no("cudaipc reaches CUDA memory only");
+  return {};
+}
+
+void IpcBackend::check_device(const Collective& call) const {
+  for (const Device& one : {call.in.device, call.out.device})
+    if (one.kind == Device::Kind::cuda && one.index != room_->device())
+      throw Error(Code::invalid, "a buffer is on cuda:" + std::to_string(one.index) + ", but rank " +
+                                     std::to_string(world_rank_) +
+                                     " takes part with cuda:" + std::to_string(room_->device()) +
+                                     ": one device per rank; CUDA_VISIBLE_DEVICES says which it sees");
+}
+
+void IpcBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
+  Playing& fresh = calls_.emplace_back();
+  fresh.sequence = launch.sequence;
+  fresh.listener = &listener;
+  try {
+    check_device(call);
+    fresh.call = std::make_unique<IpcCall>(*room_, call, launch);
+    fresh.end = Owned<Event>(room_->accelerator(), room_->accelerator().make_event(room_->device()));
+  } catch (const Error& error) {
+    return fail(failure(error.what(), error.code()));
+  }
+  while (carry_on()) continue;
+}
+
+// True where the host's part of a call got further.
+bool IpcBackend::carry_on() {
+  if (failed_) return false;
+  const auto next = std::ranges::find(calls_, false, &Playing::enqueued);
+  if (next == calls_.end()) return false;
+  try {
+    return step(*next);
+  } catch (const Error& error) {
+    fail(failure(error.what(), error.code()));
+  } catch (const std::exception& error) {
+    fail(failure(error.what(), Code::resource));
+  }
+  return true;
+}
+
+bool IpcBackend::step(Playing& playing) {
+  if (!std::exchange(playing.begun, true)) {
+    playing.call->begin({++begun_, ended_});
+    return true;
+  }
+  if (!playing.call->advance()) return false;
+  if (!playing.call->enqueued()) return true;
+  room_->accelerator().record(*playing.end, room_->stream());
+  playing.enqueued = true;
+  playing.listener->enqueued(*playing.end);
+  return true;
+}
+
+bool IpcBackend::progress() {
+  if (calls_.empty() || failed_) return false;
+  bool moved = false;
+  while (carry_on()) moved = true;
+  std::deque<Playing> done;
+  try {
+    while (!failed_ && !calls_.empty() && calls_.front().enqueued && room_->accelerator().query(*calls_.front().end)) {
+      done.push_back(std::move(calls_.front()));
+      calls_.pop_front();
+      ++ended_;
+    }
+  } catch (const Error& error) {
+    fail(failure(error.what(), error.code()));
+    moved = true;
+  }
+  moved |= !done.empty();
+  // The last listener may take this backend with it.
+  for (Playing& one : done) one.listener->ended({});
+  return moved;
+}
+
+Status IpcBackend::failure(std::string_view what, Code code) const {
+  Cause why;
+  why.code = code;
+  why.culprit = why.reporter = world_rank_;
+  why.group = room_->group().id;
+  why.say("rank " + std::to_string(world_rank_) + " (cuda:" + std::to_string(room_->device()) +
+          ") could not go on with cudaipc: " + std::string(what));
+  return Status(why);
+}
+
+// All that is under way ends with cancel(), which follows.
+void IpcBackend::fail(const Status& why) {
+  if (std::exchange(failed_, true) || calls_.empty()) return;
+  calls_.front().listener->trouble(why);
+}
+
+// False: something is still on the stream.
+bool IpcBackend::wait_for_stream(Seconds patience) noexcept {
+  try {
+    Accelerator& accelerator = room_->accelerator();
+    const Owned<Event> end(accelerator, accelerator.make_event(room_->device()));
+    accelerator.record(*end, room_->stream());
+    for (const Deadline until = deadline_in(patience); !accelerator.query(*end);
+         std::this_thread::sleep_for(look_again))
+      if (Clock::now() >= until) return false;
+  } catch (const std::exception&) {  // the device does nothing any more
+  }
+  return true;
+}
+
+bool IpcBackend::let_go() noexcept {
+  try {
+    room_->release_waits();
+  } catch (const std::exception&) {  // the device does nothing any more
+  }
+  return wait_for_stream(last_patience);
+}
+
+void IpcBackend::cancel(const Status& why) noexcept {
+  failed_ = true;
+  auto ending = std::exchange(calls_, {});
+  if (ending.empty()) return;
+  if (!wait_for_stream(first_patience) && !let_go())
+    log(LogLevel::warn,
+        "what is on the stream of cuda:" + std::to_string(room_->device()) +
+            " does not end, and may still use the buffers of " + std::to_string(ending.size()) +
+            " calls: leave that memory alone until the process ends",
+        world_rank_);
+  // The last listener may take this backend with it.
+  for (Playing& one : ending) one.listener->ended(why);
+}
+
+std::string IpcBackend::where(std::uint32_t sequence) const {
+  const auto found = std::ranges::find(calls_, sequence, &Playing::sequence);
+  if (found == calls_.end() || !found->call) return {};
+  return "cudaipc: " + found->call->where();
+}
+
+}  // namespace tutti::cudaipc

@@ -1,0 +1,64 @@
+// IpcBackend: collectives of processes of one host, on one GPU or on GPUs that reach one another, by reading one
+// another's memory. No kernel ever waits for another process: streams wait for events.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "transports/cudaipc/call.hpp"
+
+namespace tutti::cudaipc {
+
+/// One, without a name, for every kind but send and barrier.
+std::span<const std::string_view> algorithms(Kind kind) noexcept;
+
+/// The host's part of one call follows that of the call before; what is on the streams overlaps.
+///
+/// After a failure everything that is on the stream is waited for, a few seconds at most; what waits for a rank that
+/// has ended is let go. Other ranks only read this rank's memory, and nothing new once they have heard of the failure.
+class IpcBackend final : public Backend {
+ public:
+  /// Collective; blocks. Throws Error{unsupported} where these ranks cannot share memory.
+  explicit IpcBackend(const BackendMeeting& meeting);
+  ~IpcBackend() override;
+
+  std::string_view name() const noexcept override { return "cudaipc"; }
+  Status supports(const Collective& call, std::string_view algorithm) const override;
+  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  void cancel(const Status& why) noexcept override;
+  std::string where(std::uint32_t sequence) const override;
+
+  bool progress() override;
+  Fds fds() const noexcept override { return {}; }
+  bool arm(bool) override { return true; }
+  bool polled() const noexcept override { return !calls_.empty(); }
+
+ private:
+  struct Playing {
+    std::unique_ptr<IpcCall> call;
+    std::uint32_t sequence = 0;
+    CallListener* listener = nullptr;
+    Owned<Event> end = {};
+    bool begun = false, enqueued = false;
+  };
+
+  bool carry_on();
+  bool step(Playing& playing);
+  void check_device(const Collective& call) const;
+  void fail(const Status& why);
+  Status failure(std::string_view what, Code code) const;
+  bool let_go() noexcept;
+  bool wait_for_stream(Seconds patience) noexcept;
+
+  const std::uint32_t generation_;  // of forks
+  const int world_rank_;
+  std::unique_ptr<Room> room_;
+  std::deque<Playing> calls_;
+  std::uint64_t begun_ = 0, ended_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace tutti::cudaipc
