@@ -56,6 +56,9 @@ class StreamTransport final : public Transport, private FrameHandler {
   void watch() override { wire_->watch(); }
   std::unique_ptr<Backend> make_backend(const Group& group) override { return wire_->make_backend(group); }
   std::shared_ptr<void> allocate(std::size_t bytes) override { return wire_->allocate(bytes); }
+  std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t bytes) override {
+    return wire_->adopt(std::move(memory), bytes);
+  }
 
  private:
   struct Peer {

@@ -103,7 +103,8 @@ class Wire {
 
   /// See Transport.
   virtual std::unique_ptr<Backend> make_backend(const Group& /*group*/) { return nullptr; }
-  virtual std::shared_ptr<void> allocate(std::size_t bytes) { return allocate_shared(bytes); }
+  virtual std::shared_ptr<void> allocate(std::size_t bytes) { return adopt(allocate_shared(bytes), bytes); }
+  virtual std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t /*bytes*/) { return memory; }
 
   /// Makes sure that `to` wakes up and looks at what was written, however it sleeps: also when
   /// only its background thread is there. Called after control messages and aborts.

@@ -84,6 +84,10 @@ class Transport : public Engine {
   /// Memory that peers reach at its best: see Communicator::allocate. May outlive the transport. Any thread.
   virtual std::shared_ptr<void> allocate(std::size_t bytes) { return allocate_shared(bytes); }
 
+  /// `memory` that another transport of this rank allocated, made ready for this one's messages while the result lives.
+  /// Any thread.
+  virtual std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t /*bytes*/) { return memory; }
+
   /// How `to` is reached, for people: "tcp 10.0.0.2 via eth0".
   virtual std::string describe(int /*to*/) const { return name_; }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "transports/core/memory.hpp"
 #include "transports/ibverbs/devices.hpp"
 
 namespace tutti::ibverbs {
@@ -81,7 +82,7 @@ TEST_F(BulkTest, PutsIntoWhatIsOffered) {
 TEST_F(BulkTest, IsRefusedWhereTheOfferWasTakenBack) {
   Place place;
   ASSERT_TRUE(b_->offer(1, into_, place));
-  b_->revoke_offer(1);
+  EXPECT_TRUE(b_->revoke_offer(1));
   ASSERT_TRUE(a_->put(2, from_, place));
   settle(1);
   EXPECT_EQ(count(What::failed_put), 1);
@@ -179,6 +180,40 @@ TEST_F(BulkTest, GivesBackAllThatItHasWhenItStops) {
   EXPECT_TRUE(b_->idle());
   EXPECT_EQ(into_, from_);
   EXPECT_FALSE(b_->offer(3, into_, first)) << "nothing new begins";
+}
+
+TEST_F(BulkTest, KeepsAllocatedMemoryRegisteredUntilItIsGone) {
+  const std::size_t size = 1 << 20;
+  std::shared_ptr<void> from = adapter_->memories().keep(allocate_shared(size), size);
+  std::shared_ptr<void> into = adapter_->memories().keep(allocate_shared(size), size);
+  const Bytes source(static_cast<std::byte*>(from.get()), size), target(static_cast<std::byte*>(into.get()), size);
+  const ibv_mr* const region = adapter_->memories().find(target);
+  ASSERT_NE(region, nullptr);
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    std::memset(source.data(), static_cast<int>(i), size);
+    const std::size_t offset = i * 4096;
+    Place place;
+    ended_.clear();
+    ASSERT_TRUE(b_->offer(i, target.subspan(offset, bytes_), place));
+    std::uint32_t key = 0;
+    std::memcpy(&key, place.told.data() + 16, sizeof key);
+    EXPECT_EQ(key, region->rkey) << "no other registration";
+    ASSERT_TRUE(a_->put(i, source.subspan(offset, bytes_), place));
+    settle(2);
+    ASSERT_EQ(count(What::filled), 1);
+    EXPECT_EQ(std::memcmp(target.data() + offset, source.data() + offset, bytes_), 0);
+  }
+  Place place;
+  ASSERT_TRUE(b_->offer(9, target, place));
+  EXPECT_FALSE(b_->revoke_offer(9)) << "only the end of the queue pair keeps the peer from it";
+  EXPECT_EQ(adapter_->memories().find({source.data() + 1, size}), nullptr) << "not all of it";
+  from.reset();
+  EXPECT_EQ(adapter_->memories().find(source), nullptr);
+  EXPECT_EQ(adapter_->memories().find(target), region);
+  b_.reset();
+  a_.reset();
+  adapter_.reset();
+  into.reset();  // may outlive the device
 }
 
 TEST_F(BulkTest, OffersWithinItsLimits) {

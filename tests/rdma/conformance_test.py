@@ -1,5 +1,6 @@
 """The conformance suite over RDMA: the contract of transports, every collective, every algorithm; and no message without room."""
 
+import os
 import pathlib
 import unittest
 
@@ -40,6 +41,15 @@ class Conformance(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ok\n", ""))
         # They went past the slots, which would have taken 128 each.
         self.assertLess(devices.counters()["rdma_sends"] - before["rdma_sends"], 10 * 30)
+
+    def test_memory_that_stays_registered(self):
+        for transport in ("ibverbs", "shm,ibverbs"):
+            with self.subTest(transport=transport):
+                before = devices.counters()
+                done = devices.run(*devices.command("run", "-np", 2), "bash", "-c", 'TUTTI_HOST_ID="h$TUTTI_RANK" exec "$0" "$@"',
+                                   os.path.join(devices.TESTS, "loop_probe"), "kept", 1 << 20, 10, TUTTI_TRANSPORT=transport)
+                self.assert_ok(done)
+                self.assertLess(devices.counters()["rdma_sends"] - before["rdma_sends"], 10 * 30)
 
     @unittest.skipIf(devices.THIN, "so slow that cards repeat what is answered late")
     def test_bytes_on_the_wire(self):

@@ -9,6 +9,8 @@
 //   loop_probe sum COUNT TIMES     so many allreduces of COUNT floats; prints "ok" on rank 0
 //   loop_probe anew BYTES TIMES    messages from rank 0 to rank 1, each from and into other memory at the same address;
 //                                  "ok" on rank 1
+//   loop_probe kept BYTES TIMES    messages from rank 0 to rank 1 from and into memory of Communicator::allocate, which is
+//                                  allocated anew in the middle; "ok" on rank 1
 //   loop_probe time COUNT TIMES    so many allreduces of COUNT floats; rank 0 prints microseconds: the median
 //   loop_probe there BYTES TIMES   a message from rank 0 to rank 1 and back, so often; rank 0 prints microseconds one
 //                                  way: the median
@@ -112,6 +114,24 @@ void there_and_back(Communicator& world, std::size_t bytes, int times) {
   if (world.rank() == 0) line(std::to_string(us[us.size() / 2]));
 }
 
+void kept(Communicator& world, std::size_t bytes, int times) {
+  auto data = world.allocate<std::byte>(bytes);
+  for (int i = 0; i < times; ++i) {
+    if (i == times / 2) data = world.allocate<std::byte>(bytes);
+    const auto value = static_cast<std::byte>(i + 1);
+    const std::span<std::byte> all(data.data(), bytes);
+    if (world.rank() == 0) {
+      std::fill(all.begin(), all.end(), value);
+      world.send(all, 1).wait();
+    } else if (world.rank() == 1) {
+      world.recv(all, 0).wait();
+      if (std::ranges::count(all, value) != static_cast<std::ptrdiff_t>(bytes))
+        throw std::runtime_error("bytes of another message");
+    }
+  }
+  if (world.rank() == 1) line("ok");
+}
+
 void time_sums(Communicator& world, std::size_t count, int times) {
   std::vector<float> data(count);
   std::vector<double> us;
@@ -157,6 +177,7 @@ int main(int count, char** words) {
     if (arguments[0] == "loop") loop(world, elements);
     if (arguments[0] == "wait") wait(world, std::stod(arguments[1]));
     if (arguments[0] == "anew") anew(world, elements, std::stoi(arguments.at(2)));
+    if (arguments[0] == "kept") kept(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "time") time_sums(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "there") there_and_back(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "stream") stream(world, elements, std::stoi(arguments.at(2)));

@@ -95,7 +95,11 @@ class RoutedTransport final : public Transport {
     }
     return common == nullptr ? nullptr : common->make_backend(group);
   }
-  std::shared_ptr<void> allocate(std::size_t bytes) override { return transports_.front()->allocate(bytes); }
+  std::shared_ptr<void> allocate(std::size_t bytes) override {
+    std::shared_ptr<void> memory = transports_.front()->allocate(bytes);
+    for (std::size_t i = 1; i < transports_.size(); ++i) memory = transports_[i]->adopt(std::move(memory), bytes);
+    return memory;
+  }
   std::string describe(int to) const override {
     return transports_[static_cast<std::size_t>(route_[static_cast<std::size_t>(to)])]->describe(to);
   }

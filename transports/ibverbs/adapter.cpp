@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "transports/core/log.hpp"
+#include "transports/core/memory.hpp"
 #include "transports/core/status.hpp"
 #include "transports/ibverbs/bulk.hpp"
 #include "transports/ibverbs/slots.hpp"
@@ -29,6 +31,13 @@ Context open_device(const std::string& name) {
                                   "); choose another by TUTTI_IB_DEVICE, or another transport by TUTTI_TRANSPORT");
 }
 
+bool registers_on_demand(ibv_context* context) {
+  ibv_device_attr_ex more{};
+  constexpr std::uint32_t needed = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE;
+  return ibv_query_device_ex(context, nullptr, &more) == 0 && (more.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0 &&
+         (more.odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
+}
+
 void do_not_block(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
 }  // namespace
@@ -39,6 +48,8 @@ Adapter::Adapter(const std::string& device, std::size_t pairs) : name_(device), 
   if (ibv_query_device(context_.get(), &attributes) != 0) refuse(name_, "description");
   domain_.reset(ibv_alloc_pd(context_.get()));
   if (!domain_) refuse(name_, "protection domain");
+  memories_ = std::make_shared<Memories>(domain_.get());
+  on_demand_ = registers_on_demand(context_.get());
   channel_.reset(ibv_create_comp_channel(context_.get()));
   if (!channel_) refuse(name_, "completion channel");
   const std::size_t depth = std::max<std::size_t>(pairs, 1) * completions_of_pair;
@@ -53,6 +64,18 @@ Adapter::Adapter(const std::string& device, std::size_t pairs) : name_(device), 
   software_ = place.string().find("/virtual/") != std::string::npos;
   do_not_block(channel_->fd);
   do_not_block(context_->async_fd);
+}
+
+Region Adapter::open(ConstBytes memory, int access) noexcept {
+  void* const first = const_cast<std::byte*>(memory.data());
+  Region region(ibv_reg_mr(domain_.get(), first, memory.size(), access));
+  if (!region && on_demand_)
+    region.reset(ibv_reg_mr(domain_.get(), first, memory.size(), access | IBV_ACCESS_ON_DEMAND));
+  if (!region && !std::exchange(closed_told_, true))
+    log(LogLevel::warn, "large messages are copied, as " + size_text(memory.size()) +
+                            " of memory cannot be registered with " + name_ + " (" + std::strerror(errno) +
+                            "); raise the limit of locked memory, `ulimit -l unlimited`");
+  return region;
 }
 
 std::span<ibv_wc> Adapter::poll(std::span<ibv_wc> into) noexcept {

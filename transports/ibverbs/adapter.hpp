@@ -1,11 +1,13 @@
 // Adapter: one RDMA device as this rank uses it: one completion queue for all peers, and what wakes a sleeper.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "transports/ibverbs/handles.hpp"
+#include "transports/ibverbs/memories.hpp"
 
 namespace tutti::ibverbs {
 
@@ -13,6 +15,9 @@ class Adapter {
  public:
   /// For `pairs` queue pairs. Throws Error{resource}.
   Adapter(const std::string& device, std::size_t pairs);
+  ~Adapter() { memories_->close(); }
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
 
   const std::string& name() const noexcept { return name_; }
   ibv_context* context() const noexcept { return context_.get(); }
@@ -20,6 +25,11 @@ class Adapter {
   ibv_cq* queue() const noexcept { return queue_.get(); }
   /// No card: its packets are made by this host's cores, which whoever waits has to leave to it.
   bool software() const noexcept { return software_; }
+
+  Memories& memories() noexcept { return *memories_; }
+  /// Registers memory for one message; null where it cannot be. Without locking it, where the limit for that is reached
+  /// and the device can do without.
+  Region open(ConstBytes memory, int access) noexcept;
 
   /// Readable when something has completed since arm().
   int fd() const noexcept { return channel_->fd; }
@@ -50,6 +60,9 @@ class Adapter {
   Domain domain_;
   Channel channel_;
   Queue queue_;
+  std::shared_ptr<Memories> memories_;
+  bool on_demand_ = false;  // memory need not be locked
+  bool closed_told_ = false;
   struct Refusal {
     int error;
     const char* what;

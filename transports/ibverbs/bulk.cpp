@@ -53,16 +53,19 @@ bool Bulk::offer(std::uint64_t recv, Bytes into, Place& place) noexcept {
   if (!open_ || stopped_ || into.size() < least_put || into.size() > longest_) return false;
   const auto free = std::ranges::find(offers_, 0u, &Offer::recv);
   if (free == offers_.end() || !await(offered_ + 1)) return false;
-  free->region.reset(
-      ibv_reg_mr(adapter_.domain(), into.data(), into.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
-  if (!free->region) return false;  // the limit of locked memory, or memory that no card can reach
+  const ibv_mr* region = adapter_.memories().find(into);
+  if (region == nullptr) {
+    free->region = adapter_.open(into, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    region = free->region.get();
+  }
+  if (region == nullptr) return false;  // the limit of locked memory, or memory that no card can reach
   free->recv = recv;
   free->number = static_cast<std::uint32_t>(numbered_++ * most_bulk + static_cast<std::size_t>(free - offers_.begin()));
   ++offered_;
   Told told;
   told.address = reinterpret_cast<std::uintptr_t>(into.data());
   told.bytes = into.size();
-  told.key = free->region->rkey;
+  told.key = region->rkey;
   told.number = free->number;
   std::memcpy(place.told.data(), &told, sizeof told);
   return true;
@@ -74,10 +77,13 @@ bool Bulk::put(std::uint64_t send, ConstBytes data, const Place& place) noexcept
   if (!open_ || stopped_ || data.size() > longest_ || told.bytes != data.size()) return false;
   const auto free = std::ranges::find(puts_, 0u, &Put::send);
   if (free == puts_.end()) return false;
-  free->region.reset(ibv_reg_mr(adapter_.domain(), const_cast<std::byte*>(data.data()), data.size(), 0));
-  if (!free->region) return false;
-  ibv_sge part{reinterpret_cast<std::uintptr_t>(data.data()), static_cast<std::uint32_t>(data.size()),
-               free->region->lkey};
+  const ibv_mr* region = adapter_.memories().find(data);
+  if (region == nullptr) {
+    free->region = adapter_.open(data, 0);
+    region = free->region.get();
+  }
+  if (region == nullptr) return false;
+  ibv_sge part{reinterpret_cast<std::uintptr_t>(data.data()), static_cast<std::uint32_t>(data.size()), region->lkey};
   ibv_send_wr request{}, *refused = nullptr;
   request.wr_id = Ticket{peer_, Ticket::What::put, static_cast<std::uint8_t>(free - puts_.begin())}.id();
   request.sg_list = &part;
@@ -95,11 +101,13 @@ bool Bulk::put(std::uint64_t send, ConstBytes data, const Place& place) noexcept
   return true;
 }
 
-void Bulk::revoke_offer(std::uint64_t recv) noexcept {
+bool Bulk::revoke_offer(std::uint64_t recv) noexcept {
   const auto found = std::ranges::find(offers_, recv, &Offer::recv);
-  if (recv == 0 || found == offers_.end()) return;
+  if (recv == 0 || found == offers_.end()) return true;
+  const bool shut = found->region != nullptr;
   *found = {};  // from here on the card refuses to write there
   --offered_;
+  return shut;
 }
 
 bool Bulk::putting(std::uint64_t send) const noexcept {

@@ -1,9 +1,9 @@
 // Bulk: large messages between this rank and one peer, put straight into the receiver's buffer by RDMA.
 //
-// It has a queue pair of its own. A buffer is registered for one message, and no longer: what the user frees or maps
-// anew is never in a table of ours, and a peer can write only to what is offered to it now. Whoever takes a buffer back
-// in the middle ends this queue pair, on both sides, and nothing else: all that was under way, or comes later, goes
-// through the slots.
+// It has a queue pair of its own. Memory of Communicator::allocate is registered once; any other buffer for one
+// message, and no longer: what the user frees or maps anew is never in a table of ours, and a peer can write only to
+// what is offered to it now. Whoever takes a buffer back in the middle ends this queue pair, on both sides, and nothing
+// else: all that was under way, or comes later, goes through the slots.
 #pragma once
 
 #include <array>
@@ -33,7 +33,8 @@ class Bulk {
 
   bool offer(std::uint64_t recv, Bytes into, Place& place) noexcept;
   bool put(std::uint64_t send, ConstBytes data, const Place& place) noexcept;
-  void revoke_offer(std::uint64_t recv) noexcept;
+  /// False: the peer may still write there, until close().
+  bool revoke_offer(std::uint64_t recv) noexcept;
   bool putting(std::uint64_t send) const noexcept;  ///< only close() takes it back
 
   /// A put of ours is over, or the peer has filled an offer, or the card gives back one of these undone.
@@ -53,7 +54,7 @@ class Bulk {
   struct Offer {
     std::uint64_t recv = 0;
     std::uint32_t number = 0;  // told to the peer, and by it when all is there; of no other offer
-    Region region;
+    Region region;             // null: of memory that stays registered
   };
   struct Put {
     std::uint64_t send = 0;

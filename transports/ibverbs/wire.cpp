@@ -21,7 +21,6 @@ namespace {
 constexpr int most_unseen = 1024;
 constexpr int patient_polls = 16;  // in vain, before a device in software gets this core
 constexpr std::size_t completions_at_once = 32;
-constexpr Seconds give_back_time{0.5};    // for a card to give back what a closing queue pair has; a moment, commonly
 constexpr std::size_t header_bytes = 56;  // of a frame, which with its data shall fill slots
 constexpr StreamLimits stream_limits{16 << 10, 64 << 10, 0, 16 * slot_bytes - header_bytes};
 
@@ -216,72 +215,6 @@ void VerbsWire::completed(const ibv_wc& done) {
                 "sent what it had no credit for; make sure that all ranks run the same tutti");
   if (at.pair->unread() && !std::exchange(at.listed, true)) unread_.push_back(ticket.peer);
 }
-
-// ---- large messages ----
-
-/// True where it was about one of these. Whether a peer that does not answer here is silent, or has only closed its
-/// end, the slots will tell.
-bool VerbsWire::ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done) {
-  if (ticket.what != Ticket::What::put && ticket.what != Ticket::What::filled) return false;
-  if (done.status != IBV_WC_SUCCESS)
-    at.bulk->undone(ticket, ended_), close_bulk(ticket.peer);
-  else if (ticket.what == Ticket::What::put)
-    at.bulk->done(ticket.slot, ended_);
-  else
-    at.bulk->filled(ntohl(done.imm_data), ended_);
-  return true;
-}
-
-// Messages through the slots, which may be among what completes meanwhile, keep their order in done_.
-void VerbsWire::stop_bulk(int peer) {
-  Bulk& bulk = *link(peer).bulk;
-  bulk.stop();
-  for (const Deadline until = deadline_in(give_back_time);;) {
-    gather();
-    std::erase_if(done_, [&](const ibv_wc& one) {
-      const Ticket ticket = Ticket::of(one.wr_id);
-      const bool put = ticket.what == Ticket::What::put, filled = ticket.what == Ticket::What::filled;
-      if (ticket.peer != peer || (!put && !filled)) return false;
-      if (one.status != IBV_WC_SUCCESS)
-        bulk.undone(ticket, ended_);
-      else if (put)
-        bulk.done(ticket.slot, ended_);
-      else
-        bulk.filled(ntohl(one.imm_data), ended_);
-      return true;
-    });
-    if (bulk.idle() || Clock::now() > until) break;
-    ::sched_yield();
-  }
-  bulk.close(ended_);
-}
-
-void VerbsWire::close_bulk(int peer) {
-  if (!link(peer).bulk->open()) return;
-  stop_bulk(peer);
-  log(LogLevel::info, "large messages with rank " + std::to_string(peer) + " are copied from now on", setup_.rank);
-  greet(peer, Hello::State::no_bulk);
-}
-
-bool VerbsWire::offer(int from, std::uint64_t recv, Bytes into, Place& place) {
-  const Link& at = link(from);
-  return at.open && at.bulk->offer(recv, into, place);
-}
-
-bool VerbsWire::put(int to, std::uint64_t send, ConstBytes data, const Place& place) {
-  const Link& at = link(to);
-  return at.open && at.bulk->put(send, data, place);
-}
-
-void VerbsWire::revoke_offer(int from, std::uint64_t recv) noexcept {
-  if (const Link& at = link(from); at.bulk) at.bulk->revoke_offer(recv);
-}
-
-void VerbsWire::revoke_put(int to, std::uint64_t send) noexcept {
-  if (const Link& at = link(to); at.bulk && at.bulk->putting(send)) close_bulk(to);
-}
-
-void VerbsWire::take_ended(std::vector<Ended>& ended) { std::swap(ended, ended_); }
 
 void VerbsWire::gather() {
   std::array<ibv_wc, completions_at_once> some;

@@ -60,6 +60,7 @@ class VerbsWire final : public Wire, private Placing {
   void expect(int from) override;
   void drop(int peer) noexcept override;
   std::string describe(int to) const override;
+  std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t bytes) override;
   Placing* placing() noexcept override { return this; }
   void ring(int) noexcept override {}  // what arrives wakes
   bool post(const Cause& why) noexcept override;
