@@ -26,6 +26,7 @@ class Checker {
       sizes();
     }
     operators();
+    places();
     aliasing();
   }
 
@@ -123,6 +124,15 @@ class Checker {
     if (!folds || supports(call_.op.op, call_.in.dtype)) return;
     refuse(std::string(name(call_.op.op)) + " is not defined for " + std::string(name(call_.in.dtype)) +
            (is_integer(call_.in.dtype) ? "; convert to a floating-point type, or use sum" : "; it wants integers"));
+  }
+
+  void places() const {
+    if (call_.in.data == nullptr || call_.out.data == nullptr || call_.in.device == call_.out.device) return;
+    const auto place = [](Device device) {
+      return device.kind == Device::Kind::cpu ? "on the host" : "on device " + std::to_string(device.index);
+    };
+    refuse("in is " + std::string(place(call_.in.device)) + " and out " + place(call_.out.device) +
+           "; both must be in one place");
   }
 
   void aliasing() const {

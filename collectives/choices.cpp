@@ -10,7 +10,8 @@ namespace tutti {
 void Choices::add(std::shared_ptr<Backend> backend) {
   const std::lock_guard lock(mutex_);
   backends_.push_back(std::move(backend));
-  for (Slot& slot : slots_) slot.call.store(no_call);  // a rule may have waited for this one
+  for (auto& of_kind : slots_)
+    for (Slot& slot : of_kind) slot.call.store(no_call);  // a rule may have waited for this one
 }
 
 bool Choices::has(std::string_view name) const noexcept {
@@ -18,11 +19,8 @@ bool Choices::has(std::string_view name) const noexcept {
 }
 
 Facts Choices::facts(const Collective& call) const noexcept {
-  // Not every rank has an `in`; where all have an `out`, that one tells.
-  const bool from_one = call.kind == Kind::broadcast || call.kind == Kind::scatter;
-  const Device device = from_one ? call.out.device : call.in.device;
   const std::size_t bytes = block_count(call, group_.size()) * size_of(call.in.dtype);
-  return {call.kind, call.variable ? 0 : bytes, group_.size(), hosts_, device.kind};
+  return {call.kind, call.variable ? 0 : bytes, group_.size(), hosts_, device_of(call)};
 }
 
 const Taken& Choices::decide(const Collective& call, Signature summary, const std::string& wanted) {
@@ -38,7 +36,7 @@ const Taken& Choices::decide(const Collective& call, Signature summary, const st
   if (!wanted.empty()) return taken;
   if (says_ && said_.emplace(call.kind, call.variable, choice.rule).second)
     say(describe(summary) + " -> " + selector_->explain(call, known, backends_));
-  if (is_exact(call)) remember(summary, taken);
+  if (is_exact(call)) remember(slot_of(summary, device_of(call)), summary, taken);
   return taken;
 }
 
@@ -51,8 +49,7 @@ const Taken& Choices::kept(const Choice& choice, Kind kind) {
   return taken_.emplace_back(kind, Taken{choice.backend, std::string(choice.algorithm), token, own_plans}).second;
 }
 
-void Choices::remember(Signature summary, const Taken& taken) noexcept {
-  Slot& slot = slot_of(summary);
+void Choices::remember(Slot& slot, Signature summary, const Taken& taken) noexcept {
   const std::uint32_t version = slot.version.load(std::memory_order_relaxed);
   slot.version.store(version + 1, std::memory_order_relaxed);
   slot.call.store(summary.bits, std::memory_order_release);

@@ -39,7 +39,7 @@ class Choices {
   /// By the rules, or as `wanted` says, where it says something. Throws Error{invalid, unsupported}.
   const Taken& choose(const Collective& call, Signature summary, const std::string& wanted) {
     if (wanted.empty() && is_exact(call))
-      if (const Taken* known = recall(summary)) return *known;
+      if (const Taken* known = recall(summary, device_of(call))) return *known;
     return decide(call, summary, wanted);
   }
 
@@ -58,19 +58,25 @@ class Choices {
 
   // Whether the summary tells all that a choice may depend on.
   static bool is_exact(const Collective& call) noexcept {
-    return call.in.count < std::size_t{1} << 35 && call.out.count < std::size_t{1} << 35 && call.root < 1 << 15 &&
-           call.in.device.kind == Device::Kind::cpu && call.out.device.kind == Device::Kind::cpu;
+    return call.in.count < std::size_t{1} << 35 && call.out.count < std::size_t{1} << 35 && call.root < 1 << 15;
   }
-  Slot& slot_of(Signature summary) noexcept { return slots_[summary.bits * 0x9e3779b97f4a7c15u >> 56]; }
-  const Taken* recall(Signature summary) noexcept {
-    const Slot& slot = slot_of(summary);
+  // Not every rank has an `in`; where all have an `out`, that one tells.
+  static Device::Kind device_of(const Collective& call) noexcept {
+    const bool from_one = call.kind == Kind::broadcast || call.kind == Kind::scatter;
+    return from_one ? call.out.device.kind : call.in.device.kind;
+  }
+  Slot& slot_of(Signature summary, Device::Kind device) noexcept {
+    return slots_[static_cast<std::size_t>(device)][summary.bits * 0x9e3779b97f4a7c15u >> 56];
+  }
+  const Taken* recall(Signature summary, Device::Kind device) noexcept {
+    const Slot& slot = slot_of(summary, device);
     const std::uint32_t version = slot.version.load(std::memory_order_acquire);
     const std::uint64_t call = slot.call.load(std::memory_order_acquire);
     const Taken* const taken = slot.taken.load(std::memory_order_acquire);
     if (call != summary.bits || version % 2 != 0) return nullptr;
     return slot.version.load(std::memory_order_relaxed) == version ? taken : nullptr;
   }
-  void remember(Signature summary, const Taken& taken) noexcept;
+  void remember(Slot& slot, Signature summary, const Taken& taken) noexcept;
   const Taken& decide(const Collective& call, Signature summary, const std::string& wanted);
   const Taken& kept(const Choice& choice, Kind kind);
   Facts facts(const Collective& call) const noexcept;
@@ -80,7 +86,7 @@ class Choices {
   const int hosts_ = group_.hosts();
   const bool says_;  // each choice once, for people
   Backends backends_;
-  std::array<Slot, 256> slots_;
+  std::array<std::array<Slot, 256>, 2> slots_;  // by kind of device
 
   std::mutex mutex_;  // of what follows, and of writing slots
   std::deque<std::pair<Kind, Taken>> taken_;

@@ -11,6 +11,7 @@ void CollectiveOperation::prepare(Home&& home, Spare& spare, const Parts& parts)
   spare_ = &spare;
   taken_ = parts.taken;
   summary_ = parts.summary;
+  on_device_ = parts.on_device;
   take_over(parts.call);
 }
 
@@ -36,7 +37,18 @@ void CollectiveOperation::keep_value() noexcept {
   detach_when_dropped();
 }
 
+void CollectiveOperation::come_after(Accelerator& gpu, const Stream& stream) {
+  if (!ready_ || (*ready_).device != stream.device) ready_ = Owned<Event>(gpu, gpu.make_event(stream.device));
+  gpu.record(*ready_, stream);
+}
+
+void CollectiveOperation::keep(std::shared_ptr<const void> owner) noexcept {
+  keep_ = std::move(owner);
+  detach_when_dropped();
+}
+
 void CollectiveOperation::retire() noexcept {
+  if (keep_) keep_.reset();
   const std::shared_ptr<Driver> keeper = take_driver();  // goes last
   if (verification_) verification_.reset();
   spare_->give(this);
@@ -59,7 +71,9 @@ void CollectiveOperation::begin() {
 }
 
 void CollectiveOperation::start_call() {
-  taken_->backend->start(call_, {call().sequence, summary_, taken_->algorithm, taken_->token}, *this);
+  Launch launch{call().sequence, summary_, taken_->algorithm, taken_->token};
+  if (on_device_) launch.ready = *ready_;
+  taken_->backend->start(call_, launch, *this);
 }
 
 // Backends are given calls in their order, but verifications end in any.
@@ -89,7 +103,11 @@ bool CollectiveOperation::look() {
 
 void CollectiveOperation::trouble(const Status& why) { in_trouble(why); }
 
-void CollectiveOperation::ended(const Status& status) { finish(status); }
+// Nobody touches the memory any more; its owner goes last, for it may take its time.
+void CollectiveOperation::ended(const Status& status) {
+  const std::shared_ptr<const void> owner = std::move(keep_);
+  finish(status);
+}
 
 void CollectiveOperation::cancel(const Status& why) noexcept {
   if (verified_ && std::erase(own_group().unstarted(), this) > 0) return finish(why);

@@ -20,10 +20,17 @@ class CollectiveOperation final : public Operation, private CallListener {
     const Taken* taken = nullptr;
     Signature summary;  ///< that messages carry
     Clock::duration allowed{};
+    bool on_device = false;  ///< come_after() was called for it
   };
   using Spare = Pool<CollectiveOperation>;
   /// When the call is over and its handles have gone, this goes back to `spare`, which `home.keeper` keeps.
   void prepare(Home&& home, Spare& spare, const Parts& parts);
+
+  /// Of a call on device memory: notes what the caller's stream has by now. Before prepare(). Throws Error where the
+  /// device refuses.
+  void come_after(Accelerator& gpu, const Stream& stream);
+  /// Keeps the owner of the memory until the end: a dropped handle does not wait. Before the launch.
+  void keep(std::shared_ptr<const void> owner) noexcept;
 
   /// Of a scalar: the value moves in here, and the result is found here. Before the launch.
   void keep_value() noexcept;
@@ -38,6 +45,7 @@ class CollectiveOperation final : public Operation, private CallListener {
   void begin() override;
   void start_call();
   void trouble(const Status& why) override;
+  void enqueued(const Event& end) override { note_enqueued(end); }
   void ended(const Status& status) override;
   void verified(const Status& status);
   void retire() noexcept override;
@@ -47,6 +55,9 @@ class CollectiveOperation final : public Operation, private CallListener {
   Collective call_;
   Signature summary_;
   bool verified_ = false;
+  bool on_device_ = false;                      // the call is on device memory
+  Owned<Event> ready_;                          // then: what the caller's stream had before
+  std::shared_ptr<const void> keep_;            // until the end
   std::unique_ptr<Verification> verification_;  // TUTTI_VERIFY=full
 };
 

@@ -9,12 +9,15 @@
 #include "collectives/choices.hpp"
 #include "collectives/collective_operation.hpp"
 #include "collectives/context.hpp"
+#include "collectives/host_backend.hpp"
 #include "collectives/planned_backend.hpp"
 #include "collectives/point_to_point.hpp"
 #include "collectives/pool.hpp"
 #include "collectives/selector.hpp"
+#include "transports/accelerators.hpp"
 #include "transports/core/log.hpp"
 #include "transports/modules.hpp"
+#include "transports/staged/staged_backend.hpp"
 
 namespace tutti {
 
@@ -30,9 +33,12 @@ class Communicator::Impl {
       context_->add_engine(own);
       choices_.add(std::move(own));
     }
+    staged_ = std::make_shared<staged::StagedBackend>(this->group(), host());
+    choices_.add(staged_);
   }
   ~Impl() {
     choices_.drop_backends();
+    staged_.reset();
     context_->drop_engines();
   }
 
@@ -46,10 +52,15 @@ class Communicator::Impl {
     if (call.kind == Kind::send) return exchange(self, call, options);
     const Signature summary = signature(call, group().rank, group().size());
     const Taken& taken = choices_.choose(call, summary, options.algorithm);
+    Accelerator* const gpu = gpu_of(call);
     CollectiveOperation& operation = *spare_collectives_.take();
-    operation.prepare(home(self), spare_collectives_,
-                      {call, &taken, context_->checks_messages() ? summary : Signature(), allowed(options)});
+    if (gpu != nullptr) come_after(operation, call, *gpu, options);
+    operation.prepare(
+        home(self), spare_collectives_,
+        {call, &taken, context_->checks_messages() ? summary : Signature(), allowed(options), gpu != nullptr});
     if (is_value) operation.keep_value();
+    if (options.keep) operation.keep(options.keep);
+    if (taken.backend == staged_.get() && !staged_driven_.exchange(true)) context_->add_engine(staged_);
     context_->launch(operation);
     return Work(operation);
   }
@@ -98,6 +109,51 @@ class Communicator::Impl {
     return Work(operation);
   }
 
+  /// Of a call on device memory; else null. Throws Error{unsupported, invalid} where there is no such device.
+  Accelerator* gpu_of(const Collective& call) const {
+    const Device device = call.out.device.kind != Device::Kind::cpu ? call.out.device : call.in.device;
+    if (device.kind == Device::Kind::cpu) return nullptr;
+    Accelerator& gpu = accelerator(context_->settings());
+    if (const std::string why = gpu.why_not(); !why.empty())
+      throw Error(Code::unsupported, "the buffer is on a device, but there is none: " + why);
+    if (device.index < 0 || device.index >= static_cast<int>(gpu.devices().size()))
+      throw Error(
+          Code::invalid,
+          "the buffer is said to be on device " + std::to_string(device.index) + ", but there " +
+              (gpu.devices().size() == 1 ? "is 1 device" : "are " + std::to_string(gpu.devices().size()) + " devices") +
+              ", counted from 0");
+    return &gpu;
+  }
+
+  // A device that does nothing more, as after an illegal address, ends the communicator on all ranks.
+  void come_after(CollectiveOperation& operation, const Collective& call, Accelerator& gpu,
+                  const CallOptions& options) {
+    const int device = call.out.device.kind != Device::Kind::cpu ? call.out.device.index : call.in.device.index;
+    try {
+      operation.come_after(gpu, options.stream.value_or(Stream{nullptr, device}));
+    } catch (const Error& error) {
+      spare_collectives_.give(&operation);
+      if (error.code() != Code::internal) throw;
+      Cause cause;
+      cause.code = Code::internal;
+      cause.culprit = cause.reporter = context_->rank();
+      cause.group = group().id;
+      cause.say("rank " + std::to_string(cause.culprit) + ": " + error.what());
+      context_->fail(cause);
+      throw;
+    }
+  }
+
+  staged::Host host() const {
+    Context& context = *context_;
+    return {[&context]() -> Accelerator& { return accelerator(context.settings()); },
+            [&context, group = group(), selector = choices_.selector()] {
+              return std::make_unique<HostBackend>(context.wire(), group, context.settings(), selector);
+            },
+            [&context](std::size_t bytes) { return context.wire().allocate(bytes); },
+            static_cast<std::size_t>(context.settings().stage_bytes)};
+  }
+
   Home home(const std::shared_ptr<Impl>& self) const {
     return {std::shared_ptr<Driver>(self, context_.get()), *context_, *group_};
   }
@@ -109,6 +165,8 @@ class Communicator::Impl {
   const std::shared_ptr<GroupState> group_;
   Choices choices_;
   const Clock::duration allowed_;
+  std::shared_ptr<staged::StagedBackend> staged_;  // in choices_, and from the first call on in the context
+  std::atomic<bool> staged_driven_{false};
   Pool<CollectiveOperation> spare_collectives_;
   Pool<PointToPoint> spare_exchanges_;
   int attempts_ = 0;  // to make a backend; equal on all ranks

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collectives/topology.hpp"
+#include "transports/core/accelerator.hpp"
 #include "transports/core/buffer.hpp"
 #include "transports/core/collective.hpp"
 #include "transports/core/reduce.hpp"
@@ -28,6 +29,11 @@ struct Group;
 struct CallOptions {
   std::optional<double> timeout = {};  ///< seconds from launch to the deadline
   std::string algorithm = {};  ///< "ring", "gloo", "gloo/bcube": instead of the rules' choice; equal on all ranks
+  /// Of a call on device memory: it begins after what this stream has by now. Left out: the default stream of the
+  /// buffers' device.
+  std::optional<Stream> stream = {};
+  /// What owns the buffers, kept until the work is done; then a dropped handle does not wait.
+  std::shared_ptr<const void> keep = {};
 };
 
 /// Memory of `size()` elements that every transport reads and writes at its best; owned, movable. Free it

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "collectives/context.hpp"
+#include "transports/accelerators.hpp"
 
 namespace tutti {
 
@@ -46,6 +47,8 @@ void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bo
   until_ = launched_ + allowed;
   asked = {};
   answers.clear();
+  if (end_.handle != nullptr) end_ = {};
+  joined_.store(false, std::memory_order_relaxed);
 }
 
 bool Operation::start() {
@@ -85,10 +88,34 @@ void Operation::finish(const Status& status) {
   const Ref<Operation> self = running_ ? context_->finished(*this) : Ref<Operation>();
   if (status.ok()) {
     group_->completed(call_);
-    return complete(status);
+    complete(status);
+  } else {
+    ended_ = Clock::now();
+    complete(group_->poison());
   }
-  ended_ = Clock::now();
-  complete(group_->poison());
+  if (joined_.load()) let_streams_go();
+}
+
+// ---- streams ------------------------------------------------------------------------------------
+
+// Pairs with finish(), which completes first and then looks at joined_.
+void Operation::join(const Stream& stream) {
+  Accelerator& gpu = accelerator(context_->settings());
+  joined_.store(true);
+  const std::lock_guard lock(streams_mutex_);
+  if (done()) return;
+  if (end_.handle != nullptr) return gpu.wait(stream, end_);
+  gates_.push_back(gpu.hold(stream));
+}
+
+void Operation::note_enqueued(const Event& end) {
+  const std::lock_guard lock(streams_mutex_);
+  end_ = end;
+}
+
+void Operation::let_streams_go() {
+  const std::lock_guard lock(streams_mutex_);
+  gates_.clear();
 }
 
 void Operation::in_trouble(const Status& why) { context_->trouble(group_->shared_from_this(), why); }

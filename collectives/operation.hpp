@@ -9,9 +9,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "collectives/progress.hpp"
 #include "transports/backend.hpp"
+#include "transports/core/accelerator.hpp"
 #include "transports/core/collective.hpp"
 #include "transports/core/work.hpp"
 
@@ -88,6 +90,7 @@ class Operation : public WorkState, public Startable {
   bool start() final;
 
   bool look() override;
+  void join(const Stream& stream) override;
 
   /// After the news was acted on; see Context::postpone.
   void finish_postponed(const Status& status);
@@ -121,6 +124,8 @@ class Operation : public WorkState, public Startable {
 
   /// Ends the operation: with the communicator's first cause if it is poisoned. Token held.
   void finish(const Status& status);
+  /// What is left is on a device's streams, and done by `end`; see CallListener.
+  void note_enqueued(const Event& end);
   Context& context() const noexcept { return *context_; }
   GroupState& own_group() const noexcept { return *group_; }
 
@@ -132,6 +137,12 @@ class Operation : public WorkState, public Startable {
   bool running_ = false;                    // the context knows of it; else it is still starting
   Clock::time_point launched_{}, ended_{};  // the end: of a failure
   Deadline until_{};
+
+  void let_streams_go();
+  std::atomic<bool> joined_{false};  // by a stream
+  std::mutex streams_mutex_;         // of what follows
+  Event end_;
+  std::vector<std::unique_ptr<Gate>> gates_;  // opened when the call has ended
 };
 
 }  // namespace tutti

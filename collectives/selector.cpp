@@ -18,11 +18,14 @@ constexpr std::string_view built_in =
     "allgather: .. hosts 2..=hierarchical; reduce_scatter: .. hosts 2..=hierarchical;"
     "alltoall: ..4K hosts 2..=hierarchical; barrier: .. hosts 2..=hierarchical;"
     "*: .. hosts ..1=shm;"
+    "*: .. on cuda=staged;"
     "allreduce: ..16K=recursive_doubling, .. ranks ..2=ring, ..256K=halving_doubling, ..=ring;"
     "reduce: ..64K=binomial, ..=chain; broadcast: ..64K=binomial, ..=chain;"
     "allgather: ..2K=bruck, ..=ring; reduce_scatter: ..=ring;"
     "gather: ..16K=binomial, ..=linear; scatter: ..16K=binomial, ..=linear;"
     "alltoall: ..=pairwise; barrier: ..=dissemination";
+
+constexpr std::string_view staged = "staged";  // which every communicator has, as it has our own plans
 
 Backend* find(const Backends& backends, std::string_view name) noexcept {
   for (const auto& backend : backends)
@@ -48,6 +51,7 @@ bool Rule::matches(const Facts& facts) const noexcept {
 
 Selector::Selector(const Settings& settings, std::string_view tuned, std::vector<std::string> backends)
     : known_(std::move(backends)) {
+  known_.emplace_back(staged);
   const auto add = [this](std::vector<Rule> rules) { std::ranges::move(rules, std::back_inserter(rules_)); };
   add(parse_rules(settings.select, "TUTTI_SELECT", known_));
   for (const std::string_view name : rules::words(settings.backend, ',')) {
@@ -67,7 +71,7 @@ std::vector<Selector::Named> Selector::named(int size, int hosts) const {
   std::vector<Named> names;
   for (const Rule& rule : std::span(rules_).first(built_in_)) {
     const std::string& name = rule.target.backend;
-    if (name == PlannedBackend::own_name || !rule.ranks.has(static_cast<std::size_t>(size)) ||
+    if (name == PlannedBackend::own_name || name == staged || !rule.ranks.has(static_cast<std::size_t>(size)) ||
         !rule.hosts.has(static_cast<std::size_t>(hosts)))
       continue;
     const auto there = std::ranges::find(names, name, &Named::backend);
@@ -140,13 +144,13 @@ std::string Selector::explain(const Collective& call, const Facts& facts, const 
       for (const Algorithm* other : catalog())
         if (other->kind == call.kind && (backend.get() != choice.backend || other->name != algorithm))
           add(std::string(other->name));
-    } else if (backend.get() != choice.backend) {
+    } else if (backend.get() != choice.backend && (backend->name() != staged || facts.device != Device::Kind::cpu)) {
       const Status able = backend->supports(call, {});
       add(std::string(backend->name()) + (able.ok() ? "" : " (" + std::string(able.text()) + ")"));
     }
   }
   for (const std::string& name : known_)
-    if (find(backends, name) == nullptr &&
+    if (name != staged && find(backends, name) == nullptr &&
         std::ranges::any_of(rules_, [&](const Rule& rule) { return rule.target.backend == name; }))
       add(name + " (not made for this communicator)");
   if (!others.empty()) why += "; not chosen: " + others;

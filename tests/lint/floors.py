@@ -11,7 +11,7 @@ FLOORS = [
     (r"transports/core/", [CORE]),
     (r"transports/[^/]+$", [CORE, VOCABULARY]),
     (r"transports/[^/]+/", [CORE, VOCABULARY, "{folder}"]),
-    (r"collectives/", [CORE, VOCABULARY, "transports/decorators/", "collectives/"]),  # decorators have no medium of their own
+    (r"collectives/", [CORE, VOCABULARY, "transports/decorators/", "transports/staged/", "collectives/"]),  # these two have no medium of their own
     (r"nn/", [CORE, "collectives/", "tutti.hpp$", "nn/"]),
     (r"engine/", [CORE, "collectives/", "tutti.hpp$", "nn/", "engine/"]),
     (r"(tools|bindings|examples|tests)/", None),

@@ -10,6 +10,7 @@
 
 #include "collectives/communicator.hpp"
 #include "tests/support/reference.hpp"
+#include "transports/accelerators.hpp"
 #include "transports/core/collective.hpp"
 
 namespace tutti::testing {
@@ -26,6 +27,7 @@ struct Case {
   std::uint64_t seed;
   std::string algorithm = {};
   std::uint64_t shared = 0;  ///< bit r: rank r's buffers are of Communicator::allocate
+  bool device = false;       ///< the buffers are in memory of devices
 
   std::string text() const {
     return std::string(name(kind)) + (variable ? "v " : " ") + std::string(name(dtype)) + " " +
@@ -73,11 +75,23 @@ class Played {
     }
     if (case_.kind == Kind::broadcast && me_ == root_) std::ranges::copy(in_, out_.begin());
     result_ = out.data;
+    if (case_.device) {
+      gpu_ = &accelerator();
+      in_device_ = upload(in_);
+      out_device_ = upload(out_);
+      in = Buffer(on_device(in.data), in.count, in.dtype, where());
+      out = Buffer(on_device(out.data), out.count, out.dtype, where());
+    }
     return call(in, out);
   }
 
   // "" or what is wrong; adds the result to `sum` where all ranks must have the same.
   std::string check(std::uint64_t& sum) const {
+    if (case_.device) {
+      gpu_->copy(stream(), in_.data(), in_device_.get(), in_.size());
+      gpu_->copy(stream(), out_.data(), out_device_.get(), out_.size());
+      gpu_->synchronize(stream());
+    }
     const std::size_t width = size_of(case_.dtype);
     const bool untouched = !in_place_ || (case_.kind == Kind::reduce && me_ != root_);
     if (untouched && !std::ranges::equal(in_, inputs_[me_]) && case_.kind != Kind::broadcast)
@@ -104,6 +118,19 @@ class Played {
     if ((case_.shared >> me_ & 1) == 0) return data;
     shared = world_.allocate<std::uint8_t>(bytes);
     return {reinterpret_cast<std::byte*>(shared->data()), bytes};
+  }
+  // On the device's default stream, which the call begins after.
+  Device where() const { return {Device::Kind::cuda, device_of_rank(*gpu_, world_.rank())}; }
+  Stream stream() const { return {nullptr, where().index}; }
+  std::shared_ptr<void> upload(Bytes from) const {
+    auto memory = gpu_->allocate(where().index, from.size());
+    gpu_->copy(stream(), memory.get(), from.data(), from.size());
+    return memory;
+  }
+  std::byte* on_device(const std::byte* host) const {
+    if (host == nullptr) return nullptr;
+    const bool of_in = host >= in_.data() && host < in_.data() + in_.size();
+    return static_cast<std::byte*>((of_in ? in_device_ : out_device_).get()) + (host - (of_in ? in_ : out_).data());
   }
   std::size_t before(std::size_t r) const {
     return std::accumulate(counts_.begin(), counts_.begin() + static_cast<std::ptrdiff_t>(r), std::size_t{0});
@@ -197,6 +224,8 @@ class Played {
   Data in_data_, out_data_;
   std::optional<Allocation<std::uint8_t>> in_shared_, out_shared_;  // instead, where the case says so
   Bytes in_, out_;
+  Accelerator* gpu_ = nullptr;
+  std::shared_ptr<void> in_device_, out_device_;  // which in_ and out_ go to, and come from, where the case says so
   bool in_place_ = false;
   std::byte* result_ = nullptr;
 };

@@ -51,6 +51,7 @@ constexpr SettingInfo table[] = {
     {"shm_bytes", "upper bound of one job's segment on a host", &Settings::shm_bytes},
     {"lane_bytes", "a buffer is cut into lanes of about this many bytes", &Settings::lane_bytes},
     {"max_lanes", "at most this many lanes are in flight", &Settings::max_lanes},
+    {"stage_bytes", "device memory goes through the host in slices of at most this many bytes", &Settings::stage_bytes},
     {"remote_start", "the command by which `tutti run --hosts` starts something on {host}", &Settings::remote_start},
     {"store", "where ranks meet: tcp://HOST:PORT or file:///DIR", &Settings::store},
     {"secret", "the job's token; ranks without it are refused", &Settings::secret},
@@ -70,6 +71,7 @@ struct Range {
 };
 constexpr Range<std::int64_t> integer_ranges[] = {{"shm_bytes", 64 << 10, std::int64_t{1} << 40},
                                                   {"lane_bytes", 64, std::int64_t{1} << 30},
+                                                  {"stage_bytes", 64, std::int64_t{1} << 30},
                                                   {"max_lanes", 1, 256},
                                                   {"ib_port", 0, 255},
                                                   {"ib_gid_index", -1, 255}};

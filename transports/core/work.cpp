@@ -58,6 +58,12 @@ void Work::wait() const {
   check();
 }
 
+void Work::wait(const Stream& stream) const {
+  if (state_ == nullptr) return;
+  if (!state_->done()) return state_->join(stream);
+  check();
+}
+
 bool Work::wait_for(Seconds limit) const {
   if (state_ == nullptr) return true;
   if (!state_->done()) state_->driver_->drive(*state_, deadline_in(limit));

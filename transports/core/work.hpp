@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "transports/core/accelerator.hpp"
 #include "transports/core/clock.hpp"
 #include "transports/core/ref.hpp"
 #include "transports/core/status.hpp"
@@ -49,6 +50,9 @@ class WorkState {
   /// Moves what this work waits for, and nothing else where that can be told apart: cheaper than a look at
   /// everything. Token held. True when something moved.
   virtual bool look() { return false; }
+
+  /// What is put on the stream from here on waits until this is done. Not after done(). Any thread.
+  virtual void join(const Stream& /*stream*/) {}
 
   /// What failed, in full: the collective, its number, elapsed time. Called when an Error is made.
   virtual std::string explain(const Status& status) const { return std::string(status.text()); }
@@ -132,6 +136,11 @@ class [[nodiscard]] Work {
 
   /// As wait(), for at most `limit`; false = still running, and nothing is lost.
   bool wait_for(Seconds limit) const;
+
+  /// For calls on device memory: what is put on the stream from here on waits until the work is done, and the caller
+  /// goes on at once. A failure that has not been seen yet throws from a later wait() and from the communicator's next
+  /// call; the stream goes on.
+  void wait(const Stream& stream) const;
 
   bool done() const noexcept { return state_ == nullptr || state_->done(); }
 

@@ -1,0 +1,289 @@
+#include "transports/staged/staged_backend.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "transports/core/clock.hpp"
+
+namespace tutti::staged {
+namespace {
+
+const Device& device_of(const Collective& call) noexcept {
+  return call.out.device.kind != Device::Kind::cpu ? call.out.device : call.in.device;
+}
+
+}  // namespace
+
+StagedBackend::Side::Side(Accelerator& gpu, int device)
+    : fetching(gpu, gpu.make_stream(device)), storing(gpu, gpu.make_stream(device)) {
+  for (std::size_t slot = 0; slot < slot_count; ++slot) {
+    fetched.emplace_back(gpu, gpu.make_event(device));
+    stored.emplace_back(gpu, gpu.make_event(device));
+  }
+}
+
+StagedBackend::~StagedBackend() {
+  static auto& kept_for_ever = *new std::vector<std::shared_ptr<void>>;
+  if (!settled()) kept_for_ever.insert(kept_for_ever.end(), {slots_, pinned_});  // a device may still write there
+}
+
+Status StagedBackend::supports(const Collective& call, std::string_view algorithm) const {
+  if (!algorithm.empty())
+    return Status::failure(Code::invalid, "staged has no algorithm '" + std::string(algorithm) +
+                                              "'; rules for cpu say how its slices go between the hosts");
+  if (device_of(call).kind == Device::Kind::cpu)
+    return Status::failure(Code::unsupported, "staged is for memory of devices");
+  return {};
+}
+
+void StagedBackend::prepare() {
+  if (inner_) return;
+  Accelerator& gpu = host_.accelerator();
+  half_bytes_ = std::max(host_.slot_bytes, static_cast<std::size_t>(group_.size()) * sizeof(double));
+  const std::size_t bytes = 2 * slot_count * half_bytes_;
+  slots_ = host_.allocate(bytes);
+  try {
+    pinned_ = gpu.pin(slots_.get(), bytes);
+  } catch (const Error&) {  // memory of the transport's that the device's driver does not take
+    slots_ = gpu.allocate_pinned(bytes);
+  }
+  gpu_ = &gpu;
+  inner_ = host_.backend();
+}
+
+std::byte* StagedBackend::half(std::size_t slot, bool out) const noexcept {
+  return static_cast<std::byte*>(slots_.get()) + (2 * slot + (out ? 1 : 0)) * half_bytes_;
+}
+
+StagedBackend::Side& StagedBackend::side_of(int device) {
+  const auto found = sides_.find(device);
+  return found != sides_.end() ? found->second : sides_.try_emplace(device, *gpu_, device).first->second;
+}
+
+void StagedBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
+  prepare();
+  auto made = std::make_unique<Call>();
+  made->call = &call;
+  made->launch = launch;
+  made->listener = &listener;
+  made->side = &side_of(device_of(call).index);
+  made->source = Slicing::source(call);
+  if (!call.variable || call.kind != Kind::alltoall)
+    made->slicing = std::make_unique<Slicing>(call, group_.rank, group_.size(), host_.slot_bytes);
+  calls_.push_back(std::move(made));
+  if (!broken_) advance();
+}
+
+bool StagedBackend::progress() {
+  if (!inner_) return false;
+  const bool moved = inner_->progress();
+  if (calls_.empty() || broken_) return moved;
+  return advance() || moved;
+}
+
+// A device says nothing when a copy is done. What is fetched while another slice plays can wait.
+bool StagedBackend::polled() const noexcept {
+  const bool next_is_fetched = !plays_ && playing_ < staged_.size() && staged_[playing_].fetching;
+  return next_is_fetched || playing_ > 0 || (inner_ && inner_->polled());
+}
+
+// The oldest first: what ends makes room for what begins.
+bool StagedBackend::advance() {
+  bool moved = false;
+  try {
+    for (int turns = 0; turns < 4 && !broken_; ++turns) {
+      if (!(retire() | store() | play() | fetch())) break;
+      moved = true;
+    }
+  } catch (const Error& error) {
+    fail(error.code(), error.what());
+  } catch (const std::exception& error) {
+    fail(Code::resource, error.what());
+  }
+  return moved;
+}
+
+// ---- from the device ----------------------------------------------------------------------------
+
+bool StagedBackend::fetch() {
+  if (fetching_ == calls_.size() || staged_.size() == slot_count) return false;
+  Call& call = *calls_[fetching_];
+  if (!call.slicing) return false;  // play() finds out how many there are
+  if (call.fetched == 0) begin(call);
+  Staged& one = staged_.emplace_back();
+  one.of = &call;
+  one.side = call.side;
+  one.number = call.fetched;
+  one.slice = call.slicing->slice(call.fetched);
+  one.slot = slices_++ % slot_count;
+  for (const Piece& piece : one.slice.in)
+    gpu_->copy(*call.side->fetching, half(one.slot, false) + piece.host, call.source + piece.device, piece.bytes);
+  if (!one.slice.in.empty()) {
+    gpu_->record(*call.side->fetched[one.slot], *call.side->fetching);
+    one.fetching = true;
+  }
+  if (call.is_last(call.fetched++)) ++fetching_;
+  return true;
+}
+
+// The stream waits here and not earlier: what it waits for may itself wait for an earlier call.
+void StagedBackend::begin(Call& call) {
+  const Stream& stream = *call.side->fetching;
+  if (call.launch.ready.handle != nullptr) gpu_->wait(stream, call.launch.ready);
+  const Collective& made = *call.call;
+  const bool moves_about = made.kind == Kind::alltoall && made.variable && made.in.data == made.out.data &&
+                           made.in_counts != made.out_counts && made.in.count > 0;
+  if (!moves_about) return;
+  call.copied = gpu_->allocate(stream.device, made.in.bytes());
+  call.source = static_cast<const std::byte*>(call.copied.get());
+  gpu_->copy(stream, call.copied.get(), made.in.data, made.in.bytes());
+}
+
+// ---- on the host --------------------------------------------------------------------------------
+
+bool StagedBackend::play() {
+  if (plays_ || played_) return false;
+  if (playing_ == staged_.size()) {
+    if (fetching_ == calls_.size() || calls_[fetching_]->slicing) return false;
+    measure(*calls_[fetching_]);
+    return true;
+  }
+  Staged& one = staged_[playing_];
+  if (one.fetching) {
+    if (!gpu_->query(*one.side->fetched[one.slot])) return false;
+    one.fetching = false;
+  }
+  play_slice(one);
+  return true;
+}
+
+void StagedBackend::play_slice(Staged& one) {
+  Collective& call = one.slice.call;
+  call.in.data = call.in.count > 0 ? half(one.slot, false) : nullptr;
+  call.out.data = call.out.count > 0 ? half(one.slot, !one.slice.in_place) : nullptr;
+  Launch launch;
+  launch.sequence = one.of->launch.sequence;
+  if (one.of->launch.summary != Signature()) launch.summary = signature(call, group_.rank, group_.size());
+  plays_ = true;
+  inner_->start(call, launch, *this);
+}
+
+// Of alltoallv nobody knows how many slices there are to be.
+void StagedBackend::measure(Call& call) {
+  largest_ = 0;
+  for (const auto* counts : {&call.call->in_counts, &call.call->out_counts})
+    for (const std::size_t count : *counts) largest_ = std::max(largest_, static_cast<std::int64_t>(count));
+  measuring_.kind = Kind::allreduce;
+  measuring_.out = Buffer(&largest_, 1, DType::i64);
+  measuring_.in = measuring_.out;
+  measuring_.op = max;
+  Launch launch;
+  launch.sequence = call.launch.sequence;
+  if (call.launch.summary != Signature()) launch.summary = signature(measuring_, group_.rank, group_.size());
+  plays_ = measures_ = true;
+  inner_->start(measuring_, launch, *this);
+}
+
+void StagedBackend::trouble(const Status& why) {
+  if (!broken_) at_hand().listener->trouble(why);
+}
+
+void StagedBackend::ended(const Status& status) {
+  plays_ = false;
+  if (broken_) return;
+  if (status.ok()) {
+    played_ = true;
+  } else {
+    broken_ = true;
+    at_hand().listener->trouble(status);
+  }
+}
+
+// ---- to the device ------------------------------------------------------------------------------
+
+bool StagedBackend::store() {
+  if (!played_) return false;
+  played_ = false;
+  if (std::exchange(measures_, false)) {
+    Call& call = *calls_[fetching_];
+    call.slicing = std::make_unique<Slicing>(*call.call, group_.rank, group_.size(), host_.slot_bytes,
+                                             static_cast<std::size_t>(largest_));
+    return true;
+  }
+  Staged& one = staged_[playing_++];
+  Call& call = *one.of;
+  const bool last = call.is_last(one.number), stores = !one.slice.out.empty();
+  if (!stores && !last) return true;
+  const Stream& stream = *call.side->storing;
+  if (!std::exchange(call.waited, true) && call.launch.ready.handle != nullptr) gpu_->wait(stream, call.launch.ready);
+  for (const Piece& piece : one.slice.out)
+    gpu_->copy(stream, call.call->out.data + piece.device, half(one.slot, !one.slice.in_place) + piece.host,
+               piece.bytes);
+  gpu_->record(*call.side->stored[one.slot], stream);
+  one.storing = true;
+  if (last) call.listener->enqueued(*call.side->stored[one.slot]);
+  return true;
+}
+
+bool StagedBackend::retire() {
+  if (playing_ == 0) return false;
+  Staged& one = staged_.front();
+  if (one.storing && !gpu_->query(*one.side->stored[one.slot])) return false;
+  const bool last = one.of->is_last(one.number);
+  staged_.pop_front();
+  --playing_;
+  if (!last) return true;
+  const std::unique_ptr<Call> call = std::move(calls_.front());
+  calls_.pop_front();
+  --fetching_;
+  call->copied.reset();
+  call->listener->ended({});
+  return true;
+}
+
+// ---- failure ------------------------------------------------------------------------------------
+
+void StagedBackend::fail(Code code, const std::string& what) {
+  broken_ = true;
+  if (calls_.empty()) return;
+  const int self = group_.members[static_cast<std::size_t>(group_.rank)];
+  calls_.front()->listener->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
+}
+
+// Whether no copy is on a stream any more. A device that does nothing more copies nothing either.
+bool StagedBackend::settled() noexcept {
+  try {
+    for (const Staged& one : staged_) {
+      if (one.fetching && !gpu_->query(*one.side->fetched[one.slot])) return false;
+      if (one.storing && !gpu_->query(*one.side->stored[one.slot])) return false;
+    }
+  } catch (const std::exception&) {
+  }
+  return true;
+}
+
+void StagedBackend::cancel(const Status& why) noexcept {
+  broken_ = true;
+  if (inner_) inner_->cancel(why);
+  // A copy takes a millisecond, unless the caller's stream is itself held up; then the slots are kept for ever.
+  for (int looks = 0; looks < 1000 && !settled(); ++looks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::deque<std::unique_ptr<Call>> calls;
+  calls.swap(calls_);
+  if (settled()) staged_.clear();
+  for (const auto& call : calls) call->listener->ended(why);
+}
+
+std::string StagedBackend::where(std::uint32_t sequence) const {
+  for (const Staged& one : staged_) {
+    if (one.of->launch.sequence != sequence) continue;
+    const std::string slice =
+        "slice " + std::to_string(one.number + 1) + " of " + std::to_string(one.of->slicing->slices());
+    if (one.fetching) return slice + " is copied from the device, or the caller's stream has not got there";
+    if (one.storing) return slice + " is copied to the device";
+    const std::string inner = inner_->where(sequence);
+    return slice + (inner.empty() ? "" : ": " + inner);
+  }
+  return "waits behind an earlier call";
+}
+
+}  // namespace tutti::staged
