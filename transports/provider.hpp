@@ -78,6 +78,9 @@ struct Provider {
   /// collectives of its own, or they come with its transport.
   std::unique_ptr<Backend> (*make_backend)(const BackendMeeting&) = nullptr;
 
+  /// Whose memory its own collectives work on.
+  Device::Kind collects = Device::Kind::cpu;
+
   /// Its device runtime, for ever; one without devices says why. Null: it is none. See accelerators.hpp.
   Accelerator& (*accelerator)(const Settings&) = nullptr;
 

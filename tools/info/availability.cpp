@@ -9,12 +9,16 @@ namespace {
 
 using State = Availability::State;
 
-constexpr std::string_view no_gpu = "not on GPU buffers";
-
-void add(std::vector<Availability>& cells, Kind kind, const std::string& target, State state, std::string_view note) {
-  cells.push_back({kind, Device::Kind::cpu, target, state, std::string(note)});
-  const bool lacking = state == State::unimplemented;
-  cells.push_back({kind, Device::Kind::cuda, target, State::unimplemented, std::string(lacking ? note : no_gpu)});
+// A cell for each device: the one that it works on, and the other.
+void add(std::vector<Availability>& cells, Kind kind, const std::string& target, State state, std::string_view note,
+         Device::Kind on = Device::Kind::cpu) {
+  const bool lacking = state == State::unimplemented, host = on == Device::Kind::cpu;
+  const std::string_view other = lacking ? note : host ? "not on GPU buffers" : "on GPU buffers alone";
+  const Availability here{kind, on, target, state, std::string(note)};
+  const Availability there{kind, host ? Device::Kind::cuda : Device::Kind::cpu, target, State::unimplemented,
+                           std::string(other)};
+  cells.push_back(host ? here : there);
+  cells.push_back(host ? there : here);
 }
 
 // The backends beside our own plans that this installation knows of.
@@ -41,7 +45,7 @@ void add(std::vector<Availability>& cells, Kind kind, const Foreign& backend) {
   for (const std::string_view algorithm : algorithms)
     add(cells, kind, name + (algorithm.empty() ? "" : "/" + std::string(algorithm)),
         found.reason.empty() ? State::available : State::unavailable,
-        found.reason.empty() ? found.provider->meaning : std::string_view(found.reason));
+        found.reason.empty() ? found.provider->meaning : std::string_view(found.reason), found.provider->collects);
 }
 
 }  // namespace

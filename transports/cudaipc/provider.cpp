@@ -23,7 +23,8 @@ constexpr Provider cudaipc_provider{.name = "cudaipc",
                                     .meaning = "collectives of processes that read one another's GPU memory",
                                     .viable = viable,
                                     .algorithms = cudaipc::algorithms,
-                                    .make_backend = make_backend};
+                                    .make_backend = make_backend,
+                                    .collects = Device::Kind::cuda};
 constexpr Module module{.provider = &cudaipc_provider};
 
 }  // namespace

@@ -29,6 +29,7 @@ constexpr Provider nccl_provider{.name = "nccl",
                                  .viable = viable,
                                  .algorithms = nccl::algorithms,
                                  .make_backend = make_backend,
+                                 .collects = Device::Kind::cuda,
                                  .details = details};
 constexpr Module module{.provider = &nccl_provider};
 
