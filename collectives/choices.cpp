@@ -25,13 +25,13 @@ Facts Choices::facts(const Collective& call) const noexcept {
 
 const Taken& Choices::decide(const Collective& call, Signature summary, const std::string& wanted) {
   const Facts known = facts(call);
+  const std::lock_guard lock(mutex_);
   const Choice choice =
       wanted.empty() ? selector_->choose(call, known, backends_) : selector_->require(wanted, call, known, backends_);
   if (choice.backend == nullptr) {  // then our own plans know best why
     const Status able = backends_.front()->supports(call, {});
     throw Error(able.cause(), std::string(able.text()));
   }
-  const std::lock_guard lock(mutex_);
   const Taken& taken = kept(choice, call.kind);
   if (!wanted.empty()) return taken;
   if (says_ && said_.emplace(call.kind, call.variable, choice.rule).second)

@@ -30,7 +30,7 @@ class Choices {
   Choices(std::shared_ptr<const Selector> selector, const Group& group, bool says)
       : selector_(std::move(selector)), group_(group), says_(says) {}
 
-  /// Our own plans come first. No call may be made meanwhile.
+  /// Our own plans come first.
   void add(std::shared_ptr<Backend> backend);
   bool has(std::string_view name) const noexcept;
   /// No call is made any more.
@@ -45,7 +45,10 @@ class Choices {
 
   const std::shared_ptr<const Selector>& selector() const noexcept { return selector_; }
   /// See Communicator::explain.
-  std::string explain(const Collective& call) const { return selector_->explain(call, facts(call), backends_); }
+  std::string explain(const Collective& call) const {
+    const std::lock_guard lock(mutex_);
+    return selector_->explain(call, facts(call), backends_);
+  }
 
  private:
   // A slot is written by one thread at a time, which makes its version odd meanwhile.
@@ -88,7 +91,7 @@ class Choices {
   Backends backends_;
   std::array<std::array<Slot, 256>, 2> slots_;  // by kind of device
 
-  std::mutex mutex_;  // of what follows, and of writing slots
+  mutable std::mutex mutex_;  // of what follows, of writing slots, and of backends_ but where they are dropped
   std::deque<std::pair<Kind, Taken>> taken_;
   std::set<std::tuple<Kind, bool, const Rule*>> said_;
 };

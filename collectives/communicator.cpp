@@ -1,5 +1,6 @@
 #include "collectives/communicator.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "collectives/planned_backend.hpp"
 #include "collectives/point_to_point.hpp"
 #include "collectives/pool.hpp"
+#include "collectives/rules.hpp"
 #include "collectives/selector.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/core/log.hpp"
@@ -51,8 +53,9 @@ class Communicator::Impl {
     check_arguments(call, group());
     if (call.kind == Kind::send) return exchange(self, call, options);
     const Signature summary = signature(call, group().rank, group().size());
-    const Taken& taken = choices_.choose(call, summary, options.algorithm);
     Accelerator* const gpu = gpu_of(call);
+    if (gpu != nullptr) make_device_backends(self);
+    const Taken& taken = choices_.choose(call, summary, options.algorithm);
     CollectiveOperation& operation = *spare_collectives_.take();
     if (gpu != nullptr) come_after(operation, call, *gpu, options);
     operation.prepare(
@@ -100,6 +103,21 @@ class Communicator::Impl {
   }
 
  private:
+  /// With the first call on device memory, which all ranks make: what is made of a GPU's memory, programs without one
+  /// need not pay for. The first one that these ranks can have is enough.
+  void make_device_backends(const std::shared_ptr<Impl>& self) {
+    if (device_backends_made_ || group().size() == 1 || group_->poisoned()) return;
+    Communicator whole(self);
+    const auto& known = choices_.selector()->known_backends();
+    for (const std::string_view name : rules::words(context_->settings().device_backends, ',')) {
+      if (std::ranges::find(known, name) == known.end()) continue;
+      const std::string reason = make(std::string(name), whole);
+      if (reason.empty()) break;
+      log(LogLevel::info, "device memory does not go by " + std::string(name) + ": " + reason, context_->rank());
+    }
+    device_backends_made_ = true;
+  }
+
   Work exchange(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options) {
     if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
       throw Error(Code::unsupported, "the buffer is on a GPU, which this transport does not reach");
@@ -167,6 +185,7 @@ class Communicator::Impl {
   const Clock::duration allowed_;
   std::shared_ptr<staged::StagedBackend> staged_;  // in choices_, and from the first call on in the context
   std::atomic<bool> staged_driven_{false};
+  std::atomic<bool> device_backends_made_{false};
   Pool<CollectiveOperation> spare_collectives_;
   Pool<PointToPoint> spare_exchanges_;
   int attempts_ = 0;  // to make a backend; equal on all ranks

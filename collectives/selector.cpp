@@ -18,7 +18,7 @@ constexpr std::string_view built_in =
     "allgather: .. hosts 2..=hierarchical; reduce_scatter: .. hosts 2..=hierarchical;"
     "alltoall: ..4K hosts 2..=hierarchical; barrier: .. hosts 2..=hierarchical;"
     "*: .. hosts ..1=shm;"
-    "*: .. on cuda=staged;"
+    "*: .. on cuda=nccl, .. hosts ..1 on cuda=cudaipc, .. on cuda=staged;"
     "allreduce: ..16K=recursive_doubling, .. ranks ..2=ring, ..256K=halving_doubling, ..=ring;"
     "reduce: ..64K=binomial, ..=chain; broadcast: ..64K=binomial, ..=chain;"
     "allgather: ..2K=bruck, ..=ring; reduce_scatter: ..=ring;"
@@ -63,7 +63,7 @@ Selector::Selector(const Settings& settings, std::string_view tuned, std::vector
   add(rules::parse_leniently(tuned, "tuned", known_));
   built_in_ = rules_.size();
   std::vector<std::string> built_in_backends = known_;
-  built_in_backends.emplace_back("shm");
+  for (const char* const name : {"shm", "nccl", "cudaipc"}) built_in_backends.emplace_back(name);
   add(parse_rules(built_in, "built in", built_in_backends));
 }
 
@@ -150,8 +150,9 @@ std::string Selector::explain(const Collective& call, const Facts& facts, const 
     }
   }
   for (const std::string& name : known_)
-    if (name != staged && find(backends, name) == nullptr &&
-        std::ranges::any_of(rules_, [&](const Rule& rule) { return rule.target.backend == name; }))
+    if (name != staged && find(backends, name) == nullptr && std::ranges::any_of(rules_, [&](const Rule& rule) {
+          return rule.target.backend == name && (!rule.device || *rule.device == facts.device);
+        }))
       add(name + " (not made for this communicator)");
   if (!others.empty()) why += "; not chosen: " + others;
   return why;

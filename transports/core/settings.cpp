@@ -31,6 +31,8 @@ constexpr SettingInfo table[] = {
     {"accelerator", "the module by which devices are used; none: without devices", &Settings::accelerator},
     {"mpi_library", "file of the MPI library to use where the program has none; empty: the launcher's, or the system's",
      &Settings::mpi_library},
+    {"device_backends", "backends to try for device memory, best first; what none of them does goes through the host",
+     &Settings::device_backends},
     {"nccl_library", "file of the NCCL library to use where the program has none; empty: libnccl.so.2",
      &Settings::nccl_library},
     {"nccl_shared_gpu", "on: NCCL decides itself whether several ranks may share a GPU; off: another backend is taken",

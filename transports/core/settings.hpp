@@ -18,13 +18,14 @@ struct Settings {
   std::string backend;                        // backend: backends to prefer, best first
   std::string select;                         // select: rules 'kind: LOW..HIGH = [backend/]algorithm, ...; ...'
   std::string tuning = "auto";                // tuning: file of measured rules; auto: this machine's own, off: none
-  std::string explain = "off";          // explain: on: rank 0 says which backend and algorithm each kind of call takes
-  std::string module_path;              // module_path: folders with further modules, separated by ':'
-  std::string accelerator = "cuda";     // accelerator: the module for devices; none: without
-  std::string mpi_library;              // mpi_library: the MPI to use where the program has none yet
-  std::string nccl_library;             // nccl_library: the NCCL to use where the program has none yet
-  std::string nccl_shared_gpu = "off";  // nccl_shared_gpu: on: NCCL may try several ranks on one GPU
-  std::string nccl_order = "agreed";    // nccl_order: of launches: agreed among the ranks, or as issued
+  std::string explain = "off";       // explain: on: rank 0 says which backend and algorithm each kind of call takes
+  std::string module_path;           // module_path: folders with further modules, separated by ':'
+  std::string accelerator = "cuda";  // accelerator: the module for devices; none: without
+  std::string mpi_library;           // mpi_library: the MPI to use where the program has none yet
+  std::string device_backends = "nccl,cudaipc";  // device_backends: tried for device memory, best first
+  std::string nccl_library;                      // nccl_library: the NCCL to use where the program has none yet
+  std::string nccl_shared_gpu = "off";           // nccl_shared_gpu: on: NCCL may try several ranks on one GPU
+  std::string nccl_order = "agreed";             // nccl_order: of launches: agreed among the ranks, or as issued
   std::string verify = "light";  // verify: off, light (every message is checked), full (each call is checked first)
   double timeout = 300;          // timeout: seconds from launch to the deadline of a call
   double connect_timeout = 60;   // connect_timeout: seconds to find and connect the other ranks

@@ -1,5 +1,7 @@
 #include "transports/cudaipc/room.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -34,12 +36,17 @@ void Letters::exchange(std::uint32_t sequence, std::uint32_t lane, std::uint64_t
   }
 }
 
-/// What a rank tells the others when the room is made.
-struct Room::Card {
+/// What a rank tells the others before anything is made.
+struct Room::Facts {
   std::array<char, 64> gpu{};  // its name
+  std::int64_t process = 0;
+  std::int64_t shares = 0;
+};
+
+/// And then.
+struct Room::Card {
   Reference slots;
   std::array<EventHandle, Room::slots * marks> events;
-  std::uint8_t shares = 0;
 };
 
 namespace {
@@ -54,12 +61,27 @@ Transport& wire_of(const BackendMeeting& meeting) {
 
 }  // namespace
 
+template <class T>
+std::vector<T> Room::exchanged(const BackendMeeting& meeting, const char* what, const T& own) const {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const auto key = [what](std::size_t rank) { return what + std::to_string(rank); };
+  meeting.store->set(key(static_cast<std::size_t>(rank())), {reinterpret_cast<const char*>(&own), sizeof own});
+  std::vector<T> all(group_.members.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string text = meeting.store->wait(key(i), meeting.until);
+    if (text.size() != sizeof(T)) throw Error(Code::protocol, "cudaipc: the ranks have different versions of tutti");
+    std::memcpy(&all[i], text.data(), sizeof(T));
+  }
+  return all;
+}
+
 Room::Room(const BackendMeeting& meeting)
     : group_(*meeting.group),
       accelerator_(tutti::accelerator(*meeting.settings)),
       wire_(wire_of(meeting)),
       device_(device_of_rank(accelerator_, meeting.local_rank)),
       shared_(accelerator_) {
+  if (size() > 1) agree_to_share(meeting);
   stream_ = Owned<Stream>(accelerator_, accelerator_.make_stream(device_, true));
   own_slots_ = accelerator_.allocate(device_, slots * slot_bytes);
   events_.resize(group_.members.size());
@@ -72,15 +94,33 @@ Room::Room(const BackendMeeting& meeting)
     }
     return;
   }
-  open(exchange_cards(meeting, own_card()));
+  open(exchanged(meeting, "card/", own_card()));
+}
+
+// All ranks find the same, or each finds what it is told of itself.
+void Room::agree_to_share(const BackendMeeting& meeting) const {
+  const auto& devices = accelerator_.devices();
+  const DeviceInfo& about = devices.at(static_cast<std::size_t>(device_));
+  Facts own;
+  about.uuid.copy(own.gpu.data(), own.gpu.size() - 1);
+  own.process = ::getpid();
+  own.shares = about.shares_memory ? 1 : 0;
+  const std::vector<Facts> all = exchanged(meeting, "facts/", own);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string gpu = all[i].gpu.data(), who = "rank " + std::to_string(group_.members[i]);
+    if (all[i].shares == 0) throw cannot("the GPU of " + who + " cannot share memory between processes");
+    if (static_cast<int>(i) != rank() && all[i].process == own.process)
+      throw cannot(who + " is a thread of this process, which cannot open memory of its own");
+    const auto there = std::ranges::find(devices, gpu, &DeviceInfo::uuid);
+    const auto number = static_cast<int>(there - devices.begin());
+    if (there != devices.end() && number != device_ && !accelerator_.reach(device_, number))
+      throw cannot("cuda:" + std::to_string(device_) + " does not reach the memory of cuda:" + std::to_string(number) +
+                   ", which " + who + " has");
+  }
 }
 
 Room::Card Room::own_card() {
   Card own;
-  const DeviceInfo& about = accelerator_.devices().at(static_cast<std::size_t>(device_));
-  about.uuid.copy(own.gpu.data(), own.gpu.size() - 1);
-  own.shares = about.shares_memory ? 1 : 0;
-  if (own.shares == 0) return own;
   own.slots = shared_.of(own_slots_.get());
   for (std::size_t i = 0; i < own.events.size(); ++i) {
     Event& made = events_[static_cast<std::size_t>(rank())][i];
@@ -91,31 +131,7 @@ Room::Card Room::own_card() {
   return own;
 }
 
-std::vector<Room::Card> Room::exchange_cards(const BackendMeeting& meeting, const Card& own) const {
-  static_assert(std::is_trivially_copyable_v<Card>);
-  const auto key = [](std::size_t rank) { return "card/" + std::to_string(rank); };
-  meeting.store->set(key(static_cast<std::size_t>(rank())), {reinterpret_cast<const char*>(&own), sizeof own});
-  std::vector<Card> cards(group_.members.size());
-  for (std::size_t i = 0; i < cards.size(); ++i) {
-    const std::string text = meeting.store->wait(key(i), meeting.until);
-    if (text.size() != sizeof(Card)) throw Error(Code::protocol, "cudaipc: the ranks have different versions of tutti");
-    std::memcpy(&cards[i], text.data(), sizeof(Card));
-  }
-  return cards;
-}
-
 void Room::open(const std::vector<Card>& cards) {
-  const auto& devices = accelerator_.devices();
-  for (std::size_t i = 0; i < cards.size(); ++i) {
-    const Card& card = cards[i];
-    const std::string gpu = card.gpu.data(), who = "rank " + std::to_string(group_.members[i]);
-    if (card.shares == 0) throw cannot("the GPU of " + who + " cannot share memory between processes");
-    const auto there = std::ranges::find(devices, gpu, &DeviceInfo::uuid);
-    const auto number = static_cast<int>(there - devices.begin());
-    if (there != devices.end() && number != device_ && !accelerator_.reach(device_, number))
-      throw cannot("cuda:" + std::to_string(device_) + " does not reach the memory of cuda:" + std::to_string(number) +
-                   ", which " + who + " has");
-  }
   for (std::size_t i = 0; i < cards.size(); ++i) {
     const int peer = static_cast<int>(i);
     if (peer == rank()) {

@@ -72,9 +72,12 @@ class Room {
   Opened& opened(int rank) { return opened_[static_cast<std::size_t>(rank)]; }
 
  private:
+  struct Facts;
   struct Card;
+  void agree_to_share(const BackendMeeting& meeting) const;
   Card own_card();
-  std::vector<Card> exchange_cards(const BackendMeeting& meeting, const Card& own) const;
+  template <class T>
+  std::vector<T> exchanged(const BackendMeeting& meeting, const char* what, const T& own) const;
   void open(const std::vector<Card>& cards);
   Event& event(int rank, std::size_t slot, Mark mark) {
     return events_[static_cast<std::size_t>(rank)][slot * marks + static_cast<std::size_t>(mark)];
