@@ -25,6 +25,9 @@ class Implementation {
   /// A buffer for `in` or `out`, zeroed and present; every rank asks for as many, in the same order. By default
   /// ordinary memory, aligned to pages.
   virtual std::shared_ptr<std::byte> memory(std::size_t bytes);
+  /// Where calls work on copies of those buffers: after they were written here, and before they are looked at.
+  virtual void written() {}
+  virtual void looked_at() {}
   /// Starts the call and returns when this rank's part is done.
   virtual void run(const Case& what, const std::byte* in, std::byte* out) = 0;
   /// Starts the call, computes, and waits. By default throws Error{invalid}.

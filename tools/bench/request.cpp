@@ -96,6 +96,9 @@ Request parse_request(const std::string& program, const std::vector<std::string>
   app.add_option("--memory", request.memory, "tutti's buffers: ordinary, or allocated by communicator.allocate")
       ->check(CLI::IsMember({"ordinary", "allocated"}))
       ->capture_default_str();
+  app.add_option("--device", request.device, "where tutti's buffers are: cpu, or cuda: on the rank's GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   app.add_option("--overlap", request.overlap,
                  "compute between start and wait (idle: sleep), as long as the call takes")
       ->check(CLI::IsMember({"compute", "idle"}));

@@ -14,6 +14,7 @@ struct Request : Sweep {
   std::string format = "human";
   std::string algorithm;
   std::string memory = "ordinary";  ///< tutti's buffers; "allocated": by communicator.allocate
+  std::string device = "cpu";       ///< where tutti's buffers are; "cuda": on the rank's GPU
   std::vector<std::string> versus;  ///< NAME or NAME:VARIANT
   std::vector<std::string> peers;   ///< --peer: NAME=MPICXX,MPIEXEC[,VARIABLE=VALUE...]
   std::string variants;             ///< a file

@@ -17,14 +17,19 @@ Trials::Trials(Implementation& implementation, Board& board, const Sweep& sweep,
       operands_(bench::operands(what, implementation.rank(), buffers.in, buffers.out)),
       touch_(sweep.touch) {
   pattern_.fill(what_, buffers_.in, buffers_.out, epoch_);
+  implementation_.written();
 }
 
 void Trials::prepare() {
-  if (touch_) pattern_.fill(what_, buffers_.in, buffers_.out, ++epoch_);
+  if (!touch_) return;
+  pattern_.fill(what_, buffers_.in, buffers_.out, ++epoch_);
+  implementation_.written();
 }
 
 void Trials::look() {
-  if (touch_ && sweep_.check) wrong_ += pattern_.wrong(what_, buffers_.in, buffers_.out, epoch_);
+  if (!touch_ || !sweep_.check) return;
+  implementation_.looked_at();
+  wrong_ += pattern_.wrong(what_, buffers_.in, buffers_.out, epoch_);
 }
 
 std::vector<Stamp> Trials::calls(int count) {

@@ -2,11 +2,14 @@
 #include "tools/bench/world.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "collectives/algorithm.hpp"
 #include "collectives/planned_backend.hpp"
 #include "collectives/selector.hpp"
+#include "transports/accelerators.hpp"
 #include "transports/core/status.hpp"
 #include "transports/modules.hpp"
 
@@ -21,10 +24,52 @@ Target target_of(const Request& request) {
   return parse_target(request.algorithm, request.kind, provider_names(request.settings));
 }
 
+// The buffers on the rank's device. Filling and looking happen on the host, outside of what is timed.
+class Mirror {
+ public:
+  explicit Mirror(const Communicator& world) : gpu_(accelerator(world.settings())) {
+    if (const std::string why = gpu_.why_not(); !why.empty())
+      throw Error(Code::unsupported, "--device cuda: no CUDA device: " + why);
+    device_ = {Device::Kind::cuda, device_of_rank(gpu_, world.topology().hosts().index_of(world.rank()))};
+  }
+  Device device() const noexcept { return device_; }
+  void add(std::byte* host, std::size_t bytes) {
+    auto memory = gpu_.allocate(device_.index, bytes);
+    copies_.push_back({host, bytes, std::move(memory)});
+  }
+  std::byte* at(const std::byte* host) const {
+    for (const Copy& one : copies_)
+      if (host >= one.host && host < one.host + one.bytes)
+        return static_cast<std::byte*>(one.memory.get()) + (host - one.host);
+    return nullptr;
+  }
+  void upload() {
+    for (const Copy& one : copies_) gpu_.copy(stream(), one.memory.get(), one.host, one.bytes);
+    gpu_.synchronize(stream());
+  }
+  void download() {
+    for (const Copy& one : copies_) gpu_.copy(stream(), one.host, one.memory.get(), one.bytes);
+    gpu_.synchronize(stream());
+  }
+
+ private:
+  struct Copy {
+    std::byte* host;
+    std::size_t bytes;
+    std::shared_ptr<void> memory;
+  };
+  Stream stream() const noexcept { return {nullptr, device_.index}; }
+
+  Accelerator& gpu_;
+  Device device_;
+  std::vector<Copy> copies_;
+};
+
 class World : public Implementation {
  public:
   World(const Communicator& world, const Request& request) : world_(world), allocates_(request.memory == "allocated") {
     options_.algorithm = request.algorithm;
+    if (request.device == "cuda") mirror_.emplace(world_);
     if (request.algorithm.empty()) return;
     if (const Target target = target_of(request); target.backend != PlannedBackend::own_name)
       world_.use_backend(target.backend);
@@ -35,31 +80,45 @@ class World : public Implementation {
   std::string refuses(const Case&) const override { return {}; }
 
   std::shared_ptr<std::byte> memory(std::size_t bytes) override {
-    if (!allocates_) return Implementation::memory(bytes);
+    if (!allocates_) {
+      auto made = Implementation::memory(bytes);
+      if (mirror_) mirror_->add(made.get(), std::max<std::size_t>(bytes, 64));
+      return made;
+    }
     const auto owner =
         std::make_shared<Allocation<std::uint8_t>>(world_.allocate<std::uint8_t>(std::max<std::size_t>(bytes, 64)));
     return {owner, reinterpret_cast<std::byte*>(owner->data())};
   }
 
+  void written() override {
+    if (mirror_) mirror_->upload();
+  }
+  void looked_at() override {
+    if (mirror_) mirror_->download();
+  }
+
   void run(const Case& what, const std::byte* from, std::byte* into) override {
-    const ConstBuffer in(from, what.in_count(), what.dtype);
-    const Buffer out(into, what.out_count(), what.dtype);
-    start(world_, what, {in, out}, options_).wait();
+    start(world_, what, buffers(what, from, into), options_).wait();
   }
 
   void run_beside(const Case& what, const std::byte* from, std::byte* into,
                   const std::function<void()>& compute) override {
-    const ConstBuffer in(from, what.in_count(), what.dtype);
-    const Buffer out(into, what.out_count(), what.dtype);
-    Work work = start(world_, what, {in, out}, options_);
+    Work work = start(world_, what, buffers(what, from, into), options_);
     compute();
     work.wait();
   }
 
  private:
+  CallBuffers buffers(const Case& what, const std::byte* from, std::byte* into) const {
+    if (!mirror_) return {{from, what.in_count(), what.dtype}, {into, what.out_count(), what.dtype}};
+    return {{mirror_->at(from), what.in_count(), what.dtype, mirror_->device()},
+            {mirror_->at(into), what.out_count(), what.dtype, mirror_->device()}};
+  }
+
   Communicator world_;
   CallOptions options_;
   bool allocates_;
+  std::optional<Mirror> mirror_;  // --device cuda
 };
 
 class WorldBoard : public Board {

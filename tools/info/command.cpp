@@ -39,10 +39,11 @@ void print_providers(const Settings& settings) {
     const auto [provider, reason] = find_provider(name, settings);
     const bool transport = provider && provider->connect, backend = provider && provider->make_backend;
     fmt::print("{:<10} {:<11} {:<4} {}{}\n", name,
-               transport && backend ? "both"
-               : backend            ? "collectives"
-               : transport          ? "transport"
-                                    : "-",
+               transport && backend                ? "both"
+               : backend                           ? "collectives"
+               : transport                         ? "transport"
+               : provider && provider->accelerator ? "devices"
+                                                   : "-",
                reason.empty() ? "yes" : "no", provider ? provider->meaning : "",
                reason.empty() ? "" : (provider ? "; not viable: " : "not viable: ") + reason);
     if (provider && provider->details)

@@ -1,0 +1,195 @@
+#include "transports/cuda/accelerator.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "transports/cuda/driver.hpp"
+#include "transports/cuda/kernels.hpp"
+
+namespace tutti::cuda {
+namespace {
+
+cudaStream_t raw(const Stream& stream) { return static_cast<cudaStream_t>(stream.handle); }
+cudaEvent_t raw(const Event& event) { return static_cast<cudaEvent_t>(event.handle); }
+
+bool mps_runs() {
+  const char* const folder = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  std::error_code error;
+  return std::filesystem::exists(std::filesystem::path(folder ? folder : "/tmp/nvidia-mps") / "control", error);
+}
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, device), "ask for an attribute", device);
+  return value;
+}
+
+DeviceInfo info_of(int device) {
+  cudaDeviceProp all{};
+  check(cudaGetDeviceProperties(&all, device), "ask for properties", device);
+  DeviceInfo info;
+  info.name = all.name;
+  for (const char byte : all.uuid.bytes) {
+    char text[3];
+    std::snprintf(text, sizeof text, "%02x", static_cast<unsigned>(static_cast<unsigned char>(byte)));
+    info.uuid += text;
+  }
+  info.compute = std::to_string(all.major) + "." + std::to_string(all.minor);
+  info.bytes = all.totalGlobalMem;
+  info.processors = all.multiProcessorCount;
+  info.shares_memory = attribute(cudaDevAttrIpcEventSupport, device) != 0;
+  const bool alone = attribute(cudaDevAttrComputeMode, device) != cudaComputeModeDefault;
+  info.sharing = mps_runs() ? "MPS" : alone ? "one process at a time" : "time slices";
+  return info;
+}
+
+}  // namespace
+
+CudaAccelerator::CudaAccelerator() : why_not_(why_none()) {
+  int count = 0;
+  if (!why_not_.empty() || cudaGetDeviceCount(&count) != cudaSuccess) return;
+  for (int device = 0; device < count; ++device) devices_.push_back(info_of(device));
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+void CudaAccelerator::with_current(int device, const std::function<void()>& what) {
+  const Current current(device);
+  what();
+}
+
+Device CudaAccelerator::device_of(const void* memory) const {
+  cudaPointerAttributes about{};
+  if (!why_not_.empty() || cudaPointerGetAttributes(&about, memory) != cudaSuccess) {
+    cudaGetLastError();
+    return {};
+  }
+  const bool on_device = about.type == cudaMemoryTypeDevice || about.type == cudaMemoryTypeManaged;
+  return on_device ? Device{Device::Kind::cuda, about.device} : Device{};
+}
+
+std::shared_ptr<void> CudaAccelerator::allocate(int device, std::size_t bytes) {
+  const Current current(device);
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, std::max<std::size_t>(bytes, 1)), "allocate memory", device);
+  return {memory, [](void* one) { cudaFree(one); }};
+}
+
+std::shared_ptr<void> CudaAccelerator::allocate_pinned(std::size_t bytes) {
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable), "pin host memory", 0);
+  return {memory, [](void* one) { cudaFreeHost(one); }};
+}
+
+std::shared_ptr<void> CudaAccelerator::pin(void* memory, std::size_t bytes) {
+  check(cudaHostRegister(memory, bytes, cudaHostRegisterPortable), "pin host memory", 0);
+  return {memory, [](void* one) { cudaHostUnregister(one); }};
+}
+
+// ---- streams and events -------------------------------------------------------------------------
+
+Stream CudaAccelerator::make_stream(int device, bool urgent) {
+  const Current current(device);
+  int least = 0, most = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &most), "ask for priorities", device);
+  cudaStream_t made{};
+  check(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, urgent ? most : least), "make a stream", device);
+  return {made, device};
+}
+
+void CudaAccelerator::destroy(const Stream& stream) noexcept { cudaStreamDestroy(raw(stream)); }
+
+void CudaAccelerator::synchronize(const Stream& stream) {
+  const Current current(stream.device);
+  check(cudaStreamSynchronize(raw(stream)), "wait for a stream", stream.device);
+}
+
+Event CudaAccelerator::make_event(int device) {
+  const Current current(device);
+  cudaEvent_t made{};
+  check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "make an event", device);
+  return {made, device};
+}
+
+void CudaAccelerator::destroy(const Event& event) noexcept { cudaEventDestroy(raw(event)); }
+
+void CudaAccelerator::record(const Event& event, const Stream& stream) {
+  const Current current(stream.device);
+  check(cudaEventRecord(raw(event), raw(stream)), "record an event", stream.device);
+}
+
+void CudaAccelerator::wait(const Stream& stream, const Event& event) {
+  const Current current(stream.device);
+  check(cudaStreamWaitEvent(raw(stream), raw(event), 0), "let a stream wait", stream.device);
+}
+
+bool CudaAccelerator::query(const Event& event) {
+  const cudaError_t result = cudaEventQuery(raw(event));
+  if (result == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  check(result, "look at an event", event.device);
+  return true;
+}
+
+void CudaAccelerator::synchronize(const Event& event) {
+  check(cudaEventSynchronize(raw(event)), "wait for an event", event.device);
+}
+
+void CudaAccelerator::copy(const Stream& stream, void* into, const void* from, std::size_t bytes) {
+  const Current current(stream.device);
+  check(cudaMemcpyAsync(into, from, bytes, cudaMemcpyDefault, raw(stream)), "copy", stream.device);
+}
+
+// ---- work ---------------------------------------------------------------------------------------
+
+void CudaAccelerator::zero(const Stream& stream, void* memory, std::size_t bytes) {
+  const Current current(stream.device);
+  check(cudaMemsetAsync(memory, 0, bytes, raw(stream)), "clear memory", stream.device);
+}
+
+void CudaAccelerator::fold(const Stream& stream, const Fold& fold, std::byte* into,
+                           std::span<const std::byte* const> sources, std::size_t bytes) {
+  if (bytes == 0 || sources.empty()) return;
+  if (sources.size() == 1) {
+    if (sources[0] != into) copy(stream, into, sources[0], bytes);
+    return;
+  }
+  const Current current(stream.device);
+  const int processors = devices_[static_cast<std::size_t>(stream.device)].processors;
+  // `into` may be one of the sources: what it held is read by the pass that comes to it, so it must come in the first.
+  if (sources.size() > most_sources && std::ranges::find(sources.subspan(most_sources), into) != sources.end())
+    throw Error(Code::invalid, "a fold of more than 16 sources into one of the later ones; fold into another buffer");
+  for (std::size_t next = 0; next < sources.size();) {
+    FoldCall call;
+    call.into = into;
+    call.elements = bytes / fold.width();
+    if (next > 0) call.sources[call.count++] = into;
+    while (next < sources.size() && call.count < static_cast<int>(most_sources))
+      call.sources[call.count++] = sources[next++];
+    if (next == sources.size()) call.divisor = fold.divisor;
+    check(cuda::fold(fold.dtype, fold.op, call, processors, raw(stream)), "fold", stream.device);
+  }
+}
+
+void CudaAccelerator::scale(const Stream& stream, DType dtype, std::span<std::byte> into, const std::byte* from,
+                            double factor) {
+  if (into.empty()) return;
+  const Current current(stream.device);
+  const ScaleCall call{into.data(), from, into.size() / size_of(dtype), factor};
+  check(cuda::scale(dtype, call, devices_[static_cast<std::size_t>(stream.device)].processors, raw(stream)), "scale",
+        stream.device);
+}
+
+std::string CudaAccelerator::failure(int device) {
+  const Current current(device);
+  const cudaError_t result = cudaStreamQuery(nullptr);
+  cudaGetLastError();
+  return is_fatal(result) ? fatal_text(result, device) : std::string();
+}
+
+}  // namespace tutti::cuda

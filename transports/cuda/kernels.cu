@@ -1,0 +1,172 @@
+// The folds as kernels: 16 bytes of every source at a time, in a grid that strides over them; one table of dtypes and
+// ops.
+#include "transports/cuda/kernels.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "transports/cuda/elements.cuh"
+
+namespace tutti::cuda {
+namespace {
+
+constexpr int threads = 512;
+constexpr std::size_t vector_bytes = 16;
+
+template <class T>
+struct alignas(vector_bytes) Pack {
+  static constexpr int lanes = vector_bytes / sizeof(T);
+  T at[lanes];
+};
+
+// One fold of two elements, rounded; the last one divides before it rounds.
+template <class T, class Operator, bool divides>
+__device__ T folded(T a, T b, double divisor) {
+  if constexpr (std::is_integral_v<T>) {
+    return Operator::integers(a, b);
+  } else {
+    using C = typename Computed<T>::type;
+    C value = Operator::floats(static_cast<C>(widened(a)), static_cast<C>(widened(b)));
+    if constexpr (divides) value = over(value, static_cast<C>(divisor));
+    return narrowed<T>(value);
+  }
+}
+
+// In the sources' order; only the last fold divides.
+template <class T, class Operator, bool divides, class Load>
+__device__ T folded_all(const FoldCall& call, Load load) {
+  T value = load(call.sources[0]);
+  for (int source = 1; source + 1 < call.count; ++source)
+    value = folded<T, Operator, false>(value, load(call.sources[source]), 1.0);
+  return folded<T, Operator, divides>(value, load(call.sources[call.count - 1]), call.divisor);
+}
+
+template <class T, class Operator, bool divides>
+__device__ void fold_pack(const FoldCall& call, std::size_t i) {
+  using P = Pack<T>;
+  P value = static_cast<const P*>(call.sources[0])[i];
+  for (int source = 1; source + 1 < call.count; ++source) {
+    const P other = static_cast<const P*>(call.sources[source])[i];
+#pragma unroll
+    for (int lane = 0; lane < P::lanes; ++lane)
+      value.at[lane] = folded<T, Operator, false>(value.at[lane], other.at[lane], 1.0);
+  }
+  const P last = static_cast<const P*>(call.sources[call.count - 1])[i];
+#pragma unroll
+  for (int lane = 0; lane < P::lanes; ++lane)
+    value.at[lane] = folded<T, Operator, divides>(value.at[lane], last.at[lane], call.divisor);
+  static_cast<P*>(call.into)[i] = value;
+}
+
+// The first `packs` vectors, then element by element: a rest, or all of it where an address is not aligned.
+template <class T, class Operator, bool divides>
+__global__ void __launch_bounds__(threads) fold_kernel(const __grid_constant__ FoldCall call, std::size_t packs) {
+  const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  const std::size_t first = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (std::size_t i = first; i < packs; i += stride) fold_pack<T, Operator, divides>(call, i);
+  for (std::size_t i = packs * Pack<T>::lanes + first; i < call.elements; i += stride)
+    static_cast<T*>(call.into)[i] =
+        folded_all<T, Operator, divides>(call, [i](const void* from) { return static_cast<const T*>(from)[i]; });
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads) scale_kernel(ScaleCall call) {
+  using C = typename Computed<T>::type;
+  const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  const C factor = static_cast<C>(call.factor);
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < call.elements; i += stride)
+    static_cast<T*>(call.into)[i] =
+        narrowed<T>(times(static_cast<C>(widened(static_cast<const T*>(call.from)[i])), factor));
+}
+
+// Enough threads to keep every multiprocessor at work, and no more than there is work for.
+int blocks_for(std::size_t items, int processors) {
+  const std::size_t wanted = (items + threads - 1) / threads;
+  return static_cast<int>(std::clamp<std::size_t>(wanted, 1, static_cast<std::size_t>(processors) * 4));
+}
+
+bool is_aligned(const FoldCall& call) {
+  auto all = reinterpret_cast<std::uintptr_t>(call.into);
+  for (int i = 0; i < call.count; ++i) all |= reinterpret_cast<std::uintptr_t>(call.sources[i]);
+  return all % vector_bytes == 0;
+}
+
+template <class T, class Operator>
+cudaError_t launch(const FoldCall& call, int processors, cudaStream_t stream) {
+  const std::size_t packs = is_aligned(call) ? call.elements / Pack<T>::lanes : 0;
+  const int blocks = blocks_for(packs > 0 ? packs : call.elements, processors);
+  if constexpr (!std::is_integral_v<T>) {
+    if (call.divisor != 1.0) {
+      fold_kernel<T, Operator, true><<<blocks, threads, 0, stream>>>(call, packs);
+      return cudaGetLastError();
+    }
+  }
+  fold_kernel<T, Operator, false><<<blocks, threads, 0, stream>>>(call, packs);
+  return cudaGetLastError();
+}
+
+// ---- where dtypes meet ops
+
+// Sums, products and bits of signed integers are those of unsigned ones.
+template <class T>
+cudaError_t fold_integers(Op op, const FoldCall& call, int processors, cudaStream_t stream) {
+  using U = std::make_unsigned_t<T>;
+  switch (op) {
+    case Op::sum: return launch<U, Sum>(call, processors, stream);
+    case Op::prod: return launch<U, Prod>(call, processors, stream);
+    case Op::min: return launch<T, Min>(call, processors, stream);
+    case Op::max: return launch<T, Max>(call, processors, stream);
+    case Op::band: return launch<U, Band>(call, processors, stream);
+    case Op::bor: return launch<U, Bor>(call, processors, stream);
+    case Op::bxor: return launch<U, Bxor>(call, processors, stream);
+    default: return cudaErrorNotSupported;
+  }
+}
+
+template <class T>
+cudaError_t fold_floats(Op op, const FoldCall& call, int processors, cudaStream_t stream) {
+  switch (op) {
+    case Op::sum:
+    case Op::avg:
+    case Op::premul_sum: return launch<T, Sum>(call, processors, stream);
+    case Op::prod: return launch<T, Prod>(call, processors, stream);
+    case Op::min: return launch<T, Min>(call, processors, stream);
+    case Op::max: return launch<T, Max>(call, processors, stream);
+    default: return cudaErrorNotSupported;
+  }
+}
+
+template <class T>
+cudaError_t launch_scale(const ScaleCall& call, int processors, cudaStream_t stream) {
+  scale_kernel<T><<<blocks_for(call.elements, processors), threads, 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t fold(DType dtype, Op op, const FoldCall& call, int processors, cudaStream_t stream) {
+  switch (dtype) {
+    case DType::i8: return fold_integers<std::int8_t>(op, call, processors, stream);
+    case DType::u8: return fold_integers<std::uint8_t>(op, call, processors, stream);
+    case DType::i16: return fold_integers<std::int16_t>(op, call, processors, stream);
+    case DType::i32: return fold_integers<std::int32_t>(op, call, processors, stream);
+    case DType::i64: return fold_integers<std::int64_t>(op, call, processors, stream);
+    case DType::f16: return fold_floats<__half>(op, call, processors, stream);
+    case DType::bf16: return fold_floats<__nv_bfloat16>(op, call, processors, stream);
+    case DType::f32: return fold_floats<float>(op, call, processors, stream);
+    case DType::f64: return fold_floats<double>(op, call, processors, stream);
+  }
+  return cudaErrorNotSupported;
+}
+
+cudaError_t scale(DType dtype, const ScaleCall& call, int processors, cudaStream_t stream) {
+  switch (dtype) {
+    case DType::f16: return launch_scale<__half>(call, processors, stream);
+    case DType::bf16: return launch_scale<__nv_bfloat16>(call, processors, stream);
+    case DType::f32: return launch_scale<float>(call, processors, stream);
+    case DType::f64: return launch_scale<double>(call, processors, stream);
+    default: return cudaErrorNotSupported;
+  }
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,36 @@
+// What the kernels are asked for. No type of CUDA's host library but the stream and the error.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "transports/core/reduce.hpp"
+
+namespace tutti::cuda {
+
+/// As many sources as one pass folds; more are folded pass by pass.
+inline constexpr std::size_t most_sources = 16;
+
+struct FoldCall {
+  void* into = nullptr;
+  const void* sources[most_sources] = {};
+  int count = 0;  ///< of sources: 2 at least
+  std::size_t elements = 0;
+  double divisor = 1.0;
+};
+
+/// As Fold::of(), bit for bit. cudaErrorNotSupported where dtype and op have no meaning together.
+cudaError_t fold(DType dtype, Op op, const FoldCall& call, int processors, cudaStream_t stream);
+
+struct ScaleCall {
+  void* into = nullptr;
+  const void* from = nullptr;
+  std::size_t elements = 0;
+  double factor = 1.0;
+};
+
+/// As scale(), bit for bit.
+cudaError_t scale(DType dtype, const ScaleCall& call, int processors, cudaStream_t stream);
+
+}  // namespace tutti::cuda
