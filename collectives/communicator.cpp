@@ -120,7 +120,8 @@ class Communicator::Impl {
 
   Work exchange(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options) {
     if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
-      throw Error(Code::unsupported, "the buffer is on a GPU, which this transport does not reach");
+      throw Error(Code::unsupported,
+                  "send, recv, sendrecv and shift take host memory; copy the buffer there, or use a collective");
     PointToPoint& operation = *spare_exchanges_.take();
     operation.prepare(home(self), spare_exchanges_, call, allowed(options));
     context_->launch(operation);
