@@ -60,7 +60,6 @@ constexpr bool same_as =
 static_assert(same_as<&Api::get_version, decltype(ncclGetVersion)>);
 static_assert(same_as<&Api::get_unique_id, decltype(ncclGetUniqueId)>);
 static_assert(same_as<&Api::comm_init_rank_config, decltype(ncclCommInitRankConfig)>);
-static_assert(same_as<&Api::comm_split, decltype(ncclCommSplit)>);
 static_assert(same_as<&Api::comm_finalize, decltype(ncclCommFinalize)>);
 static_assert(same_as<&Api::comm_destroy, decltype(ncclCommDestroy)>);
 static_assert(same_as<&Api::comm_abort, decltype(ncclCommAbort)>);

@@ -52,7 +52,6 @@ struct Api {
   Result (*get_version)(int*);
   Result (*get_unique_id)(UniqueId*);
   Result (*comm_init_rank_config)(CommHandle*, int, UniqueId, int, Config*);
-  Result (*comm_split)(CommHandle, int, int, CommHandle*, Config*);
   Result (*comm_finalize)(CommHandle);
   Result (*comm_destroy)(CommHandle);
   Result (*comm_abort)(CommHandle);

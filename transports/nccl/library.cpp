@@ -31,7 +31,6 @@ std::string find_all(void* handle, Api& call) {
   find(handle, "ncclGetVersion", call.get_version, lacks);
   find(handle, "ncclGetUniqueId", call.get_unique_id, lacks);
   find(handle, "ncclCommInitRankConfig", call.comm_init_rank_config, lacks);
-  find(handle, "ncclCommSplit", call.comm_split, lacks);
   find(handle, "ncclCommFinalize", call.comm_finalize, lacks);
   find(handle, "ncclCommDestroy", call.comm_destroy, lacks);
   find(handle, "ncclCommAbort", call.comm_abort, lacks);

@@ -95,14 +95,12 @@ Result Comm::meet() {
 Result Comm::launch(Task task, void* stream) {
   if (state() != success) return state() == in_progress ? invalid_usage : state();
   const std::size_t place = Device::of(device_).launched(id_);
-  ++open_;
   const auto shared = std::make_shared<Task>(std::move(task));
   const int number = calls_++;
   auto enqueue = [self = shared_from_this(), shared, number, place, stream] {
     runtime()->enqueue(stream, [self, shared, number, place] {
       self->play(*shared, number, place);
       Device::of(self->device_).over(place);
-      --self->open_;
     });
   };
   if (!told("FAKE_NCCL_SLOW_LAUNCH")) return enqueue(), success;

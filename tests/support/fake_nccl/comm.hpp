@@ -67,12 +67,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   int device() const noexcept { return device_; }
   const std::string& name() const noexcept { return name_; }
   Result state() const noexcept { return static_cast<Result>(state_.load()); }
-  int next_child() noexcept { return children_++; }
 
   void begin();                            // meets the others on a thread of its own
   Result launch(Task task, void* stream);  // never waits
   void abort();                            // ends what is under way
-  bool idle() const noexcept { return open_.load() == 0; }
 
  private:
   Result meet();
@@ -89,8 +87,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::unique_ptr<Segment> segment_;
   std::atomic<int> state_{tutti::nccl::in_progress};
   std::atomic<bool> aborted_{false};
-  std::atomic<int> open_{0}, slow_{0};
-  int calls_ = 0, children_ = 0;
+  int calls_ = 0;
   std::thread meeting_;
 };
 

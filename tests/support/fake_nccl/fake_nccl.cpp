@@ -239,14 +239,6 @@ Result ncclCommInitRankConfig(CommHandle* into, int size, UniqueId id, int rank,
   return open(into, std::make_shared<Comm>(rank, size, id.bytes, runtime()->current_device()), config);
 }
 
-// Of all ranks with colour 0, in the order of their keys, which are the new ranks: all that is asked of it here.
-Result ncclCommSplit(CommHandle parent, int color, int key, CommHandle* into, Config* config) {
-  const auto comm = find(parent);
-  if (!comm || color != 0 || comm->state() != success || !comm->idle()) return invalid_usage;
-  const std::string name = comm->name() + "_" + std::to_string(comm->next_child());
-  return open(into, std::make_shared<Comm>(key, comm->size(), name, comm->device()), config);
-}
-
 Result ncclCommFinalize(CommHandle handle) { return find(handle) ? success : invalid_argument; }
 
 Result ncclCommDestroy(CommHandle handle) {
