@@ -110,6 +110,33 @@ class Faults(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
         self.assertGreater(self.repairs(), before)
 
+    def test_large_messages_take_all_ports_and_go_on_without_one(self):
+        def packets():
+            return [devices.counters(device)["sent_pkts"] for device in ("rxe0", "rxe1")]
+
+        def stream(times):
+            return subprocess.Popen(
+                devices.command("run", "-np", 2, os.path.join(devices.TESTS, "loop_probe"), "stream", 1 << 20, times),
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                env={**os.environ, "TUTTI_TRANSPORT": "ibverbs", "TUTTI_TUNING": "off"})
+
+        before = packets()
+        said, problems = stream(20).communicate(timeout=60)
+        self.assertGreater(float(said), 0, problems)
+        for now, then in zip(packets(), before):
+            self.assertGreater(now - then, 10 * 256)  # of 4096 bytes; the half of the messages each
+        started = stream(150)
+        self.addCleanup(lambda: started.poll() is None and started.kill())
+        self.addCleanup(devices.run, "ip", "link", "set", "rdma1", "up")
+        then = packets()
+        while packets()[1] < then[1] + 10 * 256 and started.poll() is None:
+            time.sleep(0.01)
+        devices.run("ip", "link", "set", "rdma1", "down")
+        self.assertIsNone(started.poll())
+        said, problems = started.communicate(timeout=100)
+        self.assertGreater(float(said or 0), 0, problems)
+        self.assertRegex(problems, r"warning: RDMA device rxe1: port error, port 1")
+
     def test_nothing_is_left_behind(self):
         before = self.resources()
         self.assertEqual(devices.ranks(3, "loop_probe", "sum", "1000", "3").stdout, "ok\n")

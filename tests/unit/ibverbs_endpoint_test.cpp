@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "transports/core/status.hpp"
 
 namespace tutti::ibverbs {
@@ -27,6 +29,24 @@ Endpoint infiniband(const std::string& gid, int lid) {
 }
 
 using List = std::vector<Endpoint>;
+
+std::optional<Route> choose_route(const std::vector<Endpoint>& first, const std::vector<Endpoint>& second) {
+  const auto routes = choose_routes(first, second, 1);
+  return routes.empty() ? std::nullopt : std::optional(routes.front());
+}
+
+TEST(IbverbsEndpoint, FurtherRoutesTakePortsThatAreFreeAndAsGood) {
+  const std::vector<Endpoint> a = {roce("r0", "10.1.0.1", 24), roce("r0", "fe80::1", 64), roce("r1", "10.1.0.2", 24),
+                                   roce("r2", "10.9.0.1", 24)};
+  const std::vector<Endpoint> b = {roce("m0", "10.1.0.3", 24), roce("m1", "10.1.0.4", 24), roce("m2", "10.7.0.4", 24)};
+  const auto routes = choose_routes(a, b, 4);
+  ASSERT_EQ(routes.size(), 2u) << "the third would have to be routed";
+  EXPECT_EQ(routes[0].first, 0u);
+  EXPECT_EQ(routes[0].second, 0u);
+  EXPECT_EQ(routes[1].first, 2u);
+  EXPECT_EQ(routes[1].second, 1u);
+  EXPECT_EQ(choose_routes(a, b, 1).size(), 1u);
+}
 
 TEST(Endpoints, PreferTheSubnetThatBothAreIn) {
   const List a = {roce("r0", "10.1.0.1", 24), roce("r1", "10.2.0.1", 24)};

@@ -18,7 +18,8 @@
 namespace tutti::ibverbs {
 namespace {
 
-constexpr std::size_t completions_of_pair = in_slots + data_slots + spare_slots + 2 * most_bulk;
+constexpr std::size_t completions_of_pair = in_slots + data_slots + spare_slots;
+constexpr std::size_t completions_of_bulk = 2 * most_bulk;
 
 Context open_device(const std::string& name) {
   const DeviceList devices;
@@ -52,7 +53,8 @@ Adapter::Adapter(const std::string& device, std::size_t pairs) : name_(device), 
   on_demand_ = registers_on_demand(context_.get());
   channel_.reset(ibv_create_comp_channel(context_.get()));
   if (!channel_) refuse(name_, "completion channel");
-  const std::size_t depth = std::max<std::size_t>(pairs, 1) * completions_of_pair;
+  const std::size_t ports = std::min<std::size_t>(attributes.phys_port_cnt, Hello::most_paths);
+  const std::size_t depth = std::max<std::size_t>(pairs, 1) * (completions_of_pair + ports * completions_of_bulk);
   if (depth > static_cast<std::size_t>(attributes.max_cqe)) {
     errno = EINVAL;
     refuse(name_, ("completion queue for " + std::to_string(pairs) + " peers").c_str());

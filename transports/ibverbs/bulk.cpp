@@ -15,9 +15,9 @@ struct Bulk::Told {
   std::uint32_t key = 0, number = 0;
 };
 
-Bulk::Bulk(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its)
-    : adapter_(adapter), peer_(peer), own_(own), its_(its), first_packet_(random_packet()) {
-  static_assert(sizeof(Told) <= sizeof(Place));
+Bulk::Bulk(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its, std::uint8_t path)
+    : adapter_(adapter), peer_(peer), path_(path), own_(own), its_(its), first_packet_(random_packet()) {
+  static_assert(sizeof(Told) < sizeof(Place));  // the last byte is the path
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = adapter.queue();
   wanted.qp_type = IBV_QPT_RC;
@@ -30,20 +30,21 @@ Bulk::Bulk(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its)
 }
 
 void Bulk::introduce(Hello& mine) const noexcept {
-  mine.bulk_queue_pair = pair_ ? pair_->qp_num : 0;
-  mine.bulk_first_packet = first_packet_;
+  mine.bulk_queue_pair[path_] = pair_ ? pair_->qp_num : 0;
+  mine.bulk_first_packet[path_] = first_packet_;
 }
 
 void Bulk::connect(const Hello& its, Seconds silence) noexcept {
-  if (!pair_ || its.bulk_queue_pair == 0) return;
-  open_ = bring_up(pair_.get(), {own_, its_, first_packet_, its.bulk_queue_pair, its.bulk_first_packet}, silence) == 0;
+  const std::uint32_t number = its.bulk_queue_pair[path_];
+  if (!pair_ || number == 0) return;
+  open_ = bring_up(pair_.get(), {own_, its_, first_packet_, number, its.bulk_first_packet[path_]}, silence) == 0;
 }
 
 // Each offer that is filled takes one request to receive, which has no memory of its own.
 bool Bulk::await(std::size_t offers) noexcept {
   if (awaited_ >= offers) return true;
   ibv_recv_wr request{}, *refused = nullptr;
-  request.wr_id = Ticket{peer_, Ticket::What::filled, 0}.id();
+  request.wr_id = Ticket{peer_, Ticket::What::filled, 0, path_}.id();
   if (ibv_post_recv(pair_.get(), &request, &refused) != 0) return false;
   ++awaited_;
   return true;
@@ -85,7 +86,7 @@ bool Bulk::put(std::uint64_t send, ConstBytes data, const Place& place) noexcept
   if (region == nullptr) return false;
   ibv_sge part{reinterpret_cast<std::uintptr_t>(data.data()), static_cast<std::uint32_t>(data.size()), region->lkey};
   ibv_send_wr request{}, *refused = nullptr;
-  request.wr_id = Ticket{peer_, Ticket::What::put, static_cast<std::uint8_t>(free - puts_.begin())}.id();
+  request.wr_id = Ticket{peer_, Ticket::What::put, static_cast<std::uint8_t>(free - puts_.begin()), path_}.id();
   request.sg_list = &part;
   request.num_sge = 1;
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;

@@ -25,15 +25,15 @@ class Bulk {
  public:
   using Ended = Placing::Ended;
 
-  /// Where the device gives no queue pair, it is closed from the beginning.
-  Bulk(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its);
+  /// The one by the pair's `path`. Where the device gives no queue pair, it is closed from the beginning.
+  Bulk(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its, std::uint8_t path = 0);
 
   void introduce(Hello& mine) const noexcept;
   void connect(const Hello& its, Seconds silence) noexcept;
 
   bool offer(std::uint64_t recv, Bytes into, Place& place) noexcept;
   bool put(std::uint64_t send, ConstBytes data, const Place& place) noexcept;
-  /// False: the peer may still write there, until close().
+  /// False: the peer may still write there, until close(). True also where it has no such offer.
   bool revoke_offer(std::uint64_t recv) noexcept;
   bool putting(std::uint64_t send) const noexcept;  ///< only close() takes it back
 
@@ -65,6 +65,7 @@ class Bulk {
 
   Adapter& adapter_;
   const int peer_;
+  const std::uint8_t path_;
   const Endpoint own_, its_;
   std::array<Offer, most_bulk> offers_;
   std::array<Put, most_bulk> puts_;

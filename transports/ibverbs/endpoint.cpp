@@ -27,6 +27,8 @@ int closeness(const Endpoint& a, const Endpoint& b) {
   return prefix > 0 && a.address.within(b.address, prefix) ? 3 : 2;
 }
 
+bool same_port(const Endpoint& a, const Endpoint& b) { return a.device == b.device && a.port == b.port; }
+
 }  // namespace
 
 Address address_of(const std::uint8_t (&gid)[16]) noexcept {
@@ -93,20 +95,32 @@ Card Card::parse(std::string_view text) {
   return card;
 }
 
-std::optional<Route> choose_route(const std::vector<Endpoint>& first, const std::vector<Endpoint>& second) {
-  std::optional<Route> best;
-  int most = 0;
-  std::size_t least = 0;  // sum of the places, so that both sides prefer alike
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    for (std::size_t j = 0; j < second.size(); ++j) {
-      const int close = closeness(first[i], second[j]);
-      if (close == 0 || close < most || (close == most && i + j >= least)) continue;
-      most = close;
-      least = i + j;
-      best = Route{i, j};
+std::vector<Route> choose_routes(const std::vector<Endpoint>& first, const std::vector<Endpoint>& second,
+                                 std::size_t most) {
+  std::vector<Route> routes;
+  const auto taken = [&](std::size_t i, std::size_t j) {
+    return std::ranges::any_of(routes, [&](const Route& one) {
+      return same_port(first[one.first], first[i]) || same_port(second[one.second], second[j]);
+    });
+  };
+  int needed = 1;
+  while (routes.size() < most) {
+    int closest = needed - 1;
+    Route best;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      for (std::size_t j = 0; j < second.size(); ++j) {
+        const int close = closeness(first[i], second[j]);
+        const bool nearer = i + j < best.first + best.second;  // the sum, so that both sides prefer alike
+        if (close < closest || (close == closest && (close < needed || !nearer)) || taken(i, j)) continue;
+        closest = close;
+        best = {i, j};
+      }
     }
+    if (closest < needed) break;
+    needed = closest;
+    routes.push_back(best);
   }
-  return best;
+  return routes;
 }
 
 int ack_exponent(Seconds silence) noexcept {

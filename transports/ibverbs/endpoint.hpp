@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,11 +45,13 @@ struct Card {
 };
 
 /// The best endpoints for two ranks, as places in their lists; nothing where none of the one reaches one of the other:
-/// a subnet in common, then routed IP, then link-local addresses; within that the lists' orders. Symmetric.
+/// a subnet in common, then routed IP, then link-local addresses; within that the lists' orders. Symmetric. Further
+/// routes, by ports that are not in use yet, are as good as the first; `most` in all.
 struct Route {
   std::size_t first = 0, second = 0;
 };
-std::optional<Route> choose_route(const std::vector<Endpoint>& first, const std::vector<Endpoint>& second);
+std::vector<Route> choose_routes(const std::vector<Endpoint>& first, const std::vector<Endpoint>& second,
+                                 std::size_t most);
 
 /// How many retries a card makes before it gives a peer up, and the exponent of the time that it waits for each (4.096
 /// us times two to that), so that it gives up after about `silence`. Not 7: soft-RoCE takes that for ever.

@@ -1,6 +1,7 @@
 // What two ends of a pair tell one another, how their queue pairs are brought up, and which completion is whose.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "transports/core/clock.hpp"
@@ -11,15 +12,17 @@ namespace tutti::ibverbs {
 
 /// What one end of a pair tells the other, over the side connection.
 struct Hello {
-  static constexpr std::uint32_t version_magic = 0x31627674;  // "tvb1"
+  static constexpr std::uint32_t version_magic = 0x32627674;  // "tvb2"
   std::uint32_t magic = version_magic;
   std::uint32_t queue_pair = 0;
   std::uint32_t first_packet = 0;  ///< number of the first packet that its sender will send
+  static constexpr std::size_t most_paths = 4;
   enum class State : std::uint32_t { here, ready, no_bulk, leaving };
   /// ready: its sender has the receiver's hello; no_bulk: no large messages past the slots any more; leaving: packets
   /// are answered no more.
   State state = State::here;
-  std::uint32_t bulk_queue_pair = 0, bulk_first_packet = 0;  ///< the same of the bulk
+  std::uint32_t path = 0;                                                        ///< that no_bulk is about
+  std::array<std::uint32_t, most_paths> bulk_queue_pair{}, bulk_first_packet{};  ///< the same of the bulks, by path
 };
 
 /// Which completion is whose: in ibv_wc::wr_id.
@@ -28,11 +31,14 @@ struct Ticket {
   int peer = 0;
   What what = What::sent;
   std::uint8_t slot = 0;  ///< received into; of sent messages, how many; of a put, its place among them
+  std::uint8_t path = 0;  ///< of large messages
   std::uint64_t id() const noexcept {
-    return static_cast<std::uint64_t>(peer) << 16 | static_cast<std::uint64_t>(what) << 8 | slot;
+    return static_cast<std::uint64_t>(peer) << 24 | static_cast<std::uint64_t>(path) << 16 |
+           static_cast<std::uint64_t>(what) << 8 | slot;
   }
   static Ticket of(std::uint64_t id) noexcept {
-    return {static_cast<int>(id >> 16), static_cast<What>(id >> 8 & 0xff), static_cast<std::uint8_t>(id)};
+    return {static_cast<int>(id >> 24), static_cast<What>(id >> 8 & 0xff), static_cast<std::uint8_t>(id),
+            static_cast<std::uint8_t>(id >> 16)};
   }
 };
 

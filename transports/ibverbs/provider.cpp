@@ -44,7 +44,7 @@ Connected connect(const Rendezvous& meeting) {
   beside.peers.clear();
   for (const int peer : meeting.peers) {
     setup.peers.push_back(ibverbs::Card::parse(meeting.store->wait(key_of(peer), meeting.until)));
-    if (ibverbs::route_between(meeting.rank, setup.own, setup.peers.back())) {
+    if (!ibverbs::routes_between(meeting.rank, setup.own, setup.peers.back()).empty()) {
       beside.peers.push_back(peer);
       continue;
     }

@@ -43,10 +43,10 @@ std::vector<std::pair<int, Hello>> Side::take() {
 
 // ---- making ----
 
-std::optional<Route> route_between(int rank, const Card& own, const Card& peer) {
-  if (rank < peer.rank) return choose_route(own.endpoints, peer.endpoints);
-  auto found = choose_route(peer.endpoints, own.endpoints);
-  if (found) std::swap(found->first, found->second);
+std::vector<Route> routes_between(int rank, const Card& own, const Card& peer) {
+  if (rank < peer.rank) return choose_routes(own.endpoints, peer.endpoints, Hello::most_paths);
+  auto found = choose_routes(peer.endpoints, own.endpoints, Hello::most_paths);
+  for (Route& one : found) std::swap(one.first, one.second);
   return found;
 }
 
@@ -74,20 +74,20 @@ void VerbsWire::watch_fd(int fd) {
 }
 
 void VerbsWire::route(const Card& peer) {
-  const auto chosen = route_between(setup_.rank, setup_.own, peer);
-  if (!chosen) return;
   Link& at = link(peer.rank);
   at.host = peer.host;
-  at.own = setup_.own.endpoints[chosen->first];
-  at.its = peer.endpoints[chosen->second];
-  const auto known = std::ranges::find_if(adapters_, [&](const auto& one) { return one->name() == at.own.device; });
-  if (known != adapters_.end()) {
-    at.adapter = known->get();
-    return;
+  for (const Route& one : routes_between(setup_.rank, setup_.own, peer)) {
+    const Endpoint& own = setup_.own.endpoints[one.first];
+    at.paths.push_back({&adapter_of(own), own, peer.endpoints[one.second], nullptr});
   }
-  adapters_.push_back(std::make_unique<Adapter>(at.own.device, setup_.peers.size()));
-  at.adapter = adapters_.back().get();
-  software_ |= at.adapter->software();
+}
+
+Adapter& VerbsWire::adapter_of(const Endpoint& own) {
+  const auto known = std::ranges::find_if(adapters_, [&](const auto& one) { return one->name() == own.device; });
+  if (known != adapters_.end()) return **known;
+  adapters_.push_back(std::make_unique<Adapter>(own.device, setup_.peers.size()));
+  software_ |= adapters_.back()->software();
+  return *adapters_.back();
 }
 
 StreamLimits VerbsWire::limits() const noexcept { return stream_limits; }
@@ -96,7 +96,7 @@ StreamLimits VerbsWire::limits() const noexcept { return stream_limits; }
 
 void VerbsWire::call(int peer) {
   const Link& at = link(peer);
-  if (at.pair || at.gone || at.adapter == nullptr) return;
+  if (at.pair || at.gone || at.paths.empty()) return;
   if (make_pair(peer)) greet(peer);
 }
 
@@ -104,29 +104,32 @@ void VerbsWire::call(int peer) {
 bool VerbsWire::make_pair(int peer) {
   Link& at = link(peer);
   try {
-    at.pair = std::make_unique<Pair>(*at.adapter, peer, at.own, at.its);
+    const Path& first = at.paths.front();
+    at.pair = std::make_unique<Pair>(*first.adapter, peer, first.own, first.its);
   } catch (const Error& error) {
     lose(peer, error.code(), std::string("cannot be connected to: ") + error.what());
     return false;
   }
-  at.bulk = std::make_unique<Bulk>(*at.adapter, peer, at.own, at.its);
+  for (std::uint8_t i = 0; Path & path : at.paths)
+    path.bulk = std::make_unique<Bulk>(*path.adapter, peer, path.own, path.its, i++);
   ++connecting_;
   return true;
 }
 
 /// Tells who we are, and how far; or something later than that.
-void VerbsWire::greet(int peer, Hello::State state) {
+void VerbsWire::greet(int peer, Hello::State state, std::size_t path) {
   const Link& at = link(peer);
   Hello mine;
   at.pair->introduce(mine);
-  at.bulk->introduce(mine);
+  for (const Path& one : at.paths) one.bulk->introduce(mine);
+  mine.path = static_cast<std::uint32_t>(path);
   if (state != Hello::State::here) mine.state = state;
   side_->transport->control(peer, {reinterpret_cast<const std::byte*>(&mine), sizeof mine});
 }
 
 void VerbsWire::greeted(int from, const Hello& hello) {
   Link& at = link(from);
-  if (at.gone || at.adapter == nullptr) return;
+  if (at.gone || at.paths.empty()) return;
   if (hello.magic != Hello::version_magic)
     return lose(from, Code::protocol, "speaks another version of the RDMA protocol; use the same tutti on all hosts");
   if (hello.state == Hello::State::leaving) {
@@ -134,13 +137,16 @@ void VerbsWire::greeted(int from, const Hello& hello) {
     return;
   }
   if (!at.pair && !make_pair(from)) return;
-  if (hello.state == Hello::State::no_bulk) return stop_bulk(from);
+  if (hello.state == Hello::State::no_bulk) {
+    if (hello.path < at.paths.size()) stop_bulk(from, hello.path);
+    return;
+  }
   if (!at.pair->connected()) {
     if (const int error = at.pair->connect(hello, setup_.silence))
       return lose(from, Code::resource,
                   std::string("cannot be connected to over ") + at.pair->text() + " (" + std::strerror(error) +
                       "); check the addresses of the RDMA devices");
-    at.bulk->connect(hello, setup_.silence);
+    for (const Path& one : at.paths) one.bulk->connect(hello, setup_.silence);
     greet(from);
   }
   if (hello.state == Hello::State::here || at.open) return;
@@ -163,6 +169,7 @@ void VerbsWire::events(Adapter& adapter) {
                              (event.port > 0 ? ", port " + std::to_string(event.port) : "");
     const bool fatal = event.type == IBV_EVENT_DEVICE_FATAL || event.type == IBV_EVENT_CQ_ERR;
     log(fatal || event.type == IBV_EVENT_PORT_ERR ? LogLevel::warn : LogLevel::debug, text, setup_.rank);
+    if (event.type == IBV_EVENT_PORT_ERR) lose_port(adapter, event.port);
     if (fatal)
       lose(setup_.rank, Code::resource,
            "has lost its RDMA device " + adapter.name() + " (" + ibv_event_type_str(event.type) +
@@ -274,7 +281,9 @@ bool VerbsWire::arm(bool on) {
 
 std::string VerbsWire::describe(int to) const {
   const Link& at = link(to);
-  return at.adapter == nullptr ? std::string() : at.own.text() + " to " + at.its.text();
+  std::string text;
+  for (const Path& one : at.paths) text += (text.empty() ? "" : "; ") + one.own.text() + " to " + one.its.text();
+  return text;
 }
 
 // ---- ends ----
@@ -297,7 +306,7 @@ void VerbsWire::drop(int peer) noexcept {
   if (at.pair && !at.open) --connecting_;
   at.gone = true;
   at.open = false;
-  at.bulk.reset();
+  for (Path& one : at.paths) one.bulk.reset();
   at.pair.reset();
 }
 
@@ -324,7 +333,7 @@ void VerbsWire::close(Deadline until) noexcept {
     if (at.open && !at.gone) greet(static_cast<int>(peer), Hello::State::leaving);
     at.open = false;
     at.gone = true;
-    at.bulk.reset();
+    for (Path& one : at.paths) one.bulk.reset();
     at.pair.reset();
   }
 }

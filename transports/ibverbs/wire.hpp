@@ -4,7 +4,6 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,13 +66,17 @@ class VerbsWire final : public Wire, private Placing {
   void close(Deadline until) noexcept override;
 
  private:
-  struct Link {
-    std::string host;
+  struct Path {
     Adapter* adapter = nullptr;
     Endpoint own, its;
-    std::unique_ptr<Pair> pair;
     std::unique_ptr<Bulk> bulk;  ///< where there is a pair
-    bool open = false;           ///< the peer is ready: packets may go
+  };
+  struct Link {
+    std::string host;
+    std::vector<Path> paths;  ///< the first is the pair's too; large messages take them in turn
+    std::unique_ptr<Pair> pair;
+    std::size_t next = 0;  ///< path for the next large message
+    bool open = false;     ///< the peer is ready: packets may go
     bool gone = false;
     bool left = false;    ///< answers no packets any more
     bool listed = false;  ///< in unread_
@@ -82,18 +85,20 @@ class VerbsWire final : public Wire, private Placing {
   const Link& link(int rank) const noexcept { return links_[static_cast<std::size_t>(rank)]; }
 
   void route(const Card& peer);
+  Adapter& adapter_of(const Endpoint& own);
   bool offer(int from, std::uint64_t recv, Bytes into, Place& place) override;
   bool put(int to, std::uint64_t send, ConstBytes data, const Place& place) override;
   void revoke_offer(int from, std::uint64_t recv) noexcept override;
   void revoke_put(int to, std::uint64_t send) noexcept override;
   void take_ended(std::vector<Ended>& ended) override;
   bool ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done);
-  void stop_bulk(int peer);
-  void close_bulk(int peer);
+  void stop_bulk(int peer, std::size_t path);
+  void close_bulk(int peer, std::size_t path);
+  void lose_port(const Adapter& adapter, int port);
 
   void call(int peer);
   bool make_pair(int peer);
-  void greet(int peer, Hello::State state = Hello::State::here);
+  void greet(int peer, Hello::State state = Hello::State::here, std::size_t path = 0);
   void greeted(int from, const Hello& hello);
   bool drive_side();
   bool rung();
@@ -121,6 +126,6 @@ class VerbsWire final : public Wire, private Placing {
 };
 
 /// The endpoints by which a rank with `own` reaches one with `peer`, from the view of `rank`; both sides agree.
-std::optional<Route> route_between(int rank, const Card& own, const Card& peer);
+std::vector<Route> routes_between(int rank, const Card& own, const Card& peer);
 
 }  // namespace tutti::ibverbs

@@ -16,25 +16,26 @@ constexpr Seconds give_back_time{0.5};  // for a card to give back what a closin
 /// end, the slots will tell.
 bool VerbsWire::ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done) {
   if (ticket.what != Ticket::What::put && ticket.what != Ticket::What::filled) return false;
+  Bulk& bulk = *at.paths[ticket.path].bulk;
   if (done.status != IBV_WC_SUCCESS)
-    at.bulk->undone(ticket, ended_), close_bulk(ticket.peer);
+    bulk.undone(ticket, ended_), close_bulk(ticket.peer, ticket.path);
   else if (ticket.what == Ticket::What::put)
-    at.bulk->done(ticket.slot, ended_);
+    bulk.done(ticket.slot, ended_);
   else
-    at.bulk->filled(ntohl(done.imm_data), ended_);
+    bulk.filled(ntohl(done.imm_data), ended_);
   return true;
 }
 
 // Messages through the slots, which may be among what completes meanwhile, keep their order in done_.
-void VerbsWire::stop_bulk(int peer) {
-  Bulk& bulk = *link(peer).bulk;
+void VerbsWire::stop_bulk(int peer, std::size_t path) {
+  Bulk& bulk = *link(peer).paths[path].bulk;
   bulk.stop();
   for (const Deadline until = deadline_in(give_back_time);;) {
     gather();
     std::erase_if(done_, [&](const ibv_wc& one) {
       const Ticket ticket = Ticket::of(one.wr_id);
       const bool put = ticket.what == Ticket::What::put, filled = ticket.what == Ticket::What::filled;
-      if (ticket.peer != peer || (!put && !filled)) return false;
+      if (ticket.peer != peer || ticket.path != path || (!put && !filled)) return false;
       if (one.status != IBV_WC_SUCCESS)
         bulk.undone(ticket, ended_);
       else if (put)
@@ -49,29 +50,55 @@ void VerbsWire::stop_bulk(int peer) {
   bulk.close(ended_);
 }
 
-void VerbsWire::close_bulk(int peer) {
-  if (!link(peer).bulk->open()) return;
-  stop_bulk(peer);
-  log(LogLevel::info, "large messages with rank " + std::to_string(peer) + " are copied from now on", setup_.rank);
-  greet(peer, Hello::State::no_bulk);
+void VerbsWire::close_bulk(int peer, std::size_t path) {
+  const Link& at = link(peer);
+  if (!at.paths[path].bulk->open()) return;
+  stop_bulk(peer, path);
+  const bool others = std::ranges::any_of(at.paths, [](const Path& one) { return one.bulk->open(); });
+  log(LogLevel::info,
+      "large messages with rank " + std::to_string(peer) + " are not put by " + at.paths[path].own.text() +
+          " from now on, but " + (others ? "by the other ports" : "copied"),
+      setup_.rank);
+  greet(peer, Hello::State::no_bulk, path);
 }
 
+void VerbsWire::lose_port(const Adapter& adapter, int port) {
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+    const Link& at = links_[peer];
+    for (std::size_t path = 0; at.open && path < at.paths.size(); ++path)
+      if (at.paths[path].adapter == &adapter && at.paths[path].own.port == port)
+        close_bulk(static_cast<int>(peer), path);
+  }
+}
+
+// The receiver chooses the path, and says so in the last byte of the place.
 bool VerbsWire::offer(int from, std::uint64_t recv, Bytes into, Place& place) {
-  const Link& at = link(from);
-  return at.open && at.bulk->offer(recv, into, place);
+  Link& at = link(from);
+  for (std::size_t tried = 0; at.open && tried < at.paths.size(); ++tried) {
+    const std::size_t path = at.next++ % at.paths.size();
+    if (!at.paths[path].bulk->offer(recv, into, place)) continue;
+    place.told.back() = static_cast<std::byte>(path);
+    return true;
+  }
+  return false;
 }
 
 bool VerbsWire::put(int to, std::uint64_t send, ConstBytes data, const Place& place) {
   const Link& at = link(to);
-  return at.open && at.bulk->put(send, data, place);
+  const auto path = static_cast<std::size_t>(place.told.back());
+  return at.open && path < at.paths.size() && at.paths[path].bulk->put(send, data, place);
 }
 
 void VerbsWire::revoke_offer(int from, std::uint64_t recv) noexcept {
-  if (const Link& at = link(from); at.bulk && !at.bulk->revoke_offer(recv)) close_bulk(from);
+  const Link& at = link(from);
+  for (std::size_t path = 0; at.pair && path < at.paths.size(); ++path)
+    if (!at.paths[path].bulk->revoke_offer(recv)) close_bulk(from, path);
 }
 
 void VerbsWire::revoke_put(int to, std::uint64_t send) noexcept {
-  if (const Link& at = link(to); at.bulk && at.bulk->putting(send)) close_bulk(to);
+  const Link& at = link(to);
+  for (std::size_t path = 0; at.pair && path < at.paths.size(); ++path)
+    if (at.paths[path].bulk->putting(send)) close_bulk(to, path);
 }
 
 void VerbsWire::take_ended(std::vector<Ended>& ended) { std::swap(ended, ended_); }
