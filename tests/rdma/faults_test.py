@@ -125,7 +125,7 @@ class Faults(unittest.TestCase):
         self.assertGreater(float(said), 0, problems)
         for now, then in zip(packets(), before):
             self.assertGreater(now - then, 10 * 256)  # of 4096 bytes; the half of the messages each
-        started = stream(150)
+        started = stream(80)
         self.addCleanup(lambda: started.poll() is None and started.kill())
         self.addCleanup(devices.run, "ip", "link", "set", "rdma1", "up")
         then = packets()
