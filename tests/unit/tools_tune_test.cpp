@@ -58,6 +58,18 @@ TEST(Tune, WhatWasNotMeasuredIsNotChosenAndTheMiddleIsTheLogarithms) {
   EXPECT_NEAR(static_cast<double>(ranges[0].high), std::sqrt(64.0 * 512.0), 1);
 }
 
+TEST(Tune, DoubtfulIsWhereTheFavouriteIsBeaten) {
+  const std::vector<Curve> curves = {
+      {"a", {1, 1.04, 1, 2.5}}, {"b", {2, 1.00, 0.9, 2}}, {"c", {0.9, never, never, never}}};
+  EXPECT_EQ(doubtful(curves, 4, 1.05), (std::vector<bool>{true, false, true, true}));
+  EXPECT_EQ(doubtful({}, 0, 1.05), std::vector<bool>());
+}
+
+TEST(Tune, AGridEndsWithItsLastSize) {
+  EXPECT_EQ(grid(8, 100, 4), (std::vector<std::size_t>{8, 32, 100}));
+  EXPECT_EQ(grid(8, 32, 2), (std::vector<std::size_t>{8, 16, 32}));
+}
+
 TEST(Tune, ASingleSizeAndNothingAtAll) {
   EXPECT_EQ(choose(std::vector<std::size_t>{0}, std::vector<Curve>{{"a", {2}}, {"b", {1}}}, 1.05),
             (std::vector<Range>{{0, SIZE_MAX, "b"}}));

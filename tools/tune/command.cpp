@@ -30,6 +30,7 @@ using namespace tutti::tune;
 
 constexpr double tolerance = 1.05;  // a candidate within this of the best one is as good
 constexpr std::size_t largest = 64 << 20;
+constexpr std::size_t tuned_step = 4, checked_step = 2;  // from one size to the next
 
 struct Wanted {
   int ranks = 0;
@@ -73,6 +74,7 @@ class Budget {
  public:
   Budget(double seconds, int points) : until_(deadline_in(Seconds(seconds))), points_(points) {}
   double next() { return std::max(0.0, Seconds(until_ - Clock::now()).count()) / std::max(1, points_--); }
+  void skip() { --points_; }
 
  private:
   Deadline until_;
@@ -123,7 +125,8 @@ int points(const std::vector<Kind>& kinds, int world, std::size_t factor) {
   return static_cast<int>(sum);
 }
 
-/// Measures one kind on one number of ranks, and prints the ranges that come of it.
+/// Measures one kind on one number of ranks; where another than the favourite would be chosen, once more, since what
+/// disturbs a measurement makes it longer.
 Tuned tune_kind(Tuner& tuner, Kind kind, const std::vector<std::string>& targets, const std::vector<std::size_t>& sizes,
                 Budget& budget) {
   std::vector<Curve> curves;
@@ -131,6 +134,16 @@ Tuned tune_kind(Tuner& tuner, Kind kind, const std::vector<std::string>& targets
   for (const std::size_t size : sizes) {
     const std::vector<double> seconds = tuner.time(tuner.case_of(kind, size), targets, budget.next());
     for (std::size_t i = 0; i < targets.size(); ++i) curves[i].seconds.push_back(seconds[i]);
+  }
+  const std::vector<bool> again = doubtful(curves, sizes.size(), tolerance);
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    if (!again[k]) {
+      budget.skip();
+      continue;
+    }
+    const std::vector<double> seconds = tuner.time(tuner.case_of(kind, sizes[k]), targets, budget.next());
+    for (std::size_t i = 0; i < targets.size(); ++i)
+      curves[i].seconds[k] = std::min(curves[i].seconds[k], seconds[i]);
   }
   return {kind, 0, 0, false, choose(sizes, curves, tolerance)};
 }
@@ -145,7 +158,7 @@ void show(const Tuned& tuned, int ranks) {
 
 std::vector<Tuned> tune_all(Communicator& world, const Wanted& wanted) {
   const std::vector<Kind> kinds = kinds_of(wanted.collectives);
-  Budget budget(wanted.seconds, points(kinds, world.size(), 8));
+  Budget budget(wanted.seconds, 2 * points(kinds, world.size(), tuned_step));
   std::vector<Tuned> all;
   int before = 0;
   for (const int n : numbers_of_ranks(world.size())) {
@@ -153,7 +166,7 @@ std::vector<Tuned> tune_all(Communicator& world, const Wanted& wanted) {
     if (auto group = first_ranks(world, n, backends)) {
       Tuner tuner(*group, backends);
       for (const Kind kind : kinds) {
-        Tuned tuned = tune_kind(tuner, kind, candidates(kind, *group, backends), sizes_of(kind, n, 8), budget);
+        Tuned tuned = tune_kind(tuner, kind, candidates(kind, *group, backends), sizes_of(kind, n, tuned_step), budget);
         tuned.ranks_low = before + 1;
         tuned.ranks_high = n;
         tuned.several_hosts = group->topology().hosts().count() > 1;
@@ -183,7 +196,7 @@ void write(const std::string& path, const std::vector<Tuned>& all, int ranks) {
 /// How the rules do against each single choice: the best of them / ours, at each size.
 double check_all(Communicator& world, const Wanted& wanted) {
   const std::vector<Kind> kinds = kinds_of(wanted.collectives);
-  Budget budget(wanted.seconds, points(kinds, world.size(), 4));
+  Budget budget(wanted.seconds, points(kinds, world.size(), checked_step));
   double least = INFINITY;
   for (const int n : numbers_of_ranks(world.size())) {
     std::vector<std::string> backends = wanted.backends;
@@ -192,7 +205,7 @@ double check_all(Communicator& world, const Wanted& wanted) {
       for (const Kind kind : kinds) {
         std::vector<std::string> targets = candidates(kind, *group, backends);
         targets.emplace_back();
-        for (const std::size_t size : sizes_of(kind, n, 4)) {
+        for (const std::size_t size : sizes_of(kind, n, checked_step)) {
           const bench::Case what = tuner.case_of(kind, size);
           const std::vector<double> seconds = tuner.time(what, targets, budget.next());
           const auto best = std::min_element(seconds.begin(), seconds.end() - 1);

@@ -14,6 +14,8 @@ double best(std::span<const Curve> curves, std::size_t i) {
   return seconds;
 }
 
+constexpr double unmeasured_cost = 2;  // as a logarithm: some seven times as slow
+
 struct Run {
   const Curve* curve = nullptr;
   std::size_t end = 0;  // behind its last size
@@ -70,9 +72,25 @@ std::vector<Range> choose(std::span<const std::size_t> sizes, std::span<const Cu
   return ranges;
 }
 
+std::vector<bool> doubtful(std::span<const Curve> curves, std::size_t sizes, double tolerance) {
+  std::vector<double> bests;
+  for (std::size_t i = 0; i < sizes; ++i) bests.push_back(best(curves, i));
+  const auto cost = [&](const Curve& curve) {
+    double sum = 0;
+    for (std::size_t i = 0; i < sizes; ++i) sum += std::min(std::log(curve.seconds[i] / bests[i]), unmeasured_cost);
+    return sum;
+  };
+  const auto favourite = std::ranges::min_element(curves, {}, cost);
+  std::vector<bool> again(sizes, false);
+  if (favourite != curves.end())
+    for (std::size_t i = 0; i < sizes; ++i) again[i] = favourite->seconds[i] > tolerance * bests[i];
+  return again;
+}
+
 std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor) {
   std::vector<std::size_t> sizes;
-  for (std::size_t size = first; size <= last; size *= factor) sizes.push_back(size);
+  for (std::size_t size = first; size < last; size *= factor) sizes.push_back(size);
+  sizes.push_back(last);
   return sizes;
 }
 

@@ -26,7 +26,11 @@ struct Range {
 /// as the best one there. `sizes` ascend. Two neighbours meet where their lines cross, else half way in the logarithm.
 std::vector<Range> choose(std::span<const std::size_t> sizes, std::span<const Curve> curves, double tolerance);
 
-/// Sizes from `first` to `last` inclusive, each `factor` times the one before.
+/// By size, whether the candidate that does best on the whole is beaten there by more than `tolerance`: either a range
+/// of another one, or a measurement that was disturbed.
+std::vector<bool> doubtful(std::span<const Curve> curves, std::size_t sizes, double tolerance);
+
+/// Sizes from `first` on, each `factor` times the one before, and `last`.
 std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor);
 
 }  // namespace tutti::tune

@@ -56,6 +56,12 @@ struct DirectCall {
     if (kind == Kind::broadcast) return other != root;
     return kind == Kind::reduce || kind == Kind::gather ? other == root : true;
   }
+  /// Whether somebody but this rank takes.
+  bool others_take() const noexcept {
+    return size > 1 && !((kind == Kind::reduce || kind == Kind::gather) && at_root());
+  }
+  /// Whether the root has a block that it gives to itself alone.
+  bool root_keeps() const noexcept { return kind == Kind::scatter || kind == Kind::gather; }
   /// Blocks of what a rank gives: one, or one for each rank.
   std::size_t blocks_given() const noexcept {
     const bool each = kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall;

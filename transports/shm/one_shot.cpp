@@ -22,7 +22,7 @@ void take_from(const Room& room, const DirectCall& call, int other) noexcept {
 }  // namespace
 
 EngineTask play_one_shot(Room& room, const DirectCall& call) {
-  if (call.gives(call.rank)) {
+  if (call.gives(call.rank) && call.others_take()) {
     while (const auto late = room.who_has_not_entered(call.number - 1)) co_await room.until(*late);
     tutti::copy(room.own().shots[call.number % one_shots].data(), call.given(), call.given_bytes());
   }

@@ -83,7 +83,7 @@ class Taking {
 EngineTask play_packets(Room& room, const DirectCall& call) {
   const std::size_t used = packets_of(call), set = call.number & 1;
   announce(room, call);
-  if (call.gives(call.rank)) {
+  if (call.gives(call.rank) && call.others_take()) {
     while (const auto late = room.who_has_not_entered(call.number - 1)) co_await room.until(*late);
     pack(std::span(room.own().packets[set]).first(used), call.given(), call.given_bytes(), call.stamp);
     room.wake();

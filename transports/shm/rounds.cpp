@@ -24,10 +24,11 @@ namespace {
 constexpr std::size_t turning_bytes = room_bytes / 2;
 
 // What a rank has in its slot in a round, at most. All ranks' slots together stay in the caches; where only one rank
-// stages, the others begin to take early.
+// gives or takes, the taking begins early.
 std::size_t slot_bytes(const DirectCall& call) noexcept {
   constexpr std::size_t least = std::size_t{32} << 10, most = std::size_t{128} << 10;
   if (call.kind == Kind::broadcast) return std::clamp(call.bytes() / (call.size == 2 ? 8 : 2), least, most);
+  if (call.root_keeps()) return std::min(room_bytes, std::clamp(call.bytes() / 4, least, most) * call.blocks_given());
   return std::min(room_bytes, 2 * room_bytes / static_cast<std::size_t>(call.size));
 }
 
@@ -92,10 +93,18 @@ class Rounds {
     if (call_.kind == Kind::reduce_scatter)
       return fold_in_order(call_, at(call_.out, piece.at), piece.count * call_.width, from, call_.write);
     for (int other = 0; other < call_.size; ++other) {
-      if (!call_.gives(other) || (call_.kind == Kind::allgather && other == call_.rank)) continue;
+      if (!call_.gives(other) || (other == call_.rank && call_.kind != Kind::alltoall)) continue;
       std::byte* const into = at(call_.out, call_.taken_at(other) + piece.at);
       if (into != from(other)) call_.deliver(into, from(other), piece.count * call_.width);
     }
+  }
+
+  // The root's own block, which goes through no slot.
+  void keep(std::uint64_t round) const noexcept {
+    const Part piece = piece_of(round);
+    const std::byte* const from = at(call_.in, call_.given_at(call_.rank) + piece.at);
+    std::byte* const home = at(call_.out, call_.taken_at(call_.rank) + piece.at);
+    if (home != from) call_.deliver(home, from, piece.count * call_.width);
   }
 
   // The shares that the others have folded.
@@ -177,6 +186,10 @@ class Rounds {
   const std::size_t piece_;
 };
 
+bool stages(const DirectCall& call) noexcept {
+  return call.gives(call.rank) && (call.in_shares() || call.others_take());
+}
+
 }  // namespace
 
 std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_count(call) - 1) / piece_count(call); }
@@ -184,7 +197,7 @@ std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_cou
 // A rank that knows that it will be rounds stages its first piece before it says that it has come.
 EngineTask play_meeting(Room& room, const DirectCall& call) {
   CallLine& line = write_line(room, call);
-  if (call.gives(call.rank) && (call.by_rounds() || !is_within_reach(call, call.rank, line))) {
+  if (stages(call) && (call.by_rounds() || !is_within_reach(call, call.rank, line))) {
     Rounds moves(room, call);
     while (const auto late = moves.who_needs_slot(0)) co_await room.until(*late);
     moves.stage(0);
@@ -204,7 +217,12 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   Rounds moves(room, call);
   Slab& own = room.own();
   const std::uint64_t rounds = rounds_of(call);
-  const bool gives = call.gives(call.rank), takes = call.takes(call.rank), shares = call.in_shares();
+  const bool gives = stages(call), takes = call.takes(call.rank), shares = call.in_shares();
+  const bool keeps = call.root_keeps() && call.at_root();
+  for (std::uint64_t k = 0; keeps && call.kind == Kind::gather && k < rounds; ++k) {  // the others are staging
+    moves.keep(k);
+    co_await room.breathe();
+  }
   const auto gathers = [&](int other) {
     return call.kind == Kind::allreduce || (call.kind == Kind::reduce && other == call.root);
   };
@@ -229,6 +247,10 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
       moves.take(k - 1);
       room.post(own.folded, call.round + k);
     }
+    co_await room.breathe();
+  }
+  for (std::uint64_t k = 0; keeps && call.kind == Kind::scatter && k < rounds; ++k) {  // the others are taking
+    moves.keep(k);
     co_await room.breathe();
   }
   own.staged.store(call.round + rounds, std::memory_order_release);
