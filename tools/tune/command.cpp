@@ -142,8 +142,7 @@ Tuned tune_kind(Tuner& tuner, Kind kind, const std::vector<std::string>& targets
       continue;
     }
     const std::vector<double> seconds = tuner.time(tuner.case_of(kind, sizes[k]), targets, budget.next());
-    for (std::size_t i = 0; i < targets.size(); ++i)
-      curves[i].seconds[k] = std::min(curves[i].seconds[k], seconds[i]);
+    for (std::size_t i = 0; i < targets.size(); ++i) curves[i].seconds[k] = std::min(curves[i].seconds[k], seconds[i]);
   }
   return {kind, 0, 0, false, choose(sizes, curves, tolerance)};
 }

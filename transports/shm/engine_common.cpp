@@ -5,7 +5,7 @@
 namespace tutti::shm {
 
 CallLine& write_line(Room& room, const DirectCall& call) {
-  CallLine& line = room.own().calls[call.number % 4];
+  CallLine& line = room.own().calls[call.number % call_lines];
   line.signature = call.signature;
   line.bytes = call.bytes();
   line.way = call.way;

@@ -23,7 +23,7 @@ void take_from(const Room& room, const DirectCall& call, int other) noexcept {
 
 EngineTask play_one_shot(Room& room, const DirectCall& call) {
   if (call.gives(call.rank) && call.others_take()) {
-    while (const auto late = room.who_has_not_entered(call.number - 1)) co_await room.until(*late);
+    while (const auto late = room.who_is_behind(call.number)) co_await room.until(*late);
     tutti::copy(room.own().shots[call.number % one_shots].data(), call.given(), call.given_bytes());
   }
   announce(room, call);

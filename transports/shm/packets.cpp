@@ -1,7 +1,7 @@
 // Packets: every rank writes what it gives once, in lines that carry their own flag, and reads the others' lines.
 //
-// Two sets of lines alternate. One may be written again when everybody has ended the call before the last, which a
-// rank knows of those that have entered the last one: after an allreduce of everyone, after a broadcast it has to ask.
+// The sets of lines take turns. One may be written again when nobody reads it any more, which a rank knows of those
+// that have entered a later call: after an allreduce of everyone, after broadcasts it has to look now and then.
 // Cost: one line's way from core to core for each 56 bytes, all of them at once.
 #include "transports/shm/engines.hpp"
 
@@ -81,10 +81,10 @@ class Taking {
 }  // namespace
 
 EngineTask play_packets(Room& room, const DirectCall& call) {
-  const std::size_t used = packets_of(call), set = call.number & 1;
+  const std::size_t used = packets_of(call), set = call.number % packet_sets;
   announce(room, call);
   if (call.gives(call.rank) && call.others_take()) {
-    while (const auto late = room.who_has_not_entered(call.number - 1)) co_await room.until(*late);
+    while (const auto late = room.who_is_behind(call.number)) co_await room.until(*late);
     pack(std::span(room.own().packets[set]).first(used), call.given(), call.given_bytes(), call.stamp);
     room.wake();
   }

@@ -41,12 +41,19 @@ Awaited Room::look_around() {
   return {};
 }
 
-std::optional<Awaited> Room::who_has_not_entered(std::uint64_t number) noexcept {
+std::optional<Awaited> Room::who_is_behind(std::uint64_t number) noexcept {
+  const std::uint64_t least = number - std::min(number, most_ahead);
+  const auto entry = [this](int other, std::uint64_t call) {
+    return Awaited{&call_of(other, call).stamp, least_stamp(call), other};
+  };
   for (int other = 0; other < size(); ++other) {
-    if (other == rank() || entered_[static_cast<std::size_t>(other)] >= number) continue;
-    const Awaited entry{&call_of(other, number).stamp, least_stamp(number), other};
-    if (!entry.reached()) return entry;
-    has_entered(other, number);
+    if (other == rank() || entered_[static_cast<std::size_t>(other)] >= least) continue;
+    if (entry(other, number - 1).reached()) {  // then it need not be looked at again for some calls
+      has_entered(other, number - 1);
+      continue;
+    }
+    if (const Awaited late = entry(other, least); !late.reached()) return late;
+    has_entered(other, least);
   }
   return std::nullopt;
 }

@@ -71,11 +71,12 @@ class Room {
   }
   void wake() const noexcept { commons_->wake(locals_); }
 
-  /// What to await of a rank that is not known to have entered call `number`, and so to have ended all calls before;
-  /// nothing: all have.
-  std::optional<Awaited> who_has_not_entered(std::uint64_t number) noexcept;
+  /// What to await before call `number` is given to: a rank that is not known to have come so far that nobody looks at
+  /// what lies in the same place any more. Whoever gives has waited for it, and whoever takes gets it from such a rank:
+  /// so nobody begins a call while another is in the one of the same line. Nothing: all have come so far.
+  std::optional<Awaited> who_is_behind(std::uint64_t number) noexcept;
   void has_entered(int rank, std::uint64_t number) noexcept { entered_[static_cast<std::size_t>(rank)] = number; }
-  const CallLine& call_of(int rank, std::uint64_t number) const noexcept { return of(rank).calls[number % 4]; }
+  const CallLine& call_of(int rank, std::uint64_t number) const noexcept { return of(rank).calls[number % call_lines]; }
 
   // ---- writing into the buffers of others
 

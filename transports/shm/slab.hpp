@@ -4,6 +4,7 @@
 // Whoever posts a word stores it with release after what it announces; whoever awaits it loads it with acquire.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -49,21 +50,25 @@ static_assert(sizeof(Packet) == 64);
 
 inline constexpr std::size_t packets_per_call = 20;
 inline constexpr std::size_t packed_bytes = packets_per_call * sizeof(Packet::payload);
-inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;   ///< of a contribution that is staged in one go
-inline constexpr std::size_t one_shots = 8;                        ///< slots for that
+inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;  ///< of a contribution that is staged in one go
+inline constexpr std::size_t one_shots = 8;                       ///< slots for that
+inline constexpr std::size_t packet_sets = 8;                     ///< by call number
+inline constexpr std::size_t call_lines = 8;                      ///< by call number
+inline constexpr std::uint64_t most_ahead = 6;                    ///< calls, of who has not entered this one yet
+static_assert(most_ahead + 2 <= std::min({one_shots, packet_sets, call_lines}));
 inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< of a round's slot
 
 struct Slab {
-  std::array<CallLine, 4> calls;          ///< by call number
-  alignas(line_bytes) Word staged{0};     ///< rounds of which this rank's contribution lies in its slot
-  Word folded{0};                         ///< rounds of which this rank's slice of the result lies in a slot
-  Word gathered{0};                       ///< rounds that this rank has nothing more to read of
-  alignas(line_bytes) Word finished{0};   ///< calls of which this rank touches no other rank's memory any more
-  std::uint64_t rounds = 0;               ///< offset of the two rounds' slots; told by the first `staged`
-  alignas(line_bytes) Word cancelled{0};  ///< 1: keep out of this rank's buffers
-  Word never{0};                          ///< stays 0
-  alignas(line_bytes) Word touching{0};   ///< 1: this rank may be writing to another's buffer
-  alignas(line_bytes) std::array<std::array<Packet, packets_per_call>, 2> packets;
+  std::array<CallLine, call_lines> calls;  ///< by call number
+  alignas(line_bytes) Word staged{0};      ///< rounds of which this rank's contribution lies in its slot
+  Word folded{0};                          ///< rounds of which this rank's slice of the result lies in a slot
+  Word gathered{0};                        ///< rounds that this rank has nothing more to read of
+  alignas(line_bytes) Word finished{0};    ///< calls of which this rank touches no other rank's memory any more
+  std::uint64_t rounds = 0;                ///< offset of the two rounds' slots; told by the first `staged`
+  alignas(line_bytes) Word cancelled{0};   ///< 1: keep out of this rank's buffers
+  Word never{0};                           ///< stays 0
+  alignas(line_bytes) Word touching{0};    ///< 1: this rank may be writing to another's buffer
+  alignas(line_bytes) std::array<std::array<Packet, packets_per_call>, packet_sets> packets;
   alignas(line_bytes) std::array<std::array<std::byte, shot_bytes>, one_shots> shots;
 };
 
