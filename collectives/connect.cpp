@@ -160,8 +160,12 @@ class Wirer {
     for (const std::string& name : words(settings_.transport))
       if (is_worth_trying(name)) wanted_.push_back(wanted(name, settings_));
     exchange_cards();
-    for (const Wanted& one : wanted_)
-      if (one.found.reason.empty()) connect(*one.found.provider);
+    for (const Wanted& one : wanted_) {
+      if (one.found.reason.empty())
+        connect(*one.found.provider);
+      else if (!is_built_in(one.name))
+        log(LogLevel::info, one.name + " is not used: " + one.found.reason, bootstrap_.rank);
+    }
     if (transports_.empty()) connect_alone();
     check_everyone_is_reached();
     return finish();
@@ -187,12 +191,27 @@ class Wirer {
       cards_.push_back(read_card(bootstrap_.store->wait("card/" + std::to_string(rank), until_)));
   }
 
+  // Who lacks devices that this host has is reached by something slower, which nobody would notice.
+  void say_who_lacks(const Provider& one, int rank) const {
+    if (is_built_in(one.name) || cards_[index(rank)].domains.contains(one.name)) return;
+    const auto& reasons = cards_[index(rank)].reasons;
+    const auto why = reasons.find(one.name);
+    log(LogLevel::info,
+        std::string(one.name) + " does not reach rank " + std::to_string(rank) + " on " +
+            cards_[index(rank)].place.host_name + ": " +
+            (why == reasons.end() ? "there is no module, or no device, for it there" : why->second),
+        bootstrap_.rank);
+  }
+
   void connect(const Provider& one) {
     std::vector<int> peers;
-    for (int rank = 0; rank < bootstrap_.size; ++rank)
-      if (rank != bootstrap_.rank && route_[index(rank)] < 0 &&
-          may_try(cards_[index(bootstrap_.rank)], cards_[index(rank)], one.name))
+    for (int rank = 0; rank < bootstrap_.size; ++rank) {
+      if (rank == bootstrap_.rank || route_[index(rank)] >= 0) continue;
+      if (may_try(cards_[index(bootstrap_.rank)], cards_[index(rank)], one.name))
         peers.push_back(rank);
+      else
+        say_who_lacks(one, rank);
+    }
     if (peers.empty()) return;
     const auto store = make_prefix_store(bootstrap_.store, std::string(one.name));
     Rendezvous rendezvous;

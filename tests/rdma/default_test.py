@@ -30,9 +30,19 @@ class Default(unittest.TestCase):
         for maps in mapped:
             self.assertEqual("libtutti_ibverbs" in maps, HERE)
             self.assertEqual("libibverbs" in maps, HERE)
-        self.assertEqual(len(re.findall(r"reaches rank \d by rxe\d port 1", said)), 2 if HERE else 0, said)
+        self.assertEqual(len(re.findall(r"reaches rank \d by \S+ port \d", said)), 2 if HERE else 0, said)
         if not HERE:
             self.assertNotRegex(said, "(?i)rdma|verbs")
+
+    @unittest.skipUnless(HERE, "there is no RDMA device")
+    def test_who_has_none_that_can_be_used_is_reached_by_tcp_and_named(self):
+        script = ('export TUTTI_HOST_ID="host$TUTTI_RANK" TUTTI_LOCAL_RANK=0 TUTTI_LOCAL_SIZE=1; '
+                  '[ "$TUTTI_RANK" = 0 ] || export TUTTI_IB_DEVICE=nothing; exec "$@"')
+        done = devices.run(*devices.command("run", "-np", 2), "bash", "-c", script, "-", os.path.join(devices.TESTS, "loop_probe"),
+                           "sum", 1000, 3, TUTTI_LOG="info")
+        self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
+        self.assertRegex(done.stderr, r"rank 0\] info: ibverbs does not reach rank 1 on \S+: there is no device 'nothing'")
+        self.assertRegex(done.stderr, r"rank 1\] info: ibverbs is not used: there is no device 'nothing'")
 
 
 if __name__ == "__main__":

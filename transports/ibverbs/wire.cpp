@@ -145,7 +145,7 @@ void VerbsWire::greeted(int from, const Hello& hello) {
     if (const int error = at.pair->connect(hello, setup_.silence))
       return lose(from, Code::resource,
                   std::string("cannot be connected to over ") + at.pair->text() + " (" + std::strerror(error) +
-                      "); check the addresses of the RDMA devices");
+                      "); check the addresses of the devices, or do without RDMA (TUTTI_TRANSPORT=shm,tcp)");
     for (const Path& one : at.paths) one.bulk->connect(hello, setup_.silence);
     greet(from);
   }
@@ -211,7 +211,7 @@ void VerbsWire::completed(const ibv_wc& done) {
   if (done.status == IBV_WC_RETRY_EXC_ERR)
     return lose(ticket.peer, Code::peer_lost,
                 "has fallen silent (no answer to RDMA packets on " + at.pair->text() +
-                    "). Is the host up, and is the network between the hosts?");
+                    "). Are the host and this network up? TUTTI_TRANSPORT=shm,tcp does without RDMA");
   if (done.status != IBV_WC_SUCCESS)
     return lose(ticket.peer, Code::internal,
                 std::string("and this rank disagree over RDMA (") + ibv_wc_status_str(done.status) + " on " +
