@@ -194,7 +194,6 @@ TEST_F(CudaIpc, StreamsWaitForOneAnother) {
         const Data ones = floats(count, 1.0f);
         std::memcpy(seen, ones.data(), ones.size());
       });
-      gpu.synchronize(stream);
       rank.play(allreduce_of(in, out));
       // What is written right after the call's end is not what others read.
       in.write(floats(count, 100.0f));
@@ -223,6 +222,15 @@ TEST_F(CudaIpc, CallsThatDoNotMatchAreToldApart) {
   });
 }
 
+TEST_F(CudaIpc, ARankWithoutMemoryForItsSlotsIsNamedAndNotWaitedFor) {
+  run({2, 1}, [](Communicator& world, WorldRank& rank) {
+    Communicator other = world.dup();
+    if (rank.rank() == 1) fake_accelerator().allow(0);
+    const std::string words = rank.rank() == 1 ? "device 0 has no 16 MiB left" : "rank 1: device 0 has no 16 MiB left";
+    expect_error([&] { other.use_backend("cudaipc"); }, Code::unsupported, words);
+  });
+}
+
 TEST_F(CudaIpc, ADeviceThatHasFailedIsTheErrorOfAll) {
   run({2, 2}, [](Communicator&, WorldRank& rank) {
     OnDevice& data = *new OnDevice(rank.device(), floats(100, 1.0f));
@@ -237,13 +245,14 @@ TEST_F(CudaIpc, TheDeadlineEndsACallThatOneRankNeverMakes) {
   settings.timeout = 1;
   run(
       {2, 1},
-      [](Communicator& world, WorldRank& rank) {
+      [&](Communicator& world, WorldRank& rank) {
         OnDevice data(0, floats(100, 1.0f));
         if (rank.rank() == 1) {
-          std::this_thread::sleep_for(1500ms);
+          make_file_store(folder_.path())->wait("timed out", deadline_in(60s));
           expect_error([&] { world.barrier().wait(); }, Code::timeout, "allreduce");
         } else {
           expect_error([&] { rank.play(allreduce_of(data, data)); }, Code::timeout, "rank 1 on");
+          make_file_store(folder_.path())->set("timed out", "1");
         }
       },
       settings);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <thread>
@@ -149,7 +150,6 @@ TEST_F(NcclWorld, TwoCommunicatorsLaunchInOneOrder) {
 TEST_F(NcclWorld, InTheOrderOfTheCallsTheyMayWaitForOneAnother) {
   Settings settings;
   settings.nccl_order = "issued";
-  settings.timeout = 2;
   run(
       2,
       [](Communicator& world) -> std::string {
@@ -159,9 +159,10 @@ TEST_F(NcclWorld, InTheOrderOfTheCallsTheyMayWaitForOneAnother) {
         world.allreduce(a.buffer(DType::f32), tutti::sum, by_nccl).wait();
         other.allreduce(b.buffer(DType::f32), tutti::sum, by_nccl).wait();
         const bool first = world.rank() == 0;
-        Work one = (first ? world : other).allreduce((first ? a : b).buffer(DType::f32), tutti::sum, by_nccl);
+        const CallOptions brief{.timeout = 2, .algorithm = "nccl"};
+        Work one = (first ? world : other).allreduce((first ? a : b).buffer(DType::f32), tutti::sum, brief);
         std::this_thread::sleep_for(100ms);
-        Work two = (first ? other : world).allreduce((first ? b : a).buffer(DType::f32), tutti::sum, by_nccl);
+        Work two = (first ? other : world).allreduce((first ? b : a).buffer(DType::f32), tutti::sum, brief);
         const auto both = [&] {
           one.wait();
           two.wait();
@@ -169,6 +170,34 @@ TEST_F(NcclWorld, InTheOrderOfTheCallsTheyMayWaitForOneAnother) {
         return fails(both, Code::timeout, {});
       },
       {}, settings);
+}
+
+// A call that waits to be proposed, behind one that was launched early, is launched early itself once its communicator
+// is the only one left; the other rank, which has two, needs its time all the same.
+TEST_F(NcclWorld, ACommunicatorThatGoesLeavesNoCallWithoutItsTime) {
+  run(2, [](Communicator& world) -> std::string {
+    Communicator aside = world.dup();
+    std::optional<Communicator> other = aside.dup();
+    const OnDevice a = floats(world.rank(), 100, 1.0f), b = floats(world.rank(), 100, 1.0f);
+    const OnDevice warm = floats(world.rank(), 100, 1.0f);
+    const auto summed = [&](const OnDevice& one) {
+      return world.allreduce(one.buffer(DType::f32), tutti::sum, by_nccl);
+    };
+    summed(warm).wait();
+    Work first, second;
+    const bool ahead = world.rank() == 0;
+    if (ahead) first = summed(a);
+    other->use_backend("nccl");
+    if (ahead) second = summed(b);
+    if (ahead) other.reset();
+    for (int i = 0; i < 20; ++i) aside.barrier().wait();
+    if (!ahead) first = summed(a);
+    if (!ahead) second = summed(b);
+    first.wait();
+    second.wait();
+    if (auto bad = wrong(a, 2.0f); !bad.empty()) return bad;
+    return wrong(b, 2.0f);
+  });
 }
 
 TEST_F(NcclWorld, AFailureWhileACallIsUnderWayIsTheErrorOfAll) {

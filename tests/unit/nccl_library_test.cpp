@@ -1,6 +1,7 @@
 // What the nccl module says of NCCL, against NCCL's own header and library where they are there.
 #include "transports/nccl/library.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -104,6 +105,16 @@ TEST(NcclLibrary, WhereThereIsNoneTheReasonNamesTheSetting) {
   const std::string why = library(settings).missing;
   EXPECT_NE(why.find("/nowhere/libnccl.so.2"), std::string::npos) << why;
   EXPECT_NE(why.find("TUTTI_NCCL_LIBRARY"), std::string::npos) << why;
+}
+
+TEST(NcclLibrary, WhatIsNamedWinsOverWhatTheProcessHas) {
+  void* const present = dlopen(TUTTI_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(present, nullptr) << dlerror();
+  EXPECT_NE(library(Settings()).file, "") << "nobody has named another";
+  Settings settings;
+  settings.nccl_library = "libm.so.6";
+  EXPECT_EQ(library(settings).missing, "libm.so.6 is no NCCL: it does not tell its version");
+  dlclose(present);
 }
 
 TEST(NcclLibrary, AnotherLibraryIsNotTakenForIt) {

@@ -33,7 +33,7 @@ constexpr SettingInfo table[] = {
      &Settings::mpi_library},
     {"device_backends", "backends to try for device memory, best first; what none of them does goes through the host",
      &Settings::device_backends},
-    {"nccl_library", "file of the NCCL library to use where the program has none; empty: libnccl.so.2",
+    {"nccl_library", "file of the NCCL library to use; empty: the one that the program has, else libnccl.so.2",
      &Settings::nccl_library},
     {"nccl_shared_gpu", "on: NCCL decides itself whether several ranks may share a GPU; off: another backend is taken",
      &Settings::nccl_shared_gpu},

@@ -23,7 +23,7 @@ struct Settings {
   std::string accelerator = "cuda";  // accelerator: the module for devices; none: without
   std::string mpi_library;           // mpi_library: the MPI to use where the program has none yet
   std::string device_backends = "nccl,cudaipc";  // device_backends: tried for device memory, best first
-  std::string nccl_library;                      // nccl_library: the NCCL to use where the program has none yet
+  std::string nccl_library;                      // nccl_library: the NCCL to use; empty: the program's, or the system's
   std::string nccl_shared_gpu = "off";           // nccl_shared_gpu: on: NCCL may try several ranks on one GPU
   std::string nccl_order = "agreed";             // nccl_order: of launches: agreed among the ranks, or as issued
   std::string verify = "light";  // verify: off, light (every message is checked), full (each call is checked first)

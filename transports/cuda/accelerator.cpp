@@ -46,12 +46,34 @@ DeviceInfo info_of(int device) {
   return info;
 }
 
+// CUDA loads a kernel when it is first launched, and may wait then for all that the device has to do. Where a stream is
+// held by a gate that the launching thread is to open later, that would be for ever; so they are launched once before
+// that, with nothing to do.
+void load_kernels(int device, cudaStream_t stream) {
+  const auto launched = [&](cudaError_t result) {
+    if (result != cudaErrorNotSupported) check(result, "load kernels", device);
+  };
+  for (int d = 0; d < dtype_count; ++d) {
+    const auto dtype = static_cast<DType>(d);
+    for (int o = 0; o < op_count; ++o)
+      for (const double divisor : {1.0, 2.0}) {
+        FoldCall nothing;
+        nothing.count = 2;
+        nothing.divisor = divisor;
+        launched(fold(dtype, static_cast<Op>(o), nothing, 1, stream));
+      }
+    launched(scale(dtype, ScaleCall{}, 1, stream));
+  }
+  check(cudaStreamSynchronize(stream), "load kernels", device);
+}
+
 }  // namespace
 
 CudaAccelerator::CudaAccelerator() : why_not_(why_none()) {
   int count = 0;
   if (!why_not_.empty() || cudaGetDeviceCount(&count) != cudaSuccess) return;
   for (int device = 0; device < count; ++device) devices_.push_back(info_of(device));
+  loaded_.resize(devices_.size());
 }
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -97,6 +119,7 @@ Stream CudaAccelerator::make_stream(int device, bool urgent) {
   check(cudaDeviceGetStreamPriorityRange(&least, &most), "ask for priorities", device);
   cudaStream_t made{};
   check(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, urgent ? most : least), "make a stream", device);
+  std::call_once(loaded_.at(static_cast<std::size_t>(device)), [&] { load_kernels(device, made); });
   return {made, device};
 }
 

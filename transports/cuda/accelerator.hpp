@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -70,6 +71,7 @@ class CudaAccelerator final : public Accelerator {
  private:
   std::string why_not_;
   std::vector<DeviceInfo> devices_;
+  std::deque<std::once_flag> loaded_;  // by device: its kernels
   Gates gates_;
 };
 

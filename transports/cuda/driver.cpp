@@ -15,8 +15,7 @@ bool is_fatal(cudaError_t error) noexcept {
     case cudaErrorLaunchFailure:
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
-    case cudaErrorECCUncorrectable:
-    case cudaErrorDevicesUnavailable: return true;
+    case cudaErrorECCUncorrectable: return true;
     default: return false;
   }
 }
@@ -35,6 +34,10 @@ void check(cudaError_t result, const char* what, int device) {
   if (result == cudaErrorMemoryAllocation)
     throw Error(Code::resource, std::string("no memory left to ") + what + " on " + place +
                                     "; free some there, use smaller buffers, or let fewer processes share it");
+  if (result == cudaErrorDevicesUnavailable)
+    throw Error(Code::unsupported, place +
+                                       " is busy, or takes one process at a time; nvidia-smi -q -d COMPUTE says "
+                                       "which, and nvidia-smi -c DEFAULT, or MPS, lets several in");
   throw Error(Code::invalid, std::string("CUDA refuses to ") + what + " on " + place + ": " +
                                  cudaGetErrorString(result) + " (" + cudaGetErrorName(result) + ")");
 }

@@ -69,6 +69,8 @@ void IpcBackend::start(const Collective& call, const Launch& launch, CallListene
     fresh.end = Owned<Event>(room_->accelerator(), room_->accelerator().make_event(room_->device()));
   } catch (const Error& error) {
     return fail(failure(error.what(), error.code()));
+  } catch (const std::exception& error) {
+    return fail(failure(error.what(), Code::resource));
   }
   while (carry_on()) continue;
 }

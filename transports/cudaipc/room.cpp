@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <mutex>
 #include <string>
 #include <type_traits>
 
@@ -51,7 +53,20 @@ struct Room::Card {
 
 namespace {
 
+constexpr char refused = '!';  // before the reason of a rank that has no card to give
+
 Error cannot(const std::string& why) { return Error(Code::unsupported, why); }
+
+// Events that were shared, which a rank that is a little behind may still let its streams wait for: what CUDA makes of
+// that once its owner has destroyed one is not defined.
+void destroy_later(std::vector<Owned<Event>> events) {
+  constexpr std::size_t most = 16;  // rooms
+  static std::mutex mutex;
+  static auto& waiting = *new std::deque<std::vector<Owned<Event>>>;
+  const std::lock_guard lock(mutex);
+  waiting.push_back(std::move(events));
+  if (waiting.size() > most) waiting.pop_front();
+}
 
 Transport& wire_of(const BackendMeeting& meeting) {
   if (meeting.wire == nullptr) throw cannot("cudaipc needs a transport beside it");
@@ -69,6 +84,8 @@ std::vector<T> Room::exchanged(const BackendMeeting& meeting, const char* what, 
   std::vector<T> all(group_.members.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string text = meeting.store->wait(key(i), meeting.until);
+    if (!text.empty() && text.front() == refused && text.size() != sizeof(T))
+      throw cannot("rank " + std::to_string(group_.members[i]) + ": " + text.substr(1));
     if (text.size() != sizeof(T)) throw Error(Code::protocol, "cudaipc: the ranks have different versions of tutti");
     std::memcpy(&all[i], text.data(), sizeof(T));
   }
@@ -82,8 +99,13 @@ Room::Room(const BackendMeeting& meeting)
       device_(device_of_rank(accelerator_, meeting.local_rank)),
       shared_(accelerator_) {
   if (size() > 1) agree_to_share(meeting);
-  stream_ = Owned<Stream>(accelerator_, accelerator_.make_stream(device_, true));
-  own_slots_ = accelerator_.allocate(device_, slots * slot_bytes);
+  try {
+    stream_ = Owned<Stream>(accelerator_, accelerator_.make_stream(device_, true));
+    own_slots_ = accelerator_.allocate(device_, slots * slot_bytes);
+  } catch (const Error& error) {  // so that the others need not wait for this rank's card
+    if (size() > 1) meeting.store->set("card/" + std::to_string(rank()), refused + std::string(error.what()));
+    throw;
+  }
   events_.resize(group_.members.size());
   for (int rank = 0; rank < size(); ++rank) opened_.emplace_back(accelerator_, device_);
   if (size() == 1) {
@@ -96,6 +118,8 @@ Room::Room(const BackendMeeting& meeting)
   }
   open(exchanged(meeting, "card/", own_card()));
 }
+
+Room::~Room() { destroy_later(std::move(kept_)); }
 
 // All ranks find the same, or each finds what it is told of itself.
 void Room::agree_to_share(const BackendMeeting& meeting) const {

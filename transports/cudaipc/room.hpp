@@ -48,6 +48,7 @@ class Room {
 
   /// Collective; blocks. Throws Error{unsupported} where these ranks cannot share memory.
   explicit Room(const BackendMeeting& meeting);
+  ~Room();
 
   int rank() const noexcept { return group_.rank; }
   int size() const noexcept { return group_.size(); }

@@ -16,8 +16,9 @@ struct Library {
   std::string missing;  ///< why it cannot be used, as a clause; empty: it can
 };
 
-/// The one that the process has loaded already (PyTorch's, say), else the file that the setting nccl_library names,
-/// else libnccl.so.2 as the loader finds it. Opened once for each name, for ever. Any thread.
+/// The file that the setting nccl_library names, and no other where it names one; else the one that the process has
+/// loaded already (PyTorch's, say), else libnccl.so.2 as the loader finds it. Opened once for each name, for ever. Any
+/// thread.
 const Library& library(const Settings& settings);
 
 /// "2.27.3"

@@ -70,7 +70,8 @@ bool LaunchOrder::has_turn(const Place& place) const {
 
 void LaunchOrder::launched(Place& place) {
   place.launched = true;
-  if (place.proposed) unlaunched_.erase(place.key());
+  if (!place.proposed) return;  // it waits behind an early one, and is early itself once it is proposed
+  unlaunched_.erase(place.key());
   if (!place.settled) ++early_;
 }
 
@@ -84,7 +85,10 @@ void LaunchOrder::leave(Place& place) {
 void LaunchOrder::propose(const Shared& place) {
   place->proposed = true;
   place->time = ++clock_;
-  if (!place->launched && !place->over) unlaunched_.insert(place->key());
+  if (place->launched)
+    ++early_;
+  else if (!place->over)
+    unlaunched_.insert(place->key());
   if (place->leads)
     collect(place);
   else
@@ -141,7 +145,6 @@ void LaunchOrder::settle(Place& place, Time time) {
     const Shared next = std::move(waiting_.front());
     waiting_.pop_front();
     propose(next);
-    if (next->launched && !next->settled) break;  // then it is early itself
   }
 }
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "transports/core/clock.hpp"
+#include "transports/core/log.hpp"
 
 namespace tutti::staged {
 namespace {
@@ -269,11 +270,19 @@ void StagedBackend::cancel(const Status& why) noexcept {
   for (int looks = 0; looks < 1000 && !settled(); ++looks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::deque<std::unique_ptr<Call>> calls;
   calls.swap(calls_);
-  if (settled()) staged_.clear();
+  if (settled()) {
+    staged_.clear();
+  } else {
+    log(LogLevel::warn,
+        "a stream that a call came after does not get on, and copies behind it may still use the buffers of " +
+            std::to_string(calls.size()) + " calls: leave that memory alone until the process ends",
+        group_.members[static_cast<std::size_t>(group_.rank)]);
+  }
   for (const auto& call : calls) call->listener->ended(why);
 }
 
 std::string StagedBackend::where(std::uint32_t sequence) const {
+  if (calls_.empty()) return {};
   for (const Staged& one : staged_) {
     if (one.of->launch.sequence != sequence) continue;
     const std::string slice =
