@@ -41,6 +41,8 @@ NcclBackend::NcclBackend(const BackendMeeting& meeting)
 NcclBackend::~NcclBackend() {
   if (fork_generation() != generation_) {  // the threads and the device are the parent's
     static_cast<void>(comm_.release());
+    static_cast<void>(new Owned<Stream>(std::move(stream_)));
+    for (Call& one : calls_) static_cast<void>(new Call(std::move(one)));
     if (opening_.joinable()) opening_.detach();
     return;
   }

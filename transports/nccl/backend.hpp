@@ -17,8 +17,8 @@ namespace tutti::nccl {
 /// The communicator of NCCL's, which takes a while and memory of the device, is made when the first call comes, on a
 /// thread of its own.
 ///
-/// After a failure NCCL's kernels are told to end, and are waited for for a few seconds. What does not end then keeps
-/// its buffers: a line in the log says so.
+/// After a failure NCCL's kernels are told to end, and are waited for for a few seconds. What does not end then may
+/// still use its buffers: a line in the log says so.
 class NcclBackend final : public Backend {
  public:
   /// Collective; blocks until all members have said which GPU they have. Throws Error{unsupported} with the reason
