@@ -42,6 +42,7 @@ NcclBackend::~NcclBackend() {
   if (fork_generation() != generation_) {  // the threads and the device are the parent's
     static_cast<void>(comm_.release());
     static_cast<void>(new Owned<Stream>(std::move(stream_)));
+    static_cast<void>(new std::shared_ptr<void>(std::move(word_)));
     for (Call& one : calls_) static_cast<void>(new Call(std::move(one)));
     if (opening_.joinable()) opening_.detach();
     return;
@@ -138,7 +139,7 @@ bool NcclBackend::issue_front_of_unlaunched() {
   if (!comm_) {
     next.scratch = issue_alone(*next.call, accelerator_, *stream_);
   } else {
-    next.scratch = issue(*next.call, {nccl_, comm_->get(), group_.rank, group_.size(), accelerator_, *stream_});
+    next.scratch = issue(*next.call, {nccl_, comm_->get(), group_.rank, group_.size(), accelerator_, *stream_, word_});
     launching_ = comm_->state() == in_progress;
   }
   if (!launching_) enqueued(next);

@@ -73,6 +73,7 @@ class NcclBackend final : public Backend {
   const std::shared_ptr<Store> store_;
   std::shared_ptr<LaunchOrder> order_;  // null: one rank, or nobody to ask
   Owned<Stream> stream_;
+  std::shared_ptr<void> word_;  // of barriers
 
   // The opening's thread writes these before it sets opening_done_.
   std::thread opening_;

@@ -239,7 +239,8 @@ class Player {
     group.end();
   }
   void barrier() {
-    scratch_ = stage_.accelerator.allocate(stage_.stream.device, sizeof(int));
+    if (!stage_.word) stage_.word = stage_.accelerator.allocate(stage_.stream.device, sizeof(int));
+    scratch_ = stage_.word;
     stage_.accelerator.zero(stage_.stream, scratch_.get(), sizeof(int));
     ask(nccl().all_reduce(scratch_.get(), scratch_.get(), 1, int32, op_sum, stage_.comm, stage_.stream.handle),
         "ncclAllReduce");

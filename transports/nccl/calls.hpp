@@ -24,7 +24,8 @@ struct Stage {
   CommHandle comm;
   int rank, size;
   Accelerator& accelerator;
-  Stream stream;  ///< of the communicator's device
+  Stream stream;                ///< of the communicator's device
+  std::shared_ptr<void>& word;  ///< what barriers fold; made by the first, as freeing waits for the device
 };
 
 /// Puts a supported call on the stream; memory that it needs until it is done is handed out. Never waits for other
