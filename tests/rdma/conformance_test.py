@@ -51,6 +51,21 @@ class Conformance(unittest.TestCase):
                 self.assert_ok(done)
                 self.assertLess(devices.counters()["rdma_sends"] - before["rdma_sends"], 10 * 30)
 
+    @unittest.skipIf(devices.THIN, "a sanitizer wants to be loaded first")
+    def test_memory_that_stays_registered_is_not_registered_for_a_message(self):
+        script = 'export TUTTI_HOST_ID="h$TUTTI_RANK" LD_PRELOAD="$0"; exec "$@"'
+        for transport in ("ibverbs", "shm,ibverbs"):
+            for mode, refused in (("kept", False), ("anew", True)):
+                with self.subTest(transport=transport, mode=mode):
+                    before = devices.counters()
+                    done = devices.run(*devices.command("run", "-np", 2), "bash", "-c", script, os.path.join(devices.TESTS, "refuse_posts.so"),
+                                       os.path.join(devices.TESTS, "loop_probe"), mode, 1 << 20, 10, TUTTI_TRANSPORT=transport,
+                                       TEST_REFUSE_MESSAGES="1")
+                    self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
+                    through_slots = devices.counters()["rdma_sends"] - before["rdma_sends"] > 10 * 100
+                    told = "large messages are copied, as 1 MiB of memory cannot be registered with rxe0" in done.stderr
+                    self.assertEqual((through_slots, told), (refused, refused), done.stderr)
+
     @unittest.skipIf(devices.THIN, "so slow that cards repeat what is answered late")
     def test_bytes_on_the_wire(self):
         if not devices.several():

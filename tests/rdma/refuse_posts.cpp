@@ -1,11 +1,13 @@
 // To be loaded before a program's libraries (LD_PRELOAD): its RDMA devices take so many requests to send, or to
-// receive, and refuse the next, as a device does that runs out of something.
+// receive, and refuse the next, as a device does that runs out of something; or they register no memory for one
+// message.
 //
-//   TEST_REFUSE_SENDS=N, TEST_REFUSE_RECEIVES=N
+//   TEST_REFUSE_SENDS=N, TEST_REFUSE_RECEIVES=N, TEST_REFUSE_MESSAGES=1
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 
 namespace {
@@ -28,6 +30,12 @@ int receive_some(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr** refused) {
   return refuses("TEST_REFUSE_RECEIVES", taken) ? ENOMEM : real_receive(pair, request, refused);
 }
 
+auto real_register() {
+  void* const library = dlopen("libibverbs.so.1", RTLD_LAZY);
+  return reinterpret_cast<ibv_mr* (*)(ibv_pd*, void*, size_t, uint64_t, unsigned)>(
+      dlvsym(library, "ibv_reg_mr_iova2", "IBVERBS_1.8"));
+}
+
 }  // namespace
 
 // Verbs are calls through a table of the device's; here it has been made.
@@ -41,4 +49,17 @@ extern "C" ibv_context* ibv_open_device(ibv_device* device) {
   context->ops.post_send = send_some;
   context->ops.post_recv = receive_some;
   return context;
+}
+
+// A message's buffer is registered by ibv_reg_mr_iova2, since how differs between its ends; what stays registered, by
+// ibv_reg_mr, which the library itself has call the other.
+extern "C" ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* first, size_t bytes, uint64_t address, unsigned access) {
+  errno = ENOMEM;
+  if (std::getenv("TEST_REFUSE_MESSAGES") != nullptr) return nullptr;
+  return real_register()(domain, first, bytes, address, access);
+}
+
+#undef ibv_reg_mr
+extern "C" ibv_mr* ibv_reg_mr(ibv_pd* domain, void* first, size_t bytes, int access) {
+  return real_register()(domain, first, bytes, reinterpret_cast<std::uintptr_t>(first), static_cast<unsigned>(access));
 }
