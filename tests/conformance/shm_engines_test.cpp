@@ -1,8 +1,10 @@
 // The engines of shm, each in turn: right results, the same bits from all of them, whatever the buffers are.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
+#include <thread>
 #include <tuple>
 
 #include "collectives/tutti.hpp"
@@ -116,7 +118,28 @@ void mix(const Settings& settings, int p) {
 
 TEST_P(ShmEngines, DoNotMix) { mix(test_settings("shm"), GetParam()); }
 
-// The same behind messages by which the ranks first agree on each call.
+// Many small calls of one kind after another, of which one rank is late: those that only give would be done with them
+// long before it takes.
+TEST_P(ShmEngines, WaitForWhoIsLate) {
+  run_ranks(GetParam(), test_settings("shm"), [](Communicator& world) {
+    const int p = world.size();
+    std::uint64_t seed = 0;
+    for (const char* const engine : {"shm/packets", "shm/one_shot", "shm/rounds"})
+      for (const Kind kind : {Kind::reduce, Kind::gather, Kind::broadcast, Kind::scatter})
+        for (int late = 0; late < p; ++late) {
+          const bool takes_alone = kind == Kind::reduce || kind == Kind::gather;
+          const int root = takes_alone ? late : (late + 1) % p;
+          if (world.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          for (int i = 0; i < 20; ++i, ++seed) {
+            const Case c{kind, DType::i32, tutti::sum, 1 + seed % 17, root, i % 2 == 0, false, seed, engine, nobody};
+            std::uint64_t sum = 0;
+            (void)play_one(world, c, sum);
+          }
+        }
+  });
+}
+
+// Many calls in flight behind messages by which the ranks first agree on each call.
 TEST(ShmCalls, DoNotMixWhereEachIsVerified) {
   Settings settings = test_settings("shm");
   settings.verify = "full";
