@@ -189,11 +189,15 @@ void FakeAccelerator::synchronize(const Event& event) {
 
 void FakeAccelerator::copy(const Stream& stream, void* into, const void* from, std::size_t bytes) {
   ++copies_;
-  run(stream, [to = seen(into), what = seen(from), bytes] { std::memmove(to, what, bytes); });
+  run(stream, [to = seen(into), what = seen(from), bytes] {
+    if (bytes > 0) std::memmove(to, what, bytes);
+  });
 }
 
 void FakeAccelerator::zero(const Stream& stream, void* memory, std::size_t bytes) {
-  run(stream, [to = seen(memory), bytes] { std::memset(to, 0, bytes); });
+  run(stream, [to = seen(memory), bytes] {
+    if (bytes > 0) std::memset(to, 0, bytes);
+  });
 }
 
 void FakeAccelerator::fold(const Stream& stream, const Fold& fold, std::byte* into,
