@@ -232,9 +232,10 @@ TEST_F(CudaIpc, ARankWithoutMemoryForItsSlotsIsNamedAndNotWaitedFor) {
 }
 
 TEST_F(CudaIpc, ADeviceThatHasFailedIsTheErrorOfAll) {
-  run({2, 2}, [](Communicator&, WorldRank& rank) {
+  run({2, 2}, [](Communicator& world, WorldRank& rank) {
     OnDevice& data = *new OnDevice(rank.device(), floats(100, 1.0f));
     rank.play(allreduce_of(data, data));
+    world.barrier().wait();  // the other one has ended it too
     if (rank.rank() == 1) fake_accelerator().break_device(1, "an illegal memory access was encountered");
     expect_error([&] { rank.play(allreduce_of(data, data)); }, Code::internal, "illegal memory access");
   });

@@ -42,6 +42,7 @@ TEST(FakeAccelerator, SharesMemoryAndEventsBetweenProcesses) {
       gpu.record(event, {});
       letter = {gpu.share(gpu.allocation_of(memory.get())), gpu.share(event)};
       if (::write(pipes[1], &letter, sizeof letter) != sizeof letter) return "cannot write";
+      gpu.synchronize(Stream{});
       while (gpu.seen(memory.get())[0] != std::byte{0x7f}) std::this_thread::yield();
       return "";
     }
