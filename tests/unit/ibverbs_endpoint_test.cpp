@@ -73,6 +73,14 @@ TEST(Endpoints, AreRoutedWhereNoSubnetIsShared) {
   EXPECT_FALSE(choose_route({roce("r0", "10.1.0.1", 24, Fabric::roce1)}, {roce("r0", "10.2.0.1", 24, Fabric::roce1)}));
 }
 
+TEST(Endpoints, ThatAreLinkLocalCanBeLeftOut) {
+  const List left =
+      without_link_local({roce("r0", "fe80::1", 64), roce("r0", "10.1.0.1", 24), infiniband("fe80::1", 7)});
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[0].address.text(), "10.1.0.1");
+  EXPECT_EQ(left[1].fabric, Fabric::infiniband);
+}
+
 TEST(Endpoints, OfDifferentFabricsDoNotMeet) {
   EXPECT_FALSE(choose_route({roce("r0", "10.1.0.1", 24)}, {roce("r0", "10.1.0.2", 24, Fabric::roce1)}));
   EXPECT_FALSE(choose_route({roce("r0", "10.1.0.1", 24)}, {roce("r0", "fe80::2", 64)}));

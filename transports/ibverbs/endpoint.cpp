@@ -123,6 +123,12 @@ std::vector<Route> choose_routes(const std::vector<Endpoint>& first, const std::
   return routes;
 }
 
+std::vector<Endpoint> without_link_local(std::vector<Endpoint> endpoints) {
+  std::erase_if(endpoints,
+                [](const Endpoint& one) { return one.fabric != Fabric::infiniband && one.address.link_local(); });
+  return endpoints;
+}
+
 int ack_exponent(Seconds silence) noexcept {
   const double each = silence.count() / (ack_retries + 1) / 4.096e-6;
   return std::clamp(static_cast<int>(std::log2(std::max(each, 1.0))), 8, 21);

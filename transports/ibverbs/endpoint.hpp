@@ -53,6 +53,10 @@ struct Route {
 std::vector<Route> choose_routes(const std::vector<Endpoint>& first, const std::vector<Endpoint>& second,
                                  std::size_t most);
 
+/// Without the RoCE endpoints whose address is link-local: every port has one, also a port that nothing joins to the
+/// others, so they are for those who name RDMA.
+std::vector<Endpoint> without_link_local(std::vector<Endpoint> endpoints);
+
 /// How many retries a card makes before it gives a peer up, and the exponent of the time that it waits for each (4.096
 /// us times two to that), so that it gives up after about `silence`. Not 7: soft-RoCE takes that for ever.
 inline constexpr int ack_retries = 6;

@@ -30,12 +30,18 @@ std::string domain(const Settings&) { return "verbs"; }
 
 std::string key_of(int rank) { return "endpoints/" + std::to_string(rank); }
 
+std::vector<ibverbs::Endpoint> own_endpoints(const Settings& settings) {
+  std::vector<ibverbs::Endpoint> found = ibverbs::survey(settings).endpoints;
+  const bool named = settings.transport != Settings().transport;
+  return named ? found : ibverbs::without_link_local(std::move(found));
+}
+
 /// Publishes this rank's endpoints and learns the others'; queue pairs are made when a pair of ranks first talks.
 Connected connect(const Rendezvous& meeting) {
   ibverbs::Setup setup;
   setup.rank = meeting.rank;
   setup.size = meeting.size;
-  setup.own = {meeting.rank, host_name(), ibverbs::survey(*meeting.settings).endpoints};
+  setup.own = {meeting.rank, host_name(), own_endpoints(*meeting.settings)};
   // What is given up as a large message is tried once more through slots.
   setup.silence = Seconds(std::min(most_silence, meeting.settings->timeout / 2) / 2);
   if (meeting.store != nullptr) meeting.store->set(key_of(meeting.rank), setup.own.text());
