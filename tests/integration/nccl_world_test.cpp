@@ -313,6 +313,7 @@ TEST_F(NcclWorld, ADeviceThatHasFailedIsTheErrorOfAll) {
   run(2, [](Communicator& world) -> std::string {
     OnDevice& data = *new OnDevice(floats(world.rank(), 100, 1.0f));
     world.allreduce(data.buffer(DType::f32), tutti::sum, by_nccl).wait();
+    world.barrier().wait();  // the other one has ended it too
     if (world.rank() == 1) fake_accelerator().break_device(1, "an illegal memory access was encountered");
     const auto call = [&] { world.allreduce(data.buffer(DType::f32), tutti::sum, by_nccl).wait(); };
     return fails(call, Code::internal, {"illegal memory access"});
