@@ -205,6 +205,7 @@ TEST_F(NcclWorld, AFailureWhileACallIsUnderWayIsTheErrorOfAll) {
       [](Communicator& world) -> std::string {
         OnDevice data = floats(world.rank(), 1000, 1.0f);
         for (int i = 0; i < 2; ++i) world.allreduce(data.buffer(DType::f32), tutti::sum, by_nccl).wait();
+        world.barrier().wait();  // the others have ended both too
         const auto call = [&] { world.allreduce(data.buffer(DType::f32), tutti::sum, by_nccl).wait(); };
         if (auto bad = fails(call, Code::peer_lost, {"rank 1", "nccl", "remote process exited", "told to fail"});
             !bad.empty())
