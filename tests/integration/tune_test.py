@@ -22,7 +22,7 @@ class Tune(unittest.TestCase):
     def test_measures_writes_and_is_taken_up(self):
         with tempfile.TemporaryDirectory() as home:
             env = {"XDG_CONFIG_HOME": home}
-            said = tutti("tune", "-np", "3", "--seconds", "1", "--collectives", "allreduce,barrier", env=env).stdout
+            said = tutti("tune", "-np", "3", "--seconds", "1", "-e", "1M", "--collectives", "allreduce,barrier", env=env).stdout
             path = re.search(r"written to (\S+)", said).group(1)
             self.assertEqual(os.path.dirname(path), os.path.join(home, "tutti"))
             with open(path, encoding="utf-8") as file:
@@ -40,7 +40,7 @@ class Tune(unittest.TestCase):
             self.assertRegex(checked, r"least ratio of the best single choice / ours: \d")
 
     def test_wrong_words_are_one_line(self):
-        for words in (["--collectives", "allredcue"], ["-np", "1"], ["--secnods", "3"], ["--seconds", "no"]):
+        for words in (["--collectives", "allredcue"], ["-np", "1"], ["--secnods", "3"], ["--seconds", "no"], ["-e", "much"]):
             done = tutti("tune", *words, code=2)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 

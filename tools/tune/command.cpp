@@ -29,13 +29,13 @@ namespace {
 using namespace tutti::tune;
 
 constexpr double tolerance = 1.05;  // a candidate within this of the best one is as good
-constexpr std::size_t largest = 64 << 20;
+constexpr std::size_t smallest = 8;
 constexpr std::size_t tuned_step = 4, checked_step = 2;  // from one size to the next
 
 struct Wanted {
   int ranks = 0;
   double seconds = 45;
-  std::string collectives, file;
+  std::string collectives, file, end = "64M";
   std::vector<std::string> backends;  ///< all that work on rank 0
   bool check = false;
   Settings settings;
@@ -63,10 +63,11 @@ std::vector<int> numbers_of_ranks(int all) {
   return numbers;
 }
 
-std::vector<std::size_t> sizes_of(Kind kind, int ranks, std::size_t factor) {
+std::vector<std::size_t> sizes_of(Kind kind, int ranks, std::size_t factor, const std::string& end) {
   if (kind == Kind::barrier) return {0};
   const bool blocks = kind != Kind::allreduce && kind != Kind::reduce && kind != Kind::broadcast;
-  return grid(8, blocks ? largest / static_cast<std::size_t>(ranks) : largest, factor);
+  const auto largest = static_cast<std::size_t>(parse_bytes(end));
+  return grid(smallest, std::max(smallest, blocks ? largest / static_cast<std::size_t>(ranks) : largest), factor);
 }
 
 /// What stands for the time until the end: seconds that are left are shared among the points that are left.
@@ -118,10 +119,10 @@ std::vector<std::string> as_on_the_first(Communicator& world, const std::vector<
   return text.empty() ? std::vector<std::string>() : CLI::detail::split(text, ',');
 }
 
-int points(const std::vector<Kind>& kinds, int world, std::size_t factor) {
+int points(const std::vector<Kind>& kinds, int world, std::size_t factor, const std::string& end) {
   std::size_t sum = 0;
   for (const int n : numbers_of_ranks(world))
-    for (const Kind kind : kinds) sum += sizes_of(kind, n, factor).size();
+    for (const Kind kind : kinds) sum += sizes_of(kind, n, factor, end).size();
   return static_cast<int>(sum);
 }
 
@@ -157,7 +158,7 @@ void show(const Tuned& tuned, int ranks) {
 
 std::vector<Tuned> tune_all(Communicator& world, const Wanted& wanted) {
   const std::vector<Kind> kinds = kinds_of(wanted.collectives);
-  Budget budget(wanted.seconds, 2 * points(kinds, world.size(), tuned_step));
+  Budget budget(wanted.seconds, 2 * points(kinds, world.size(), tuned_step, wanted.end));
   std::vector<Tuned> all;
   int before = 0;
   for (const int n : numbers_of_ranks(world.size())) {
@@ -165,7 +166,8 @@ std::vector<Tuned> tune_all(Communicator& world, const Wanted& wanted) {
     if (auto group = first_ranks(world, n, backends)) {
       Tuner tuner(*group, backends);
       for (const Kind kind : kinds) {
-        Tuned tuned = tune_kind(tuner, kind, candidates(kind, *group, backends), sizes_of(kind, n, tuned_step), budget);
+        Tuned tuned = tune_kind(tuner, kind, candidates(kind, *group, backends),
+                                sizes_of(kind, n, tuned_step, wanted.end), budget);
         tuned.ranks_low = before + 1;
         tuned.ranks_high = n;
         tuned.several_hosts = group->topology().hosts().count() > 1;
@@ -195,7 +197,7 @@ void write(const std::string& path, const std::vector<Tuned>& all, int ranks) {
 /// How the rules do against each single choice: the best of them / ours, at each size.
 double check_all(Communicator& world, const Wanted& wanted) {
   const std::vector<Kind> kinds = kinds_of(wanted.collectives);
-  Budget budget(wanted.seconds, points(kinds, world.size(), checked_step));
+  Budget budget(wanted.seconds, points(kinds, world.size(), checked_step, wanted.end));
   double least = INFINITY;
   for (const int n : numbers_of_ranks(world.size())) {
     std::vector<std::string> backends = wanted.backends;
@@ -204,7 +206,7 @@ double check_all(Communicator& world, const Wanted& wanted) {
       for (const Kind kind : kinds) {
         std::vector<std::string> targets = candidates(kind, *group, backends);
         targets.emplace_back();
-        for (const std::size_t size : sizes_of(kind, n, checked_step)) {
+        for (const std::size_t size : sizes_of(kind, n, checked_step, wanted.end)) {
           const bench::Case what = tuner.case_of(kind, size);
           const std::vector<double> seconds = tuner.time(what, targets, budget.next());
           const auto best = std::min_element(seconds.begin(), seconds.end() - 1);
@@ -256,6 +258,7 @@ int run(const std::vector<std::string>& arguments) {
   Wanted wanted;
   app.add_option("--np", wanted.ranks, "ranks to start; numbers below are measured too")->check(CLI::Range(2, 1024));
   app.add_option("--seconds", wanted.seconds, "how long to measure")->check(CLI::Range(1.0, 86400.0));
+  app.add_option("-e,--end", wanted.end, "last size in bytes (default 64M)");
   app.add_option("--collectives", wanted.collectives, "only these, comma-separated");
   app.add_option("--file", wanted.file, "where to write, instead of the place that is read by itself");
   app.add_flag("--check", wanted.check, "measure the rules that are in force against every single choice");
@@ -263,6 +266,7 @@ int run(const std::vector<std::string>& arguments) {
   add_settings(app, wanted.settings);
   parse(app, arguments);
   kinds_of(wanted.collectives);
+  parse_bytes(wanted.end);
   if (!inside_a_job()) {
     std::vector<std::string> flags, words = {"tune"};
     if (!wanted.settings.backend.empty()) flags = {"--backend", wanted.settings.backend};
