@@ -14,6 +14,7 @@
 #include "collectives/bootstrap/bootstrap.hpp"
 #include "collectives/bootstrap/stores.hpp"
 #include "collectives/tutti.hpp"
+#include "tests/support/going.hpp"
 #include "tests/support/processes.hpp"
 
 namespace tutti::testing {
@@ -128,7 +129,7 @@ std::vector<std::int64_t> kill_once(const Scene& scene, const Doom& doom) {
     const std::span<float> data = doom.shared ? std::span<float>(shared.data(), count) : std::span<float>(own);
     std::ranges::fill(data, 1.0f);
     world.barrier().wait();
-    make_file_store(scene.folder)->set("going/" + std::to_string(rank), "1");
+    say_going(scene.folder, rank);
     try {
       while (true) world.allreduce(data, max).wait();
     } catch (const Error& error) {
@@ -137,8 +138,7 @@ std::vector<std::int64_t> kill_once(const Scene& scene, const Doom& doom) {
       return said;
     }
   });
-  const auto store = make_file_store(scene.folder);
-  for (int rank = 0; rank < scene.size; ++rank) store->wait("going/" + std::to_string(rank), deadline_in(60s));
+  wait_until_going(scene.folder, scene.size);
   std::this_thread::sleep_for(doom.after);
   const std::int64_t killed = now_us();
   fleet.kill(victim);
@@ -290,12 +290,11 @@ TEST_P(Faults, AStoppedRankDoesNotHideADeadOne) {
     return until_error(scene, rank, [&](Communicator& world) {
       std::vector<float> data(1 << 20, 1.0f);
       world.barrier().wait();
-      make_file_store(scene.folder)->set("going/" + std::to_string(rank), "1");
+      say_going(scene.folder, rank);
       while (true) world.allreduce(data, max).wait();
     });
   });
-  const auto store = make_file_store(scene.folder);
-  for (int rank = 0; rank < 4; ++rank) store->wait("going/" + std::to_string(rank), deadline_in(60s));
+  wait_until_going(scene.folder, 4);
   fleet.kill(3, SIGSTOP);
   std::this_thread::sleep_for(50ms);
   fleet.kill(1);
@@ -311,12 +310,11 @@ TEST_P(Faults, AStoppedRankDoesNotHideADeadOne) {
 // Containers on one host share its network but not its process numbers.
 TEST_P(Faults, ADeadRankInAnotherPidNamespaceIsNamed) {
   const Scene scene = this->scene(3);
-  const auto going = [](int rank) { return "going/" + std::to_string(rank); };
   const auto act = [&](int rank) {
     return until_error(scene, rank, [&](Communicator& world) {
       std::vector<float> data(1 << 20, 1.0f);
       world.barrier().wait();
-      make_file_store(scene.folder)->set(going(rank), "1");
+      say_going(scene.folder, rank);
       while (true) world.allreduce(data, max).wait();
     });
   };
@@ -328,8 +326,7 @@ TEST_P(Faults, ADeadRankInAnotherPidNamespaceIsNamed) {
       act(rank);
       ::_exit(0);
     }
-    const auto store = make_file_store(scene.folder);
-    for (int other = 0; other < 3; ++other) store->wait(going(other), deadline_in(60s));
+    wait_until_going(scene.folder, 3);
     ::kill(inner, SIGKILL);
     ::waitpid(inner, nullptr, 0);
     return "killed";

@@ -63,6 +63,12 @@ class Fleet {
     return said;
   }
 
+  /// Kills `victim`; to all others that must be a success.
+  void expect_success_without(int victim) {
+    kill(victim);
+    for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank)
+      EXPECT_EQ(answer(rank), rank == victim ? "killed by signal 9" : "") << "rank " << rank;
+  }
   void expect_success() {
     for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) EXPECT_EQ(answer(rank), "") << "rank " << rank;
   }
