@@ -9,8 +9,6 @@
 namespace tutti::testing {
 namespace {
 
-using Data = std::vector<std::byte>;
-
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr bool thinned = true;
 #else
@@ -106,10 +104,10 @@ TEST_F(Gloo, LargeBuffersTakeSeveralSegments) {
 }
 
 /// What moves, and is not folded: blocks(a, b) is what rank a has for rank b.
-class Moves {
+class Moves : Blocks {
  public:
   Moves(BackendRank& rank, DType dtype, std::size_t count, bool variable)
-      : rank_(rank), dtype_(dtype), count_(count), variable_(variable), me_(rank.rank()), root_(rank.size() / 2) {}
+      : Blocks(dtype, count, variable), rank_(rank), me_(rank.rank()), root_(rank.size() / 2) {}
 
   void broadcast() {
     Data out = me_ == root_ ? block(root_, 0, count_) : Data(count_ * width());
@@ -148,16 +146,6 @@ class Moves {
   void barrier() { play(Kind::barrier, {}, {}); }
 
  private:
-  std::size_t width() const { return size_of(dtype_); }
-  std::size_t counted(int rank) const { return variable_ ? count_ * static_cast<std::size_t>(rank % 3) : count_; }
-  std::size_t pair(int a, int b) const {
-    return variable_ ? (count_ + static_cast<std::size_t>(a + 2 * b)) % (count_ + 1) : count_;
-  }
-  Data block(int a, int b, std::size_t count) const {
-    return random_data(dtype_, count, static_cast<std::uint64_t>(1000 + 50 * a + b));
-  }
-  static void append(Data& to, const Data& more) { to.insert(to.end(), more.begin(), more.end()); }
-
   void gathered(Kind kind, bool in_place, bool gets) {
     Data expected;
     std::size_t before = 0;
@@ -183,9 +171,6 @@ class Moves {
   }
 
   BackendRank& rank_;
-  const DType dtype_;
-  const std::size_t count_;
-  const bool variable_;
   const int me_, root_;
   Collective call_;
 };

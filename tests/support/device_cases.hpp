@@ -14,8 +14,6 @@
 
 namespace tutti::testing {
 
-using Data = std::vector<std::byte>;
-
 /// A rank with a device.
 class DeviceRank {
  public:
@@ -135,10 +133,10 @@ class Folded {
 };
 
 /// What moves, and is not folded: block(a, b) is what rank a has for rank b.
-class Moves {
+class Moves : Blocks {
  public:
   Moves(DeviceRank& rank, DType dtype, std::size_t count, bool variable)
-      : rank_(rank), dtype_(dtype), count_(count), variable_(variable), me_(rank.rank()), root_(rank.size() / 2) {}
+      : Blocks(dtype, count, variable), rank_(rank), me_(rank.rank()), root_(rank.size() / 2) {}
 
   void broadcast() {
     OnDevice out(rank_.device(), me_ == root_ ? block(root_, 0, count_) : Data(count_ * width()));
@@ -186,16 +184,6 @@ class Moves {
   }
 
  private:
-  std::size_t width() const { return size_of(dtype_); }
-  std::size_t counted(int rank) const { return variable_ ? count_ * static_cast<std::size_t>(rank % 3) : count_; }
-  std::size_t pair(int a, int b) const {
-    return variable_ ? (count_ + static_cast<std::size_t>(a + 2 * b)) % (count_ + 1) : count_;
-  }
-  Data block(int a, int b, std::size_t count) const {
-    return random_data(dtype_, count, static_cast<std::uint64_t>(1000 + 50 * a + b));
-  }
-  static void append(Data& to, const Data& more) { to.insert(to.end(), more.begin(), more.end()); }
-
   void gathered(Kind kind, bool in_place, bool gets) {
     Data expected;
     std::size_t before = 0;
@@ -227,9 +215,6 @@ class Moves {
   }
 
   DeviceRank& rank_;
-  const DType dtype_;
-  const std::size_t count_;
-  const bool variable_;
   const int me_, root_;
   Collective call_;
 };

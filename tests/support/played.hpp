@@ -15,8 +15,6 @@
 
 namespace tutti::testing {
 
-using Data = std::vector<std::byte>;
-
 struct Case {
   Kind kind;
   DType dtype;

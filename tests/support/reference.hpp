@@ -9,8 +9,32 @@
 
 namespace tutti::testing {
 
+using Data = std::vector<std::byte>;
+
 /// `count` random elements; the same for the same seed. Floating-point values are of mixed sign and magnitude.
 std::vector<std::byte> random_data(DType dtype, std::size_t count, std::uint64_t seed);
+
+/// What ranks have for one another in calls that move blocks and fold nothing; where they are variable, the counts
+/// differ.
+class Blocks {
+ protected:
+  Blocks(DType dtype, std::size_t count, bool variable) : dtype_(dtype), count_(count), variable_(variable) {}
+
+  std::size_t width() const { return size_of(dtype_); }
+  /// Elements of rank `rank`'s block; of what rank a has for rank b.
+  std::size_t counted(int rank) const { return variable_ ? count_ * static_cast<std::size_t>(rank % 3) : count_; }
+  std::size_t pair(int a, int b) const {
+    return variable_ ? (count_ + static_cast<std::size_t>(a + 2 * b)) % (count_ + 1) : count_;
+  }
+  Data block(int a, int b, std::size_t count) const {
+    return random_data(dtype_, count, static_cast<std::uint64_t>(1000 + 50 * a + b));
+  }
+  static void append(Data& to, const Data& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+  const DType dtype_;
+  const std::size_t count_;
+  const bool variable_;
+};
 
 /// Element `i` as a double (exact for all but large i64), and as an integer.
 double real_at(DType dtype, const std::byte* data, std::size_t i);
