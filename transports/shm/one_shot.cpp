@@ -1,6 +1,6 @@
 // One shot: every rank lays what it gives into a slot of its own, and says so with the call itself; then it takes what
-// it needs of the others' slots. The slots take turns: two would do, but what was written
-// just now comes slowly out of another core's first cache, and has left it when its slot's turn comes again.
+// it needs of the others' slots. The slots take turns, so that who gives need not look at every call whether all have
+// come along, and because what was written just now comes slowly out of another core's first cache.
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {

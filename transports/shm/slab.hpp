@@ -54,7 +54,9 @@ inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;  ///< of a cont
 inline constexpr std::size_t one_shots = 8;                       ///< slots for that
 inline constexpr std::size_t packet_sets = 8;                     ///< by call number
 inline constexpr std::size_t call_lines = 8;                      ///< by call number
-inline constexpr std::uint64_t most_ahead = 6;                    ///< calls, of who has not entered this one yet
+/// Calls that who gives may be ahead of the others. Two less than there are places: who is in a call has not ended it,
+/// and who does not give writes its line before it hears of one who does.
+inline constexpr std::uint64_t most_ahead = 6;
 static_assert(most_ahead + 2 <= std::min({one_shots, packet_sets, call_lines}));
 inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< of a round's slot
 
