@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 5> all_engines = {"", "packets", "one_shot", "rounds", "direct"};
 constexpr int looks_at_word = 64;
 constexpr std::size_t few_packets = 224;          // bytes; above, copying in one go is quicker than line by line
-constexpr std::size_t one_shot_of_two = 8 << 10;  // bytes
+constexpr std::size_t one_shot_of_two = 8 << 10;  // bytes of a block
 constexpr std::size_t tidy_after = 64;            // calls that have ended, while others wait
 
 }  // namespace
@@ -60,9 +60,8 @@ DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, std::s
   const std::size_t given = call.given_bytes();
   if (wanted == "packets") return Engine::packets;
   if (!wanted.empty()) return given > 0 ? Engine::meeting : Engine::packets;
-  // Two ranks fold half of an allreduce each, sooner than both all of it.
-  const bool halves = call.kind == Kind::allreduce && call.size == 2;
-  if (given > (halves ? one_shot_of_two : shot_bytes)) return Engine::meeting;
+  // Between two ranks what fills the first caches passes sooner in rounds.
+  if (given > shot_bytes || (call.size == 2 && call.bytes() > one_shot_of_two)) return Engine::meeting;
   return given <= few_packets ? Engine::packets : Engine::one_shot;
 }
 
