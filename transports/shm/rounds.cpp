@@ -1,9 +1,9 @@
 // Rounds: a piece of the buffers at a time passes through two slots of each rank.
 //
-// In round k a rank stages what others need of its piece k, then takes what it needs of piece k - 1. Where the result
-// is everyone's (allreduce, reduce) taking is folding the own share of the piece, home and into a slot for the others;
-// and of piece k - 2 it gathers the others' shares, first of all. So every wait is for something that was due a round
-// ago. Rounds are counted through all calls of the communicator:
+// In round k a rank stages what others need of its piece k, then takes what it needs of piece k - 1. In an allreduce,
+// and where many ranks reduce, taking is folding the own share of the piece, home and into a slot for the others; and
+// of piece k - 2 it gathers the others' shares, first of all. So every wait is for something that was due a round ago.
+// Rounds are counted through all calls of the communicator:
 //
 //   staged     may go on to round k where all that take from me have folded round k - 2 (its slot is k's)
 //   folded     may go on to round k where all that gather from me have gathered round k - 2
@@ -22,6 +22,14 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::size_t turning_bytes = room_bytes / 2;
+constexpr std::size_t small_piece = std::size_t{64} << 10;  // bytes
+constexpr int few_ranks = 4;
+
+// Whether every rank folds a share of the whole. What few ranks reduce, the root folds alone while the others stage:
+// that is less to do in all.
+bool in_shares(const DirectCall& call) noexcept {
+  return call.in_shares() && (call.kind == Kind::allreduce || call.size > few_ranks);
+}
 
 // What a rank has in its slot in a round, at most. All ranks' slots together stay in the caches; where only one rank
 // gives or takes, the taking begins early.
@@ -29,13 +37,14 @@ std::size_t slot_bytes(const DirectCall& call) noexcept {
   constexpr std::size_t least = std::size_t{32} << 10, most = std::size_t{128} << 10;
   if (call.kind == Kind::broadcast) return std::clamp(call.bytes() / (call.size == 2 ? 8 : 2), least, most);
   if (call.root_keeps()) return std::min(room_bytes, std::clamp(call.bytes() / 4, least, most) * call.blocks_given());
-  return std::min(room_bytes, 2 * room_bytes / static_cast<std::size_t>(call.size));
+  const std::size_t all = std::min(room_bytes, 2 * room_bytes / static_cast<std::size_t>(call.size));
+  return call.kind == Kind::reduce && !in_shares(call) ? std::clamp(call.bytes() / 4, least, all) : all;
 }
 
 // Of what a rank gives, how much is in a round: whole cache lines, for shares of as many for every rank. The pieces of
 // a call are as equal as that allows.
 std::size_t piece_count(const DirectCall& call) noexcept {
-  const std::size_t unit = (call.in_shares() ? static_cast<std::size_t>(call.size) : 1) * (64 / call.width);
+  const std::size_t unit = (in_shares(call) ? static_cast<std::size_t>(call.size) : 1) * (64 / call.width);
   const std::size_t most = slot_bytes(call) / call.blocks_given() / call.width / unit * unit;
   const std::size_t rounds = std::max<std::size_t>(1, (call.count + most - 1) / most);
   const std::size_t each = std::max<std::size_t>(1, (call.count + rounds - 1) / rounds);
@@ -52,7 +61,7 @@ class Rounds {
   std::optional<Awaited> who_needs_slot(std::uint64_t round) const {
     const std::uint64_t before = call_.round + round - std::min<std::uint64_t>(call_.round + round, 1);
     for (int other = 0; other < call_.size; ++other) {
-      if (other == call_.rank || !(round < 2 || call_.in_shares() || call_.takes(other))) continue;
+      if (other == call_.rank || !(round < 2 || in_shares(call_) || call_.takes(other))) continue;
       const Awaited folded{&room_.of(other).folded, before, other}, gathered{&room_.of(other).gathered, before, other};
       if (!folded.reached()) return folded;
       if (round < 2 && !gathered.reached()) return gathered;
@@ -63,12 +72,12 @@ class Rounds {
   void stage(std::uint64_t round) {
     std::byte* const slot = room_.own_slot(call_.round + round) + turn_of(round);
     const Part piece = piece_of(round);
-    if (call_.in_shares()) {
+    if (in_shares(call_)) {
       const Part own = share_of(piece, call_.rank);
       copy(slot, call_.in, {piece.at, own.at - piece.at}, 0);
       const std::size_t after = own.at + own.count;
       copy(slot, call_.in, {after, piece.at + piece.count - after}, after - piece.at);
-    } else if (call_.kind == Kind::allgather) {
+    } else if (call_.kind == Kind::allgather && !keeps_when_told()) {
       stage_and_keep(slot, piece);
     } else if (call_.blocks_given() == 1) {
       copy(slot, call_.given(), piece, 0);
@@ -83,14 +92,14 @@ class Rounds {
   // Folds the own share, or takes what others gave.
   void take(std::uint64_t round) {
     const Part piece = piece_of(round);
-    if (call_.in_shares()) return fold_share(round, piece);
+    if (in_shares(call_)) return fold_share(round, piece);
     const bool blocks = call_.blocks_given() > 1;
     const auto from = [&](int other) {
       if (other == call_.rank) return at(call_.given(), call_.given_at(other) + piece.at);
       const std::byte* const slot = slot_of(other, round);
       return at(slot, blocks ? static_cast<std::size_t>(call_.rank) * piece.count : 0);
     };
-    if (call_.kind == Kind::reduce_scatter)
+    if (call_.folds())
       return fold_in_order(call_, at(call_.out, piece.at), piece.count * call_.width, from, call_.write);
     for (int other = 0; other < call_.size; ++other) {
       if (!call_.gives(other) || (other == call_.rank && call_.kind != Kind::alltoall)) continue;
@@ -99,7 +108,13 @@ class Rounds {
     }
   }
 
-  // The root's own block, which goes through no slot.
+  // Whether an allgather's own block goes home when the other rank has been told, and begins to take: while it is small
+  // it is still in the first cache then.
+  bool keeps_when_told() const noexcept {
+    return call_.kind == Kind::allgather && call_.size == 2 && piece_ * call_.width <= small_piece;
+  }
+
+  // The own block, which goes through no slot.
   void keep(std::uint64_t round) const noexcept {
     const Part piece = piece_of(round);
     const std::byte* const from = at(call_.in, call_.given_at(call_.rank) + piece.at);
@@ -187,7 +202,7 @@ class Rounds {
 };
 
 bool stages(const DirectCall& call) noexcept {
-  return call.gives(call.rank) && (call.in_shares() || call.others_take());
+  return call.gives(call.rank) && (in_shares(call) || call.others_take());
 }
 
 }  // namespace
@@ -217,15 +232,13 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   Rounds moves(room, call);
   Slab& own = room.own();
   const std::uint64_t rounds = rounds_of(call);
-  const bool gives = stages(call), takes = call.takes(call.rank), shares = call.in_shares();
+  const bool gives = stages(call), takes = call.takes(call.rank), shares = in_shares(call);
   const bool keeps = call.root_keeps() && call.at_root();
   for (std::uint64_t k = 0; keeps && call.kind == Kind::gather && k < rounds; ++k) {  // the others are staging
     moves.keep(k);
     co_await room.breathe();
   }
-  const auto gathers = [&](int other) {
-    return call.kind == Kind::allreduce || (call.kind == Kind::reduce && other == call.root);
-  };
+  const auto gathers = [&](int other) { return shares && (call.kind == Kind::allreduce || other == call.root); };
   for (std::uint64_t k = 0; k < rounds + (shares ? 2 : 1); ++k) {
     if (k >= 2 && gathers(call.rank)) {
       for (int other = 0; other < call.size; ++other)
@@ -238,6 +251,7 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
       moves.stage(k);
       room.post(own.staged, call.round + k + 1);
     }
+    if (k < rounds && moves.keeps_when_told()) moves.keep(k);
     if (k >= 1 && k <= rounds && (takes || shares)) {
       for (int other = 0; other < call.size; ++other) {
         if (other == call.rank) continue;
