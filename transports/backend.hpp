@@ -66,8 +66,9 @@ class Backend : public Engine {
   /// What it throws is a failure of this rank, and nothing may be under way then.
   virtual void start(const Collective& call, const Launch& launch, CallListener& listener) = 0;
 
-  /// Ends every call with `why`, and reports so; when it returns, nobody touches their buffers any more, or
-  /// those that a library cannot let go of are kept (see the backend's own page). Nothing is started afterwards.
+  /// Ends every call with `why`. Each reports so once nobody touches its buffers any more, or those that a library
+  /// cannot let go of are kept (see the backend's own page): from inside this, or from progress() where that takes a
+  /// while, for the token is not held for it. Nothing is started afterwards. May be said again.
   virtual void cancel(const Status& why) noexcept = 0;
 
   /// Where a call stands, for the report of a time-out: "ring in round 3 of 6, with rank 2". Empty: unknown.

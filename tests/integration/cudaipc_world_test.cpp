@@ -71,6 +71,8 @@ Collective allreduce_of(const OnDevice& in, const OnDevice& out) {
   return call;
 }
 
+constexpr std::size_t large = 70'000;  // floats, which are read where they are
+
 Data floats(std::size_t count, float value) {
   const std::vector<float> values(count, value);
   const auto* const bytes = reinterpret_cast<const std::byte*>(values.data());
@@ -145,40 +147,40 @@ TEST_F(CudaIpc, MemoryIsOpenedOncePerAllocationAndNeverStale) {
     FakeAccelerator& gpu = fake_accelerator();
     const int slots = gpu.open_handles();
     {
-      OnDevice data(0, floats(1000, 1.0f)), out(0, 4000);
+      OnDevice data(0, floats(large, 1.0f)), out(0, 4 * large);
       for (int i = 0; i < 5; ++i) {
         rank.play(allreduce_of(data, out));
-        EXPECT_EQ(out.read(), floats(1000, 2.0f));
+        EXPECT_EQ(out.read(), floats(large, 2.0f));
       }
       Collective part = allreduce_of(data, out);
-      part.in = data.part(400, 400, DType::f32);
-      part.out = out.part(0, 400, DType::f32);
+      part.in = data.part(400, 4 * large - 400, DType::f32);
+      part.out = out.part(0, 4 * large - 400, DType::f32);
       rank.play(part);
-      EXPECT_EQ(gpu.open_handles(), slots + 1) << "one allocation is opened once";
+      EXPECT_EQ(gpu.open_handles(), slots + 2) << "each of both allocations is opened once";
       world.barrier().wait();
     }
     std::set<std::byte*> places;
     for (int i = 0; i < 10; ++i) {
-      OnDevice data(0, floats(1000, 1.0f + static_cast<float>(i))), out(0, 4000);
+      OnDevice data(0, floats(large, 1.0f + static_cast<float>(i))), out(0, 4 * large);
       places.insert(data.data());
       rank.play(allreduce_of(data, out));
-      EXPECT_EQ(out.read(), floats(1000, 2.0f + 2.0f * static_cast<float>(i))) << i;
+      EXPECT_EQ(out.read(), floats(large, 2.0f + 2.0f * static_cast<float>(i))) << i;
       world.barrier().wait();
     }
     EXPECT_LT(places.size(), 10u) << "no address came again, so nothing was shown";
-    EXPECT_LE(gpu.open_handles(), slots + 1 + static_cast<int>(places.size())) << "stale ones are closed";
+    EXPECT_LE(gpu.open_handles(), slots + 2 + 2 * static_cast<int>(places.size())) << "stale ones are closed";
   });
 }
 
 TEST_F(CudaIpc, HandlesThatNobodyUsesAreClosed) {
   run({2, 1}, [](Communicator&, WorldRank& rank) {
     std::vector<OnDevice> all;
-    for (int i = 0; i < 150; ++i) all.emplace_back(0, floats(10, 1.0f));
-    OnDevice out(0, 40);
+    for (int i = 0; i < 150; ++i) all.emplace_back(0, floats(large, 1.0f));
+    OnDevice out(0, 4 * large);
     for (const OnDevice& one : all) rank.play(allreduce_of(one, out));
     EXPECT_LE(fake_accelerator().open_handles(), 70);
     rank.play(allreduce_of(all.front(), out));
-    EXPECT_EQ(out.read(), floats(10, 2.0f));
+    EXPECT_EQ(out.read(), floats(large, 2.0f));
   });
 }
 
@@ -232,6 +234,59 @@ TEST_F(CudaIpc, ARankWithoutMemoryForItsSlotsIsNamedAndNotWaitedFor) {
   });
 }
 
+TEST_F(CudaIpc, ARankThatReachesAnotherGpuNotTellsTheOthersSo) {
+  Settings settings;
+  settings.connect_timeout = 50;  // that nobody waits for
+  run(
+      {2, 2},
+      [](Communicator& world, WorldRank& rank) {
+        Communicator other = world.dup();
+        if (rank.rank() == 1) fake_accelerator().refuse_reach();
+        const auto begin = std::chrono::steady_clock::now();
+        expect_error([&] { other.use_backend("cudaipc"); }, Code::unsupported, "cuda:1 does not reach the memory of");
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, 40s);
+      },
+      settings);
+}
+
+// Whatever is called: slots, and nothing besides.
+TEST_F(CudaIpc, TakesAtMost32MiBOfTheDevice) {
+  run({2, 1}, [](Communicator& world, WorldRank& rank) {
+    FakeAccelerator& gpu = fake_accelerator();
+    Communicator other = world.dup();
+    const std::size_t before = gpu.used_bytes();
+    other.use_backend("cudaipc");
+    const std::size_t slots = gpu.used_bytes() - before;
+    EXPECT_LE(slots, 32u << 20);
+    EXPECT_GT(slots, 0u);
+    WorldRank self(other, rank.device(), "cudaipc");
+    const std::size_t count = thinned ? 1'000'000 : 6'000'000;
+    const OnDevice data(0, count * 4), out(0, count * 4);
+    const std::size_t both = gpu.used_bytes();
+    for (const Reduction& op : {sum, premul_sum(0.5)}) {
+      Collective call = allreduce_of(data, out);
+      call.op = op;
+      self.play(call);
+      self.play(allreduce_of(out, out));
+      EXPECT_EQ(gpu.used_bytes(), both);
+    }
+    world.barrier().wait();
+  });
+}
+
+// A rank that has its result gives back its slots only when the others have read them.
+TEST_F(CudaIpc, LeavingRightAfterACall) {
+  run({3, 1}, [](Communicator& world, WorldRank& rank) {
+    const OnDevice data(0, floats(1000, 1.0f)), out(0, 4000);
+    for (int i = 0; i < (thinned ? 5 : 25); ++i) {
+      Communicator other = world.dup();
+      other.use_backend("cudaipc");
+      WorldRank(other, rank.device(), "cudaipc").play(allreduce_of(data, out));
+      EXPECT_EQ(out.read(), floats(1000, 3.0f)) << i;
+    }
+  });
+}
+
 TEST_F(CudaIpc, ADeviceThatHasFailedIsTheErrorOfAll) {
   run({2, 2}, [](Communicator& world, WorldRank& rank) {
     OnDevice& data = *new OnDevice(rank.device(), floats(100, 1.0f));
@@ -282,6 +337,30 @@ TEST_F(CudaIpc, TheDeadRankIsNamedByEverySurvivor) {
   wait_until_going(folder_.path(), size);
   std::this_thread::sleep_for(20ms);
   fleet.expect_success_without(victim);
+}
+
+// It dies while its device has still to do what the others wait for. Nothing of theirs waits for it then: the device's
+// memory can be freed, which waits for all that is on its streams.
+TEST_F(CudaIpc, ARankThatDiesBeforeItsInputIsReadyHoldsNobodysStream) {
+  constexpr int size = 3, victim = 1;
+  for (const std::size_t count : {100u, 100'000u}) {
+    ++runs_;
+    Fleet fleet(size, [&](int number) {
+      return play(number, {size, 1},
+                  [&](Communicator&, WorldRank& rank) {
+                    FakeAccelerator& gpu = fake_accelerator();
+                    OnDevice data(0, floats(count, 1.0f)), out(0, 4 * count);
+                    rank.play(allreduce_of(data, out));
+                    const auto gate = number == victim ? gpu.hold({nullptr, 0}) : nullptr;
+                    const Work work = rank.begin(allreduce_of(data, out));
+                    say_going(folder_.path() + "/" + std::to_string(count), number);
+                    expect_error([&] { work.wait(); }, Code::peer_lost, "rank 1");
+                  },
+                  {});
+    });
+    wait_until_going(folder_.path() + "/" + std::to_string(count), size);
+    fleet.expect_success_without(victim);
+  }
 }
 
 }  // namespace

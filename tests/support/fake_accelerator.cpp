@@ -93,6 +93,11 @@ void FakeAccelerator::break_device(int device, std::string why) {
   broken_[device] = std::move(why);
 }
 
+std::size_t FakeAccelerator::used_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return used_;
+}
+
 int FakeAccelerator::open_handles() const {
   const std::lock_guard lock(mutex_);
   return static_cast<int>(std::ranges::count_if(regions_, [](const auto& entry) { return entry.second.fd < 0; }));

@@ -40,6 +40,8 @@ class FakeAccelerator final : public Accelerator {
   void allow(std::size_t bytes) noexcept { allowed_ = bytes; }  ///< device memory, all together
   std::size_t pinned_bytes() const noexcept { return pinned_; }
   std::size_t copies() const noexcept { return copies_; }
+  std::size_t used_bytes() const;  ///< device memory of this process
+  void refuse_reach() noexcept { reaches_ = false; }
   static int current() noexcept;  ///< the calling thread's device
   int open_handles() const;       ///< memory of other processes
 
@@ -106,7 +108,7 @@ class FakeAccelerator final : public Accelerator {
   std::uint64_t next_id_ = 0;
   std::size_t used_ = 0;
   std::atomic<std::size_t> allowed_{std::size_t{1} << 40}, pinned_{0}, copies_{0};
-  std::atomic<bool> stumbles_{false};
+  std::atomic<bool> stumbles_{false}, reaches_{true};
 };
 
 /// This process's own.

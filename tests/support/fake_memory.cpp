@@ -208,7 +208,7 @@ Event FakeAccelerator::open(const EventHandle& handle, int device) {
 bool FakeAccelerator::reach(int device, int peer) {
   check(device);
   check(peer);
-  return true;
+  return reaches_;
 }
 
 }  // namespace tutti::testing

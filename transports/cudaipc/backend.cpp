@@ -13,8 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// After a failure: with what is on the stream; the second time without waiting for other ranks.
-constexpr Seconds first_patience{0.2}, last_patience{3.0};
+constexpr Seconds patience{3.0};  // after a failure, with what is on the stream
 constexpr auto look_again = 100us;
 
 }  // namespace
@@ -36,7 +35,8 @@ IpcBackend::~IpcBackend() {
     for (Playing& one : calls_) static_cast<void>(new Playing(std::move(one)));
     return;
   }
-  cancel(Status::failure(Code::aborted, "the communicator has gone"));
+  IpcBackend::cancel(Status::failure(Code::aborted, "the communicator has gone"));
+  while (!calls_.empty() && !IpcBackend::progress()) std::this_thread::sleep_for(look_again);
 }
 
 Status IpcBackend::supports(const Collective& call, std::string_view algorithm) const {
@@ -99,17 +99,21 @@ bool IpcBackend::step(Playing& playing) {
   if (!playing.call->enqueued()) return true;
   room_->accelerator().record(*playing.end, room_->stream());
   playing.enqueued = true;
+  playing.pieces = room_->pieces();
   playing.listener->enqueued(*playing.end);
   return true;
 }
 
 bool IpcBackend::progress() {
-  if (calls_.empty() || failed_) return false;
+  if (calls_.empty()) return false;
+  if (ending_) return look_for_end();
+  if (failed_) return false;
   bool moved = false;
   while (carry_on()) moved = true;
   std::deque<Playing> done;
   try {
     while (!failed_ && !calls_.empty() && calls_.front().enqueued && room_->accelerator().query(*calls_.front().end)) {
+      room_->have_read(calls_.front().pieces);
       done.push_back(std::move(calls_.front()));
       calls_.pop_front();
       ++ended_;
@@ -140,45 +144,52 @@ void IpcBackend::fail(const Status& why) {
   calls_.front().listener->trouble(why);
 }
 
-// False: something is still on the stream.
-bool IpcBackend::wait_for_stream(Seconds patience) noexcept {
-  try {
-    Accelerator& accelerator = room_->accelerator();
-    const Owned<Event> end(accelerator, accelerator.make_event(room_->device()));
-    accelerator.record(*end, room_->stream());
-    for (const Deadline until = deadline_in(patience); !accelerator.query(*end);
-         std::this_thread::sleep_for(look_again))
-      if (Clock::now() >= until) return false;
-  } catch (const std::exception&) {  // the device does nothing any more
-  }
-  return true;
-}
+// ---- the end ------------------------------------------------------------------------------------
 
-bool IpcBackend::let_go() noexcept {
-  try {
-    room_->release_waits();
-  } catch (const std::exception&) {  // the device does nothing any more
-  }
-  return wait_for_stream(last_patience);
-}
-
+// Nothing is put on the stream any more, and nothing on it waits for anybody: it ends soon.
 void IpcBackend::cancel(const Status& why) noexcept {
   failed_ = true;
-  auto ending = std::exchange(calls_, {});
-  if (ending.empty()) return;
-  if (!wait_for_stream(first_patience) && !let_go())
+  if (ending_) return;
+  if (calls_.empty()) return restless_ ? void() : room_->be_quiet();
+  ending_.emplace(Ending{why, deadline_in(patience), {}});
+  try {
+    Accelerator& accelerator = room_->accelerator();
+    ending_->quiet = Owned<Event>(accelerator, accelerator.make_event(room_->device()));
+    accelerator.record(*ending_->quiet, room_->stream());
+  } catch (const std::exception&) {  // the device does nothing any more
+    ending_->until = Clock::now();
+    ending_->quiet = {};
+  }
+  look_for_end();
+}
+
+bool IpcBackend::look_for_end() noexcept {
+  bool quiet = true;
+  try {
+    quiet = !ending_->quiet || room_->accelerator().query(*ending_->quiet);
+  } catch (const std::exception&) {  // the device does nothing any more
+  }
+  if (!quiet && Clock::now() < ending_->until) return false;
+  if (!quiet)
     log(LogLevel::warn,
         "what is on the stream of cuda:" + std::to_string(room_->device()) +
-            " does not end, and may still use the buffers of " + std::to_string(ending.size()) +
+            " does not end, and may still use the buffers of " + std::to_string(calls_.size()) +
             " calls: leave that memory alone until the process ends",
         world_rank_);
+  restless_ = !quiet;
+  if (quiet) room_->be_quiet();
+  const Status why = ending_->why;
+  auto ended = std::exchange(calls_, {});
+  ending_.reset();
   // The last listener may take this backend with it.
-  for (Playing& one : ending) one.listener->ended(why);
+  for (Playing& one : ended) one.listener->ended(why);
+  return true;
 }
 
 std::string IpcBackend::where(std::uint32_t sequence) const {
   const auto found = std::ranges::find(calls_, sequence, &Playing::sequence);
   if (found == calls_.end() || !found->call) return {};
+  if (ending_) return "cudaipc: has failed, and waits for what is on the stream";
   return "cudaipc: " + found->call->where();
 }
 

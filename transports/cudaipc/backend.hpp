@@ -1,9 +1,10 @@
 // IpcBackend: collectives of processes of one host, on one GPU or on GPUs that reach one another, by reading one
-// another's memory. No kernel ever waits for another process: streams wait for events.
+// another's memory. Nothing on a device ever waits for another process.
 #pragma once
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,8 +18,8 @@ std::span<const std::string_view> algorithms(Kind kind) noexcept;
 
 /// The host's part of one call follows that of the call before; what is on the streams overlaps.
 ///
-/// After a failure everything that is on the stream is waited for, a few seconds at most; what waits for a rank that
-/// has ended is let go. Other ranks only read this rank's memory, and nothing new once they have heard of the failure.
+/// After a failure what is on the stream is waited for, without the token, a few seconds at most. Other ranks only read
+/// this rank's memory, and nothing new once they have heard of the failure.
 class IpcBackend final : public Backend {
  public:
   /// Collective; blocks. Throws Error{unsupported} where these ranks cannot share memory.
@@ -42,7 +43,14 @@ class IpcBackend final : public Backend {
     std::uint32_t sequence = 0;
     CallListener* listener = nullptr;
     Owned<Event> end = {};
+    std::uint64_t pieces = 0;  // of the communicator, up to this call's last
     bool begun = false, enqueued = false;
+  };
+
+  struct Ending {
+    Status why;
+    Deadline until;
+    Owned<Event> quiet;  // all that was on the stream is done
   };
 
   bool carry_on();
@@ -50,15 +58,15 @@ class IpcBackend final : public Backend {
   void check_device(const Collective& call) const;
   void fail(const Status& why);
   Status failure(std::string_view what, Code code) const;
-  bool let_go() noexcept;
-  bool wait_for_stream(Seconds patience) noexcept;
+  bool look_for_end() noexcept;
 
   const std::uint32_t generation_;  // of forks
   const int world_rank_;
   std::unique_ptr<Room> room_;
   std::deque<Playing> calls_;
   std::uint64_t begun_ = 0, ended_ = 0;
-  bool failed_ = false;
+  bool failed_ = false, restless_ = false;  // the latter: what was on the stream did not end in time
+  std::optional<Ending> ending_;            // of all calls
 };
 
 }  // namespace tutti::cudaipc

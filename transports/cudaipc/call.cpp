@@ -15,22 +15,62 @@ struct IpcCall::Offer {
 };
 
 IpcCall::IpcCall(Room& room, const Collective& call, const Launch& launch)
-    : room_(room), call_(call), launch_(launch), part_(part_of(call, room.rank(), room.size())) {}
+    : room_(room), call_(call), launch_(launch), part_(part_of(call, room.rank(), room.size())) {
+  // Blocks for each rank have areas of their own in a slot; what all ranks read alike has all of it.
+  area_ = (blocks_apart() ? Room::slot_bytes / part_.size : Room::slot_bytes) / 256 * 256;
+  done_ = Owned<Event>(room.accelerator(), room.accelerator().make_event(room.device()));
+}
 
 std::byte* IpcCall::own_input() const noexcept {
   return call_.kind == Kind::broadcast ? call_.out.data : const_cast<std::byte*>(call_.in.data);
 }
 
+bool IpcCall::blocks_apart() const noexcept {
+  return call_.kind == Kind::reduce_scatter || call_.kind == Kind::scatter || call_.kind == Kind::alltoall;
+}
+
+bool IpcCall::little() const noexcept { return common_bytes(call_, room_.size()) <= std::min(little_bytes, area_); }
+
 bool IpcCall::may_be_read_in_place() const {
   return !(part_.folds && call_.op.op == Op::premul_sum) && !overwrites(call_);
 }
 
-bool IpcCall::in_parts() const noexcept { return call_.kind == Kind::allreduce && bytes_of(0) > one_shot_bytes; }
+bool IpcCall::in_parts() const noexcept { return call_.kind == Kind::allreduce && bytes_of(0) > little_bytes; }
 
+// The caller's stream is not waited for by ours, which would then hold what others wait for, and its own gates.
 void IpcCall::begin(const Place& place) {
   place_ = place;
+  step_ = Step::caller;
+}
+
+bool IpcCall::advance() {
   Accelerator& accelerator = room_.accelerator();
-  if (launch_.ready.handle != nullptr) accelerator.wait(room_.stream(), launch_.ready);
+  switch (step_) {
+    case Step::caller:
+      if (launch_.ready.handle != nullptr && !accelerator.query(launch_.ready)) return false;
+      first();
+      return true;
+    case Step::device:
+      if (!accelerator.query(*done_)) return false;
+      send_news();
+      return true;
+    case Step::others:
+      if (const Status& failure = letters_->failure(); !failure.ok())
+        throw Error(failure.cause(), std::string(failure.text()));
+      if (!letters_->all_here()) return false;
+      heard();
+      return true;
+    default: return false;
+  }
+}
+
+void IpcCall::first() {
+  if (little()) return begin_slice();
+  make_offer();
+  tell(News::offer);
+}
+
+void IpcCall::make_offer() {
   direct_ = may_be_read_in_place();
   try {
     if (direct_ && part_.largest > 0) in_ = room_.shared().of(own_input());
@@ -38,16 +78,6 @@ void IpcCall::begin(const Place& place) {
   } catch (const Error&) {  // of a pool, say: then it is staged, by all ranks
     direct_ = false;
   }
-  piece_.slot = room_.next_slot();
-  room_.record(piece_.slot, Mark::there);
-  letters_.emplace(room_.wire(), room_.group(), sizeof(Offer));
-  for (int peer = 0; peer < room_.size(); ++peer) {
-    static_assert(std::is_trivially_copyable_v<Offer>);
-    const Offer offer = offer_to(peer);
-    std::memcpy(letters_->to(peer), &offer, sizeof offer);
-  }
-  letters_->exchange(launch_.sequence, lane_++, launch_.summary.bits);
-  step_ = Step::offered;
 }
 
 IpcCall::Offer IpcCall::offer_to(int peer) const {
@@ -60,28 +90,35 @@ IpcCall::Offer IpcCall::offer_to(int peer) const {
   return offer;
 }
 
-bool IpcCall::advance() {
-  if (step_ == Step::over || step_ == Step::idle || !letters_) return false;
-  if (const Status& failure = letters_->failure(); !failure.ok())
-    throw Error(failure.cause(), std::string(failure.text()));
-  if (!letters_->all_here()) return false;
-  switch (step_) {
-    case Step::offered: offered(); break;
-    case Step::there:
-      room_.wait_for_others(piece_.slot, Mark::there);
-      main_part();
-      break;
-    case Step::half: second_half(); break;
-    default: piece_read(); break;
-  }
-  return true;
+// ---- what ranks tell one another ----------------------------------------------------------------
+
+// Once all that is on the stream by now is done.
+void IpcCall::tell(News news) {
+  news_ = news;
+  room_.accelerator().record(*done_, room_.stream());
+  step_ = Step::device;
 }
 
-// A message that says no more than that an event was recorded.
-void IpcCall::say(Step next, std::uint32_t lane) {
-  letters_.emplace(room_.wire(), room_.group(), 1);
-  letters_->exchange(launch_.sequence, lane, launch_.summary.bits);
-  step_ = next;
+// Only an offer says more than that something is done.
+void IpcCall::send_news() {
+  const bool offers = news_ == News::offer;
+  letters_.emplace(room_.wire(), room_.group(), offers ? sizeof(Offer) : 1);
+  for (int peer = 0; offers && peer < room_.size(); ++peer) {
+    static_assert(std::is_trivially_copyable_v<Offer>);
+    const Offer offer = offer_to(peer);
+    std::memcpy(letters_->to(peer), &offer, sizeof offer);
+  }
+  letters_->exchange(launch_.sequence, lane_++, launch_.summary.bits);
+  step_ = Step::others;
+}
+
+void IpcCall::heard() {
+  switch (news_) {
+    case News::offer: return offered();
+    case News::there: return main_part();
+    case News::half: return second_half();
+    case News::read: step_ = Step::over;
+  }
 }
 
 // ---- where things are ---------------------------------------------------------------------------
@@ -93,17 +130,11 @@ void IpcCall::offered() {
       offers[rank] = offer_to(room_.rank());
     else
       std::memcpy(&offers[rank], letters_->from(static_cast<int>(rank)), sizeof(Offer));
-  if (std::ranges::all_of(offers, [](const Offer& one) { return one.direct == 1; })) {
-    direct_ = true;
-    slices_ = 1;
+  direct_ = std::ranges::all_of(offers, [](const Offer& one) { return one.direct == 1; });
+  if (direct_) {
     plan_direct(offers);
-    room_.wait_for_others(piece_.slot, Mark::there);
     return main_part();
   }
-  direct_ = false;
-  // Blocks for each rank have areas of their own in a slot; what all ranks read alike has all of it.
-  const bool blocks = call_.kind == Kind::reduce_scatter || call_.kind == Kind::scatter || call_.kind == Kind::alltoall;
-  area_ = (blocks ? Room::slot_bytes / part_.size : Room::slot_bytes) / 256 * 256;
   std::size_t largest = 0;
   for (const Offer& one : offers) largest = std::max<std::size_t>(largest, one.largest);
   slices_ = std::max<std::size_t>(1, (largest + area_ - 1) / area_);
@@ -123,9 +154,7 @@ void IpcCall::plan_direct(const std::vector<Offer>& offers) {
     if (part_.read[rank] > 0) piece_.sources[rank] = opened.at(offer.in, place_.number, place_.ended) + offer.at;
     if (in_parts()) piece_.results[rank] = opened.at(offer.out, place_.number, place_.ended);
   }
-  // What others still read in one go is not written before they have.
-  late_ = call_.kind == Kind::allreduce && !in_parts() && call_.in.data == call_.out.data;
-  piece_.own_result = late_ ? room_.slot(room_.rank(), piece_.slot) : call_.out.data;
+  piece_.own_result = call_.out.data;
 }
 
 void IpcCall::begin_slice() {
@@ -134,35 +163,31 @@ void IpcCall::begin_slice() {
   piece_.most = area_;
   piece_.sources.assign(part_.size, nullptr);
   piece_.results.assign(part_.size, nullptr);
-  const bool blocks = area_ < Room::slot_bytes / 256 * 256;
   for (std::size_t rank = 0; rank < part_.size; ++rank) {
     std::byte* const slot = room_.slot(static_cast<int>(rank), piece_.slot);
-    piece_.sources[rank] = slot + (blocks ? part_.rank * area_ : 0);
+    piece_.sources[rank] = slot + (blocks_apart() ? part_.rank * area_ : 0);
     piece_.results[rank] = slot;
   }
-  late_ = false;
   piece_.own_result = call_.out.data == nullptr ? nullptr : call_.out.data + piece_.at;
   if (in_parts()) piece_.own_result = room_.slot(room_.rank(), piece_.slot);
   stage();
-  room_.record(piece_.slot, Mark::there);
-  say(Step::there, lane_++);
+  tell(News::there);
 }
 
 // What others read of this piece goes into the slot, multiplied where the operator says so.
 void IpcCall::stage() {
   std::byte* const slot = room_.slot(room_.rank(), piece_.slot);
-  const bool blocks = area_ < Room::slot_bytes / 256 * 256;
   for (std::size_t rank = 0; rank < part_.size; ++rank) {
     const std::size_t whole = part_.shown[rank], at = std::min(whole, piece_.at);
     const std::size_t bytes = std::min(whole - at, piece_.most);
     if (bytes == 0) continue;
-    std::byte* const into = slot + (blocks ? rank * area_ : 0);
+    std::byte* const into = slot + (blocks_apart() ? rank * area_ : 0);
     const std::byte* const from = own_input() + part_.shown_at[rank] + at;
     if (part_.folds && call_.op.op == Op::premul_sum)
       room_.accelerator().scale(room_.stream(), call_.in.dtype, {into, bytes}, from, call_.op.factor);
     else
       copy(into, from, bytes);
-    if (!blocks) break;  // all read the same
+    if (!blocks_apart()) break;  // all read the same
   }
 }
 
@@ -196,8 +221,7 @@ void IpcCall::main_part() {
   if (in_parts()) {
     const Range own = even_part(bytes_of(0), part_.size, part_.rank);
     fold_into(piece_.own_result + own.begin, own.begin, own.end - own.begin);
-    room_.record(piece_.slot, Mark::half);
-    return say(Step::half, lane_++);
+    return tell(News::half);
   }
   if (part_.folds && part_.keeps) {
     fold_into(piece_.own_result, 0, bytes_of(0));
@@ -207,12 +231,10 @@ void IpcCall::main_part() {
       if (bytes > 0) copy(call_.out.data + part_.read_into[rank] + piece_.at, piece_.sources[rank], bytes);
     }
   }
-  room_.record(piece_.slot, Mark::read);
-  say(Step::read, lane_++);
+  end_slice();
 }
 
 void IpcCall::second_half() {
-  room_.wait_for_others(piece_.slot, Mark::half);
   const std::size_t bytes = bytes_of(0);
   for (std::size_t rank = 0; rank < part_.size; ++rank) {
     const Range other = even_part(bytes, part_.size, rank);
@@ -220,27 +242,28 @@ void IpcCall::second_half() {
     const std::byte* const from = rank == part_.rank ? piece_.own_result : piece_.results[rank];
     copy(into, from + other.begin, other.end - other.begin);
   }
-  room_.record(piece_.slot, Mark::read);
-  say(Step::read, lane_++);
+  end_slice();
 }
 
-void IpcCall::piece_read() {
-  room_.wait_for_others(piece_.slot, Mark::read);
-  if (late_) copy(call_.out.data, piece_.own_result, bytes_of(0));
-  if (!direct_ && ++slice_ < slices_) return begin_slice();
+// What lies in slots may be read for as long as the next piece takes; what callers have, until they have it back.
+void IpcCall::end_slice() {
+  if (direct_) return tell(News::read);
+  if (++slice_ < slices_) return begin_slice();
   letters_.reset();
   step_ = Step::over;
 }
 
 std::string IpcCall::where() const {
   switch (step_) {
-    case Step::idle: return "has not begun";
-    case Step::offered: return "waits for what the other ranks offer";
+    case Step::idle: return "waits for the calls before it";
+    case Step::caller: return "waits for what the caller's stream had before";
     case Step::over: return "is on the stream";
-    default:
-      return "waits for the other ranks in piece " + std::to_string(slice_ + 1) + " of " + std::to_string(slices_) +
-             (direct_ ? ", direct" : ", staged");
+    case Step::device: return "waits for its own device";
+    default: break;
   }
+  if (news_ == News::offer) return "waits for what the other ranks offer";
+  return "waits for the other ranks in piece " + std::to_string(slice_ + 1) + " of " + std::to_string(slices_) +
+         (direct_ ? ", direct" : ", by the slots");
 }
 
 }  // namespace tutti::cudaipc

@@ -1,10 +1,14 @@
 // IpcCall: one collective by ranks that read one another's device memory.
 //
-// First everybody offers: here is my input (a handle, an offset), or it cannot be shared. If all of it can, it is read
-// where it is, in one piece; else it goes through the staging slots in pieces. Every piece is: what others may read is
-// there (an event), they read, they have read (an event). Two messages a rank and piece, and none waits for a device:
-// that is what the streams do among themselves. A large allreduce has a step more, as every rank folds a part, and
-// then reads the others' parts.
+// Streams never wait for other processes. What a rank has put on its stream for others it tells them of, by a message,
+// when the device has done it, and they put on theirs what comes after that. What CUDA promises there: all that comes
+// before an event which cudaEventQuery() finds done has been done, and whatever is submitted afterwards sees it; and
+// the message is what makes it afterwards in another process. So a rank that dies leaves nothing that waits for it.
+//
+// Little ones are copied to the rank's slot; then they are there, and every rank reads what it needs: one message to
+// each other rank. With large ones everybody first offers: here is my input (a handle, an offset), or it cannot be
+// shared. If all of it can, it is read where it is, in one go, and all say when they have read; else it goes through
+// the slots in pieces. A large allreduce has a step more: every rank folds a part, and then reads the others' parts.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +22,8 @@
 
 namespace tutti::cudaipc {
 
-/// More than so many bytes are folded in parts, a part by each rank.
-inline constexpr std::size_t one_shot_bytes = 256 << 10;
+/// Calls in which ranks show one another up to so many bytes are little ones.
+inline constexpr std::size_t little_bytes = 256 << 10;
 
 class IpcCall {
  public:
@@ -29,16 +33,20 @@ class IpcCall {
   };
   IpcCall(Room& room, const Collective& call, const Launch& launch);
 
-  /// Puts the offer on its way. Throws Error.
+  /// Once, when it is the call's turn. Throws Error.
   void begin(const Place& place);
-  /// Carries on where the others' messages allow it; true where something moved. Throws Error.
+  /// Carries on where the device and the others' messages allow it; true where something moved. Throws Error.
   bool advance();
   /// Everything is on the stream; the other ranks read nothing of this call once the stream has got there.
   bool enqueued() const noexcept { return step_ == Step::over; }
   std::string where() const;
 
  private:
-  enum class Step { idle, offered, there, half, read, over };
+  // What this rank is about to tell the others: that it can be read, and where; that a piece is in its slot; that its
+  // part is folded; that it has read all.
+  enum class News { offer, there, half, read };
+  // What the call waits for: its turn and the caller's stream, the device, the others.
+  enum class Step { idle, caller, device, others, over };
   struct Offer;
 
   // Where the piece's bytes are, by rank.
@@ -47,21 +55,27 @@ class IpcCall {
     std::size_t at = 0, most = SIZE_MAX;  // of every block, in bytes
     std::vector<const std::byte*> sources;
     std::vector<const std::byte*> results;  // of a two-phase allreduce: where others read
-    std::byte* own_result = nullptr;        // of the same, and of what is not written yet
+    std::byte* own_result = nullptr;
   };
 
+  bool little() const noexcept;
   bool may_be_read_in_place() const;
+  void first();
+  void make_offer();
   Offer offer_to(int peer) const;
   void offered();
   void plan_direct(const std::vector<Offer>& offers);
   void begin_slice();
   void stage();
-  void say(Step next, std::uint32_t lane);
+  void tell(News news);
+  void send_news();
+  void heard();
   void main_part();
   void second_half();
-  void piece_read();
+  void end_slice();
 
   std::size_t bytes_of(std::size_t block) const noexcept;
+  bool blocks_apart() const noexcept;
   bool in_parts() const noexcept;
   Fold fold() const noexcept;
   void fold_into(std::byte* into, std::size_t from, std::size_t bytes);
@@ -75,13 +89,13 @@ class IpcCall {
   Place place_{};
   Reference in_, out_;
   bool direct_ = false;
-  bool late_ = false;  // the result is in own_result, and goes to `out` when all have read
   Step step_ = Step::idle;
+  News news_ = News::offer;
+  Owned<Event> done_;  // on this rank's stream: what the news is of
   std::uint32_t lane_ = 0;
   std::optional<Letters> letters_;
   Piece piece_;
-  std::vector<std::size_t> shown_to_us_;  // by rank: bytes that it shows
-  std::size_t area_ = 0, slices_ = 0, slice_ = 0;
+  std::size_t area_ = 0, slices_ = 1, slice_ = 0;
 };
 
 }  // namespace tutti::cudaipc

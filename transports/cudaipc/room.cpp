@@ -3,10 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstring>
-#include <deque>
-#include <mutex>
 #include <string>
+#include <thread>
 #include <type_traits>
 
 #include "transports/accelerators.hpp"
@@ -43,30 +44,15 @@ struct Room::Facts {
   std::array<char, 64> gpu{};  // its name
   std::int64_t process = 0;
   std::int64_t shares = 0;
-};
-
-/// And then.
-struct Room::Card {
-  Reference slots;
-  std::array<EventHandle, Room::slots * marks> events;
+  Board::Place board;  // the first rank's
 };
 
 namespace {
 
-constexpr char refused = '!';  // before the reason of a rank that has no card to give
+constexpr Seconds patience{0.5};           // at the end, with those who still read
+constexpr char here = '=', refused = '!';  // before what a rank has to tell, or the reason why it has not
 
 Error cannot(const std::string& why) { return Error(Code::unsupported, why); }
-
-// Events that were shared, which a rank that is a little behind may still let its streams wait for: what CUDA makes of
-// that once its owner has destroyed one is not defined.
-void destroy_later(std::vector<Owned<Event>> events) {
-  constexpr std::size_t most = 16;  // rooms
-  static std::mutex mutex;
-  static auto& waiting = *new std::deque<std::vector<Owned<Event>>>;
-  const std::lock_guard lock(mutex);
-  waiting.push_back(std::move(events));
-  if (waiting.size() > most) waiting.pop_front();
-}
 
 Transport& wire_of(const BackendMeeting& meeting) {
   if (meeting.wire == nullptr) throw cannot("cudaipc needs a transport beside it");
@@ -80,14 +66,15 @@ template <class T>
 std::vector<T> Room::exchanged(const BackendMeeting& meeting, const char* what, const T& own) const {
   static_assert(std::is_trivially_copyable_v<T>);
   const auto key = [what](std::size_t rank) { return what + std::to_string(rank); };
-  meeting.store->set(key(static_cast<std::size_t>(rank())), {reinterpret_cast<const char*>(&own), sizeof own});
+  meeting.store->set(key(static_cast<std::size_t>(rank())),
+                     here + std::string(reinterpret_cast<const char*>(&own), sizeof own));
   std::vector<T> all(group_.members.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string text = meeting.store->wait(key(i), meeting.until);
-    if (!text.empty() && text.front() == refused && text.size() != sizeof(T))
-      throw cannot("rank " + std::to_string(group_.members[i]) + ": " + text.substr(1));
-    if (text.size() != sizeof(T)) throw Error(Code::protocol, "cudaipc: the ranks have different versions of tutti");
-    std::memcpy(&all[i], text.data(), sizeof(T));
+    if (text.starts_with(refused)) throw cannot("rank " + std::to_string(group_.members[i]) + ": " + text.substr(1));
+    if (text.size() != 1 + sizeof(T))
+      throw Error(Code::protocol, "cudaipc: the ranks have different versions of tutti");
+    std::memcpy(&all[i], text.data() + 1, sizeof(T));
   }
   return all;
 }
@@ -98,39 +85,54 @@ Room::Room(const BackendMeeting& meeting)
       wire_(wire_of(meeting)),
       device_(device_of_rank(accelerator_, meeting.local_rank)),
       shared_(accelerator_) {
-  if (size() > 1) agree_to_share(meeting);
+  for (int rank = 0; rank < size(); ++rank) opened_.emplace_back(accelerator_, device_);
+  Reference own;
   try {
+    if (rank() == 0) board_ = Board::make(size());
+    if (size() > 1) agree_to_share(meeting);
     stream_ = Owned<Stream>(accelerator_, accelerator_.make_stream(device_, true));
     own_slots_ = accelerator_.allocate(device_, slots * slot_bytes);
-  } catch (const Error& error) {  // so that the others need not wait for this rank's card
-    if (size() > 1) meeting.store->set("card/" + std::to_string(rank()), refused + std::string(error.what()));
+    if (size() > 1) own = shared_.of(own_slots_.get());
+  } catch (const std::exception& error) {  // so that the others need not wait for what this rank has not got
+    if (size() > 1)
+      for (const char* const what : {"facts/", "card/"})
+        meeting.store->set(what + std::to_string(rank()), refused + std::string(error.what()));
     throw;
   }
-  events_.resize(group_.members.size());
-  for (int rank = 0; rank < size(); ++rank) opened_.emplace_back(accelerator_, device_);
-  if (size() == 1) {
+  if (size() == 1)
     seen_slots_ = {static_cast<std::byte*>(own_slots_.get())};
-    for (Event& one : events_[0]) {
-      one = accelerator_.make_event(device_);
-      kept_.emplace_back(accelerator_, one);
-    }
-    return;
-  }
-  open(exchanged(meeting, "card/", own_card()));
+  else
+    open(exchanged(meeting, "card/", own));
 }
 
-Room::~Room() { destroy_later(std::move(kept_)); }
+// A process that has gone reads nothing; one that has failed says so.
+bool Room::left_alone() const noexcept {
+  for (int peer = 0; peer < size(); ++peer)
+    if (peer != rank() && board_.read_by(peer) < pieces_ && !board_.is_quiet(peer) &&
+        lives(processes_[static_cast<std::size_t>(peer)]))
+      return false;
+  return true;
+}
 
-// All ranks find the same, or each finds what it is told of itself.
-void Room::agree_to_share(const BackendMeeting& meeting) const {
+Room::~Room() {
+  const Deadline until = deadline_in(patience);
+  while (!left_alone() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (!left_alone()) static_cast<void>(new std::shared_ptr<void>(own_slots_));
+}
+
+// What a rank finds that others do not see, they are told on its card.
+void Room::agree_to_share(const BackendMeeting& meeting) {
   const auto& devices = accelerator_.devices();
   const DeviceInfo& about = devices.at(static_cast<std::size_t>(device_));
   Facts own;
   about.uuid.copy(own.gpu.data(), own.gpu.size() - 1);
   own.process = ::getpid();
   own.shares = about.shares_memory ? 1 : 0;
+  if (rank() == 0) own.board = board_.place();
   const std::vector<Facts> all = exchanged(meeting, "facts/", own);
+  if (rank() != 0) board_ = Board::open(all.front().board, size());
   for (std::size_t i = 0; i < all.size(); ++i) {
+    processes_.push_back(static_cast<pid_t>(all[i].process));
     const std::string gpu = all[i].gpu.data(), who = "rank " + std::to_string(group_.members[i]);
     if (all[i].shares == 0) throw cannot("the GPU of " + who + " cannot share memory between processes");
     if (static_cast<int>(i) != rank() && all[i].process == own.process)
@@ -143,45 +145,12 @@ void Room::agree_to_share(const BackendMeeting& meeting) const {
   }
 }
 
-Room::Card Room::own_card() {
-  Card own;
-  own.slots = shared_.of(own_slots_.get());
-  for (std::size_t i = 0; i < own.events.size(); ++i) {
-    Event& made = events_[static_cast<std::size_t>(rank())][i];
-    made = accelerator_.make_shared_event(device_);
-    kept_.emplace_back(accelerator_, made);
-    own.events[i] = accelerator_.share(made);
+void Room::open(const std::vector<Reference>& slots_of) {
+  for (int peer = 0; peer < size(); ++peer) {
+    const Reference& one = slots_of[static_cast<std::size_t>(peer)];
+    seen_slots_.push_back(peer == rank() ? static_cast<std::byte*>(own_slots_.get())
+                                         : opened(peer).at(one, ~std::uint64_t{0}, 0));
   }
-  return own;
-}
-
-void Room::open(const std::vector<Card>& cards) {
-  for (std::size_t i = 0; i < cards.size(); ++i) {
-    const int peer = static_cast<int>(i);
-    if (peer == rank()) {
-      seen_slots_.push_back(static_cast<std::byte*>(own_slots_.get()));
-      continue;
-    }
-    seen_slots_.push_back(opened(peer).at(cards[i].slots, ~std::uint64_t{0}, 0));
-    for (std::size_t e = 0; e < slots * marks; ++e) {
-      events_[i][e] = accelerator_.open(cards[i].events[e], device_);
-      kept_.emplace_back(accelerator_, events_[i][e]);
-    }
-  }
-}
-
-void Room::record(std::size_t slot, Mark mark) { accelerator_.record(event(rank(), slot, mark), stream()); }
-
-void Room::release_waits() {
-  const Owned<Stream> aside(accelerator_, accelerator_.make_stream(device_));
-  for (int peer = 0; peer < size(); ++peer)
-    if (peer != rank())
-      for (const Event& one : events_[static_cast<std::size_t>(peer)]) accelerator_.record(one, *aside);
-}
-
-void Room::wait_for_others(std::size_t slot, Mark mark) {
-  for (int peer = 0; peer < size(); ++peer)
-    if (peer != rank()) accelerator_.wait(stream(), event(peer, slot, mark));
 }
 
 }  // namespace tutti::cudaipc

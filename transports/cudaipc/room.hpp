@@ -1,12 +1,12 @@
-// Room: what the ranks of one communicator have in common on their devices: staging slots and events, opened by all.
+// Room: what the ranks of one communicator have in common on their devices: staging slots, opened by all.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "transports/cudaipc/board.hpp"
 #include "transports/cudaipc/handles.hpp"
 #include "transports/provider.hpp"
 
@@ -33,14 +33,9 @@ class Letters {
   std::shared_ptr<Box> box_;
 };
 
-/// Events tell other ranks that something of a piece is done: what they may read is there; halves are folded; what
-/// they share has been read.
-enum class Mark : std::size_t { there = 0, half = 1, read = 2 };
-inline constexpr std::size_t marks = 3;
-
-/// Pieces of calls take turns in two slots, one after the other as far as the host goes: when a rank begins a piece,
-/// all have put everything of the piece but one before on their streams. So an event is recorded anew only after all
-/// waits for its last meaning have been made.
+/// Pieces of calls take turns in two slots. A rank writes to its slot for a piece when all others have said that theirs
+/// of the piece before is ready, which they say when their streams have got there: so they have read what the slot
+/// held for the piece before that.
 class Room {
  public:
   static constexpr std::size_t slot_bytes = 8 << 20;
@@ -48,6 +43,8 @@ class Room {
 
   /// Collective; blocks. Throws Error{unsupported} where these ranks cannot share memory.
   explicit Room(const BackendMeeting& meeting);
+  /// Waits until all others have read this rank's slots, or have ended: a moment. What may still be read then is kept
+  /// for as long as the process lives.
   ~Room();
 
   int rank() const noexcept { return group_.rank; }
@@ -63,36 +60,33 @@ class Room {
   std::byte* slot(int rank, std::size_t number) const {
     return seen_slots_[static_cast<std::size_t>(rank)] + number * slot_bytes;
   }
-  void record(std::size_t slot, Mark mark);
-  void wait_for_others(std::size_t slot, Mark mark);
-  /// After a failure: lets go what waits for other ranks' events, which a rank that has ended never records. They are
-  /// recorded here.
-  void release_waits();
+  /// That began here; equal on all ranks at the end of a call.
+  std::uint64_t pieces() const noexcept { return pieces_; }
+  /// This rank's stream has done what it had to with the first so many pieces.
+  void have_read(std::uint64_t pieces) noexcept { board_.have_read(rank(), pieces); }
+  /// After a failure, when nothing of this communicator is on the stream any more.
+  void be_quiet() noexcept { board_.be_quiet(rank()); }
 
   Shared& shared() noexcept { return shared_; }
   Opened& opened(int rank) { return opened_[static_cast<std::size_t>(rank)]; }
 
  private:
   struct Facts;
-  struct Card;
-  void agree_to_share(const BackendMeeting& meeting) const;
-  Card own_card();
+  void agree_to_share(const BackendMeeting& meeting);
+  bool left_alone() const noexcept;
   template <class T>
   std::vector<T> exchanged(const BackendMeeting& meeting, const char* what, const T& own) const;
-  void open(const std::vector<Card>& cards);
-  Event& event(int rank, std::size_t slot, Mark mark) {
-    return events_[static_cast<std::size_t>(rank)][slot * marks + static_cast<std::size_t>(mark)];
-  }
+  void open(const std::vector<Reference>& slots_of);
 
   const Group group_;
   Accelerator& accelerator_;
   Transport& wire_;
   const int device_;
+  Board board_;
+  std::vector<pid_t> processes_;  // by rank
   Owned<Stream> stream_;
   std::shared_ptr<void> own_slots_;
-  std::vector<std::byte*> seen_slots_;                    // by rank
-  std::vector<std::array<Event, slots * marks>> events_;  // by rank
-  std::vector<Owned<Event>> kept_;                        // all of them
+  std::vector<std::byte*> seen_slots_;  // by rank
   Shared shared_;
   std::vector<Opened> opened_;  // by rank
   std::uint64_t pieces_ = 0;

@@ -1,6 +1,7 @@
 #include "transports/cudaipc/shape.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace tutti::cudaipc {
 namespace {
@@ -81,6 +82,17 @@ Part part_of(const Collective& call, int rank, int size) {
   }
   part.largest = *std::ranges::max_element(part.shown);
   return part;
+}
+
+std::size_t common_bytes(const Collective& call, int size) {
+  if (call.variable) return SIZE_MAX;
+  switch (call.kind) {
+    case Kind::broadcast:
+    case Kind::reduce_scatter:
+    case Kind::scatter: return call.out.bytes();
+    case Kind::alltoall: return call.in.bytes() / static_cast<std::size_t>(size);
+    default: return call.in.bytes();
+  }
 }
 
 bool overwrites(const Collective& call) {
