@@ -28,7 +28,8 @@ NcclBackend::NcclBackend(const BackendMeeting& meeting)
       nccl_(library(*meeting.settings)),
       accelerator_(accelerator(*meeting.settings)),
       device_(device_of_rank(accelerator_, meeting.local_rank)),
-      store_(meeting.store) {
+      store_(meeting.store),
+      scratch_(accelerator_, device_) {
   if (group_.size() > 1) {
     const Card own{nccl_.version, accelerator_.devices().at(static_cast<std::size_t>(device_)).uuid, host_name()};
     if (const std::string why = objection(meeting, own); !why.empty()) throw Error(Code::unsupported, why);
@@ -42,13 +43,16 @@ NcclBackend::~NcclBackend() {
   if (fork_generation() != generation_) {  // the threads and the device are the parent's
     static_cast<void>(comm_.release());
     static_cast<void>(new Owned<Stream>(std::move(stream_)));
-    static_cast<void>(new std::shared_ptr<void>(std::move(word_)));
+    static_cast<void>(new Scratch(std::move(scratch_)));
+    static_cast<void>(ending_.release());
     for (Call& one : calls_) static_cast<void>(new Call(std::move(one)));
     if (opening_.joinable()) opening_.detach();
     return;
   }
   if (order_) order_->count(-1);
-  cancel(Status::failure(Code::aborted, "the communicator has gone"));
+  if (!calls_.empty()) NcclBackend::cancel(Status::failure(Code::aborted, "the communicator has gone"));
+  while (ending_ && !look_for_end()) std::this_thread::sleep_for(look_again);
+  end_everything();
 }
 
 // ---- the communicator ---------------------------------------------------------------------------
@@ -139,7 +143,8 @@ bool NcclBackend::issue_front_of_unlaunched() {
   if (!comm_) {
     next.scratch = issue_alone(*next.call, accelerator_, *stream_);
   } else {
-    next.scratch = issue(*next.call, {nccl_, comm_->get(), group_.rank, group_.size(), accelerator_, *stream_, word_});
+    next.scratch =
+        issue(*next.call, {nccl_, comm_->get(), group_.rank, group_.size(), accelerator_, *stream_, scratch_});
     launching_ = comm_->state() == in_progress;
   }
   if (!launching_) enqueued(next);
@@ -153,6 +158,7 @@ void NcclBackend::enqueued(Call& call) {
 }
 
 bool NcclBackend::progress() {
+  if (ending_) return look_for_end();
   if (calls_.empty() || failed_) return false;
   bool moved = false;
   while (launch_next()) moved = true;
@@ -217,38 +223,59 @@ bool NcclBackend::wait_for_stream() noexcept {
   return true;
 }
 
+// Whoever calls this has comm_ and the stream to himself. False: NCCL, or the device, is still at it.
 bool NcclBackend::end_everything() noexcept {
   given_up_ = true;
   if (opening_.joinable()) opening_.join();
   if (!comm_) return calls_.empty() || wait_for_stream();
-  if (calls_.empty() && !failed_) return true;
+  if (!failed_) return true;  // in peace
   const bool aborted = comm_->abort(abort_patience);
   comm_.reset();
   return aborted && wait_for_stream();
 }
 
+// The order goes on without these calls at once.
 void NcclBackend::cancel(const Status& why) noexcept {
-  const bool quiet = end_everything();
   failed_ = true;
+  if (ending_ || calls_.empty()) return;
   launching_ = false;
   launched_ = 0;
-  auto ending = std::exchange(calls_, {});
-  if (!quiet) {
+  for (Call& one : calls_)
+    if (one.place) order_->leave(*std::exchange(one.place, nullptr));
+  ending_ = std::make_unique<Ending>();
+  ending_->why = why;
+  const auto end = [this, mine = ending_.get()] {
+    mine->quiet = end_everything();
+    mine->over.store(true, std::memory_order_release);
+  };
+  try {
+    ending_->thread = std::thread(end);
+  } catch (const std::exception&) {  // no thread to be had
+    end();
+  }
+}
+
+bool NcclBackend::look_for_end() noexcept {
+  if (!ending_->over.load(std::memory_order_acquire)) return false;
+  const auto ending = std::move(ending_);
+  if (ending->thread.joinable()) ending->thread.join();
+  auto ended = std::exchange(calls_, {});
+  if (!ending->quiet) {
     log(LogLevel::warn,
-        "NCCL does not let go of the buffers of " + std::to_string(ending.size()) +
+        "NCCL does not let go of the buffers of " + std::to_string(ended.size()) +
             " calls: leave that memory alone until the process ends",
         world_rank_);
-    for (Call& one : ending) static_cast<void>(new std::shared_ptr<void>(one.scratch));
+    for (Call& one : ended) static_cast<void>(new std::shared_ptr<void>(one.scratch));
   }
-  for (Call& one : ending)
-    if (one.place) order_->leave(*one.place);
   // The last listener may take this backend with it.
-  for (Call& one : ending) one.listener->ended(why);
+  for (Call& one : ended) one.listener->ended(ending->why);
+  return true;
 }
 
 std::string NcclBackend::where(std::uint32_t sequence) const {
   const auto found = std::ranges::find_if(calls_, [&](const Call& one) { return one.launch.sequence == sequence; });
   if (found == calls_.end()) return {};
+  if (ending_) return "nccl: has failed, and is being aborted";
   const auto before = static_cast<std::size_t>(found - calls_.begin());
   if (group_.size() > 1 && !opening_done_) return "nccl: its communicator is being made";
   if (found->enqueued) return "nccl: on the stream of cuda:" + std::to_string(device_);

@@ -17,8 +17,8 @@ namespace tutti::nccl {
 /// The communicator of NCCL's, which takes a while and memory of the device, is made when the first call comes, on a
 /// thread of its own.
 ///
-/// After a failure NCCL's kernels are told to end, and are waited for for a few seconds. What does not end then may
-/// still use its buffers: a line in the log says so.
+/// After a failure NCCL's kernels are told to end, and are waited for for a few seconds, on a thread of its own: the
+/// context's other communicators go on. What does not end then may still use its buffers: a line in the log says so.
 class NcclBackend final : public Backend {
  public:
   /// Collective; blocks until all members have said which GPU they have. Throws Error{unsupported} with the reason
@@ -60,8 +60,15 @@ class NcclBackend final : public Backend {
   void fail(const Status& why);
   Status failure(std::string_view what, Code code) const;
   void check_device(const Collective& call) const;
+  struct Ending {
+    Status why;
+    std::thread thread;
+    std::atomic<bool> over{false};
+    bool quiet = false;  // nothing is on the stream any more; written before `over`
+  };
   bool wait_for_stream() noexcept;
   bool end_everything() noexcept;
+  bool look_for_end() noexcept;
 
   const std::uint32_t generation_;  // of forks
   const Group group_;
@@ -73,7 +80,7 @@ class NcclBackend final : public Backend {
   const std::shared_ptr<Store> store_;
   std::shared_ptr<LaunchOrder> order_;  // null: one rank, or nobody to ask
   Owned<Stream> stream_;
-  std::shared_ptr<void> word_;  // of barriers
+  Scratch scratch_;
 
   // The opening's thread writes these before it sets opening_done_.
   std::thread opening_;
@@ -85,6 +92,7 @@ class NcclBackend final : public Backend {
   std::size_t launched_ = 0;  // of them, from the front: handed to NCCL
   bool launching_ = false;    // NCCL is still at the last of those
   bool failed_ = false;
+  std::unique_ptr<Ending> ending_;  // of all calls; its thread has comm_ and the stream meanwhile
 };
 
 }  // namespace tutti::nccl

@@ -1,5 +1,6 @@
 #include "transports/nccl/calls.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
@@ -225,7 +226,8 @@ class Player {
     const Blocks out = blocks(call_.out_counts, call_.out.count / size());
     const std::byte* from = call_.in.data;
     if (from == call_.out.data && call_.in.count > 0) {  // what is received would overwrite what is still to be sent
-      scratch_ = stage_.accelerator.allocate(stage_.stream.device, call_.in.bytes());
+      if (!call_.variable) return alltoall_in_place(in);
+      scratch_ = spare_memory(stage_.accelerator, stage_.stream.device, call_.in.bytes());
       stage_.accelerator.copy(stage_.stream, scratch_.get(), from, call_.in.bytes());
       from = static_cast<const std::byte*>(scratch_.get());
     }
@@ -238,9 +240,27 @@ class Player {
     }
     group.end();
   }
+  // In pieces: a piece of every block is set aside and sent from there, so what is received may lie where it was.
+  void alltoall_in_place(const Blocks& blocks) {
+    scratch_ = stage_.scratch.exchange();
+    auto* const aside = static_cast<std::byte*>(scratch_.get());
+    const std::size_t area = std::max<std::size_t>(Scratch::exchange_bytes / size() / 256 * 256, 256);
+    for (std::size_t done = 0, each = blocks.counts[0]; done < each; done += area / width_) {
+      const std::size_t count = std::min(area / width_, each - done);
+      const auto place = [&](std::size_t r) { return call_.out.data + blocks.at[r] + done * width_; };
+      for (std::size_t r = 0; r < size(); ++r)
+        if (r != me()) keep(aside + r * area, place(r), count);
+      Grouped group(stage_.nccl);
+      for (std::size_t r = 0; r < size(); ++r) {
+        if (r == me()) continue;
+        send(aside + r * area, count, r);
+        recv(place(r), count, r);
+      }
+      group.end();
+    }
+  }
   void barrier() {
-    if (!stage_.word) stage_.word = stage_.accelerator.allocate(stage_.stream.device, sizeof(int));
-    scratch_ = stage_.word;
+    scratch_ = stage_.scratch.word();
     stage_.accelerator.zero(stage_.stream, scratch_.get(), sizeof(int));
     ask(nccl().all_reduce(scratch_.get(), scratch_.get(), 1, int32, op_sum, stage_.comm, stage_.stream.handle),
         "ncclAllReduce");

@@ -9,6 +9,7 @@
 #include "transports/core/collective.hpp"
 #include "transports/core/status.hpp"
 #include "transports/nccl/library.hpp"
+#include "transports/nccl/scratch.hpp"
 
 namespace tutti::nccl {
 
@@ -24,8 +25,8 @@ struct Stage {
   CommHandle comm;
   int rank, size;
   Accelerator& accelerator;
-  Stream stream;                ///< of the communicator's device
-  std::shared_ptr<void>& word;  ///< what barriers fold; made by the first, as freeing waits for the device
+  Stream stream;  ///< of the communicator's device
+  Scratch& scratch;
 };
 
 /// Puts a supported call on the stream; memory that it needs until it is done is handed out. Never waits for other
