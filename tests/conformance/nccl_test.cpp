@@ -115,5 +115,36 @@ TEST_F(Nccl, WaitsForTheCallersStream) {
   });
 }
 
+// Memory of a device cannot be freed while one of its streams waits for the host; nor need it: the next one has it.
+TEST_F(Nccl, AnAlltoallInPlaceEndsWhileAStreamIsHeld) {
+  FakeAccelerator& gpus = use_fake_gpus();
+  std::size_t taken = 0;
+  for (int turn = 0; turn < 2; ++turn) {
+    run(2, [&](BackendRank& rank) {
+      const int me = rank.rank();
+      const auto block = [](std::size_t count, int from, int to) {
+        return random_data(DType::f32, count, static_cast<std::uint64_t>(10 * from + to));
+      };
+      for (const std::size_t count : {std::size_t{100}, std::size_t{2'500'000}}) {  // the latter in two pieces
+        Data in = block(count, me, 0), out = block(count, 0, me);
+        const Data more = block(count, me, 1), theirs = block(count, 1, me);
+        in.insert(in.end(), more.begin(), more.end());
+        out.insert(out.end(), theirs.begin(), theirs.end());
+        const OnDevice data(me, in);
+        const Owned<Stream> held(gpus, gpus.make_stream(me));
+        const auto gate = gpus.hold(*held);
+        Collective call;
+        call.kind = Kind::alltoall;
+        call.in = call.out = data.buffer(DType::f32);
+        rank.play(call);
+        EXPECT_TRUE(data.read() == out) << count;
+      }
+    });
+    if (turn == 0) taken = gpus.used_bytes();
+    EXPECT_EQ(gpus.used_bytes(), taken);
+    EXPECT_GE(taken, 2 * (std::size_t{16} << 20)) << "what it went through is kept";
+  }
+}
+
 }  // namespace
 }  // namespace tutti::testing

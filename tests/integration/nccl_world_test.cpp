@@ -266,36 +266,6 @@ TEST_F(NcclWorld, OtherCommunicatorsGoOnWhileOneIsAborted) {
       {{"FAKE_NCCL_HANG", "0:0"}, {"FAKE_NCCL_SLOW_ABORT", "2"}});
 }
 
-// Memory of a device cannot be freed while one of its streams waits for the host; nor need it.
-TEST_F(NcclWorld, AnAlltoallInPlaceEndsWhileAStreamIsHeld) {
-  run(2, [](Communicator& world) -> std::string {
-    FakeAccelerator& gpu = fake_accelerator();
-    const int me = world.rank();
-    const auto block = [](std::size_t count, int from, int to) {
-      return random_data(DType::f32, count, static_cast<std::uint64_t>(10 * from + to));
-    };
-    const Owned<Stream> held(gpu, gpu.make_stream(me)), own(gpu, gpu.make_stream(me));
-    for (const std::size_t count : {std::size_t{100}, std::size_t{2'500'000}}) {  // the latter in two pieces
-      auto in = block(count, me, 0), out = block(count, 0, me);
-      const auto second = block(count, me, 1), theirs = block(count, 1, me);
-      in.insert(in.end(), second.begin(), second.end());
-      out.insert(out.end(), theirs.begin(), theirs.end());
-      const OnDevice data(me, in);
-      const auto gate = gpu.hold(*held);
-      const CallOptions by{.algorithm = "nccl", .stream = *own};
-      std::size_t taken = 0;
-      for (int i = 0; i < 2; ++i) {  // there and back
-        world.alltoall(data.buffer(DType::f32), data.buffer(DType::f32), by).wait();
-        if (i == 0 && data.read() != out) return "wrong blocks of " + std::to_string(count);
-        if (i == 0) taken = gpu.used_bytes();
-      }
-      if (data.read() != in) return "wrong blocks on the way back";
-      if (gpu.used_bytes() != taken) return "the second call took memory of its own";
-    }
-    return {};
-  });
-}
-
 TEST_F(NcclWorld, WhatNcclRefusesIsSaid) {
   run(2,
       [](Communicator& world) -> std::string {
