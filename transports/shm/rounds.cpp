@@ -35,10 +35,12 @@ bool in_shares(const DirectCall& call) noexcept {
 // gives or takes, the taking begins early.
 std::size_t slot_bytes(const DirectCall& call) noexcept {
   constexpr std::size_t least = std::size_t{32} << 10, most = std::size_t{128} << 10;
-  if (call.kind == Kind::broadcast) return std::clamp(call.bytes() / (call.size == 2 ? 8 : 2), least, most);
-  if (call.root_keeps()) return std::min(room_bytes, std::clamp(call.bytes() / 4, least, most) * call.blocks_given());
+  const auto early = [&](std::size_t pieces) { return std::clamp(call.bytes() / pieces, least, most); };
+  if (call.kind == Kind::broadcast) return early(call.size == 2 ? 8 : 2);
+  if (call.kind == Kind::gather) return early(4);
+  if (call.kind == Kind::scatter) return std::min(room_bytes, early(2) * call.blocks_given());
   const std::size_t all = std::min(room_bytes, 2 * room_bytes / static_cast<std::size_t>(call.size));
-  return call.kind == Kind::reduce && !in_shares(call) ? std::clamp(call.bytes() / 4, least, all) : all;
+  return call.kind == Kind::reduce && !in_shares(call) ? std::clamp(call.bytes() / 8, least, all) : all;
 }
 
 // Of what a rank gives, how much is in a round: whole cache lines, for shares of as many for every rank. The pieces of
@@ -233,11 +235,9 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   Slab& own = room.own();
   const std::uint64_t rounds = rounds_of(call);
   const bool gives = stages(call), takes = call.takes(call.rank), shares = in_shares(call);
-  const bool keeps = call.root_keeps() && call.at_root();
-  for (std::uint64_t k = 0; keeps && call.kind == Kind::gather && k < rounds; ++k) {  // the others are staging
-    moves.keep(k);
-    co_await room.breathe();
-  }
+  std::uint64_t kept = call.root_keeps() && call.at_root() ? 0 : rounds;
+  // The root's own block goes home piece by piece while there is nothing else to do.
+  const auto keep_one = [&] { return kept < rounds && (moves.keep(kept++), true); };
   const auto gathers = [&](int other) { return shares && (call.kind == Kind::allreduce || other == call.root); };
   for (std::uint64_t k = 0; k < rounds + (shares ? 2 : 1); ++k) {
     if (k >= 2 && gathers(call.rank)) {
@@ -247,15 +247,16 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
       room.post(own.gathered, call.round + k - 1);
     }
     if (k < rounds && gives && own.staged.load(std::memory_order_relaxed) < call.round + k + 1) {
-      while (const auto late = moves.who_needs_slot(k)) co_await room.until(*late);
+      while (const auto late = moves.who_needs_slot(k)) co_await (keep_one() ? room.breathe() : room.until(*late));
       moves.stage(k);
       room.post(own.staged, call.round + k + 1);
     }
     if (k < rounds && moves.keeps_when_told()) moves.keep(k);
     if (k >= 1 && k <= rounds && (takes || shares)) {
       for (int other = 0; other < call.size; ++other) {
-        if (other == call.rank) continue;
-        if (shares || call.gives(other)) co_await room.until(room.of(other).staged, call.round + k, other);
+        if (other == call.rank || !call.gives(other)) continue;
+        const Awaited staged{&room.of(other).staged, call.round + k, other};
+        while (!staged.reached()) co_await (keep_one() ? room.breathe() : room.until(staged));
         if (k >= 2 && gathers(other)) co_await room.until(room.of(other).gathered, call.round + k - 2, other);
       }
       moves.take(k - 1);
@@ -263,10 +264,7 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
     }
     co_await room.breathe();
   }
-  for (std::uint64_t k = 0; keeps && call.kind == Kind::scatter && k < rounds; ++k) {  // the others are taking
-    moves.keep(k);
-    co_await room.breathe();
-  }
+  while (keep_one()) co_await room.breathe();
   own.staged.store(call.round + rounds, std::memory_order_release);
   own.folded.store(call.round + rounds, std::memory_order_release);
   room.post(own.gathered, call.round + rounds);
