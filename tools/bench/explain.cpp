@@ -7,11 +7,9 @@
 #include <memory>
 
 namespace tutti::bench {
-namespace {
 
-std::string explain(const Communicator& world, const Request& request, const Case& what, std::byte* memory) {
+std::string explain(const Communicator& world, const Case& what, std::byte* memory) {
   if (what.kind == Kind::send) return "point to point: there is nothing to choose";
-  if (!request.algorithm.empty()) return request.algorithm + ": by --algorithm";
   Collective call;
   call.kind = what.kind;
   call.op = what.op;
@@ -22,8 +20,6 @@ std::string explain(const Communicator& world, const Request& request, const Cas
   if (what.kind == Kind::broadcast) call.in = {};
   return world.explain(call);
 }
-
-}  // namespace
 
 std::vector<std::string> explain_sizes(const Communicator& world, const Request& request) {
   const std::vector<Case> all = cases(request, world.size());
@@ -36,7 +32,8 @@ std::vector<std::string> explain_sizes(const Communicator& world, const Request&
   };
   std::vector<Run> runs;
   for (const Case& what : all) {
-    std::string why = explain(world, request, what, memory.get());
+    std::string why = request.algorithm.empty() || what.kind == Kind::send ? explain(world, what, memory.get())
+                                                                           : request.algorithm + ": by --algorithm";
     if (runs.empty() || runs.back().why != why) runs.push_back({what.bytes(), what.bytes(), std::move(why)});
     runs.back().last = what.bytes();
   }

@@ -9,6 +9,9 @@
 
 namespace tutti::bench {
 
+/// What Communicator::explain says of a case. `memory` has room for its buffers, and nobody reads it.
+std::string explain(const Communicator& world, const Case& what, std::byte* memory);
+
 /// One line for each run of sizes of which the same is true: "8 to 65536 bytes: planned/ring: rule ...". Local.
 std::vector<std::string> explain_sizes(const Communicator& world, const Request& request);
 

@@ -8,6 +8,7 @@
 
 #include "collectives/algorithm.hpp"
 #include "collectives/planned_backend.hpp"
+#include "tools/bench/explain.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/world.hpp"
 #include "transports/modules.hpp"
@@ -65,6 +66,15 @@ bench::Case Tuner::case_of(Kind kind, std::size_t bytes) const {
   what.ranks = ranks_.size();
   what.count = kind == Kind::barrier ? 0 : std::max<std::size_t>(1, bytes / size_of(what.dtype));
   return what;
+}
+
+std::string Tuner::chosen(const bench::Case& what) const {
+  constexpr std::string_view ours = "planned/";
+  const auto memory =
+      std::make_unique_for_overwrite<std::byte[]>(64 + (what.in_count() + what.out_count()) * size_of(what.dtype));
+  const std::string why = bench::explain(ranks_, what, memory.get());
+  const std::string target = why.substr(0, why.find(':'));
+  return target.starts_with(ours) ? target.substr(ours.size()) : target;
 }
 
 double Tuner::once(const bench::Case& what, Operands& at, const std::string& target, int iterations) {

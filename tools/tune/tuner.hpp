@@ -25,6 +25,9 @@ class Tuner {
   /// The case with blocks of this many bytes of f32 and everything else as usual.
   bench::Case case_of(Kind kind, std::size_t bytes) const;
 
+  /// What the rules choose for the case, named as the candidates are. Local.
+  std::string chosen(const bench::Case& what) const;
+
   /// Seconds of one call by each target ("": what the rules choose), the slowest rank each time; infinity for one that
   /// turns out to be far behind. The others take turns in several rounds within about `seconds`, and the lower quartile
   /// of the rounds' medians counts. Throws Error where a result is wrong.
