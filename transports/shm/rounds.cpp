@@ -39,7 +39,9 @@ std::size_t slot_bytes(const DirectCall& call) noexcept {
   if (call.kind == Kind::broadcast) return early(call.size == 2 ? 8 : 2);
   if (call.kind == Kind::gather) return early(4);
   if (call.kind == Kind::scatter) return std::min(room_bytes, early(2) * call.blocks_given());
-  const std::size_t all = std::min(room_bytes, 2 * room_bytes / static_cast<std::size_t>(call.size));
+  // Who folds does more in a round than who copies, and many ranks have fewer rounds to wait for one another.
+  const std::size_t all =
+      std::clamp(2 * room_bytes / static_cast<std::size_t>(call.size), call.folds() ? most : 1, room_bytes);
   return call.kind == Kind::reduce && !in_shares(call) ? std::clamp(call.bytes() / 8, least, all) : all;
 }
 
@@ -167,10 +169,11 @@ class Rounds {
   }
 
   // Small pieces take turns at places in their slot: what was written just now comes slowly out of another core's first
-  // cache, and has left it when its place is written again.
+  // cache, and has left it when its place is written again. Of a scatter there are the root's slots alone, with a gap.
   std::size_t turn_of(std::uint64_t round) const noexcept {
     const std::size_t bytes = piece_ * call_.blocks_given() * call_.width;
-    return (call_.round + round) / 2 % std::max<std::size_t>(1, turning_bytes / bytes) * bytes;
+    const std::size_t places = (call_.kind == Kind::scatter ? room_bytes : turning_bytes) / bytes;
+    return (call_.round + round) / 2 % std::max<std::size_t>(1, places) * bytes;
   }
   std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
     return room_.slot_of(rank, call_.round + round) + turn_of(round);
