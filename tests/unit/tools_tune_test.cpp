@@ -50,6 +50,17 @@ TEST(Tune, OfTwoThatLastAsLongTheFasterOne) {
   EXPECT_EQ(choose(sizes, std::vector<Curve>{{"a", {1.03, 1.03}}, {"b", {1, 1}}}, 1.05)[0].target, "b");
 }
 
+TEST(Tune, TheFavouriteIsTakenUpAgainAsSoonAsItIsGood) {
+  const std::vector<std::size_t> sizes = {8, 64, 512, 4096, 32768};
+  const std::vector<Curve> curves = {{"a", {1, 1, 1.3, 1, 1}}, {"b", {1.2, 1.2, 1, 1.04, 1.04}}};
+  const auto ranges = choose(sizes, curves, 1.05);
+  ASSERT_EQ(ranges.size(), 3u);
+  EXPECT_EQ(ranges[1].target, "b");
+  EXPECT_EQ(ranges[2].target, "a");
+  EXPECT_GE(ranges[1].low, 64u);
+  EXPECT_LT(ranges[1].high, 4096u);
+}
+
 TEST(Tune, WhatWasNotMeasuredIsNotChosenAndTheMiddleIsTheLogarithms) {
   const std::vector<std::size_t> sizes = {8, 64, 512};
   const auto ranges = choose(sizes, std::vector<Curve>{{"a", {1, 1, never}}, {"b", {never, never, 1}}}, 1.05);

@@ -7,33 +7,60 @@
 namespace tutti::tune {
 namespace {
 
-// The fastest at size `i`.
-double best(std::span<const Curve> curves, std::size_t i) {
-  double seconds = std::numeric_limits<double>::infinity();
-  for (const Curve& curve : curves) seconds = std::min(seconds, curve.seconds[i]);
-  return seconds;
+constexpr double unmeasured_cost = 2;  // as a logarithm: some seven times as slow
+
+std::vector<double> bests_of(std::span<const Curve> curves, std::size_t sizes) {
+  std::vector<double> bests(sizes, std::numeric_limits<double>::infinity());
+  for (const Curve& curve : curves)
+    for (std::size_t i = 0; i < sizes; ++i) bests[i] = std::min(bests[i], curve.seconds[i]);
+  return bests;
 }
 
-constexpr double unmeasured_cost = 2;  // as a logarithm: some seven times as slow
+// How far behind the best ones it is at the sizes from `begin` to before `end`, as a sum of logarithms.
+double cost(const Curve& curve, std::span<const double> bests, std::size_t begin, std::size_t end) {
+  double sum = 0;
+  for (std::size_t i = begin; i < end; ++i)
+    if (std::isfinite(bests[i])) sum += std::min(std::log(curve.seconds[i] / bests[i]), unmeasured_cost);
+  return sum;
+}
+
+// Does best on the whole; null: there is nobody.
+const Curve* favourite_of(std::span<const Curve> curves, std::span<const double> bests) {
+  const auto one =
+      std::ranges::min_element(curves, {}, [&](const Curve& curve) { return cost(curve, bests, 0, bests.size()); });
+  return one == curves.end() ? nullptr : &*one;
+}
+
+bool good(const Curve& curve, std::span<const double> bests, std::size_t i, double tolerance) {
+  return std::isfinite(curve.seconds[i]) && curve.seconds[i] <= tolerance * bests[i];
+}
 
 struct Run {
   const Curve* curve = nullptr;
   std::size_t end = 0;  // behind its last size
-  double cost = 0;      // sum of the logarithms of its times
 };
 
-// The candidate that stays good enough for longest from size `begin` on; of several, the faster one.
-Run longest(std::span<const Curve> curves, std::span<const double> bests, std::size_t begin, double tolerance) {
-  Run chosen;
+// The favourite for as long as it is good; else the candidate that stays good for longest before the favourite is so
+// again, of several the faster one.
+Run next_run(std::span<const Curve> curves, const Curve& favourite, std::span<const double> bests, std::size_t begin,
+             double tolerance) {
+  const auto end_of = [&](const Curve& curve, bool for_favourite) {
+    std::size_t end = begin;
+    while (end < bests.size() && good(curve, bests, end, tolerance) &&
+           (for_favourite || !good(favourite, bests, end, tolerance)))
+      ++end;
+    return end;
+  };
+  if (const std::size_t end = end_of(favourite, true); end > begin) return {&favourite, end};
+  Run chosen{nullptr, begin};
+  double least = 0;
   for (const Curve& curve : curves) {
-    Run run{&curve, begin, 0};
-    const auto good = [&](std::size_t i) {
-      return std::isfinite(curve.seconds[i]) && curve.seconds[i] <= tolerance * bests[i];
-    };
-    for (; run.end < bests.size() && good(run.end); ++run.end)
-      run.cost += std::log(curve.seconds[run.end] / bests[run.end]);
-    const bool better = run.end > chosen.end || (run.end == chosen.end && run.cost < chosen.cost);
-    if (run.end > begin && (chosen.curve == nullptr || better)) chosen = run;
+    const std::size_t end = end_of(curve, false);
+    const double behind = cost(curve, bests, begin, end);
+    if (end > chosen.end || (end == chosen.end && chosen.curve != nullptr && behind < least)) {
+      chosen = {&curve, end};
+      least = behind;
+    }
   }
   return chosen;
 }
@@ -53,12 +80,12 @@ std::size_t meeting(const Curve& left, const Curve& right, std::span<const std::
 }  // namespace
 
 std::vector<Range> choose(std::span<const std::size_t> sizes, std::span<const Curve> curves, double tolerance) {
-  std::vector<double> bests;
-  for (std::size_t i = 0; i < sizes.size(); ++i) bests.push_back(best(curves, i));
+  const std::vector<double> bests = bests_of(curves, sizes.size());
+  const Curve* const favourite = favourite_of(curves, bests);
   std::vector<Range> ranges;
   const Curve* before = nullptr;
-  for (std::size_t begin = 0; begin < sizes.size();) {
-    const Run run = longest(curves, bests, begin, tolerance);
+  for (std::size_t begin = 0; favourite != nullptr && begin < sizes.size();) {
+    const Run run = next_run(curves, *favourite, bests, begin, tolerance);
     if (run.curve == nullptr) break;  // nobody was measured there
     Range range{0, SIZE_MAX, run.curve->target};
     if (before != nullptr) {
@@ -73,17 +100,11 @@ std::vector<Range> choose(std::span<const std::size_t> sizes, std::span<const Cu
 }
 
 std::vector<bool> doubtful(std::span<const Curve> curves, std::size_t sizes, double tolerance) {
-  std::vector<double> bests;
-  for (std::size_t i = 0; i < sizes; ++i) bests.push_back(best(curves, i));
-  const auto cost = [&](const Curve& curve) {
-    double sum = 0;
-    for (std::size_t i = 0; i < sizes; ++i) sum += std::min(std::log(curve.seconds[i] / bests[i]), unmeasured_cost);
-    return sum;
-  };
-  const auto favourite = std::ranges::min_element(curves, {}, cost);
+  const std::vector<double> bests = bests_of(curves, sizes);
+  const Curve* const favourite = favourite_of(curves, bests);
   std::vector<bool> again(sizes, false);
-  if (favourite != curves.end())
-    for (std::size_t i = 0; i < sizes; ++i) again[i] = favourite->seconds[i] > tolerance * bests[i];
+  for (std::size_t i = 0; favourite != nullptr && i < sizes; ++i)
+    again[i] = favourite->seconds[i] > tolerance * bests[i];
   return again;
 }
 

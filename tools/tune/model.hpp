@@ -22,8 +22,10 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// The fewest ranges in which the chosen candidate takes, at every measured size, at most `tolerance` times as long
-/// as the best one there. `sizes` ascend. Two neighbours meet where their lines cross, else half way in the logarithm.
+/// Ranges in which the chosen candidate takes, at every measured size, at most `tolerance` times as long as the best
+/// one there: the one that does best on the whole wherever that is so of it, and between such ranges the fewest others,
+/// so that a measurement that was disturbed reaches no further than to its neighbours. `sizes` ascend. Two neighbours
+/// meet where their lines cross, else half way in the logarithm.
 std::vector<Range> choose(std::span<const std::size_t> sizes, std::span<const Curve> curves, double tolerance);
 
 /// By size, whether the candidate that does best on the whole is beaten there by more than `tolerance`: either a range
