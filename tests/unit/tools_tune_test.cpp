@@ -61,6 +61,15 @@ TEST(Tune, TheFavouriteIsTakenUpAgainAsSoonAsItIsGood) {
   EXPECT_LT(ranges[1].high, 4096u);
 }
 
+TEST(Tune, OneSizeThatIsFarOffMakesNobodyElseTheFavourite) {
+  const std::vector<std::size_t> sizes = {8, 64, 512, 4096, 32768, 262144};
+  const std::vector<Curve> curves = {{"a", {1, 1, 1, never, 1, 1}}, {"b", {1.1, 1.1, 1.1, 1, 1.1, 1.1}}};
+  const auto ranges = choose(sizes, curves, 1.05);
+  ASSERT_EQ(ranges.size(), 3u);
+  EXPECT_EQ(ranges[0].target, "a");
+  EXPECT_EQ(ranges[2].target, "a");
+}
+
 TEST(Tune, WhatWasNotMeasuredIsNotChosenAndTheMiddleIsTheLogarithms) {
   const std::vector<std::size_t> sizes = {8, 64, 512};
   const auto ranges = choose(sizes, std::vector<Curve>{{"a", {1, 1, never}}, {"b", {never, never, 1}}}, 1.05);
@@ -71,8 +80,8 @@ TEST(Tune, WhatWasNotMeasuredIsNotChosenAndTheMiddleIsTheLogarithms) {
 
 TEST(Tune, DoubtfulIsWhereTheFavouriteIsBeaten) {
   const std::vector<Curve> curves = {
-      {"a", {1, 1.04, 1, 2.5}}, {"b", {2, 1.00, 0.9, 2}}, {"c", {0.9, never, never, never}}};
-  EXPECT_EQ(doubtful(curves, 4, 1.05), (std::vector<bool>{true, false, true, true}));
+      {"a", {1, 1.04, 1, 2.5, 1, 1}}, {"b", {2, 1.00, 0.9, 2, 2, 2}}, {"c", {0.9, never, never, never, never, never}}};
+  EXPECT_EQ(doubtful(curves, 6, 1.05), (std::vector<bool>{true, false, true, true, false, false}));
   EXPECT_EQ(doubtful({}, 0, 1.05), std::vector<bool>());
 }
 

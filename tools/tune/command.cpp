@@ -28,7 +28,7 @@ namespace {
 
 using namespace tutti::tune;
 
-constexpr double tolerance = 1.08;  // a candidate within this of the best one is as good
+constexpr double tolerance = 1.05;  // a candidate within this of the best one is as good
 constexpr std::size_t smallest = 8;
 constexpr std::size_t tuned_step = 4, checked_step = 2;  // from one size to the next
 

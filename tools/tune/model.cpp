@@ -7,7 +7,7 @@
 namespace tutti::tune {
 namespace {
 
-constexpr double unmeasured_cost = 2;  // as a logarithm: some seven times as slow
+constexpr double most_cost = 0.25;  // of a size, as a logarithm: however far a disturbance takes it
 
 std::vector<double> bests_of(std::span<const Curve> curves, std::size_t sizes) {
   std::vector<double> bests(sizes, std::numeric_limits<double>::infinity());
@@ -20,7 +20,7 @@ std::vector<double> bests_of(std::span<const Curve> curves, std::size_t sizes) {
 double cost(const Curve& curve, std::span<const double> bests, std::size_t begin, std::size_t end) {
   double sum = 0;
   for (std::size_t i = begin; i < end; ++i)
-    if (std::isfinite(bests[i])) sum += std::min(std::log(curve.seconds[i] / bests[i]), unmeasured_cost);
+    if (std::isfinite(bests[i])) sum += std::min(std::log(curve.seconds[i] / bests[i]), most_cost);
   return sum;
 }
 
