@@ -85,6 +85,13 @@ TEST(Tune, DoubtfulIsWhereTheFavouriteIsBeaten) {
   EXPECT_EQ(doubtful({}, 0, 1.05), std::vector<bool>());
 }
 
+TEST(Tune, BordersLieBetweenSizesOfDifferentCandidates) {
+  const std::vector<std::size_t> sizes = {8, 32, 128, 256};
+  const std::vector<Range> ranges = {{0, 50, "a"}, {51, 200, "b"}, {201, SIZE_MAX, "a"}};
+  EXPECT_EQ(borders(sizes, ranges), std::vector<std::size_t>{64});  // 128 and 256 are near enough
+  EXPECT_EQ(borders(sizes, std::vector<Range>{{0, SIZE_MAX, "a"}}), std::vector<std::size_t>());
+}
+
 TEST(Tune, AGridEndsWithItsLastSize) {
   EXPECT_EQ(grid(8, 100, 4), (std::vector<std::size_t>{8, 32, 100}));
   EXPECT_EQ(grid(8, 32, 2), (std::vector<std::size_t>{8, 16, 32}));

@@ -127,23 +127,30 @@ int points(const std::vector<Kind>& kinds, int world, std::size_t factor, const 
 }
 
 /// Measures one kind on one number of ranks; where another than the favourite would be chosen, once more, since what
-/// disturbs a measurement makes it longer.
-Tuned tune_kind(Tuner& tuner, Kind kind, const std::vector<std::string>& targets, const std::vector<std::size_t>& sizes,
+/// disturbs a measurement makes it longer; and between sizes of which different ones are chosen.
+Tuned tune_kind(Tuner& tuner, Kind kind, const std::vector<std::string>& targets, std::vector<std::size_t> sizes,
                 Budget& budget) {
   std::vector<Curve> curves;
   for (const std::string& target : targets) curves.push_back({target, {}});
-  for (const std::size_t size : sizes) {
-    const std::vector<double> seconds = tuner.time(tuner.case_of(kind, size), targets, budget.next());
-    for (std::size_t i = 0; i < targets.size(); ++i) curves[i].seconds.push_back(seconds[i]);
-  }
+  const auto measure = [&](std::size_t size) { return tuner.time(tuner.case_of(kind, size), targets, budget.next()); };
+  const auto insert = [&](std::size_t at, const std::vector<double>& seconds) {
+    for (std::size_t i = 0; i < targets.size(); ++i)
+      curves[i].seconds.insert(curves[i].seconds.begin() + static_cast<std::ptrdiff_t>(at), seconds[i]);
+  };
+  for (std::size_t k = 0; k < sizes.size(); ++k) insert(k, measure(sizes[k]));
   const std::vector<bool> again = doubtful(curves, sizes.size(), tolerance);
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     if (!again[k]) {
       budget.skip();
       continue;
     }
-    const std::vector<double> seconds = tuner.time(tuner.case_of(kind, sizes[k]), targets, budget.next());
+    const std::vector<double> seconds = measure(sizes[k]);
     for (std::size_t i = 0; i < targets.size(); ++i) curves[i].seconds[k] = std::min(curves[i].seconds[k], seconds[i]);
+  }
+  for (const std::size_t size : borders(sizes, choose(sizes, curves, tolerance))) {
+    const auto behind = std::ranges::lower_bound(sizes, size);
+    insert(static_cast<std::size_t>(behind - sizes.begin()), measure(size));
+    sizes.insert(behind, size);
   }
   return {kind, 0, 0, false, choose(sizes, curves, tolerance)};
 }

@@ -108,6 +108,18 @@ std::vector<bool> doubtful(std::span<const Curve> curves, std::size_t sizes, dou
   return again;
 }
 
+std::vector<std::size_t> borders(std::span<const std::size_t> sizes, std::span<const Range> ranges) {
+  const auto range_of = [&](std::size_t size) {
+    return std::ranges::find_if(ranges, [&](const Range& range) { return size <= range.high; });
+  };
+  std::vector<std::size_t> between;
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+    if (sizes[i + 1] > 2 * sizes[i] && range_of(sizes[i]) != range_of(sizes[i + 1]))
+      between.push_back(static_cast<std::size_t>(
+          std::lround(std::sqrt(static_cast<double>(sizes[i]) * static_cast<double>(sizes[i + 1])))));
+  return between;
+}
+
 std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor) {
   std::vector<std::size_t> sizes;
   for (std::size_t size = first; size < last; size *= factor) sizes.push_back(size);

@@ -32,6 +32,10 @@ std::vector<Range> choose(std::span<const std::size_t> sizes, std::span<const Cu
 /// of another one, or a measurement that was disturbed.
 std::vector<bool> doubtful(std::span<const Curve> curves, std::size_t sizes, double tolerance);
 
+/// Sizes half way, in the logarithm, between two neighbours of `sizes` of which `ranges` says another candidate each:
+/// what is to be measured too to know where one takes over. None between sizes that are a factor of 2 apart or less.
+std::vector<std::size_t> borders(std::span<const std::size_t> sizes, std::span<const Range> ranges);
+
 /// Sizes from `first` on, each `factor` times the one before, and `last`.
 std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor);
 
