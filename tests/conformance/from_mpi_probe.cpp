@@ -9,12 +9,11 @@
 
 #include "collectives/tutti_mpi.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/require.hpp"
 
 namespace {
 
-void require(bool right, const char* what) {
-  if (!right) throw std::runtime_error(what);
-}
+using tutti::testing::require;
 
 // What the program sends to anybody under any tag must not meet what tutti sends, and the reverse.
 void play(MPI_Comm comm) {

@@ -8,14 +8,11 @@
 #include <thread>
 
 #include "collectives/tutti.hpp"
+#include "tests/support/require.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace tutti::testing {
 namespace {
-
-void require(bool right, const std::string& what) {
-  if (!right) throw std::runtime_error(what);
-}
 
 class Races : public ::testing::TestWithParam<const char*> {
  protected:

@@ -18,16 +18,13 @@
 
 #include "tests/gpu/user_kernels.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/require.hpp"
 #include "transports/accelerators.hpp"
 
 namespace tutti::testing {
 namespace {
 
 using namespace std::chrono_literals;
-
-void require(bool right, const std::string& what) {
-  if (!right) throw std::runtime_error(what);
-}
 
 /// Memory of this rank's device, filled with ones.
 class Ones {
@@ -69,15 +66,6 @@ std::string done_by(Communicator& world) {
   return why.substr(0, why.find(':'));
 }
 
-void played(Communicator& world, const std::vector<Case>& all) {
-  std::vector<std::uint64_t> sums;
-  play(world, all, sums);
-  std::vector<std::int64_t> mine(sums.begin(), sums.end()), least(mine.size()), most(mine.size());
-  world.allreduce(mine, least, min).wait();
-  world.allreduce(mine, most, max).wait();
-  for (std::size_t i = 0; i < all.size(); ++i) require(least[i] == most[i], all[i].text() + ": ranks differ");
-}
-
 std::string summary(Communicator& world, const std::string& backend, std::size_t count) {
   if (world.size() > 1) {
     const std::string by = done_by(world);
@@ -90,7 +78,7 @@ std::string play_cases(const std::string& backend) {
   Communicator world = world_by(backend);
   auto all = cases(world.size(), case_seed());
   for (Case& one : all) one.device = true;
-  played(world, all);
+  play_alike(world, all);
   return summary(world, backend, all.size());
 }
 
@@ -115,7 +103,7 @@ std::string play_large(const std::string& backend, std::size_t most) {
       add(Kind::allgather, DType::f64, sum, block / 2);
       add(Kind::alltoall, DType::f32, sum, block);
     }
-  played(world, all);
+  play_alike(world, all);
   return summary(world, backend, all.size());
 }
 

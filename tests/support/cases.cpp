@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "collectives/algorithm.hpp"
+#include "tests/support/require.hpp"
 
 namespace tutti::testing {
 
@@ -63,6 +64,15 @@ void play(Communicator& world, const std::vector<Case>& all, std::vector<std::ui
     }
     first += batch;
   }
+}
+
+void play_alike(Communicator& world, const std::vector<Case>& all) {
+  std::vector<std::uint64_t> sums;
+  play(world, all, sums);
+  std::vector<std::int64_t> mine(sums.begin(), sums.end()), least(mine.size()), most(mine.size());
+  world.allreduce(mine, least, min).wait();
+  world.allreduce(mine, most, max).wait();
+  for (std::size_t i = 0; i < all.size(); ++i) require(least[i] == most[i], all[i].text() + ": ranks differ");
 }
 
 namespace {

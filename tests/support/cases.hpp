@@ -27,6 +27,9 @@ std::uint64_t case_seed();
 /// what must be equal on all ranks. Throws std::runtime_error at the first wrong result.
 void play(Communicator& world, const std::vector<Case>& all, std::vector<std::uint64_t>& sums);
 
+/// The same, and what must be equal on all ranks is: else it throws std::runtime_error.
+void play_alike(Communicator& world, const std::vector<Case>& all);
+
 /// What a call may name: targets[kind]. Plays each with a few counts, in and out of place, and in the v-form; returns
 /// how many were played. What is refused must be refused before anything is sent: then the next call is right.
 int play_targets(Communicator& world, const std::function<std::vector<std::string>(Kind)>& targets);

@@ -5,14 +5,11 @@
 #include <numeric>
 
 #include "collectives/tutti.hpp"
+#include "tests/support/require.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace tutti::testing {
 namespace {
-
-void require(bool right, const std::string& what) {
-  if (!right) throw std::runtime_error(what);
-}
 
 /// Runs `body` on `size` ranks, rank r on host host_of(r).
 template <typename HostOf>

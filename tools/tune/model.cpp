@@ -44,18 +44,18 @@ struct Run {
 // again, of several the faster one.
 Run next_run(std::span<const Curve> curves, const Curve& favourite, std::span<const double> bests, std::size_t begin,
              double tolerance) {
-  const auto end_of = [&](const Curve& curve, bool for_favourite) {
+  const auto end_of = [&](const Curve& curve) {
     std::size_t end = begin;
     while (end < bests.size() && good(curve, bests, end, tolerance) &&
-           (for_favourite || !good(favourite, bests, end, tolerance)))
+           (&curve == &favourite || !good(favourite, bests, end, tolerance)))
       ++end;
     return end;
   };
-  if (const std::size_t end = end_of(favourite, true); end > begin) return {&favourite, end};
+  if (const std::size_t end = end_of(favourite); end > begin) return {&favourite, end};
   Run chosen{nullptr, begin};
   double least = 0;
   for (const Curve& curve : curves) {
-    const std::size_t end = end_of(curve, false);
+    const std::size_t end = end_of(curve);
     const double behind = cost(curve, bests, begin, end);
     if (end > chosen.end || (end == chosen.end && chosen.curve != nullptr && behind < least)) {
       chosen = {&curve, end};

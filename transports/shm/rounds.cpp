@@ -27,7 +27,7 @@ constexpr int few_ranks = 4;
 
 // Whether every rank folds a share of the whole. What few ranks reduce, the root folds alone while the others stage:
 // that is less to do in all.
-bool in_shares(const DirectCall& call) noexcept {
+bool folds_in_shares(const DirectCall& call) noexcept {
   return call.in_shares() && (call.kind == Kind::allreduce || call.size > few_ranks);
 }
 
@@ -39,7 +39,7 @@ std::size_t slot_bytes(const DirectCall& call) noexcept {
   if (call.kind == Kind::broadcast) return early(call.size == 2 ? 8 : 2);
   if (call.kind == Kind::gather) return early(4);
   if (call.kind == Kind::scatter) return std::min(room_bytes, early(2) * call.blocks_given());
-  if (call.kind == Kind::reduce && !in_shares(call)) return early(8);
+  if (call.kind == Kind::reduce && !folds_in_shares(call)) return early(8);
   // Who folds does more in a round than who copies, and many ranks have fewer rounds to wait for one another.
   return std::clamp(2 * room_bytes / static_cast<std::size_t>(call.size), call.folds() ? most : 1, room_bytes);
 }
@@ -47,7 +47,7 @@ std::size_t slot_bytes(const DirectCall& call) noexcept {
 // Of what a rank gives, how much is in a round: whole cache lines, for shares of as many for every rank. The pieces of
 // a call are as equal as that allows.
 std::size_t piece_count(const DirectCall& call) noexcept {
-  const std::size_t unit = (in_shares(call) ? static_cast<std::size_t>(call.size) : 1) * (64 / call.width);
+  const std::size_t unit = (folds_in_shares(call) ? static_cast<std::size_t>(call.size) : 1) * (64 / call.width);
   const std::size_t most = slot_bytes(call) / call.blocks_given() / call.width / unit * unit;
   const std::size_t rounds = std::max<std::size_t>(1, (call.count + most - 1) / most);
   const std::size_t each = std::max<std::size_t>(1, (call.count + rounds - 1) / rounds);
@@ -64,7 +64,7 @@ class Rounds {
   std::optional<Awaited> who_needs_slot(std::uint64_t round) const {
     const std::uint64_t before = call_.round + round - std::min<std::uint64_t>(call_.round + round, 1);
     for (int other = 0; other < call_.size; ++other) {
-      if (other == call_.rank || !(round < 2 || in_shares(call_) || call_.takes(other))) continue;
+      if (other == call_.rank || !(round < 2 || folds_in_shares(call_) || call_.takes(other))) continue;
       const Awaited folded{&room_.of(other).folded, before, other}, gathered{&room_.of(other).gathered, before, other};
       if (!folded.reached()) return folded;
       if (round < 2 && !gathered.reached()) return gathered;
@@ -75,7 +75,7 @@ class Rounds {
   void stage(std::uint64_t round) {
     std::byte* const slot = room_.own_slot(call_.round + round) + turn_of(round);
     const Part piece = piece_of(round);
-    if (in_shares(call_)) {
+    if (folds_in_shares(call_)) {
       const Part own = share_of(piece, call_.rank);
       copy(slot, call_.in, {piece.at, own.at - piece.at}, 0);
       const std::size_t after = own.at + own.count;
@@ -95,7 +95,7 @@ class Rounds {
   // Folds the own share, or takes what others gave.
   void take(std::uint64_t round) {
     const Part piece = piece_of(round);
-    if (in_shares(call_)) return fold_share(round, piece);
+    if (folds_in_shares(call_)) return fold_share(round, piece);
     const bool blocks = call_.blocks_given() > 1;
     const auto from = [&](int other) {
       if (other == call_.rank) return at(call_.given(), call_.given_at(other) + piece.at);
@@ -206,7 +206,7 @@ class Rounds {
 };
 
 bool stages(const DirectCall& call) noexcept {
-  return call.gives(call.rank) && (in_shares(call) || call.others_take());
+  return call.gives(call.rank) && (folds_in_shares(call) || call.others_take());
 }
 
 }  // namespace
@@ -236,7 +236,7 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   Rounds moves(room, call);
   Slab& own = room.own();
   const std::uint64_t rounds = rounds_of(call);
-  const bool gives = stages(call), takes = call.takes(call.rank), shares = in_shares(call);
+  const bool gives = stages(call), takes = call.takes(call.rank), shares = folds_in_shares(call);
   std::uint64_t kept = call.root_keeps() && call.at_root() ? 0 : rounds;
   // The root's own block goes home piece by piece while there is nothing else to do.
   const auto keep_one = [&] { return kept < rounds && (moves.keep(kept++), true); };
