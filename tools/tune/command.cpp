@@ -76,6 +76,7 @@ class Budget {
   Budget(double seconds, int points) : until_(deadline_in(Seconds(seconds))), points_(points) {}
   double next() { return std::max(0.0, Seconds(until_ - Clock::now()).count()) / std::max(1, points_--); }
   void skip() { --points_; }
+  void more(std::size_t points) { points_ += static_cast<int>(points); }
 
  private:
   Deadline until_;
@@ -147,7 +148,9 @@ Tuned tune_kind(Tuner& tuner, Kind kind, const std::vector<std::string>& targets
     const std::vector<double> seconds = measure(sizes[k]);
     for (std::size_t i = 0; i < targets.size(); ++i) curves[i].seconds[k] = std::min(curves[i].seconds[k], seconds[i]);
   }
-  for (const std::size_t size : borders(sizes, choose(sizes, curves, tolerance))) {
+  const std::vector<std::size_t> between = borders(sizes, choose(sizes, curves, tolerance));
+  budget.more(between.size());
+  for (const std::size_t size : between) {
     const auto behind = std::ranges::lower_bound(sizes, size);
     insert(static_cast<std::size_t>(behind - sizes.begin()), measure(size));
     sizes.insert(behind, size);

@@ -69,7 +69,7 @@ struct DirectCall {
   }
   std::size_t given_bytes() const noexcept { return blocks_given() * bytes(); }
   std::size_t out_bytes() const noexcept { return (has_places() ? static_cast<std::size_t>(size) : 1) * bytes(); }
-  /// Whether every rank folds a share of the whole, for all or for the root.
+  /// Whether every rank folds a share of the whole, for all or for the root: always in direct, mostly in rounds.
   bool in_shares() const noexcept { return kind == Kind::allreduce || kind == Kind::reduce; }
   /// Elements before what is for rank `to` in what a rank gives; before what `from` gives, in `out`.
   std::size_t given_at(int to) const noexcept { return blocks_given() > 1 ? static_cast<std::size_t>(to) * count : 0; }
