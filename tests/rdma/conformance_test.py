@@ -39,7 +39,7 @@ class Conformance(unittest.TestCase):
         before = devices.counters()
         done = devices.ranks(2, "loop_probe", "anew", 1 << 20, 10)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ok\n", ""))
-        # They went past the slots, which would have taken 128 each.
+        # They went past the slots, which would have taken 86 each.
         self.assertLess(devices.counters()["rdma_sends"] - before["rdma_sends"], 10 * 30)
 
     def test_memory_that_stays_registered(self):
@@ -62,7 +62,7 @@ class Conformance(unittest.TestCase):
                                        os.path.join(devices.TESTS, "loop_probe"), mode, 1 << 20, 10, TUTTI_TRANSPORT=transport,
                                        TEST_REFUSE_MESSAGES="1")
                     self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
-                    through_slots = devices.counters()["rdma_sends"] - before["rdma_sends"] > 10 * 100
+                    through_slots = devices.counters()["rdma_sends"] - before["rdma_sends"] > 10 * 80
                     told = "large messages are copied, as 1 MiB of memory cannot be registered with rxe0" in done.stderr
                     self.assertEqual((through_slots, told), (refused, refused), done.stderr)
 
@@ -74,11 +74,16 @@ class Conformance(unittest.TestCase):
             return [int(pathlib.Path(f"/sys/class/net/rdma{i}/statistics/tx_bytes").read_text()) for i in (0, 1)]
 
         count, times = 1 << 19, 2
-        before = sent()
-        done = devices.run(*devices.command("run", "-np", 2), *devices.each_on_its_own("loop_probe", "sum", count, times),
-                           TUTTI_TRANSPORT="ibverbs", TUTTI_SELECT="allreduce: 0.. = ring")
-        self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
-        shares = [(now - then) / (4 * count * times) for now, then in zip(sent(), before)]
+        for _ in range(10):  # until the cards have repeated nothing: packets overtake others between two processors
+            before, repairs = sent(), devices.repairs()
+            done = devices.run(*devices.command("run", "-np", 2), *devices.each_on_its_own("loop_probe", "sum", count, times),
+                               TUTTI_TRANSPORT="ibverbs", TUTTI_SELECT="allreduce: 0.. = ring")
+            self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
+            shares = [(now - then) / (4 * count * times) for now, then in zip(sent(), before)]
+            if devices.repairs() == repairs:
+                break
+        else:
+            self.fail("the cards repeated packets in each of ten runs")
         for share in shares:  # two ranks: each sends every byte once
             self.assertLess(abs(share - 1), 0.05, shares)
 

@@ -49,6 +49,12 @@ def counters(device="rxe0"):
     return {one.name: int(one.read_text()) for one in folder.iterdir() if one.name != "lifespan"}
 
 
+def repairs():
+    """How often the first two devices have had to repeat something, or to ask for it again."""
+    names = ("completer_retry_err", "out_of_seq_request", "rcvd_seq_err", "duplicate_request")
+    return sum(counters(device)[name] for device in ("rxe0", "rxe1") for name in names)
+
+
 def main():
     found = run(*command("info")).stdout
     line = next((text for text in found.splitlines() if text.startswith("ibverbs")), "ibverbs was not built")

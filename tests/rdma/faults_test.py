@@ -53,10 +53,6 @@ class Faults(unittest.TestCase):
             added = devices.run("tc", "qdisc", "add", "dev", name, "root", "netem", *how)
             self.assertEqual(added.returncode, 0, added.stderr)
 
-    def repairs(self):
-        names = ("completer_retry_err", "out_of_seq_request", "rcvd_seq_err", "duplicate_request")
-        return sum(devices.counters(device)[name] for device in ("rxe0", "rxe1") for name in names)
-
     def start(self, *arguments, **variables):
         looping = Looping(*arguments, **variables)
         self.addCleanup(lambda: looping.process.poll() is None and looping.kill())
@@ -104,11 +100,11 @@ class Faults(unittest.TestCase):
 
     def test_lost_and_late_packets_are_made_good(self):
         self.impair("loss", "2%", "delay", "1ms")
-        before = self.repairs()
+        before = devices.repairs()
         done = devices.run(*devices.command("run", "-np", 2), *devices.each_on_its_own("loop_probe", "sum", 20000, 20),
                            TUTTI_TRANSPORT="ibverbs", TUTTI_TIMEOUT="60")
         self.assertEqual((done.returncode, done.stdout), (0, "ok\n"), done.stderr)
-        self.assertGreater(self.repairs(), before)
+        self.assertGreater(devices.repairs(), before)
 
     def test_large_messages_take_all_ports_and_go_on_without_one(self):
         def packets():

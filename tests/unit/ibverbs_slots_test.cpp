@@ -19,6 +19,7 @@ struct End {
   std::deque<Message> under_way;  // to this end: sent, not read by its program
   int in_slots_now = 0;           // of these, plus what was read but not consumed
   int unread = 0;                 // data in slots
+  int read = 0;                   // slots that are to be offered again
 
   void send(End& to, bool data, std::uint32_t carried) {
     to.under_way.push_back({data, carried});
@@ -39,8 +40,10 @@ struct End {
   void consume(End& to) {
     if (unread == 0) return;
     --unread;
-    --in_slots_now;
-    credit.read();
+    if (++read < offered_at_once) return;
+    in_slots_now -= offered_at_once;
+    credit.read(offered_at_once);
+    read = 0;
     if (credit.owes()) send(to, false, credit.take_owed());
   }
 };

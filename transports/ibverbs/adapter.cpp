@@ -80,13 +80,6 @@ Region Adapter::open(ConstBytes memory, int access) noexcept {
   return region;
 }
 
-std::span<ibv_wc> Adapter::poll(std::span<ibv_wc> into) noexcept {
-  const int count = ibv_poll_cq(queue_.get(), static_cast<int>(into.size()), into.data());
-  if (count < 0) refused(EIO, "to tell what has completed");
-  if (count > 0) armed_ = false;
-  return into.first(static_cast<std::size_t>(std::max(count, 0)));
-}
-
 bool Adapter::arm() noexcept {
   if (armed_) return true;
   ibv_cq* queue = nullptr;

@@ -1,6 +1,7 @@
 // Adapter: one RDMA device as this rank uses it: one completion queue for all peers, and what wakes a sleeper.
 #pragma once
 
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,7 +38,13 @@ class Adapter {
   int events_fd() const noexcept { return context_->async_fd; }
 
   /// Completions that are there, as many as fit.
-  std::span<ibv_wc> poll(std::span<ibv_wc> into) noexcept;
+  std::span<ibv_wc> poll(std::span<ibv_wc> into) noexcept {
+    const int count = ibv_poll_cq(queue_.get(), static_cast<int>(into.size()), into.data());
+    if (count == 0) return {};
+    if (count < 0) refused(EIO, "to tell what has completed");
+    armed_ = false;
+    return into.first(static_cast<std::size_t>(count < 0 ? 0 : count));
+  }
   /// The device has taken no more of something, as an errno and a clause; the first such news, told once. Whoever lost
   /// by it may learn better reasons from completions, so ask after these.
   void refused(int error, const char* what) noexcept;

@@ -65,7 +65,7 @@ void Pair::set_up() {
   inline_bytes_ = wanted.cap.max_inline_data;
   errno = ibverbs::prepare(pair_.get(), own_, 0);  // nobody reads or writes here but by messages
   if (errno != 0) refuse(adapter_, peer_, "usable port");
-  for (int slot = 0; slot < in_slots; ++slot) offer(slot);
+  for (std::uint8_t slot = 0; slot < in_slots; ++slot) offer({&slot, 1});
 }
 
 void Pair::introduce(Hello& mine) const noexcept {
@@ -152,13 +152,16 @@ void Pair::finish() noexcept {
 
 // ---- receiving ----
 
-void Pair::offer(int slot) noexcept {
-  ibv_sge part{reinterpret_cast<std::uintptr_t>(in_slot(slot)), static_cast<std::uint32_t>(slot_bytes), region_->lkey};
-  ibv_recv_wr request{}, *refused = nullptr;
-  request.wr_id = Ticket{peer_, Ticket::What::received, static_cast<std::uint8_t>(slot)}.id();
-  request.sg_list = &part;
-  request.num_sge = 1;
-  if (const int error = ibv_post_recv(pair_.get(), &request, &refused)) this->refused(error, "to receive");
+void Pair::offer(std::span<const std::uint8_t> slots) noexcept {
+  std::array<ibv_sge, offered_at_once> parts;
+  std::array<ibv_recv_wr, offered_at_once> requests;
+  ibv_recv_wr* refused = nullptr;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    parts[i] = {reinterpret_cast<std::uintptr_t>(in_slot(slots[i])), slot_bytes, region_->lkey};
+    requests[i] = {Ticket{peer_, Ticket::What::received, slots[i]}.id(), nullptr, &parts[i], 1};
+    if (i > 0) requests[i - 1].next = &requests[i];
+  }
+  if (const int error = ibv_post_recv(pair_.get(), requests.data(), &refused)) this->refused(error, "to receive");
 }
 
 void Pair::refused(int error, const char* what) noexcept {
@@ -169,7 +172,7 @@ void Pair::refused(int error, const char* what) noexcept {
 bool Pair::received(std::uint8_t slot, std::size_t bytes, std::uint32_t credit) noexcept {
   if (!credit_.give(credit)) return false;
   if (bytes == 0) {
-    offer(slot);
+    offer({&slot, 1});
     return true;
   }
   if (!credit_.arrived()) return false;
@@ -190,8 +193,11 @@ void Pair::consume(std::size_t bytes) noexcept {
   first_ = (first_ + 1) % in_slots;
   --waiting_;
   read_ = 0;
-  offer(arrival.slot);
-  credit_.read();
+  free_[freed_++] = arrival.slot;
+  if (freed_ < free_.size()) return;
+  freed_ = 0;
+  offer(free_);
+  credit_.read(offered_at_once);
   return_credit();
 }
 

@@ -52,7 +52,7 @@ class Pair {
   };
   std::byte* in_slot(int slot) const noexcept { return memory_ + static_cast<std::size_t>(slot) * slot_bytes; }
   std::byte* out_slot(int slot) const noexcept { return in_slot(in_slots + slot); }
-  void offer(int slot) noexcept;
+  void offer(std::span<const std::uint8_t> slots) noexcept;
   void refused(int error, const char* what) noexcept;
   void prepare(ConstBytes bytes, std::uint32_t credit, bool told) noexcept;
   void post() noexcept;
@@ -76,7 +76,9 @@ class Pair {
   std::size_t prepared_ = 0;                  // of these, to be posted together
   std::array<Arrival, in_slots> arrivals_{};  // a ring: those that have come and are not read
   int first_ = 0, waiting_ = 0;
-  std::size_t read_ = 0;  // bytes of the first
+  std::size_t read_ = 0;                              // bytes of the first
+  std::array<std::uint8_t, offered_at_once> free_{};  // slots that were read, to be offered again together
+  std::size_t freed_ = 0;
   bool connected_ = false, broken_ = false;
 };
 

@@ -15,8 +15,9 @@ namespace tutti::ibverbs {
 
 inline constexpr int data_slots = 8;
 inline constexpr int spare_slots = 3;
-inline constexpr std::size_t slot_bytes = 8 << 10;
+inline constexpr std::size_t slot_bytes = 12 << 10;
 inline constexpr int in_slots = data_slots + spare_slots;
+inline constexpr int offered_at_once = 2;  // slots that were read
 
 /// What a pair of ranks has registered, at each end.
 inline constexpr std::size_t pair_bytes = (in_slots + data_slots) * slot_bytes;
@@ -43,10 +44,10 @@ class SlotCredit {
   }
   /// A message with data has come; false: for which there was no credit.
   bool arrived() noexcept { return ++unread_ + owed_ <= static_cast<std::uint32_t>(data_slots); }
-  /// Its slot is free again.
-  void read() noexcept {
-    --unread_;
-    ++owed_;
+  /// The slots of so many are free again, and the card has them.
+  void read(std::uint32_t slots) noexcept {
+    unread_ -= slots;
+    owed_ += slots;
   }
   bool owes() const noexcept { return owed_ >= data_slots / 2; }
 

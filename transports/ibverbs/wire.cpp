@@ -223,22 +223,26 @@ void VerbsWire::completed(const ibv_wc& done) {
   if (at.pair->unread() && !std::exchange(at.listed, true)) unread_.push_back(ticket.peer);
 }
 
-void VerbsWire::gather() {
+/// True: some device takes no more of something. To be told after what completed before.
+bool VerbsWire::gather() {
   std::array<ibv_wc, completions_at_once> some;
-  for (const auto& adapter : adapters_)
+  bool refusing = false;
+  for (const auto& adapter : adapters_) {
     for (const ibv_wc& one : adapter->poll(some)) done_.push_back(one);
+    refusing |= adapter->refusing();
+  }
+  return refusing;
 }
 
 bool VerbsWire::complete() {
-  gather();
-  const bool any = !done_.empty();
+  const bool refusing = gather(), any = !done_.empty();
   while (!done_.empty()) {
     const ibv_wc one = done_.front();
     done_.pop_front();
     completed(one);
   }
   for (const auto& adapter : adapters_)
-    if (adapter->refusing()) lose(setup_.rank, Code::resource, "cannot go on: " + adapter->take_refusal());
+    if (refusing && adapter->refusing()) lose(setup_.rank, Code::resource, "cannot go on: " + adapter->take_refusal());
   return any;
 }
 
@@ -251,10 +255,11 @@ bool VerbsWire::rung() {
 }
 
 void VerbsWire::poll(std::vector<int>& ranks) {
-  std::erase_if(unread_, [this](int peer) {
-    Link& at = link(peer);
-    return (!at.pair || !at.pair->unread()) && !(at.listed = false);
-  });
+  if (!unread_.empty())
+    std::erase_if(unread_, [this](int peer) {
+      Link& at = link(peer);
+      return (!at.pair || !at.pair->unread()) && !(at.listed = false);
+    });
   idle_ = complete() ? 0 : idle_ + 1;
   if (software_ && idle_ >= patient_polls) ::sched_yield(), idle_ = 0;
   if (connecting_ > 0 || ++unseen_ >= most_unseen || (std::exchange(woken_, false) && rung())) drive_side();

@@ -102,7 +102,7 @@ class VerbsWire final : public Wire, private Placing {
   void greeted(int from, const Hello& hello);
   bool drive_side();
   bool rung();
-  void gather();
+  bool gather();
   bool complete();
   void completed(const ibv_wc& done);
   void events(Adapter& adapter);
