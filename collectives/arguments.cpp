@@ -42,6 +42,7 @@ class Checker {
   void point_to_point() const {
     if (call_.to >= size_ || call_.to < -1) out_of_range("rank", call_.to);
     if (call_.from >= size_ || call_.from < -1) out_of_range("rank", call_.from);
+    if (call_.to >= 0 && call_.from >= 0) places();
   }
 
   void settle_dtypes() const {

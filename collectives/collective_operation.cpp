@@ -7,11 +7,10 @@
 namespace tutti {
 
 void CollectiveOperation::prepare(Home&& home, Spare& spare, const Parts& parts) {
-  Operation::prepare(std::move(home), parts.summary, parts.allowed, true);
+  Operation::prepare(std::move(home), parts.summary, parts.allowed, true, parts.on_device);
   spare_ = &spare;
   taken_ = parts.taken;
   summary_ = parts.summary;
-  on_device_ = parts.on_device;
   take_over(parts.call);
 }
 
@@ -37,18 +36,7 @@ void CollectiveOperation::keep_value() noexcept {
   detach_when_dropped();
 }
 
-void CollectiveOperation::come_after(Accelerator& gpu, const Stream& stream) {
-  if (!ready_ || (*ready_).device != stream.device) ready_ = Owned<Event>(gpu, gpu.make_event(stream.device));
-  gpu.record(*ready_, stream);
-}
-
-void CollectiveOperation::keep(std::shared_ptr<const void> owner) noexcept {
-  keep_ = std::move(owner);
-  detach_when_dropped();
-}
-
 void CollectiveOperation::retire() noexcept {
-  if (keep_) keep_.reset();
   const std::shared_ptr<Driver> keeper = take_driver();  // goes last
   if (verification_) verification_.reset();
   spare_->give(this);
@@ -72,7 +60,7 @@ void CollectiveOperation::begin() {
 
 void CollectiveOperation::start_call() {
   Launch launch{call().sequence, summary_, taken_->algorithm, taken_->token};
-  if (on_device_) launch.ready = *ready_;
+  launch.ready = ready();
   taken_->backend->start(call_, launch, *this);
 }
 
@@ -102,12 +90,6 @@ bool CollectiveOperation::look() {
 }
 
 void CollectiveOperation::trouble(const Status& why) { in_trouble(why); }
-
-// Nobody touches the memory any more; its owner goes last, for it may take its time.
-void CollectiveOperation::ended(const Status& status) {
-  const std::shared_ptr<const void> owner = std::move(keep_);
-  finish(status);
-}
 
 void CollectiveOperation::cancel(const Status& why) noexcept {
   if (verified_ && std::erase(own_group().unstarted(), this) > 0) return finish(why);

@@ -26,12 +26,6 @@ class CollectiveOperation final : public Operation, private CallListener {
   /// When the call is over and its handles have gone, this goes back to `spare`, which `home.keeper` keeps.
   void prepare(Home&& home, Spare& spare, const Parts& parts);
 
-  /// Of a call on device memory: notes what the caller's stream has by now. Before prepare(). Throws Error where the
-  /// device refuses.
-  void come_after(Accelerator& gpu, const Stream& stream);
-  /// Keeps the owner of the memory until the end: a dropped handle does not wait. Before the launch.
-  void keep(std::shared_ptr<const void> owner) noexcept;
-
   /// Of a scalar: the value moves in here, and the result is found here. Before the launch.
   void keep_value() noexcept;
 
@@ -46,7 +40,8 @@ class CollectiveOperation final : public Operation, private CallListener {
   void start_call();
   void trouble(const Status& why) override;
   void enqueued(const Event& end) override { note_enqueued(end); }
-  void ended(const Status& status) override;
+  void abandoned() override { keep_owner_for_ever(); }
+  void ended(const Status& status) override { finish(status); }
   void verified(const Status& status);
   void retire() noexcept override;
 
@@ -55,9 +50,6 @@ class CollectiveOperation final : public Operation, private CallListener {
   Collective call_;
   Signature summary_;
   bool verified_ = false;
-  bool on_device_ = false;                      // the call is on device memory
-  Owned<Event> ready_;                          // then: what the caller's stream had before
-  std::shared_ptr<const void> keep_;            // until the end
   std::unique_ptr<Verification> verification_;  // TUTTI_VERIFY=full
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 #include "collectives/arguments.hpp"
@@ -10,7 +11,7 @@
 #include "collectives/choices.hpp"
 #include "collectives/collective_operation.hpp"
 #include "collectives/context.hpp"
-#include "collectives/host_backend.hpp"
+#include "collectives/device_calls.hpp"
 #include "collectives/planned_backend.hpp"
 #include "collectives/point_to_point.hpp"
 #include "collectives/pool.hpp"
@@ -19,7 +20,6 @@
 #include "transports/accelerators.hpp"
 #include "transports/core/log.hpp"
 #include "transports/modules.hpp"
-#include "transports/staged/staged_backend.hpp"
 
 namespace tutti {
 
@@ -35,12 +35,14 @@ class Communicator::Impl {
       context_->add_engine(own);
       choices_.add(std::move(own));
     }
-    staged_ = std::make_shared<staged::StagedBackend>(this->group(), host());
+    staged_ = std::make_shared<staged::StagedBackend>(this->group(),
+                                                      staging_host(*context_, this->group(), choices_.selector()));
     choices_.add(staged_);
   }
   ~Impl() {
     choices_.drop_backends();
     staged_.reset();
+    exchanges_.reset();
     context_->drop_engines();
   }
 
@@ -53,11 +55,11 @@ class Communicator::Impl {
     check_arguments(call, group());
     if (call.kind == Kind::send) return exchange(self, call, options);
     const Signature summary = signature(call, group().rank, group().size());
-    Accelerator* const gpu = gpu_of(call);
+    Accelerator* const gpu = gpu_of(call, context_->settings());
     if (gpu != nullptr) make_device_backends(self);
     const Taken& taken = choices_.choose(call, summary, options.algorithm);
     CollectiveOperation& operation = *spare_collectives_.take();
-    if (gpu != nullptr) come_after(operation, call, *gpu, options);
+    if (gpu != nullptr) come_after(operation, spare_collectives_, *gpu, call, options);
     operation.prepare(
         home(self), spare_collectives_,
         {call, &taken, context_->checks_messages() ? summary : Signature(), allowed(options), gpu != nullptr});
@@ -119,58 +121,34 @@ class Communicator::Impl {
   }
 
   Work exchange(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options) {
-    if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
-      throw Error(Code::unsupported,
-                  "send, recv, sendrecv and shift take host memory; copy the buffer there, or use a collective");
+    Accelerator* const gpu = gpu_of(call, context_->settings());
+    if (gpu != nullptr) std::call_once(exchanges_made_, [&] { make_exchanges(*gpu); });
     PointToPoint& operation = *spare_exchanges_.take();
-    operation.prepare(home(self), spare_exchanges_, call, allowed(options));
+    if (gpu != nullptr) come_after(operation, spare_exchanges_, *gpu, call, options);
+    operation.prepare(home(self), spare_exchanges_,
+                      {call, allowed(options), gpu != nullptr ? exchanges_.get() : nullptr});
+    if (options.keep) operation.keep(options.keep);
     context_->launch(operation);
     return Work(operation);
   }
 
-  /// Of a call on device memory; else null. Throws Error{unsupported, invalid} where there is no such device.
-  Accelerator* gpu_of(const Collective& call) const {
-    const Device device = call.out.device.kind != Device::Kind::cpu ? call.out.device : call.in.device;
-    if (device.kind == Device::Kind::cpu) return nullptr;
-    Accelerator& gpu = accelerator(context_->settings());
-    if (const std::string why = gpu.why_not(); !why.empty())
-      throw Error(Code::unsupported, "the buffer is on a device, but there is none: " + why);
-    if (device.index < 0 || device.index >= static_cast<int>(gpu.devices().size()))
-      throw Error(
-          Code::invalid,
-          "the buffer is said to be on device " + std::to_string(device.index) + ", but there " +
-              (gpu.devices().size() == 1 ? "is 1 device" : "are " + std::to_string(gpu.devices().size()) + " devices") +
-              ", counted from 0");
-    return &gpu;
+  void make_exchanges(Accelerator& gpu) {
+    exchanges_ = std::make_shared<staged::Exchanges>(group(), context_->wire(), gpu,
+                                                     static_cast<std::size_t>(context_->settings().stage_bytes));
+    context_->add_engine(exchanges_);
   }
 
   // A device that does nothing more, as after an illegal address, ends the communicator on all ranks.
-  void come_after(CollectiveOperation& operation, const Collective& call, Accelerator& gpu,
+  template <class Call>
+  void come_after(Call& operation, Pool<Call>& spare, Accelerator& gpu, const Collective& call,
                   const CallOptions& options) {
-    const int device = call.out.device.kind != Device::Kind::cpu ? call.out.device.index : call.in.device.index;
     try {
-      operation.come_after(gpu, options.stream.value_or(Stream{nullptr, device}));
+      operation.come_after(gpu, options.stream.value_or(Stream{nullptr, device_of(call).index}));
     } catch (const Error& error) {
-      spare_collectives_.give(&operation);
-      if (error.code() != Code::internal) throw;
-      Cause cause;
-      cause.code = Code::internal;
-      cause.culprit = cause.reporter = context_->rank();
-      cause.group = group().id;
-      cause.say("rank " + std::to_string(cause.culprit) + ": " + error.what());
-      context_->fail(cause);
+      spare.give(&operation);
+      end_where_broken(*context_, group(), error);
       throw;
     }
-  }
-
-  staged::Host host() const {
-    Context& context = *context_;
-    return {[&context]() -> Accelerator& { return accelerator(context.settings()); },
-            [&context, group = group(), selector = choices_.selector()] {
-              return std::make_unique<HostBackend>(context.wire(), group, context.settings(), selector);
-            },
-            [&context](std::size_t bytes) { return context.wire().allocate(bytes); },
-            static_cast<std::size_t>(context.settings().stage_bytes)};
   }
 
   Home home(const std::shared_ptr<Impl>& self) const {
@@ -186,6 +164,8 @@ class Communicator::Impl {
   const Clock::duration allowed_;
   std::shared_ptr<staged::StagedBackend> staged_;  // in choices_, and from the first call on in the context
   std::atomic<bool> staged_driven_{false};
+  std::shared_ptr<staged::Exchanges> exchanges_;  // once a send or recv of device memory was made
+  std::once_flag exchanges_made_;
   std::atomic<bool> device_backends_made_{false};
   Pool<CollectiveOperation> spare_collectives_;
   Pool<PointToPoint> spare_exchanges_;
@@ -355,6 +335,13 @@ std::optional<Communicator> Communicator::make_group(std::span<const int> ranks,
 }
 
 Topology Communicator::topology() const { return impl_->context().topology().of(impl_->group().members); }
+
+Accelerator& Communicator::accelerator() const { return tutti::accelerator(settings()); }
+
+int Communicator::device() const {
+  const Context& context = impl_->context();
+  return device_of_rank(accelerator(), context.topology().hosts().index_of(context.rank()));
+}
 
 void Communicator::use_backend(const std::string& name) {
   if (const std::string reason = impl_->make(name, *this); !reason.empty())

@@ -121,7 +121,8 @@ class Communicator {
   /// Done when every rank has called it.
   Work barrier(const CallOptions& options = {});
 
-  /// Between two ranks, also to oneself; equal `tag`s match in order. Counts and dtypes must agree.
+  /// Between two ranks, also to oneself; equal `tag`s match in order. Counts and dtypes must agree, and the kind of
+  /// memory: a message from a device is received on a device.
   Work send(ConstBuffer data, int to, int tag = 0, const CallOptions& options = {});
   Work recv(Buffer data, int from, int tag = 0, const CallOptions& options = {});
   /// Both at once; in and out may be one buffer, and counts may differ.
@@ -168,6 +169,12 @@ class Communicator {
   Topology topology() const;
   /// Whether all hosts have equally many ranks, so that node() and across() are the rows and columns of a grid. Local.
   bool is_cartesian() const;
+
+  /// The devices of this process, or none and why. Opened by whoever asks first.
+  Accelerator& accelerator() const;
+  /// The device of this rank: by its number among the job's ranks of its host, in turns where these are more. What
+  /// CUDA_VISIBLE_DEVICES hides does not count. 0 where there is none.
+  int device() const;
 
   /// Memory for communication, zeroed, which the other ranks of the host read and write in place: in calls of this
   /// communicator and of all groups of its ranks. Collective; counts may differ by rank. Freeing is local.

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "collectives/context.hpp"
+#include "collectives/owners.hpp"
 #include "transports/accelerators.hpp"
 
 namespace tutti {
@@ -37,12 +38,13 @@ bool GroupState::poison_with(const Status& why) {
   return true;
 }
 
-void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered) {
+void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered, bool on_device) {
   WorkState::prepare(std::move(home.keeper));
   context_ = &home.context;
   group_ = &home.group;
   call_ = {0, call};
   numbered_ = numbered;
+  on_device_ = on_device;
   launched_ = about_now();
   until_ = launched_ + allowed;
   asked = {};
@@ -94,9 +96,30 @@ void Operation::finish(const Status& status) {
     complete(group_->poison());
   }
   if (joined_.load()) let_streams_go();
+  if (keep_) let_owner_go();
+}
+
+void Operation::keep(std::shared_ptr<const void> owner) noexcept {
+  keep_ = std::move(owner);
+  detach_when_dropped();
+}
+
+// Last, for it may take its time; and elsewhere, where it may even wait for a device.
+void Operation::let_owner_go() noexcept {
+  const std::shared_ptr<const void> owner = std::move(keep_);
+  if (on_device_) let_go_elsewhere(std::move(owner));
+}
+
+void Operation::keep_owner_for_ever() noexcept {
+  if (keep_) keep_for_ever(std::move(keep_));
 }
 
 // ---- streams ------------------------------------------------------------------------------------
+
+void Operation::come_after(Accelerator& gpu, const Stream& stream) {
+  if (!ready_ || (*ready_).device != stream.device) ready_ = Owned<Event>(gpu, gpu.make_event(stream.device));
+  gpu.record(*ready_, stream);
+}
 
 // Pairs with finish(), which completes first and then looks at joined_.
 void Operation::join(const Stream& stream) {

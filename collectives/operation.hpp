@@ -95,6 +95,12 @@ class Operation : public WorkState, public Startable {
   /// After the news was acted on; see Context::postpone.
   void finish_postponed(const Status& status);
 
+  /// Of a call on device memory: notes what the caller's stream has by now. Before prepare(). Throws Error where the
+  /// device refuses.
+  void come_after(Accelerator& gpu, const Stream& stream);
+  /// Keeps the owner of the memory until the end: a dropped handle does not wait. Before the launch.
+  void keep(std::shared_ptr<const void> owner) noexcept;
+
   /// What another rank last said of this call.
   struct Answer {
     bool made = false;  ///< it has made a call of this number
@@ -108,7 +114,7 @@ class Operation : public WorkState, public Startable {
 
  protected:
   /// As WorkState's; the deadline is `allowed` from about now. Calls without a number (point to point) keep 0.
-  void prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered);
+  void prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered, bool on_device);
 
   /// Whether messages of the context's transport carry it, so that a turn of that moves it.
   virtual bool over_wire() const noexcept { return true; }
@@ -126,6 +132,10 @@ class Operation : public WorkState, public Startable {
   void finish(const Status& status);
   /// What is left is on a device's streams, and done by `end`; see CallListener.
   void note_enqueued(const Event& end);
+  /// See CallListener::abandoned.
+  void keep_owner_for_ever() noexcept;
+  /// Of a call on device memory: what the caller's stream had before; else none.
+  Event ready() const noexcept { return on_device_ ? *ready_ : Event(); }
   Context& context() const noexcept { return *context_; }
   GroupState& own_group() const noexcept { return *group_; }
 
@@ -134,11 +144,16 @@ class Operation : public WorkState, public Startable {
   GroupState* group_ = nullptr;
   CallRecord call_;
   bool numbered_ = false;
+  bool on_device_ = false;
   bool running_ = false;                    // the context knows of it; else it is still starting
   Clock::time_point launched_{}, ended_{};  // the end: of a failure
   Deadline until_{};
 
+  Owned<Event> ready_;
+  std::shared_ptr<const void> keep_;  // until the end
+
   void let_streams_go();
+  void let_owner_go() noexcept;
   std::atomic<bool> joined_{false};  // by a stream
   std::mutex streams_mutex_;         // of what follows
   Event end_;

@@ -20,9 +20,12 @@ bool overlap(const ConstBuffer& a, const ConstBuffer& b) noexcept {
 
 }  // namespace
 
-void PointToPoint::prepare(Home&& home, Spare& spare, const Collective& call, Clock::duration allowed) {
-  Operation::prepare(std::move(home), {half_signature(call.to >= 0 ? call.in : ConstBuffer(call.out))}, allowed, false);
+void PointToPoint::prepare(Home&& home, Spare& spare, const Parts& parts) {
+  const Collective& call = parts.call;
+  const Signature summary{half_signature(call.to >= 0 ? call.in : ConstBuffer(call.out))};
+  Operation::prepare(std::move(home), summary, parts.allowed, false, parts.exchanges != nullptr);
   spare_ = &spare;
+  exchanges_ = parts.exchanges;
   call_ = call;
   failure_ = {};
 }
@@ -35,7 +38,9 @@ void PointToPoint::retire() noexcept {
 
 void PointToPoint::begin() {
   const Group& group = this->group().group();
-  const Tag tag{group.id, static_cast<std::uint32_t>(call_.tag), point_to_point_lane};
+  const Tag tag{group.id, static_cast<std::uint32_t>(call_.tag),
+                exchanges_ == nullptr ? point_to_point_lane : device_lane};
+  if (exchanges_ != nullptr) return begin_on_device(tag);
   const auto world = [&](int rank) { return group.members[static_cast<std::size_t>(rank)]; };
   const bool check = context().checks_messages();
   const auto summary = [&](const ConstBuffer& buffer) { return check ? half_signature(buffer) : 0; };
@@ -53,6 +58,22 @@ void PointToPoint::begin() {
   half_done({});
 }
 
+void PointToPoint::begin_on_device(const Tag& tag) {
+  const bool check = context().checks_messages();
+  exchanges_->start(call_, {tag, check ? half_signature(call_.in) : 0}, {tag, check ? half_signature(call_.out) : 0},
+                    ready(), *this);
+}
+
+// What the transport has of it has ended by now.
+void PointToPoint::cancel(const Status& why) noexcept {
+  if (exchanges_ != nullptr) exchanges_->cancel(why);
+}
+
+bool PointToPoint::look() {
+  const bool moved = Operation::look();
+  return exchanges_ != nullptr ? exchanges_->progress() || moved : moved;
+}
+
 void PointToPoint::half_done(const Status& status) {
   if (failure_.ok() && !status.ok()) {
     failure_ = status;
@@ -66,7 +87,8 @@ std::string PointToPoint::where() const {
   const auto world = [&](int rank) { return std::to_string(group().group().members[static_cast<std::size_t>(rank)]); };
   if (call_.to >= 0) text = "send to world rank " + world(call_.to);
   if (call_.from >= 0) text += (text.empty() ? "recv from world rank " : ", recv from world rank ") + world(call_.from);
-  return text + " with tag " + std::to_string(call_.tag) + " has not ended: does that rank make the counterpart?";
+  return text + " with tag " + std::to_string(call_.tag) + " has not ended: does that rank make the counterpart" +
+         (exchanges_ != nullptr ? ", with device memory too, and is the device done with what came before?" : "?");
 }
 
 }  // namespace tutti

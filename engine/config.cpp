@@ -19,6 +19,7 @@ constexpr ConfigInfo table[] = {
     {"model", "the network", &Config::model, "lenet|mlp"},
     {"data", "a folder with MNIST's four IDX files, or random:CxHxW", &Config::data},
     {"dtype", "element type of the network", &Config::dtype, "float32|float64"},
+    {"device", "where to train: auto takes GPUs if every rank has one", &Config::device, "auto|cpu|cuda"},
     {"hidden", "mlp: sizes of the hidden layers, comma-separated", &Config::hidden},
     {"schedule", "learning rate after the warm-up", &Config::schedule, "cosine|constant"},
     {"progress", "the live line: auto shows it on a terminal only", &Config::progress, "auto|on|off"},

@@ -15,6 +15,7 @@ struct Config {
   std::string model = "lenet";
   std::string data;
   std::string dtype = "float32";
+  std::string device = "auto";
   std::string hidden = "128";
   std::string schedule = "cosine";
   std::string progress = "auto";

@@ -85,7 +85,7 @@ std::vector<std::int64_t> parse_hidden(const std::string& text) {
 template <class Module>
 Network wrap(std::shared_ptr<Module> module, const Config& config) {
   module->to(config.dtype == "float64" ? at::kDouble : at::kFloat);
-  return {module, [raw = module.get()](const at::Tensor& images) { return raw->forward(images); }};
+  return {.module = module, .forward = [raw = module.get()](const at::Tensor& images) { return raw->forward(images); }};
 }
 
 }  // namespace

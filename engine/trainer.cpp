@@ -12,7 +12,10 @@
 #include <cmath>
 
 #include "engine/data/loader.hpp"
+#include "engine/device.hpp"
+#include "engine/feed.hpp"
 #include "nn/gradient_sync.hpp"
+#include "nn/site.hpp"
 #include "nn/synchronize.hpp"
 
 namespace tutti::engine {
@@ -40,7 +43,9 @@ class Run {
   void end_epoch(std::size_t epoch, double seconds);
   void evaluate(EpochResult& result);
   void announce();
-  at::Tensor images(std::vector<float>& pixels, std::size_t count) const;
+  std::unique_ptr<Feed> make_feed() const;
+  at::Tensor images(void* pixels, std::size_t count, const nn::Site& where) const;
+  std::pair<at::Tensor, at::Tensor> tensors_of(Batch& batch);
   void call(const Hooks::Hook& hook, const Moment& moment) const {
     if (hook) hook(moment);
   }
@@ -48,9 +53,11 @@ class Run {
   const Config& config_;
   Communicator world_;
   Network network_;
+  nn::Site& site_;
   const DataSplit& data_;
   const Hooks& hooks_;
   Transform transform_;
+  std::unique_ptr<Feed> feed_;  // of a device
   Loader loader_;
   nn::GradientSync sync_;
   torch::optim::SGD optimizer_;
@@ -76,13 +83,18 @@ Run::Run(const Config& config, Communicator world, Network network, const DataSp
     : config_(config),
       world_(std::move(world)),
       network_(std::move(network)),
+      site_(*network_.site),
       data_(data),
       hooks_(hooks),
       transform_{data.mean, data.deviation, static_cast<int>(config.shift), static_cast<std::uint64_t>(config.seed)},
+      feed_(make_feed()),
       loader_(data.train, sampler_for(config, world_, data.train.size()), transform_,
-              static_cast<std::size_t>(config.prefetch)),
+              static_cast<std::size_t>(config.prefetch),
+              feed_ ? Loader::Sender([this](Batch& batch) { feed_->send(batch); }) : Loader::Sender()),
       sync_(*network_.module, world_,
-            {static_cast<std::size_t>(config.first_bucket_bytes), static_cast<std::size_t>(config.bucket_bytes)}),
+            {.first_bytes = static_cast<std::size_t>(config.first_bucket_bytes),
+             .cap_bytes = static_cast<std::size_t>(config.bucket_bytes),
+             .site = network_.site}),
       optimizer_(network_.module->parameters(),
                  torch::optim::SGDOptions(config.lr).momentum(config.momentum).weight_decay(config.weight_decay)),
       report_(config.progress, world_.rank() != 0) {
@@ -90,20 +102,43 @@ Run::Run(const Config& config, Communicator world, Network network, const DataSp
   if (config.steps > 0) total_steps_ = std::min(total_steps_, static_cast<std::size_t>(config.steps));
 }
 
-at::Tensor Run::images(std::vector<float>& pixels, std::size_t count) const {
+std::unique_ptr<Feed> Run::make_feed() const {
+  if (site_.on_cpu()) return nullptr;
+  const auto size = static_cast<std::size_t>(world_.size());
+  const std::size_t most = (static_cast<std::size_t>(config_.batch) + size - 1) / size;
+  return std::make_unique<Feed>(site_.gpu(), site_.where().index,
+                                Feed::Largest{most * data_.train.shape.pixels(), most},
+                                static_cast<std::size_t>(config_.prefetch));
+}
+
+// The memory is whoever calls' to keep.
+at::Tensor borrowed(void* memory, at::IntArrayRef sizes, at::ScalarType type, const nn::Site& site) {
+  return site.tensor(std::shared_ptr<std::byte>(std::shared_ptr<void>(), static_cast<std::byte*>(memory)), 0, sizes,
+                     type);
+}
+
+at::Tensor Run::images(void* pixels, std::size_t count, const nn::Site& where) const {
   const auto& s = data_.train.shape;
-  const at::Tensor borrowed = at::from_blob(pixels.data(),
-                                            {static_cast<std::int64_t>(count), static_cast<std::int64_t>(s.channels),
-                                             static_cast<std::int64_t>(s.height), static_cast<std::int64_t>(s.width)},
-                                            at::kFloat);
-  return config_.dtype == "float64" ? borrowed.to(at::kDouble) : borrowed;
+  const at::Tensor found = borrowed(pixels,
+                                    {static_cast<std::int64_t>(count), static_cast<std::int64_t>(s.channels),
+                                     static_cast<std::int64_t>(s.height), static_cast<std::int64_t>(s.width)},
+                                    at::kFloat, where);
+  return config_.dtype == "float64" ? found.to(at::kDouble) : found;
+}
+
+/// Images and labels, where the network is.
+std::pair<at::Tensor, at::Tensor> Run::tensors_of(Batch& batch) {
+  if (feed_) site_.compute().follow(feed_->arrived(batch));
+  void* const pixels = feed_ ? feed_->pixels(batch) : batch.pixels.data();
+  void* const labels = feed_ ? feed_->labels(batch) : batch.labels.data();
+  return {images(pixels, batch.count, site_),
+          borrowed(labels, {static_cast<std::int64_t>(batch.count)}, at::kLong, site_)};
 }
 
 void Run::train_step(std::size_t epoch, Batch& batch) {
   const double rate = learning_rate(config_, step_, loader_.steps(), total_steps_);
   for (auto& group : optimizer_.param_groups()) static_cast<torch::optim::SGDOptions&>(group.options()).lr(rate);
-  const at::Tensor input = images(batch.pixels, batch.count);
-  const at::Tensor target = at::from_blob(batch.labels.data(), {static_cast<std::int64_t>(batch.count)}, at::kLong);
+  const auto [input, target] = tensors_of(batch);
   Moment moment{.epoch = epoch, .step = step_, .learning_rate = rate, .input = &input, .target = &target};
   call(hooks_.on_sample, moment);
   at::Tensor output, loss;
@@ -121,6 +156,7 @@ void Run::train_step(std::size_t epoch, Batch& batch) {
   call(hooks_.on_backward, moment);
   optimizer_.step();
   call(hooks_.on_update, moment);
+  if (feed_) site_.compute().record(feed_->used(batch));
   sums_.push_back(moment.loss * static_cast<double>(batch.count));
   counts_.push_back(static_cast<double>(batch.global_count));
   epoch_samples_ += batch.global_count;
@@ -162,8 +198,10 @@ void Run::evaluate(EpochResult& result) {
       plain.apply(data_.test, sample, 0, pixels.data() + i * width);
       labels.push_back(data_.test.labels[sample]);
     }
-    const at::Tensor output = network_.forward(images(pixels, count));
-    const at::Tensor target = at::from_blob(labels.data(), {static_cast<std::int64_t>(count)}, at::kLong);
+    const nn::Site host;
+    const at::Device there = site_.tensors();
+    const at::Tensor output = network_.forward(images(pixels.data(), count, host).to(there));
+    const at::Tensor target = borrowed(labels.data(), {static_cast<std::int64_t>(count)}, at::kLong, host).to(there);
     totals[0] += functional::cross_entropy(output, target).item<double>() * static_cast<double>(count);
     totals[1] += output.argmax(1).eq(target).sum().item<double>();
     done += count;
@@ -202,11 +240,12 @@ void Run::announce() {
   for (const at::Tensor& each : network_.module->parameters()) parameters += each.numel();
   report_.line(config_.model + " with " + std::to_string(parameters) + " parameters of " + config_.dtype + " in " +
                std::to_string(sync_.buckets()) + " gradient buckets; " + std::to_string(world_.size()) +
-               (world_.size() == 1 ? " rank" : " ranks") + ", global batch " + std::to_string(config_.batch));
+               (world_.size() == 1 ? " rank" : " ranks") + ", global batch " + std::to_string(config_.batch) +
+               "; this one on " + site_.describe() + (network_.why_here.empty() ? "" : ", as " + network_.why_here));
 }
 
 TrainResult Run::train() {
-  nn::synchronize_parameters(*network_.module, world_);
+  nn::synchronize_parameters(*network_.module, world_, 0, network_.site);
   announce();
   call(hooks_.on_start, {});
   for (std::size_t epoch = 0; epoch < static_cast<std::size_t>(config_.epochs); ++epoch) {
@@ -220,9 +259,28 @@ TrainResult Run::train() {
 
 }  // namespace
 
+void settle(Network& network, const Config& config, Communicator& world) {
+  std::string why_not;
+  if (config.device != "cpu") {
+    Offer offer{.torch_has_cuda = nn::torch_has_cuda(), .torch_devices = nn::torch_cuda_devices(), .why_not = {}};
+    if (offer.torch_has_cuda) {  // else nobody asks whether there are devices
+      offer.why_not = world.accelerator().why_not();
+      offer.devices = static_cast<int>(world.accelerator().devices().size());
+    }
+    why_not = why_no_device(offer);
+  }
+  const DeviceChoice choice = choose_device(config.device, why_not, world);
+  network.why_here = choice.why_not;
+  network.site = choice.on_device
+                     ? nn::site_of(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(world.device())), world)
+                     : std::make_shared<nn::Site>();
+}
+
 TrainResult train(const Config& config, Communicator world, Network network, const DataSplit& data,
                   const Hooks& hooks) {
   set_threads(static_cast<int>(config.threads));
+  if (!network.site) network.site = std::make_shared<nn::Site>();
+  network.module->to(network.site->tensors());
   return Run(config, std::move(world), std::move(network), data, hooks).train();
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collectives/communicator.hpp"
@@ -17,6 +18,9 @@ class Tensor;
 namespace torch::nn {
 class Module;
 }
+namespace tutti::nn {
+class Site;
+}
 
 namespace tutti::engine {
 
@@ -24,11 +28,17 @@ namespace tutti::engine {
 struct Network {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;
+  std::shared_ptr<nn::Site> site = nullptr;  ///< where it is trained; null: on the CPU
+  std::string why_here = {};                 ///< where that was not the first choice: why
 };
 
 /// The network that config.model names, initialised from config.seed: the same on every rank. Throws
 /// Error{invalid} if the images are too small for it. One thread at a time: LibTorch has one random generator.
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes);
+
+/// Says where `network` is to be trained, as config.device has it: a device by Communicator::device(), or the CPU.
+/// Collective; blocks. Throws Error{invalid} on all ranks alike where that cannot be.
+void settle(Network& network, const Config& config, Communicator& world);
 
 /// Where training is, as a hook sees it. Tensors are this rank's part; null before they exist, and
 /// `output` also when the rank has no sample in this step.
@@ -56,8 +66,8 @@ struct TrainResult {
   std::vector<EpochResult> epochs;
 };
 
-/// Trains `network` on all ranks of `world` with SGD, at one global batch whatever the number of ranks; ends
-/// with check_replicas(). Collective; `data` must be the same on all ranks. Throws tutti::Error.
+/// Moves `network` to its site, and trains it on all ranks of `world` with SGD, at one global batch whatever the number
+/// of ranks; ends with check_replicas(). Collective; `data` must be the same on all ranks. Throws tutti::Error.
 TrainResult train(const Config& config, Communicator world, Network network, const DataSplit& data,
                   const Hooks& hooks = {});
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "nn/bucket.hpp"
+#include "nn/site.hpp"
 #include "nn/tensor.hpp"
 
 namespace tutti::nn {
@@ -34,7 +35,7 @@ struct Slot {
 };
 
 struct Bucket {
-  std::shared_ptr<Allocation<std::byte>> memory;
+  std::shared_ptr<std::byte> memory;
   Buffer all;           ///< gradients and presence
   at::Tensor presence;  ///< one element per parameter
   std::vector<std::size_t> slots;
@@ -59,9 +60,10 @@ class Hook : public torch::autograd::FunctionPostHook {
 }  // namespace
 
 struct GradientSync::State {
-  explicit State(Communicator world) : communicator(std::move(world)) {}
+  State(Communicator world, std::shared_ptr<Site> place) : communicator(std::move(world)), site(std::move(place)) {}
 
   Communicator communicator;
+  const std::shared_ptr<Site> site;
   std::vector<Slot> slots;
   std::vector<Bucket> buckets;
   std::size_t next_bucket = 0;  ///< the first that has not left
@@ -83,23 +85,20 @@ struct GradientSync::State {
 void GradientSync::State::make_bucket(const BucketPlan& plan) {
   const std::size_t elements = plan.count + plan.parameters.size();
   Bucket bucket;
-  bucket.memory =
-      std::make_shared<Allocation<std::byte>>(communicator.allocate<std::byte>(elements * size_of(plan.dtype)));
-  std::byte* const data = bucket.memory->data();
-  bucket.all = Buffer(data, elements, plan.dtype);
-  const auto tensor_at = [&](std::size_t offset, at::IntArrayRef sizes, const at::TensorOptions& options) {
-    // The tensor keeps the memory alive: a parameter's grad() may outlive this object.
-    return at::from_blob(
-        data + offset * size_of(plan.dtype), sizes, [memory = bucket.memory](void*) {}, options);
+  bucket.memory = site->allocate(communicator, elements * size_of(plan.dtype));
+  bucket.all = Buffer(bucket.memory.get(), elements, plan.dtype, site->where());
+  // A tensor keeps the memory alive: a parameter's grad() may outlive this object.
+  const at::ScalarType type = slots[plan.parameters.front()].parameter.scalar_type();
+  const auto tensor_at = [&](std::size_t offset, at::IntArrayRef sizes) {
+    return site->tensor(bucket.memory, offset * size_of(plan.dtype), sizes, type);
   };
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
     Slot& slot = slots[plan.parameters[i]];
-    slot.view = tensor_at(plan.offsets[i], slot.parameter.sizes(), slot.parameter.options().requires_grad(false));
+    slot.view = tensor_at(plan.offsets[i], slot.parameter.sizes());
     slot.bucket = buckets.size();
     slot.place = i;
   }
-  bucket.presence = tensor_at(plan.count, {static_cast<std::int64_t>(plan.parameters.size())},
-                              slots[plan.parameters.front()].parameter.options().requires_grad(false));
+  bucket.presence = tensor_at(plan.count, {static_cast<std::int64_t>(plan.parameters.size())});
   bucket.slots = plan.parameters;
   buckets.push_back(std::move(bucket));
 }
@@ -123,6 +122,7 @@ void GradientSync::State::arrived(std::size_t index) {
                 "a gradient arrived twice before finish(): call finish() after every backward, or hold a no_sync() "
                 "guard during all but the last backward of a step");
   pack(slot);
+  site->note_computed();  // here, as this gradient's stream may be another one than the bucket's last one
   send_ready();
 }
 
@@ -155,7 +155,7 @@ void GradientSync::State::send_ready() {
 }
 
 void GradientSync::State::send(Bucket& bucket) {
-  bucket.work = communicator.allreduce(bucket.all, avg);
+  bucket.work = communicator.allreduce(bucket.all, avg, site->options());
   bucket.sent = true;
   ++stats.collectives;
 }
@@ -177,7 +177,7 @@ void GradientSync::State::fill_absent() {
 void GradientSync::State::publish() {
   for (Bucket& bucket : buckets) {
     if (bucket.missing == 0) continue;
-    const at::Tensor presence = bucket.presence.to(at::kDouble);
+    const at::Tensor presence = bucket.presence.to(at::TensorOptions().device(at::kCPU).dtype(at::kDouble));
     const double* present = presence.data_ptr<double>();
     for (std::size_t i = 0; i < bucket.slots.size(); ++i) {
       Slot& slot = slots[bucket.slots[i]];
@@ -186,13 +186,17 @@ void GradientSync::State::publish() {
   }
 }
 
-GradientSync::GradientSync(std::vector<at::Tensor> parameters, Communicator communicator, const BucketOptions& options)
-    : state_(std::make_shared<State>(std::move(communicator))) {
+GradientSync::GradientSync(std::vector<at::Tensor> parameters, Communicator communicator,
+                           const BucketOptions& options) {
+  std::erase_if(parameters, [](const at::Tensor& one) { return !one.requires_grad(); });  // frozen: never a gradient
+  const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
+  std::shared_ptr<Site> site = options.site ? options.site : site_of(device, communicator);
+  state_ = std::make_shared<State>(std::move(communicator), std::move(site));
   std::vector<ParameterSize> sizes;
   for (at::Tensor& parameter : parameters) {
-    if (!parameter.requires_grad()) continue;  // frozen: it never has a gradient
-    if (!parameter.device().is_cpu() || !parameter.is_leaf() || !at::isFloatingType(parameter.scalar_type()))
-      throw Error(Code::unsupported, "GradientSync takes floating-point leaf tensors on the CPU");
+    if (parameter.device() != device || !parameter.is_leaf() || !at::isFloatingType(parameter.scalar_type()))
+      throw Error(Code::unsupported,
+                  "GradientSync takes floating-point leaf tensors, all on one device; move the module to one");
     sizes.push_back({dtype_of(parameter), static_cast<std::size_t>(parameter.numel())});
     state_->slots.push_back({.parameter = std::move(parameter), .view = {}});
   }
@@ -226,7 +230,9 @@ void GradientSync::weight(double share) {
 void GradientSync::finish() {
   State& state = *state_;
   state.fill_absent();
+  state.site->note_computed();
   while (state.next_bucket < state.buckets.size()) state.send(state.buckets[state.next_bucket++]);
+  state.site->wait_for_computed();  // so that what follows is communication alone
   const auto begin = std::chrono::steady_clock::now();
   for (Bucket& bucket : state.buckets) bucket.work.wait();
   state.stats.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

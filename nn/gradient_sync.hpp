@@ -15,9 +15,12 @@ class Module;
 
 namespace tutti::nn {
 
+class Site;
+
 struct BucketOptions {
   std::size_t first_bytes = 64 << 10;  ///< small, so that the first allreduce starts early
   std::size_t cap_bytes = 1 << 20;
+  std::shared_ptr<Site> site = nullptr;  ///< of the parameters; null: that of their device
 };
 
 struct SyncStats {
@@ -36,7 +39,8 @@ struct SyncStats {
 /// Gradients lie in flat buckets in the communicator's memory, where a parameter's grad() is a view.
 /// Buckets always leave in one order, whatever order autograd takes. A parameter without a
 /// gradient here counts as zero; one that has none on any rank is left without. All ranks make the
-/// same calls. One thread at a time; hooks run on autograd's thread. Parameters are dense CPU tensors.
+/// same calls. One thread at a time; hooks run on autograd's thread. Parameters are dense tensors of one device, where
+/// the buckets lie too: calls go beside backward's kernels, on a stream of their own.
 class GradientSync {
  public:
   GradientSync(std::vector<at::Tensor> parameters, Communicator communicator, const BucketOptions& options = {});

@@ -4,10 +4,11 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <map>
 #include <utility>
 
+#include "nn/site.hpp"
 #include "nn/tensor.hpp"
 
 namespace tutti::nn {
@@ -25,84 +26,143 @@ std::vector<NamedTensor> named_state(const torch::nn::Module& module) {
   return state;
 }
 
-void require_cpu(const std::string& name, const at::Tensor& tensor) {
-  if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided)
-    throw Error(Code::unsupported, "'" + name + "' is not a dense CPU tensor: move the module to the CPU first");
+/// Where all of them live.
+std::shared_ptr<Site> site_of_all(const std::vector<NamedTensor>& state, const Communicator& communicator) {
+  for (const auto& [name, tensor] : state)
+    if (tensor.layout() != at::kStrided || tensor.device() != state.front().second.device())
+      throw Error(Code::unsupported, "'" + name + "' is not a dense tensor on " + state.front().second.device().str() +
+                                         ", where the others are: move the module to one device first");
+  return state.empty() ? std::make_shared<Site>() : site_of(state.front().second.device(), communicator);
 }
 
-/// FNV-1a over 64-bit words, each mixed, then the tail.
-std::int64_t hash(const std::string& name, const at::Tensor& tensor) {
-  const at::Tensor flat = tensor.detach().contiguous();
-  std::uint64_t h = 0xcbf29ce484222325ULL;
-  const auto fold = [&h](const char* bytes, std::size_t count) {
-    for (std::size_t i = 0; i < count; i += 8) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, bytes + i, std::min<std::size_t>(8, count - i));
-      h = (h ^ word) * 0x100000001b3ULL;
-      h ^= h >> 29;
+at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.detach().contiguous().reshape({-1}).view(at::kByte); }
+
+/// One flat piece of a state: its tensors one after the other, at multiples of 16 bytes.
+class Piece {
+ public:
+  void add(const at::Tensor& tensor) {
+    tensors_.push_back(tensor.detach());
+    bytes_ += (tensor.nbytes() + 15) / 16 * 16;
+  }
+  bool has_room_for(const at::Tensor& tensor) const {
+    return tensors_.empty() || bytes_ + tensor.nbytes() <= piece_bytes;
+  }
+
+  void broadcast(Communicator& communicator, int root, Site& site) {
+    const std::shared_ptr<std::byte> memory = site.scratch(bytes_);
+    at::Tensor flat = site.tensor(memory, 0, {static_cast<std::int64_t>(bytes_)}, at::kByte);
+    flat.zero_();
+    each(flat, [](at::Tensor part, const at::Tensor& tensor) { part.copy_(as_bytes(tensor)); });
+    site.note_computed();
+    communicator.broadcast(Buffer(memory.get(), bytes_, DType::u8, site.where()), root, site.options()).wait();
+    each(flat, [](const at::Tensor& part, at::Tensor tensor) {
+      tensor.copy_(part.view(tensor.scalar_type()).view(tensor.sizes()));
+    });
+    site.note_computed();
+    site.wait_for_computed();  // the memory goes
+  }
+
+ private:
+  template <class Does>
+  void each(const at::Tensor& flat, Does does) const {
+    std::int64_t at = 0;
+    for (const at::Tensor& one : tensors_) {
+      const auto bytes = static_cast<std::int64_t>(one.nbytes());
+      if (bytes > 0) does(flat.narrow(0, at, bytes), one);
+      at += (bytes + 15) / 16 * 16;
     }
-  };
-  fold(name.data(), name.size());
-  fold(static_cast<const char*>(flat.data_ptr()), flat.nbytes());
+  }
+  std::vector<at::Tensor> tensors_;
+  std::size_t bytes_ = 0;
+};
+
+std::int64_t hash(const std::string& name) {  // FNV-1a
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   return static_cast<std::int64_t>(h);
 }
 
+/// The tensor's bits in 64: the sum of its words, each mixed with its place. Computed where the tensor lives; a change
+/// of one word always shows.
+at::Tensor hash(const at::Tensor& tensor) {
+  constexpr std::int64_t step = 1 << 20;  // bounds what is needed beside
+  const auto odd = [](std::uint64_t number) { return at::Scalar(static_cast<std::int64_t>(number | 1)); };
+  static constexpr at::ScalarType types[] = {at::kByte, at::kShort, at::kInt, at::kLong};
+  const at::Tensor flat = as_bytes(tensor);
+  const std::size_t width = std::min<std::size_t>(tensor.element_size(), 8);
+  const at::Tensor words = flat.view(types[std::bit_width(width) - 1]);
+  at::Tensor sum = at::zeros({}, flat.options().dtype(at::kLong));
+  for (std::int64_t first = 0; first < words.numel(); first += step) {
+    const std::int64_t count = std::min(step, words.numel() - first);
+    at::Tensor mixed = at::arange(first, first + count, sum.options()).mul_(odd(0x9e3779b97f4a7c15ULL));
+    mixed.add_(words.narrow(0, first, count)).mul_(odd(0xbf58476d1ce4e5b9ULL));
+    mixed.bitwise_xor_(mixed.bitwise_right_shift(29).bitwise_and_((std::int64_t{1} << 35) - 1));
+    sum.add_(mixed.mul_(odd(0x94d049bb133111ebULL)).sum());
+  }
+  return sum;
+}
+
+/// What all ranks must have alike, by parameter and buffer.
+std::vector<std::int64_t> hashes(const std::vector<NamedTensor>& state) {
+  std::vector<at::Tensor> parts;
+  for (const auto& item : state) parts.push_back(hash(item.second));
+  const at::Tensor all = at::stack(parts).cpu();
+  std::vector<std::int64_t> values(all.data_ptr<std::int64_t>(), all.data_ptr<std::int64_t>() + all.numel());
+  for (std::size_t i = 0; i < state.size(); ++i) values[i] ^= hash(state[i].first);
+  return values;
+}
+
 /// Averages in place; all ranks pass tensors of the same sizes.
-void average_fused(const std::vector<at::Tensor>& tensors, Communicator& communicator) {
+void average_fused(const std::vector<at::Tensor>& tensors, Communicator& communicator, Site& site) {
   std::map<DType, std::vector<at::Tensor>> by_dtype;
   for (const at::Tensor& each : tensors) by_dtype[dtype_of(each)].push_back(each);
   for (auto& [dtype, group] : by_dtype) {
     std::int64_t total = 0;
     for (const at::Tensor& each : group) total += each.numel();
-    const at::Tensor flat = at::empty({total}, group.front().options());
+    const auto count = static_cast<std::size_t>(total);
+    const std::shared_ptr<std::byte> memory = site.scratch(count * size_of(dtype));
+    const at::Tensor flat = site.tensor(memory, 0, {total}, group.front().scalar_type());
     std::int64_t at = 0;
     for (const at::Tensor& each : group) {
       flat.narrow(0, at, each.numel()).view(each.sizes()).copy_(each);
       at += each.numel();
     }
-    communicator.allreduce(buffer(flat), avg).wait();
+    site.note_computed();
+    communicator.allreduce(Buffer(memory.get(), count, dtype, site.where()), avg, site.options()).wait();
     at = 0;
     for (at::Tensor& each : group) {
       each.copy_(flat.narrow(0, at, each.numel()).view(each.sizes()));
       at += each.numel();
     }
+    site.note_computed();
+    site.wait_for_computed();  // the memory goes
   }
 }
 
 }  // namespace
 
-void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root) {
+void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root,
+                            std::shared_ptr<Site> site) {
   const at::NoGradGuard no_grad;
   const auto state = named_state(module);
+  if (!site) site = site_of_all(state, communicator);
   for (std::size_t next = 0; next < state.size();) {
-    std::vector<at::Tensor> piece;
-    std::vector<std::byte> bytes;
-    while (next < state.size() && (piece.empty() || bytes.size() + state[next].second.nbytes() <= piece_bytes)) {
-      require_cpu(state[next].first, state[next].second);
-      piece.push_back(state[next].second.detach().contiguous());
-      const auto* data = static_cast<const std::byte*>(piece.back().data_ptr());
-      bytes.insert(bytes.end(), data, data + piece.back().nbytes());
-      ++next;
-    }
-    communicator.broadcast(bytes, root).wait();
-    const std::byte* from = bytes.data();
-    for (std::size_t i = 0; i < piece.size(); ++i) {
-      std::memcpy(piece[i].data_ptr(), from, piece[i].nbytes());
-      at::Tensor target = state[next - piece.size() + i].second.detach();
-      if (!target.is_same(piece[i]) && target.data_ptr() != piece[i].data_ptr()) target.copy_(piece[i]);
-      from += piece[i].nbytes();
-    }
+    Piece piece;
+    while (next < state.size() && piece.has_room_for(state[next].second)) piece.add(state[next++].second);
+    piece.broadcast(communicator, root, *site);
   }
 }
 
-GradientReport average_gradients(torch::nn::Module& module, Communicator communicator) {
+GradientReport average_gradients(torch::nn::Module& module, Communicator communicator, std::shared_ptr<Site> site) {
   const at::NoGradGuard no_grad;
   const auto parameters = module.named_parameters();
+  std::vector<NamedTensor> state;
   std::vector<std::uint8_t> present;
   for (const auto& item : parameters) {
-    require_cpu(item.key(), item.value());
+    state.emplace_back(item.key(), item.value());
     present.push_back(item.value().grad().defined() ? 1 : 0);
   }
+  if (!site) site = site_of_all(state, communicator);
   if (!present.empty()) communicator.allreduce(present, max).wait();
   GradientReport report;
   std::vector<at::Tensor> gradients;
@@ -115,7 +175,7 @@ GradientReport average_gradients(torch::nn::Module& module, Communicator communi
     if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
     gradients.push_back(parameter.grad());
   }
-  average_fused(gradients, communicator);
+  average_fused(gradients, communicator, *site);
   report.averaged = gradients.size();
   return report;
 }
@@ -132,8 +192,8 @@ void check_replicas(const torch::nn::Module& module, Communicator communicator) 
                                       " parameters and buffers, rank " + std::to_string(r) + " has " +
                                       std::to_string(counts[r]));
   if (state.empty()) return;
-  std::vector<std::int64_t> mine, all(size * state.size());
-  for (const auto& [name, tensor] : state) mine.push_back(hash(name, tensor));
+  const std::vector<std::int64_t> mine = hashes(state);
+  std::vector<std::int64_t> all(size * state.size());
   communicator.allgather(mine, all).wait();
   for (std::size_t i = 0; i < state.size(); ++i) {
     std::string ranks;

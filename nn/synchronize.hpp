@@ -1,6 +1,7 @@
 // Whole-network verbs: make replicas equal, average their gradients, prove that they are equal.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,13 @@ class Module;
 
 namespace tutti::nn {
 
+class Site;
+
+// Modules may be on a device; all of one on the same. `site` is where; null: that of their device.
+
 /// Gives every rank root's parameters and buffers, in a few large broadcasts. Collective; blocks.
-void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root = 0);
+void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root = 0,
+                            std::shared_ptr<Site> site = nullptr);
 
 /// What average_gradients() found; the same on all ranks.
 struct GradientReport {
@@ -23,7 +29,8 @@ struct GradientReport {
 
 /// Every rank's gradients become their mean. A parameter that has a gradient on some ranks only
 /// counts as zero on the others, and gets the mean everywhere. Collective; blocks.
-GradientReport average_gradients(torch::nn::Module& module, Communicator communicator);
+GradientReport average_gradients(torch::nn::Module& module, Communicator communicator,
+                                 std::shared_ptr<Site> site = nullptr);
 
 /// Throws Error{mismatch} on all ranks, naming the first parameter or buffer (in the module's order) that
 /// is not bitwise equal everywhere, and the ranks that differ from rank 0. Collective; blocks.

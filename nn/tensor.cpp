@@ -25,10 +25,12 @@ DType dtype_of(const at::Tensor& tensor) {
 }
 
 Buffer buffer(const at::Tensor& tensor) {
-  if (!tensor.device().is_cpu() || !tensor.is_contiguous())
+  if ((!tensor.is_cpu() && !tensor.is_cuda()) || !tensor.is_contiguous())
     throw Error(Code::invalid,
-                "only contiguous CPU tensors can be lent to a collective: call .cpu().contiguous() first");
-  return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), dtype_of(tensor)};
+                "only contiguous tensors of the CPU or of CUDA can be lent to a collective: call .contiguous(), or "
+                ".cpu().contiguous(), first");
+  const Device where = tensor.is_cuda() ? Device{Device::Kind::cuda, tensor.device().index()} : Device{};
+  return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), dtype_of(tensor), where};
 }
 
 }  // namespace tutti::nn

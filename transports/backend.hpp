@@ -43,6 +43,8 @@ class CallListener {
   /// All that is left of the call is on a device's streams, and is done by `end`, which stays as it is until ended().
   /// So that a stream can wait where the host need not. Not every backend says so; before ended(), once.
   virtual void enqueued(const Event& /*end*/) {}
+  /// Before ended(), where a device may go on using the buffers: whatever owns them is kept for ever.
+  virtual void abandoned() {}
   /// All has ended, well or not: nobody touches the buffers any more. Exactly once, perhaps from inside
   /// start(), and the last thing that the backend does about the call.
   virtual void ended(const Status& status) = 0;

@@ -28,8 +28,12 @@ void Transform::apply(const Dataset& data, std::size_t sample, std::size_t epoch
       }
 }
 
-Loader::Loader(const Dataset& data, Sampler sampler, const Transform& transform, std::size_t depth)
-    : data_(data), sampler_(std::move(sampler)), transform_(transform), depth_(std::max<std::size_t>(depth, 1)) {}
+Loader::Loader(const Dataset& data, Sampler sampler, const Transform& transform, std::size_t depth, Sender send)
+    : data_(data),
+      sampler_(std::move(sampler)),
+      transform_(transform),
+      depth_(std::max<std::size_t>(depth, 1)),
+      send_(std::move(send)) {}
 
 Loader::~Loader() { stop(); }
 
@@ -56,6 +60,7 @@ void Loader::produce(std::size_t epoch) {
   try {
     for (std::size_t step = 0; step < sampler_.steps(); ++step) {
       Batch batch = make(step, epoch);
+      if (send_) send_(batch);
       std::unique_lock lock(mutex_);
       moved_.wait(lock, [this] { return stopping_ || ready_.size() < depth_; });
       if (stopping_) return;
@@ -73,7 +78,7 @@ void Loader::produce(std::size_t epoch) {
 Batch Loader::make(std::size_t step, std::size_t epoch) const {
   const auto samples = sampler_.local(step);
   const std::size_t width = data_.shape.pixels();
-  Batch batch{step, samples.size(), sampler_.global_count(step), std::vector<float>(samples.size() * width), {}};
+  Batch batch{step, samples.size(), sampler_.global_count(step), std::vector<float>(samples.size() * width), {}, 0};
   for (std::size_t i = 0; i < samples.size(); ++i) {
     transform_.apply(data_, samples[i], epoch, batch.pixels.data() + i * width);
     batch.labels.push_back(data_.labels[samples[i]]);

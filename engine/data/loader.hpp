@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -22,6 +23,7 @@ struct Batch {
   std::size_t global_count = 0;  ///< samples on all ranks
   std::vector<float> pixels;     ///< count x shape, normalised
   std::vector<std::int64_t> labels;
+  std::size_t slot = 0;  ///< where it is on a device, if it was sent there (engine/feed.hpp)
 };
 
 /// What is done to a byte image on its way into a batch.
@@ -38,7 +40,9 @@ struct Transform {
 /// thread. The data set must outlive the loader.
 class Loader {
  public:
-  Loader(const Dataset& data, Sampler sampler, const Transform& transform, std::size_t depth = 2);
+  /// Something that is done to every batch as soon as it is made, on that thread.
+  using Sender = std::function<void(Batch&)>;
+  Loader(const Dataset& data, Sampler sampler, const Transform& transform, std::size_t depth = 2, Sender send = {});
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -60,6 +64,7 @@ class Loader {
   Sampler sampler_;
   Transform transform_;
   std::size_t depth_;
+  Sender send_;
 
   std::mutex mutex_;
   std::condition_variable moved_;

@@ -88,6 +88,14 @@ class Mistakes(InFolder):
         self.refused("--config", "my.yaml", says=["my.yaml:2:", "'momentum'"])
         self.refused(says=["no data", "tutti data optdigits"])
 
+    def test_device(self):
+        self.refused(*TINY, "device=gpu", says=["device=gpu", "auto or cpu or cuda"])
+        done = command("run", "-np", 2, BIN / "tutti", "train", *TINY, "--device", "cuda")
+        if done.returncode == 0:
+            self.assertIn("on device 0 (", done.stdout)
+        else:
+            self.refused(*TINY, "--device", "cuda", says=["device=cuda: rank 0 has no device", "or say device=cpu"])
+
     def test_data(self):
         self.refused("data=nowhere", says=["nowhere", "tutti data optdigits"])
         self.refused("data=random:28", says=["random:1x28x28"])
@@ -126,6 +134,10 @@ class Output(InFolder):
         self.assertIn("random tensors of 1x4x4", done.stdout)
         self.assertIn("images/s", done.stdout)
         self.assertIn("communication", done.stdout)
+
+    def test_says_where_it_trains(self):
+        self.assertIn("; this one on the CPU\n", train(2, *TINY, "device=cpu").stdout)
+        self.assertIn("; this one on ", train(2, *TINY).stdout)
 
     def test_live_line_only_where_asked_for(self):
         self.assertNotIn("\x1b[K", train(1, *TINY[:-1]).stderr)

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "nn/site.hpp"
+#include "tests/support/fake_site.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace tutti::engine {
@@ -32,12 +34,14 @@ Config small_config() {
 /// Every rank's result. Networks are made one after the other: they share LibTorch's random generator.
 std::vector<TrainResult> train_with(
     int size, const Config& config, const DataSplit& data,
-    const std::function<Hooks(int rank)>& hooks = [](int) { return Hooks{}; }) {
+    const std::function<Hooks(int rank)>& hooks = [](int) { return Hooks{}; },
+    const std::function<std::shared_ptr<nn::Site>(int rank)>& site = [](int) { return nullptr; }) {
   std::vector<Network> networks;
   for (int r = 0; r < size; ++r) networks.push_back(make_network(config, data.train.shape, data.classes));
   std::vector<TrainResult> results(static_cast<std::size_t>(size));
   tutti::testing::run_ranks(size, tutti::testing::test_settings("shm"), [&](Communicator& world) {
     const auto r = static_cast<std::size_t>(world.rank());
+    networks[r].site = site(world.rank());
     results[r] = train(config, world, networks[r], data, hooks(world.rank()));
   });
   return results;
@@ -64,6 +68,47 @@ TEST(Trainer, LossCurveDoesNotDependOnTheNumberOfRanks) {
         EXPECT_EQ(result.epochs[e].accuracy, alone.epochs[e].accuracy);
       }
     }
+}
+
+// Batches by the feed, gradients in buckets there: nothing of it changes a bit.
+TEST(Trainer, OnADeviceTheLossCurveIsTheSame) {
+  tutti::testing::FakeAccelerator& gpu = tutti::testing::use_fake_accelerator();
+  Config config = small_config();
+  const DataSplit data = load(config.data, 103, 1);
+  for (const char* dtype : {"float64", "float32"}) {
+    config.dtype = dtype;
+    for (const int size : {1, 2}) {
+      const TrainResult on_cpu = train_with(size, config, data)[0];
+      gpu.stumble(true);
+      const auto hooks = [](int) { return Hooks{}; };
+      const auto sites = [&](int rank) { return tutti::testing::fake_site(gpu, rank % 2); };
+      for (const TrainResult& result : train_with(size, config, data, hooks, sites)) {
+        EXPECT_EQ(result.losses, on_cpu.losses) << size << " ranks, " << dtype;
+        EXPECT_EQ(result.epochs.back().test_loss, on_cpu.epochs.back().test_loss);
+      }
+      gpu.stumble(false);
+    }
+  }
+}
+
+TEST(Trainer, SettlesWhereItCanTrain) {
+  if (nn::torch_has_cuda()) GTEST_SKIP() << "this LibTorch was built with CUDA";
+  Config config = small_config();
+  const DataSplit data = load(config.data, 40, 1);
+  std::vector<Network> networks;
+  for (int r = 0; r < 2; ++r) networks.push_back(make_network(config, data.train.shape, data.classes));
+  tutti::testing::run_ranks(2, tutti::testing::test_settings("shm"), [&](Communicator& world) {
+    Network& network = networks[static_cast<std::size_t>(world.rank())];
+    settle(network, config, world);
+    EXPECT_TRUE(network.site->on_cpu());
+    EXPECT_EQ(network.why_here, "rank 0 has no device: this LibTorch was built without CUDA");
+    Config wanted = config;
+    wanted.device = "cpu";
+    settle(network, wanted, world);
+    EXPECT_EQ(network.why_here, "");
+    wanted.device = "cuda";
+    EXPECT_THROW(settle(network, wanted, world), Error);
+  });
 }
 
 TEST(Trainer, CallsHooksInOrderOnEveryRank) {

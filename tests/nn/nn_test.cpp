@@ -2,63 +2,18 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
-
-#include <mutex>
 
 #include "nn/gradient_sync.hpp"
 #include "nn/synchronize.hpp"
 #include "nn/tensor.hpp"
-#include "tests/support/worlds.hpp"
+#include "tests/nn/small_net.hpp"
 
 namespace tutti::nn {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-void run(int size, const std::function<void(Communicator&)>& body) {
-  tutti::testing::run_ranks(size, tutti::testing::test_settings("shm"), body);
-}
-
-/// Values that depend on `salt` only, without the random generator that threads share.
-at::Tensor wave(at::IntArrayRef sizes, double salt) {
-  std::int64_t count = 1;
-  for (const auto size : sizes) count *= size;
-  return (at::arange(count, at::kDouble) * 0.37 + salt).sin().mul(0.5).reshape(sizes);
-}
-
-struct Net : torch::nn::Module {
-  explicit Net(double salt = 0) {
-    fc1 = register_module("fc1", torch::nn::Linear(6, 16));
-    fc2 = register_module("fc2", torch::nn::Linear(16, 8));
-    fc3 = register_module("fc3", torch::nn::Linear(8, 3));
-    norm = register_module("norm", torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(3).affine(false)));
-    to(at::kDouble);
-    const at::NoGradGuard no_grad;
-    for (at::Tensor& each : parameters()) each.copy_(wave(each.sizes(), salt += 1));
-    for (at::Tensor& each : buffers())
-      if (each.is_floating_point())
-        each.add_(salt);
-      else
-        each.add_(static_cast<std::int64_t>(salt));
-  }
-
-  at::Tensor forward(const at::Tensor& x) { return fc3->forward(fc2->forward(fc1->forward(x).tanh()).tanh()); }
-
-  torch::nn::Linear fc1{nullptr}, fc2{nullptr}, fc3{nullptr};
-  torch::nn::BatchNorm1d norm{nullptr};
-};
-
-at::Tensor loss_of(Net& net, const at::Tensor& x) { return net.forward(x).pow(2).sum(1).mean(); }
-
-std::vector<at::Tensor> gradients(const torch::nn::Module& net) {
-  std::vector<at::Tensor> all;
-  for (const at::Tensor& each : net.parameters())
-    all.push_back(each.grad().defined() ? each.grad().clone() : at::Tensor());
-  return all;
-}
 
 void expect_close(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& wanted, double tolerance = 1e-12) {
   ASSERT_EQ(got.size(), wanted.size());
@@ -101,6 +56,47 @@ TEST(CheckReplicas, NamesTheFirstParameterThatDiffersAndWhere) {
       said = error.what();
     }
     EXPECT_THAT(said, AllOf(HasSubstr("'fc2.weight'"), HasSubstr("rank 1 ")));
+  });
+}
+
+// Hashed where they live, in pieces: every element type, and what a plain sum would not see.
+TEST(CheckReplicas, SeesEveryBit) {
+  run(2, [](Communicator& world) {
+    const auto differs = [&](const std::function<void(torch::nn::Module&)>& change, at::ScalarType type) {
+      struct Holder : torch::nn::Module {
+        explicit Holder(at::ScalarType type) {
+          register_buffer("data", wave({3 << 19}, 1).mul(50).to(type));  // more than one piece
+          register_buffer("none", at::empty({0}));
+        }
+      } module(type);
+      if (world.rank() == 1) change(module);
+      try {
+        check_replicas(module, world);
+        return false;
+      } catch (const Error&) {
+        return true;
+      }
+    };
+    const at::NoGradGuard no_grad;
+    for (const auto type : {at::kByte, at::kBool, at::kHalf, at::kBFloat16, at::kInt, at::kFloat, at::kLong,
+                            at::kDouble, at::kComplexDouble}) {
+      EXPECT_FALSE(differs([](torch::nn::Module&) {}, type)) << type;
+      EXPECT_TRUE(differs(
+          [](torch::nn::Module& module) {
+            at::Tensor bytes = module.buffers()[0].view(at::kByte);
+            bytes[-1].bitwise_xor_(1);
+          },
+          type))
+          << type;
+    }
+    EXPECT_TRUE(differs(
+        [](torch::nn::Module& module) {
+          at::Tensor data = module.buffers()[0];
+          const at::Tensor first = data[7].clone();
+          data[7].copy_(data[8]);
+          data[8].copy_(first);
+        },
+        at::kFloat));
   });
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "tests/support/fake_stream.hpp"
 #include "transports/accelerators.hpp"
@@ -123,11 +124,18 @@ void FakeAccelerator::with_current(int device, const std::function<void()>& what
 
 // ---- streams and events -------------------------------------------------------------------------
 
+std::shared_ptr<FakeStream> FakeAccelerator::new_stream(int device) {
+  return FakeStream::make(device, [this] {
+    if (stumbles_) wait_a_while();
+    while (stalls_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+}
+
 FakeStream& FakeAccelerator::stream_of(const Stream& stream) {
   const std::lock_guard lock(mutex_);
   if (stream.handle != nullptr) return *streams_.at(stream.handle);
   auto& made = default_streams_.at(static_cast<std::size_t>(stream.device));
-  if (!made) made = FakeStream::make(stream.device, [this] { stumbles_ ? wait_a_while() : void(); });
+  if (!made) made = new_stream(stream.device);
   return *made;
 }
 
@@ -140,7 +148,7 @@ void FakeAccelerator::check(int device) {
 
 Stream FakeAccelerator::make_stream(int device, bool) {
   check(device);
-  auto made = FakeStream::make(device, [this] { stumbles_ ? wait_a_while() : void(); });
+  auto made = new_stream(device);
   const Stream stream{made.get(), device};
   const std::lock_guard lock(mutex_);
   streams_[stream.handle] = std::move(made);
@@ -148,6 +156,7 @@ Stream FakeAccelerator::make_stream(int device, bool) {
 }
 
 void FakeAccelerator::destroy(const Stream& stream) noexcept {
+  ++destroyed_;
   const std::lock_guard lock(mutex_);
   streams_.at(stream.handle)->close();
   streams_.erase(stream.handle);
@@ -167,6 +176,7 @@ Event FakeAccelerator::make_event(int device) {
 // Tasks may still look at it.
 void FakeAccelerator::destroy(const Event& event) noexcept {
   static auto& graveyard = *new std::vector<void*>;
+  ++destroyed_;
   const std::lock_guard lock(mutex_);
   graveyard.push_back(event.handle);
 }

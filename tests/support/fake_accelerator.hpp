@@ -37,10 +37,13 @@ class FakeAccelerator final : public Accelerator {
   void break_device(int device, std::string why);
   /// Every task waits for a while before it begins, so that order that nobody saw to shows.
   void stumble(bool on) noexcept { stumbles_ = on; }
+  /// No task begins meanwhile.
+  void stall(bool on) noexcept { stalls_ = on; }
   void allow(std::size_t bytes) noexcept { allowed_ = bytes; }  ///< device memory, all together
   std::size_t pinned_bytes() const noexcept { return pinned_; }
   std::size_t copies() const noexcept { return copies_; }
-  std::size_t used_bytes() const;  ///< device memory of this process
+  std::size_t used_bytes() const;                                ///< device memory of this process
+  std::size_t destroyed() const noexcept { return destroyed_; }  ///< streams and events
   void refuse_reach() noexcept { reaches_ = false; }
   static int current() noexcept;  ///< the calling thread's device
   int open_handles() const;       ///< memory of other processes
@@ -95,6 +98,7 @@ class FakeAccelerator final : public Accelerator {
   void add(Region region);
   void free(std::byte* base, bool own) noexcept;
   std::byte* reserve(std::size_t bytes);
+  std::shared_ptr<FakeStream> new_stream(int device);
   FakeStream& stream_of(const Stream& stream);
   void check(int device);
 
@@ -107,8 +111,8 @@ class FakeAccelerator final : public Accelerator {
   std::map<int, std::string> broken_;
   std::uint64_t next_id_ = 0;
   std::size_t used_ = 0;
-  std::atomic<std::size_t> allowed_{std::size_t{1} << 40}, pinned_{0}, copies_{0};
-  std::atomic<bool> stumbles_{false}, reaches_{true};
+  std::atomic<std::size_t> allowed_{std::size_t{1} << 40}, pinned_{0}, copies_{0}, destroyed_{0};
+  std::atomic<bool> stumbles_{false}, stalls_{false}, reaches_{true};
 };
 
 /// This process's own.

@@ -46,12 +46,13 @@ std::string key_help() {
 }
 
 engine::Config read_config(const std::vector<std::string>& arguments) {
-  std::string name, data;
+  std::string name, data, device;
   std::vector<std::string> words;
   CLI::App app("Trains a network on all ranks: tutti run -np 4 tutti train --config lenet-digits data=DIR",
                "tutti train");
   app.add_option("--config", name, "a YAML file, or the name of one that came with tutti");
   app.add_option("--data", data, "the same as data=DIR");
+  app.add_option("--device", device, "the same as device=auto, cpu or cuda");
   app.add_option("settings", words, "key=value, over those of the file");
   app.footer(key_help());
   tutti::tools::parse(app, arguments);
@@ -59,6 +60,7 @@ engine::Config read_config(const std::vector<std::string>& arguments) {
   if (!name.empty()) config.read(engine::find_config(name, config_folders()));
   for (const std::string& word : words) config.set(word);
   if (!data.empty()) config.set("data", data);
+  if (!device.empty()) config.set("device", device);
   config.check();
   return config;
 }
@@ -127,6 +129,7 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   if (world.rank() != 0 && std::any_of(arguments.begin(), arguments.end(), asks)) return 0;
   Job job;
   if (!agreed(world, [&] { job = prepare(arguments, world); })) return exit_usage;
+  if (!agreed(world, [&] { engine::settle(job.network, job.config, world); })) return exit_usage;
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
   const auto begin = std::chrono::steady_clock::now();
   const engine::TrainResult result = engine::train(job.config, world, job.network, job.data);

@@ -26,6 +26,25 @@ std::string fatal_text(cudaError_t error, int device) {
          "compute-sanitizer";
 }
 
+namespace {
+
+std::string next_step(cudaError_t error) {
+  switch (error) {
+    case cudaErrorInvalidDevice: return "devices count from 0, of those that CUDA_VISIBLE_DEVICES leaves";
+    case cudaErrorInvalidResourceHandle:
+      return "is the stream that the call was given one of this device, and not destroyed yet?";
+    case cudaErrorInvalidValue:
+      return "is the buffer memory of this device, as long as the call says, and not freed yet?";
+    case cudaErrorHostMemoryAlreadyRegistered: return "something in this process has pinned that memory already";
+    case cudaErrorNotSupported: return "the setting device_backends, left empty, leaves such calls to staging";
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureImplicit: return "call it outside of the capture of a graph";
+    default: return "compute-sanitizer names the call, and nvidia-smi says how the device is";
+  }
+}
+
+}  // namespace
+
 void check(cudaError_t result, const char* what, int device) {
   if (result == cudaSuccess) return;
   cudaGetLastError();  // forgotten, unless it is for ever
@@ -39,7 +58,8 @@ void check(cudaError_t result, const char* what, int device) {
                                        " is busy, or takes one process at a time; nvidia-smi -q -d COMPUTE says "
                                        "which, and nvidia-smi -c DEFAULT, or MPS, lets several in");
   throw Error(Code::invalid, std::string("CUDA refuses to ") + what + " on " + place + ": " +
-                                 cudaGetErrorString(result) + " (" + cudaGetErrorName(result) + ")");
+                                 cudaGetErrorString(result) + " (" + cudaGetErrorName(result) + "); " +
+                                 next_step(result));
 }
 
 std::string why_none() {

@@ -1,10 +1,10 @@
 #include "transports/staged/staged_backend.hpp"
 
 #include <algorithm>
-#include <thread>
+#include <bit>
 
-#include "transports/core/clock.hpp"
-#include "transports/core/log.hpp"
+#include "transports/core/fork.hpp"
+#include "transports/staged/settling.hpp"
 
 namespace tutti::staged {
 namespace {
@@ -23,9 +23,18 @@ StagedBackend::Side::Side(Accelerator& gpu, int device)
   }
 }
 
+StagedBackend::StagedBackend(const Group& group, Host host)
+    : group_(group), host_(std::move(host)), generation_(fork_generation()) {}
+
 StagedBackend::~StagedBackend() {
-  static auto& kept_for_ever = *new std::vector<std::shared_ptr<void>>;
-  if (!settled()) kept_for_ever.insert(kept_for_ever.end(), {slots_, pinned_});  // a device may still write there
+  if (generation_ != fork_generation()) {  // the device is the parent's
+    static_cast<void>(new auto(std::move(calls_)));
+    static_cast<void>(new auto(std::move(sides_)));
+    static_cast<void>(inner_.release());
+  }
+  // Copies that have not settled: a device may still read and write there.
+  if (generation_ != fork_generation() || !staged_.empty())
+    for (auto* memory : {&slots_, &pinned_}) static_cast<void>(new auto(std::move(*memory)));
 }
 
 Status StagedBackend::supports(const Collective& call, std::string_view algorithm) const {
@@ -85,12 +94,13 @@ bool StagedBackend::progress() {
 // A device says nothing when a copy is done. What is fetched while another slice plays can wait.
 bool StagedBackend::polled() const noexcept {
   const bool next_is_fetched = !plays_ && playing_ < staged_.size() && staged_[playing_].fetching;
-  return next_is_fetched || playing_ > 0 || (inner_ && inner_->polled());
+  return waits_ || next_is_fetched || playing_ > 0 || (inner_ && inner_->polled());
 }
 
 // The oldest first: what ends makes room for what begins.
 bool StagedBackend::advance() {
   bool moved = false;
+  waits_ = false;
   try {
     for (int turns = 0; turns < 4 && !broken_; ++turns) {
       if (!(retire() | store() | play() | fetch())) break;
@@ -110,6 +120,7 @@ bool StagedBackend::fetch() {
   if (fetching_ == calls_.size() || staged_.size() == slot_count) return false;
   Call& call = *calls_[fetching_];
   if (!call.slicing) return false;  // play() finds out how many there are
+  if (!is_ready(call)) return false;
   if (call.fetched == 0) begin(call);
   Staged& one = staged_.emplace_back();
   one.of = &call;
@@ -127,17 +138,39 @@ bool StagedBackend::fetch() {
   return true;
 }
 
-// The stream waits here and not earlier: what it waits for may itself wait for an earlier call.
+// The host waits, and not a stream of ours: behind a caller's stream that does not get on, copies of later calls would
+// not, and the end would have to wait for it.
+bool StagedBackend::is_ready(Call& call) {
+  if (!call.is_ready) call.is_ready = call.launch.ready.handle == nullptr || gpu_->query(call.launch.ready);
+  waits_ |= !call.is_ready;
+  return call.is_ready;
+}
+
 void StagedBackend::begin(Call& call) {
   const Stream& stream = *call.side->fetching;
-  if (call.launch.ready.handle != nullptr) gpu_->wait(stream, call.launch.ready);
   const Collective& made = *call.call;
   const bool moves_about = made.kind == Kind::alltoall && made.variable && made.in.data == made.out.data &&
                            made.in_counts != made.out_counts && made.in.count > 0;
   if (!moves_about) return;
-  call.copied = gpu_->allocate(stream.device, made.in.bytes());
-  call.source = static_cast<const std::byte*>(call.copied.get());
-  gpu_->copy(stream, call.copied.get(), made.in.data, made.in.bytes());
+  call.copied = take_scratch(*call.side, made.in.bytes());
+  call.source = static_cast<const std::byte*>(call.copied.memory.get());
+  gpu_->copy(stream, call.copied.memory.get(), made.in.data, made.in.bytes());
+}
+
+StagedBackend::Scratch StagedBackend::take_scratch(Side& side, std::size_t bytes) {
+  const auto spare = std::ranges::find_if(side.spare, [&](const Scratch& one) { return one.bytes >= bytes; });
+  if (spare != side.spare.end()) {
+    Scratch found = std::move(*spare);
+    side.spare.erase(spare);
+    return found;
+  }
+  const std::size_t rounded = std::bit_ceil(bytes);
+  return {gpu_->allocate((*side.fetching).device, rounded), rounded};
+}
+
+// What a call has beside its slices.
+void StagedBackend::give_back(Call& call) {
+  if (call.copied.memory) call.side->spare.push_back(std::move(call.copied));
 }
 
 // ---- on the host --------------------------------------------------------------------------------
@@ -203,7 +236,7 @@ void StagedBackend::ended(const Status& status) {
 // ---- to the device ------------------------------------------------------------------------------
 
 bool StagedBackend::store() {
-  if (!played_) return false;
+  if (!played_ || (!measures_ && !is_ready(*staged_[playing_].of))) return false;
   played_ = false;
   if (std::exchange(measures_, false)) {
     Call& call = *calls_[fetching_];
@@ -216,7 +249,6 @@ bool StagedBackend::store() {
   const bool last = call.is_last(one.number), stores = !one.slice.out.empty();
   if (!stores && !last) return true;
   const Stream& stream = *call.side->storing;
-  if (!std::exchange(call.waited, true) && call.launch.ready.handle != nullptr) gpu_->wait(stream, call.launch.ready);
   for (const Piece& piece : one.slice.out)
     gpu_->copy(stream, call.call->out.data + piece.device, half(one.slot, !one.slice.in_place) + piece.host,
                piece.bytes);
@@ -237,7 +269,7 @@ bool StagedBackend::retire() {
   const std::unique_ptr<Call> call = std::move(calls_.front());
   calls_.pop_front();
   --fetching_;
-  call->copied.reset();
+  give_back(*call);
   call->listener->ended({});
   return true;
 }
@@ -251,10 +283,11 @@ void StagedBackend::fail(Code code, const std::string& what) {
   calls_.front()->listener->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
 }
 
-// Whether no copy is on a stream any more. A device that does nothing more copies nothing either.
-bool StagedBackend::settled() noexcept {
+// Whether no copy of it is on a stream any more. A device that does nothing more copies nothing either.
+bool StagedBackend::has_settled(const Call& call) noexcept {
   try {
     for (const Staged& one : staged_) {
+      if (one.of != &call) continue;
       if (one.fetching && !gpu_->query(*one.side->fetched[one.slot])) return false;
       if (one.storing && !gpu_->query(*one.side->stored[one.slot])) return false;
     }
@@ -266,19 +299,23 @@ bool StagedBackend::settled() noexcept {
 void StagedBackend::cancel(const Status& why) noexcept {
   broken_ = true;
   if (inner_) inner_->cancel(why);
-  // A copy takes a millisecond, unless the caller's stream is itself held up; then the slots are kept for ever.
-  for (int looks = 0; looks < 1000 && !settled(); ++looks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::deque<std::unique_ptr<Call>> calls;
   calls.swap(calls_);
-  if (settled()) {
-    staged_.clear();
-  } else {
-    log(LogLevel::warn,
-        "a stream that a call came after does not get on, and copies behind it may still use the buffers of " +
-            std::to_string(calls.size()) + " calls: leave that memory alone until the process ends",
-        group_.members[static_cast<std::size_t>(group_.rank)]);
+  Settling patience;
+  int left = 0;
+  for (auto& call : calls) {
+    if (patience.wait_for([&] { return has_settled(*call); })) {
+      std::erase_if(staged_, [&](const Staged& one) { return one.of == call.get(); });
+      call->listener->ended(why);
+      continue;
+    }
+    ++left;
+    CallListener& listener = *call->listener;
+    static_cast<void>(call.release());  // its slices are still in staged_
+    listener.abandoned();
+    listener.ended(why);
   }
-  for (const auto& call : calls) call->listener->ended(why);
+  warn_of_unsettled(left, group_.members[static_cast<std::size_t>(group_.rank)]);
 }
 
 std::string StagedBackend::where(std::uint32_t sequence) const {
@@ -287,12 +324,13 @@ std::string StagedBackend::where(std::uint32_t sequence) const {
     if (one.of->launch.sequence != sequence) continue;
     const std::string slice =
         "slice " + std::to_string(one.number + 1) + " of " + std::to_string(one.of->slicing->slices());
-    if (one.fetching) return slice + " is copied from the device, or the caller's stream has not got there";
+    if (one.fetching) return slice + " is copied from the device";
     if (one.storing) return slice + " is copied to the device";
+    if (waits_) return slice + " waits for the stream that the call comes after";
     const std::string inner = inner_->where(sequence);
     return slice + (inner.empty() ? "" : ": " + inner);
   }
-  return "waits behind an earlier call";
+  return waits_ ? "waits for the stream that a call comes after" : "waits behind an earlier call";
 }
 
 }  // namespace tutti::staged

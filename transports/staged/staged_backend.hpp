@@ -32,7 +32,7 @@ class StagedBackend final : public Backend, private CallListener {
  public:
   static constexpr std::string_view own_name = "staged";
 
-  StagedBackend(const Group& group, Host host) : group_(group), host_(std::move(host)) {}
+  StagedBackend(const Group& group, Host host);
   ~StagedBackend() override;
 
   std::string_view name() const noexcept override { return own_name; }
@@ -49,11 +49,17 @@ class StagedBackend final : public Backend, private CallListener {
  private:
   static constexpr std::size_t slot_count = 3;
 
+  // Memory of a device that is used again, and not freed before this: freeing may wait for the whole device.
+  struct Scratch {
+    std::shared_ptr<void> memory;
+    std::size_t bytes = 0;
+  };
   // Two streams of a device, one each way, and what tells that a slot's copies are done.
   struct Side {
     Side(Accelerator& gpu, int device);
     Owned<Stream> fetching, storing;
     std::vector<Owned<Event>> fetched, stored;  // by slot
+    std::vector<Scratch> spare;
   };
   struct Call {
     const Collective* call = nullptr;
@@ -62,8 +68,8 @@ class StagedBackend final : public Backend, private CallListener {
     Side* side = nullptr;
     std::unique_ptr<Slicing> slicing;  // null: the largest count is not known yet
     std::size_t fetched = 0;           // slices whose copy to the host is on its stream
-    bool waited = false;               // the storing stream waits for what the caller's had
-    std::shared_ptr<void> copied;      // of `in`, where `out` overwrites what is still to be read
+    bool is_ready = false;             // what the caller's stream had is done
+    Scratch copied;                    // of `in`, where `out` overwrites what is still to be read
     const std::byte* source = nullptr;
     bool is_last(std::size_t number) const noexcept { return number + 1 == slicing->slices(); }
   };
@@ -80,7 +86,9 @@ class StagedBackend final : public Backend, private CallListener {
   void prepare();
   bool advance();
   bool fetch();
+  bool is_ready(Call& call);
   void begin(Call& call);
+  Scratch take_scratch(Side& side, std::size_t bytes);
   bool play();
   void play_slice(Staged& one);
   void measure(Call& call);
@@ -90,7 +98,8 @@ class StagedBackend final : public Backend, private CallListener {
     return measures_ || playing_ == staged_.size() ? *calls_[fetching_] : *staged_[playing_].of;
   }
   void fail(Code code, const std::string& what);
-  bool settled() noexcept;
+  bool has_settled(const Call& call) noexcept;
+  void give_back(Call& call);
   std::byte* half(std::size_t slot, bool out) const noexcept;
   Side& side_of(int device);
   // of the host's backend
@@ -99,6 +108,7 @@ class StagedBackend final : public Backend, private CallListener {
 
   const Group group_;
   const Host host_;
+  const std::uint32_t generation_;
   Accelerator* gpu_ = nullptr;
   std::unique_ptr<Backend> inner_;
   std::shared_ptr<void> slots_, pinned_;
@@ -111,6 +121,7 @@ class StagedBackend final : public Backend, private CallListener {
   std::size_t playing_ = 0;                  // in staged_: the next one to play, or the one that plays
   std::uint64_t slices_ = 0;                 // so far
 
+  bool waits_ = false;     // for a caller's stream: nothing tells when that gets on
   bool plays_ = false;     // a host call is under way
   bool played_ = false;    // it has ended since
   bool measures_ = false;  // that one is measure()'s

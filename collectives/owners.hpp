@@ -1,0 +1,15 @@
+// Owners of memory that calls were given, when the calls are over.
+#pragma once
+
+#include <memory>
+
+namespace tutti {
+
+/// Lets go on a thread of its own: freeing device memory may wait for all that the device has to do, and that may wait
+/// for what the caller is about to do. Any thread; never blocks.
+void let_go_elsewhere(std::shared_ptr<const void> owner) noexcept;
+
+/// Never lets go: a device may still use the memory.
+void keep_for_ever(std::shared_ptr<const void> owner) noexcept;
+
+}  // namespace tutti

@@ -1,0 +1,268 @@
+// send, recv, sendrecv and shift of device memory, on devices that are none: contents, order, streams, lifetimes,
+// failure.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "collectives/communicator.hpp"
+#include "tests/support/fake_accelerator.hpp"
+#include "tests/support/worlds.hpp"
+#include "transports/accelerators.hpp"
+
+namespace tutti::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t slice = 16 << 10;  // floats of four slices: 16384
+
+Settings small_slices(const std::string& transport) {
+  Settings settings = test_settings(transport);
+  settings.stage_bytes = slice;
+  return settings;
+}
+
+std::vector<float> ramp(std::size_t count, int from) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), static_cast<float>(from));
+  return values;
+}
+
+class Floats {
+ public:
+  Floats(FakeAccelerator& gpu, int device, const std::vector<float>& values)
+      : gpu_(gpu), device_(device), count_(values.size()), memory_(gpu.allocate(device, count_ * sizeof(float) + 1)) {
+    if (count_ > 0) std::memcpy(gpu.seen(memory_.get()), values.data(), count_ * sizeof(float));
+  }
+  Buffer buffer() const { return {memory_.get(), count_, DType::f32, {Device::Kind::cuda, device_}}; }
+  std::vector<float> read() const {
+    const auto* const seen = reinterpret_cast<const float*>(gpu_.seen(memory_.get()));
+    return {seen, seen + count_};
+  }
+  /// A kernel that writes.
+  void fill(const Stream& stream, float value) const {
+    auto* const at = reinterpret_cast<float*>(gpu_.seen(memory_.get()));
+    gpu_.run(stream, [at, value, n = count_] { std::fill_n(at, n, value); });
+  }
+  std::shared_ptr<void> take() { return std::move(memory_); }
+
+ private:
+  FakeAccelerator& gpu_;
+  int device_;
+  std::size_t count_;
+  std::shared_ptr<void> memory_;
+};
+
+std::string said(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+class Exchange : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { gpu.stumble(true); }
+  void TearDown() override { gpu.stumble(false); }
+  Settings settings() const { return small_slices(GetParam()); }
+  FakeAccelerator& gpu = use_fake_accelerator();
+};
+
+TEST_P(Exchange, BringsWhatWasSentWhateverItsSize) {
+  for (const int size : {1, 2, 3})
+    run_ranks(size, settings(), [&](Communicator& world) {
+      const int me = world.rank(), device = me % 2, n = world.size();
+      for (const std::size_t count : {0, 1, 4095, 4096, 4097, 30'000}) {
+        const Floats mine(gpu, device, ramp(count, me)), got(gpu, device, std::vector<float>(count));
+        Work to = world.send(mine.buffer(), (me + 1) % n, 3);
+        Work from = world.recv(got.buffer(), (me + n - 1) % n, 3);
+        from.wait();
+        to.wait();
+        EXPECT_EQ(got.read(), ramp(count, (me + n - 1) % n)) << count;
+        world.shift(mine.buffer(), got.buffer(), -1).wait();
+        EXPECT_EQ(got.read(), ramp(count, (me + 1) % n)) << count;
+        world.shift(mine.buffer(), mine.buffer(), 1).wait();  // in place
+        EXPECT_EQ(mine.read(), ramp(count, (me + n - 1) % n)) << count;
+      }
+      // Halves of different sizes, which overlap.
+      const Floats both(gpu, device, ramp(20'000, 0));
+      Buffer in = both.buffer(), out = both.buffer();
+      in.count = me % 2 == 0 ? 15'000 : 9'000;
+      out.count = me % 2 == 0 ? 9'000 : 15'000;
+      if (n == 2) {
+        world.sendrecv(in, 1 - me, out, 1 - me).wait();
+        EXPECT_EQ(both.read(), ramp(20'000, 0));
+      }
+      world.barrier().wait();
+    });
+}
+
+// Equal tags match in order though slices of several are under way; other tags do not wait for them.
+TEST_P(Exchange, EqualTagsKeepTheirOrderAndOthersDoNotWait) {
+  run_ranks(2, settings(), [&](Communicator& world) {
+    const int peer = 1 - world.rank();
+    std::vector<Floats> out, in;
+    for (int i = 0; i < 12; ++i) {
+      const std::size_t count = i % 3 == 0 ? 13'000 : static_cast<std::size_t>(i) * 500;
+      out.emplace_back(gpu, 0, ramp(count, 100 * i + world.rank()));
+      in.emplace_back(gpu, 1, std::vector<float>(count));
+    }
+    const Floats never(gpu, 0, std::vector<float>(9'000)), late(gpu, 0, std::vector<float>(9'000, 7));
+    std::vector<Work> unmatched;
+    for (int i = 0; i < 20; ++i) unmatched.push_back(world.recv(never.buffer(), peer, 50 + i));
+    std::vector<Work> works;
+    for (int i = 0; i < 12; ++i) works.push_back(world.send(out[static_cast<std::size_t>(i)].buffer(), peer, i % 2));
+    for (int i = 0; i < 12; ++i) works.push_back(world.recv(in[static_cast<std::size_t>(i)].buffer(), peer, i % 2));
+    while (!works.empty()) {
+      works.back().wait();
+      works.pop_back();
+    }
+    for (int i = 0; i < 12; ++i) {
+      const auto& got = in[static_cast<std::size_t>(i)];
+      EXPECT_EQ(got.read(), ramp(got.buffer().count, 100 * i + peer)) << i;
+    }
+    for (int i = 0; i < 20; ++i) world.send(late.buffer(), peer, 50 + i).wait();
+    for (Work& work : unmatched) work.wait();
+    EXPECT_EQ(never.read(), late.read());
+    world.barrier().wait();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, Exchange, ::testing::Values("inproc", "shm", "tcp"),
+                         [](const auto& param) { return std::string(param.param); });
+
+class Exchanging : public ::testing::Test {
+ protected:
+  FakeAccelerator& gpu = use_fake_accelerator();
+};
+
+TEST_F(Exchanging, BeginsAfterTheCallersStreamAndAStreamCanWait) {
+  run_ranks(2, small_slices("shm"), [&](Communicator& world) {
+    const Owned<Stream> mine(gpu, gpu.make_stream(0));
+    const Floats data(gpu, 0, std::vector<float>(20'000, -1)), got(gpu, 0, std::vector<float>(20'000, -2));
+    auto gate = gpu.hold(*mine);
+    gpu.delay(*mine, 20ms);
+    data.fill(*mine, static_cast<float>(world.rank()));
+    Work work = world.sendrecv(data.buffer(), 1 - world.rank(), got.buffer(), 1 - world.rank(), 0, {.stream = *mine});
+    work.wait(*mine);
+    std::atomic<float> seen = -3;  // by a kernel behind that
+    gpu.run(*mine, [&, at = reinterpret_cast<const float*>(gpu.seen(got.buffer().data))] { seen = at[19'999]; });
+    EXPECT_FALSE(work.done());
+    gate->open();
+    gpu.synchronize(*mine);
+    EXPECT_EQ(seen, static_cast<float>(1 - world.rank()));
+    work.wait();
+    world.barrier().wait();
+  });
+}
+
+TEST_F(Exchanging, KeepsTheMemoryAndUsesItsPinnedMemoryAgain) {
+  const std::size_t before = gpu.pinned_bytes();
+  run_ranks(2, small_slices("shm"), [&](Communicator& world) {
+    std::weak_ptr<void> watched;
+    for (int round = 0; round < 5; ++round) {
+      Floats data(gpu, 0, std::vector<float>(40'000, 1)), got(gpu, 0, std::vector<float>(40'000));
+      const Buffer buffer = data.buffer();
+      std::shared_ptr<void> owner = data.take();
+      watched = owner;
+      Work sent = world.send(buffer, 1 - world.rank(), 0, {.keep = std::move(owner)});
+      world.recv(got.buffer(), 1 - world.rank()).wait();
+      EXPECT_EQ(got.read(), std::vector<float>(40'000, 1));
+      sent.wait();
+    }
+    const Deadline late = deadline_in(Seconds(60));
+    while (!watched.expired() && Clock::now() < late) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(watched.expired());
+    world.barrier().wait();
+    EXPECT_EQ(gpu.pinned_bytes() - before, 2U * 2 * 2 * slice) << "two ranks of two slots each way";
+    world.barrier().wait();
+  });
+  EXPECT_EQ(gpu.pinned_bytes(), before);
+}
+
+TEST_F(Exchanging, SaysWhatIsWrong) {
+  std::atomic<int> told = 0;
+  run_ranks(2, small_slices("shm"), [&](Communicator& world) {
+    const Floats data(gpu, 0, std::vector<float>(10'000));
+    std::vector<float> host(10'000);
+    EXPECT_EQ(said([&] { world.sendrecv(data.buffer(), 0, Buffer(host), 0).wait(); }),
+              "send: in is on device 0 and out on the host; both must be in one place");
+    Buffer wrong = data.buffer();
+    wrong.device.index = 9;
+    EXPECT_EQ(said([&] { world.send(wrong, 0).wait(); }),
+              "the buffer is said to be on device 9, but there are 2 devices, counted from 0");
+    wrong = data.buffer();
+    wrong.count = 9'999;
+    const std::string both = said([&] {
+      world.rank() == 0 ? world.send(data.buffer(), 1).wait() : world.recv(wrong, 0).wait();
+      world.barrier().wait();
+    });
+    EXPECT_NE(both.find("count 10000"), std::string::npos) << both;
+    EXPECT_NE(both.find("count 9999"), std::string::npos) << both;
+    ++told;
+  });
+  EXPECT_EQ(told, 2);
+}
+
+TEST_F(Exchanging, ADeviceThatBreaksEndsItOnBothRanks) {
+  auto& broken = *new FakeAccelerator(2);  // whose threads go on
+  use_accelerator(broken);
+  std::atomic<int> failed = 0;
+  run_ranks(2, small_slices("shm"), [&](Communicator& world) {
+    const Floats data(broken, world.rank(), std::vector<float>(50'000, 1));
+    auto gate = world.rank() == 1 ? broken.hold({nullptr, 1}) : nullptr;
+    Work work = world.rank() == 1 ? world.send(data.buffer(), 0) : world.recv(data.buffer(), 1);
+    if (world.rank() == 1) broken.break_device(1, "device 1 does no more: an illegal address was used by a kernel");
+    try {
+      work.wait();
+    } catch (const Error& error) {
+      ++failed;
+      EXPECT_EQ(error.culprit(), 1);
+      EXPECT_NE(std::string(error.what()).find("an illegal address was used"), std::string::npos) << error.what();
+    }
+    EXPECT_THROW(world.barrier().wait(), Error);
+  });
+  EXPECT_EQ(failed, 2);
+  use_fake_accelerator();
+}
+
+// A device whose copies do not end may still use the memory after the failure: what owns it stays.
+TEST_F(Exchanging, WhatADeviceMayStillUseIsKeptAfterAFailure) {
+  for (const bool staged : {false, true}) {
+    auto& slow = *new FakeAccelerator(1);
+    use_accelerator(slow);
+    std::weak_ptr<void> stuck, idle;
+    run_ranks(1, small_slices("shm"), [&](Communicator& world) {
+      Floats data(slow, 0, std::vector<float>(50'000, 1)), other(slow, 0, std::vector<float>(10, 1));
+      const Buffer buffer = data.buffer(), later = other.buffer();
+      std::shared_ptr<void> owner = data.take(), second = other.take();
+      stuck = owner;
+      idle = second;
+      const Owned<Stream> mine(slow, slow.make_stream(0));
+      Work work = staged ? world.allreduce(buffer, sum, {.keep = std::move(owner)})
+                         : world.send(buffer, 0, 0, {.keep = std::move(owner)});
+      auto gate = slow.hold(*mine);
+      Work behind = world.allreduce(later, sum, {.stream = *mine, .keep = std::move(second)});
+      slow.stall(true);
+      EXPECT_FALSE(work.wait_for(Seconds(0.02)));
+      world.abort("the test");
+      EXPECT_THROW(work.wait(), Error);
+      EXPECT_THROW(behind.wait(), Error);
+      gate->open();
+      slow.stall(false);
+    });
+    const Deadline late = deadline_in(Seconds(60));
+    while (!idle.expired() && Clock::now() < late) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(idle.expired()) << "nothing of it was on a stream of ours";
+    EXPECT_FALSE(stuck.expired()) << (staged ? "staged" : "send");
+    use_fake_accelerator();
+  }
+}
+
+}  // namespace
+}  // namespace tutti::testing

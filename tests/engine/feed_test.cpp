@@ -1,0 +1,119 @@
+// Batches on their way to a device, on one that is none; and which device a rank takes.
+#include "engine/feed.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "engine/device.hpp"
+#include "tests/support/fake_accelerator.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using tutti::testing::FakeAccelerator;
+
+struct Seen {
+  std::vector<float> pixels;
+  std::vector<std::int64_t> labels;
+  bool operator==(const Seen&) const = default;
+};
+
+/// What a kernel of `compute` finds of the batch once it gets there.
+std::shared_ptr<Seen> look(FakeAccelerator& gpu, const Feed& feed, const Batch& batch, const Stream& compute,
+                           std::size_t width) {
+  auto seen = std::make_shared<Seen>();
+  const auto* const pixels = reinterpret_cast<const float*>(gpu.seen(feed.pixels(batch)));
+  const auto* const labels = reinterpret_cast<const std::int64_t*>(gpu.seen(feed.labels(batch)));
+  gpu.wait(compute, feed.arrived(batch));
+  gpu.run(compute, [=, count = batch.count] {
+    seen->pixels.assign(pixels, pixels + count * width);
+    seen->labels.assign(labels, labels + count);
+  });
+  gpu.record(feed.used(batch), compute);
+  return seen;
+}
+
+// The host runs ahead of kernels that are late; copies run ahead of both, but never over what is still to be read.
+TEST(Feed, BringsWhatTheLoaderMadeInItsOrder) {
+  FakeAccelerator gpu(1);
+  const DataSplit data = random_split("1x5x5", 90, 1);
+  const Sampler sampler({.samples = data.train.size(), .batch = 7, .rank = 0, .size = 1, .seed = 1});
+  const Transform transform{data.mean, data.deviation, 1, 1};
+  std::vector<Seen> expected;
+  Loader plain(data.train, sampler, transform, 3);
+  for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+    plain.start_epoch(epoch);
+    while (const auto batch = plain.next()) expected.push_back({batch->pixels, batch->labels});
+  }
+  std::vector<std::shared_ptr<Seen>> seen;
+  gpu.stumble(true);
+  Owned<Stream> compute(gpu, gpu.make_stream(0));
+  {
+    Feed feed(gpu, 0, {7 * 25, 7}, 3);
+    Loader loader(data.train, sampler, transform, 3, [&](Batch& batch) { feed.send(batch); });
+    for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+      loader.start_epoch(epoch);
+      while (const auto batch = loader.next()) {
+        EXPECT_TRUE(batch->pixels.empty());
+        if (batch->step % 4 == 0) gpu.delay(*compute, std::chrono::milliseconds(3));
+        seen.push_back(look(gpu, feed, *batch, *compute, 25));
+      }
+    }
+    loader.start_epoch(3);  // whose batches nobody takes
+    gpu.synchronize(*compute);
+  }
+  ASSERT_EQ(seen.size(), expected.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_TRUE(*seen[i] == expected[i]) << "batch " << i;
+  EXPECT_EQ(gpu.pinned_bytes(), 0U);
+}
+
+TEST(Feed, PinsASlotForEachBatchUnderWay) {
+  FakeAccelerator gpu(1);
+  const Feed feed(gpu, 0, {100, 10}, 2);
+  EXPECT_EQ(gpu.pinned_bytes(), 4U * (512 + 256));
+}
+
+TEST(Device, SaysWhyThereIsNone) {
+  EXPECT_EQ(why_no_device({.torch_has_cuda = true, .torch_devices = 2, .why_not = {}, .devices = 2}), "");
+  EXPECT_THAT(why_no_device({}), AllOf(StartsWith("this LibTorch was built without CUDA;"), HasSubstr("TUTTI_TORCH")));
+  EXPECT_EQ(why_no_device({.torch_has_cuda = true, .torch_devices = 0, .why_not = "no driver", .devices = 0}),
+            "no driver");
+  EXPECT_THAT(why_no_device({.torch_has_cuda = true, .torch_devices = 0, .why_not = {}, .devices = 1}),
+              HasSubstr("CUDA_VISIBLE_DEVICES"));
+  EXPECT_THAT(why_no_device({.torch_has_cuda = true, .torch_devices = 1, .why_not = {}, .devices = 4}),
+              AllOf(StartsWith("LibTorch sees 1 devices, and tutti 4;"), HasSubstr("CUDA_VISIBLE_DEVICES")));
+}
+
+TEST(Device, IsChosenByAllRanksTogether) {
+  tutti::testing::use_fake_accelerator();
+  tutti::testing::run_ranks(4, tutti::testing::test_settings("inproc"), [](Communicator& world) {
+    EXPECT_EQ(world.device(), world.rank() % 2) << "two devices, in turns";
+    EXPECT_EQ(world.split(world.rank() / 2)->device(), world.rank() % 2) << "by the job's ranks, not the group's";
+    for (const char* wanted : {"auto", "cuda"}) {
+      const DeviceChoice all = choose_device(wanted, "", world);
+      EXPECT_TRUE(all.on_device);
+      EXPECT_EQ(all.why_not, "");
+    }
+    const std::string mine = world.rank() < 2 ? "" : "none here " + std::to_string(world.rank()) + "; buy one";
+    const DeviceChoice some = choose_device("auto", mine, world);
+    EXPECT_FALSE(some.on_device);
+    EXPECT_EQ(some.why_not, "rank 2 has no device: none here 2");
+    EXPECT_FALSE(choose_device("cpu", mine, world).on_device);
+    try {
+      choose_device("cuda", mine, world);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "device=cuda: rank 2 has no device: none here 2; buy one; or say device=cpu");
+      EXPECT_EQ(error.code(), Code::invalid);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tutti::engine

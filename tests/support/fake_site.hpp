@@ -1,0 +1,36 @@
+// A site on the fake accelerator: tensors are the CPU's, and lie where the fake's kernels find its memory.
+#pragma once
+
+#include <memory>
+
+#include "nn/site.hpp"
+#include "tests/support/fake_accelerator.hpp"
+
+namespace tutti::testing {
+
+/// Computing is the host's, so it is done at once; but what follows it has to wait for a stream of this one's.
+class FakeCompute final : public nn::Compute {
+ public:
+  FakeCompute(FakeAccelerator& gpu, int device) : gpu_(gpu), stream_(gpu, gpu.make_stream(device)) {}
+
+  at::Device device() const override { return at::Device(at::kCPU); }
+  void* seen(void* memory) const override { return gpu_.seen(memory); }
+  void record(const Event& event) override {
+    ++recorded_;
+    gpu_.record(event, *stream_);
+  }
+  void follow(const Event& event) override { gpu_.synchronize(event); }
+
+  int recorded() const noexcept { return recorded_; }
+
+ private:
+  FakeAccelerator& gpu_;
+  Owned<Stream> stream_;
+  int recorded_ = 0;
+};
+
+inline std::shared_ptr<nn::Site> fake_site(FakeAccelerator& gpu, int device) {
+  return std::make_shared<nn::Site>(gpu, device, std::make_shared<FakeCompute>(gpu, device));
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,106 @@
+// Exchanges: sends and receives of device memory between two ranks, by way of pinned slots and any transport of host
+// memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "transports/backend.hpp"
+#include "transports/core/accelerator.hpp"
+#include "transports/transport.hpp"
+
+namespace tutti::staged {
+
+/// Those of one communicator. A message goes in slices, each a message of the transport with the same tag, by two slots
+/// of its own for each direction, so that none waits for another one; slots are used again, and never freed before
+/// this. Nothing is put on a stream that would wait there: what a call comes after is awaited by the host.
+class Exchanges final : public Engine {
+ public:
+  struct Half {
+    Tag tag;
+    std::uint64_t summary = 0;  ///< see Transport::send
+  };
+
+  Exchanges(const Group& group, Transport& wire, Accelerator& gpu, std::size_t slot_bytes);
+  ~Exchanges() override;
+
+  /// `call` is a Collective{kind send} on device memory, which stays as it is until the listener's ended(), and begins
+  /// when `ready` has passed; `send` and `recv` say what its halves' messages carry. Throws as Backend::start.
+  void start(const Collective& call, const Half& send, const Half& recv, const Event& ready, CallListener& listener);
+  /// Ends all with `why`, after the transport has ended its messages.
+  void cancel(const Status& why) noexcept;
+
+  bool progress() override;
+  Fds fds() const noexcept override { return {}; }  // the transport rings for this one too
+  bool arm(bool) override { return true; }
+  bool polled() const noexcept override;
+
+ private:
+  struct Slot {
+    std::shared_ptr<void> memory;
+    std::size_t bytes = 0;
+    Owned<Event> copied;
+  };
+  // Slices go through three stages; numbers count those that have been through each.
+  struct Way {
+    bool is_used = false;
+    Half half;
+    int peer = -1;  // world rank
+    std::byte* memory = nullptr;
+    std::size_t bytes = 0, slices = 0;
+    std::size_t copied = 0, landed = 0;  // copies that were begun, and have ended
+    std::size_t given = 0, carried = 0;  // messages that were begun, and have ended
+    std::array<Slot, 2> slots;
+    std::array<bool, 2> busy{}, arrived{};
+    bool is_copying() const noexcept { return copied > landed; }
+  };
+  struct Call {
+    int device = 0;
+    Event ready;
+    bool is_ready = false;
+    CallListener* listener = nullptr;
+    Way out, in;
+    std::shared_ptr<void> scratch;  // a copy of what is sent, where the receive overwrites it
+    std::size_t scratch_bytes = 0;
+    Owned<Event> saved;
+    bool is_saving = false;
+    bool broken = false;
+  };
+  using Key = std::tuple<bool, int, std::uint32_t>;  // sends, peer, tag
+
+  void prepare(Call& call, Way& way, const Half& half, int peer, bool sends);
+  void save(Call& call, const Collective& made);
+  bool advance(Call& call);
+  bool may_give(const Way& way, bool sends);
+  bool send(Call& call);
+  bool receive(Call& call);
+  void copy(Call& call, Way& way, bool to_host);
+  bool look_for_end(Way& way);
+  Done done_of(Call& call, Way& way, std::size_t slot, bool sends);
+  void fail(Call& call, Code code, const std::string& what);
+  bool is_over(const Call& call) const noexcept;
+  bool has_settled(Call& call) noexcept;
+  void end(std::unique_ptr<Call> call, const Status& status) noexcept;
+  Slot take_slot(int device, std::size_t bytes);
+  std::size_t slice_bytes(const Way& way, std::size_t number) const noexcept;
+  const Stream& stream_of(int device, bool to_host);
+
+  const Group group_;
+  Transport& wire_;
+  Accelerator& gpu_;
+  const std::size_t slot_bytes_;
+  const std::uint32_t generation_;
+  std::vector<std::unique_ptr<Call>> calls_;
+  std::map<Key, std::deque<const Way*>> order_;  // those that have messages to give, the first of which may
+  std::map<std::pair<int, bool>, Owned<Stream>> streams_;
+  std::multimap<std::pair<int, std::size_t>, Slot> spare_slots_;                     // by device and bytes
+  std::multimap<std::pair<int, std::size_t>, std::shared_ptr<void>> spare_scratch_;  // likewise
+};
+
+}  // namespace tutti::staged

@@ -1,0 +1,40 @@
+// Settling: how long an end waits for copies that are on a device's streams.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "transports/core/clock.hpp"
+#include "transports/core/log.hpp"
+
+namespace tutti::staged {
+
+/// Copies take a millisecond or so, as nothing that may be held up is put on a stream before them; the caller holds the
+/// token, so all calls of a communicator share one short time. Whatever takes longer may still use its memory.
+class Settling {
+ public:
+  template <class Settled>
+  bool wait_for(const Settled& settled) {
+    while (!settled()) {
+      if (Clock::now() >= until_) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    return true;
+  }
+
+ private:
+  const Deadline until_ = Clock::now() + std::chrono::milliseconds(50);
+};
+
+/// Says so, of `calls` that did not settle.
+inline void warn_of_unsettled(int calls, int world_rank) {
+  if (calls == 0) return;
+  log(LogLevel::warn,
+      "a device does not get on, and may still use the buffers of " + std::to_string(calls) +
+          (calls == 1 ? " call" : " calls") +
+          ": leave that memory alone until the process ends (what owns it by CallOptions::keep is kept)",
+      world_rank);
+}
+
+}  // namespace tutti::staged
