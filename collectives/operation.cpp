@@ -5,6 +5,7 @@
 #include "collectives/context.hpp"
 #include "collectives/owners.hpp"
 #include "transports/accelerators.hpp"
+#include "transports/core/for_ever.hpp"
 
 namespace tutti {
 

@@ -35,10 +35,6 @@ void let_all_go() {
 
 }  // namespace
 
-void keep_for_ever(std::shared_ptr<const void> owner) noexcept {
-  static_cast<void>(new std::shared_ptr<const void>(std::move(owner)));
-}
-
 void let_go_elsewhere(std::shared_ptr<const void> owner) noexcept {
   if (!owner || owner.use_count() == 0) return;
   Leaving& here = leaving();

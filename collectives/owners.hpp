@@ -9,7 +9,4 @@ namespace tutti {
 /// for what the caller is about to do. Any thread; never blocks.
 void let_go_elsewhere(std::shared_ptr<const void> owner) noexcept;
 
-/// Never lets go: a device may still use the memory.
-void keep_for_ever(std::shared_ptr<const void> owner) noexcept;
-
 }  // namespace tutti

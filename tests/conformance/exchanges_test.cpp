@@ -244,11 +244,11 @@ TEST_F(Exchanging, WhatADeviceMayStillUseIsKeptAfterAFailure) {
       stuck = owner;
       idle = second;
       const Owned<Stream> mine(slow, slow.make_stream(0));
+      slow.stall(true);
       Work work = staged ? world.allreduce(buffer, sum, {.keep = std::move(owner)})
                          : world.send(buffer, 0, 0, {.keep = std::move(owner)});
       auto gate = slow.hold(*mine);
       Work behind = world.allreduce(later, sum, {.stream = *mine, .keep = std::move(second)});
-      slow.stall(true);
       EXPECT_FALSE(work.wait_for(Seconds(0.02)));
       world.abort("the test");
       EXPECT_THROW(work.wait(), Error);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/staged/settling.hpp"
 
@@ -24,10 +25,10 @@ Exchanges::Exchanges(const Group& group, Transport& wire, Accelerator& gpu, std:
 
 Exchanges::~Exchanges() {
   if (fork_generation() == generation_) return;
-  for (auto& call : calls_) static_cast<void>(call.release());  // the device is the parent's
-  static_cast<void>(new auto(std::move(streams_)));
-  static_cast<void>(new auto(std::move(spare_slots_)));
-  static_cast<void>(new auto(std::move(spare_scratch_)));
+  keep_for_ever(std::move(calls_));  // the device is the parent's
+  keep_for_ever(std::move(streams_));
+  keep_for_ever(std::move(spare_slots_));
+  keep_for_ever(std::move(spare_scratch_));
 }
 
 // ---- what a call needs --------------------------------------------------------------------------
@@ -282,7 +283,7 @@ void Exchanges::cancel(const Status& why) noexcept {
     }
     ++left;
     CallListener* const listener = call->listener;
-    static_cast<void>(call.release());  // the slots are kept for ever
+    keep_for_ever(std::move(call));  // its slots with it
     listener->abandoned();
     listener->ended(why);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/staged/settling.hpp"
 
@@ -28,13 +29,13 @@ StagedBackend::StagedBackend(const Group& group, Host host)
 
 StagedBackend::~StagedBackend() {
   if (generation_ != fork_generation()) {  // the device is the parent's
-    static_cast<void>(new auto(std::move(calls_)));
-    static_cast<void>(new auto(std::move(sides_)));
-    static_cast<void>(inner_.release());
+    keep_for_ever(std::move(calls_));
+    keep_for_ever(std::move(sides_));
+    keep_for_ever(std::move(inner_));
   }
   // Copies that have not settled: a device may still read and write there.
   if (generation_ != fork_generation() || !staged_.empty())
-    for (auto* memory : {&slots_, &pinned_}) static_cast<void>(new auto(std::move(*memory)));
+    for (auto* memory : {&slots_, &pinned_}) keep_for_ever(std::move(*memory));
 }
 
 Status StagedBackend::supports(const Collective& call, std::string_view algorithm) const {
@@ -311,7 +312,7 @@ void StagedBackend::cancel(const Status& why) noexcept {
     }
     ++left;
     CallListener& listener = *call->listener;
-    static_cast<void>(call.release());  // its slices are still in staged_
+    keep_for_ever(std::move(call));  // its slices are still in staged_
     listener.abandoned();
     listener.ended(why);
   }
