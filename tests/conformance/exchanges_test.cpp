@@ -245,11 +245,12 @@ TEST_F(Exchanging, WhatADeviceMayStillUseIsKeptAfterAFailure) {
       idle = second;
       const Owned<Stream> mine(slow, slow.make_stream(0));
       slow.stall(true);
+      const std::size_t before = slow.copies();
       Work work = staged ? world.allreduce(buffer, sum, {.keep = std::move(owner)})
                          : world.send(buffer, 0, 0, {.keep = std::move(owner)});
+      while (slow.copies() == before) EXPECT_FALSE(work.wait_for(Seconds(0.001)));
       auto gate = slow.hold(*mine);
       Work behind = world.allreduce(later, sum, {.stream = *mine, .keep = std::move(second)});
-      EXPECT_FALSE(work.wait_for(Seconds(0.02)));
       world.abort("the test");
       EXPECT_THROW(work.wait(), Error);
       EXPECT_THROW(behind.wait(), Error);

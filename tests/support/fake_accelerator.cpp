@@ -125,10 +125,7 @@ void FakeAccelerator::with_current(int device, const std::function<void()>& what
 // ---- streams and events -------------------------------------------------------------------------
 
 std::shared_ptr<FakeStream> FakeAccelerator::new_stream(int device) {
-  return FakeStream::make(device, [this] {
-    if (stumbles_) wait_a_while();
-    while (stalls_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  });
+  return FakeStream::make(device, [this] { stumbles_ ? wait_a_while() : void(); });
 }
 
 FakeStream& FakeAccelerator::stream_of(const Stream& stream) {
@@ -204,7 +201,8 @@ void FakeAccelerator::synchronize(const Event& event) {
 
 void FakeAccelerator::copy(const Stream& stream, void* into, const void* from, std::size_t bytes) {
   ++copies_;
-  run(stream, [to = seen(into), what = seen(from), bytes] {
+  run(stream, [this, to = seen(into), what = seen(from), bytes] {
+    while (stalls_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (bytes > 0) std::memmove(to, what, bytes);
   });
 }

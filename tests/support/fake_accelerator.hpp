@@ -37,7 +37,7 @@ class FakeAccelerator final : public Accelerator {
   void break_device(int device, std::string why);
   /// Every task waits for a while before it begins, so that order that nobody saw to shows.
   void stumble(bool on) noexcept { stumbles_ = on; }
-  /// No task begins meanwhile.
+  /// No copy begins meanwhile.
   void stall(bool on) noexcept { stalls_ = on; }
   void allow(std::size_t bytes) noexcept { allowed_ = bytes; }  ///< device memory, all together
   std::size_t pinned_bytes() const noexcept { return pinned_; }

@@ -24,8 +24,9 @@ Exchanges::Exchanges(const Group& group, Transport& wire, Accelerator& gpu, std:
     : group_(group), wire_(wire), gpu_(gpu), slot_bytes_(slot_bytes), generation_(fork_generation()) {}
 
 Exchanges::~Exchanges() {
-  if (fork_generation() == generation_) return;
-  keep_for_ever(std::move(calls_));  // the device is the parent's
+  // In a child the device is the parent's; where it does not get on, freeing would wait for it.
+  if (fork_generation() == generation_ && !left_some_) return;
+  keep_for_ever(std::move(calls_));
   keep_for_ever(std::move(streams_));
   keep_for_ever(std::move(spare_slots_));
   keep_for_ever(std::move(spare_scratch_));
@@ -287,6 +288,7 @@ void Exchanges::cancel(const Status& why) noexcept {
     listener->abandoned();
     listener->ended(why);
   }
+  left_some_ |= left > 0;
   warn_of_unsettled(left, group_.members[static_cast<std::size_t>(group_.rank)]);
 }
 

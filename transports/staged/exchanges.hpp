@@ -96,6 +96,7 @@ class Exchanges final : public Engine {
   Accelerator& gpu_;
   const std::size_t slot_bytes_;
   const std::uint32_t generation_;
+  bool left_some_ = false;  // to a device that may still use them
   std::vector<std::unique_ptr<Call>> calls_;
   std::map<Key, std::deque<const Way*>> order_;  // those that have messages to give, the first of which may
   std::map<std::pair<int, bool>, Owned<Stream>> streams_;

@@ -30,12 +30,12 @@ StagedBackend::StagedBackend(const Group& group, Host host)
 StagedBackend::~StagedBackend() {
   if (generation_ != fork_generation()) {  // the device is the parent's
     keep_for_ever(std::move(calls_));
-    keep_for_ever(std::move(sides_));
     keep_for_ever(std::move(inner_));
   }
-  // Copies that have not settled: a device may still read and write there.
-  if (generation_ != fork_generation() || !staged_.empty())
-    for (auto* memory : {&slots_, &pinned_}) keep_for_ever(std::move(*memory));
+  // Copies that have not settled: a device may still read and write there, and freeing would wait for it.
+  if (generation_ == fork_generation() && staged_.empty()) return;
+  keep_for_ever(std::move(sides_));
+  for (auto* memory : {&slots_, &pinned_}) keep_for_ever(std::move(*memory));
 }
 
 Status StagedBackend::supports(const Collective& call, std::string_view algorithm) const {
@@ -94,6 +94,7 @@ bool StagedBackend::progress() {
 
 // A device says nothing when a copy is done. What is fetched while another slice plays can wait.
 bool StagedBackend::polled() const noexcept {
+  if (calls_.empty() || broken_) return inner_ && inner_->polled();
   const bool next_is_fetched = !plays_ && playing_ < staged_.size() && staged_[playing_].fetching;
   return waits_ || next_is_fetched || playing_ > 0 || (inner_ && inner_->polled());
 }
