@@ -107,8 +107,8 @@ void Operation::keep(std::shared_ptr<const void> owner) noexcept {
 
 // Last, for it may take its time; and elsewhere, where it may even wait for a device.
 void Operation::let_owner_go() noexcept {
-  const std::shared_ptr<const void> owner = std::move(keep_);
-  if (on_device_) let_go_elsewhere(std::move(owner));
+  std::shared_ptr<const void> owner = std::move(keep_);
+  if (on_device_) let_go_elsewhere(std::move(owner));  // and not even a copy of it goes here
 }
 
 void Operation::keep_owner_for_ever() noexcept {
