@@ -216,6 +216,22 @@ TEST_F(BulkTest, KeepsAllocatedMemoryRegisteredUntilItIsGone) {
   into.reset();  // may outlive the device
 }
 
+TEST_F(BulkTest, StaysClosedWhereItsPortWasLostBeforeItOpened) {
+  const Endpoint one = survey(Settings()).endpoints.front();
+  Bulk early(*adapter_, 2, one, one);
+  Hello its, mine;
+  a_->introduce(its);
+  EXPECT_FALSE(early.closed());
+  early.stop();
+  EXPECT_TRUE(early.idle());
+  early.close(ended_);
+  EXPECT_TRUE(early.closed());
+  early.connect(its, Seconds(1));
+  EXPECT_FALSE(early.open());
+  early.introduce(mine);
+  EXPECT_EQ(mine.bulk_queue_pair[0], 0u);
+}
+
 TEST_F(BulkTest, OffersWithinItsLimits) {
   Place place;
   EXPECT_FALSE(b_->offer(1, Bytes(into_).first(least_put - 1), place));

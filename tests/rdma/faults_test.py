@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -132,6 +133,29 @@ class Faults(unittest.TestCase):
         said, problems = started.communicate(timeout=100)
         self.assertGreater(float(said or 0), 0, problems)
         self.assertRegex(problems, r"warning: RDMA device rxe1: port error, port 1")
+
+    @unittest.skipIf(devices.THIN, "a sanitizer wants to be loaded first")
+    def test_a_further_device_that_breaks_down_is_done_without(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = os.path.join(folder, "broken")
+            for device, code in (("", 0), ("rxe1", 1)):  # where it is the only one, the job ends
+                with self.subTest(devices=device):
+                    started = subprocess.Popen(
+                        devices.command("run", "-np", 2, os.path.join(devices.TESTS, "loop_probe"), "stream", 1 << 20, 80),
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                        env={**os.environ, "TUTTI_TRANSPORT": "ibverbs", "TUTTI_TUNING": "off", "TUTTI_IB_DEVICE": device,
+                             "TEST_BREAK_RXE1": broken, "LD_PRELOAD": os.path.join(devices.TESTS, "refuse_posts.so")})
+                    self.addCleanup(lambda: started.poll() is None and started.kill())
+                    before = devices.counters("rxe1")["sent_pkts"]
+                    while devices.counters("rxe1")["sent_pkts"] < before + 10 * 256 and started.poll() is None:
+                        time.sleep(0.01)
+                    open(broken, "w").close()
+                    said, problems = started.communicate(timeout=100)
+                    os.unlink(broken)
+                    self.assertEqual(started.returncode, code, problems)
+                    self.assertIn("warning: RDMA device rxe1: local catastrophic error", problems)
+                    self.assertEqual("has lost its RDMA device rxe1 (local catastrophic error)" in problems, code == 1, problems)
+                    self.assertEqual(float(said or 0) > 0, code == 0)
 
     def test_nothing_is_left_behind(self):
         before = self.resources()

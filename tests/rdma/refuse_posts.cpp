@@ -1,14 +1,16 @@
 // To be loaded before a program's libraries (LD_PRELOAD): its RDMA devices take so many requests to send, or to
 // receive, and refuse the next, as a device does that runs out of something; or they register no memory for one
-// message.
+// message; or the second device breaks down once a file is there.
 //
-//   TEST_REFUSE_SENDS=N, TEST_REFUSE_RECEIVES=N, TEST_REFUSE_MESSAGES=1
+//   TEST_REFUSE_SENDS=N, TEST_REFUSE_RECEIVES=N, TEST_REFUSE_MESSAGES=1, TEST_BREAK_RXE1=FILE
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 namespace {
 
@@ -57,6 +59,26 @@ extern "C" ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* first, size_t bytes, u
   errno = ENOMEM;
   if (std::getenv("TEST_REFUSE_MESSAGES") != nullptr) return nullptr;
   return real_register()(domain, first, bytes, address, access);
+}
+
+extern "C" int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  static bool told = false;
+  const char* const file = std::getenv("TEST_BREAK_RXE1");
+  if (file != nullptr && !told && std::strcmp(context->device->name, "rxe1") == 0 && access(file, F_OK) == 0) {
+    told = true;
+    *event = {};
+    event->event_type = IBV_EVENT_DEVICE_FATAL;
+    return 0;
+  }
+  void* const library = dlopen("libibverbs.so.1", RTLD_LAZY);
+  return reinterpret_cast<int (*)(ibv_context*, ibv_async_event*)>(
+      dlvsym(library, "ibv_get_async_event", "IBVERBS_1.1"))(context, event);
+}
+
+extern "C" void ibv_ack_async_event(ibv_async_event* event) {
+  if (event->event_type == IBV_EVENT_DEVICE_FATAL) return;  // ours
+  void* const library = dlopen("libibverbs.so.1", RTLD_LAZY);
+  reinterpret_cast<void (*)(ibv_async_event*)>(dlvsym(library, "ibv_ack_async_event", "IBVERBS_1.1"))(event);
 }
 
 #undef ibv_reg_mr

@@ -81,7 +81,7 @@ Region Adapter::open(ConstBytes memory, int access) noexcept {
 }
 
 bool Adapter::arm() noexcept {
-  if (armed_) return true;
+  if (armed_ || left_out_) return true;
   ibv_cq* queue = nullptr;
   void* nothing = nullptr;
   unsigned told = 0;
@@ -93,7 +93,7 @@ bool Adapter::arm() noexcept {
 }
 
 void Adapter::refused(int error, const char* what) noexcept {
-  if (!std::exchange(refusal_told_, true)) refused_ = Refusal{error, what};
+  if (!left_out_ && !std::exchange(refusal_told_, true)) refused_ = Refusal{error, what};
 }
 
 std::string Adapter::take_refusal() {

@@ -50,6 +50,8 @@ class Adapter {
   void refused(int error, const char* what) noexcept;
   bool refusing() const noexcept { return refused_.has_value(); }
   std::string take_refusal();
+  /// It is broken, and others do what it did: what it refuses from now on is no news.
+  void leave_out() noexcept { left_out_ = true; }
   /// From now on fd() tells of the next completion; one that is there already may go untold. Asks the device only
   /// where something has come, or fd() has rung, since it was asked last.
   bool arm() noexcept;
@@ -75,7 +77,7 @@ class Adapter {
     const char* what;
   };
   std::optional<Refusal> refused_;
-  bool refusal_told_ = false, software_ = false;
+  bool refusal_told_ = false, left_out_ = false, software_ = false;
   bool armed_ = false;
 };
 

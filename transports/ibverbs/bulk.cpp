@@ -144,11 +144,11 @@ void Bulk::undone(const Ticket& ticket, std::vector<Ended>& ended) noexcept {
   }
 }
 
-void Bulk::stop() noexcept {
-  if (!open_ || std::exchange(stopped_, true)) return;
+bool Bulk::stop() noexcept {
+  if (!open_ || std::exchange(stopped_, true)) return true;
   ibv_qp_attr state{};
   state.qp_state = IBV_QPS_ERR;
-  ibv_modify_qp(pair_.get(), &state, IBV_QP_STATE);
+  return ibv_modify_qp(pair_.get(), &state, IBV_QP_STATE) == 0;
 }
 
 bool Bulk::idle() const noexcept {

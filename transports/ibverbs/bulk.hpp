@@ -44,11 +44,13 @@ class Bulk {
 
   /// Before close(): the card gives back whatever it has, until idle(). What it had finished is among that, and would
   /// be lost with the queue pair; the peer knows it to be done.
-  void stop() noexcept;
+  /// False: the card is gone, and gives back nothing.
+  bool stop() noexcept;
   bool idle() const noexcept;
   /// No large messages any more; puts under way have failed. When it returns, the card reads and writes nothing.
   void close(std::vector<Ended>& ended) noexcept;
   bool open() const noexcept { return open_; }
+  bool closed() const noexcept { return pair_ == nullptr; }  ///< for good; it may not have been open yet
 
  private:
   struct Offer {

@@ -171,9 +171,9 @@ void VerbsWire::events(Adapter& adapter) {
     log(fatal || event.type == IBV_EVENT_PORT_ERR ? LogLevel::warn : LogLevel::debug, text, setup_.rank);
     if (event.type == IBV_EVENT_PORT_ERR) lose_port(adapter, event.port);
     if (fatal)
-      lose(setup_.rank, Code::resource,
-           "has lost its RDMA device " + adapter.name() + " (" + ibv_event_type_str(event.type) +
-               "); see what the kernel says of it (`dmesg`), and start again without it (TUTTI_IB_DEVICE)");
+      lose_device(adapter,
+                  "has lost its RDMA device " + adapter.name() + " (" + ibv_event_type_str(event.type) +
+                      "); see what the kernel says of it (`dmesg`), and start again without it (TUTTI_IB_DEVICE)");
   }
 }
 
@@ -242,7 +242,7 @@ bool VerbsWire::complete() {
     completed(one);
   }
   for (const auto& adapter : adapters_)
-    if (refusing && adapter->refusing()) lose(setup_.rank, Code::resource, "cannot go on: " + adapter->take_refusal());
+    if (refusing && adapter->refusing()) lose_device(*adapter, "cannot go on: " + adapter->take_refusal());
   return any;
 }
 

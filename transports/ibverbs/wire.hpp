@@ -95,6 +95,7 @@ class VerbsWire final : public Wire, private Placing {
   void stop_bulk(int peer, std::size_t path);
   void close_bulk(int peer, std::size_t path);
   void lose_port(const Adapter& adapter, int port);
+  void lose_device(Adapter& adapter, const std::string& what);
 
   void call(int peer);
   bool make_pair(int peer);

@@ -8,6 +8,7 @@
 namespace tutti::ibverbs {
 namespace {
 
+constexpr int every_port = 0;
 constexpr Seconds give_back_time{0.5};  // for a card to give back what a closing queue pair has; a moment, commonly
 
 }  // namespace
@@ -29,8 +30,8 @@ bool VerbsWire::ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done) {
 // Messages through the slots, which may be among what completes meanwhile, keep their order in done_.
 void VerbsWire::stop_bulk(int peer, std::size_t path) {
   Bulk& bulk = *link(peer).paths[path].bulk;
-  bulk.stop();
-  for (const Deadline until = deadline_in(give_back_time);;) {
+  const Seconds patience = bulk.stop() ? give_back_time : Seconds(0);
+  for (const Deadline until = deadline_in(patience);;) {
     gather();
     std::erase_if(done_, [&](const ibv_wc& one) {
       const Ticket ticket = Ticket::of(one.wr_id);
@@ -52,7 +53,7 @@ void VerbsWire::stop_bulk(int peer, std::size_t path) {
 
 void VerbsWire::close_bulk(int peer, std::size_t path) {
   const Link& at = link(peer);
-  if (!at.paths[path].bulk->open()) return;
+  if (at.paths[path].bulk->closed()) return;
   stop_bulk(peer, path);
   const bool others = std::ranges::any_of(at.paths, [](const Path& one) { return one.bulk->open(); });
   log(LogLevel::info,
@@ -65,10 +66,19 @@ void VerbsWire::close_bulk(int peer, std::size_t path) {
 void VerbsWire::lose_port(const Adapter& adapter, int port) {
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     const Link& at = links_[peer];
-    for (std::size_t path = 0; at.open && path < at.paths.size(); ++path)
-      if (at.paths[path].adapter == &adapter && at.paths[path].own.port == port)
+    for (std::size_t path = 0; at.pair && path < at.paths.size(); ++path)
+      if (at.paths[path].adapter == &adapter && (port == every_port || at.paths[path].own.port == port))
         close_bulk(static_cast<int>(peer), path);
   }
+}
+
+/// Other devices take over its large messages; a pair's slots stay with their device.
+void VerbsWire::lose_device(Adapter& adapter, const std::string& what) {
+  const bool slots = std::ranges::any_of(
+      links_, [&](const Link& at) { return at.pair && !at.gone && at.paths.front().adapter == &adapter; });
+  if (slots) return lose(setup_.rank, Code::resource, what);
+  adapter.leave_out();
+  lose_port(adapter, every_port);
 }
 
 // The receiver chooses the path, and says so in the last byte of the place.
