@@ -5,7 +5,7 @@
 //   loop_probe loop COUNT          allreduces of COUNT floats, checked. Rank by rank: "rank R is process P" when the
 //                                  first is done, and "rank R: NANOSECONDS: the error" (monotonic clock) at the end
 //   loop_probe wait SECONDS        all wait in a barrier for rank 0, which comes so much later; each prints
-//                                  "rank R: used N us of its processor" while it waited
+//                                  "rank R: slept M times, used N us of its processor" while it waited
 //   loop_probe sum COUNT TIMES     so many allreduces of COUNT floats; prints "ok" on rank 0
 //   loop_probe anew BYTES TIMES    messages from rank 0 to rank 1, each from and into other memory at the same address;
 //                                  "ok" on rank 1
@@ -61,9 +61,13 @@ void loop(Communicator& world, std::size_t count) {
   }
 }
 
-double processor_time() {
+rusage used_so_far() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
+  return usage;
+}
+
+double processor_time(const rusage& usage) {
   const auto us = [](const timeval& t) { return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_usec); };
   return us(usage.ru_utime) + us(usage.ru_stime);
 }
@@ -73,10 +77,11 @@ void wait(Communicator& world, double seconds) {
   sum_once(world, data);
   world.barrier().wait();
   if (world.rank() == 0) std::this_thread::sleep_for(Seconds(seconds));
-  const double before = processor_time();
+  const rusage before = used_so_far();
   world.barrier().wait();
-  const double used = processor_time() - before;
-  line(me(world) + ": used " + std::to_string(static_cast<long>(used)) + " us of its processor");
+  const rusage after = used_so_far();
+  line(me(world) + ": slept " + std::to_string(after.ru_nvcsw - before.ru_nvcsw) + " times, used " +
+       std::to_string(static_cast<long>(processor_time(after) - processor_time(before))) + " us of its processor");
 }
 
 // Memory that was freed and mapped anew, where the pages of the last message were.
