@@ -15,6 +15,7 @@
 //   loop_probe there BYTES TIMES   a message from rank 0 to rank 1 and back, so often; rank 0 prints microseconds one
 //                                  way: the median
 //   loop_probe stream BYTES TIMES  messages from rank 0 to rank 1, 4 at a time; rank 0 prints MB/s
+//   loop_probe flow BYTES TIMES    the same from and into memory of Communicator::allocate
 // clang-format on
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -150,9 +151,10 @@ void time_sums(Communicator& world, std::size_t count, int times) {
   if (world.rank() == 0) line(std::to_string(us[us.size() / 2]));
 }
 
-void stream(Communicator& world, std::size_t bytes, int times) {
-  constexpr std::size_t at_once = 4;
-  std::vector<std::vector<std::byte>> data(at_once, std::vector<std::byte>(bytes));
+constexpr std::size_t at_once = 4;
+
+template <class Block>
+void stream(Communicator& world, std::vector<Block> data, std::size_t bytes, int times) {
   std::vector<Work> pending;
   world.barrier().wait();
   const auto start = Clock::now();
@@ -162,8 +164,9 @@ void stream(Communicator& world, std::size_t bytes, int times) {
       pending.front().wait();
       pending.erase(pending.begin());
     }
-    if (world.rank() == 0) pending.push_back(world.send(one, 1));
-    if (world.rank() == 1) pending.push_back(world.recv(one, 0));
+    const std::span<std::byte> all(one.data(), bytes);
+    if (world.rank() == 0) pending.push_back(world.send(all, 1));
+    if (world.rank() == 1) pending.push_back(world.recv(all, 0));
   }
   for (Work& one : pending) one.wait();
   world.barrier().wait();
@@ -185,7 +188,13 @@ int main(int count, char** words) {
     if (arguments[0] == "kept") kept(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "time") time_sums(world, elements, std::stoi(arguments.at(2)));
     if (arguments[0] == "there") there_and_back(world, elements, std::stoi(arguments.at(2)));
-    if (arguments[0] == "stream") stream(world, elements, std::stoi(arguments.at(2)));
+    if (arguments[0] == "stream")
+      stream(world, std::vector(at_once, std::vector<std::byte>(elements)), elements, std::stoi(arguments.at(2)));
+    if (arguments[0] == "flow") {
+      std::vector<decltype(world.allocate<std::byte>(1))> blocks;
+      for (std::size_t i = 0; i < at_once; ++i) blocks.push_back(world.allocate<std::byte>(elements));
+      stream(world, std::move(blocks), elements, std::stoi(arguments.at(2)));
+    }
     if (arguments[0] == "sum") {
       std::vector<float> data(elements);
       for (int i = std::stoi(arguments.at(2)); i > 0; --i) sum_once(world, data);
