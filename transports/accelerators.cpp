@@ -43,9 +43,6 @@ class NoAccelerator final : public Accelerator {
   MemoryHandle share(const Allocated&) override { refuse(); }
   std::byte* open(const MemoryHandle&, int) override { refuse(); }
   void close(std::byte*) noexcept override {}
-  Event make_shared_event(int) override { refuse(); }
-  EventHandle share(const Event&) override { refuse(); }
-  Event open(const EventHandle&, int) override { refuse(); }
   bool reach(int, int) override { return false; }
 
  private:

@@ -1,16 +1,22 @@
 // send, recv, sendrecv and shift of device memory, on devices that are none: contents, order, streams, lifetimes,
 // failure.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "collectives/communicator.hpp"
-#include "tests/support/fake_accelerator.hpp"
+#include "collectives/owners.hpp"
+#include "tests/support/fake_gpus.hpp"
 #include "tests/support/worlds.hpp"
 #include "transports/accelerators.hpp"
+#include "transports/modules.hpp"
 
 namespace tutti::testing {
 namespace {
@@ -231,38 +237,82 @@ TEST_F(Exchanging, ADeviceThatBreaksEndsItOnBothRanks) {
   use_fake_accelerator();
 }
 
+/// Until all is gone that calls have let go of so far.
+void wait_for_owners() {
+  auto last = std::make_shared<int>();
+  const std::weak_ptr<int> watched = last;
+  let_go_elsewhere(std::move(last));
+  const Deadline late = deadline_in(Seconds(60));
+  while (!watched.expired() && Clock::now() < late) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(watched.expired());
+}
+
+/// A call whose copies do not end, and one that has put nothing on a stream, are given up: who is gone then?
+void give_up(FakeAccelerator& slow, const std::string& by, std::weak_ptr<void>& stuck, std::weak_ptr<void>& idle) {
+  const bool is_module = by == "nccl" || by == "cudaipc";
+  const Settings settings = with_fake_nccl(small_slices("shm"));
+  use_accelerator(slow);
+  run_ranks(1, settings, [&](Communicator& world) {
+    if (is_module) world.use_backend(by);
+    Floats data(slow, 0, std::vector<float>(40'000, 1)), other(slow, 0, std::vector<float>(10, 1));
+    Buffer in = data.buffer(), out = data.buffer();
+    in.count = out.count = 20'000;
+    out.data += in.bytes();
+    const Buffer later = other.buffer();
+    std::shared_ptr<void> owner = data.take(), second = other.take();
+    stuck = owner;
+    idle = second;
+    const Owned<Stream> mine(slow, slow.make_stream(0));
+    slow.stall(true);
+    const std::size_t before = slow.copies();
+    const CallOptions options{.algorithm = by == "send" ? "" : by, .keep = std::move(owner)};
+    const Work work = by == "send" ? world.send(in, 0, 0, options) : world.allreduce(in, out, sum, options);
+    while (slow.copies() == before) EXPECT_FALSE(work.wait_for(Seconds(0.001)));
+    auto gate = slow.hold(*mine);
+    const Work behind =
+        world.allreduce(later, sum, {.algorithm = "staged", .stream = *mine, .keep = std::move(second)});
+    world.abort("the test");
+    EXPECT_THROW(work.wait(), Error);
+    EXPECT_THROW(behind.wait(), Error);
+    gate->open();
+    slow.stall(false);
+  });
+}
+
 // A device whose copies do not end may still use the memory after the failure: what owns it stays.
 TEST_F(Exchanging, WhatADeviceMayStillUseIsKeptAfterAFailure) {
-  for (const bool staged : {false, true}) {
+  const auto modules = provider_names(Settings());
+  for (const std::string by : {"send", "staged", "nccl", "cudaipc"}) {
+    if ((by == "nccl" || by == "cudaipc") && std::ranges::count(modules, by) == 0) continue;
     auto& slow = *new FakeAccelerator(1);
-    use_accelerator(slow);
     std::weak_ptr<void> stuck, idle;
-    run_ranks(1, small_slices("shm"), [&](Communicator& world) {
-      Floats data(slow, 0, std::vector<float>(50'000, 1)), other(slow, 0, std::vector<float>(10, 1));
-      const Buffer buffer = data.buffer(), later = other.buffer();
-      std::shared_ptr<void> owner = data.take(), second = other.take();
-      stuck = owner;
-      idle = second;
-      const Owned<Stream> mine(slow, slow.make_stream(0));
-      slow.stall(true);
-      const std::size_t before = slow.copies();
-      Work work = staged ? world.allreduce(buffer, sum, {.keep = std::move(owner)})
-                         : world.send(buffer, 0, 0, {.keep = std::move(owner)});
-      while (slow.copies() == before) EXPECT_FALSE(work.wait_for(Seconds(0.001)));
-      auto gate = slow.hold(*mine);
-      Work behind = world.allreduce(later, sum, {.stream = *mine, .keep = std::move(second)});
-      world.abort("the test");
-      EXPECT_THROW(work.wait(), Error);
-      EXPECT_THROW(behind.wait(), Error);
-      gate->open();
-      slow.stall(false);
-    });
-    const Deadline late = deadline_in(Seconds(60));
-    while (!idle.expired() && Clock::now() < late) std::this_thread::sleep_for(1ms);
+    give_up(slow, by, stuck, idle);
+    wait_for_owners();
     EXPECT_TRUE(idle.expired()) << "nothing of it was on a stream of ours";
-    EXPECT_FALSE(stuck.expired()) << (staged ? "staged" : "send");
+    EXPECT_FALSE(stuck.expired()) << by;
     use_fake_accelerator();
   }
+}
+
+TEST_F(Exchanging, AForkedChildLeavesTheDeviceToItsParent) {
+  run_ranks(1, small_slices("shm"), [&](Communicator& world) {
+    std::optional<Communicator> other = world.dup();
+    const Floats data(gpu, 0, ramp(20'000, 0)), got(gpu, 0, std::vector<float>(20'000));
+    other->sendrecv(data.buffer(), 0, got.buffer(), 0).wait();
+    other->allreduce(data.buffer(), got.buffer(), sum).wait();
+    const std::size_t before = gpu.destroyed();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      other.reset();
+      ::_exit(gpu.destroyed() == before ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "the child has destroyed streams or events";
+    EXPECT_EQ(gpu.destroyed(), before);
+    other.reset();
+    EXPECT_GT(gpu.destroyed(), before);
+  });
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace tutti::testing {
 
 class FakeStream;
 
-/// Memory handles and shared events go between processes of one user. A process that forks makes its streams
+/// Memory handles go between processes of one user. A process that forks makes its streams
 /// afterwards. The environment variable FAKE_DEVICES says how many devices there are; else two.
 class FakeAccelerator final : public Accelerator {
  public:
@@ -82,9 +82,6 @@ class FakeAccelerator final : public Accelerator {
   MemoryHandle share(const Allocated& allocation) override;
   std::byte* open(const MemoryHandle& handle, int device) override;
   void close(std::byte* base) noexcept override;
-  Event make_shared_event(int device) override;
-  EventHandle share(const Event& event) override;
-  Event open(const EventHandle& handle, int device) override;
   bool reach(int device, int peer) override;
 
  private:

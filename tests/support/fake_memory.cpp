@@ -181,30 +181,6 @@ std::byte* FakeAccelerator::open(const MemoryHandle& handle, int device) {
 
 void FakeAccelerator::close(std::byte* base) noexcept { free(base, false); }
 
-Event FakeAccelerator::make_shared_event(int device) {
-  check(device);
-  const int fd = make_file(page_bytes());  // kept open for as long as the process lives
-  auto* const event = new (map(fd, page_bytes())) FakeEvent;
-  const std::lock_guard lock(mutex_);
-  Region region{{reinterpret_cast<std::byte*>(event), page_bytes(), ++next_id_}, device, fd, nullptr};
-  region.seen = region.place.base;
-  regions_[region.place.base] = region;
-  return {event, device};
-}
-
-EventHandle FakeAccelerator::share(const Event& event) {
-  const MemoryHandle file = share(Allocated{static_cast<std::byte*>(event.handle), 0, 0});
-  return {file.bytes};
-}
-
-Event FakeAccelerator::open(const EventHandle& handle, int device) {
-  check(device);
-  const int fd = open_file(file_of(handle.bytes.data()));
-  void* const place = map(fd, page_bytes());
-  ::close(fd);
-  return {place, device};
-}
-
 bool FakeAccelerator::reach(int device, int peer) {
   check(device);
   check(peer);

@@ -12,7 +12,7 @@
 
 namespace tutti::testing {
 
-/// In the memory of all processes that have it, where it is shared. An event that was never recorded has passed.
+/// One that was never recorded has passed.
 struct FakeEvent {
   std::atomic<std::uint64_t> recorded{0}, passed{0};
   bool has_passed(std::uint64_t number) const noexcept { return passed.load(std::memory_order_acquire) >= number; }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "transports/core/buffer.hpp"
+#include "transports/core/fork.hpp"
 #include "transports/core/reduce.hpp"
 #include "transports/core/status.hpp"
 
@@ -134,9 +135,6 @@ class DeviceWork {
 struct MemoryHandle {
   std::array<std::byte, 64> bytes{};
 };
-struct EventHandle {
-  std::array<std::byte, 64> bytes{};
-};
 
 class DeviceSharing {
  public:
@@ -151,31 +149,29 @@ class DeviceSharing {
   virtual std::byte* open(const MemoryHandle& handle, int device) = 0;
   virtual void close(std::byte* base) noexcept = 0;
 
-  /// One that other processes can wait for. Record, wait, query, destroy as any.
-  virtual Event make_shared_event(int device) = 0;
-  virtual EventHandle share(const Event& event) = 0;
-  virtual Event open(const EventHandle& handle, int device) = 0;
-
   /// Whether kernels and copies of `device` reach memory of `peer`, which is enabled if so.
   virtual bool reach(int device, int peer) = 0;
 };
 
 class Accelerator : public DeviceMemory, public DeviceQueues, public DeviceWork, public DeviceSharing {};
 
-/// A stream or an event that is destroyed with its owner. Movable.
+/// A stream or an event that is destroyed with its owner; not in a forked child, as the device is the parent's.
+/// Movable.
 template <class T>
 class Owned {
  public:
   Owned() noexcept = default;
-  Owned(Accelerator& of, T one) noexcept : of_(&of), one_(one) {}
-  Owned(Owned&& other) noexcept : of_(std::exchange(other.of_, nullptr)), one_(other.one_) {}
+  Owned(Accelerator& of, T one) noexcept : of_(&of), one_(one), generation_(fork_generation()) {}
+  Owned(Owned&& other) noexcept
+      : of_(std::exchange(other.of_, nullptr)), one_(other.one_), generation_(other.generation_) {}
   Owned& operator=(Owned&& other) noexcept {
     std::swap(of_, other.of_);
     std::swap(one_, other.one_);
+    std::swap(generation_, other.generation_);
     return *this;
   }
   ~Owned() {
-    if (of_ != nullptr) of_->destroy(one_);
+    if (of_ != nullptr && generation_ == fork_generation()) of_->destroy(one_);
   }
   const T& operator*() const noexcept { return one_; }
   explicit operator bool() const noexcept { return of_ != nullptr; }
@@ -183,6 +179,7 @@ class Owned {
  private:
   Accelerator* of_ = nullptr;
   T one_{};
+  std::uint32_t generation_ = 0;
 };
 
 }  // namespace tutti

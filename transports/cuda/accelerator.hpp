@@ -63,9 +63,6 @@ class CudaAccelerator final : public Accelerator {
   MemoryHandle share(const Allocated& allocation) override;
   std::byte* open(const MemoryHandle& handle, int device) override;
   void close(std::byte* base) noexcept override;
-  Event make_shared_event(int device) override;
-  EventHandle share(const Event& event) override;
-  Event open(const EventHandle& handle, int device) override;
   bool reach(int device, int peer) override;
 
  private:

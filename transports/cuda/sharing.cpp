@@ -1,4 +1,4 @@
-// Of the CUDA accelerator: memory and events between processes, and gates.
+// Of the CUDA accelerator: memory between processes, and gates.
 #include <cstring>
 
 #include "transports/cuda/accelerator.hpp"
@@ -46,32 +46,6 @@ std::byte* CudaAccelerator::open(const MemoryHandle& handle, int device) {
 }
 
 void CudaAccelerator::close(std::byte* base) noexcept { cudaIpcCloseMemHandle(base); }
-
-Event CudaAccelerator::make_shared_event(int device) {
-  const Current current(device);
-  cudaEvent_t made{};
-  check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming | cudaEventInterprocess), "make an event", device);
-  return {made, device};
-}
-
-EventHandle CudaAccelerator::share(const Event& event) {
-  static_assert(sizeof(cudaIpcEventHandle_t) == sizeof(EventHandle));
-  const Current current(event.device);
-  cudaIpcEventHandle_t made{};
-  check(cudaIpcGetEventHandle(&made, static_cast<cudaEvent_t>(event.handle)), "share an event", event.device);
-  EventHandle handle;
-  std::memcpy(handle.bytes.data(), &made, sizeof made);
-  return handle;
-}
-
-Event CudaAccelerator::open(const EventHandle& handle, int device) {
-  const Current current(device);
-  cudaIpcEventHandle_t given{};
-  std::memcpy(&given, handle.bytes.data(), sizeof given);
-  cudaEvent_t opened{};
-  check(cudaIpcOpenEventHandle(&opened, given), "open another process's event", device);
-  return {opened, device};
-}
 
 bool CudaAccelerator::reach(int device, int peer) {
   if (device == peer) return true;

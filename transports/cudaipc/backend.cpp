@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/core/log.hpp"
 
@@ -31,12 +32,13 @@ IpcBackend::IpcBackend(const BackendMeeting& meeting)
 
 IpcBackend::~IpcBackend() {
   if (fork_generation() != generation_) {  // the device is the parent's
-    static_cast<void>(room_.release());
-    for (Playing& one : calls_) static_cast<void>(new Playing(std::move(one)));
+    keep_for_ever(std::move(room_));
+    keep_for_ever(std::move(calls_));
     return;
   }
   IpcBackend::cancel(Status::failure(Code::aborted, "the communicator has gone"));
   while (!calls_.empty() && !IpcBackend::progress()) std::this_thread::sleep_for(look_again);
+  if (restless_) keep_for_ever(std::move(room_));
 }
 
 Status IpcBackend::supports(const Collective& call, std::string_view algorithm) const {
@@ -174,7 +176,8 @@ bool IpcBackend::look_for_end() noexcept {
     log(LogLevel::warn,
         "what is on the stream of cuda:" + std::to_string(room_->device()) +
             " does not end, and may still use the buffers of " + std::to_string(calls_.size()) +
-            " calls: leave that memory alone until the process ends",
+            (calls_.size() == 1 ? " call" : " calls") +
+            ": leave that memory alone until the process ends (what owns it by CallOptions::keep is kept)",
         world_rank_);
   restless_ = !quiet;
   if (quiet) room_->be_quiet();
@@ -182,7 +185,10 @@ bool IpcBackend::look_for_end() noexcept {
   auto ended = std::exchange(calls_, {});
   ending_.reset();
   // The last listener may take this backend with it.
-  for (Playing& one : ended) one.listener->ended(why);
+  for (Playing& one : ended) {
+    if (!quiet) one.listener->abandoned();
+    one.listener->ended(why);
+  }
   return true;
 }
 

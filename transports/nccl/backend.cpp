@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "transports/accelerators.hpp"
+#include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
@@ -42,10 +43,9 @@ NcclBackend::NcclBackend(const BackendMeeting& meeting)
 NcclBackend::~NcclBackend() {
   if (fork_generation() != generation_) {  // the threads and the device are the parent's
     static_cast<void>(comm_.release());
-    static_cast<void>(new Owned<Stream>(std::move(stream_)));
-    static_cast<void>(new Scratch(std::move(scratch_)));
+    keep_for_ever(std::move(scratch_));
     static_cast<void>(ending_.release());
-    for (Call& one : calls_) static_cast<void>(new Call(std::move(one)));
+    keep_for_ever(std::move(calls_));
     if (opening_.joinable()) opening_.detach();
     return;
   }
@@ -263,9 +263,15 @@ bool NcclBackend::look_for_end() noexcept {
   if (!ending->quiet) {
     log(LogLevel::warn,
         "NCCL does not let go of the buffers of " + std::to_string(ended.size()) +
-            " calls: leave that memory alone until the process ends",
+            (ended.size() == 1 ? " call" : " calls") +
+            ": leave that memory alone until the process ends (what owns it by CallOptions::keep is kept)",
         world_rank_);
-    for (Call& one : ended) static_cast<void>(new std::shared_ptr<void>(one.scratch));
+    keep_for_ever(scratch_);
+  }
+  for (Call& one : ended) {
+    if (ending->quiet) continue;
+    keep_for_ever(std::move(one.scratch));
+    one.listener->abandoned();
   }
   // The last listener may take this backend with it.
   for (Call& one : ended) one.listener->ended(ending->why);
