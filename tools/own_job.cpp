@@ -18,10 +18,11 @@ bool inside_a_job() {
   return std::getenv("RANK") && std::getenv("WORLD_SIZE");
 }
 
-void become_job(int ranks, const std::vector<std::string>& run_flags, const std::vector<std::string>& words) {
+void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   std::vector<std::string> line = {self, "run", "-np", std::to_string(ranks)};
-  line.insert(line.end(), run_flags.begin(), run_flags.end());
+  if (settings.sources.contains("backend")) line.insert(line.end(), {"--backend", settings.backend});
+  if (settings.sources.contains("transport")) line.insert(line.end(), {"--transport", settings.transport});
   line.push_back(self);
   line.insert(line.end(), words.begin(), words.end());
   std::vector<char*> argv;

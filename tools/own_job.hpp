@@ -4,14 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "transports/core/settings.hpp"
+
 namespace tutti::tools {
 
 /// Whether some launcher has started this process as a rank: by the variables of `tutti run`, Open MPI, hydra, PMIx,
 /// SLURM and torchrun.
 bool inside_a_job();
 
-/// Replaces this process by `tutti run -np RANKS RUN_FLAGS... tutti WORDS...`. Throws Error{resource}.
-[[noreturn]] void become_job(int ranks, const std::vector<std::string>& run_flags,
-                             const std::vector<std::string>& words);
+/// Replaces this process by `tutti run -np RANKS tutti WORDS...`, which starts the ranks in the way that the settings
+/// need: through an mpiexec where they name MPI. Throws Error{resource}.
+[[noreturn]] void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words);
 
 }  // namespace tutti::tools

@@ -36,8 +36,20 @@ class Tune(unittest.TestCase):
             self.assertIn("(tuned)", explained)
             off = tutti("bench", "barrier", "-np", "3", "--explain", "on", "--tuning", "off", env=env).stdout
             self.assertIn("(built in)", off)
-            checked = tutti("tune", "-np", "2", "--check", "--seconds", "1", "--collectives", "barrier", env=env).stdout
-            self.assertRegex(checked, r"least ratio of the best single choice / ours: \d")
+
+    def test_the_check_ends_as_it_says(self):
+        words = [TUTTI, "tune", "-np", "3", "--check", "--seconds", "1", "-e", "1M", "--collectives", "allreduce", "--tuning", "off"]
+        # The rules' own choice, and one that sends everything through sockets although there is shared memory.
+        for rules in ([], ["--select", "allreduce: 0.. = planned/ring", "--transport", "tcp,shm"]):
+            done = subprocess.run(words + rules, capture_output=True, text=True, timeout=100, env=ENVIRONMENT)
+            least = re.search(r"^least ratio of the best other choice / ours: (\d+\.\d+), of 36 sizes, \d+ measured twice", done.stdout, re.M)
+            self.assertIsNotNone(least, done.stdout + done.stderr)
+            ratios = [float(ratio) for ratio in re.findall(r"ratio (\d+\.\d+|inf)", done.stdout)]
+            self.assertEqual(min(ratios), float(least.group(1)), done.stdout)
+            self.assertEqual(len(re.findall(r"first try", done.stdout)), int(re.search(r"(\d+) measured twice", done.stdout).group(1)))
+            below = " below 0.90: tune anew" in done.stdout
+            self.assertEqual(done.returncode, 1 if below else 0, done.stderr)
+            (self.assertLessEqual if below else self.assertGreaterEqual)(float(least.group(1)), 0.9)
 
     def test_wrong_words_are_one_line(self):
         for words in (["--collectives", "allredcue"], ["-np", "1"], ["--secnods", "3"], ["--seconds", "no"], ["-e", "much"]):

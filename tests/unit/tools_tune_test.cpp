@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tools/tune/check.hpp"
 #include "tools/tune/model.hpp"
 
 namespace tutti::tune {
@@ -81,8 +82,8 @@ TEST(Tune, WhatWasNotMeasuredIsNotChosenAndTheMiddleIsTheLogarithms) {
 TEST(Tune, DoubtfulIsWhereTheFavouriteIsBeaten) {
   const std::vector<Curve> curves = {
       {"a", {1, 1.04, 1, 2.5, 1, 1}}, {"b", {2, 1.00, 0.9, 2, 2, 2}}, {"c", {0.9, never, never, never, never, never}}};
-  EXPECT_EQ(doubtful(curves, 6, 1.05), (std::vector<bool>{true, false, true, true, false, false}));
-  EXPECT_EQ(doubtful({}, 0, 1.05), std::vector<bool>());
+  EXPECT_EQ(doubtful(curves, 6, 1.05), (std::vector<std::size_t>{0, 2, 3}));
+  EXPECT_EQ(doubtful({}, 0, 1.05), std::vector<std::size_t>());
 }
 
 TEST(Tune, BordersLieBetweenSizesOfDifferentCandidates) {
@@ -95,6 +96,35 @@ TEST(Tune, BordersLieBetweenSizesOfDifferentCandidates) {
 TEST(Tune, AGridEndsWithItsLastSize) {
   EXPECT_EQ(grid(8, 100, 4), (std::vector<std::size_t>{8, 32, 100}));
   EXPECT_EQ(grid(8, 32, 2), (std::vector<std::size_t>{8, 16, 32}));
+}
+
+Compared compared(double ours, double best, double first = 0) {
+  Compared one;
+  one.ours = ours;
+  one.best = best;
+  one.first = first;
+  return one;
+}
+
+TEST(Tune, AVerdictNamesTheLeastRatioAndWhatWasMeasuredTwice) {
+  Verdict verdict;
+  verdict.add(compared(1, never));
+  EXPECT_EQ(verdict.text(), "nothing comes near the rules' choice at any of 1 sizes");
+  verdict.add(compared(1, 1.2));
+  verdict.add(compared(2, 1.9, 0.8));
+  EXPECT_TRUE(verdict.good());
+  EXPECT_EQ(verdict.text(), "least ratio of the best other choice / ours: 0.95, of 3 sizes, 1 measured twice");
+}
+
+TEST(Tune, AVerdictBelowWhatIsEnoughSaysWhatToDo) {
+  Verdict verdict;
+  verdict.add(compared(1, 0.9));
+  EXPECT_TRUE(verdict.good());
+  verdict.add(compared(1, 0.89, 0.7));
+  EXPECT_FALSE(verdict.good());
+  EXPECT_EQ(verdict.text(),
+            "least ratio of the best other choice / ours: 0.89, of 2 sizes, 1 measured twice; 1 below 0.90: tune anew "
+            "while nothing else runs, with more --seconds");
 }
 
 TEST(Tune, ASingleSizeAndNothingAtAll) {

@@ -24,13 +24,14 @@ using namespace tutti::bench;
 constexpr const char* board_variable = "BENCH_BOARD";
 
 /// Becomes a job of ranks that find a board in their environment.
-[[noreturn]] void become_job_with_board(int ranks, const std::vector<std::string>& arguments) {
+[[noreturn]] void become_job_with_board(int ranks, const Settings& settings,
+                                        const std::vector<std::string>& arguments) {
   const SharedMemory board = make_shared_memory(ranks);
   fcntl(board.fd, F_SETFD, 0);  // the process that becomes the launcher keeps it open for the ranks
   setenv(board_variable, board.path.c_str(), 1);
   std::vector<std::string> words = {"bench"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  become_job(ranks, {}, words);
+  become_job(ranks, settings, words);
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -48,7 +49,7 @@ int run(const std::vector<std::string>& arguments) {
   const char* path = std::getenv(board_variable);
   if (!path && !inside_a_job()) {
     check_algorithm(request, ranks);
-    become_job_with_board(ranks, arguments);
+    become_job_with_board(ranks, request.settings, arguments);
   }
   Settings settings = request.settings;
   settings.explain = "off";  // it is said once, for all sizes, before the table

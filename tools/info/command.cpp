@@ -132,7 +132,7 @@ int run(const std::vector<std::string>& arguments) {
   if (ranks > 0) {
     std::vector<std::string> words = {"info", "--routes"};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    become_job(ranks, {}, words);
+    become_job(ranks, settings, words);
   }
   if (table) print_settings(settings);
   if (algorithms) print_algorithms(settings);

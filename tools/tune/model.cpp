@@ -99,12 +99,12 @@ std::vector<Range> choose(std::span<const std::size_t> sizes, std::span<const Cu
   return ranges;
 }
 
-std::vector<bool> doubtful(std::span<const Curve> curves, std::size_t sizes, double tolerance) {
+std::vector<std::size_t> doubtful(std::span<const Curve> curves, std::size_t sizes, double tolerance) {
   const std::vector<double> bests = bests_of(curves, sizes);
   const Curve* const favourite = favourite_of(curves, bests);
-  std::vector<bool> again(sizes, false);
+  std::vector<std::size_t> again;
   for (std::size_t i = 0; favourite != nullptr && i < sizes; ++i)
-    again[i] = favourite->seconds[i] > tolerance * bests[i];
+    if (favourite->seconds[i] > tolerance * bests[i]) again.push_back(i);
   return again;
 }
 

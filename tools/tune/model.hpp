@@ -28,9 +28,9 @@ struct Range {
 /// meet where their lines cross, else half way in the logarithm.
 std::vector<Range> choose(std::span<const std::size_t> sizes, std::span<const Curve> curves, double tolerance);
 
-/// By size, whether the candidate that does best on the whole is beaten there by more than `tolerance`: either a range
-/// of another one, or a measurement that was disturbed.
-std::vector<bool> doubtful(std::span<const Curve> curves, std::size_t sizes, double tolerance);
+/// The places among the sizes where the candidate that does best on the whole is beaten by more than `tolerance`:
+/// either a range of another one, or a measurement that was disturbed.
+std::vector<std::size_t> doubtful(std::span<const Curve> curves, std::size_t sizes, double tolerance);
 
 /// Sizes half way, in the logarithm, between two neighbours of `sizes` of which `ranges` says another candidate each:
 /// what is to be measured too to know where one takes over. None between sizes that are a factor of 2 apart or less.

@@ -13,14 +13,16 @@
 
 namespace tutti::tune {
 
-/// Who may do the collectives of one kind: our algorithms that fit, and those of the backends that are made.
-std::vector<std::string> candidates(Kind kind, const Communicator& ranks, const std::vector<std::string>& backends);
-
 /// Collective among its ranks, and alike on all of them.
 class Tuner {
  public:
   /// `backends` are made for `ranks` beforehand.
   Tuner(const Communicator& ranks, std::vector<std::string> backends);
+
+  const Communicator& ranks() const noexcept { return ranks_; }
+
+  /// Who may do the collectives of one kind: our algorithms that fit, and those of the backends.
+  std::vector<std::string> candidates(Kind kind) const;
 
   /// The case with blocks of this many bytes of f32 and everything else as usual.
   bench::Case case_of(Kind kind, std::size_t bytes) const;
@@ -32,6 +34,9 @@ class Tuner {
   /// turns out to be far behind. The others take turns in several rounds within about `seconds`, and the lower quartile
   /// of the rounds' medians counts. Throws Error where a result is wrong.
   std::vector<double> time(const bench::Case& what, const std::vector<std::string>& targets, double seconds);
+
+  /// Rank 0's, so that ranks on other machines go on alike whatever their arithmetic says.
+  std::vector<std::size_t> as_on_the_first(std::vector<std::size_t> numbers);
 
  private:
   struct Operands;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <span>
 #include <sstream>
 
 #include "transports/mpi/family.hpp"
@@ -97,8 +98,12 @@ Library open(const Settings& settings) {
     }
     found.missing += (found.missing.empty() ? "" : "; ") + last_problem();
   }
-  found.missing = "no library of " + std::string(family) + " can be opened (" + found.missing +
-                  "); set TUTTI_MPI_LIBRARY=/path/to/libmpi.so";
+  const std::string library = "library of " + std::string(family);
+  found.missing =
+      settings.mpi_library.empty()
+          ? "no " + library + " can be opened (" + found.missing + "); set TUTTI_MPI_LIBRARY=/path/to/libmpi.so"
+          : "the setting mpi_library names what cannot be opened (" + found.missing + "); name a " + library +
+                ", or leave the setting out";
   return found;
 }
 
@@ -187,11 +192,16 @@ Library load(const Settings& settings) {
   return found;
 }
 
-bool started_by_mpiexec() {
-  return std::ranges::any_of(launch_marks, [](const char* name) { return std::getenv(name) != nullptr; });
+bool has_any(std::span<const char* const> variables) {
+  return std::ranges::any_of(variables, [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
+/// An Open MPI may run inside a hydra's or SLURM's job, and then is the one that started us.
+bool started_by_mpiexec() { return has_any(launch_marks) && (is_open_mpi || !has_any(others_marks)); }
+
 Viability not_started() {
+  if (has_any(others_marks))
+    return {false, "started by " + std::string(others) + "'s mpiexec, not by " + std::string(family) + "'s"};
   return {false, "not started by mpiexec: run `mpirun -n 4 PROGRAM`, or `tutti run --backend mpi -np 4 PROGRAM`"};
 }
 
@@ -229,11 +239,7 @@ Viability viable(const Settings& settings) {
   if (present.handle != nullptr && !is_ours(present.handle))
     return {false,
             "this process uses " + present.path + " already, which is not of the family of " + std::string(family)};
-  if (present.handle == nullptr) {
-    if (!started_by_mpiexec()) return not_started();
-    if (!is_open_mpi && std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)  // with marks of a hydra around it
-      return {false, "started by Open MPI's mpiexec, not by " + std::string(family) + "'s"};
-  }
+  if (present.handle == nullptr && !started_by_mpiexec()) return not_started();
   const Library& mpi = library(settings);
   if (!mpi.missing.empty()) return {false, mpi.missing};
   return usable(mpi);

@@ -11,6 +11,8 @@ inline constexpr bool is_open_mpi = true;
 inline constexpr std::string_view family = "Open MPI";
 inline constexpr const char* sonames[] = {"libmpi.so.40"};
 inline constexpr const char* launch_marks[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"};
+inline constexpr std::string_view others = "MPICH";
+inline constexpr const char* others_marks[] = {"PMI_RANK", "PMI_FD"};
 
 inline MPI_Comm communicator_of(std::int64_t native) {
   using Convert = MPI_Comm (*)(MPI_Fint);
