@@ -84,6 +84,7 @@ TEST(Tune, DoubtfulIsWhereTheFavouriteIsBeaten) {
       {"a", {1, 1.04, 1, 2.5, 1, 1}}, {"b", {2, 1.00, 0.9, 2, 2, 2}}, {"c", {0.9, never, never, never, never, never}}};
   EXPECT_EQ(doubtful(curves, 6, 1.05), (std::vector<std::size_t>{0, 2, 3}));
   EXPECT_EQ(doubtful({}, 0, 1.05), std::vector<std::size_t>());
+  EXPECT_EQ(doubtful(std::vector<Curve>{{"a", {1}}, {"b", {2}}}, 1, 1.05), std::vector<std::size_t>{0});
 }
 
 TEST(Tune, BordersLieBetweenSizesOfDifferentCandidates) {
@@ -94,8 +95,9 @@ TEST(Tune, BordersLieBetweenSizesOfDifferentCandidates) {
 }
 
 TEST(Tune, AGridEndsWithItsLastSize) {
-  EXPECT_EQ(grid(8, 100, 4), (std::vector<std::size_t>{8, 32, 100}));
-  EXPECT_EQ(grid(8, 32, 2), (std::vector<std::size_t>{8, 16, 32}));
+  EXPECT_EQ(grid(8, 100, 4, 1000), (std::vector<std::size_t>{8, 32, 100}));
+  EXPECT_EQ(grid(8, 32, 2, 1000), (std::vector<std::size_t>{8, 16, 32}));
+  EXPECT_EQ(grid(8, 600, 4, 100), (std::vector<std::size_t>{8, 32, 128, 256, 512, 600}));
 }
 
 Compared compared(double ours, double best, double first = 0) {

@@ -27,13 +27,15 @@ Row measure_row(Implementation& implementation, Trials& trials, const Sweep& swe
 
 }  // namespace
 
-std::shared_ptr<std::byte> Implementation::memory(std::size_t bytes) {
+std::shared_ptr<std::byte> ordinary_memory(std::size_t bytes) {
   constexpr std::align_val_t alignment{4096};
   bytes = std::max<std::size_t>(bytes, 64);
   auto* data = static_cast<std::byte*>(operator new(bytes, alignment));
   std::fill(data, data + bytes, std::byte{});
   return {data, [](std::byte* old) { operator delete(old, alignment); }};
 }
+
+std::shared_ptr<std::byte> Implementation::memory(std::size_t bytes) { return ordinary_memory(bytes); }
 
 void Implementation::run_beside(const Case&, const std::byte*, std::byte*, const std::function<void()>&) {
   throw Error(Code::invalid, name() + " is not measured with computing beside its calls");

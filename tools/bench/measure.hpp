@@ -13,6 +13,9 @@
 
 namespace tutti::bench {
 
+/// Zeroed, present, aligned to pages; at least 64 bytes.
+std::shared_ptr<std::byte> ordinary_memory(std::size_t bytes);
+
 /// A library that can be measured.
 class Implementation {
  public:
@@ -23,7 +26,7 @@ class Implementation {
   /// "" or why it cannot do this.
   virtual std::string refuses(const Case& what) const = 0;
   /// A buffer for `in` or `out`, zeroed and present; every rank asks for as many, in the same order. By default
-  /// ordinary memory, aligned to pages.
+  /// ordinary_memory().
   virtual std::shared_ptr<std::byte> memory(std::size_t bytes);
   /// Where calls work on copies of those buffers: after they were written here, and before they are looked at.
   virtual void written() {}

@@ -9,7 +9,7 @@
 namespace tutti::tune {
 namespace {
 
-constexpr std::size_t step = 2;  // from one size to the next
+constexpr Grid steps{2, 0};
 constexpr double doubtful_below = 0.95;
 
 std::string as_time(double seconds) {
@@ -112,12 +112,12 @@ std::string Verdict::text() const {
 }
 
 int check(Communicator& world, const Plan& plan) {
-  Budget budget(plan, world.size(), step);
+  Budget budget(plan, world.size(), steps);
   Verdict verdict;
   on_each_number_of_ranks(world, plan, [&](Tuner& tuner) {
     Checking checking(tuner, budget, verdict);
     for (const Kind kind : plan.kinds)
-      for (const std::size_t bytes : sizes_of(kind, tuner.ranks().size(), step, plan.end))
+      for (const std::size_t bytes : sizes_of(kind, tuner.ranks().size(), steps, plan.end))
         checking.first_try(kind, bytes);
     checking.second_tries();
   });

@@ -13,6 +13,7 @@
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
 #include "tools/tune/check.hpp"
+#include "tools/tune/rules.hpp"
 #include "transports/modules.hpp"
 
 namespace tutti::tools {
@@ -21,9 +22,6 @@ extern const Command tune_command;
 namespace {
 
 using namespace tutti::tune;
-
-constexpr double tolerance = 1.05;  // a candidate within this of the best one is as good
-constexpr std::size_t step = 4;     // from one size to the next
 
 struct Wanted {
   int ranks = 0;
@@ -55,61 +53,6 @@ std::vector<std::string> as_on_the_first(Communicator& world, const std::vector<
   return text.empty() ? std::vector<std::string>() : CLI::detail::split(text, ',');
 }
 
-/// Measures one kind on one number of ranks; where another than the favourite would be chosen, once more, since what
-/// disturbs a measurement makes it longer; and between sizes of which different ones are chosen.
-Tuned tune_kind(Tuner& tuner, Kind kind, std::vector<std::size_t> sizes, Budget& budget) {
-  const std::vector<std::string> targets = tuner.candidates(kind);
-  std::vector<Curve> curves;
-  for (const std::string& target : targets) curves.push_back({target, {}});
-  const auto measure = [&](std::size_t size) { return tuner.time(tuner.case_of(kind, size), targets, budget.next()); };
-  const auto insert = [&](std::size_t at, const std::vector<double>& seconds) {
-    for (std::size_t i = 0; i < targets.size(); ++i)
-      curves[i].seconds.insert(curves[i].seconds.begin() + static_cast<std::ptrdiff_t>(at), seconds[i]);
-  };
-  for (std::size_t k = 0; k < sizes.size(); ++k) insert(k, measure(sizes[k]));
-  const std::vector<std::size_t> again = tuner.as_on_the_first(doubtful(curves, sizes.size(), tolerance));
-  for (std::size_t k = again.size(); k < sizes.size(); ++k) budget.skip();
-  for (const std::size_t k : again) {
-    const std::vector<double> seconds = measure(sizes[k]);
-    for (std::size_t i = 0; i < targets.size(); ++i) curves[i].seconds[k] = std::min(curves[i].seconds[k], seconds[i]);
-  }
-  const std::vector<std::size_t> between = tuner.as_on_the_first(borders(sizes, choose(sizes, curves, tolerance)));
-  budget.more(between.size());
-  for (const std::size_t size : between) {
-    const auto behind = std::ranges::lower_bound(sizes, size);
-    insert(static_cast<std::size_t>(behind - sizes.begin()), measure(size));
-    sizes.insert(behind, size);
-  }
-  return {kind, 0, 0, false, choose(sizes, curves, tolerance)};
-}
-
-void show(const Tuned& tuned, int ranks) {
-  std::string line;
-  for (const Range& range : tuned.ranges)
-    line += fmt::format("{}{}{}", line.empty() ? "" : fmt::format(", from {} on ", range.low), range.target, "");
-  fmt::print("{:<15} {:>4} ranks  {}\n", name(tuned.kind), ranks, line);
-  std::fflush(stdout);
-}
-
-std::vector<Tuned> tune_all(Communicator& world, const Plan& plan) {
-  Budget budget(plan, world.size(), step);
-  std::vector<Tuned> all;
-  int before = 0;
-  on_each_number_of_ranks(world, plan, [&](Tuner& tuner) {
-    const int ranks = tuner.ranks().size();
-    for (const Kind kind : plan.kinds) {
-      Tuned tuned = tune_kind(tuner, kind, sizes_of(kind, ranks, step, plan.end), budget);
-      tuned.ranks_low = before + 1;
-      tuned.ranks_high = ranks;
-      tuned.several_hosts = tuner.ranks().topology().hosts().count() > 1;
-      if (world.rank() == 0) show(tuned, ranks);
-      all.push_back(std::move(tuned));
-    }
-    before = ranks;
-  });
-  return all;
-}
-
 void write(const std::string& path, const std::vector<Tuned>& all, int ranks) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
@@ -138,7 +81,7 @@ int run_in_job(const Wanted& wanted) {
                   as_on_the_first(world, backends_that_work(world.settings()))};
   if (world.size() < 2) throw Error(Code::invalid, "nothing can be tuned on one rank; say how many with -np");
   if (wanted.check) return check(world, plan);
-  const std::vector<Tuned> all = tune_all(world, plan);
+  const std::vector<Tuned> all = make_rules(world, plan);
   if (world.rank() != 0) return 0;
   const std::string path = wanted.file.empty() ? tuning_file(wanted.settings) : wanted.file;
   if (path.empty()) throw Error(Code::invalid, "there is no home folder to write to; name a file with --file");

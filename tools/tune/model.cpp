@@ -104,7 +104,7 @@ std::vector<std::size_t> doubtful(std::span<const Curve> curves, std::size_t siz
   const Curve* const favourite = favourite_of(curves, bests);
   std::vector<std::size_t> again;
   for (std::size_t i = 0; favourite != nullptr && i < sizes; ++i)
-    if (favourite->seconds[i] > tolerance * bests[i]) again.push_back(i);
+    if (sizes == 1 || favourite->seconds[i] > tolerance * bests[i]) again.push_back(i);
   return again;
 }
 
@@ -120,9 +120,9 @@ std::vector<std::size_t> borders(std::span<const std::size_t> sizes, std::span<c
   return between;
 }
 
-std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor) {
+std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor, std::size_t doubled_from) {
   std::vector<std::size_t> sizes;
-  for (std::size_t size = first; size < last; size *= factor) sizes.push_back(size);
+  for (std::size_t size = first; size < last; size *= size < doubled_from ? factor : 2) sizes.push_back(size);
   sizes.push_back(last);
   return sizes;
 }

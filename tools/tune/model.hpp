@@ -36,7 +36,7 @@ std::vector<std::size_t> doubtful(std::span<const Curve> curves, std::size_t siz
 /// what is to be measured too to know where one takes over. None between sizes that are a factor of 2 apart or less.
 std::vector<std::size_t> borders(std::span<const std::size_t> sizes, std::span<const Range> ranges);
 
-/// Sizes from `first` on, each `factor` times the one before, and `last`.
-std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor);
+/// Sizes from `first` on, each `factor` times the one before, from `doubled_from` on twice, and `last`.
+std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor, std::size_t doubled_from);
 
 }  // namespace tutti::tune

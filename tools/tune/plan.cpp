@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::size_t smallest = 8;
 
-int points(const Plan& plan, int world, std::size_t step) {
+int points(const Plan& plan, int world, Grid steps) {
   std::size_t sum = 0;
   for (const int n : numbers_of_ranks(world))
-    for (const Kind kind : plan.kinds) sum += sizes_of(kind, n, step, plan.end).size();
+    for (const Kind kind : plan.kinds) sum += sizes_of(kind, n, steps, plan.end).size();
   return static_cast<int>(sum);
 }
 
@@ -48,14 +48,15 @@ std::vector<int> numbers_of_ranks(int all) {
   return numbers;
 }
 
-std::vector<std::size_t> sizes_of(Kind kind, int ranks, std::size_t step, std::size_t end) {
+std::vector<std::size_t> sizes_of(Kind kind, int ranks, Grid steps, std::size_t end) {
   if (kind == Kind::barrier) return {0};
   const bool blocks = kind != Kind::allreduce && kind != Kind::reduce && kind != Kind::broadcast;
-  return grid(smallest, std::max(smallest, blocks ? end / static_cast<std::size_t>(ranks) : end), step);
+  return grid(smallest, std::max(smallest, blocks ? end / static_cast<std::size_t>(ranks) : end), steps.factor,
+              steps.doubled_from);
 }
 
-Budget::Budget(const Plan& plan, int world, std::size_t step)
-    : until_(deadline_in(Seconds(plan.seconds))), points_(2 * points(plan, world, step)) {}
+Budget::Budget(const Plan& plan, int world, Grid steps)
+    : until_(deadline_in(Seconds(plan.seconds))), points_(2 * points(plan, world, steps)) {}
 
 double Budget::next() { return std::max(0.0, Seconds(until_ - Clock::now()).count()) / std::max(1, points_--); }
 

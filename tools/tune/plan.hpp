@@ -19,18 +19,24 @@ struct Plan {
   std::vector<std::string> backends;  ///< that are to be tried; the same on all ranks
 };
 
+/// How near one size is to the next.
+struct Grid {
+  std::size_t factor;
+  std::size_t doubled_from;  ///< bytes; from there on sizes double
+};
+
 /// 2, 4, 8, ... and all of them.
 std::vector<int> numbers_of_ranks(int all);
 
-/// Bytes of the blocks, each `step` times the one before, up to `end`; where every rank has a block for or from every
+/// Bytes of the blocks, up to `end`; where every rank has a block for or from every
 /// other, all of them together end there.
-std::vector<std::size_t> sizes_of(Kind kind, int ranks, std::size_t step, std::size_t end);
+std::vector<std::size_t> sizes_of(Kind kind, int ranks, Grid steps, std::size_t end);
 
 /// What stands for the time until the end: seconds that are left are shared among the points that are left.
 class Budget {
  public:
   /// Every point of the plan may be measured twice.
-  Budget(const Plan& plan, int world, std::size_t step);
+  Budget(const Plan& plan, int world, Grid steps);
   double next();
   void skip() { --points_; }
   void more(std::size_t points) { points_ += static_cast<int>(points); }

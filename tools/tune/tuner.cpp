@@ -9,6 +9,7 @@
 #include "collectives/algorithm.hpp"
 #include "collectives/planned_backend.hpp"
 #include "tools/bench/explain.hpp"
+#include "tools/bench/measure.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/world.hpp"
 #include "transports/modules.hpp"
@@ -35,7 +36,7 @@ double lower_quartile(std::vector<double> values) {
 
 struct Tuner::Operands {
   bench::Pattern pattern;
-  std::vector<std::byte> in, out;
+  std::shared_ptr<std::byte> in, out;
 };
 
 Tuner::Tuner(const Communicator& ranks, std::vector<std::string> backends)
@@ -78,7 +79,7 @@ std::string Tuner::chosen(const bench::Case& what) const {
 }
 
 double Tuner::once(const bench::Case& what, Operands& at, const std::string& target, int iterations) {
-  auto *const in = at.in.data(), *const out = at.out.data();
+  std::byte *const in = at.in.get(), *const out = at.out.get();
   const bench::Operands operands = bench::operands(what, ranks_.rank(), in, out);
   const bench::CallBuffers buffers{ConstBuffer(operands.in, what.in_count(), what.dtype),
                                    Buffer(operands.out, what.out_count(), what.dtype)};
@@ -101,8 +102,8 @@ double Tuner::once(const bench::Case& what, Operands& at, const std::string& tar
 }
 
 std::vector<double> Tuner::time(const bench::Case& what, const std::vector<std::string>& targets, double seconds) {
-  Operands at{bench::Pattern(what, ranks_.rank()), std::vector<std::byte>(what.in_count() * size_of(what.dtype)),
-              std::vector<std::byte>(what.out_count() * size_of(what.dtype))};
+  Operands at{bench::Pattern(what, ranks_.rank()), bench::ordinary_memory(what.in_count() * size_of(what.dtype)),
+              bench::ordinary_memory(what.out_count() * size_of(what.dtype))};
   std::vector<std::vector<double>> rounds(targets.size());
   std::vector<double> first;
   for (const std::string& target : targets) {
@@ -136,17 +137,6 @@ std::vector<std::size_t> Tuner::as_on_the_first(std::vector<std::size_t> numbers
   numbers.resize(static_cast<std::size_t>(board_->from_first(static_cast<std::int64_t>(numbers.size()))));
   for (std::size_t& one : numbers) one = static_cast<std::size_t>(board_->from_first(static_cast<std::int64_t>(one)));
   return numbers;
-}
-
-std::string rules_text(const std::vector<Tuned>& all) {
-  std::string text;
-  for (const Tuned& tuned : all)
-    for (const Range& range : tuned.ranges) {
-      text += fmt::format("{}: {}..{} ranks {}..{} hosts {}={}\n", name(tuned.kind), range.low,
-                          range.high == SIZE_MAX ? "" : std::to_string(range.high), tuned.ranks_low, tuned.ranks_high,
-                          tuned.several_hosts ? "2.." : "..1", range.target);
-    }
-  return text;
 }
 
 }  // namespace tutti::tune

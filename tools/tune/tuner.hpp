@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "collectives/tutti.hpp"
 #include "tools/bench/board.hpp"
 #include "tools/bench/sweep.hpp"
-#include "tools/tune/model.hpp"
 
 namespace tutti::tune {
 
@@ -47,14 +46,5 @@ class Tuner {
   std::unique_ptr<bench::Board> board_;
   unsigned epoch_ = 0;
 };
-
-/// One file line for each range of each kind: "allreduce: 0..16384 ranks 3..4=ring".
-struct Tuned {
-  Kind kind;
-  int ranks_low, ranks_high;
-  bool several_hosts;
-  std::vector<Range> ranges;
-};
-std::string rules_text(const std::vector<Tuned>& all);
 
 }  // namespace tutti::tune

@@ -14,8 +14,12 @@
 //
 // Per rank, of N bytes in an allreduce: N (p-1)/p staged, N folded, N (p-1)/p gathered; the least, where memory cannot
 // be shared, is one pass less.
-#include <optional>
+#include <sched.h>
 
+#include <optional>
+#include <vector>
+
+#include "transports/core/host.hpp"
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {
@@ -205,6 +209,23 @@ class Rounds {
   const std::size_t piece_;
 };
 
+// Who scatters copies as much as all others together. Of large blocks it has its core for itself: that is worth the two
+// moves of whom it shared it with.
+bool has_core_alone(const DirectCall& call) noexcept {
+  constexpr std::size_t large = std::size_t{512} << 10;
+  return call.kind == Kind::scatter && call.bytes() >= large;
+}
+
+// To another core than `busy`; false: the calling thread is on another already, or may be on no other.
+bool leave_core(int busy, int rank) {
+  if (busy < 0 || sched_getcpu() != busy) return false;
+  std::vector<int> others = allowed_cores();
+  std::erase(others, busy);
+  if (others.empty()) return false;
+  step_onto_core(others[static_cast<std::size_t>(rank) % others.size()]);
+  return true;
+}
+
 bool stages(const DirectCall& call) noexcept {
   return call.gives(call.rank) && (folds_in_shares(call) || call.others_take());
 }
@@ -216,6 +237,7 @@ std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_cou
 // A rank that knows that it will be rounds stages its first piece before it says that it has come.
 EngineTask play_meeting(Room& room, const DirectCall& call) {
   CallLine& line = write_line(room, call);
+  line.core = call.at_root() && has_core_alone(call) ? sched_getcpu() : -1;
   if (stages(call) && (call.by_rounds() || !is_within_reach(call, call.rank, line))) {
     Rounds moves(room, call);
     while (const auto late = moves.who_needs_slot(0)) co_await room.until(*late);
@@ -240,6 +262,8 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   std::uint64_t kept = call.root_keeps() && call.at_root() ? 0 : rounds;
   // The root's own block goes home piece by piece while there is nothing else to do.
   const auto keep_one = [&] { return kept < rounds && (moves.keep(kept++), true); };
+  const int busy = has_core_alone(call) && !call.at_root() ? room.call_of(call.root, call.number).core : -1;
+  const bool left = leave_core(busy, call.rank);
   const auto gathers = [&](int other) { return shares && (call.kind == Kind::allreduce || other == call.root); };
   for (std::uint64_t k = 0; k < rounds + (shares ? 2 : 1); ++k) {
     if (k >= 2 && gathers(call.rank)) {
@@ -267,6 +291,7 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
     co_await room.breathe();
   }
   while (keep_one()) co_await room.breathe();
+  if (left) step_onto_core(busy);
   own.staged.store(call.round + rounds, std::memory_order_release);
   own.folded.store(call.round + rounds, std::memory_order_release);
   room.post(own.gathered, call.round + rounds);
