@@ -102,23 +102,24 @@ class Rounds {
     if (folds_in_shares(call_)) return fold_share(round, piece);
     const bool blocks = call_.blocks_given() > 1;
     const auto from = [&](int other) {
-      if (other == call_.rank) return at(call_.given(), call_.given_at(other) + piece.at);
+      if (other == call_.rank) return at(call_.given(), call_.given_at(other) + piece.at);  // of a fold
       const std::byte* const slot = slot_of(other, round);
       return at(slot, blocks ? static_cast<std::size_t>(call_.rank) * piece.count : 0);
     };
     if (call_.folds())
       return fold_in_order(call_, at(call_.out, piece.at), piece.count * call_.width, from, call_.write);
     for (int other = 0; other < call_.size; ++other) {
-      if (!call_.gives(other) || (other == call_.rank && call_.kind != Kind::alltoall)) continue;
+      if (!call_.gives(other) || other == call_.rank) continue;
       std::byte* const into = at(call_.out, call_.taken_at(other) + piece.at);
       if (into != from(other)) call_.deliver(into, from(other), piece.count * call_.width);
     }
   }
 
-  // Whether an allgather's own block goes home when the other rank has been told, and begins to take: while it is small
-  // it is still in the first cache then.
+  // Whether the own block goes home when the others have been told, and begin to take: of an allgather while it is
+  // small and still in the first cache then.
   bool keeps_when_told() const noexcept {
-    return call_.kind == Kind::allgather && call_.size == 2 && piece_ * call_.width <= small_piece;
+    return call_.kind == Kind::alltoall ||
+           (call_.kind == Kind::allgather && call_.size == 2 && piece_ * call_.width <= small_piece);
   }
 
   // The own block, which goes through no slot.
