@@ -102,6 +102,21 @@ class Mpi(unittest.TestCase):
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("call MPI_Init_thread() with MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE", refused.stderr)
 
+    def test_a_benchmark_starts_its_ranks_as_the_backend_needs(self):
+        if not options.tutti:
+            self.skipTest("no tutti command here")
+        with tempfile.TemporaryDirectory() as first:  # on the PATH
+            with open(os.path.join(first, "mpirun"), "w", encoding="utf-8") as script:
+                script.write(f'#!/bin/sh\nexec "{shutil.which(options.mpiexec)}" "$@"\n')
+            os.chmod(script.name, 0o755)
+            plain = {k: v for k, v in environment().items() if not k.startswith(("OMPI_", "PRTE_"))}
+            words = [options.tutti, "bench", "allreduce", "-np", "3", "-e", "1K", "--backend", "mpi", "--explain", "on"]
+            done = subprocess.run(words, capture_output=True, text=True, timeout=120,
+                                  env={**plain, "PATH": first + ":" + plain["PATH"]})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "^# .*: mpi: rule ")
+        self.assertIn("every element of every result was right", done.stdout)
+
     def tutti_run(self, *flags, command=("backend", "mpi", "rest")):
         if not options.tutti:
             self.skipTest("no tutti command here")
@@ -182,8 +197,10 @@ class Mpi(unittest.TestCase):
     def test_without_a_library(self):
         done = probe(2, "rest", TUTTI_BACKEND="mpi", TUTTI_MPI_LIBRARY="/nowhere/libmpi.so")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("can be opened (/nowhere/libmpi.so: cannot open shared object file", done.stderr)
-        self.assertIn("set TUTTI_MPI_LIBRARY=", done.stderr)
+        self.assertIn("the setting mpi_library names what cannot be opened (/nowhere/libmpi.so: cannot open shared object "
+                      "file", done.stderr)
+        self.assertIn("or leave the setting out", done.stderr)
+        self.assertNotIn("not started by mpiexec", done.stderr)
         self.assert_ok(probe(2, "rest", TUTTI_MPI_LIBRARY="/nowhere/libmpi.so"))
 
     def test_with_a_library_that_is_none(self):

@@ -95,8 +95,8 @@ TEST(Tune, BordersLieBetweenSizesOfDifferentCandidates) {
 }
 
 TEST(Tune, AGridEndsWithItsLastSize) {
-  EXPECT_EQ(grid(8, 100, 4, 1000), (std::vector<std::size_t>{8, 32, 100}));
-  EXPECT_EQ(grid(8, 32, 2, 1000), (std::vector<std::size_t>{8, 16, 32}));
+  EXPECT_EQ(grid(8, 100, 4), (std::vector<std::size_t>{8, 32, 100}));
+  EXPECT_EQ(grid(8, 32, 2), (std::vector<std::size_t>{8, 16, 32}));
   EXPECT_EQ(grid(8, 600, 4, 100), (std::vector<std::size_t>{8, 32, 128, 256, 512, 600}));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,7 @@ std::vector<std::size_t> doubtful(std::span<const Curve> curves, std::size_t siz
 std::vector<std::size_t> borders(std::span<const std::size_t> sizes, std::span<const Range> ranges);
 
 /// Sizes from `first` on, each `factor` times the one before, from `doubled_from` on twice, and `last`.
-std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor, std::size_t doubled_from);
+std::vector<std::size_t> grid(std::size_t first, std::size_t last, std::size_t factor,
+                              std::size_t doubled_from = SIZE_MAX);
 
 }  // namespace tutti::tune
