@@ -15,10 +15,10 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
       width(size_of(collective.in.dtype)),
       fold{collective.in.dtype, collective.op.op, 1.0},
       divisor(collective.op.op == Op::avg ? room.size() : 1.0) {
-  std::size_t touched = 0;  // of a reduce, as much as of an allreduce: that measured better
-  for (int one = 0; one < size; ++one)
-    touched += (gives(one) ? given_bytes() : 0) + (takes(one) || folds() ? out_bytes() : 0);
-  if (touched > cache_bytes()) write = Write::streaming;
+  const auto n = static_cast<std::size_t>(size);
+  const std::size_t givers = kind == Kind::broadcast || kind == Kind::scatter ? 1 : n;
+  const std::size_t takers = kind == Kind::gather ? 1 : n;  // of a reduce too: that measured better
+  if (givers * given_bytes() + takers * out_bytes() > cache_bytes()) write = Write::streaming;
 }
 
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept {
