@@ -12,6 +12,7 @@
 
 #include "collectives/bootstrap/stores.hpp"
 #include "collectives/context.hpp"
+#include "collectives/rules.hpp"
 #include "collectives/tuning.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
@@ -71,12 +72,21 @@ bool is_mere_transport(std::string_view name) {
                              [&](const Provider* one) { return one->name == name && one->algorithms == nullptr; });
 }
 
+/// Of a file that the user named; in one that is found by itself, backends may be named that are not here.
+void tell_of_unread(const std::string& tuned, const std::string& path, const std::vector<std::string>& backends) {
+  rules::parse_leniently(tuned, path, backends, [&](int line, std::string_view why) {
+    log(LogLevel::warn, path + ":" + std::to_string(line) + " is passed over: " + std::string(why));
+  });
+}
+
 std::string own_rule_sources(const Settings& settings) {
   try {
     std::string text = "=";
     for (const std::string& name : provider_names(settings))
       if (!is_mere_transport(name)) text += name + ",";
-    return text + '\n' + read_tuning(settings);
+    const std::string tuned = read_tuning(settings);
+    if (settings.tuning != "auto") tell_of_unread(tuned, settings.tuning, words(text.substr(1)));
+    return text + '\n' + tuned;
   } catch (const Error& error) {
     return std::string("!") + error.what();
   }

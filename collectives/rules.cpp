@@ -4,7 +4,6 @@
 
 #include "collectives/algorithm.hpp"
 #include "collectives/planned_backend.hpp"
-#include "transports/core/log.hpp"
 #include "transports/core/settings.hpp"
 
 namespace tutti {
@@ -151,17 +150,18 @@ std::vector<Rule> parse_rules(std::string_view text, std::string_view source, st
 }
 
 std::vector<Rule> rules::parse_leniently(std::string_view text, std::string_view source,
-                                         std::span<const std::string> backends) {
+                                         std::span<const std::string> backends, const Unread& unread) {
   std::vector<Rule> found;
-  for (std::string_view line : words(text, '\n')) {
-    line = line.substr(0, line.find('#'));
-    for (const auto sentence : words(line, ';')) {
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    for (const auto sentence : words(line.substr(0, line.find('#')), ';')) {
       try {
         std::vector<Rule> whole;
         parse_sentence(sentence, source, backends, whole);
         std::ranges::move(whole, std::back_inserter(found));
       } catch (const Error& error) {
-        log(LogLevel::info, std::string(source) + ": " + error.what());
+        unread(number, error.what());
       }
     }
   }

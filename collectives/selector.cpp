@@ -5,6 +5,7 @@
 #include "collectives/algorithm.hpp"
 #include "collectives/planned_backend.hpp"
 #include "collectives/rules.hpp"
+#include "transports/core/log.hpp"
 
 namespace tutti {
 namespace {
@@ -60,7 +61,10 @@ Selector::Selector(const Settings& settings, std::string_view tuned, std::vector
     rule.source = "TUTTI_BACKEND";
     rules_.push_back(std::move(rule));
   }
-  add(rules::parse_leniently(tuned, "tuned", known_));
+  const auto unread = [](int line, std::string_view why) {
+    log(LogLevel::info, "tuned, line " + std::to_string(line) + ": " + std::string(why));
+  };
+  add(rules::parse_leniently(tuned, "tuned", known_, unread));
   built_in_ = rules_.size();
   std::vector<std::string> built_in_backends = known_;
   for (const char* const name : {"shm", "nccl", "cudaipc"}) built_in_backends.emplace_back(name);

@@ -1,5 +1,8 @@
 #include "collectives/tuning.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
@@ -17,11 +20,14 @@ std::string processor() {
   return "processor";
 }
 
+// Not those of the affinity mask: ranks that a launcher bound to cores use the same rules.
+int cores_of_host() { return cores_in_quota(static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)))); }
+
 }  // namespace
 
 std::string machine_key() {
   std::string key;
-  for (const char c : processor() + " " + std::to_string(usable_cores()) + " cores") {
+  for (const char c : processor() + " " + std::to_string(cores_of_host()) + " cores") {
     const auto u = static_cast<unsigned char>(c);
     if (std::isalnum(u))
       key += static_cast<char>(std::tolower(u));

@@ -124,15 +124,17 @@ Found find_provider(std::string_view name, const Settings& settings) {
   for (const Provider* one : providers())
     if (one->name == name) return {one, one->viable(settings).reason};
   Found found;
+  std::string of_misfits;
   for (const fs::path& file : modules(settings)) {
     if (module_name(file) != name) continue;
     const Opened& module = opened(file);
     const Viability here = module.provider ? module.provider->viable(settings) : Viability{false, module.reason};
     if (here.viable) return {module.provider, {}};
     if (found.provider == nullptr) found.provider = module.provider;
-    if (found.reason.find(here.reason) == std::string::npos)
-      found.reason += (found.reason.empty() ? "" : "; ") + here.reason;
+    std::string& reasons = here.misfit ? of_misfits : found.reason;
+    if (reasons.find(here.reason) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + here.reason;
   }
+  if (found.reason.empty()) found.reason = of_misfits;
   if (found.reason.empty()) {
     const auto names = provider_names(settings);
     found.reason = "there is no provider '" + std::string(name) + "' in this installation, but " + list(names) +

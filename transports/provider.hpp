@@ -20,6 +20,7 @@ namespace tutti {
 struct Viability {
   bool viable = true;
   std::string reason;
+  bool misfit = false;  ///< another variant of its name is meant for this process, and its reason is the one to tell
 };
 
 /// A communicator of a library that the program uses already, as an integer that the library understands

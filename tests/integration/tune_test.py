@@ -37,6 +37,28 @@ class Tune(unittest.TestCase):
             off = tutti("bench", "barrier", "-np", "3", "--explain", "on", "--tuning", "off", env=env).stdout
             self.assertIn("(built in)", off)
 
+    def test_rules_of_other_collectives_stay(self):
+        with tempfile.TemporaryDirectory() as home:
+            path = os.path.join(home, "rules")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("# old\nbarrier: 0.. ranks 1..2=dissemination\nallreduce: 0.. ranks 1..9=tree\n")
+            tutti("tune", "-np", "2", "--seconds", "1", "-e", "64", "--collectives", "allreduce", "--file", path)
+            with open(path, encoding="utf-8") as file:
+                rules = [line.strip() for line in file if not line.startswith("#")]
+            self.assertEqual(rules[-1], "barrier: 0.. ranks 1..2=dissemination")
+            self.assertNotIn("allreduce: 0.. ranks 1..9=tree", rules)
+
+    def test_lines_of_a_named_file_that_cannot_be_read_are_told_once(self):
+        with tempfile.TemporaryDirectory() as home:
+            path = os.path.join(home, "rules")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("# a comment\n\nbarrier: ..=foo\nallreduce: ..=tree\ngarbage\n")
+            done = tutti("bench", "allreduce", "-np", "2", "-e", "8", "--tuning", path, "--explain", "on")
+            self.assertIn("rule 'allreduce: ..=tree' (tuned)", done.stdout)
+            self.assertEqual(done.stderr.count(f"{path}:3 is passed over: cannot read the selection rule"), 1, done.stderr)
+            self.assertEqual(done.stderr.count(f"{path}:5 is passed over: cannot read the selection rule"), 1, done.stderr)
+            self.assertEqual(done.stderr.count("passed over"), 2, done.stderr)
+
     def test_the_check_ends_as_it_says(self):
         words = [TUTTI, "tune", "-np", "3", "--check", "--seconds", "1", "-e", "1M", "--collectives", "allreduce", "--tuning", "off"]
         # The rules' own choice, and one that sends everything through sockets although there is shared memory.

@@ -192,8 +192,11 @@ TEST(ParseRules, NumbersThatAreNone) {
 }
 
 TEST(ParseRules, AFileOfAnotherInstallationIsReadAsFarAsItGoes) {
+  std::vector<int> unread;
   const auto rules = rules::parse_leniently(
-      "# measured\nallreduce: ..1K=tree; allreduce: ..=nccl\n nonsense # too\nbroadcast: ..=chain\n", "tuned", others);
+      "# measured\nallreduce: ..1K=tree; allreduce: ..=nccl\n nonsense # too\nbroadcast: ..=chain\n", "tuned", others,
+      [&](int line, std::string_view) { unread.push_back(line); });
+  EXPECT_EQ(unread, (std::vector<int>{2, 3}));
   ASSERT_EQ(rules.size(), 2u);
   EXPECT_EQ(to_string(rules[0]), "allreduce: ..1024=tree");
   EXPECT_EQ(to_string(rules[1]), "broadcast: ..=chain");

@@ -126,7 +126,7 @@ TEST(Tune, AVerdictBelowWhatIsEnoughSaysWhatToDo) {
   EXPECT_FALSE(verdict.good());
   EXPECT_EQ(verdict.text(),
             "least ratio of the best other choice / ours: 0.89, of 2 sizes, 1 measured twice; 1 below 0.90: tune anew "
-            "while nothing else runs, with more --seconds");
+            "while nothing else runs, with more --seconds, or drop what overrides the rules");
 }
 
 TEST(Tune, ASingleSizeAndNothingAtAll) {

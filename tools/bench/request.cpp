@@ -79,7 +79,8 @@ Request parse_request(const std::string& program, const std::vector<std::string>
   std::string collective, first = "8", last = "64M", dtype = "f32", op = "sum", factor = "2";
   CLI::App app("Measures a collective; every element of every result is checked.", program);
   app.add_option("collective", collective, "allreduce, broadcast, ..., barrier, sendrecv");
-  app.add_option("--np", request.ranks, "start this many ranks (default: the job this runs in, else 2)");
+  app.add_option("--np", request.ranks, "start this many ranks (default: the job this runs in, else 2)")
+      ->check(CLI::Range(1, 1024));
   app.add_option("-b,--begin", first, "first size in bytes: 8, 64K, 1M")->capture_default_str();
   app.add_option("-e,--end", last, "last size")->capture_default_str();
   app.add_option("-f,--factor", factor, "from one size to the next: 2, 1.5, sqrt2")->capture_default_str();

@@ -67,10 +67,15 @@ std::string text_of(const Environment& environment) {
 
 int ranks_of(const Request& request) { return request.ranks > 0 ? request.ranks : 2; }
 
-/// `transport`: "" for what tutti takes by itself.
-Contestant ourselves(const Request& request, const std::vector<std::string>& arguments, const std::string& transport) {
+/// `transport`: "" for what tutti takes by itself. Backends that the user names go their own ways.
+Contestant ourselves(const Request& request, const std::vector<std::string>& arguments, std::string transport) {
   Contestant contestant;
-  contestant.series.name = transport.empty() ? "tutti" : "tutti " + transport;
+  std::string way = transport;
+  if (request.settings.sources.contains("backend")) {
+    way = request.settings.backend;
+    if (!request.settings.sources.contains("transport")) transport.clear();
+  }
+  contestant.series.name = way.empty() ? "tutti" : "tutti " + way;
   contestant.series.version = "tutti " + std::string(tools::version());
   if (!request.algorithm.empty()) contestant.series.settings = "--algorithm " + request.algorithm;
   if (request.memory != "ordinary")

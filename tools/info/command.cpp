@@ -128,7 +128,7 @@ int run(const std::vector<std::string>& arguments) {
   Settings settings = Settings::from_environment();
   add_settings(app, settings);
   parse(app, arguments);
-  if (routes) return print_routes(settings);
+  if (routes || (ranks > 0 && inside_a_job())) return print_routes(settings);
   if (ranks > 0) {
     std::vector<std::string> words = {"info", "--routes"};
     words.insert(words.end(), arguments.begin(), arguments.end());

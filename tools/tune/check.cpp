@@ -107,7 +107,9 @@ std::string Verdict::text() const {
   std::string text = fmt::format("least ratio of the best other choice / ours: {:.2f}, of {} sizes, {} measured twice",
                                  least_, sizes_, twice_);
   if (!good())
-    text += fmt::format("; {} below {:.2f}: tune anew while nothing else runs, with more --seconds", below_, enough);
+    text += fmt::format(
+        "; {} below {:.2f}: tune anew while nothing else runs, with more --seconds, or drop what overrides the rules",
+        below_, enough);
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -53,7 +54,19 @@ std::vector<std::string> as_on_the_first(Communicator& world, const std::vector<
   return text.empty() ? std::vector<std::string>() : CLI::detail::split(text, ',');
 }
 
-void write(const std::string& path, const std::vector<Tuned>& all, int ranks) {
+/// The rules of a file for collectives that were not measured now.
+std::string others_rules(const std::string& path, const std::vector<Kind>& measured) {
+  std::string text;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto kind = parse_kind(line.substr(0, line.find(':')));
+    if (kind && std::ranges::count(measured, *kind) == 0) text += line + '\n';
+  }
+  return text;
+}
+
+void write(const std::string& path, const std::vector<Tuned>& all, int ranks, const std::vector<Kind>& measured) {
+  const std::string kept = others_rules(path, measured);
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   const std::string fresh = path + ".new";  // jobs may be reading the old one
@@ -61,7 +74,7 @@ void write(const std::string& path, const std::vector<Tuned>& all, int ranks) {
   file << "# Measured by `tutti tune -np " << ranks << "` (tutti " << version() << ") on " << machine_key() << ".\n"
        << "# Rules as TUTTI_SELECT takes them, one a line: KIND: BYTES ranks .. hosts .. = [BACKEND/]ALGORITHM.\n"
        << "# They come after TUTTI_SELECT and TUTTI_BACKEND, and before the built-in ones. Edit or delete at will.\n"
-       << rules_text(all);
+       << rules_text(all) << kept;
   if (file.flush()) std::filesystem::rename(fresh, path, error);
   if (!file || error) throw Error(Code::resource, "cannot write " + path + "; give another file with --file");
 }
@@ -85,7 +98,7 @@ int run_in_job(const Wanted& wanted) {
   if (world.rank() != 0) return 0;
   const std::string path = wanted.file.empty() ? tuning_file(wanted.settings) : wanted.file;
   if (path.empty()) throw Error(Code::invalid, "there is no home folder to write to; name a file with --file");
-  write(path, all, world.size());
+  write(path, all, world.size(), plan.kinds);
   fmt::print("written to {}\n", path);
   return 0;
 }
@@ -94,8 +107,9 @@ int run(const std::vector<std::string>& arguments) {
   CLI::App app("Measures which backend and algorithm is best for which sizes on this machine, and writes it down.",
                "tutti tune");
   Wanted wanted;
-  app.add_option("--np", wanted.ranks, "ranks to start; numbers below are measured too")->check(CLI::Range(2, 1024));
-  app.add_option("--seconds", wanted.seconds, "how long to measure")->check(CLI::Range(1.0, 86400.0));
+  app.add_option("--np", wanted.ranks, "ranks to start (2); numbers below are measured too")
+      ->check(CLI::Range(2, 1024));
+  app.add_option("--seconds", wanted.seconds, "how long to measure, about (45)")->check(CLI::Range(1.0, 86400.0));
   app.add_option("-e,--end", wanted.end, "last size in bytes (default 64M)");
   app.add_option("--collectives", wanted.collectives, "only these, comma-separated");
   app.add_option("--file", wanted.file, "where to write, instead of the place that is read by itself");

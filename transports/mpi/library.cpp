@@ -180,7 +180,8 @@ Library load(const Settings& settings) {
   Library found = open(settings);
   if (found.handle == nullptr) return found;
   if (!is_ours(found.handle)) {
-    found.missing = found.path + " is not of the family of " + std::string(family);
+    found.missing = found.path + " is not of the family of " + std::string(family) +
+                    "; name a library of it with TUTTI_MPI_LIBRARY, or leave that out";
     return found;
   }
   Taker take(found.handle);
@@ -201,7 +202,7 @@ bool started_by_mpiexec() { return has_any(launch_marks) && (is_open_mpi || !has
 
 Viability not_started() {
   if (has_any(others_marks))
-    return {false, "started by " + std::string(others) + "'s mpiexec, not by " + std::string(family) + "'s"};
+    return {false, "started by " + std::string(others) + "'s mpiexec, not by " + std::string(family) + "'s", true};
   return {false, "not started by mpiexec: run `mpirun -n 4 PROGRAM`, or `tutti run --backend mpi -np 4 PROGRAM`"};
 }
 
