@@ -273,8 +273,11 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
   for (int idle = 0, busy = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
     const bool moved = idle < spins ? look(work, ++busy) : turn();
     if (work.done()) return;
-    // What ends a sleep is often but a question of the watchdog's, which is not worth all the looks again.
-    idle = !moved ? idle + 1 : idle > spins ? spins : 0;
+    // What moves after a yield or a sleep is often but a question of the watchdog's, not worth all the looks again.
+    if (!moved)
+      ++idle;
+    else
+      idle = idle > spins ? spins : 0;
     if (moved) nap_ = shortest_nap;
     if (idle < spins && busy < 1000) {
       if (!moved) relax();

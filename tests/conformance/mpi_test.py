@@ -114,7 +114,7 @@ class Mpi(unittest.TestCase):
             done = subprocess.run(words, capture_output=True, text=True, timeout=120,
                                   env={**plain, "PATH": first + ":" + plain["PATH"]})
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, "^# .*: mpi: rule ")
+        self.assertRegex(done.stdout, "(?m)^# .*: mpi: rule ")
         self.assertIn("every element of every result was right", done.stdout)
 
     def tutti_run(self, *flags, command=("backend", "mpi", "rest")):
@@ -192,6 +192,11 @@ class Mpi(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertIn("not started by mpiexec: run `mpirun -n 4", done.stderr)
+        # With a mark of the other family's launcher; that family's library is looked for where it is installed.
+        mark = {"PMI_RANK": "0"} if options.family == "openmpi" else {"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}
+        marked = alone("rest", TUTTI_BACKEND="mpi", TUTTI_MPI_LIBRARY="/nowhere/libmpi.so", **mark)
+        self.assertNotIn("not started by mpiexec", marked.stderr)
+        self.assertRegex(marked.stderr, "the setting mpi_library names what cannot be opened|and this is for")
         self.assert_ok(alone("rest"))
 
     def test_without_a_library(self):

@@ -70,6 +70,7 @@ class Tune(unittest.TestCase):
             self.assertEqual(min(ratios), float(least.group(1)), done.stdout)
             self.assertEqual(len(re.findall(r"first try", done.stdout)), int(re.search(r"(\d+) measured twice", done.stdout).group(1)))
             below = " below 0.90: tune anew" in done.stdout
+            self.assertTrue(below or not rules, done.stdout)  # less than half as fast, whatever the machine does
             self.assertEqual(done.returncode, 1 if below else 0, done.stderr)
             (self.assertLessEqual if below else self.assertGreaterEqual)(float(least.group(1)), 0.9)
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <vector>
 
 namespace tutti::tune {
@@ -38,7 +39,7 @@ struct Race {
     compared.chosen = chosen;
     compared.ours = seconds.back();
     const auto best = std::ranges::min_element(seconds.begin(), seconds.end() - 1);
-    if (best == seconds.end() - 1) return compared;
+    if (best == seconds.end() - 1 || !std::isfinite(*best)) return compared;
     compared.best = *best;
     compared.other = others[static_cast<std::size_t>(best - seconds.begin())];
     return compared;
@@ -65,8 +66,7 @@ class Checking {
     std::erase(race.others, race.chosen);
     race.run(tuner_, budget_.next());
     const Compared compared = race.result();
-    if (tuner_.as_on_the_first({compared.ratio() < doubtful_below})[0] != 0)
-      return doubtful_.push_back(std::move(race));
+    if (compared.ratio() < doubtful_below) return doubtful_.push_back(std::move(race));
     budget_.skip();
     say(race, compared);
   }
@@ -85,6 +85,7 @@ class Checking {
   void say(const Race& race, const Compared& compared) {
     verdict_.add(compared);
     if (tuner_.ranks().rank() == 0) fmt::print("{}\n", line(race, compared));
+    std::fflush(stdout);
   }
 
   Tuner& tuner_;
@@ -98,7 +99,7 @@ class Checking {
 void Verdict::add(const Compared& one) {
   ++sizes_;
   if (one.first > 0) ++twice_;
-  if (one.ratio() < enough) ++below_;
+  if (std::round(one.ratio() * 100) < std::round(enough * 100)) ++below_;  // as it is printed
   least_ = std::min(least_, one.ratio());
 }
 

@@ -28,8 +28,7 @@ struct Grid {
 /// 2, 4, 8, ... and all of them.
 std::vector<int> numbers_of_ranks(int all);
 
-/// Bytes of the blocks, up to `end`; where every rank has a block for or from every
-/// other, all of them together end there.
+/// Bytes of one block, up to `end`; but where `in` or `out` has a block for every rank, up to `end` bytes of all.
 std::vector<std::size_t> sizes_of(Kind kind, int ranks, Grid steps, std::size_t end);
 
 /// What stands for the time until the end: seconds that are left are shared among the points that are left.

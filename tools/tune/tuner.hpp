@@ -34,7 +34,7 @@ class Tuner {
   /// of the rounds' medians counts. Throws Error where a result is wrong.
   std::vector<double> time(const bench::Case& what, const std::vector<std::string>& targets, double seconds);
 
-  /// Rank 0's, so that ranks on other machines go on alike whatever their arithmetic says.
+  /// Rank 0's: ranks of several hosts may have other logarithms. What is measured is the same on all of them anyhow.
   std::vector<std::size_t> as_on_the_first(std::vector<std::size_t> numbers);
 
  private:

@@ -202,7 +202,10 @@ bool started_by_mpiexec() { return has_any(launch_marks) && (is_open_mpi || !has
 
 Viability not_started() {
   if (has_any(others_marks))
-    return {false, "started by " + std::string(others) + "'s mpiexec, not by " + std::string(family) + "'s", true};
+    return {false,
+            "started by " + std::string(others) + " and this is for " + std::string(family) +
+                "; start it by that MPI's mpiexec",
+            true};
   return {false, "not started by mpiexec: run `mpirun -n 4 PROGRAM`, or `tutti run --backend mpi -np 4 PROGRAM`"};
 }
 

@@ -9,7 +9,7 @@ inline constexpr bool is_open_mpi = false;
 inline constexpr std::string_view family = "MPICH";
 inline constexpr const char* sonames[] = {"libmpi.so.12", "libmpich.so.12"};
 inline constexpr const char* launch_marks[] = {"PMI_RANK", "PMI_FD"};
-inline constexpr std::string_view others = "Open MPI";
+inline constexpr std::string_view others = "Open MPI's mpiexec,";
 inline constexpr const char* others_marks[] = {"OMPI_COMM_WORLD_SIZE"};
 
 inline MPI_Comm communicator_of(std::int64_t native) { return MPI_Comm_f2c(static_cast<MPI_Fint>(native)); }

@@ -11,7 +11,7 @@ inline constexpr bool is_open_mpi = true;
 inline constexpr std::string_view family = "Open MPI";
 inline constexpr const char* sonames[] = {"libmpi.so.40"};
 inline constexpr const char* launch_marks[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"};
-inline constexpr std::string_view others = "MPICH";
+inline constexpr std::string_view others = "an mpiexec of MPICH's kind, or SLURM for one,";
 inline constexpr const char* others_marks[] = {"PMI_RANK", "PMI_FD"};
 
 inline MPI_Comm communicator_of(std::int64_t native) {

@@ -15,9 +15,11 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
       width(size_of(collective.in.dtype)),
       fold{collective.in.dtype, collective.op.op, 1.0},
       divisor(collective.op.op == Op::avg ? room.size() : 1.0) {
+  // About what all touch: what is in place counts twice, and a reduce's result once for every rank, which measured
+  // better.
   const auto n = static_cast<std::size_t>(size);
   const std::size_t givers = kind == Kind::broadcast || kind == Kind::scatter ? 1 : n;
-  const std::size_t takers = kind == Kind::gather ? 1 : n;  // of a reduce too: that measured better
+  const std::size_t takers = kind == Kind::gather ? 1 : n;
   if (givers * given_bytes() + takers * out_bytes() > cache_bytes()) write = Write::streaming;
 }
 

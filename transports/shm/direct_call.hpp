@@ -39,7 +39,7 @@ struct DirectCall {
   std::uint64_t way = 0;        ///< which engine begins, times 2; plus 1: rounds are insisted on
   std::uint64_t stamp = 0;      ///< of all these
   std::uint64_t round = 0;      ///< the first that is this call's, if it goes by rounds
-  Write write = Write::cached;  ///< of results: past the caches where all ranks' buffers do not fit into them
+  Write write = Write::cached;  ///< of results: past the caches where what all ranks touch is more
 
   std::size_t bytes() const noexcept { return count * width; }  ///< of one block
   bool by_rounds() const noexcept { return way % 2 == 1; }      ///< whatever the buffers allow for

@@ -15,6 +15,7 @@
 // Per rank, of N bytes in an allreduce: N (p-1)/p staged, N folded, N (p-1)/p gathered; the least, where memory cannot
 // be shared, is one pass less.
 #include <sched.h>
+#include <unistd.h>
 
 #include <optional>
 #include <vector>
@@ -115,8 +116,8 @@ class Rounds {
     }
   }
 
-  // Whether the own block goes home when the others have been told, and begin to take: of an allgather while it is
-  // small and still in the first cache then.
+  // Whether the own block goes home when the others have been told, and begin to take, instead of beside the staging:
+  // an allgather stages the same bytes, which are still in the first cache where they are few and one rank was told.
   bool keeps_when_told() const noexcept {
     return call_.kind == Kind::alltoall ||
            (call_.kind == Kind::allgather && call_.size == 2 && piece_ * call_.width <= small_piece);
@@ -210,21 +211,22 @@ class Rounds {
   const std::size_t piece_;
 };
 
-// Who scatters copies as much as all others together. Of large blocks it has its core for itself: that is worth the two
-// moves of whom it shared it with.
-bool has_core_alone(const DirectCall& call) noexcept {
+// Who scatters copies as much as all others together: it should have its core for itself, and large blocks are worth
+// the two moves of whom it shares it with.
+bool wants_core_alone(const DirectCall& call) noexcept {
   constexpr std::size_t large = std::size_t{512} << 10;
   return call.kind == Kind::scatter && call.bytes() >= large;
 }
 
-// To another core than `busy`; false: the calling thread is on another already, or may be on no other.
-bool leave_core(int busy, int rank) {
-  if (busy < 0 || sched_getcpu() != busy) return false;
+// Where ranks share cores: to another one than `busy`, from which a waiter's next tick may call home. The thread that
+// has left, which alone is to come back; 0: nobody has.
+pid_t leave_core(int busy, const DirectCall& call) {
+  if (busy < 0 || sched_getcpu() != busy) return 0;
   std::vector<int> others = allowed_cores();
   std::erase(others, busy);
-  if (others.empty()) return false;
-  step_onto_core(others[static_cast<std::size_t>(rank) % others.size()]);
-  return true;
+  if (others.empty() || others.size() + 1 >= static_cast<std::size_t>(call.size)) return 0;
+  step_onto_core(others[static_cast<std::size_t>(call.rank) % others.size()]);
+  return gettid();
 }
 
 bool stages(const DirectCall& call) noexcept {
@@ -238,7 +240,7 @@ std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_cou
 // A rank that knows that it will be rounds stages its first piece before it says that it has come.
 EngineTask play_meeting(Room& room, const DirectCall& call) {
   CallLine& line = write_line(room, call);
-  line.core = call.at_root() && has_core_alone(call) ? sched_getcpu() : -1;
+  line.core = call.at_root() && wants_core_alone(call) ? sched_getcpu() : -1;
   if (stages(call) && (call.by_rounds() || !is_within_reach(call, call.rank, line))) {
     Rounds moves(room, call);
     while (const auto late = moves.who_needs_slot(0)) co_await room.until(*late);
@@ -263,8 +265,8 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   std::uint64_t kept = call.root_keeps() && call.at_root() ? 0 : rounds;
   // The root's own block goes home piece by piece while there is nothing else to do.
   const auto keep_one = [&] { return kept < rounds && (moves.keep(kept++), true); };
-  const int busy = has_core_alone(call) && !call.at_root() ? room.call_of(call.root, call.number).core : -1;
-  const bool left = leave_core(busy, call.rank);
+  const int busy = wants_core_alone(call) && !call.at_root() ? room.call_of(call.root, call.number).core : -1;
+  const pid_t left = leave_core(busy, call);
   const auto gathers = [&](int other) { return shares && (call.kind == Kind::allreduce || other == call.root); };
   for (std::uint64_t k = 0; k < rounds + (shares ? 2 : 1); ++k) {
     if (k >= 2 && gathers(call.rank)) {
@@ -292,7 +294,7 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
     co_await room.breathe();
   }
   while (keep_one()) co_await room.breathe();
-  if (left) step_onto_core(busy);
+  if (left != 0 && left == gettid()) step_onto_core(busy);
   own.staged.store(call.round + rounds, std::memory_order_release);
   own.folded.store(call.round + rounds, std::memory_order_release);
   room.post(own.gathered, call.round + rounds);

@@ -39,7 +39,7 @@ struct CallLine {
   std::uint64_t bytes = 0;        ///< per block
   std::uint64_t way = 0;          ///< as in DirectCall
   std::uint64_t in = 0, out = 0;  ///< offsets in the arena, plus 1; 0: this buffer cannot be reached
-  int core = -1;                  ///< that a root of large blocks runs on; else -1
+  int core = -1;                  ///< of the root of a scatter of large blocks, told where all meet; else -1
 };
 
 /// 64 bytes that travel between two cores at once: news and what it is about.
