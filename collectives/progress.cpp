@@ -274,10 +274,7 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
     const bool moved = idle < spins ? look(work, ++busy) : turn();
     if (work.done()) return;
     // What moves after a yield or a sleep is often but a question of the watchdog's, not worth all the looks again.
-    if (!moved)
-      ++idle;
-    else
-      idle = idle > spins ? spins : 0;
+    idle = moved ? (idle > spins ? spins : 0) : idle + 1;
     if (moved) nap_ = shortest_nap;
     if (idle < spins && busy < 1000) {
       if (!moved) relax();
