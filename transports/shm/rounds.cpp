@@ -233,6 +233,16 @@ bool stages(const DirectCall& call) noexcept {
   return call.gives(call.rank) && (folds_in_shares(call) || call.others_take());
 }
 
+// Whether this rank's own buffers tell it that it will be rounds.
+bool knows_rounds(Room& room, const DirectCall& call) {
+  return call.by_rounds() || !is_within_reach(call, call.rank, room.own().calls[call.number % call_lines]);
+}
+
+// Whether a root's own first piece goes home while the others come: of a scatter, they need the next piece sooner.
+bool keeps_before(Room& room, const DirectCall& call) {
+  return call.kind == Kind::gather && call.at_root() && knows_rounds(room, call);
+}
+
 }  // namespace
 
 std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_count(call) - 1) / piece_count(call); }
@@ -241,13 +251,14 @@ std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_cou
 EngineTask play_meeting(Room& room, const DirectCall& call) {
   CallLine& line = write_line(room, call);
   line.core = call.at_root() && wants_core_alone(call) ? sched_getcpu() : -1;
-  if (stages(call) && (call.by_rounds() || !is_within_reach(call, call.rank, line))) {
+  if (stages(call) && knows_rounds(room, call)) {
     Rounds moves(room, call);
     while (const auto late = moves.who_needs_slot(0)) co_await room.until(*late);
     moves.stage(0);
     room.own().staged.store(call.round + 1, std::memory_order_release);
   }
   room.post(line.stamp, call.stamp);
+  if (keeps_before(room, call)) Rounds(room, call).keep(0);
   for (int other = 0; other < call.size; ++other) {
     if (other == call.rank) continue;
     co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
@@ -262,7 +273,7 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   Slab& own = room.own();
   const std::uint64_t rounds = rounds_of(call);
   const bool gives = stages(call), takes = call.takes(call.rank), shares = folds_in_shares(call);
-  std::uint64_t kept = call.root_keeps() && call.at_root() ? 0 : rounds;
+  std::uint64_t kept = !call.root_keeps() || !call.at_root() ? rounds : keeps_before(room, call) ? 1 : 0;
   // The root's own block goes home piece by piece while there is nothing else to do.
   const auto keep_one = [&] { return kept < rounds && (moves.keep(kept++), true); };
   const int busy = wants_core_alone(call) && !call.at_root() ? room.call_of(call.root, call.number).core : -1;
