@@ -67,7 +67,7 @@ class Checking {
     race.run(tuner_, budget_.next());
     const Compared compared = race.result();
     if (compared.ratio() < doubtful_below) return doubtful_.push_back(std::move(race));
-    budget_.skip();
+    budget_.less(1);
     say(race, compared);
   }
 

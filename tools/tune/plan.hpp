@@ -37,8 +37,8 @@ class Budget {
   /// Every point of the plan may be measured twice.
   Budget(const Plan& plan, int world, Grid steps);
   double next();
-  void skip() { --points_; }
   void more(std::size_t points) { points_ += static_cast<int>(points); }
+  void less(std::size_t points) { points_ -= static_cast<int>(points); }
 
  private:
   Deadline until_;

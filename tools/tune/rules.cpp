@@ -25,6 +25,7 @@ class Choice {
   }
 
   Kind kind() const noexcept { return kind_; }
+  std::size_t points() const noexcept { return sizes_.size(); }
   std::vector<Range> ranges() const { return choose(sizes_, curves_, tolerance); }
 
   void measure_all() {
@@ -34,7 +35,7 @@ class Choice {
   /// Once more where another than the favourite would be taken: what disturbs a measurement makes it longer.
   void measure_doubtful() {
     const std::vector<std::size_t> again = tuner_.as_on_the_first(doubtful(curves_, sizes_.size(), tolerance));
-    for (std::size_t k = again.size(); k < sizes_.size(); ++k) budget_.skip();
+    budget_.more(again.size());
     for (const std::size_t k : again) {
       const std::vector<double> seconds = measure(sizes_[k]);
       for (std::size_t i = 0; i < curves_.size(); ++i)
@@ -92,7 +93,7 @@ std::string rules_text(const std::vector<Tuned>& all) {
 }
 
 // What disturbs the machine may last for seconds, so that a second look at a size comes when all kinds have had a
-// first.
+// first, and a third one, where it is still in doubt, after that.
 std::vector<Tuned> make_rules(Communicator& world, const Plan& plan) {
   Budget budget(plan, world.size(), steps);
   std::vector<Tuned> all;
@@ -102,7 +103,9 @@ std::vector<Tuned> make_rules(Communicator& world, const Plan& plan) {
     const bool several_hosts = tuner.ranks().topology().hosts().count() > 1;
     std::vector<Choice> choices;
     for (const Kind kind : plan.kinds) choices.emplace_back(tuner, budget, kind, plan.end).measure_all();
-    for (Choice& choice : choices) choice.measure_doubtful();
+    for (const Choice& choice : choices) budget.less(choice.points());  // of those that may be measured twice
+    for (int look = 2; look <= 3; ++look)
+      for (Choice& choice : choices) choice.measure_doubtful();
     for (Choice& choice : choices) {
       choice.measure_borders();
       all.push_back({choice.kind(), before + 1, ranks, several_hosts, choice.ranges()});
