@@ -13,7 +13,10 @@
 
 #include "collectives/communicator.hpp"
 #include "collectives/owners.hpp"
+#include "tests/support/caught.hpp"
+#include "tests/support/comes_true.hpp"
 #include "tests/support/fake_gpus.hpp"
+#include "tests/support/floats.hpp"
 #include "tests/support/worlds.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/modules.hpp"
@@ -35,40 +38,6 @@ std::vector<float> ramp(std::size_t count, int from) {
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), static_cast<float>(from));
   return values;
-}
-
-class Floats {
- public:
-  Floats(FakeAccelerator& gpu, int device, const std::vector<float>& values)
-      : gpu_(gpu), device_(device), count_(values.size()), memory_(gpu.allocate(device, count_ * sizeof(float) + 1)) {
-    if (count_ > 0) std::memcpy(gpu.seen(memory_.get()), values.data(), count_ * sizeof(float));
-  }
-  Buffer buffer() const { return {memory_.get(), count_, DType::f32, {Device::Kind::cuda, device_}}; }
-  std::vector<float> read() const {
-    const auto* const seen = reinterpret_cast<const float*>(gpu_.seen(memory_.get()));
-    return {seen, seen + count_};
-  }
-  /// A kernel that writes.
-  void fill(const Stream& stream, float value) const {
-    auto* const at = reinterpret_cast<float*>(gpu_.seen(memory_.get()));
-    gpu_.run(stream, [at, value, n = count_] { std::fill_n(at, n, value); });
-  }
-  std::shared_ptr<void> take() { return std::move(memory_); }
-
- private:
-  FakeAccelerator& gpu_;
-  int device_;
-  std::size_t count_;
-  std::shared_ptr<void> memory_;
-};
-
-std::string said(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing";
 }
 
 class Exchange : public ::testing::TestWithParam<const char*> {
@@ -181,9 +150,7 @@ TEST_F(Exchanging, KeepsTheMemoryAndUsesItsPinnedMemoryAgain) {
       EXPECT_EQ(got.read(), std::vector<float>(40'000, 1));
       sent.wait();
     }
-    const Deadline late = deadline_in(Seconds(60));
-    while (!watched.expired() && Clock::now() < late) std::this_thread::sleep_for(1ms);
-    EXPECT_TRUE(watched.expired());
+    EXPECT_TRUE(comes_true([&] { return watched.expired(); }));
     world.barrier().wait();
     EXPECT_EQ(gpu.pinned_bytes() - before, 2U * 2 * 2 * slice) << "two ranks of two slots each way";
     world.barrier().wait();
@@ -196,18 +163,18 @@ TEST_F(Exchanging, SaysWhatIsWrong) {
   run_ranks(2, small_slices("shm"), [&](Communicator& world) {
     const Floats data(gpu, 0, std::vector<float>(10'000));
     std::vector<float> host(10'000);
-    EXPECT_EQ(said([&] { world.sendrecv(data.buffer(), 0, Buffer(host), 0).wait(); }),
-              "send: in is on device 0 and out on the host; both must be in one place");
+    EXPECT_STREQ(caught([&] { world.sendrecv(data.buffer(), 0, Buffer(host), 0).wait(); }).what(),
+                 "send: in is on device 0 and out on the host; both must be in one place");
     Buffer wrong = data.buffer();
     wrong.device.index = 9;
-    EXPECT_EQ(said([&] { world.send(wrong, 0).wait(); }),
-              "the buffer is said to be on device 9, but there are 2 devices, counted from 0");
+    EXPECT_STREQ(caught([&] { world.send(wrong, 0).wait(); }).what(),
+                 "the buffer is said to be on device 9, but there are 2 devices, counted from 0");
     wrong = data.buffer();
     wrong.count = 9'999;
-    const std::string both = said([&] {
-      world.rank() == 0 ? world.send(data.buffer(), 1).wait() : world.recv(wrong, 0).wait();
-      world.barrier().wait();
-    });
+    const std::string both = caught([&] {
+                               world.rank() == 0 ? world.send(data.buffer(), 1).wait() : world.recv(wrong, 0).wait();
+                               world.barrier().wait();
+                             }).what();
     EXPECT_NE(both.find("count 10000"), std::string::npos) << both;
     EXPECT_NE(both.find("count 9999"), std::string::npos) << both;
     ++told;
@@ -242,9 +209,7 @@ void wait_for_owners() {
   auto last = std::make_shared<int>();
   const std::weak_ptr<int> watched = last;
   let_go_elsewhere(std::move(last));
-  const Deadline late = deadline_in(Seconds(60));
-  while (!watched.expired() && Clock::now() < late) std::this_thread::sleep_for(1ms);
-  EXPECT_TRUE(watched.expired());
+  EXPECT_TRUE(comes_true([&] { return watched.expired(); }));
 }
 
 /// A call whose copies do not end, and one that has put nothing on a stream, are given up: who is gone then?

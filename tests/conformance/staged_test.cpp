@@ -9,7 +9,10 @@
 
 #include "collectives/communicator.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/caught.hpp"
+#include "tests/support/comes_true.hpp"
 #include "tests/support/fake_accelerator.hpp"
+#include "tests/support/floats.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace tutti::testing {
@@ -23,39 +26,6 @@ Settings small_slices(const std::string& transport) {
   settings.lane_bytes = 1 << 10;
   return settings;
 }
-
-// `count` floats on a device.
-class Floats {
- public:
-  Floats(FakeAccelerator& gpu, int device, const std::vector<float>& values)
-      : gpu_(gpu),
-        device_(device),
-        count_(values.size()),
-        memory_(gpu.allocate(device, values.size() * sizeof(float))) {
-    gpu.copy({nullptr, device}, memory_.get(), values.data(), values.size() * sizeof(float));
-    gpu.synchronize(Stream{nullptr, device});
-  }
-  Buffer buffer() const { return {memory_.get(), count_, DType::f32, {Device::Kind::cuda, device_}}; }
-  /// What is there once `stream` has got here.
-  std::vector<float> read(const Stream& stream) const {
-    std::vector<float> values(count_);
-    gpu_.copy(stream, values.data(), memory_.get(), count_ * sizeof(float));
-    gpu_.synchronize(stream);
-    return values;
-  }
-  std::shared_ptr<void> take() { return std::move(memory_); }
-  /// A kernel that writes.
-  void fill(const Stream& stream, float value) const {
-    auto* const at = reinterpret_cast<float*>(gpu_.seen(memory_.get()));
-    gpu_.run(stream, [at, value, n = count_] { std::fill_n(at, n, value); });
-  }
-
- private:
-  FakeAccelerator& gpu_;
-  int device_;
-  std::size_t count_;
-  std::shared_ptr<void> memory_;
-};
 
 class StagedConformance : public ::testing::TestWithParam<std::tuple<const char*, int>> {
  protected:
@@ -161,9 +131,7 @@ TEST_F(Staged, KeepsTheMemoryUntilTheWorkIsDone) {
     world.barrier().wait();
     gate->open();
     world.barrier().wait();
-    const Deadline late = deadline_in(Seconds(60));
-    while (!watched.expired() && Clock::now() < late) std::this_thread::sleep_for(1ms);
-    EXPECT_TRUE(watched.expired());
+    EXPECT_TRUE(comes_true([&] { return watched.expired(); }));
   });
 }
 
@@ -209,25 +177,17 @@ TEST_F(Staged, AlltoallvInPlaceMovesBlocksAbout) {
 }
 
 TEST_F(Staged, SaysWhatIsWrong) {
-  const auto said = [](const std::function<void()>& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing";
-  };
   run_ranks(1, small_slices("inproc"), [&](Communicator& world) {
     const Floats data(gpu, 0, {1, 2});
     std::vector<float> host(2);
-    EXPECT_EQ(said([&] { world.allreduce(data.buffer(), Buffer(host)).wait(); }),
-              "allreduce: in is on device 0 and out on the host; both must be in one place");
+    EXPECT_STREQ(caught([&] { world.allreduce(data.buffer(), Buffer(host)).wait(); }).what(),
+                 "allreduce: in is on device 0 and out on the host; both must be in one place");
     Buffer wrong = data.buffer();
     wrong.device.index = 7;
-    EXPECT_EQ(said([&] { world.allreduce(wrong).wait(); }),
-              "the buffer is said to be on device 7, but there are 2 devices, counted from 0");
-    EXPECT_EQ(said([&] { world.allreduce(data.buffer(), sum, {.algorithm = "ring"}).wait(); }),
-              "the buffer is on a GPU, which this transport does not reach");
+    EXPECT_STREQ(caught([&] { world.allreduce(wrong).wait(); }).what(),
+                 "the buffer is said to be on device 7, but there are 2 devices, counted from 0");
+    EXPECT_STREQ(caught([&] { world.allreduce(data.buffer(), sum, {.algorithm = "ring"}).wait(); }).what(),
+                 "the buffer is on a GPU, which this transport does not reach");
     Collective call;
     call.kind = Kind::allreduce;
     call.in = call.out = data.buffer();

@@ -18,6 +18,17 @@ def tutti(*words, env=None, code=0):
     return done
 
 
+def rules_in(path):
+    with open(path, encoding="utf-8") as file:
+        return [line.strip() for line in file if not line.startswith("#")]
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
 class Tune(unittest.TestCase):
     def test_measures_writes_and_is_taken_up(self):
         with tempfile.TemporaryDirectory() as home:
@@ -25,8 +36,7 @@ class Tune(unittest.TestCase):
             said = tutti("tune", "-np", "3", "--seconds", "1", "-e", "1M", "--collectives", "allreduce,barrier", env=env).stdout
             path = re.search(r"written to (\S+)", said).group(1)
             self.assertEqual(os.path.dirname(path), os.path.join(home, "tutti"))
-            with open(path, encoding="utf-8") as file:
-                rules = [line.strip() for line in file if not line.startswith("#")]
+            rules = rules_in(path)
             for ranks in ("1..2", "3..3"):
                 for kind in ("allreduce", "barrier"):
                     mine = [rule for rule in rules if rule.startswith(kind + ":") and f"ranks {ranks} " in rule]
@@ -39,20 +49,15 @@ class Tune(unittest.TestCase):
 
     def test_rules_of_other_collectives_stay(self):
         with tempfile.TemporaryDirectory() as home:
-            path = os.path.join(home, "rules")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write("# old\nbarrier: 0.. ranks 1..2=dissemination\nallreduce: 0.. ranks 1..9=tree\n")
+            path = write(os.path.join(home, "rules"), "# old\nbarrier: 0.. ranks 1..2=dissemination\nallreduce: 0.. ranks 1..9=tree\n")
             tutti("tune", "-np", "2", "--seconds", "1", "-e", "64", "--collectives", "allreduce", "--file", path)
-            with open(path, encoding="utf-8") as file:
-                rules = [line.strip() for line in file if not line.startswith("#")]
+            rules = rules_in(path)
             self.assertEqual(rules[-1], "barrier: 0.. ranks 1..2=dissemination")
             self.assertNotIn("allreduce: 0.. ranks 1..9=tree", rules)
 
     def test_lines_of_a_named_file_that_cannot_be_read_are_told_once(self):
         with tempfile.TemporaryDirectory() as home:
-            path = os.path.join(home, "rules")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write("# a comment\n\nbarrier: ..=foo\nallreduce: ..=tree\ngarbage\n")
+            path = write(os.path.join(home, "rules"), "# a comment\n\nbarrier: ..=foo\nallreduce: ..=tree\ngarbage\n")
             done = tutti("bench", "allreduce", "-np", "2", "-e", "8", "--tuning", path, "--explain", "on")
             self.assertIn("rule 'allreduce: ..=tree' (tuned)", done.stdout)
             self.assertEqual(done.stderr.count(f"{path}:3 is passed over: cannot read the selection rule"), 1, done.stderr)

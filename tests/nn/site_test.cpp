@@ -5,6 +5,7 @@
 #include "nn/gradient_sync.hpp"
 #include "nn/synchronize.hpp"
 #include "tests/nn/small_net.hpp"
+#include "tests/support/caught.hpp"
 #include "tests/support/fake_site.hpp"
 
 namespace tutti::nn {
@@ -85,26 +86,19 @@ TEST(OnADevice, ModulesBecomeEqualAndAreAveraged) {
 }
 
 TEST(OnADevice, SaysWhyATensorCannotBeReached) {
-  const auto said = [](const std::function<void()>& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing";
-  };
+  using tutti::testing::caught;
   tutti::testing::use_fake_accelerator();
   run(1, [&](Communicator& world) {
     EXPECT_TRUE(site_of(at::Device(at::kCPU), world)->on_cpu());
-    EXPECT_THAT(said([&] { static_cast<void>(site_of(at::Device(at::kMeta), world)); }),
+    EXPECT_THAT(caught([&] { static_cast<void>(site_of(at::Device(at::kMeta), world)); }).what(),
                 HasSubstr("move the module to the CPU, or to a CUDA device"));
     if (!torch_has_cuda()) {
       EXPECT_EQ(torch_cuda_devices(), 0);
-      EXPECT_THAT(said([&] { static_cast<void>(site_of(at::Device(at::kCUDA, 0), world)); }),
+      EXPECT_THAT(caught([&] { static_cast<void>(site_of(at::Device(at::kCUDA, 0), world)); }).what(),
                   AllOf(HasSubstr("built without CUDA"), HasSubstr("-DTUTTI_TORCH")));
     }
     at::Tensor here = at::ones({2}).requires_grad_(), there = at::ones({2}, at::kMeta).requires_grad_();
-    EXPECT_THAT(said([&] { GradientSync({here, there}, world); }), HasSubstr("all on one device"));
+    EXPECT_THAT(caught([&] { GradientSync({here, there}, world); }).what(), HasSubstr("all on one device"));
   });
 }
 
