@@ -11,7 +11,7 @@ void Choices::add(std::shared_ptr<Backend> backend) {
   const std::lock_guard lock(mutex_);
   backends_.push_back(std::move(backend));
   for (auto& of_kind : slots_)
-    for (Slot& slot : of_kind) slot.call.store(no_call);  // a rule may have waited for this one
+    for (Slot& slot : of_kind) slot.call.store(no_call, std::memory_order_relaxed);  // a rule may have waited for it
 }
 
 bool Choices::has(std::string_view name) const noexcept {

@@ -98,24 +98,31 @@ RuleSources read_rule_sources(const std::string& text) {
   return {words(text.substr(1, end - 1)), text.substr(end + 1)};
 }
 
-// A choice may depend only on what all ranks know alike: so rank 0's rules are everyone's.
+// A choice may depend only on what all ranks know alike: so rank 0's rules are everyone's, and its agreed settings. In
+// the store: a line for each of those, in the table's order, and the rule sources.
 RuleSources agree(const Bootstrap& bootstrap, Settings& settings) {
   if (bootstrap.size == 1) return read_rule_sources(own_rule_sources(settings));
-  const Deadline until = deadline_in(Seconds(settings.connect_timeout));
-  for (const SettingInfo& info : setting_table()) {
-    if (std::ranges::find(agreed, info.key) == std::end(agreed)) continue;
-    const std::string key = "settings/" + std::string(info.key), mine = value_text(settings, info);
-    if (bootstrap.rank == 0) {
-      bootstrap.store->set(key, mine);
-      continue;
-    }
-    const std::string first = bootstrap.store->wait(key, until);
-    if (first == mine) continue;
-    log(LogLevel::info, std::string(info.key) + " is '" + first + "' as on rank 0, not '" + mine + "'", bootstrap.rank);
-    settings.set(info.key, first, "rank 0");
+  std::vector<const SettingInfo*> all;
+  for (const SettingInfo& info : setting_table())
+    if (std::ranges::find(agreed, info.key) != std::end(agreed)) all.push_back(&info);
+  if (bootstrap.rank == 0) {
+    const std::string sources = own_rule_sources(settings);
+    std::string lines;
+    for (const SettingInfo* const info : all) lines += value_text(settings, *info) + '\n';
+    bootstrap.store->set("settings", lines + sources);
+    return read_rule_sources(sources);
   }
-  if (bootstrap.rank == 0) bootstrap.store->set("settings/rules", own_rule_sources(settings));
-  return read_rule_sources(bootstrap.store->wait("settings/rules", until));
+  std::istringstream text(bootstrap.store->wait("settings", deadline_in(Seconds(settings.connect_timeout))));
+  for (const SettingInfo* const info : all) {
+    std::string first;
+    std::getline(text, first);
+    const std::string mine = value_text(settings, *info);
+    if (first == mine) continue;
+    log(LogLevel::info, std::string(info->key) + " is '" + first + "' as on rank 0, not '" + mine + "'",
+        bootstrap.rank);
+    settings.set(info->key, first, "rank 0");
+  }
+  return read_rule_sources({std::istreambuf_iterator<char>(text), {}});
 }
 
 std::string write_card(const std::vector<Wanted>& wanted, const Settings& settings) {
@@ -196,9 +203,10 @@ class Wirer {
       cards_ = {read_card(mine)};
       return;
     }
-    bootstrap_.store->set("card/" + std::to_string(bootstrap_.rank), mine);
-    for (int rank = 0; rank < bootstrap_.size; ++rank)
-      cards_.push_back(read_card(bootstrap_.store->wait("card/" + std::to_string(rank), until_)));
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < bootstrap_.size; ++rank) keys.push_back("card/" + std::to_string(rank));
+    for (const std::string& text : bootstrap_.store->set_and_wait(keys[index(bootstrap_.rank)], mine, keys, until_))
+      cards_.push_back(read_card(text));
   }
 
   // Who lacks devices that this host has is reached by something slower, which nobody would notice.

@@ -11,6 +11,12 @@ class PrefixStore final : public Store {
 
   void set(std::string_view key, std::string_view value) override { inner_->set(full(key), value); }
   std::string wait(std::string_view key, Deadline until) override { return inner_->wait(full(key), until); }
+  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const std::string> keys,
+                                        Deadline until) override {
+    std::vector<std::string> fulls;
+    for (const std::string& one : keys) fulls.push_back(full(one));
+    return inner_->set_and_wait(full(key), value, fulls, until);
+  }
   bool find(std::string_view key, std::string& value) override { return inner_->find(full(key), value); }
   std::int64_t add(std::string_view key, std::int64_t amount) override { return inner_->add(full(key), amount); }
   std::string set_once(std::string_view key, std::string_view value) override {

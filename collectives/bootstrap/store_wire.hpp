@@ -2,7 +2,8 @@
 //
 // The server greets with {magic, version, nonce}; the client answers with {magic, version, its own nonce, proof} and
 // gets one byte (a Verdict) and the server's proof. A proof is HMAC-SHA-256 with the secret as key over who speaks and
-// both nonces, so that nobody can repeat an old one. Then requests and answers alternate; numbers are little-endian.
+// both nonces, so that nobody can repeat an old one. Then come requests, each answered in its turn; answers may be
+// held back while a later request of the same connection waits for its key. Numbers are little-endian.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 namespace tutti::store_wire {
 
 inline constexpr std::string_view magic = "tutti store\r\n\x1a";  // what a text protocol would never send
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t version = 2;
 
 using Nonce = std::array<std::byte, 32>;
 

@@ -71,13 +71,21 @@ class TcpStore final : public Store {
   }
 
   void set(std::string_view key, std::string_view value) override { call(Op::set, key, value, 0, soon()); }
-  std::string wait(std::string_view key, Deadline until) override {
+  std::string wait(std::string_view key, Deadline until) override { return wait_since(Clock::now(), key, until); }
+  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const std::string> keys,
+                                        Deadline until) override {
     const Deadline started = Clock::now();
-    Answer answer = call(Op::wait, key, {}, 0, until);
-    // The deadline may have passed before the server could say that the key is there.
-    if (answer.outcome == Outcome::absent) answer = call(Op::find, key, {}, 0, soon());
-    if (answer.outcome == Outcome::absent) throw store_rules::timed_out(key, place_, started);
-    return std::move(answer.value);
+    std::string requests = request(Op::set, key, value);
+    for (const std::string& one : keys) requests += request(Op::wait, one);
+    std::vector<std::string> values;
+    for (Answer& answer : talk(Op::wait, key, requests, 1 + keys.size(), until))
+      values.push_back(std::move(answer.value));
+    if (!values.empty()) {
+      values.erase(values.begin());
+      return values;
+    }
+    for (const std::string& one : keys) values.push_back(wait_since(started, one, until));  // says which one is missing
+    return values;
   }
   bool find(std::string_view key, std::string& value) override {
     Answer answer = call(Op::find, key, {}, 0, soon());
@@ -98,19 +106,44 @@ class TcpStore final : public Store {
   Deadline soon() const { return deadline_in(Seconds(patience_.load())); }
   std::string shown_place() const { return sockets::shown(host_, port_); }
 
-  Answer call(Op op, std::string_view key, std::string_view value, std::int64_t amount, Deadline until) {
+  std::string wait_since(Deadline started, std::string_view key, Deadline until) {
+    Answer answer = call(Op::wait, key, {}, 0, until);
+    // The deadline may have passed before the server could say that the key is there.
+    if (answer.outcome == Outcome::absent) answer = call(Op::find, key, {}, 0, soon());
+    if (answer.outcome == Outcome::absent) throw store_rules::timed_out(key, place_, started);
+    return std::move(answer.value);
+  }
+
+  static std::string request(Op op, std::string_view key, std::string_view value = {}, std::int64_t amount = 0) {
     store_rules::check(key, value);
+    return encode(op, key, value, amount);
+  }
+
+  Answer call(Op op, std::string_view key, std::string_view value, std::int64_t amount, Deadline until) {
+    std::vector<Answer> answers = talk(op, key, request(op, key, value, amount), 1, until);
+    if (answers.empty()) return {Outcome::absent, {}, 0};
+    if (answers.front().outcome == Outcome::refused) throw Error(Code::invalid, answers.front().value);
+    return std::move(answers.front());
+  }
+
+  /// The answers to `count` requests, sent in one go; none where the deadline of a wait passes before all have come.
+  std::vector<Answer> talk(Op op, std::string_view key, const std::string& requests, std::size_t count,
+                           Deadline until) {
     if (fork_generation() != generation_)
       throw Error(Code::invalid, place_ + " was opened before fork(); open another one in the child");
     Descriptor link = take_idle();
     if (!link) link = connect(op == Op::wait ? std::max(until, deadline_in(Seconds(1))) : until);
     std::string bytes;
-    Answer answer;
-    Io io = send_all(link.fd(), encode(op, key, value, amount), soon());
+    std::vector<Answer> answers;
+    Io io = send_all(link.fd(), requests, soon());
     Parsed parsed = Parsed::more;
-    while (io == Io::done && (parsed = take(bytes, answer)) == Parsed::more)
-      io = receive(link.fd(), bytes, bytes.size() + 1, until);
-    if (io == Io::late && op == Op::wait) return {Outcome::absent, {}, 0};
+    while (io == Io::done && answers.size() < count && parsed != Parsed::garbage) {
+      Answer answer;
+      parsed = take(bytes, answer);
+      if (parsed == Parsed::complete) answers.push_back(std::move(answer));
+      if (parsed == Parsed::more) io = receive(link.fd(), bytes, bytes.size() + 1, until);
+    }
+    if (io == Io::late && op == Op::wait) return {};
     if (io == Io::late)
       throw Error(Code::timeout, place_ + " has not answered about key " + store_rules::shown(key) +
                                      ": is the process that serves it stopped?");
@@ -118,12 +151,11 @@ class TcpStore final : public Store {
       throw Error(Code::peer_lost, place_ + " has gone while key " + store_rules::shown(key) + " was asked for (" +
                                        closed_text(errno) +
                                        "): the process that served it (the launcher or rank 0) has ended");
-    if (parsed == Parsed::garbage || !bytes.empty())
+    if (answers.size() < count || !bytes.empty())
       throw Error(Code::protocol,
                   place_ + " sent what this version does not understand; install one version of tutti everywhere");
     put_back(std::move(link));
-    if (answer.outcome == Outcome::refused) throw Error(Code::invalid, answer.value);
-    return answer;
+    return answers;
   }
 
   Descriptor take_idle() {

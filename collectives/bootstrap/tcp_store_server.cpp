@@ -149,7 +149,7 @@ struct TcpStoreServer::Impl {
     if (entry == clients.end()) return;  // closed earlier in this batch
     Client& client = entry->second;
     if (what & (EPOLLERR | EPOLLHUP)) return ended(entry);
-    if ((what & EPOLLOUT) && !flush(entry)) return;
+    if ((what & EPOLLOUT) && !(client.trusted ? answer_all(entry) : flush(entry))) return;
     if ((what & EPOLLIN) && !client.parked) {
       if (!receive(entry)) return;
     } else if (what & EPOLLRDHUP) {
@@ -157,10 +157,11 @@ struct TcpStoreServer::Impl {
     }
   }
 
-  /// Writes what is due and sets the interest; false where the client has gone.
+  /// Writes what is due and sets the interest; false where the client has gone. Answers to requests that stand before
+  /// one that waits go out together with that one's.
   bool flush(Entry entry) {
     Client& client = entry->second;
-    while (!client.out.empty()) {
+    while (!client.parked && !client.out.empty()) {
       const ssize_t n = send(client.socket.fd(), client.out.data(), client.out.size(), MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) break;
@@ -172,8 +173,7 @@ struct TcpStoreServer::Impl {
     }
     // A client that does not read its answers is not read either.
     std::uint32_t interest = EPOLLRDHUP;
-    if (!client.out.empty()) interest |= EPOLLOUT;
-    if (client.out.empty() && !client.parked) interest |= EPOLLIN;
+    if (!client.parked) interest |= client.out.empty() ? EPOLLIN : EPOLLOUT;
     if (interest != client.interest) watch(client.socket.fd(), entry->first, interest, EPOLL_CTL_MOD);
     client.interest = interest;
     return true;

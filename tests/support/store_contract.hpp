@@ -99,6 +99,37 @@ TEST_P(StoreContract, WaitNamesKeyAndPlaceWhenItGivesUp) {
   EXPECT_EQ(store->wait("who\n", Clock::now()), "me");
 }
 
+TEST_P(StoreContract, SetAndWaitTellsAllOfOneAnother) {
+  constexpr int ranks = 4;
+  const std::vector<std::string> keys = {"rank 0", "rank 1", "rank 2", "rank 3"};
+  std::vector<std::vector<std::string>> heard(ranks);
+  std::vector<std::thread> threads;
+  for (std::size_t r = ranks; r-- > 0;)
+    threads.emplace_back([store = client(), r, &keys, &heard] {
+      for (int round = 0; round < 20; ++round) {
+        const std::string number = std::to_string(round) + "/";
+        std::vector<std::string> ours;
+        for (const std::string& key : keys) ours.push_back(number + key);
+        heard[r] = store->set_and_wait(ours[r], number + std::string(r, 'x'), ours, soon());
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  for (const auto& values : heard) EXPECT_EQ(values, (std::vector<std::string>{"19/", "19/x", "19/xx", "19/xxx"}));
+  EXPECT_EQ(client()->set_and_wait("alone", "", {}, soon()), std::vector<std::string>());
+}
+
+TEST_P(StoreContract, SetAndWaitNamesTheKeyThatIsMissing) {
+  auto store = client();
+  const std::vector<std::string> keys = {"mine", "nobody's", "mine"};
+  const Error error = caught([&] { store->set_and_wait("mine", "here", keys, deadline_in(Seconds(0.02))); });
+  EXPECT_EQ(error.code(), Code::timeout);
+  EXPECT_NE(std::string(error.what()).find("nobody's'"), std::string::npos) << error.what();
+  EXPECT_EQ(client()->wait("mine", soon()), "here");
+  store->set("nobody's", "somebody's");
+  EXPECT_EQ(store->set_and_wait("mine", "again", keys, Clock::now()),
+            (std::vector<std::string>{"again", "somebody's", "again"}));
+}
+
 TEST_P(StoreContract, CountersAreAtomic) {
   constexpr int threads = 4, rounds = 50;
   std::vector<std::thread> adders;

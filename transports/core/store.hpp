@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "transports/core/clock.hpp"
 
@@ -25,6 +27,16 @@ class Store {
 
   /// The key's value; waits until somebody sets it.
   virtual std::string wait(std::string_view key, Deadline until) = 0;
+
+  /// Sets `key`, then waits for each of `keys`: their values, in the order of `keys`. Ranks that all do so tell one
+  /// another something in as few messages as the store can.
+  virtual std::vector<std::string> set_and_wait(std::string_view key, std::string_view value,
+                                                std::span<const std::string> keys, Deadline until) {
+    set(key, value);
+    std::vector<std::string> values;
+    for (const std::string& one : keys) values.push_back(wait(one, until));
+    return values;
+  }
 
   /// True and the value, or false at once.
   virtual bool find(std::string_view key, std::string& value) = 0;

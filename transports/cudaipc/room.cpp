@@ -65,12 +65,14 @@ Transport& wire_of(const BackendMeeting& meeting) {
 template <class T>
 std::vector<T> Room::exchanged(const BackendMeeting& meeting, const char* what, const T& own) const {
   static_assert(std::is_trivially_copyable_v<T>);
-  const auto key = [what](std::size_t rank) { return what + std::to_string(rank); };
-  meeting.store->set(key(static_cast<std::size_t>(rank())),
-                     here + std::string(reinterpret_cast<const char*>(&own), sizeof own));
+  std::vector<std::string> keys;
+  for (int other = 0; other < size(); ++other) keys.push_back(what + std::to_string(other));
+  const std::vector<std::string> texts = meeting.store->set_and_wait(
+      keys[static_cast<std::size_t>(rank())], here + std::string(reinterpret_cast<const char*>(&own), sizeof own), keys,
+      meeting.until);
   std::vector<T> all(group_.members.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::string text = meeting.store->wait(key(i), meeting.until);
+    const std::string& text = texts[i];
     if (text.starts_with(refused)) throw cannot("rank " + std::to_string(group_.members[i]) + ": " + text.substr(1));
     if (text.size() != 1 + sizeof(T))
       throw Error(Code::protocol, "cudaipc: the ranks have different versions of tutti");

@@ -44,12 +44,16 @@ Connected connect(const Rendezvous& meeting) {
   setup.own = {meeting.rank, host_name(), own_endpoints(*meeting.settings)};
   // What is given up as a large message is tried once more through slots.
   setup.silence = Seconds(std::min(most_silence, meeting.settings->timeout / 2) / 2);
-  if (meeting.store != nullptr) meeting.store->set(key_of(meeting.rank), setup.own.text());
+  std::vector<std::string> keys, cards;
+  for (const int peer : meeting.peers) keys.push_back(key_of(peer));
+  if (meeting.store != nullptr)
+    cards = meeting.store->set_and_wait(key_of(meeting.rank), setup.own.text(), keys, meeting.until);
   Connected result;
   Rendezvous beside = meeting;
   beside.peers.clear();
-  for (const int peer : meeting.peers) {
-    setup.peers.push_back(ibverbs::Card::parse(meeting.store->wait(key_of(peer), meeting.until)));
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    const int peer = meeting.peers[i];
+    setup.peers.push_back(ibverbs::Card::parse(cards[i]));
     if (!ibverbs::routes_between(meeting.rank, setup.own, setup.peers.back()).empty()) {
       beside.peers.push_back(peer);
       continue;

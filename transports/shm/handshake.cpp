@@ -236,14 +236,15 @@ Listener::Listener(const Identity& self)
     throw Error(Code::resource, std::string("no unix socket can be opened: ") + std::strerror(errno));
 }
 
-void Listener::serve(const std::vector<int>& awaited, Seconds slice, std::vector<Link>& arrived) {
+bool Listener::serve(const std::vector<int>& awaited, Seconds slice, std::vector<Link>& arrived) {
   std::vector<pollfd> ready = {{socket_.fd(), POLLIN, 0}};
   for (const Caller& caller : callers_) ready.push_back({caller.socket.fd(), POLLIN, 0});
   const int count = ::poll(ready.data(), ready.size(), static_cast<int>(slice.count() * 1000));
-  if (count <= 0) return;
+  if (count <= 0) return false;
   for (Caller& caller : callers_) hear(caller, awaited, arrived);
   callers_.remove_if([](const Caller& caller) { return caller.finished; });
   accept_callers();
+  return true;
 }
 
 void Listener::accept_callers() {

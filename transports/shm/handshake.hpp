@@ -64,7 +64,7 @@ class Listener {
   const std::string& address() const noexcept { return address_; }
 
   /// Serves for at most `slice`; appends who has proved to be one of `awaited`.
-  void serve(const std::vector<int>& awaited, Seconds slice, std::vector<Link>& arrived);
+  bool serve(const std::vector<int>& awaited, Seconds slice, std::vector<Link>& arrived);
 
  private:
   using Nonce = std::array<std::uint8_t, 16>;

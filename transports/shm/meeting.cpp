@@ -1,12 +1,11 @@
 // The meeting, by way of the Store (each key under the number of the lowest rank, which leads):
 //
-//   segment    leader: "ok", or the error that ends the meeting for all
 //   at/R       where rank R listens
-//   called/R   R has called all ranks below it; those that it could not reach, and why
-//   result/R   whom R is linked to, or the error that it met
-//   verdict    leader: which pairs are linked at both ends, or the error that ends the meeting for all
+//   called/R   where R could not reach all ranks below it: which, and why
+//   result/R   whom R is linked to
 //
-// A rank calls those below it, then answers those above, so that nobody waits in a circle.
+// or the error that R met, which ends the meeting for all. A rank calls those below it, then answers those above, so
+// that nobody waits in a circle. From all results everybody derives which pairs are linked at both ends.
 #include "transports/shm/meeting.hpp"
 
 #include <sys/eventfd.h>
@@ -18,8 +17,10 @@
 #include <charconv>
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <sstream>
 
+#include "transports/core/barrier.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 #include "transports/shm/shm_wire.hpp"
@@ -76,15 +77,14 @@ class Meeting {
   bool gave_up(int rank);
   void map_arenas();
   std::string own_result() const;
-  std::string gather();
-  Met conclude(const std::string& verdict);
+  Met conclude(const std::vector<std::string>& results);
   void tell(const Error& error) noexcept;
 
   bool leads() const noexcept { return rank_ == leader_; }
-  std::string key(const std::string& name, int rank = -1) const {
-    return std::to_string(leader_) + "/" + name + (rank < 0 ? "" : "/" + std::to_string(rank));
+  std::string key(const std::string& name, int rank) const {
+    return std::to_string(leader_) + "/" + name + "/" + std::to_string(rank);
   }
-  std::string wait(const std::string& name, int about, int rank = -1);
+  std::vector<std::string> exchange(const std::string& name, const std::string& own, std::span<const int> with);
   bool linked(int rank) const {
     return std::any_of(links_.begin(), links_.end(), [rank](const Link& link) { return link.rank == rank; });
   }
@@ -108,16 +108,24 @@ class Meeting {
   std::string reason_;
 };
 
-std::string Meeting::wait(const std::string& name, int about, int rank) {
+// What each of `with` says, once this rank has said its own. An error that one of them met is thrown.
+std::vector<std::string> Meeting::exchange(const std::string& name, const std::string& own, std::span<const int> with) {
+  std::vector<std::string> keys, values;
+  for (const int rank : with) keys.push_back(key(name, rank));
   try {
-    return store_.wait(key(name, rank), rendezvous_.until);
+    values = store_.set_and_wait(key(name, rank_), own, keys, rendezvous_.until);
   } catch (const Error& error) {
     if (error.code() != Code::timeout) throw;
+    std::string value;
+    const auto late = std::ranges::find_if(with, [&](int rank) { return !store_.find(key(name, rank), value); });
+    if (late == with.end()) throw;
     throw Error(Code::timeout,
-                "rank " + std::to_string(about) + " did not come to the meeting of the ranks of host " + host_name() +
+                "rank " + std::to_string(*late) + " did not come to the meeting of the ranks of host " + host_name() +
                     " in time: see whether it started and what it printed; TUTTI_CONNECT_TIMEOUT sets the limit",
-                about);
+                *late);
   }
+  for (const std::string& value : values) unwrap(value);
+  return values;
 }
 
 Met Meeting::attend() {
@@ -130,35 +138,29 @@ Met Meeting::attend() {
     mapped_ = true;
   }
   map_arenas();
-  store_.set(key("result", rank_), own_result());
-  if (leads()) store_.set(key("verdict"), gather());
-  return conclude(wait("verdict", leader_));
+  return conclude(exchange("result", own_result(), members_));
 }
 
 void Meeting::prepare() {
   doorbell_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell_) throw Error(Code::resource, std::string("no eventfd can be made: ") + std::strerror(errno));
   process_ = own_process();
-  if (leads()) {
-    segment_file_ = make_segment(*rendezvous_.settings, static_cast<int>(members_.size()));
-    store_.set(key("segment"), "ok");
-  } else {
-    unwrap(wait("segment", leader_));
-  }
+  if (leads()) segment_file_ = make_segment(*rendezvous_.settings, static_cast<int>(members_.size()));
   std::string no_arena;
   arena_file_ = make_arena_file(*rendezvous_.settings, members_.size(), no_arena);
   if (!no_arena.empty()) log(LogLevel::info, "no collectives over shared memory: " + no_arena, rank_);
   self_.handout = {doorbell_.fd(), process_.fd(), segment_file_.fd(), arena_file_.fd()};
   listener_ = std::make_unique<Listener>(self_);
-  store_.set(key("at", rank_), listener_->address());
 }
 
 void Meeting::call_those_below() {
+  const std::span<const int> below(members_.begin(), std::ranges::lower_bound(members_, rank_));
+  const std::vector<std::string> places = exchange("at", listener_->address(), below);
   std::string failed;
-  for (const int rank : members_) {
-    if (rank >= rank_) break;
+  for (std::size_t i = 0; i < below.size(); ++i) {
+    const int rank = below[i];
     try {
-      Link link = call(self_, rank, wait("at", rank, rank), rendezvous_.until);
+      Link link = call(self_, rank, places[i], rendezvous_.until);
       if (rank == leader_) segment_file_ = std::move(link.segment);
       links_.push_back(std::move(link));
     } catch (const Error& error) {
@@ -167,18 +169,16 @@ void Meeting::call_those_below() {
       missed(error.what());
     }
   }
-  store_.set(key("called", rank_), failed + "\n" + reason_);
+  if (!failed.empty()) store_.set(key("called", rank_), failed + "\n" + reason_);
 }
 
 void Meeting::answer_those_above() {
   std::vector<int> awaited(std::upper_bound(members_.begin(), members_.end(), rank_), members_.end());
   while (!awaited.empty()) {
-    const std::size_t before = links_.size();
-    listener_->serve(awaited, Seconds(0.02), links_);
+    const bool heard = listener_->serve(awaited, Seconds(0.02), links_);
     std::erase_if(awaited, [this](int rank) { return linked(rank); });
-    if (links_.size() != before) continue;
     // Silence: has somebody tried and failed?
-    std::erase_if(awaited, [this](int rank) { return gave_up(rank); });
+    if (!heard) std::erase_if(awaited, [this](int rank) { return gave_up(rank); });
     if (!awaited.empty() && Clock::now() > rendezvous_.until)
       throw Error(Code::timeout,
                   "rank " + std::to_string(awaited.front()) + " did not call rank " + std::to_string(rank_) +
@@ -231,25 +231,9 @@ std::string Meeting::own_result() const {
   return result + " " + reason_;
 }
 
-// The leader's: a row for each member, in order, then the first reason.
-std::string Meeting::gather() {
-  std::string rows, why;
-  for (const int rank : members_) {
-    const std::string result = wait("result", rank, rank);
-    unwrap(result);
-    rows += result.substr(0, members_.size()) + "\n";
-    if (why.empty()) why = result.substr(std::min(result.size(), members_.size() + 1));
-  }
-  return rows + why;
-}
-
-Met Meeting::conclude(const std::string& verdict) {
-  unwrap(verdict);
+Met Meeting::conclude(const std::vector<std::string>& results) {
   const std::size_t n = members_.size();
-  const auto said = [&](std::size_t a, std::size_t b) {
-    const std::size_t at = a * (n + 1) + b;
-    return at < verdict.size() ? verdict[at] : '0';
-  };
+  const auto said = [&](std::size_t a, std::size_t b) { return b < results[a].size() ? results[a][b] : '0'; };
   Met met;
   Membership membership;
   const auto own =
@@ -262,7 +246,8 @@ Met Meeting::conclude(const std::string& verdict) {
     else
       met.unreached.push_back(members_[i]);
   }
-  if (!met.unreached.empty()) met.reason = verdict.substr(std::min(verdict.size(), n * (n + 1)));
+  for (std::size_t i = 0; i < n && !met.unreached.empty() && met.reason.empty(); ++i)
+    met.reason = results[i].substr(std::min(results[i].size(), n + 1));
   if (membership.links.empty() && n > 1) return met;
   membership.rank = rank_;
   membership.size = rendezvous_.size;
@@ -282,11 +267,7 @@ Met Meeting::conclude(const std::string& verdict) {
 void Meeting::tell(const Error& error) noexcept {
   try {
     const std::string text = wrap(error);
-    if (leads()) store_.set_once(key("segment"), text);
-    store_.set_once(key("at", rank_), "");
-    store_.set_once(key("called", rank_), text);
-    store_.set_once(key("result", rank_), text);
-    if (leads()) store_.set_once(key("verdict"), text);
+    for (const char* const name : {"at", "called", "result"}) store_.set_once(key(name, rank_), text);
   } catch (const std::exception& lost) {
     log(LogLevel::debug, std::string("the other ranks were not told of an error: ") + lost.what(), rank_);
   }
@@ -295,6 +276,7 @@ void Meeting::tell(const Error& error) noexcept {
 }  // namespace
 
 Met meet(const Rendezvous& rendezvous) {
+  light_barrier();  // the first one takes the kernel 10 ms, but nothing while a process has only one thread
   if (!rendezvous.peers.empty()) return Meeting(rendezvous).run();
   Membership alone;
   alone.rank = rendezvous.rank;

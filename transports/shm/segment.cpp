@@ -39,7 +39,7 @@ std::size_t round_up(std::size_t value, std::size_t to) noexcept { return (value
                                   "): make room there, set TUTTI_SHM_BYTES lower or TUTTI_SHM_DIR elsewhere");
 }
 
-// Takes the pages now, so that shortage is an answer here and not a SIGBUS later.
+// Takes the pages of a file now, so that shortage is an answer here and not a SIGBUS later.
 void reserve(int fd, std::size_t bytes, const std::string& where) {
   if (const int error = reserve_file(fd, 0, bytes)) does_not_fit(bytes, where, error);
 }
@@ -50,7 +50,8 @@ Descriptor make_memfd(std::size_t bytes) {
   const std::uint64_t available = available_memory();
   const std::string where = "memory, of which " + size_text(available) + " are available";
   if (bytes > available) does_not_fit(bytes, where, ENOMEM);
-  reserve(file.fd(), bytes, where);
+  // Its pages come when they are written first: a memfd has no limit of its own that they could exceed.
+  if (::ftruncate(file.fd(), static_cast<off_t>(bytes)) != 0) does_not_fit(bytes, where, errno);
   if (::fcntl(file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     throw Error(Code::resource, std::string("the segment cannot be sealed: ") + std::strerror(errno));
   return file;

@@ -32,11 +32,12 @@ Connected connect(const Rendezvous& meeting) {
   self.secret = meeting.settings->secret;
   tcp::DoorSettings door_settings{meeting.settings->iface, meeting.settings->host_id, meeting.settings->tcp_congestion};
   auto door = std::make_unique<tcp::Door>(std::move(self), std::move(door_settings), *meeting.listener);
-  meeting.store->set(key_of(meeting.rank), door->card().text());
+  std::vector<std::string> keys;
+  for (const int peer : meeting.peers) keys.push_back(key_of(peer));
   std::vector<tcp::Card> peers;
-  for (const int peer : meeting.peers) {
-    peers.push_back(tcp::Card::parse(meeting.store->wait(key_of(peer), meeting.until)));
-  }
+  for (const std::string& card :
+       meeting.store->set_and_wait(key_of(meeting.rank), door->card().text(), keys, meeting.until))
+    peers.push_back(tcp::Card::parse(card));
   door->meet(peers);
   auto wire = std::make_unique<tcp::TcpWire>(meeting.rank, meeting.size, std::move(door), peers, *meeting.listener);
   return {make_stream_transport("tcp", meeting.rank, meeting.size, std::move(wire), *meeting.listener), {}, {}};
