@@ -120,7 +120,7 @@ void Progress::launch(Startable& task) {
   } else {
     put_in_queue(task);
   }
-  if (poke_wanted_.load()) poke();
+  if (poke_wanted_.load() && (outstanding_.load() > 0 || queued_.load())) poke();
 }
 
 void Progress::put_in_queue(Startable& task) {
