@@ -1,7 +1,10 @@
 // The engines of shm, each in turn: right results, the same bits from all of them, whatever the buffers are.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <array>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <thread>
@@ -144,6 +147,51 @@ TEST(ShmCalls, DoNotMixWhereEachIsVerified) {
   Settings settings = test_settings("shm");
   settings.verify = "full";
   mix(settings, 3);
+}
+
+// Bytes of memory behind the arenas of this process's ranks.
+std::size_t arena_bytes() {
+  std::size_t sum = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
+    struct stat info {};
+    if (file.starts_with("/memfd:tutti-arena") && ::stat(entry.path().c_str(), &info) == 0)
+      sum += static_cast<std::size_t>(info.st_blocks) * 512;
+  }
+  return sum;
+}
+
+// The slots through which others pass are made when they are first used.
+TEST(ShmDirect, StagesNothing) {
+  constexpr int p = 3;
+  std::array<std::size_t, 2> before{}, after{};
+  for (const bool allocated : {false, true})
+    run_ranks(p, test_settings("shm"), [&](Communicator& world) {
+      constexpr std::size_t count = 100'000;
+      auto in = world.allocate<float>(p * count), out = world.allocate<float>(p * count);
+      std::vector<float> ordinary_in(p * count), ordinary_out(p * count);
+      const std::span<float> from = allocated ? std::span<float>(in) : ordinary_in;
+      const std::span<float> into = allocated ? std::span<float>(out) : ordinary_out;
+      const auto one = from.first(count), part = into.first(count);
+      const auto look = [&](std::array<std::size_t, 2>& seen) {
+        world.barrier().wait();
+        if (world.rank() == 0) seen[allocated] = arena_bytes();
+        world.barrier().wait();
+      };
+      look(before);
+      world.broadcast(part, 1).wait();
+      world.allreduce(std::span<const float>(one), part, tutti::sum).wait();
+      world.reduce(std::span<const float>(one), part, tutti::sum, 1).wait();
+      world.reduce_scatter(std::span<const float>(from), part, tutti::sum).wait();
+      world.allgather(std::span<const float>(one), into).wait();
+      world.gather(std::span<const float>(one), into, 1).wait();
+      world.scatter(std::span<const float>(from), part, 1).wait();
+      world.alltoall(std::span<const float>(from), into).wait();
+      look(after);
+    });
+  EXPECT_GT(after[false], before[false]) << "ordinary memory goes through slots";
+  EXPECT_EQ(after[true], before[true]);
 }
 
 TEST(ShmMemory, IsGivenBack) {

@@ -1,4 +1,4 @@
-// copy() and copy_streaming(): every byte, nothing beside, at any length and address.
+// copy(), fetch() and copy_streaming(): every byte, nothing beside, at any length and address.
 #include "transports/core/copy.hpp"
 
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@ using Copy = void (*)(std::byte* into, const std::byte* from, std::size_t bytes)
 using Bytes = std::vector<std::byte>;
 
 void plain(std::byte* into, const std::byte* from, std::size_t bytes) { copy(into, from, bytes); }
+void fetched(std::byte* into, const std::byte* from, std::size_t bytes) { fetch(into, from, bytes); }
 void streaming(std::byte* into, const std::byte* from, std::size_t bytes) { copy_streaming(into, from, bytes); }
 
 constexpr std::size_t margin = 128;
@@ -43,8 +44,23 @@ TEST_P(CopyTest, EveryByteAndNoOther) {
   check(GetParam(), (1 << 20) + 13, 5, 9);
 }
 
-std::string name_case(const testing::TestParamInfo<Copy>& info) { return info.index == 0 ? "copy" : "copy_streaming"; }
-INSTANTIATE_TEST_SUITE_P(Both, CopyTest, testing::Values(plain, streaming), name_case);
+// Targets that begin a few bytes behind the source within a page.
+TEST_P(CopyTest, EveryByteAtSuchDistances) {
+  Bytes memory(5 * 4096);
+  for (const std::size_t behind : {1, 15, 63, 64}) {
+    std::byte* const from = memory.data() + (-reinterpret_cast<std::uintptr_t>(memory.data()) % 64) + 64 - behind % 64;
+    std::byte* const into = from + 2 * 4096 + behind;
+    for (std::size_t i = 0; i < 8000; ++i) from[i] = static_cast<std::byte>(i * 7 + behind);
+    GetParam()(into, from, 8000);
+    EXPECT_TRUE(std::equal(from, from + 8000, into)) << behind;
+  }
+}
+
+std::string name_case(const testing::TestParamInfo<Copy>& info) {
+  constexpr const char* names[] = {"copy", "fetch", "copy_streaming"};
+  return names[info.index];
+}
+INSTANTIATE_TEST_SUITE_P(All, CopyTest, testing::Values(plain, fetched, streaming), name_case);
 
 TEST(CopyWayTest, IsNamed) {
   std::printf("larger blocks are copied by %s\n", copy_way().data());

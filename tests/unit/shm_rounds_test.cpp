@@ -32,6 +32,16 @@ TEST(ShmRounds, FitTheirSlots) {
         }
 }
 
+TEST(ShmRounds, SlotsHoldEveryPiece) {
+  constexpr std::size_t mebibyte = std::size_t{1} << 20;
+  for (int size = 2; size <= most_ranks; ++size) {
+    EXPECT_GE(slot_bytes_of(1, size), room_bytes);
+    EXPECT_EQ(slot_bytes_of(2, size), room_bytes) << "of communicators there may be many";
+    EXPECT_LE(static_cast<std::size_t>(size) * slot_bytes_of(1, size),
+              std::max(2 * mebibyte, static_cast<std::size_t>(size) * room_bytes));
+  }
+}
+
 TEST(ShmRounds, SharesCoverEverything) {
   for (const std::size_t width : {1u, 4u, 8u})
     for (const std::size_t count : {0u, 1u, 15u, 1000u, 70'001u})

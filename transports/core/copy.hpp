@@ -10,6 +10,7 @@ namespace tutti {
 namespace detail {
 inline constexpr std::size_t small_copy = 4096;  // below it memcpy is as good as anything, and one jump
 void copy_large(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
+void fetch_large(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 }  // namespace detail
 
 /// memcpy() for staging: what another core reads next. Larger blocks go by the processor's own string
@@ -20,6 +21,16 @@ inline void copy(std::byte* into, const std::byte* from, std::size_t bytes) noex
     if (bytes > 0) std::memcpy(into, from, bytes);  // of nothing, the addresses may be null
   } else {
     detail::copy_large(into, from, bytes);
+  }
+}
+
+/// memcpy() of what another core has written, to where only this one needs it. By vectors where the processor's string
+/// instruction is slow to read such lines, or for some distances of the two: AMD's.
+inline void fetch(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
+  if (bytes < detail::small_copy) {
+    if (bytes > 0) std::memcpy(into, from, bytes);
+  } else {
+    detail::fetch_large(into, from, bytes);
   }
 }
 

@@ -87,8 +87,11 @@ OwnSlab Commons::open_slab(std::uint64_t group) {
   return own;
 }
 
-std::byte* Commons::open_rounds(OwnSlab& own) {
-  if (own.slab->rounds == 0) own.slab->rounds = take(spare_rounds_, 2 * room_bytes);
+std::byte* Commons::open_rounds(OwnSlab& own, std::size_t bytes) {
+  if (own.slab->rounds == 0) {
+    own.common_size = bytes == room_bytes;
+    own.slab->rounds = own.common_size ? take(spare_rounds_, 2 * bytes) : own_->take(2 * bytes);
+  }
   return own_->map().at(own.slab->rounds);
 }
 
@@ -131,7 +134,8 @@ void Commons::free(const OwnSlab& own) noexcept {
     else
       own_->give_back(offset);
   };
-  if (own.slab->rounds != 0) keep(spare_rounds_, own.slab->rounds);
+  if (own.slab->rounds != 0 && own.common_size) keep(spare_rounds_, own.slab->rounds);
+  if (own.slab->rounds != 0 && !own.common_size) own_->give_back(own.slab->rounds);
   own.entry->group.store(0, std::memory_order_release);
   keep(spare_slabs_, own.entry->slab);
 }

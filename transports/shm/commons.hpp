@@ -25,6 +25,7 @@ void ring_doorbell(int fd) noexcept;
 struct OwnSlab {
   Slab* slab = nullptr;
   DirectoryEntry* entry = nullptr;
+  bool common_size = true;  ///< of its rounds' slots: others can use them
 };
 
 /// Threads: the holder of the token, but for allocate(). Outlives the wire where allocated memory does.
@@ -51,8 +52,8 @@ class Commons {
 
   /// A slab for `group`, all zero, that the others can find. Throws Error{resource}.
   OwnSlab open_slab(std::uint64_t group);
-  /// The two rounds' slots of a slab. Throws Error{resource}.
-  std::byte* open_rounds(OwnSlab& own);
+  /// The two rounds' slots of a slab, of so many bytes each. Throws Error{resource}.
+  std::byte* open_rounds(OwnSlab& own, std::size_t bytes);
   std::byte* rounds(int local, const Slab& slab) const noexcept { return arena(local).at(slab.rounds); }
 
   /// `local`'s entry for `group`, if it has made one.

@@ -1,8 +1,9 @@
 // Direct: every rank reads the others' buffers where they are, and writes where the result belongs.
 //
 // Allreduce and reduce: a rank folds its share of the whole, home, and pushes it from the cache into the buffers of
-// those who need it: p N read and p N written in total, the least there can be. All others: a rank reads what it needs.
-// Afterwards a rank stays until nobody is at its buffers any more.
+// those who need it: p N read and p N written in total, the least there can be. All others: a rank reads what it needs;
+// of a broadcast the root, which needs nothing, pushes its share to everyone meanwhile, where their buffers allow for
+// that. Afterwards a rank stays until nobody is at its buffers any more.
 //
 // Whoever pushes says so first, and looks whether the owner has been cancelled: see Room::leave_alone().
 #include "transports/shm/engines.hpp"
@@ -17,7 +18,7 @@ const std::byte* given_by(const Room& room, const DirectCall& call, int other) n
   return other == call.rank ? call.given() : room.reach(other, room.call_of(other, call.number).in);
 }
 
-// Folds and pushes [from, from + bytes) of this rank's share. False: somebody has been cancelled.
+// Folds, where the call does, and pushes [from, from + bytes) of this rank's share. False: somebody has been cancelled.
 bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t bytes) {
   const auto given = [&](int other) { return given_by(room, call, other) + from; };
   const auto result = [&](int other) {
@@ -29,6 +30,11 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
     fold_in_order(call, result(call.root), bytes, given, call.write);
     return true;
   }
+  if (!call.folds()) {
+    for (int other = 0; other < call.size; ++other)
+      if (other != call.rank) room.pushing().copy(result(other), given(call.rank), bytes);
+    return true;
+  }
   const bool past_caches = call.write == Write::streaming;
   alignas(64) std::array<std::byte, fold_bytes> block;
   for (std::size_t at = 0; at < bytes; at += fold_bytes) {
@@ -36,7 +42,10 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
     std::byte* const folded = past_caches ? block.data() : result(call.rank) + at;
     fold_in_order(call, folded, n, [&](int other) { return given(other) + at; });
     for (int other = 0; other < call.size; ++other)
-      if (other != call.rank || past_caches) call.deliver(result(other) + at, folded, n);
+      if (past_caches)
+        call.deliver(result(other) + at, folded, n);
+      else if (other != call.rank)
+        room.pushing().copy(result(other) + at, folded, n);
   }
   return true;
 }
@@ -51,6 +60,14 @@ void pull(const Room& room, const DirectCall& call, std::size_t from, std::size_
     std::byte* const into = call.out + call.taken_at(other) * call.width + from;
     if (into != given(other)) call.deliver(into, given(other), bytes);
   }
+}
+
+// What the root of a broadcast pushes; nothing where it cannot.
+Part pushed_by_root(const Room& room, const DirectCall& call) noexcept {
+  if (call.kind != Kind::broadcast) return {};
+  for (int rank = 0; rank < call.size; ++rank)
+    if (call.takes(rank) && room.call_of(rank, call.number).out == 0) return {};
+  return share(call.count, call.width, call.root, call.size);
 }
 
 }  // namespace
@@ -69,16 +86,20 @@ bool can_play_direct(const Room& room, const DirectCall& call) {
 }
 
 EngineTask play_direct(Room& room, const DirectCall& call) {
-  if (call.in_shares()) {
-    const Part mine = share(call.count, call.width, call.rank, call.size);
+  const Part by_root = pushed_by_root(room, call);
+  if (call.in_shares() || (by_root.count > 0 && call.at_root())) {
+    const Part mine = call.in_shares() ? share(call.count, call.width, call.rank, call.size) : by_root;
     const std::size_t first = mine.at * call.width, bytes = mine.count * call.width;
     for (std::size_t at = 0; at < bytes; at += chunk_bytes) {
       if (!push(room, call, first + at, std::min(chunk_bytes, bytes - at))) co_await room.until_cancelled();
       co_await room.breathe();
     }
   } else if (call.takes(call.rank)) {
-    for (std::size_t at = 0; at < call.bytes(); at += chunk_bytes) {
-      pull(room, call, at, std::min(chunk_bytes, call.bytes() - at));
+    const std::size_t gap = by_root.at * call.width, after = gap + by_root.count * call.width;
+    for (std::size_t at = gap > 0 ? 0 : after; at < call.bytes();) {
+      const std::size_t end = at < gap ? gap : call.bytes(), bytes = std::min(chunk_bytes, end - at);
+      pull(room, call, at, bytes);
+      at = at + bytes == gap ? after : at + bytes;
       co_await room.breathe();
     }
     // Whoever was cancelled may have filled its buffer anew while it was read.
@@ -87,7 +108,8 @@ EngineTask play_direct(Room& room, const DirectCall& call) {
   }
   room.post(room.own().finished, call.number);
   for (int other = 0; other < call.size; ++other) {
-    const bool here = call.in_shares() || (call.gives(call.rank) && call.takes(other));
+    const bool here =
+        call.in_shares() || (call.gives(call.rank) && call.takes(other)) || (by_root.count > 0 && call.gives(other));
     if (other != call.rank && here) co_await room.until(room.of(other).finished, call.number, other);
   }
   co_return Status();

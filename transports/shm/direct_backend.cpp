@@ -11,9 +11,15 @@ namespace {
 
 constexpr std::array<std::string_view, 5> all_engines = {"", "packets", "one_shot", "rounds", "direct"};
 constexpr int looks_at_word = 64;
-constexpr std::size_t few_packets = 224;          // bytes; above, copying in one go is quicker than line by line
-constexpr std::size_t one_shot_of_two = 8 << 10;  // bytes of a block
-constexpr std::size_t tidy_after = 64;            // calls that have ended, while others wait
+constexpr int looks_in_step = 64;
+constexpr std::size_t few_packets = 224;  // bytes; above, copying in one go is quicker than line by line
+
+// Bytes of a block that two ranks lay out in one go: above, what fills the first caches passes sooner in rounds.
+std::size_t one_shot_of_two(Kind kind) noexcept {
+  return kind == Kind::allreduce || kind == Kind::broadcast ? 3 << 10 : 8 << 10;
+}
+
+constexpr std::size_t tidy_after = 64;  // calls that have ended, while others wait
 
 }  // namespace
 
@@ -52,7 +58,11 @@ Status DirectBackend::supports(const Collective& call, std::string_view algorith
 void DirectBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
   room_.enter();  // before the call is listed: where that throws, nothing is under way
   queue_.push_back({&call, launch, &listener});
-  if (!begun_ && !failed_) begin_next();
+  if (begun_ || failed_) return;
+  begin_next();
+  // Between ranks in step, a small call ends before its caller comes back to wait for it.
+  for (int looks = 0; begun_ && engine_ == Engine::packets && looks < looks_in_step; ++looks)
+    if (awaited_.reached()) step();
 }
 
 DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, std::string_view wanted) const {
@@ -60,8 +70,7 @@ DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, std::s
   const std::size_t given = call.given_bytes();
   if (wanted == "packets") return Engine::packets;
   if (!wanted.empty()) return given > 0 ? Engine::meeting : Engine::packets;
-  // Between two ranks what fills the first caches passes sooner in rounds.
-  if (given > shot_bytes || (call.size == 2 && call.bytes() > one_shot_of_two)) return Engine::meeting;
+  if (given > shot_bytes || (call.size == 2 && call.bytes() > one_shot_of_two(call.kind))) return Engine::meeting;
   return given <= few_packets ? Engine::packets : Engine::one_shot;
 }
 

@@ -78,7 +78,7 @@ struct DirectCall {
 
   /// Copies to where a result belongs.
   void deliver(std::byte* into, const std::byte* from, std::size_t n) const noexcept {
-    write == Write::streaming ? copy_streaming(into, from, n) : copy(into, from, n);
+    write == Write::streaming ? copy_streaming(into, from, n) : fetch(into, from, n);
   }
 
  private:

@@ -9,7 +9,7 @@ CallLine& write_line(Room& room, const DirectCall& call) {
   line.signature = call.signature;
   line.bytes = call.bytes();
   line.way = call.way;
-  line.in = room.offset_of(call.in, call.given_bytes());
+  line.in = room.offset_of(call.given(), call.given_bytes());
   line.out = room.offset_of(call.out, call.out_bytes());
   return line;
 }

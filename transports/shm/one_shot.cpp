@@ -24,7 +24,7 @@ void take_from(const Room& room, const DirectCall& call, int other) noexcept {
 EngineTask play_one_shot(Room& room, const DirectCall& call) {
   if (call.gives(call.rank) && call.others_take()) {
     while (const auto late = room.who_is_behind(call.number)) co_await room.until(*late);
-    tutti::copy(room.own().shots[call.number % one_shots].data(), call.given(), call.given_bytes());
+    room.staging().copy(room.own().shots[call.number % one_shots].data(), call.given(), call.given_bytes());
   }
   announce(room, call);
   if (!call.takes(call.rank)) co_return Status();

@@ -82,12 +82,15 @@ class Taking {
 
 EngineTask play_packets(Room& room, const DirectCall& call) {
   const std::size_t used = packets_of(call), set = call.number % packet_sets;
-  announce(room, call);
+  write_line(room, call).stamp.store(call.stamp, std::memory_order_release);  // and wakes others below
   if (call.gives(call.rank) && call.others_take()) {
-    while (const auto late = room.who_is_behind(call.number)) co_await room.until(*late);
+    while (const auto late = room.who_is_behind(call.number)) {
+      room.wake();
+      co_await room.until(*late);
+    }
     pack(std::span(room.own().packets[set]).first(used), call.given(), call.given_bytes(), call.stamp);
-    room.wake();
   }
+  room.wake();
   if (!call.takes(call.rank)) co_return Status();
   Taking taking(call);
   for (int other = 0; other < call.size; ++other) {

@@ -11,6 +11,7 @@ Room::Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int
     : commons_(std::move(commons)),
       group_(group),
       locals_(std::move(locals)),
+      slot_bytes_(slot_bytes_of(group.id, group.size())),
       slabs_(locals_.size(), nullptr),
       entered_(locals_.size(), 0),
       missing_(group_.size()) {}

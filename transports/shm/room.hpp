@@ -12,6 +12,7 @@
 #include "transports/backend.hpp"
 #include "transports/core/barrier.hpp"
 #include "transports/shm/commons.hpp"
+#include "transports/shm/staging.hpp"
 
 namespace tutti::shm {
 
@@ -50,9 +51,12 @@ class Room {
   Slab& own() noexcept { return *own_.slab; }
   const Slab& of(int rank) const noexcept { return *slabs_[static_cast<std::size_t>(rank)]; }
   /// The slots of two rounds; the own ones are made at the first use. Throws Error{resource}.
-  std::byte* own_slot(std::uint64_t round) { return commons_->open_rounds(own_) + (round & 1) * room_bytes; }
+  std::size_t slot_bytes() const noexcept { return slot_bytes_; }
+  std::byte* own_slot(std::uint64_t round) {
+    return commons_->open_rounds(own_, slot_bytes_) + (round & 1) * slot_bytes_;
+  }
   std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
-    return commons_->rounds(local(rank), of(rank)) + (round & 1) * room_bytes;
+    return commons_->rounds(local(rank), of(rank)) + (round & 1) * slot_bytes_;
   }
   /// Where a buffer of `rank` lies here; `offset` as in CallLine.
   std::byte* reach(int rank, std::uint64_t offset) const noexcept {
@@ -78,7 +82,13 @@ class Room {
   void has_entered(int rank, std::uint64_t number) noexcept { entered_[static_cast<std::size_t>(rank)] = number; }
   const CallLine& call_of(int rank, std::uint64_t number) const noexcept { return of(rank).calls[number % call_lines]; }
 
+  /// How contributions get into slots.
+  Staging& staging() noexcept { return staging_; }
+
   // ---- writing into the buffers of others
+
+  /// How results get there.
+  Staging& pushing() noexcept { return pushing_; }
 
   /// While it lives, this rank may be writing there, unless somebody does not allow it any more.
   class Touching {
@@ -141,11 +151,13 @@ class Room {
   std::shared_ptr<Commons> commons_;
   const Group group_;
   const std::vector<int> locals_;
+  const std::size_t slot_bytes_;
   OwnSlab own_;
   std::vector<const Slab*> slabs_;      // by rank; null: not found yet
   std::vector<std::uint64_t> entered_;  // by rank: the highest call that it is known to have entered
   int missing_;
   Awaited awaited_;
+  Staging staging_, pushing_;
   struct alignas(64) Line {
     std::byte bytes[64];
   };

@@ -26,7 +26,6 @@
 namespace tutti::shm {
 namespace {
 
-constexpr std::size_t turning_bytes = room_bytes / 2;
 constexpr std::size_t small_piece = std::size_t{64} << 10;  // bytes
 constexpr int few_ranks = 4;
 
@@ -158,7 +157,7 @@ class Rounds {
     return {piece.at + from, std::min(each, piece.count - from)};
   }
   void copy(std::byte* slot, const std::byte* from, Part what, std::size_t to) const noexcept {
-    if (what.count > 0) tutti::copy(at(slot, to), at(from, what.at), what.count * call_.width);
+    if (what.count > 0) room_.staging().copy(at(slot, to), at(from, what.at), what.count * call_.width);
   }
 
   // The own block goes home at the same time, from the first cache.
@@ -168,16 +167,17 @@ class Rounds {
     const std::size_t bytes = piece.count * call_.width;
     for (std::size_t done = 0; done < bytes; done += fold_bytes) {
       const std::size_t n = std::min(fold_bytes, bytes - done);
-      tutti::copy(slot + done, from + done, n);
+      room_.staging().copy(slot + done, from + done, n);
       if (home != from) call_.deliver(home + done, from + done, n);
     }
   }
 
-  // Small pieces take turns at places in their slot: what was written just now comes slowly out of another core's first
-  // cache, and has left it when its place is written again. Of a scatter there are the root's slots alone, with a gap.
+  // Pieces take turns at places in their slot: what was written just now comes slowly out of another core's first
+  // cache, and what another core has read is slow to take back. In an allreduce lines go to and fro, and only small
+  // pieces take turns.
   std::size_t turn_of(std::uint64_t round) const noexcept {
     const std::size_t bytes = piece_ * call_.blocks_given() * call_.width;
-    const std::size_t places = (call_.kind == Kind::scatter ? room_bytes : turning_bytes) / bytes;
+    const std::size_t places = (call_.kind == Kind::allreduce ? room_bytes / 2 : room_.slot_bytes()) / bytes;
     return (call_.round + round) / 2 % std::max<std::size_t>(1, places) * bytes;
   }
   std::byte* slot_of(int rank, std::uint64_t round) const noexcept {

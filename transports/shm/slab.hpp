@@ -59,7 +59,16 @@ inline constexpr std::size_t call_lines = 8;                      ///< by call n
 /// and who does not give writes its line before it hears of one who does.
 inline constexpr std::uint64_t most_ahead = 6;
 static_assert(most_ahead + 2 <= std::min({one_shots, packet_sets, call_lines}));
-inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< of a round's slot
+inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< of a round's piece, at most
+
+/// Of a round's slot, in which pieces take turns. Lines that another core has read are slow to take back for the next
+/// piece, but not when they have left its caches: so the slots of the world's ranks together are as large as those are,
+/// while further communicators have no more than they need.
+constexpr std::size_t slot_bytes_of(std::uint64_t group, int size) noexcept {
+  constexpr std::uint64_t world = 1;
+  constexpr std::size_t all = std::size_t{2} << 20;
+  return group == world ? std::max(all / static_cast<std::size_t>(size), room_bytes) : room_bytes;
+}
 
 struct Slab {
   std::array<CallLine, call_lines> calls;  ///< by call number
