@@ -173,6 +173,8 @@ void Context::control(int from, ConstBytes message) {
 }
 
 void Context::news() {
+  // What failed here may be a consequence: the news of its cause was sent before.
+  if (!troubles_.empty() || !postponed_.empty()) wire().progress();
   std::vector<Cause> causes;
   std::vector<Inbox> inbox;
   {

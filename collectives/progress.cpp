@@ -142,7 +142,10 @@ void Progress::start_queued() {
     tidies = std::exchange(tidies_, false);
     queued_.store(false);
   }
-  if (tidies) engines_.drop_unused();
+  if (tidies) {
+    hear_news();  // why they end is told before their links are closed
+    engines_.drop_unused();
+  }
   for (auto& engine : joining) join(std::move(engine));
   for (Startable* const task : starting_) task->start();
   add(starts_, static_cast<std::int64_t>(starting_.size()));
@@ -209,10 +212,7 @@ bool Progress::turn() {
   const bool queued = queued_.load();
   if (queued) start_queued();
   bool moved = engines_.progress() || queued;
-  if (news_.load(std::memory_order_relaxed) && news_.exchange(false)) {
-    hooks_.news();
-    moved = true;
-  }
+  moved |= hear_news();
   if (moved) token_.tell_watchers();
   return moved;
 }

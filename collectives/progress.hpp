@@ -89,6 +89,11 @@ class Progress {
     return (outstanding_.load() > 0 || queued_.load()) && waiters_.load() == 0 && !token_.is_held();
   }
 
+  bool hear_news() {
+    const bool any = news_.load(std::memory_order_relaxed) && news_.exchange(false);
+    if (any) hooks_.news();
+    return any;
+  }
   void join(std::shared_ptr<Engine> engine);
   void release();
   void start_queued();
