@@ -2,6 +2,7 @@
 #include "transports/ibverbs/hello.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <random>
 
 namespace tutti::ibverbs {
@@ -50,7 +51,11 @@ int prepare(ibv_qp* pair, const Endpoint& own, int access) noexcept {
 }
 
 int bring_up(ibv_qp* pair, const Ends& ends, Seconds silence) noexcept {
-  if (const int error = to_receive(pair, ends)) return error;
+  // The kernel asks there for the neighbour's address, and gives up after a second; the question may have been lost.
+  constexpr int tries = 4;
+  int error = ETIMEDOUT;
+  for (int i = 0; i < tries && error == ETIMEDOUT; ++i) error = to_receive(pair, ends);
+  if (error != 0) return error;
   ibv_qp_attr state{};
   state.qp_state = IBV_QPS_RTS;
   state.sq_psn = ends.first_packet;
