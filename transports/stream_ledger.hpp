@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "transports/core/copy.hpp"
 #include "transports/stream_frames.hpp"
 
 namespace tutti::stream {
@@ -96,7 +97,7 @@ struct Recv {
   void land(ConstBytes got) {
     if (got.empty()) return;
     if (!with) {
-      std::memcpy(into.data() + landed, got.data(), got.size());
+      fetch(into.data() + landed, got.data(), got.size());
       landed += got.size();
       return;
     }

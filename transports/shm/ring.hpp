@@ -24,9 +24,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "transports/core/buffer.hpp"
+#include "transports/shm/staging.hpp"
 
 namespace tutti::shm {
 
@@ -58,7 +58,7 @@ class RingWriter {
   std::size_t put(ConstBytes from) noexcept {
     if (room() < from.size()) seen_tail_ = indices_->tail.load(std::memory_order_acquire);
     const std::size_t bytes = std::min(room(), from.size());
-    if (bytes != 0) std::memcpy(data_ + (next_ & (capacity_ - 1)), from.data(), bytes);
+    if (bytes != 0) staging_.copy(data_ + (next_ & (capacity_ - 1)), from.data(), bytes);
     next_ += bytes;
     return bytes;
   }
@@ -84,6 +84,7 @@ class RingWriter {
   std::byte* data_ = nullptr;
   std::size_t capacity_ = 0;
   std::uint64_t next_ = 0, published_ = 0, seen_tail_ = 0;
+  Staging staging_;
 };
 
 /// The consuming end. The memory is borrowed.
