@@ -26,7 +26,7 @@ TEST(ShmRounds, FitTheirSlots) {
           }
           EXPECT_GE(rounds * room_bytes, call.given_bytes()) << what;
           // Nor many more than there have to be: a slot is filled by half, or by a line for each block.
-          const std::size_t slot = std::min(room_bytes, 2 * room_bytes / static_cast<std::size_t>(size));
+          const std::size_t slot = std::min(room_bytes, 8 * room_bytes / static_cast<std::size_t>(size));
           const std::size_t least = std::max(slot / 2, call.blocks_given() * 64 / 2);
           EXPECT_LE((rounds - 1) * least, call.given_bytes()) << what;
         }

@@ -44,8 +44,9 @@ std::size_t slot_bytes(const DirectCall& call) noexcept {
   if (call.kind == Kind::gather) return early(4);
   if (call.kind == Kind::scatter) return std::min(room_bytes, early(2) * call.blocks_given());
   if (call.kind == Kind::reduce && !folds_in_shares(call)) return early(8);
-  // Who folds does more in a round than who copies, and many ranks have fewer rounds to wait for one another.
-  return std::clamp(2 * room_bytes / static_cast<std::size_t>(call.size), call.folds() ? most : 1, room_bytes);
+  // Up to eight ranks fill their slots, for in every round they wait for one another; who folds does more in one than
+  // who copies.
+  return std::clamp(8 * room_bytes / static_cast<std::size_t>(call.size), call.folds() ? most : 1, room_bytes);
 }
 
 // Of what a rank gives, how much is in a round: whole cache lines, for shares of as many for every rank. The pieces of
