@@ -117,10 +117,11 @@ void Progress::launch(Startable& task) {
     const Holding token(*this);
     if (task.start()) turn();
     add(starts_, 1);
+    if (outstanding_.load() == 0) return;
   } else {
     put_in_queue(task);
   }
-  if (poke_wanted_.load() && (outstanding_.load() > 0 || queued_.load())) poke();
+  if (poke_wanted_.load()) poke();
 }
 
 void Progress::put_in_queue(Startable& task) {
@@ -142,10 +143,7 @@ void Progress::start_queued() {
     tidies = std::exchange(tidies_, false);
     queued_.store(false);
   }
-  if (tidies) {
-    hear_news();  // why they end is told before their links are closed
-    engines_.drop_unused();
-  }
+  if (tidies) drop_engines();
   for (auto& engine : joining) join(std::move(engine));
   for (Startable* const task : starting_) task->start();
   add(starts_, static_cast<std::int64_t>(starting_.size()));
@@ -261,7 +259,7 @@ bool Progress::tick_if_due(Clock::time_point now) {
   if (now - last_tick_ < tick_interval) return false;
   last_tick_ = now;
   hooks_.tick(now);
-  engines_.drop_unused();
+  drop_engines();
   return true;
 }
 

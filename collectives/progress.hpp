@@ -94,6 +94,11 @@ class Progress {
     if (any) hooks_.news();
     return any;
   }
+  // Those that nobody else holds. Why they end is told before their links are closed.
+  void drop_engines() {
+    hear_news();
+    engines_.drop_unused();
+  }
   void join(std::shared_ptr<Engine> engine);
   void release();
   void start_queued();

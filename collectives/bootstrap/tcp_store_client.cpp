@@ -84,6 +84,7 @@ class TcpStore final : public Store {
       values.erase(values.begin());
       return values;
     }
+    set(key, value);                                                                        // it may not have got there
     for (const std::string& one : keys) values.push_back(wait_since(started, one, until));  // says which one is missing
     return values;
   }

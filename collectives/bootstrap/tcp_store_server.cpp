@@ -158,10 +158,11 @@ struct TcpStoreServer::Impl {
   }
 
   /// Writes what is due and sets the interest; false where the client has gone. Answers to requests that stand before
-  /// one that waits go out together with that one's.
+  /// one that waits go out together with that one's, if they are few.
   bool flush(Entry entry) {
     Client& client = entry->second;
-    while (!client.parked && !client.out.empty()) {
+    const auto due = [&] { return !client.out.empty() && (!client.parked || client.out.size() > block_bytes); };
+    while (due()) {
       const ssize_t n = send(client.socket.fd(), client.out.data(), client.out.size(), MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) break;
@@ -173,7 +174,8 @@ struct TcpStoreServer::Impl {
     }
     // A client that does not read its answers is not read either.
     std::uint32_t interest = EPOLLRDHUP;
-    if (!client.parked) interest |= client.out.empty() ? EPOLLIN : EPOLLOUT;
+    if (due()) interest |= EPOLLOUT;
+    if (!client.parked && client.out.empty()) interest |= EPOLLIN;
     if (interest != client.interest) watch(client.socket.fd(), entry->first, interest, EPOLL_CTL_MOD);
     client.interest = interest;
     return true;

@@ -165,7 +165,7 @@ bool DirectBackend::arm(bool on) {
 
 // Others may have passed the meeting already, and be writing to the buffers of the call that fails.
 void DirectBackend::withdraw(const Status& why) noexcept {
-  if (!task_ || (engine_ != Engine::direct && engine_ != Engine::meeting)) return;
+  if (!begun_ || (engine_ != Engine::direct && engine_ != Engine::meeting)) return;
   if (!room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1))
     room_.quarantine(call_.in, call_.out);
 }

@@ -63,7 +63,7 @@ class Listener {
 
   const std::string& address() const noexcept { return address_; }
 
-  /// Serves for at most `slice`; appends who has proved to be one of `awaited`.
+  /// Serves for at most `slice`; appends who has proved to be one of `awaited`. False: nobody said anything.
   bool serve(const std::vector<int>& awaited, Seconds slice, std::vector<Link>& arrived);
 
  private:

@@ -116,8 +116,14 @@ std::vector<std::string> Meeting::exchange(const std::string& name, const std::s
     values = store_.set_and_wait(key(name, rank_), own, keys, rendezvous_.until);
   } catch (const Error& error) {
     if (error.code() != Code::timeout) throw;
-    std::string value;
-    const auto late = std::ranges::find_if(with, [&](int rank) { return !store_.find(key(name, rank), value); });
+    auto late = with.end();
+    for (auto rank = with.begin(); rank != with.end(); ++rank) {
+      std::string value;
+      if (store_.find(key(name, *rank), value))
+        unwrap(value);  // why others do not come
+      else if (late == with.end())
+        late = rank;
+    }
     if (late == with.end()) throw;
     throw Error(Code::timeout,
                 "rank " + std::to_string(*late) + " did not come to the meeting of the ranks of host " + host_name() +

@@ -50,8 +50,8 @@ class Room {
 
   Slab& own() noexcept { return *own_.slab; }
   const Slab& of(int rank) const noexcept { return *slabs_[static_cast<std::size_t>(rank)]; }
-  /// The slots of two rounds; the own ones are made at the first use. Throws Error{resource}.
   std::size_t slot_bytes() const noexcept { return slot_bytes_; }
+  /// The slots of two rounds; the own ones are made at the first use. Throws Error{resource}.
   std::byte* own_slot(std::uint64_t round) {
     return commons_->open_rounds(own_, slot_bytes_) + (round & 1) * slot_bytes_;
   }
