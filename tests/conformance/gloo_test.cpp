@@ -5,15 +5,10 @@
 
 #include "tests/support/backend_ranks.hpp"
 #include "tests/support/reference.hpp"
+#include "tests/support/thinned.hpp"
 
 namespace tutti::testing {
 namespace {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool thinned = true;
-#else
-constexpr bool thinned = false;
-#endif
 
 class Gloo : public WithBackend {
  protected:

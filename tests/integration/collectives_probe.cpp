@@ -18,18 +18,13 @@
 #include "collectives/hosts.hpp"
 #include "collectives/tutti.hpp"
 #include "tests/support/played.hpp"
+#include "tests/support/thinned.hpp"
 #include "transports/core/host.hpp"
 
 namespace {
 
 using namespace tutti;
 using namespace tutti::testing;
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool thinned = true;  // every memory access costs ten times as much there
-#else
-constexpr bool thinned = false;
-#endif
 
 /// By rank, a number of its host.
 std::vector<int> hosts_of_ranks(Communicator& world) {

@@ -12,18 +12,13 @@
 #include "tests/support/device_cases.hpp"
 #include "tests/support/going.hpp"
 #include "tests/support/processes.hpp"
+#include "tests/support/thinned.hpp"
 #include "transports/modules.hpp"
 
 namespace tutti::testing {
 namespace {
 
 using namespace std::chrono_literals;
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool thinned = true;
-#else
-constexpr bool thinned = false;
-#endif
 
 class CudaIpc : public ::testing::Test {
  protected:

@@ -8,14 +8,9 @@
 #include <vector>
 
 #include "tests/support/played.hpp"
+#include "tests/support/thinned.hpp"
 
 namespace tutti::testing {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool thinned = true;  // every memory access costs ten times as much there
-#else
-inline constexpr bool thinned = false;
-#endif
 
 /// kind x dtype x op in full; counts, roots and places are drawn from the seed.
 std::vector<Case> cases(int p, std::uint64_t seed);

@@ -7,11 +7,12 @@
 
 #include "collectives/algorithm.hpp"
 #include "tests/support/simulator.hpp"
+#include "tests/support/thinned.hpp"
 
 namespace tutti::testing {
 namespace {
 
-constexpr int most_ranks = 33;
+constexpr int most_ranks = testing::thinned ? 13 : 33;
 constexpr std::uint64_t nobody = 0, everybody = ~std::uint64_t{0}, every_other = 0x5555555555555555;
 
 bool is_rooted(Kind kind) {

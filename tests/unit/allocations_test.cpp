@@ -7,6 +7,7 @@
 
 #include "collectives/communicator.hpp"
 #include "tests/support/counted_heap.hpp"
+#include "tests/support/thinned.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace tutti {
@@ -16,7 +17,7 @@ using testing::heap_use;
 using testing::run_ranks;
 using testing::test_settings;
 
-constexpr int warm_up = 300, calls = 1000;
+constexpr int warm_up = 300, calls = testing::thinned ? 100 : 1000;
 
 // By all ranks and their background threads together, in `calls` calls of each rank.
 std::size_t allocations_of(Communicator& world, const std::function<void()>& call) {

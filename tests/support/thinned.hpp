@@ -1,0 +1,12 @@
+// Where every memory access costs ten times as much, tests play fewer sizes.
+#pragma once
+
+namespace tutti::testing {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool thinned = true;
+#else
+inline constexpr bool thinned = false;
+#endif
+
+}  // namespace tutti::testing
