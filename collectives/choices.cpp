@@ -46,7 +46,10 @@ const Taken& Choices::kept(const Choice& choice, Kind kind) {
     if (of == kind && taken.backend == choice.backend && taken.algorithm == choice.algorithm) return taken;
   const void* const token = choice.backend->token(kind, choice.algorithm);
   const bool own_plans = choice.backend == backends_.front().get();
-  return taken_.emplace_back(kind, Taken{choice.backend, std::string(choice.algorithm), token, own_plans}).second;
+  return taken_
+      .emplace_back(kind,
+                    Taken{choice.backend, std::string(choice.algorithm), token, own_plans, choice.backend->is_prompt()})
+      .second;
 }
 
 void Choices::remember(Slot& slot, Signature summary, const Taken& taken) noexcept {

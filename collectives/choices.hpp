@@ -21,6 +21,7 @@ struct Taken {
   std::string algorithm;
   const void* token = nullptr;  ///< Backend::token()
   bool own_plans = false;
+  bool is_prompt = false;  ///< Backend::is_prompt()
 };
 
 /// The backends of a communicator, and which of them does which call. The selector is asked once for each signature: a

@@ -64,6 +64,15 @@ void CollectiveOperation::start_call() {
   taken_->backend->start(call_, launch, *this);
 }
 
+bool CollectiveOperation::carry_on(const Begun& begun) {
+  return start_as(begun.sequence, [&] {
+    if (begun.thrown) std::rethrow_exception(begun.thrown);
+    if (begun.trouble) trouble(*begun.trouble);
+    if (begun.failure) return ended(*begun.failure);
+    taken_->backend->hand_over(call_, *this);
+  });
+}
+
 // Backends are given calls in their order, but verifications end in any.
 void CollectiveOperation::verified(const Status& status) {
   const Ref<Operation> self(*this);  // a call that ends at once may be the last to hold the communicator

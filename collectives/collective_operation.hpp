@@ -1,7 +1,10 @@
 // CollectiveOperation: one collective of one communicator, in the hands of one of its backends.
 #pragma once
 
+#include <cstdint>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "collectives/choices.hpp"
@@ -28,6 +31,16 @@ class CollectiveOperation final : public Operation, private CallListener {
 
   /// Of a scalar: the value moves in here, and the result is found here. Before the launch.
   void keep_value() noexcept;
+
+  /// What became of a call whose backend was given it for another listener.
+  struct Begun {
+    std::uint32_t sequence = 0;
+    std::exception_ptr thrown = {};      ///< by its start
+    std::optional<Status> failure = {};  ///< it has ended with this
+    std::optional<Status> trouble = {};  ///< said of it meanwhile
+  };
+  /// Instead of start(): carries that call on. Token held.
+  bool carry_on(const Begun& begun);
 
   std::string where() const override;
   void cancel(const Status& why) noexcept override;

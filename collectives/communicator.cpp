@@ -15,6 +15,7 @@
 #include "collectives/planned_backend.hpp"
 #include "collectives/point_to_point.hpp"
 #include "collectives/pool.hpp"
+#include "collectives/prompt_call.hpp"
 #include "collectives/rules.hpp"
 #include "collectives/selector.hpp"
 #include "transports/accelerators.hpp"
@@ -58,11 +59,15 @@ class Communicator::Impl {
     Accelerator* const gpu = gpu_of(call, context_->settings());
     if (gpu != nullptr) make_device_backends(self);
     const Taken& taken = choices_.choose(call, summary, options.algorithm);
+    const CollectiveOperation::Parts parts{call, &taken, context_->checks_messages() ? summary : Signature(),
+                                           allowed(options), gpu != nullptr};
+    if (taken.is_prompt && gpu == nullptr && !is_value && !options.keep && !context_->verifies_each_call()) {
+      PromptCall prompt(prompt_calls_, parts, [&] { return home(self); });
+      if (context_->launch_now(prompt)) return prompt.work();
+    }
     CollectiveOperation& operation = *spare_collectives_.take();
     if (gpu != nullptr) come_after(operation, spare_collectives_, *gpu, call, options);
-    operation.prepare(
-        home(self), spare_collectives_,
-        {call, &taken, context_->checks_messages() ? summary : Signature(), allowed(options), gpu != nullptr});
+    operation.prepare(home(self), spare_collectives_, parts);
     if (is_value) operation.keep_value();
     if (options.keep) operation.keep(options.keep);
     if (taken.backend == staged_.get() && !staged_driven_.exchange(true)) context_->add_engine(staged_);
@@ -169,6 +174,7 @@ class Communicator::Impl {
   std::atomic<bool> device_backends_made_{false};
   Pool<CollectiveOperation> spare_collectives_;
   Pool<PointToPoint> spare_exchanges_;
+  PromptCalls prompt_calls_{spare_collectives_, *group_, EndedWork::make(context_)};
   int attempts_ = 0;  // to make a backend; equal on all ranks
   std::atomic<std::uint64_t> splits_{0};
 };

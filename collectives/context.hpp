@@ -76,6 +76,8 @@ class Context final : public Driver,
   void refuse_in_child() const;
   /// Starts an operation that was prepared, soon. Never blocks.
   void launch(Operation& operation) { progress_->launch(operation); }
+  /// The same before this returns, or false: then others are at it, and nothing has been done.
+  bool launch_now(Startable& task) { return progress_->launch_now(task); }
   void begun(Ref<Operation> operation);           // by Operation::start
   Ref<Operation> finished(Operation& operation);  // by Operation::finish
   /// An operation of `group` met `why` (token). Acted on after the news that has arrived, and only if

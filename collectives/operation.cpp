@@ -55,19 +55,14 @@ void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bo
 }
 
 bool Operation::start() {
-  Ref<Operation> self = Ref<Operation>::adopt(*this);
-  running_ = false;
-  if (numbered_) call_.sequence = group_->begin(call_.call);
-  if (group_->poisoned()) {
-    finish(group_->poison());
-  } else {
-    try {
-      begin();
-    } catch (const std::exception& error) {
-      fail_here(error.what());
-    }
-  }
-  if (done()) return false;
+  return start_with([this] {
+    if (numbered_) call_.sequence = group_->begin(call_.call);
+    group_->poisoned() ? finish(group_->poison()) : begin();
+  });
+}
+
+// True: a turn would move it.
+bool Operation::is_left_running(Ref<Operation> self) {
   running_ = true;
   context_->begun(std::move(self));
   return over_wire();

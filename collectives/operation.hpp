@@ -125,6 +125,13 @@ class Operation : public WorkState, public Startable {
   /// Something failed, though not all has ended yet; ends the communicator. Token held.
   void in_trouble(const Status& why);
 
+  /// Instead of start(), of a call that has its number already: `go_on` may do what begin() does.
+  template <class GoOn>
+  bool start_as(std::uint32_t sequence, GoOn go_on) {
+    call_.sequence = sequence;
+    return start_with(go_on);
+  }
+
   /// An exception came out of what this rank had to do; ends the operation and the communicator.
   void fail_here(const char* what);
 
@@ -140,6 +147,10 @@ class Operation : public WorkState, public Startable {
   GroupState& own_group() const noexcept { return *group_; }
 
  private:
+  template <class Begin>
+  bool start_with(Begin begin);
+  bool is_left_running(Ref<Operation> self);
+
   Context* context_ = nullptr;
   GroupState* group_ = nullptr;
   CallRecord call_;
@@ -159,5 +170,17 @@ class Operation : public WorkState, public Startable {
   Event end_;
   std::vector<std::unique_ptr<Gate>> gates_;  // opened when the call has ended
 };
+
+template <class Begin>
+bool Operation::start_with(Begin begin) {
+  Ref<Operation> self = Ref<Operation>::adopt(*this);
+  running_ = false;
+  try {
+    begin();
+  } catch (const std::exception& error) {
+    fail_here(error.what());
+  }
+  return !done() && is_left_running(std::move(self));
+}
 
 }  // namespace tutti

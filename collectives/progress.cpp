@@ -112,16 +112,15 @@ void Progress::release() {
 
 // ---- starting and deferring ------------------------------------------------------------------
 
-void Progress::launch(Startable& task) {
-  if (!queued_.load() && token_.try_acquire()) {
+bool Progress::launch_now(Startable& task) {
+  if (queued_.load() || !token_.try_acquire()) return false;
+  {
     const Holding token(*this);
     if (task.start()) turn();
     add(starts_, 1);
-    if (outstanding_.load() == 0) return;
-  } else {
-    put_in_queue(task);
   }
-  if (poke_wanted_.load()) poke();
+  if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
+  return true;
 }
 
 void Progress::put_in_queue(Startable& task) {
@@ -131,6 +130,7 @@ void Progress::put_in_queue(Startable& task) {
     queued_.store(true);
   }
   turn_if_free();
+  if (poke_wanted_.load()) poke();
 }
 
 void Progress::start_queued() {

@@ -55,7 +55,11 @@ class Progress {
   void stop();
 
   /// Starts `task` under the token: now if the token is free, else the holder does. Never blocks.
-  void launch(Startable& task);
+  void launch(Startable& task) {
+    if (!launch_now(task)) put_in_queue(task);
+  }
+  /// Only if it is free; else false.
+  bool launch_now(Startable& task);
 
   /// Drives until `work` is done or `until` has passed. Several threads may.
   void drive(WorkState& work, Deadline until);

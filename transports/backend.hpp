@@ -68,6 +68,12 @@ class Backend : public Engine {
   /// What it throws is a failure of this rank, and nothing may be under way then.
   virtual void start(const Collective& call, const Launch& launch, CallListener& listener) = 0;
 
+  /// Whether calls often end inside start(). Then those who start one need not prepare for more: hand_over() follows at
+  /// once where it has not ended.
+  virtual bool is_prompt() const noexcept { return false; }
+  /// The call that was started last stays as it is at `call`, and is reported to `listener`, from here on.
+  virtual void hand_over(const Collective& /*call*/, CallListener& /*listener*/) noexcept {}
+
   /// Ends every call with `why`. Each reports so once nobody touches its buffers any more, or those that a library
   /// cannot let go of are kept (see the backend's own page): from inside this, or from progress() where that takes a
   /// while, for the token is not held for it. Nothing is started afterwards. May be said again.

@@ -70,6 +70,10 @@ class WorkState {
     reactions_.store(nullptr, std::memory_order_relaxed);
   }
 
+  /// Counts so many handles more, or drops handles and the reference of whoever completes.
+  void add_handles(std::uint32_t n) noexcept { owners_.fetch_add(n * handle, std::memory_order_relaxed); }
+  void drop_all(std::uint32_t handles) noexcept { leave(handles * handle + 1); }
+
   /// The memory of the call is the library's: a dropped handle does not wait.
   void detach_when_dropped() noexcept { detachable_ = true; }
   /// Eight bytes that live as long as the handles: where a scalar call has its value.

@@ -61,8 +61,13 @@ void DirectBackend::start(const Collective& call, const Launch& launch, CallList
   if (begun_ || failed_) return;
   begin_next();
   // Between ranks in step, a small call ends before its caller comes back to wait for it.
-  for (int looks = 0; begun_ && engine_ == Engine::packets && looks < looks_in_step; ++looks)
+  for (int looks = 0; begun_ && engine_ <= Engine::one_shot && looks < looks_in_step; ++looks)
     if (awaited_.reached()) step();
+}
+
+void DirectBackend::hand_over(const Collective& call, CallListener& listener) noexcept {
+  queue_.back().call = &call;
+  queue_.back().listener = &listener;
 }
 
 DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, std::string_view wanted) const {

@@ -23,6 +23,8 @@ class DirectBackend final : public Backend {
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
   void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  bool is_prompt() const noexcept override { return true; }
+  void hand_over(const Collective& call, CallListener& listener) noexcept override;
   void cancel(const Status& why) noexcept override;
   std::string where(std::uint32_t sequence) const override;
 

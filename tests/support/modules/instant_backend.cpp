@@ -1,6 +1,10 @@
-// A module for tests: the backend "instant", whose calls of any kind end inside start(), or, by its algorithm "later",
-// at the next look. It writes when it was reached, a std::int64_t of Clock, where it finds 8 bytes to write to.
+// A module for tests: the backend "instant", whose calls of any kind end inside start(), well or, by its algorithms
+// "fails" and "throws", not; or, by "later", at the next look. It writes when it was reached, a std::int64_t of Clock,
+// where it finds 8 bytes to write to.
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 #include "transports/core/clock.hpp"
@@ -9,20 +13,26 @@
 namespace tutti {
 namespace {
 
+constexpr std::array<std::string_view, 4> names = {"", "later", "fails", "throws"};
+
 class InstantBackend final : public Backend {
  public:
   InstantBackend() { waiting_.reserve(1024); }
   std::string_view name() const noexcept override { return "instant"; }
   Status supports(const Collective&, std::string_view algorithm) const override {
-    return algorithm.empty() || algorithm == "later" ? Status() : Status::failure(Code::invalid, "no such algorithm");
+    const bool known = std::ranges::find(names, algorithm) != names.end();
+    return known ? Status() : Status::failure(Code::invalid, "no such algorithm");
   }
-  const void* token(Kind, std::string_view algorithm) const override { return algorithm.empty() ? nullptr : this; }
+  const void* token(Kind, std::string_view algorithm) const override { return &*std::ranges::find(names, algorithm); }
   void start(const Collective& call, const Launch& launch, CallListener& listener) override {
     const std::int64_t now = Clock::now().time_since_epoch().count();
     if (call.out.bytes() == sizeof now) std::memcpy(call.out.data, &now, sizeof now);
-    if (launch.token == this) return waiting_.push_back(&listener);
-    listener.ended({});
+    if (launch.token == &names[1]) return waiting_.push_back(&listener);
+    if (launch.token == &names[3]) throw std::runtime_error("it threw on purpose");
+    listener.ended(launch.token == &names[2] ? Status::failure(Code::resource, "it failed on purpose") : Status());
   }
+  bool is_prompt() const noexcept override { return true; }
+  void hand_over(const Collective&, CallListener& listener) noexcept override { waiting_.back() = &listener; }
   void cancel(const Status& why) noexcept override { end_all(why); }
   bool progress() override { return end_all({}); }
   Fds fds() const noexcept override { return {}; }
@@ -41,10 +51,7 @@ class InstantBackend final : public Backend {
   std::vector<CallListener*> waiting_;
 };
 
-std::span<const std::string_view> algorithms(Kind) {
-  static constexpr std::string_view all[] = {"", "later"};
-  return all;
-}
+std::span<const std::string_view> algorithms(Kind) { return names; }
 
 const Provider provider{
     "instant",
