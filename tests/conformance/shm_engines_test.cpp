@@ -194,6 +194,33 @@ TEST(ShmDirect, StagesNothing) {
   EXPECT_EQ(after[true], before[true]);
 }
 
+// Lines of a small result that its owner has read since are slow to take: the others keep out of it, unless it is in
+// place.
+TEST(ShmDirect, IsForSmallAllreducesInPlace) {
+  constexpr int p = 3;
+  constexpr std::size_t count = 20'000;
+  std::array<std::size_t, 4> seen{};
+  run_ranks(p, test_settings("shm"), [&](Communicator& world) {
+    auto in = world.allocate<float>(count), out = world.allocate<float>(count);
+    const auto look = [&](std::size_t& bytes) {
+      world.barrier().wait();
+      if (world.rank() == 0) bytes = arena_bytes();
+      world.barrier().wait();
+    };
+    const std::span<const float> from(in);
+    look(seen[0]);
+    world.allreduce(in).wait();
+    look(seen[1]);
+    world.allreduce(from, out, tutti::sum, {.algorithm = "shm/direct"}).wait();
+    look(seen[2]);
+    world.allreduce(from, out).wait();
+    look(seen[3]);
+  });
+  EXPECT_EQ(seen[1], seen[0]) << "in place";
+  EXPECT_EQ(seen[2], seen[0]) << "insisted on";
+  EXPECT_GT(seen[3], seen[0]) << "through slots";
+}
+
 TEST(ShmMemory, IsGivenBack) {
   run_ranks(2, test_settings("shm"), [](Communicator& world) {
     for (int i = 0; i < 50; ++i) {
@@ -219,7 +246,8 @@ TEST(ShmMemory, OutlivesTheJob) {
   for (auto& one : kept) (*one)[999] = 7;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, ShmEngines, ::testing::Values(2, 3, 4, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, ShmEngines,
+                         ::testing::ValuesIn(thinned ? std::vector{2, 3, 5} : std::vector{2, 3, 4, 8}));
 
 }  // namespace
 }  // namespace tutti::testing

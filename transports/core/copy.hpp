@@ -14,8 +14,9 @@ void fetch_large(std::byte* into, const std::byte* from, std::size_t bytes) noex
 }  // namespace detail
 
 /// memcpy() for staging: what another core reads next. Larger blocks go by the processor's own string
-/// instruction where it is fast (ERMS, FSRM): it takes lines over without reading them first. glibc's memcpy
-/// does likewise, but leaves it for vectors or for streaming stores above sizes that differ by processor.
+/// instruction where it is fast (ERMS, FSRM): it takes lines over without reading them first. Not for those distances
+/// of the two at which AMD's is slow. glibc's memcpy does likewise, but leaves it for vectors or for streaming stores
+/// above sizes that differ by processor, and has no eye for distances.
 inline void copy(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes < detail::small_copy) {
     if (bytes > 0) std::memcpy(into, from, bytes);  // of nothing, the addresses may be null
@@ -25,7 +26,7 @@ inline void copy(std::byte* into, const std::byte* from, std::size_t bytes) noex
 }
 
 /// memcpy() of what another core has written, to where only this one needs it. By vectors where the processor's string
-/// instruction is slow to read such lines, or for some distances of the two: AMD's.
+/// instruction is slow to read such lines: AMD's.
 inline void fetch(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes < detail::small_copy) {
     if (bytes > 0) std::memcpy(into, from, bytes);

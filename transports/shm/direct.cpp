@@ -24,6 +24,10 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
   const auto result = [&](int other) {
     return (other == call.rank ? call.out : room.reach(other, room.call_of(other, call.number).out)) + from;
   };
+  const auto is_in_place = [&](int other) {
+    const CallLine& theirs = room.call_of(other, call.number);
+    return theirs.in == theirs.out;
+  };
   const Room::Touching touching(room);
   if (!touching.allowed()) return false;
   if (call.kind == Kind::reduce) {
@@ -32,7 +36,7 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
   }
   if (!call.folds()) {
     for (int other = 0; other < call.size; ++other)
-      if (other != call.rank) room.pushing().copy(result(other), given(call.rank), bytes);
+      if (other != call.rank) room.pushing(other).copy(result(other), given(call.rank), bytes);
     return true;
   }
   const bool past_caches = call.write == Write::streaming;
@@ -44,8 +48,10 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
     for (int other = 0; other < call.size; ++other)
       if (past_caches)
         call.deliver(result(other) + at, folded, n);
+      else if (other != call.rank && is_in_place(other))  // then this core has just read, and has, those very lines
+        tutti::copy(result(other) + at, folded, n);
       else if (other != call.rank)
-        room.pushing().copy(result(other) + at, folded, n);
+        room.pushing(other).copy(result(other) + at, folded, n);
   }
   return true;
 }

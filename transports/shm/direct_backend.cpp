@@ -86,8 +86,11 @@ void DirectBackend::begin_next() {
   call_.signature = next.launch.summary.bits;
   call_.round = rounds_;
   engine_ = first_engine(call_, next.launch.algorithm);
-  call_.way = static_cast<std::uint64_t>(engine_) * 2 + (next.launch.algorithm == "rounds" ? 1 : 0);
-  call_.stamp = stamp_of(call_.number, call_.signature + (call_.way << 60), call_.bytes());
+  const Insisted insisted = next.launch.algorithm == "rounds"   ? Insisted::rounds
+                            : next.launch.algorithm == "direct" ? Insisted::direct
+                                                                : Insisted::nothing;
+  call_.way = static_cast<std::uint64_t>(engine_) * 4 + static_cast<std::uint64_t>(insisted);
+  call_.stamp = stamp_of(call_.number, call_.signature + (call_.way << 58), call_.bytes());
   awaited_ = {};
   begun_ = true;
   step();
@@ -117,7 +120,7 @@ bool DirectBackend::step() {
     end(Status::failure(Code::resource, "out of memory on rank " + std::to_string(me) + ": " + error.what(), me));
     return true;
   }
-  engine_ = !call_.by_rounds() && can_play_direct(room_, call_) ? Engine::direct : Engine::rounds;
+  engine_ = !call_.insists_on(Insisted::rounds) && can_play_direct(room_, call_) ? Engine::direct : Engine::rounds;
   if (engine_ == Engine::rounds) rounds_ += rounds_of(call_);
   awaited_ = {};
   return step();

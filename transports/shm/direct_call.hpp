@@ -21,6 +21,9 @@ struct Part {
   std::size_t at = 0, count = 0;
 };
 
+/// What the caller names, of engines between which the buffers decide.
+enum class Insisted { nothing, rounds, direct };
+
 /// Bytes here are bytes; the rest is elements.
 struct DirectCall {
   DirectCall() = default;
@@ -36,13 +39,13 @@ struct DirectCall {
   double divisor = 1.0;      ///< of the last fold
   std::uint64_t number = 0;  ///< of the call, from 1
   std::uint64_t signature = 0;
-  std::uint64_t way = 0;        ///< which engine begins, times 2; plus 1: rounds are insisted on
+  std::uint64_t way = 0;        ///< which engine begins, times 4; plus what is insisted on
   std::uint64_t stamp = 0;      ///< of all these
   std::uint64_t round = 0;      ///< the first that is this call's, if it goes by rounds
   Write write = Write::cached;  ///< of results: past the caches where what all ranks touch is more
 
   std::size_t bytes() const noexcept { return count * width; }  ///< of one block
-  bool by_rounds() const noexcept { return way % 2 == 1; }      ///< whatever the buffers allow for
+  bool insists_on(Insisted engine) const noexcept { return way % 4 == static_cast<std::uint64_t>(engine); }
   bool at_root() const noexcept { return rank == root; }
   bool folds() const noexcept {
     return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
@@ -69,6 +72,12 @@ struct DirectCall {
   }
   std::size_t given_bytes() const noexcept { return blocks_given() * bytes(); }
   std::size_t out_bytes() const noexcept { return (has_places() ? static_cast<std::size_t>(size) : 1) * bytes(); }
+  /// Whether others had better not write to this rank's buffers, though they could: lines of a result that its owner
+  /// has read since are slower to take than those of slots. In place, who writes them has just read them.
+  bool keeps_buffers() const noexcept {
+    const std::size_t small = (std::size_t{512} << 10) / static_cast<std::size_t>(size);
+    return kind == Kind::allreduce && in != out && bytes() <= small && !insists_on(Insisted::direct);
+  }
   /// Whether every rank folds a share of the whole, for all or for the root: always in direct, mostly in rounds.
   bool in_shares() const noexcept { return kind == Kind::allreduce || kind == Kind::reduce; }
   /// Elements before what is for rank `to` in what a rank gives; before what `from` gives, in `out`.

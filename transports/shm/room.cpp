@@ -14,7 +14,8 @@ Room::Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int
       slot_bytes_(slot_bytes_of(group.id, group.size())),
       slabs_(locals_.size(), nullptr),
       entered_(locals_.size(), 0),
-      missing_(group_.size()) {}
+      missing_(group_.size()),
+      pushing_(locals_.size()) {}
 
 Room::~Room() {
   if (own_.slab != nullptr) commons_->retire(own_, locals_);

@@ -87,8 +87,8 @@ class Room {
 
   // ---- writing into the buffers of others
 
-  /// How results get there.
-  Staging& pushing() noexcept { return pushing_; }
+  /// How results get to `rank`: it may run on this core, or far from it.
+  Staging& pushing(int rank) noexcept { return pushing_[static_cast<std::size_t>(rank)]; }
 
   /// While it lives, this rank may be writing there, unless somebody does not allow it any more.
   class Touching {
@@ -157,7 +157,8 @@ class Room {
   std::vector<std::uint64_t> entered_;  // by rank: the highest call that it is known to have entered
   int missing_;
   Awaited awaited_;
-  Staging staging_, pushing_;
+  Staging staging_;
+  std::vector<Staging> pushing_;  // by rank
   struct alignas(64) Line {
     std::byte bytes[64];
   };

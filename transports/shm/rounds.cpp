@@ -236,7 +236,8 @@ bool stages(const DirectCall& call) noexcept {
 
 // Whether this rank's own buffers tell it that it will be rounds.
 bool knows_rounds(Room& room, const DirectCall& call) {
-  return call.by_rounds() || !is_within_reach(call, call.rank, room.own().calls[call.number % call_lines]);
+  return call.insists_on(Insisted::rounds) ||
+         !is_within_reach(call, call.rank, room.own().calls[call.number % call_lines]);
 }
 
 // Whether a root's own first piece goes home while the others come: of a scatter, they need the next piece sooner.

@@ -38,7 +38,7 @@ struct CallLine {
   std::uint64_t signature = 0;
   std::uint64_t bytes = 0;        ///< per block
   std::uint64_t way = 0;          ///< as in DirectCall
-  std::uint64_t in = 0, out = 0;  ///< offsets in the arena, plus 1; 0: this buffer cannot be reached
+  std::uint64_t in = 0, out = 0;  ///< offsets in the arena, plus 1; 0: this buffer is not to be reached
   int core = -1;                  ///< of the root of a scatter of large blocks, told where all meet; else -1
 };
 
@@ -62,8 +62,8 @@ static_assert(most_ahead + 2 <= std::min({one_shots, packet_sets, call_lines}));
 inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< of a round's piece, at most
 
 /// Of a round's slot, in which pieces take turns. Lines that another core has read are slow to take back for the next
-/// piece, but not when they have left its caches: so the slots of the world's ranks together are as large as those are,
-/// while further communicators have no more than they need.
+/// piece, but not when they have left its caches: so the slots of the world's ranks together, of one round and as much
+/// again of the next, are larger than those, while further communicators have no more than they need.
 constexpr std::size_t slot_bytes_of(std::uint64_t group, int size) noexcept {
   constexpr std::uint64_t world = 1;
   constexpr std::size_t all = std::size_t{2} << 20;
