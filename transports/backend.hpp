@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,15 +65,17 @@ class Backend : public Engine {
   /// per communicator, or more often; holds as long as the backend.
   virtual const void* token(Kind /*kind*/, std::string_view /*algorithm*/) const { return nullptr; }
 
-  /// Begins a call that supports() accepted; never blocks. `call` and the listener stay as they are until ended().
+  /// Begins a call that supports() accepted; never blocks. `call` and the listener stay as they are until ended() or
+  /// hand_over().
   /// What it throws is a failure of this rank, and nothing may be under way then.
   virtual void start(const Collective& call, const Launch& launch, CallListener& listener) = 0;
 
-  /// Whether calls often end inside start(). Then those who start one need not prepare for more: hand_over() follows at
-  /// once where it has not ended.
+  /// Whether calls often end inside start(), of which nothing but trouble() and ended() is said there. Then those who
+  /// start one need not prepare for more: where it has not ended, hand_over() follows at once.
   virtual bool is_prompt() const noexcept { return false; }
-  /// The call that was started last stays as it is at `call`, and is reported to `listener`, from here on.
-  virtual void hand_over(const Collective& /*call*/, CallListener& /*listener*/) noexcept {}
+  /// From here on the call that was started last stays as it is at `call`, and is reported to `listener`. To be there
+  /// where is_prompt() says so.
+  virtual void hand_over(const Collective& /*call*/, CallListener& /*listener*/) noexcept { std::terminate(); }
 
   /// Ends every call with `why`. Each reports so once nobody touches its buffers any more, or those that a library
   /// cannot let go of are kept (see the backend's own page): from inside this, or from progress() where that takes a

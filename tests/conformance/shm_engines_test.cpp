@@ -202,6 +202,10 @@ TEST(ShmDirect, IsForSmallAllreducesInPlace) {
   std::array<std::size_t, 4> seen{};
   run_ranks(p, test_settings("shm"), [&](Communicator& world) {
     auto in = world.allocate<float>(count), out = world.allocate<float>(count);
+    const auto fill = [&] { std::ranges::fill(in, static_cast<float>(world.rank() + 1)); };
+    const auto expect_sum = [](std::span<const float> result, const char* what) {
+      if (std::ranges::any_of(result, [](float sum) { return sum != 1 + 2 + 3; })) throw std::runtime_error(what);
+    };
     const auto look = [&](std::size_t& bytes) {
       world.barrier().wait();
       if (world.rank() == 0) bytes = arena_bytes();
@@ -209,12 +213,24 @@ TEST(ShmDirect, IsForSmallAllreducesInPlace) {
     };
     const std::span<const float> from(in);
     look(seen[0]);
+    fill();
     world.allreduce(in).wait();
+    expect_sum(in, "in place");
     look(seen[1]);
+    fill();
     world.allreduce(from, out, tutti::sum, {.algorithm = "shm/direct"}).wait();
+    expect_sum(out, "into another buffer, direct");
     look(seen[2]);
+    fill();
     world.allreduce(from, out).wait();
+    expect_sum(out, "into another buffer");
     look(seen[3]);
+    for (const char* const engine : {"", "shm/direct"}) {
+      const std::span<float> into = world.rank() == 0 ? std::span<float>(in) : std::span<float>(out);
+      fill();
+      world.allreduce(from, into, tutti::sum, {.algorithm = engine}).wait();
+      expect_sum(into, "in place on one rank");
+    }
   });
   EXPECT_EQ(seen[1], seen[0]) << "in place";
   EXPECT_EQ(seen[2], seen[0]) << "insisted on";

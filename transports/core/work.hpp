@@ -31,7 +31,7 @@ class Driver {
 };
 
 /// The shared side of a Work: one call, from its launch until it is done and its last handle has gone. Then it may be
-/// used for another call, as nobody knows of it any more.
+/// used for another call, as nobody knows of it any more. Or all calls of a communicator that were over at once.
 ///
 /// Threads: any, but prepare(), complete() and look().
 class WorkState {
