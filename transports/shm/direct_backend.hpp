@@ -58,6 +58,7 @@ class DirectBackend final : public Backend {
   EngineTask task_;
   Awaited awaited_;
   std::uint64_t calls_ = 0, rounds_ = 0;  // so far
+  int late_calls_ = 0;                    // small ones, one after the other, that did not end in start()
   int patience_ = 0;                      // looks until it is asked whether the awaited rank has left
 };
 
