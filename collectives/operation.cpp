@@ -62,7 +62,7 @@ bool Operation::start() {
 }
 
 // True: a turn would move it.
-bool Operation::is_left_running(Ref<Operation> self) {
+bool Operation::leave_running(Ref<Operation> self) {
   running_ = true;
   context_->begun(std::move(self));
   return over_wire();

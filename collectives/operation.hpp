@@ -149,7 +149,7 @@ class Operation : public WorkState, public Startable {
  private:
   template <class Begin>
   bool start_with(Begin begin);
-  bool is_left_running(Ref<Operation> self);
+  bool leave_running(Ref<Operation> self);
 
   Context* context_ = nullptr;
   GroupState* group_ = nullptr;
@@ -180,7 +180,7 @@ bool Operation::start_with(Begin begin) {
   } catch (const std::exception& error) {
     fail_here(error.what());
   }
-  return !done() && is_left_running(std::move(self));
+  return !done() && leave_running(std::move(self));
 }
 
 }  // namespace tutti

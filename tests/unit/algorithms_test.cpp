@@ -12,7 +12,7 @@
 namespace tutti::testing {
 namespace {
 
-constexpr int most_ranks = testing::thinned ? 13 : 33;
+constexpr int most_ranks = thinned ? 13 : 33;
 constexpr std::uint64_t nobody = 0, everybody = ~std::uint64_t{0}, every_other = 0x5555555555555555;
 
 bool is_rooted(Kind kind) {

@@ -16,7 +16,7 @@ namespace {
 
 using Layout = std::vector<int>;
 
-constexpr int most_ranks = testing::thinned ? 13 : 33;
+constexpr int most_ranks = thinned ? 13 : 33;
 constexpr std::uint64_t nobody = 0, everybody = ~std::uint64_t{0}, every_other = 0x5555555555555555;
 
 template <typename HostOf>

@@ -12,7 +12,6 @@
 namespace tutti {
 namespace {
 
-using namespace std::chrono_literals;
 using testing::run_ranks;
 using testing::test_settings;
 

@@ -12,7 +12,9 @@ namespace {
 constexpr std::array<std::string_view, 5> all_engines = {"", "packets", "one_shot", "rounds", "direct"};
 constexpr int looks_at_word = 64;
 constexpr int looks_in_step = 64;
-constexpr std::size_t few_packets = 224;  // bytes; above, copying in one go is quicker than line by line
+constexpr int most_late = 4;               // calls, one after the other, and the ranks are not in step
+constexpr std::uint64_t tried_every = 16;  // calls, nevertheless
+constexpr std::size_t few_packets = 224;   // bytes; above, copying in one go is quicker than line by line
 
 // Bytes of a block that two ranks lay out in one go: above, what fills the first caches passes sooner in rounds.
 std::size_t one_shot_of_two(Kind kind) noexcept {
@@ -62,10 +64,10 @@ void DirectBackend::start(const Collective& call, const Launch& launch, CallList
   begin_next();
   if (engine_ > Engine::one_shot) return;
   // Between ranks in step, a small call ends before its caller comes back to wait for it. Of others it is tried seldom.
-  const bool in_step = late_calls_ < 4 || calls_ % 16 == 0;
+  const bool in_step = late_calls_ < most_late || calls_ % tried_every == 0;
   for (int looks = 0; begun_ && looks < (in_step ? looks_in_step : 1); ++looks)
     if (awaited_.reached()) step();
-  late_calls_ = begun_ ? late_calls_ + 1 : 0;
+  late_calls_ = begun_ ? std::min(late_calls_ + 1, most_late) : 0;
 }
 
 void DirectBackend::hand_over(const Collective& call, CallListener& listener) noexcept {

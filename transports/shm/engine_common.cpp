@@ -9,9 +9,6 @@ CallLine& write_line(Room& room, const DirectCall& call) {
   line.signature = call.signature;
   line.bytes = call.bytes();
   line.way = call.way;
-  const bool offered = !call.keeps_buffers();
-  line.in = offered ? room.offset_of(call.given(), call.given_bytes()) : 0;
-  line.out = offered ? room.offset_of(call.out, call.out_bytes()) : 0;
   return line;
 }
 

@@ -30,7 +30,7 @@ bool can_play_direct(const Room& room, const DirectCall& call);
 /// Whether the buffers of `rank`, whose line this is, allow for direct.
 bool is_within_reach(const DirectCall& call, int rank, const CallLine& line) noexcept;
 
-/// The call as its rank makes it, in the own line but for the stamp, which tells of it.
+/// The call as its rank makes it, in the own line but for the buffers and the stamp, which tells of it.
 CallLine& write_line(Room& room, const DirectCall& call);
 /// Tells of the call, and of what lies in the own slot for it.
 void announce(Room& room, const DirectCall& call);

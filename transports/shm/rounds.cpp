@@ -252,6 +252,9 @@ std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_cou
 // A rank that knows that it will be rounds stages its first piece before it says that it has come.
 EngineTask play_meeting(Room& room, const DirectCall& call) {
   CallLine& line = write_line(room, call);
+  const bool offered = !call.keeps_buffers();
+  line.in = offered ? room.offset_of(call.given(), call.given_bytes()) : 0;
+  line.out = offered ? room.offset_of(call.out, call.out_bytes()) : 0;
   line.core = call.at_root() && wants_core_alone(call) ? sched_getcpu() : -1;
   if (stages(call) && knows_rounds(room, call)) {
     Rounds moves(room, call);

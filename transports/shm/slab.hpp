@@ -38,7 +38,7 @@ struct CallLine {
   std::uint64_t signature = 0;
   std::uint64_t bytes = 0;        ///< per block
   std::uint64_t way = 0;          ///< as in DirectCall
-  std::uint64_t in = 0, out = 0;  ///< offsets in the arena, plus 1; 0: this buffer is not to be reached
+  std::uint64_t in = 0, out = 0;  ///< told where all meet: offsets in the arena, plus 1; 0: not to be reached
   int core = -1;                  ///< of the root of a scatter of large blocks, told where all meet; else -1
 };
 
