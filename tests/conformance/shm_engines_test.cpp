@@ -55,6 +55,23 @@ int play_one(Communicator& world, const Case& c, std::uint64_t& sum) {
 
 class ShmEngines : public ::testing::TestWithParam<int> {};
 
+// One call by every engine that takes it; how many did.
+int give_the_same_bits(Communicator& world, Kind kind, DType dtype, std::size_t count, int root, std::uint64_t seed) {
+  int played = 0;
+  std::map<std::uint64_t, std::string> sums;
+  for (const std::string& engine : engines(kind))
+    for (const std::uint64_t shared : buffers_for(engine))
+      for (const bool in_place : {false, true}) {
+        std::uint64_t sum = 0;
+        const Case c{kind, dtype, folds(kind) ? avg : tutti::sum, count, root, in_place, false, seed, engine, shared};
+        if (play_one(world, c, sum) == 0) continue;
+        ++played;
+        sums.emplace(sum, c.text() + " by " + engine);
+      }
+  if (sums.size() > 1) throw std::runtime_error("other bits: " + sums.begin()->second + ", " + sums.rbegin()->second);
+  return played;
+}
+
 TEST_P(ShmEngines, GiveTheSameBits) {
   const int p = GetParam();
   const std::size_t counts[] = {0, 1, static_cast<std::size_t>(p) - 1, 13, 97, 280, 4099, 9001, 300'007};
@@ -65,29 +82,22 @@ TEST_P(ShmEngines, GiveTheSameBits) {
       for (std::size_t i = 0; i < std::size(counts); ++i) {
         if (counts[i] > 100'000 && p > (thinned ? 2 : 4)) continue;
         const DType dtype = i % 3 == 0 ? DType::bf16 : i % 3 == 1 ? DType::f64 : DType::f32;
-        std::map<std::uint64_t, std::string> sums;
-        for (const std::string& engine : engines(kind))
-          for (const std::uint64_t shared : buffers_for(engine))
-            for (const bool in_place : {false, true}) {
-              std::uint64_t sum = 0;
-              const Case c{kind,
-                           dtype,
-                           folds(kind) ? avg : tutti::sum,
-                           counts[i],
-                           static_cast<int>(i) % p,
-                           in_place,
-                           false,
-                           77 + i,
-                           engine,
-                           shared};
-              if (play_one(world, c, sum) == 0) continue;
-              ++played;
-              sums.emplace(sum, c.text() + " by " + engine);
-            }
-        if (sums.size() > 1)
-          throw std::runtime_error("other bits: " + sums.begin()->second + ", " + sums.rbegin()->second);
+        played += give_the_same_bits(world, kind, dtype, counts[i], static_cast<int>(i) % p, 77 + i);
       }
       if (played < 12) throw std::runtime_error(std::string(name(kind)) + ": hardly anything was played");
+    }
+  });
+}
+
+// More than the caches hold: results go past them.
+TEST(ShmLarge, GivesTheSameBits) {
+  constexpr std::size_t ranks = 3, each = (std::size_t{72} << 20) / ranks / sizeof(double);  // elements of all buffers
+  run_ranks(static_cast<int>(ranks), test_settings("shm"), [&](Communicator& world) {
+    for (const Kind kind : {Kind::allreduce, Kind::reduce, Kind::allgather, Kind::reduce_scatter, Kind::alltoall}) {
+      if (thinned && kind != Kind::allreduce) continue;
+      const bool in_blocks = kind == Kind::allgather || kind == Kind::reduce_scatter || kind == Kind::alltoall;
+      if (give_the_same_bits(world, kind, DType::f64, each / (in_blocks ? ranks : 2) + 5, 1, 7) < 4)
+        throw std::runtime_error(std::string(name(kind)) + ": hardly anything was played");
     }
   });
 }

@@ -1,4 +1,4 @@
-// copy(), fetch() and copy_streaming(): every byte, nothing beside, at any length and address.
+// copy(), fetch(), copy_streaming() and copy_unordered(): every byte, nothing beside, at any length and address.
 #include "transports/core/copy.hpp"
 
 #include <gtest/gtest.h>
@@ -17,6 +17,10 @@ using Bytes = std::vector<std::byte>;
 void plain(std::byte* into, const std::byte* from, std::size_t bytes) { copy(into, from, bytes); }
 void fetched(std::byte* into, const std::byte* from, std::size_t bytes) { fetch(into, from, bytes); }
 void streaming(std::byte* into, const std::byte* from, std::size_t bytes) { copy_streaming(into, from, bytes); }
+void unordered(std::byte* into, const std::byte* from, std::size_t bytes) {
+  copy_unordered(into, from, bytes);
+  order_copies();
+}
 
 constexpr std::size_t margin = 128;
 constexpr std::byte untouched{0x5a};
@@ -57,10 +61,10 @@ TEST_P(CopyTest, EveryByteAtSuchDistances) {
 }
 
 std::string name_case(const testing::TestParamInfo<Copy>& info) {
-  constexpr const char* names[] = {"copy", "fetch", "copy_streaming"};
+  constexpr const char* names[] = {"copy", "fetch", "copy_streaming", "copy_unordered"};
   return names[info.index];
 }
-INSTANTIATE_TEST_SUITE_P(All, CopyTest, testing::Values(plain, fetched, streaming), name_case);
+INSTANTIATE_TEST_SUITE_P(All, CopyTest, testing::Values(plain, fetched, streaming, unordered), name_case);
 
 TEST(CopyWayTest, IsNamed) {
   std::printf("larger blocks are copied by %s\n", copy_way().data());

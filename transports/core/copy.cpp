@@ -115,7 +115,12 @@ void detail::fetch_large(std::byte* into, const std::byte* from, std::size_t byt
 
 void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes < detail::small_copy) return copy(into, from, bytes);
-  const std::size_t head = head_of(into);
+  copy_unordered(into, from, bytes);
+  order_copies();
+}
+
+void copy_unordered(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
+  const std::size_t head = std::min(head_of(into), bytes);
   std::memcpy(into, from, head);
   std::size_t i = head;
   for (; i + line <= bytes; i += line) {
@@ -129,8 +134,9 @@ void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) n
     _mm_stream_si128(target + 3, d);
   }
   std::memcpy(into + i, from + i, bytes - i);
-  _mm_sfence();  // these stores are not ordered by a release
 }
+
+void order_copies() noexcept { _mm_sfence(); }  // those stores are not ordered by a release
 
 std::string_view copy_way() noexcept { return way().name; }
 
@@ -145,6 +151,10 @@ void detail::copy_large(std::byte* into, const std::byte* from, std::size_t byte
 }
 
 void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) noexcept { copy(into, from, bytes); }
+
+void copy_unordered(std::byte* into, const std::byte* from, std::size_t bytes) noexcept { copy(into, from, bytes); }
+
+void order_copies() noexcept {}
 
 std::string_view copy_way() noexcept { return "memcpy"; }
 

@@ -39,6 +39,11 @@ inline void fetch(std::byte* into, const std::byte* from, std::size_t bytes) noe
 /// program order, such as a flag, is seen after it. On other processors than x86 it is memcpy.
 void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 
+/// The same without the order, piece after piece: the processor goes on reading while they are written. What follows
+/// order_copies() is seen after them.
+void copy_unordered(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
+void order_copies() noexcept;
+
 /// What goes past the caches: more than this, counted over all that the ranks of a host read and write in a call. The
 /// size of the last cache, but at most 64 MiB: a virtual machine is told of caches that it shares with others.
 std::size_t cache_bytes() noexcept;

@@ -31,7 +31,7 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
   const Room::Touching touching(room);
   if (!touching.allowed()) return false;
   if (call.kind == Kind::reduce) {
-    fold_in_order(call, result(call.root), bytes, given, call.write);
+    fold_in_order(call, Target{result(call.root), call.write}, bytes, given);
     return true;
   }
   if (!call.folds()) {
@@ -39,16 +39,19 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
       if (other != call.rank) room.pushing(other).copy(result(other), given(call.rank), bytes);
     return true;
   }
-  const bool past_caches = call.write == Write::streaming;
-  alignas(64) std::array<std::byte, fold_bytes> block;
+  if (call.write == Write::streaming) {
+    ByRank<Target> targets;
+    for (int other = 0; other < call.size; ++other)
+      targets[static_cast<std::size_t>(other)] = {result(other), Write::streaming};
+    fold_in_order(call, std::span(targets).first(static_cast<std::size_t>(call.size)), bytes, given);
+    return true;
+  }
   for (std::size_t at = 0; at < bytes; at += fold_bytes) {
     const std::size_t n = std::min(fold_bytes, bytes - at);
-    std::byte* const folded = past_caches ? block.data() : result(call.rank) + at;
-    fold_in_order(call, folded, n, [&](int other) { return given(other) + at; });
+    std::byte* const folded = result(call.rank) + at;
+    fold_in_order(call, Target{folded}, n, [&](int other) { return given(other) + at; });
     for (int other = 0; other < call.size; ++other)
-      if (past_caches)
-        call.deliver(result(other) + at, folded, n);
-      else if (other != call.rank && is_in_place(other))  // then this core has just read, and has, those very lines
+      if (other != call.rank && is_in_place(other))  // then this core has just read, and has, those very lines
         tutti::copy(result(other) + at, folded, n);
       else if (other != call.rank)
         room.pushing(other).copy(result(other) + at, folded, n);
@@ -60,7 +63,7 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
 void pull(const Room& room, const DirectCall& call, std::size_t from, std::size_t bytes) {
   const std::size_t mine = call.given_at(call.rank) * call.width + from;
   const auto given = [&](int other) { return given_by(room, call, other) + mine; };
-  if (call.folds()) return fold_in_order(call, call.out + from, bytes, given, call.write);
+  if (call.folds()) return fold_in_order(call, Target{call.out + from, call.write}, bytes, given);
   for (int other = 0; other < call.size; ++other) {
     if (!call.gives(other)) continue;
     std::byte* const into = call.out + call.taken_at(other) * call.width + from;

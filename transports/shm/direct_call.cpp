@@ -1,6 +1,8 @@
 #include "transports/shm/direct_call.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 
 namespace tutti::shm {
 
@@ -14,7 +16,8 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
       count(block_count(collective, room.size())),
       width(size_of(collective.in.dtype)),
       fold{collective.in.dtype, collective.op.op, 1.0},
-      divisor(collective.op.op == Op::avg ? room.size() : 1.0) {
+      divisor(collective.op.op == Op::avg ? room.size() : 1.0),
+      slot_bytes(room.slot_bytes()) {
   // About what all touch: what is in place counts twice, and a reduce's result once for every rank, which measured
   // better.
   const auto n = static_cast<std::size_t>(size);
@@ -30,6 +33,30 @@ Part share(std::size_t count, std::size_t width, int index, int size) noexcept {
   const auto n = static_cast<std::size_t>(size), i = static_cast<std::size_t>(index);
   const auto begin = [&](std::size_t part) { return std::min(count, (lines * part / n) * whole); };
   return {begin(i), begin(i + 1) - begin(i)};
+}
+
+// To several targets a run at a time. Where all go past the caches, so short a one that the next is read while it is
+// written.
+void fold_in_order(const DirectCall& call, std::span<const Target> into, std::size_t bytes,
+                   ByRank<const std::byte*> sources) {
+  const auto all = std::span(sources).first(static_cast<std::size_t>(call.size));
+  Fold fold = call.fold;
+  fold.divisor = call.divisor;
+  if (into.size() == 1) return fold.of(into[0].data, all, bytes, into[0].write);
+  constexpr std::size_t short_run = 1024, line = 64;
+  alignas(line) std::array<std::byte, short_run> run;
+  const bool in_between = into[0].write == Write::streaming;
+  const std::size_t most = in_between ? short_run : fold_bytes;
+  const std::size_t past_line = reinterpret_cast<std::uintptr_t>(into.back().data) % line / call.width * call.width;
+  for (std::size_t at = 0, n = std::min(most - past_line, bytes); at < bytes; at += n, n = std::min(most, bytes - at)) {
+    std::byte* const folded = in_between ? run.data() : into[0].data + at;
+    fold.of(folded, all, n);
+    for (const auto& [data, write] : into)
+      if (data + at != folded)
+        write == Write::streaming ? copy_unordered(data + at, folded, n) : fetch(data + at, folded, n);
+    for (const std::byte*& source : all) source += n;
+  }
+  order_copies();
 }
 
 }  // namespace tutti::shm

@@ -43,6 +43,7 @@ struct DirectCall {
   std::uint64_t stamp = 0;      ///< of all these
   std::uint64_t round = 0;      ///< the first that is this call's, if it goes by rounds
   Write write = Write::cached;  ///< of results: past the caches where what all ranks touch is more
+  std::size_t slot_bytes = 0;   ///< of a round, at most
 
   std::size_t bytes() const noexcept { return count * width; }  ///< of one block
   bool insists_on(Insisted engine) const noexcept { return way % 4 == static_cast<std::uint64_t>(engine); }
@@ -98,19 +99,34 @@ struct DirectCall {
 /// The share of rank `index` of `size` in `count` elements, cut where cache lines end if they begin with one.
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept;
 
-/// What a fold hands on in one go, from the first cache.
+/// What is handed on in one go, from the first cache.
 inline constexpr std::size_t fold_bytes = std::size_t{8} << 10;
 
-/// into = what all ranks give, folded in the order of the ranks; `given(r)` is where rank r's `bytes` bytes lie.
-/// `into` may be one of them.
+/// By rank; the rest is not used.
+template <class T>
+using ByRank = std::array<T, most_ranks>;
+
+/// Where a result goes, and how.
+struct Target {
+  std::byte* data = nullptr;
+  Write write = Write::cached;
+};
+
+/// Every target = the sources, of which there is one for each rank, folded in the order of the ranks. Targets may be
+/// sources.
+void fold_in_order(const DirectCall& call, std::span<const Target> into, std::size_t bytes,
+                   ByRank<const std::byte*> sources);
+
+/// The same; `given(r)` is where rank r's `bytes` bytes lie.
 template <class Given>
-void fold_in_order(const DirectCall& call, std::byte* into, std::size_t bytes, Given given,
-                   Write write = Write::cached) {
-  std::array<const std::byte*, most_ranks> sources;
+void fold_in_order(const DirectCall& call, std::span<const Target> into, std::size_t bytes, Given given) {
+  ByRank<const std::byte*> sources;
   for (int rank = 0; rank < call.size; ++rank) sources[static_cast<std::size_t>(rank)] = given(rank);
-  Fold fold = call.fold;
-  fold.divisor = call.divisor;
-  fold.of(into, std::span(sources).first(static_cast<std::size_t>(call.size)), bytes, write);
+  fold_in_order(call, into, bytes, sources);
+}
+template <class Given>
+void fold_in_order(const DirectCall& call, const Target& into, std::size_t bytes, Given given) {
+  fold_in_order(call, std::span(&into, 1), bytes, given);
 }
 
 }  // namespace tutti::shm

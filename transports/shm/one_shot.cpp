@@ -38,7 +38,7 @@ EngineTask play_one_shot(Room& room, const DirectCall& call) {
     if (!call.folds() && call.kind != Kind::barrier) take_from(room, call, other);
   }
   if (call.folds())
-    fold_in_order(call, call.out, call.bytes(), [&](int other) { return given_to_me(room, call, other); });
+    fold_in_order(call, Target{call.out}, call.bytes(), [&](int other) { return given_to_me(room, call, other); });
   co_return Status();
 }
 

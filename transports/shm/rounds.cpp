@@ -44,9 +44,11 @@ std::size_t slot_bytes(const DirectCall& call) noexcept {
   if (call.kind == Kind::gather) return early(4);
   if (call.kind == Kind::scatter) return std::min(room_bytes, early(2) * call.blocks_given());
   if (call.kind == Kind::reduce && !folds_in_shares(call)) return early(8);
-  // Up to eight ranks fill their slots, for in every round they wait for one another; who folds does more in one than
-  // who copies.
-  return std::clamp(8 * room_bytes / static_cast<std::size_t>(call.size), call.folds() ? most : 1, room_bytes);
+  // Up to eight ranks have the largest pieces, for in every round they wait for one another; who folds does more in one
+  // than who copies, and what comes from memory is in no cache that two pieces would not fit into.
+  const bool large = call.folds() && call.kind != Kind::reduce && call.size > 2 && call.write == Write::streaming;
+  const std::size_t whole = large ? std::min(2 * room_bytes, call.slot_bytes) : room_bytes;
+  return std::clamp(8 * whole / static_cast<std::size_t>(call.size), call.folds() ? most : 1, whole);
 }
 
 // Of what a rank gives, how much is in a round: whole cache lines, for shares of as many for every rank. The pieces of
@@ -108,7 +110,7 @@ class Rounds {
       return at(slot, blocks ? static_cast<std::size_t>(call_.rank) * piece.count : 0);
     };
     if (call_.folds())
-      return fold_in_order(call_, at(call_.out, piece.at), piece.count * call_.width, from, call_.write);
+      return fold_in_order(call_, Target{at(call_.out, piece.at), call_.write}, piece.count * call_.width, from);
     for (int other = 0; other < call_.size; ++other) {
       if (!call_.gives(other) || other == call_.rank) continue;
       std::byte* const into = at(call_.out, call_.taken_at(other) + piece.at);
@@ -197,14 +199,9 @@ class Rounds {
     const auto given = [&](int other) {
       return other == call_.rank ? at(call_.in, own.at) : at(slot_of(other, round), within);
     };
-    std::byte* const home = at(call_.out, own.at);
-    if (call_.kind == Kind::reduce && call_.at_root()) return fold_in_order(call_, home, bytes, given, call_.write);
-    std::byte* const result = at(left_by(call_.rank, round), within);
-    for (std::size_t from = 0; from < bytes; from += fold_bytes) {
-      const std::size_t n = std::min(fold_bytes, bytes - from);
-      fold_in_order(call_, result + from, n, [&](int other) { return given(other) + from; });
-      if (call_.kind == Kind::allreduce) call_.deliver(home + from, result + from, n);
-    }
+    const Target home{at(call_.out, own.at), call_.write}, left{at(left_by(call_.rank, round), within)};
+    if (call_.kind == Kind::allreduce) return fold_in_order(call_, std::array{left, home}, bytes, given);
+    fold_in_order(call_, call_.at_root() ? home : left, bytes, given);
   }
 
   Room& room_;

@@ -63,11 +63,13 @@ inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< of a rou
 
 /// Of a round's slot, in which pieces take turns. Lines that another core has read are slow to take back for the next
 /// piece, but not when they have left its caches: so the slots of the world's ranks together, of one round and as much
-/// again of the next, are larger than those, while further communicators have no more than they need.
+/// again of the next, are larger than those, while further communicators have no more than they need. Up to eight have
+/// room for two pieces.
 constexpr std::size_t slot_bytes_of(std::uint64_t group, int size) noexcept {
   constexpr std::uint64_t world = 1;
   constexpr std::size_t all = std::size_t{2} << 20;
-  return group == world ? std::max(all / static_cast<std::size_t>(size), room_bytes) : room_bytes;
+  const std::size_t each = all / static_cast<std::size_t>(size);
+  return group == world ? std::max(each, std::clamp(2 * each, room_bytes, 2 * room_bytes)) : room_bytes;
 }
 
 struct Slab {
