@@ -302,6 +302,7 @@ class Wirer {
     const Hosts& hosts = wiring.topology.hosts();
     wiring.local_ranks = hosts.size_of(hosts.host_of(bootstrap_.rank));
     wiring.local_cores = cores_beside(hosts);
+    wiring.same_cores = all_have_my_cores(hosts);
     route_[index(bootstrap_.rank)] = 0;
     wiring.transport = transports_.size() == 1
                            ? std::move(transports_.front())
@@ -315,6 +316,14 @@ class Wirer {
     for (int rank = 0; rank < bootstrap_.size; ++rank)
       if (hosts.host_of(rank) == hosts.host_of(bootstrap_.rank)) cores.merge(cores_of(cards_[index(rank)]));
     return cores.empty() ? usable_cores() : cores_in_quota(static_cast<int>(cores.size()));
+  }
+
+  bool all_have_my_cores(const Hosts& hosts) const {
+    const Card& mine = cards_[index(bootstrap_.rank)];
+    for (int rank = 0; rank < bootstrap_.size; ++rank)
+      if (hosts.host_of(rank) == hosts.host_of(bootstrap_.rank) && cards_[index(rank)].cores != mine.cores)
+        return false;
+    return true;
   }
 
   const Bootstrap& bootstrap_;

@@ -13,11 +13,10 @@ namespace {
 
 std::string failure_key(std::uint64_t group) { return "failure/" + std::to_string(group); }
 
-// Ranks that may use the same cores take them in turns; -1: theirs differ, or there is only one.
-int home_core(int index, int local_cores) {
+// Ranks that may use the same cores take them in turns; -1: there is only one.
+int home_core(int index) {
   const std::vector<int> cores = binding_order(allowed_cores());
-  const bool same = cores_in_quota(static_cast<int>(cores.size())) == local_cores;
-  return same && cores.size() > 1 ? cores[static_cast<std::size_t>(index) % cores.size()] : -1;
+  return cores.size() > 1 ? cores[static_cast<std::size_t>(index) % cores.size()] : -1;
 }
 
 }  // namespace
@@ -43,7 +42,7 @@ Context::Context(const Bootstrap& bootstrap)
         rank_);
   ProgressHooks& hooks = *this;
   const int index = wiring_.topology.hosts().index_of(rank_);
-  const int home = crowded ? home_core(index, wiring_.local_cores) : -1;
+  const int home = crowded && wiring_.same_cores ? home_core(index) : -1;
   progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, Progress::Cores{crowded, home});
   progress_->start();
   progress_->notice();                      // of what was heard while connecting

@@ -75,6 +75,31 @@ std::vector<std::string> names_in(const std::string& folder, std::string_view pr
   return names;
 }
 
+struct Node {
+  int number = 0;
+  std::vector<int> cores;
+};
+
+// By the node*/cpulist files in `root`, in the order of their names.
+std::vector<Node> nodes_in(const std::string& root) {
+  std::vector<Node> nodes;
+  for (const std::string& name : names_in(root, "node")) {
+    int number = -1;
+    const char* const end = name.data() + name.size();
+    if (std::from_chars(name.data() + 4, end, number).ptr == end && number >= 0)
+      nodes.push_back({number, parse_core_list(first_line(root + "/" + name + "/cpulist"))});
+  }
+  return nodes;
+}
+
+// The one that has all of `cores`; -1: none.
+int node_of(std::span<const int> cores, const std::vector<Node>& nodes) {
+  const auto has = [](const Node& node, int core) { return std::ranges::find(node.cores, core) != node.cores.end(); };
+  for (const Node& node : nodes)
+    if (std::ranges::all_of(cores, [&](int core) { return has(node, core); })) return node.number;
+  return -1;
+}
+
 using CoreSet = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
 
 CoreSet make_core_set(std::size_t cpus) {
@@ -142,6 +167,7 @@ std::vector<int> binding_order(std::span<const int> cores, const std::string& sy
     int node = -1, core = 0;
     auto operator<=>(const Key&) const = default;
   };
+  const std::vector<Node> nodes = nodes_in(system + "/node");
   std::vector<Key> keys;
   for (const int core : cores) {
     const std::string folder = system + "/cpu/cpu" + std::to_string(core) + "/topology";
@@ -149,7 +175,7 @@ std::vector<int> binding_order(std::span<const int> cores, const std::string& sy
     // Those that may not be used do not count: then the second thread is the only one.
     const auto before = std::ranges::count_if(
         siblings, [&](int one) { return one < core && std::ranges::find(cores, one) != cores.end(); });
-    keys.push_back({before, numa_node(std::span(&core, 1), system + "/node"), core});
+    keys.push_back({before, node_of(std::span(&core, 1), nodes), core});
   }
   std::ranges::sort(keys);
   std::vector<int> order;
@@ -158,15 +184,7 @@ std::vector<int> binding_order(std::span<const int> cores, const std::string& sy
 }
 
 int numa_node(std::span<const int> cores, const std::string& root) {
-  if (cores.empty()) return -1;
-  for (const std::string& name : names_in(root, "node")) {
-    int node = -1;
-    const char* const end = name.data() + name.size();
-    if (std::from_chars(name.data() + 4, end, node).ptr != end || node < 0) continue;
-    const std::vector<int> held = parse_core_list(first_line(root + "/" + name + "/cpulist"));
-    if (std::ranges::all_of(cores, [&](int core) { return std::ranges::find(held, core) != held.end(); })) return node;
-  }
-  return -1;
+  return cores.empty() ? -1 : node_of(cores, nodes_in(root));
 }
 
 std::string gpu_domain(const std::string& root) {
@@ -177,8 +195,8 @@ std::string gpu_domain(const std::string& root) {
 
 std::string host_identity(std::string_view host_id) {
   if (!host_id.empty()) return std::string(host_id);
-  std::string boot = first_line("/proc/sys/kernel/random/boot_id");
-  if (boot.empty()) boot = host_name();
+  static const std::string boot_id = first_line("/proc/sys/kernel/random/boot_id");
+  const std::string boot = boot_id.empty() ? host_name() : boot_id;
   struct stat network {};
   const bool known = ::stat("/proc/self/ns/net", &network) == 0;
   return boot + "/" + (known ? std::to_string(network.st_ino) : "0");
