@@ -110,6 +110,17 @@ TEST(CollectiveTest, LargeFieldsFit) {
   EXPECT_EQ(text(huge), "allreduce(premul_sum, f32, count of at least 68719476735)");
 }
 
+TEST(CollectiveTest, WholeSignaturesTellACallFromAllOthers) {
+  const auto is_known = [](const Collective& c) { return is_whole(signature(c, 0, size)); };
+  EXPECT_TRUE(is_known(call(Kind::allreduce, in(8), out(8))));
+  EXPECT_TRUE(is_known(call(Kind::barrier, {}, {})));
+  EXPECT_FALSE(is_known(call(Kind::allreduce, in(std::size_t{1} << 40), out(std::size_t{1} << 40))));
+  Collective variable = call(Kind::allgather, in(8), out(32));
+  variable.variable = true;
+  EXPECT_FALSE(is_known(variable));
+  EXPECT_FALSE(is_whole({}));
+}
+
 TEST(CollectiveTest, AnyBitsHaveAText) {
   std::uint64_t bits = 1;
   for (int i = 0; i < 1000; ++i) {

@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, kind_count> names = {
 
 constexpr std::uint64_t count_limit = (std::uint64_t{1} << 36) - 1;
 constexpr std::uint64_t root_limit = (std::uint64_t{1} << 15) - 1;
+constexpr std::uint64_t variable_bit = std::uint64_t{1} << 59;
 
 constexpr bool reduces(Kind kind) {
   return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
@@ -75,6 +76,11 @@ Signature signature(const Collective& call, int /*rank*/, int size) noexcept {
   const std::uint64_t root = rooted(call.kind) ? static_cast<std::uint64_t>(call.root) & root_limit : 0;
   return {static_cast<std::uint64_t>(call.kind) << 60 | std::uint64_t{call.variable} << 59 |
           static_cast<std::uint64_t>(block.dtype) << 55 | op << 51 | root << 36 | count};
+}
+
+bool is_whole(Signature signature) noexcept {
+  const std::uint64_t bits = signature.bits;
+  return bits != 0 && (bits & count_limit) != count_limit && (bits & variable_bit) == 0;
 }
 
 std::string describe(Signature signature) {

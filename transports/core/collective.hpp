@@ -72,6 +72,9 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
+/// Whether it is of one call alone, but for its buffers: not a v-form's, nor clipped; false of no signature.
+bool is_whole(Signature signature) noexcept;
+
 /// Of a call on a group of `size` ranks, as made by `rank`.
 Signature signature(const Collective& call, int rank, int size) noexcept;
 

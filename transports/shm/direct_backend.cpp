@@ -75,26 +75,45 @@ void DirectBackend::hand_over(const Collective& call, CallListener& listener) no
   queue_.back().listener = &listener;
 }
 
-DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, std::string_view wanted) const {
-  if (wanted == "one_shot") return Engine::one_shot;
+const void* DirectBackend::token(Kind kind, std::string_view algorithm) const {
+  const auto names = engine_names(kind);
+  const auto found = std::ranges::find(names, algorithm);
+  return found == names.end() ? nullptr : &*found;
+}
+
+DirectBackend::Engine DirectBackend::named_by(const void* token) noexcept {
+  return token == nullptr ? Engine::by_size
+                          : static_cast<Engine>(static_cast<const std::string_view*>(token) - all_engines.data());
+}
+
+DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, Engine wanted) const {
+  if (wanted == Engine::one_shot || wanted == Engine::packets) return wanted;
   const std::size_t given = call.given_bytes();
-  if (wanted == "packets") return Engine::packets;
-  if (!wanted.empty()) return given > 0 ? Engine::meeting : Engine::packets;
+  if (wanted != Engine::by_size) return given > 0 ? Engine::meeting : Engine::packets;
   if (given > shot_bytes || (call.size == 2 && call.bytes() > one_shot_of_two(call.kind))) return Engine::meeting;
   return given <= few_packets ? Engine::packets : Engine::one_shot;
 }
 
 void DirectBackend::begin_next() {
-  const Queued& next = queue_[next_];
-  call_ = DirectCall(*next.call, room_);
+  const auto& [collective, launch, listener] = queue_[next_];
+  // Most calls are as the one before, on the same buffers or on others.
+  if (launch.token == token_ && launch.summary.bits == call_.signature && is_whole(launch.summary)) {
+    call_.in = collective->in.data;
+    call_.out = collective->out.data;
+  } else {
+    call_ = DirectCall(*collective, room_);
+    call_.signature = launch.summary.bits;
+    token_ = launch.token;
+    const Engine wanted = named_by(token_);
+    first_ = first_engine(call_, wanted);
+    const Insisted insisted = wanted == Engine::rounds   ? Insisted::rounds
+                              : wanted == Engine::direct ? Insisted::direct
+                                                         : Insisted::nothing;
+    call_.way = static_cast<std::uint64_t>(first_) * 4 + static_cast<std::uint64_t>(insisted);
+  }
+  engine_ = first_;
   call_.number = ++calls_;
-  call_.signature = next.launch.summary.bits;
   call_.round = rounds_;
-  engine_ = first_engine(call_, next.launch.algorithm);
-  const Insisted insisted = next.launch.algorithm == "rounds"   ? Insisted::rounds
-                            : next.launch.algorithm == "direct" ? Insisted::direct
-                                                                : Insisted::nothing;
-  call_.way = static_cast<std::uint64_t>(engine_) * 4 + static_cast<std::uint64_t>(insisted);
   call_.stamp = stamp_of(call_.number, call_.signature + (call_.way << 58), call_.bytes());
   awaited_ = {};
   begun_ = true;
@@ -133,6 +152,7 @@ bool DirectBackend::step() {
 
 void DirectBackend::play() {
   switch (engine_) {
+    case Engine::by_size:  // has been decided
     case Engine::packets: task_ = play_packets(room_, call_); return;
     case Engine::one_shot: task_ = play_one_shot(room_, call_); return;
     case Engine::meeting: task_ = play_meeting(room_, call_); return;
@@ -147,7 +167,10 @@ void DirectBackend::end(const Status& status) {
   CallListener& listener = *queue_[next_].listener;
   begun_ = false;
   failed_ = !status.ok();
-  if (++next_ == queue_.size() || next_ == tidy_after) {
+  if (++next_ == queue_.size()) {
+    queue_.clear();
+    next_ = 0;
+  } else if (next_ == tidy_after) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(next_));
     next_ = 0;
   }

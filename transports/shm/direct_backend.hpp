@@ -22,6 +22,7 @@ class DirectBackend final : public Backend {
 
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
+  const void* token(Kind kind, std::string_view algorithm) const override;
   void start(const Collective& call, const Launch& launch, CallListener& listener) override;
   bool is_prompt() const noexcept override { return true; }
   void hand_over(const Collective& call, CallListener& listener) noexcept override;
@@ -33,14 +34,15 @@ class DirectBackend final : public Backend {
   bool arm(bool on) override;
 
  private:
-  enum class Engine { packets = 1, one_shot, rounds, direct, meeting };  // as in engine_names(), and what comes first
+  enum class Engine { by_size, packets, one_shot, rounds, direct, meeting };  // as engine_names(), and what comes first
   static std::string_view name_of(Engine engine) noexcept;
+  static Engine named_by(const void* token) noexcept;
   struct Queued {
     const Collective* call;
     Launch launch;
     CallListener* listener;
   };
-  Engine first_engine(const DirectCall& call, std::string_view wanted) const;
+  Engine first_engine(const DirectCall& call, Engine wanted) const;
   void play();
   void begin_next();
   bool step();
@@ -54,7 +56,8 @@ class DirectBackend final : public Backend {
   bool begun_ = false;    // the next one
   bool failed_ = false;   // a call has; the communicator ends, and the calls that wait are about to be cancelled
   DirectCall call_;
-  Engine engine_ = Engine::packets;
+  const void* token_ = nullptr;  // call_'s
+  Engine first_ = Engine::packets, engine_ = Engine::packets;
   EngineTask task_;
   Awaited awaited_;
   std::uint64_t calls_ = 0, rounds_ = 0;  // so far

@@ -43,20 +43,23 @@ Awaited Room::look_around() {
   return {};
 }
 
-std::optional<Awaited> Room::who_is_behind(std::uint64_t number) noexcept {
+std::optional<Awaited> Room::look_who_is_behind(std::uint64_t number) noexcept {
   const std::uint64_t least = number - std::min(number, most_ahead);
+  std::uint64_t all = number;
   const auto entry = [this](int other, std::uint64_t call) {
     return Awaited{&call_of(other, call).stamp, least_stamp(call), other};
   };
   for (int other = 0; other < size(); ++other) {
-    if (other == rank() || entered_[static_cast<std::size_t>(other)] >= least) continue;
-    if (entry(other, number - 1).reached()) {  // then it need not be looked at again for some calls
-      has_entered(other, number - 1);
-      continue;
+    std::uint64_t& entered = entered_[static_cast<std::size_t>(other)];
+    if (other == rank()) continue;
+    if (entered < least && entry(other, number - 1).reached()) entered = number - 1;  // good for some calls
+    if (entered < least) {
+      if (const Awaited late = entry(other, least); !late.reached()) return late;
+      entered = least;
     }
-    if (const Awaited late = entry(other, least); !late.reached()) return late;
-    has_entered(other, least);
+    all = std::min(all, entered);
   }
+  all_entered_ = all;
   return std::nullopt;
 }
 

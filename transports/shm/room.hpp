@@ -78,7 +78,9 @@ class Room {
   /// What to await before call `number` is given to: a rank that is not known to have come so far that nobody looks at
   /// what lies in the same place any more. Whoever gives has waited for it, and whoever takes gets it from such a rank:
   /// so nobody begins a call while another is in the one of the same line. Nothing: all have come so far.
-  std::optional<Awaited> who_is_behind(std::uint64_t number) noexcept;
+  std::optional<Awaited> who_is_behind(std::uint64_t number) noexcept {
+    return number <= all_entered_ + most_ahead ? std::nullopt : look_who_is_behind(number);
+  }
   void has_entered(int rank, std::uint64_t number) noexcept { entered_[static_cast<std::size_t>(rank)] = number; }
   const CallLine& call_of(int rank, std::uint64_t number) const noexcept { return of(rank).calls[number % call_lines]; }
 
@@ -146,6 +148,7 @@ class Room {
   void* frame(std::size_t bytes);
 
  private:
+  std::optional<Awaited> look_who_is_behind(std::uint64_t number) noexcept;
   int local(int rank) const noexcept { return locals_[static_cast<std::size_t>(rank)]; }
 
   std::shared_ptr<Commons> commons_;
@@ -155,6 +158,7 @@ class Room {
   OwnSlab own_;
   std::vector<const Slab*> slabs_;      // by rank; null: not found yet
   std::vector<std::uint64_t> entered_;  // by rank: the highest call that it is known to have entered
+  std::uint64_t all_entered_ = 0;       // a call that all others are known to have
   int missing_;
   Awaited awaited_;
   Staging staging_;
