@@ -42,7 +42,8 @@ Context::Context(const Bootstrap& bootstrap)
         rank_);
   ProgressHooks& hooks = *this;
   const int index = wiring_.topology.hosts().index_of(rank_);
-  const int home = crowded && wiring_.same_cores ? home_core(index) : -1;
+  const bool full = wiring_.local_ranks >= wiring_.local_cores;
+  const int home = full && wiring_.same_cores ? home_core(index) : -1;
   progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, Progress::Cores{crowded, home});
   progress_->start();
   progress_->notice();                      // of what was heard while connecting
