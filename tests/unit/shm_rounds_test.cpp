@@ -12,18 +12,18 @@ TEST(ShmRounds, FitTheirSlots) {
     for (int size = 2; size <= most_ranks; ++size)
       for (const std::size_t width : {1u, 2u, 4u, 8u})
         for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{1} << 24})
-          for (const Write write : {Write::cached, Write::streaming}) {
+          for (const bool vast : {false, true}) {
             DirectCall call;
             call.kind = kind;
             call.size = size;
             call.width = width;
             call.count = count;
-            call.write = write;
-            call.slot_bytes = write == Write::cached ? room_bytes : slot_bytes_of(1, size);
+            call.vast = vast;
+            call.slot_bytes = vast ? slot_bytes_of(1, size) : room_bytes;
             const std::uint64_t rounds = rounds_of(call);
             const std::string what = std::string(name(kind)) + " of " + std::to_string(count) + " times " +
                                      std::to_string(width) + " bytes on " + std::to_string(size) + " ranks" +
-                                     (write == Write::cached ? "" : ", past the caches");
+                                     (vast ? ", vast" : "");
             if (count == 0) {
               EXPECT_EQ(rounds, 0u) << what;
               continue;

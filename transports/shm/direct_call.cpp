@@ -23,7 +23,9 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
   const auto n = static_cast<std::size_t>(size);
   const std::size_t givers = kind == Kind::broadcast || kind == Kind::scatter ? 1 : n;
   const std::size_t takers = kind == Kind::gather ? 1 : n;
-  if (givers * given_bytes() + takers * out_bytes() > cache_bytes()) write = Write::streaming;
+  const std::size_t touched = givers * given_bytes() + takers * out_bytes();
+  if (touched > cache_bytes()) write = Write::streaming;
+  vast = touched > std::size_t{64} << 20;
 }
 
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept {

@@ -42,7 +42,8 @@ struct DirectCall {
   std::uint64_t way = 0;        ///< which engine begins, times 4; plus what is insisted on
   std::uint64_t stamp = 0;      ///< of all these
   std::uint64_t round = 0;      ///< the first that is this call's, if it goes by rounds
-  Write write = Write::cached;  ///< of results: past the caches where what all ranks touch is more; alike on all ranks
+  Write write = Write::cached;  ///< of results: past the caches where what all ranks touch is more
+  bool vast = false;            ///< what all touch is more than caches hold; alike on all ranks
   std::size_t slot_bytes = 0;   ///< of a round, at most
 
   std::size_t bytes() const noexcept { return count * width; }  ///< of one block

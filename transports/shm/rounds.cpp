@@ -45,8 +45,8 @@ std::size_t slot_bytes(const DirectCall& call) noexcept {
   if (call.kind == Kind::scatter) return std::min(room_bytes, early(2) * call.blocks_given());
   if (call.kind == Kind::reduce && !folds_in_shares(call)) return early(8);
   // Up to eight ranks have the largest pieces, for in every round they wait for one another; who folds does more in one
-  // than who copies, and what comes from memory is in no cache that two pieces would not fit into.
-  const bool large = call.folds() && call.kind != Kind::reduce && call.size > 2 && call.write == Write::streaming;
+  // than who copies. Pieces of what comes from memory need not fit into a cache.
+  const bool large = call.folds() && call.kind != Kind::reduce && call.size > 2 && call.vast;
   const std::size_t whole = large ? std::min(2 * room_bytes, call.slot_bytes) : room_bytes;
   return std::clamp(8 * whole / static_cast<std::size_t>(call.size), call.folds() ? most : 1, whole);
 }
