@@ -40,6 +40,7 @@ TEST(ShmRounds, SlotsHoldEveryPiece) {
   constexpr std::size_t mebibyte = std::size_t{1} << 20;
   for (int size = 2; size <= most_ranks; ++size) {
     EXPECT_GE(slot_bytes_of(1, size), room_bytes);
+    EXPECT_EQ(slot_bytes_of(1, size) % 4096, 0u) << "the second begins where the first ends";
     EXPECT_EQ(slot_bytes_of(2, size), room_bytes) << "of communicators there may be many";
     EXPECT_LE(static_cast<std::size_t>(size) * slot_bytes_of(1, size),
               std::max(4 * mebibyte, static_cast<std::size_t>(size) * room_bytes));

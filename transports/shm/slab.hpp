@@ -67,8 +67,8 @@ inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< of a rou
 /// room for two pieces.
 constexpr std::size_t slot_bytes_of(std::uint64_t group, int size) noexcept {
   constexpr std::uint64_t world = 1;
-  constexpr std::size_t all = std::size_t{2} << 20;
-  const std::size_t each = all / static_cast<std::size_t>(size);
+  constexpr std::size_t all = std::size_t{2} << 20, page = 4096;
+  const std::size_t each = all / static_cast<std::size_t>(size) / page * page;
   return group == world ? std::max(each, std::clamp(2 * each, room_bytes, 2 * room_bytes)) : room_bytes;
 }
 
