@@ -13,10 +13,12 @@ namespace {
 
 std::string failure_key(std::uint64_t group) { return "failure/" + std::to_string(group); }
 
-// Ranks that may use the same cores take them in turns; -1: there is only one.
-int home_core(int index) {
+// Ranks that fill the cores that each of them may use take them in turns; -1: they do not, or have a share of more.
+int home_core(int index, const Wiring& wiring) {
+  if (!wiring.same_cores || wiring.local_ranks < wiring.local_cores) return -1;
   const std::vector<int> cores = binding_order(allowed_cores());
-  return cores.size() > 1 ? cores[static_cast<std::size_t>(index) % cores.size()] : -1;
+  const bool all = static_cast<int>(cores.size()) == wiring.local_cores;  // and no quota of them
+  return all && cores.size() > 1 ? cores[static_cast<std::size_t>(index) % cores.size()] : -1;
 }
 
 }  // namespace
@@ -42,8 +44,7 @@ Context::Context(const Bootstrap& bootstrap)
         rank_);
   ProgressHooks& hooks = *this;
   const int index = wiring_.topology.hosts().index_of(rank_);
-  const bool full = wiring_.local_ranks >= wiring_.local_cores;
-  const int home = full && wiring_.same_cores ? home_core(index) : -1;
+  const int home = home_core(index, wiring_);
   progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, Progress::Cores{crowded, home});
   progress_->start();
   progress_->notice();                      // of what was heard while connecting

@@ -27,7 +27,7 @@ struct Wiring {
   std::vector<std::string> backends;  ///< names that rules may use: those of rank 0's installation
   int local_ranks = 1;                ///< ranks on this host, this one included
   int local_cores = 1;                ///< cores that they may use, all together
-  bool same_cores = true;             ///< each of them may use all of those
+  bool same_cores = true;             ///< their affinity masks are equal
 };
 
 /// Finds out which transport reaches whom, and connects. Collective over the job. Agrees on

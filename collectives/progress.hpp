@@ -43,7 +43,7 @@ class Progress {
  public:
   struct Cores {
     bool crowded = false;  ///< more ranks on this host than cores: spinning takes one from whom one waits for
-    int home = -1;         ///< of crowded ranks: the core that a waiter returns to now and then; -1: wherever it is
+    int home = -1;  ///< where ranks fill the cores: the one that a waiter returns to now and then; -1: wherever it is
   };
   /// The calling thread goes home too.
   Progress(Transport& wire, ProgressHooks& hooks, Cores cores);

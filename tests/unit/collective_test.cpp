@@ -110,7 +110,7 @@ TEST(CollectiveTest, LargeFieldsFit) {
   EXPECT_EQ(text(huge), "allreduce(premul_sum, f32, count of at least 68719476735)");
 }
 
-TEST(CollectiveTest, WholeSignaturesTellACallFromAllOthers) {
+TEST(CollectiveTest, SignaturesAreWholeWhereNothingIsLeftOut) {
   const auto is_known = [](const Collective& c) { return is_whole(signature(c, 0, size)); };
   EXPECT_TRUE(is_known(call(Kind::allreduce, in(8), out(8))));
   EXPECT_TRUE(is_known(call(Kind::barrier, {}, {})));

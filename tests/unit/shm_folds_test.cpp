@@ -1,6 +1,7 @@
 // How shm folds what all ranks give, to one place or to several: the same bits wherever they lie.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <string>
@@ -23,6 +24,7 @@ class Place {
   bool holds(const std::vector<std::byte>& expected) {
     return bytes_ == 0 || std::memcmp(data(), expected.data(), bytes_) == 0;
   }
+  bool operator==(const Place&) const = default;
   bool is_alone() const {
     for (std::size_t i = 0; i < memory_.size(); ++i)
       if ((i < at_ || i >= at_ + bytes_) && memory_[i] != untouched) return false;
@@ -62,19 +64,22 @@ void check(DType dtype, std::size_t count, const std::vector<Wanted>& wanted, st
   std::vector<Place> apart;
   apart.reserve(wanted.size());
   std::vector<Target> targets;
+  std::vector<Place*> places;
   for (const auto& [write, source] : wanted) {
-    Place& place = source >= 0 ? given[static_cast<std::size_t>(source)] : apart.emplace_back(bytes, shift);
-    targets.push_back({place.data(), write});
+    places.push_back(source >= 0 ? &given[static_cast<std::size_t>(source)] : &apart.emplace_back(bytes, shift));
+    targets.push_back({places.back()->data(), write});
   }
+  const std::vector<Place> before = given;
   fold_in_order(call, targets, bytes, sources);
   const std::string what = std::to_string(count) + " of " + std::string(name(dtype)) + " to " +
                            std::to_string(wanted.size()) + " places, shift " + std::to_string(shift);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const int source = wanted[i].source;
-    Place& place = source >= 0 ? given[static_cast<std::size_t>(source)] : apart[i];
-    EXPECT_TRUE(place.holds(expected)) << what << ", place " << i;
-    EXPECT_TRUE(place.is_alone()) << what << ", beside place " << i;
+    EXPECT_TRUE(places[i]->holds(expected)) << what << ", place " << i;
+    EXPECT_TRUE(places[i]->is_alone()) << what << ", beside place " << i;
   }
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    EXPECT_TRUE(given[rank] == before[rank] || std::ranges::find(places, &given[rank]) != places.end())
+        << what << ", source " << rank;
 }
 
 TEST(ShmFolds, GoToEveryPlace) {
@@ -86,8 +91,11 @@ TEST(ShmFolds, GoToEveryPlace) {
       {{cached, -1}, {streaming, -1}},
       {{streaming, -1}, {streaming, -1}, {streaming, -1}},
       {{streaming, -1}, {cached, -1}},
-      {{streaming, 0}, {streaming, 1}, {streaming, 2}},  // in place
-      {{cached, 1}, {streaming, 0}},
+      {{streaming, 0}, {streaming, 1}, {streaming, 2}},  // direct, in place; of one rank alone
+      {{streaming, 0}, {streaming, -1}, {streaming, -1}},
+      {{cached, 1}, {streaming, 0}},  // rounds of two ranks, in place and not; of more, in place
+      {{cached, 1}, {streaming, -1}},
+      {{cached, -1}, {streaming, 0}},
   };
   for (const DType dtype : {DType::bf16, DType::f32, DType::f64})
     for (const std::size_t count : {0, 1, 7, 128, 255, 256, 600, 4099, 20'001})

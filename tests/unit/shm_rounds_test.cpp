@@ -19,7 +19,7 @@ TEST(ShmRounds, FitTheirSlots) {
             call.width = width;
             call.count = count;
             call.vast = vast;
-            call.slot_bytes = vast ? slot_bytes_of(1, size) : room_bytes;
+            call.slot_room = vast ? slot_bytes_of(1, size) : room_bytes;
             const std::uint64_t rounds = rounds_of(call);
             const std::string what = std::string(name(kind)) + " of " + std::to_string(count) + " times " +
                                      std::to_string(width) + " bytes on " + std::to_string(size) + " ranks" +
@@ -28,12 +28,34 @@ TEST(ShmRounds, FitTheirSlots) {
               EXPECT_EQ(rounds, 0u) << what;
               continue;
             }
-            EXPECT_GE(rounds * call.slot_bytes, call.given_bytes()) << what;
+            EXPECT_GE(rounds * call.slot_room, call.given_bytes()) << what;
             // Nor many more than there have to be: a slot is filled by half, or by a line for each block.
             const std::size_t slot = std::min(room_bytes, 8 * room_bytes / static_cast<std::size_t>(size));
             const std::size_t least = std::max(slot / 2, call.blocks_given() * 64 / 2);
             EXPECT_LE((rounds - 1) * least, call.given_bytes()) << what;
           }
+}
+
+// What is more than caches hold goes in larger pieces, where many wait for one another and slots are large enough.
+TEST(ShmRounds, AreFewerOfVastCalls) {
+  for (const Kind kind : {Kind::allreduce, Kind::reduce, Kind::broadcast, Kind::allgather, Kind::reduce_scatter})
+    for (int size = 2; size <= most_ranks; ++size)
+      for (const std::uint64_t group : {1, 2}) {
+        DirectCall call;
+        call.kind = kind;
+        call.size = size;
+        call.width = 4;
+        call.count = std::size_t{1} << 24;
+        call.slot_room = slot_bytes_of(group, size);
+        const std::uint64_t usual = rounds_of(call);
+        call.vast = true;
+        const bool larger =
+            (kind == Kind::allreduce || kind == Kind::reduce_scatter) && size > 2 && size < 16 && group == 1;
+        if (larger)
+          EXPECT_LT(rounds_of(call), usual) << name(kind) << " on " << size;
+        else
+          EXPECT_EQ(rounds_of(call), usual) << name(kind) << " on " << size;
+      }
 }
 
 TEST(ShmRounds, SlotsHoldEveryPiece) {

@@ -161,13 +161,13 @@ std::string_view copy_way() noexcept { return "memcpy"; }
 #endif
 
 std::size_t cache_bytes() noexcept {
-  static constexpr std::size_t unknown = std::size_t{32} << 20, most = std::size_t{64} << 20;
+  static constexpr std::size_t unknown = std::size_t{32} << 20;
   static const std::size_t bytes = [] {
     long last = 0;
 #ifdef _SC_LEVEL3_CACHE_SIZE
     last = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
-    return last > 0 ? std::min(static_cast<std::size_t>(last), most) : unknown;
+    return last > 0 ? std::min(static_cast<std::size_t>(last), most_cache_bytes) : unknown;
   }();
   return bytes;
 }

@@ -39,13 +39,16 @@ inline void fetch(std::byte* into, const std::byte* from, std::size_t bytes) noe
 /// program order, such as a flag, is seen after it. On other processors than x86 it is memcpy.
 void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 
-/// The same without the order, piece after piece: the processor goes on reading while they are written. What follows
-/// order_copies() is seen after them.
+/// Past the caches at any length, and without the order: the processor goes on reading while piece after piece is
+/// written. What follows order_copies() is seen after them.
 void copy_unordered(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 void order_copies() noexcept;
 
+/// What a virtual machine is told of caches may be those that it shares with others: so many bytes are believed.
+inline constexpr std::size_t most_cache_bytes = std::size_t{64} << 20;
+
 /// What goes past the caches: more than this, counted over all that the ranks of a host read and write in a call. The
-/// size of the last cache, but at most 64 MiB: a virtual machine is told of caches that it shares with others.
+/// size of the last cache, or the most that is believed.
 std::size_t cache_bytes() noexcept;
 
 /// How copy() copies larger blocks here: "fsrm" or "erms" (rep movsb), or "memcpy".

@@ -96,14 +96,15 @@ DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, Engine
 
 void DirectBackend::begin_next() {
   const auto& [collective, launch, listener] = queue_[next_];
+  const void* const wish = launch.token != nullptr ? launch.token : token(collective->kind, launch.algorithm);
   // Most calls are as the one before, on the same buffers or on others.
-  if (launch.token == token_ && launch.summary.bits == call_.signature && is_whole(launch.summary)) {
+  if (wish == token_ && launch.summary.bits == call_.signature && is_whole(launch.summary)) {
     call_.in = collective->in.data;
     call_.out = collective->out.data;
   } else {
     call_ = DirectCall(*collective, room_);
     call_.signature = launch.summary.bits;
-    token_ = launch.token;
+    token_ = wish;
     const Engine wanted = named_by(token_);
     first_ = first_engine(call_, wanted);
     const Insisted insisted = wanted == Engine::rounds   ? Insisted::rounds
@@ -152,7 +153,7 @@ bool DirectBackend::step() {
 
 void DirectBackend::play() {
   switch (engine_) {
-    case Engine::by_size:  // has been decided
+    case Engine::by_size: break;  // has been decided
     case Engine::packets: task_ = play_packets(room_, call_); return;
     case Engine::one_shot: task_ = play_one_shot(room_, call_); return;
     case Engine::meeting: task_ = play_meeting(room_, call_); return;

@@ -17,7 +17,7 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
       width(size_of(collective.in.dtype)),
       fold{collective.in.dtype, collective.op.op, 1.0},
       divisor(collective.op.op == Op::avg ? room.size() : 1.0),
-      slot_bytes(room.slot_bytes()) {
+      slot_room(room.slot_bytes()) {
   // About what all touch: what is in place counts twice, and a reduce's result once for every rank, which measured
   // better.
   const auto n = static_cast<std::size_t>(size);
@@ -25,7 +25,7 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
   const std::size_t takers = kind == Kind::gather ? 1 : n;
   const std::size_t touched = givers * given_bytes() + takers * out_bytes();
   if (touched > cache_bytes()) write = Write::streaming;
-  vast = touched > std::size_t{64} << 20;
+  vast = touched > most_cache_bytes;
 }
 
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept {
@@ -37,20 +37,22 @@ Part share(std::size_t count, std::size_t width, int index, int size) noexcept {
   return {begin(i), begin(i + 1) - begin(i)};
 }
 
-// To several targets a run at a time. Where all go past the caches, so short a one that the next is read while it is
-// written.
+// To several targets a run at a time. Where the first goes past the caches, so short a one that the next is read while
+// it is written.
 void fold_in_order(const DirectCall& call, std::span<const Target> into, std::size_t bytes,
-                   ByRank<const std::byte*> sources) {
+                   ByRank<const std::byte*>& sources) {
   const auto all = std::span(sources).first(static_cast<std::size_t>(call.size));
   Fold fold = call.fold;
   fold.divisor = call.divisor;
   if (into.size() == 1) return fold.of(into[0].data, all, bytes, into[0].write);
   constexpr std::size_t short_run = 1024, line = 64;
   alignas(line) std::array<std::byte, short_run> run;
-  const bool in_between = into[0].write == Write::streaming;
+  const bool in_between = into[0].write == Write::streaming, streaming = into.back().write == Write::streaming;
   const std::size_t most = in_between ? short_run : fold_bytes;
+  // Runs end where lines of the last target do, so that those are written whole.
   const std::size_t past_line = reinterpret_cast<std::uintptr_t>(into.back().data) % line / call.width * call.width;
-  for (std::size_t at = 0, n = std::min(most - past_line, bytes); at < bytes; at += n, n = std::min(most, bytes - at)) {
+  std::size_t n = std::min(streaming ? most - past_line : most, bytes);
+  for (std::size_t at = 0; at < bytes; at += n, n = std::min(most, bytes - at)) {
     std::byte* const folded = in_between ? run.data() : into[0].data + at;
     fold.of(folded, all, n);
     for (const auto& [data, write] : into)
@@ -58,7 +60,7 @@ void fold_in_order(const DirectCall& call, std::span<const Target> into, std::si
         write == Write::streaming ? copy_unordered(data + at, folded, n) : fetch(data + at, folded, n);
     for (const std::byte*& source : all) source += n;
   }
-  order_copies();
+  if (in_between || streaming) order_copies();
 }
 
 }  // namespace tutti::shm

@@ -43,8 +43,8 @@ struct DirectCall {
   std::uint64_t stamp = 0;      ///< of all these
   std::uint64_t round = 0;      ///< the first that is this call's, if it goes by rounds
   Write write = Write::cached;  ///< of results: past the caches where what all ranks touch is more
-  bool vast = false;            ///< what all touch is more than caches hold; alike on all ranks
-  std::size_t slot_bytes = 0;   ///< of a round, at most
+  bool vast = false;            ///< that is more than any cache is taken to hold; alike on all ranks
+  std::size_t slot_room = 0;    ///< bytes of the room's slots
 
   std::size_t bytes() const noexcept { return count * width; }  ///< of one block
   bool insists_on(Insisted engine) const noexcept { return way % 4 == static_cast<std::uint64_t>(engine); }
@@ -113,10 +113,10 @@ struct Target {
   Write write = Write::cached;
 };
 
-/// Every target = the sources, of which there is one for each rank, folded in the order of the ranks. Targets may be
-/// sources.
+/// Every target = the sources, of which there is one for each rank, folded in the order of the ranks. A target may be a
+/// source (exactly); otherwise it overlaps none, and no other target. `sources` are moved on.
 void fold_in_order(const DirectCall& call, std::span<const Target> into, std::size_t bytes,
-                   ByRank<const std::byte*> sources);
+                   ByRank<const std::byte*>& sources);
 
 /// The same; `given(r)` is where rank r's `bytes` bytes lie.
 template <class Given>

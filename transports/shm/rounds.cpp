@@ -47,7 +47,7 @@ std::size_t slot_bytes(const DirectCall& call) noexcept {
   // Up to eight ranks have the largest pieces, for in every round they wait for one another; who folds does more in one
   // than who copies. Pieces of what comes from memory need not fit into a cache.
   const bool large = call.folds() && call.kind != Kind::reduce && call.size > 2 && call.vast;
-  const std::size_t whole = large ? std::min(2 * room_bytes, call.slot_bytes) : room_bytes;
+  const std::size_t whole = large ? std::min(2 * room_bytes, call.slot_room) : room_bytes;
   return std::clamp(8 * whole / static_cast<std::size_t>(call.size), call.folds() ? most : 1, whole);
 }
 
@@ -180,7 +180,7 @@ class Rounds {
   // pieces take turns.
   std::size_t turn_of(std::uint64_t round) const noexcept {
     const std::size_t bytes = piece_ * call_.blocks_given() * call_.width;
-    const std::size_t places = (call_.kind == Kind::allreduce ? room_bytes / 2 : room_.slot_bytes()) / bytes;
+    const std::size_t places = (call_.kind == Kind::allreduce ? room_bytes / 2 : call_.slot_room) / bytes;
     return (call_.round + round) / 2 % std::max<std::size_t>(1, places) * bytes;
   }
   std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
