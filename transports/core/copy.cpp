@@ -120,6 +120,7 @@ void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) n
 }
 
 void copy_unordered(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
+  if (bytes == 0) return;  // then the addresses may be null
   const std::size_t head = std::min(head_of(into), bytes);
   std::memcpy(into, from, head);
   std::size_t i = head;
