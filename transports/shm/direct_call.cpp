@@ -47,7 +47,8 @@ void fold_in_order(const DirectCall& call, std::span<const Target> into, std::si
   if (into.size() == 1) return fold.of(into[0].data, all, bytes, into[0].write);
   constexpr std::size_t short_run = 1024, line = 64;
   alignas(line) std::array<std::byte, short_run> run;
-  const bool in_between = into[0].write == Write::streaming, streaming = into.back().write == Write::streaming;
+  const bool in_between = into[0].write == Write::streaming;
+  const bool streaming = std::ranges::find(into, Write::streaming, &Target::write) != into.end();
   const std::size_t most = in_between ? short_run : fold_bytes;
   // Runs end where lines of the last target do, so that those are written whole.
   const std::size_t past_line = reinterpret_cast<std::uintptr_t>(into.back().data) % line / call.width * call.width;
@@ -60,7 +61,7 @@ void fold_in_order(const DirectCall& call, std::span<const Target> into, std::si
         write == Write::streaming ? copy_unordered(data + at, folded, n) : fetch(data + at, folded, n);
     for (const std::byte*& source : all) source += n;
   }
-  if (in_between || streaming) order_copies();
+  if (streaming) order_copies();
 }
 
 }  // namespace tutti::shm
