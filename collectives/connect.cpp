@@ -8,6 +8,7 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "collectives/bootstrap/stores.hpp"
@@ -300,9 +301,10 @@ class Wirer {
     }
     wiring.topology = Topology(std::move(places));
     const Hosts& hosts = wiring.topology.hosts();
-    wiring.local_ranks = hosts.size_of(hosts.host_of(bootstrap_.rank));
-    wiring.local_cores = cores_beside(hosts);
-    wiring.same_cores = all_have_my_cores(hosts);
+    const std::span<const int> local = hosts[hosts.host_of(bootstrap_.rank)];
+    wiring.local_ranks = static_cast<int>(local.size());
+    wiring.local_cores = cores_together(local);
+    wiring.same_cores = all_have_my_cores(local);
     route_[index(bootstrap_.rank)] = 0;
     wiring.transport = transports_.size() == 1
                            ? std::move(transports_.front())
@@ -311,19 +313,15 @@ class Wirer {
   }
 
   // Ranks that are bound to a core each have one core by themselves and several together.
-  int cores_beside(const Hosts& hosts) const {
+  int cores_together(std::span<const int> ranks) const {
     std::set<int> cores;
-    for (int rank = 0; rank < bootstrap_.size; ++rank)
-      if (hosts.host_of(rank) == hosts.host_of(bootstrap_.rank)) cores.merge(cores_of(cards_[index(rank)]));
+    for (const int rank : ranks) cores.merge(cores_of(cards_[index(rank)]));
     return cores.empty() ? usable_cores() : cores_in_quota(static_cast<int>(cores.size()));
   }
 
-  bool all_have_my_cores(const Hosts& hosts) const {
-    const Card& mine = cards_[index(bootstrap_.rank)];
-    for (int rank = 0; rank < bootstrap_.size; ++rank)
-      if (hosts.host_of(rank) == hosts.host_of(bootstrap_.rank) && cards_[index(rank)].cores != mine.cores)
-        return false;
-    return true;
+  bool all_have_my_cores(std::span<const int> ranks) const {
+    const std::string& mine = cards_[index(bootstrap_.rank)].cores;
+    return std::ranges::all_of(ranks, [&](int rank) { return cards_[index(rank)].cores == mine; });
   }
 
   const Bootstrap& bootstrap_;

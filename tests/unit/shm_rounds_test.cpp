@@ -6,6 +6,15 @@
 namespace tutti::shm {
 namespace {
 
+DirectCall made(Kind kind, int size, std::size_t width, std::size_t count) {
+  DirectCall call;
+  call.kind = kind;
+  call.size = size;
+  call.width = width;
+  call.count = count;
+  return call;
+}
+
 TEST(ShmRounds, FitTheirSlots) {
   for (const Kind kind : {Kind::allreduce, Kind::reduce, Kind::broadcast, Kind::allgather, Kind::reduce_scatter,
                           Kind::gather, Kind::scatter, Kind::alltoall})
@@ -13,11 +22,7 @@ TEST(ShmRounds, FitTheirSlots) {
       for (const std::size_t width : {1u, 2u, 4u, 8u})
         for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{1} << 24})
           for (const bool vast : {false, true}) {
-            DirectCall call;
-            call.kind = kind;
-            call.size = size;
-            call.width = width;
-            call.count = count;
+            DirectCall call = made(kind, size, width, count);
             call.vast = vast;
             call.slot_room = vast ? slot_bytes_of(1, size) : room_bytes;
             const std::uint64_t rounds = rounds_of(call);
@@ -41,11 +46,7 @@ TEST(ShmRounds, AreFewerOfVastCalls) {
   for (const Kind kind : {Kind::allreduce, Kind::reduce, Kind::broadcast, Kind::allgather, Kind::reduce_scatter})
     for (int size = 2; size <= most_ranks; ++size)
       for (const std::uint64_t group : {1, 2}) {
-        DirectCall call;
-        call.kind = kind;
-        call.size = size;
-        call.width = 4;
-        call.count = std::size_t{1} << 24;
+        DirectCall call = made(kind, size, 4, std::size_t{1} << 24);
         call.slot_room = slot_bytes_of(group, size);
         const std::uint64_t usual = rounds_of(call);
         call.vast = true;

@@ -74,7 +74,7 @@ Signature signature(const Collective& call, int /*rank*/, int size) noexcept {
   const std::uint64_t count = call.variable ? 0 : std::min<std::uint64_t>(block.count, count_limit);
   const std::uint64_t op = reduces(call.kind) ? static_cast<std::uint64_t>(call.op.op) : 0;
   const std::uint64_t root = rooted(call.kind) ? static_cast<std::uint64_t>(call.root) & root_limit : 0;
-  return {static_cast<std::uint64_t>(call.kind) << 60 | std::uint64_t{call.variable} << 59 |
+  return {static_cast<std::uint64_t>(call.kind) << 60 | (call.variable ? variable_bit : 0) |
           static_cast<std::uint64_t>(block.dtype) << 55 | op << 51 | root << 36 | count};
 }
 
@@ -86,7 +86,7 @@ bool is_whole(Signature signature) noexcept {
 std::string describe(Signature signature) {
   const std::uint64_t bits = signature.bits;
   const auto kind = static_cast<Kind>(bits >> 60);
-  const bool variable = (bits >> 59 & 1) != 0;
+  const bool variable = (bits & variable_bit) != 0;
   const auto dtype = static_cast<DType>(bits >> 55 & 15);
   const auto op = static_cast<Op>(bits >> 51 & 15);
   const std::uint64_t count = bits & count_limit;

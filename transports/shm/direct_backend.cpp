@@ -105,14 +105,13 @@ void DirectBackend::begin_next() {
     call_ = DirectCall(*collective, room_);
     call_.signature = launch.summary.bits;
     token_ = wish;
-    const Engine wanted = named_by(token_);
-    first_ = first_engine(call_, wanted);
+    const Engine wanted = named_by(token_), first = first_engine(call_, wanted);
     const Insisted insisted = wanted == Engine::rounds   ? Insisted::rounds
                               : wanted == Engine::direct ? Insisted::direct
                                                          : Insisted::nothing;
-    call_.way = static_cast<std::uint64_t>(first_) * 4 + static_cast<std::uint64_t>(insisted);
+    call_.way = static_cast<std::uint64_t>(first) * 4 + static_cast<std::uint64_t>(insisted);
   }
-  engine_ = first_;
+  engine_ = static_cast<Engine>(call_.way / 4);
   call_.number = ++calls_;
   call_.round = rounds_;
   call_.stamp = stamp_of(call_.number, call_.signature + (call_.way << 58), call_.bytes());

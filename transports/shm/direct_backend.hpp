@@ -57,7 +57,7 @@ class DirectBackend final : public Backend {
   bool failed_ = false;   // a call has; the communicator ends, and the calls that wait are about to be cancelled
   DirectCall call_;
   const void* token_ = nullptr;  // call_'s
-  Engine first_ = Engine::packets, engine_ = Engine::packets;
+  Engine engine_ = Engine::packets;
   EngineTask task_;
   Awaited awaited_;
   std::uint64_t calls_ = 0, rounds_ = 0;  // so far
