@@ -112,6 +112,24 @@ TEST(NumaTest, IsTheNodeThatHasAllCores) {
   EXPECT_EQ(numa_node(std::vector<int>{0}, folder.path() + "/missing"), -1);
 }
 
+// A made-up /sys/devices/system/cpu: two caches of 32 MiB, of two cores each, and a core that has none.
+TEST(CacheTest, EveryCacheCountsOnce) {
+  const TemporaryFolder folder;
+  for (const int core : {0, 1, 2, 3}) {
+    const std::string cache = folder.path() + "/cpu" + std::to_string(core) + "/cache/index3";
+    std::filesystem::create_directories(cache);
+    std::ofstream(cache + "/size") << "32768K\n";
+    std::ofstream(cache + "/shared_cpu_list") << (core < 2 ? "0-1\n" : "2-3\n");
+  }
+  const auto bytes = [&](std::vector<int> cores) { return third_level_cache(cores, folder.path()); };
+  constexpr std::size_t one = std::size_t{32} << 20;
+  EXPECT_EQ(bytes({0, 1}), one);
+  EXPECT_EQ(bytes({1, 2, 3}), 2 * one);
+  EXPECT_EQ(bytes({2, 4}), one);
+  EXPECT_EQ(bytes({4}), 0u);
+  EXPECT_EQ(bytes({}), 0u);
+}
+
 TEST(CoreListTest, IsWhatTheKernelWrites) {
   EXPECT_EQ(core_list(std::vector<int>{0, 1, 2, 3, 8, 10, 11}), "0-3,8,10-11");
   EXPECT_EQ(core_list(std::vector<int>{5}), "5");

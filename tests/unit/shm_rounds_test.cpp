@@ -1,6 +1,9 @@
 // How shm cuts a call into rounds: for every number of ranks, without memory or processes.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {
@@ -83,6 +86,35 @@ TEST(ShmRounds, SharesCoverEverything) {
         }
         EXPECT_EQ(next, count);
       }
+}
+
+// Whether results go past the caches is told by the buffers, which a call may have got anew: lines that are read before
+// they are written stay longer, and are counted once.
+TEST(ShmWrites, GoPastTheCachesWhereTheseCannotHoldAll) {
+  const std::size_t cache = cache_bytes(), ranks = 4;
+  std::byte* const in = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);  // never looked at
+  std::byte* const out = reinterpret_cast<std::byte*>(std::uintptr_t{2} << 40);
+  const auto write = [&](Kind kind, std::size_t block, const std::byte* given, std::byte* result) {
+    DirectCall call = made(kind, static_cast<int>(ranks), 4, block / 4);
+    call.measure();
+    call.set_buffers(out, out);
+    call.set_buffers(given, result);
+    return call.write;
+  };
+  for (const Kind kind : {Kind::allreduce, Kind::alltoall}) {
+    const std::size_t most = kind == Kind::allreduce ? cache / ranks : cache / ranks / ranks;  // a block, in place
+    EXPECT_EQ(write(kind, most / 4, in, out), Write::cached) << name(kind);
+    EXPECT_EQ(write(kind, most / 2, in, out), Write::streaming) << name(kind);
+    EXPECT_EQ(write(kind, most / 2, in, in), Write::cached) << name(kind);
+    EXPECT_EQ(write(kind, most - 64, in, in), Write::cached) << name(kind);
+    EXPECT_EQ(write(kind, most + 64, in, in), Write::streaming) << name(kind);
+  }
+  // In place, an allgather overwrites its own block alone.
+  const std::size_t block = cache / ranks / ranks;
+  EXPECT_EQ(write(Kind::allgather, block / 2, in, out), Write::cached);
+  EXPECT_EQ(write(Kind::allgather, block, in, in), Write::streaming);
+  EXPECT_EQ(write(Kind::broadcast, cache / 2 / ranks, in, in), Write::cached);
+  EXPECT_EQ(write(Kind::broadcast, cache / ranks, in, in), Write::streaming);
 }
 
 }  // namespace

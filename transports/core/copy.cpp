@@ -1,10 +1,10 @@
 // Copying by rep movsb and by non-temporal stores, each where the processor is good at it.
 #include "transports/core/copy.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
+
+#include "transports/core/host.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -163,14 +163,9 @@ std::string_view copy_way() noexcept { return "memcpy"; }
 
 std::size_t cache_bytes() noexcept {
   static constexpr std::size_t unknown = std::size_t{32} << 20;
-  static const std::size_t bytes = [] {
-    long last = 0;
-#ifdef _SC_LEVEL3_CACHE_SIZE
-    last = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-    return last > 0 ? std::min(static_cast<std::size_t>(last), most_cache_bytes) : unknown;
-  }();
-  return bytes;
+  // Not what sysconf() says, which of some processors is the sum of all there are, this process's or not.
+  static const std::size_t bytes = third_level_cache(allowed_cores());
+  return bytes > 0 ? std::min(bytes, most_cache_bytes) : unknown;
 }
 
 }  // namespace tutti

@@ -47,8 +47,7 @@ void order_copies() noexcept;
 /// What a virtual machine is told of caches may be those that it shares with others: so many bytes are believed.
 inline constexpr std::size_t most_cache_bytes = std::size_t{64} << 20;
 
-/// What goes past the caches: more than this, counted over all that the ranks of a host read and write in a call. The
-/// size of the last cache, or the most that is believed.
+/// The third-level caches of the cores that this process may use, together; at most what is believed.
 std::size_t cache_bytes() noexcept;
 
 /// How copy() copies larger blocks here: "fsrm" or "erms" (rep movsb), or "memcpy".

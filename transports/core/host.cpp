@@ -183,6 +183,20 @@ std::vector<int> binding_order(std::span<const int> cores, const std::string& sy
   return order;
 }
 
+std::size_t third_level_cache(std::span<const int> cores, const std::string& root) {
+  std::size_t bytes = 0;
+  std::vector<int> counted;
+  for (const int core : cores) {
+    if (std::ranges::find(counted, core) != counted.end()) continue;
+    const std::string cache = root + "/cpu" + std::to_string(core) + "/cache/index3";
+    std::istringstream size(first_line(cache + "/size"));  // "32768K"
+    std::size_t kib = 0;
+    if (size >> kib && size.get() == 'K') bytes += kib << 10;
+    for (const int sharer : parse_core_list(first_line(cache + "/shared_cpu_list"))) counted.push_back(sharer);
+  }
+  return bytes;
+}
+
 int numa_node(std::span<const int> cores, const std::string& root) {
   return cores.empty() ? -1 : node_of(cores, nodes_in(root));
 }

@@ -1,6 +1,7 @@
 // Who this process is: its host, its process id, how many cores it may use.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,10 @@ std::vector<int> binding_order(std::span<const int> cores, const std::string& sy
 
 /// The NUMA node that has all of `cores`, by the node*/cpulist files in the folder `root`; -1 where none has.
 int numa_node(std::span<const int> cores, const std::string& root = "/sys/devices/system/node");
+
+/// Bytes of all third-level caches that `cores` have, each counted once, by the cpu*/cache/index3 files in the folder
+/// `root`; 0 where they do not tell.
+std::size_t third_level_cache(std::span<const int> cores, const std::string& root = "/sys/devices/system/cpu");
 
 /// Names the GPUs of this host, by the folders of their drivers' addresses in `root`: processes of one host with the
 /// same text may hand one another GPU memory. Empty: there are none.

@@ -99,8 +99,7 @@ void DirectBackend::begin_next() {
   const void* const wish = launch.token != nullptr ? launch.token : token(collective->kind, launch.algorithm);
   // Most calls are as the one before, on the same buffers or on others.
   if (wish == token_ && launch.summary.bits == call_.signature && is_whole(launch.summary)) {
-    call_.in = collective->in.data;
-    call_.out = collective->out.data;
+    call_.set_buffers(collective->in.data, collective->out.data);
   } else {
     call_ = DirectCall(*collective, room_);
     call_.signature = launch.summary.bits;

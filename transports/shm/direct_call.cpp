@@ -5,11 +5,15 @@
 #include <cstdint>
 
 namespace tutti::shm {
+namespace {
+
+// Of a cache: from here on, results had better go past it.
+constexpr std::size_t nearly_full(std::size_t bytes) noexcept { return bytes / 4 * 3; }
+
+}  // namespace
 
 DirectCall::DirectCall(const Collective& collective, const Room& room)
     : kind(collective.kind),
-      in(collective.in.data),
-      out(collective.out.data),
       root(collective.root),
       rank(room.rank()),
       size(room.size()),
@@ -18,14 +22,31 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
       fold{collective.in.dtype, collective.op.op, 1.0},
       divisor(collective.op.op == Op::avg ? room.size() : 1.0),
       slot_room(room.slot_bytes()) {
-  // About what all touch: what is in place counts twice, and a reduce's result once for every rank, which measured
-  // better.
-  const auto n = static_cast<std::size_t>(size);
-  const std::size_t givers = kind == Kind::broadcast || kind == Kind::scatter ? 1 : n;
-  const std::size_t takers = kind == Kind::gather ? 1 : n;
-  const std::size_t touched = givers * given_bytes() + takers * out_bytes();
-  if (touched > cache_bytes()) write = Write::streaming;
+  measure();
+  set_buffers(collective.in.data, collective.out.data);
+}
+
+// About: a reduce's result counts for every rank, which measured better.
+void DirectCall::measure() noexcept {
+  touched = givers() * given_bytes() + takers() * out_bytes();
+  fills_caches = touched > nearly_full(cache_bytes());
   vast = touched > most_cache_bytes;
+}
+
+// Lines that were read just now are cheap to write; others have to be fetched before, unless they go past the caches.
+Write DirectCall::best_write() const noexcept {
+  const std::size_t cache = cache_bytes();
+  const std::size_t twice = shared_bytes(), once = touched - std::min(givers(), takers()) * twice;
+  const bool overwritten = twice == out_bytes() && kind != Kind::broadcast;
+  return once > (overwritten ? cache : nearly_full(cache)) ? Write::streaming : Write::cached;
+}
+
+std::size_t DirectCall::shared_bytes() const noexcept {
+  if (kind == Kind::reduce) return 0;  // only the root could tell
+  const auto gives_at = reinterpret_cast<std::uintptr_t>(given()), takes_at = reinterpret_cast<std::uintptr_t>(out);
+  const std::uintptr_t begin = std::max(gives_at, takes_at);
+  const std::uintptr_t end = std::min(gives_at + given_bytes(), takes_at + out_bytes());
+  return end > begin ? end - begin : 0;
 }
 
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept {

@@ -29,6 +29,15 @@ struct DirectCall {
   DirectCall() = default;
   DirectCall(const Collective& collective, const Room& room);
 
+  /// By kind, size, count and width: what it has to do with caches.
+  void measure() noexcept;
+  /// Of this call or of one that is otherwise alike; chooses how results are written.
+  void set_buffers(const std::byte* given_here, std::byte* result) noexcept {
+    in = given_here;
+    out = result;
+    if (fills_caches) write = best_write();
+  }
+
   Kind kind = Kind::barrier;
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
@@ -42,8 +51,10 @@ struct DirectCall {
   std::uint64_t way = 0;        ///< which engine begins, times 4; plus what is insisted on
   std::uint64_t stamp = 0;      ///< of all these
   std::uint64_t round = 0;      ///< the first that is this call's, if it goes by rounds
-  Write write = Write::cached;  ///< of results: past the caches where what all ranks touch is more
+  Write write = Write::cached;  ///< of results: past the caches where these cannot hold all, if all call alike
+  bool fills_caches = false;    ///< that is as much as these hold, or nearly
   bool vast = false;            ///< that is more than any cache is taken to hold; alike on all ranks
+  std::size_t touched = 0;      ///< bytes of all ranks' buffers, out of place
   std::size_t slot_room = 0;    ///< bytes of the room's slots
 
   std::size_t bytes() const noexcept { return count * width; }  ///< of one block
@@ -93,6 +104,14 @@ struct DirectCall {
   }
 
  private:
+  Write best_write() const noexcept;
+  // Ranks.
+  std::size_t givers() const noexcept {
+    return kind == Kind::broadcast || kind == Kind::scatter ? 1 : static_cast<std::size_t>(size);
+  }
+  std::size_t takers() const noexcept { return kind == Kind::gather ? 1 : static_cast<std::size_t>(size); }
+  // Of what this rank gives, what lies where its result goes: in place, all that is in both; else nothing.
+  std::size_t shared_bytes() const noexcept;
   // Whether `out` has a block for every rank.
   bool has_places() const noexcept { return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall; }
 };
