@@ -17,10 +17,7 @@ constexpr std::uint64_t tried_every = 16;  // calls, nevertheless
 constexpr std::size_t few_packets = 224;   // bytes; above, copying in one go is quicker than line by line
 
 // Bytes of a block that two ranks lay out in one go: above, what fills the first caches passes sooner in rounds.
-std::size_t one_shot_of_two(Kind kind) noexcept {
-  return kind == Kind::allreduce || kind == Kind::broadcast ? 3 << 10 : 8 << 10;
-}
-
+constexpr std::size_t one_shot_of_two = std::size_t{3} << 10;
 constexpr std::size_t tidy_after = 64;  // calls that have ended, while others wait
 
 }  // namespace
@@ -90,7 +87,7 @@ DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, Engine
   if (wanted == Engine::one_shot || wanted == Engine::packets) return wanted;
   const std::size_t given = call.given_bytes();
   if (wanted != Engine::by_size) return given > 0 ? Engine::meeting : Engine::packets;
-  if (given > shot_bytes || (call.size == 2 && call.bytes() > one_shot_of_two(call.kind))) return Engine::meeting;
+  if (given > shot_bytes || (call.size == 2 && call.bytes() > one_shot_of_two)) return Engine::meeting;
   return given <= few_packets ? Engine::packets : Engine::one_shot;
 }
 

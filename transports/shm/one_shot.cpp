@@ -16,7 +16,7 @@ const std::byte* given_to_me(const Room& room, const DirectCall& call, int other
 void take_from(const Room& room, const DirectCall& call, int other) noexcept {
   std::byte* const into = call.out + call.taken_at(other) * call.width;
   const std::byte* const from = given_to_me(room, call, other);
-  if (into != from) tutti::copy(into, from, call.bytes());
+  if (into != from) fetch(into, from, call.bytes());
 }
 
 }  // namespace
@@ -28,14 +28,14 @@ EngineTask play_one_shot(Room& room, const DirectCall& call) {
   }
   announce(room, call);
   if (!call.takes(call.rank)) co_return Status();
+  const bool copies = !call.folds() && call.kind != Kind::barrier;
+  if (copies && call.gives(call.rank)) take_from(room, call, call.rank);  // while the others come
   for (int other = 0; other < call.size; ++other) {
-    if (!call.gives(other)) continue;
-    if (other != call.rank) {
-      co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
-      if (Status same = compare_calls(room, call, other); !same.ok()) co_return same;
-      room.has_entered(other, call.number);
-    }
-    if (!call.folds() && call.kind != Kind::barrier) take_from(room, call, other);
+    if (!call.gives(other) || other == call.rank) continue;
+    co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
+    if (Status same = compare_calls(room, call, other); !same.ok()) co_return same;
+    room.has_entered(other, call.number);
+    if (copies) take_from(room, call, other);
   }
   if (call.folds())
     fold_in_order(call, Target{call.out}, call.bytes(), [&](int other) { return given_to_me(room, call, other); });

@@ -36,18 +36,21 @@ bool folds_in_shares(const DirectCall& call) noexcept {
 }
 
 // What a rank has in its slot in a round, at most. All ranks' slots together stay in the caches; where only one rank
-// gives or takes, the taking begins early.
+// gives or takes, the taking begins early; but not where many are to come to their core in every round, to take little.
 std::size_t slot_bytes(const DirectCall& call) noexcept {
   constexpr std::size_t least = std::size_t{32} << 10, most = std::size_t{128} << 10;
   const auto early = [&](std::size_t pieces) { return std::clamp(call.bytes() / pieces, least, most); };
   if (call.kind == Kind::broadcast) return early(call.size == 2 ? 8 : 2);
   if (call.kind == Kind::gather) return early(4);
-  if (call.kind == Kind::scatter) return std::min(room_bytes, early(2) * call.blocks_given());
+  const bool many = call.size > few_ranks;
+  if (call.kind == Kind::scatter)
+    return std::min(many ? call.slot_room : room_bytes, early(many ? 1 : 2) * call.blocks_given());
   if (call.kind == Kind::reduce && !folds_in_shares(call)) return early(8);
   // Up to eight ranks have the largest pieces, for in every round they wait for one another; who folds does more in one
   // than who copies. Pieces of what comes from memory need not fit into a cache.
-  const bool large = call.folds() && call.kind != Kind::reduce && call.size > 2 && call.vast;
-  const std::size_t whole = large ? std::min(2 * room_bytes, call.slot_room) : room_bytes;
+  const bool copies = call.kind == Kind::alltoall && many;
+  const bool folds = call.folds() && call.kind != Kind::reduce && call.size > 2 && call.vast;
+  const std::size_t whole = copies || folds ? std::min(2 * room_bytes, call.slot_room) : room_bytes;
   return std::clamp(8 * whole / static_cast<std::size_t>(call.size), call.folds() ? most : 1, whole);
 }
 
