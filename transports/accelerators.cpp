@@ -33,7 +33,8 @@ class NoAccelerator final : public Accelerator {
   void synchronize(const Event&) override { refuse(); }
   void copy(const Stream&, void*, const void*, std::size_t) override { refuse(); }
   void zero(const Stream&, void*, std::size_t) override { refuse(); }
-  void fold(const Stream&, const Fold&, std::byte*, std::span<const std::byte* const>, std::size_t) override {
+  void fold(const Stream&, const Fold&, std::span<std::byte* const>, std::span<const std::byte* const>,
+            std::size_t) override {
     refuse();
   }
   void scale(const Stream&, DType, std::span<std::byte>, const std::byte*, double) override { refuse(); }

@@ -69,10 +69,16 @@ TEST_F(Gpu, FoldsBitForBitAsTheHost) {
             Memory expected(bytes);
             fold.of(expected.data(), from, bytes);
             auto* const into = const_cast<std::byte*>(on_device[0]);
-            gpu.fold({}, fold, into, on_device, bytes);
-            const Memory got = download(into, bytes);
-            ASSERT_EQ(std::memcmp(got.data(), expected.data(), bytes), 0)
-                << name(dtype) << " " << name(op) << ", " << sources << " sources of " << count << ", offset " << skip;
+            const auto elsewhere = upload(Memory(offset + bytes));
+            std::byte* const places[] = {into, static_cast<std::byte*>(elsewhere.get()) + offset,
+                                         const_cast<std::byte*>(on_device.back())};
+            gpu.fold({}, fold, places, on_device, bytes);
+            for (const std::byte* const place : places) {
+              const Memory got = download(place, bytes);
+              ASSERT_EQ(std::memcmp(got.data(), expected.data(), bytes), 0)
+                  << name(dtype) << " " << name(op) << ", " << sources << " sources of " << count << ", offset " << skip
+                  << ", place " << place - into;
+            }
           }
     }
 }

@@ -1,78 +1,19 @@
 // cudaipc between processes, over the fake accelerator: results of all kinds, direct and staged; what is cached of
-// other processes' memory, in what order streams work, and what goes wrong.
-#include <gtest/gtest.h>
-
-#include <algorithm>
+// other processes' memory, in what order streams work, and what it takes.
 #include <chrono>
+#include <cstring>
+#include <functional>
 #include <set>
-#include <thread>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
-#include "tests/support/device_cases.hpp"
-#include "tests/support/going.hpp"
-#include "tests/support/processes.hpp"
+#include "tests/support/ipc_world.hpp"
 #include "tests/support/thinned.hpp"
-#include "transports/modules.hpp"
 
 namespace tutti::testing {
 namespace {
 
 using namespace std::chrono_literals;
 
-class CudaIpc : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto names = provider_names(Settings());
-    if (std::ranges::count(names, "cudaipc") == 0) GTEST_SKIP() << "this build has no modules";
-  }
-  struct Shape {
-    int ranks, devices;
-  };
-  using Body = std::function<void(Communicator&, WorldRank&)>;
-  /// Ranks as processes; what a body throws or EXPECTs is what they answer.
-  void run(Shape shape, const Body& body, Settings settings = {}) {
-    ++runs_;
-    Fleet fleet(shape.ranks, [&](int rank) { return play(rank, shape, body, settings); });
-    fleet.expect_success();
-  }
-  std::string play(int rank, Shape shape, const Body& body, const Settings& settings) {
-    ::setenv("FAKE_DEVICES", std::to_string(shape.devices).c_str(), 1);
-    use_fake_gpus().stumble(true);
-    Bootstrap bootstrap;
-    bootstrap.rank = bootstrap.local_rank = rank;
-    bootstrap.size = bootstrap.local_size = shape.ranks;
-    bootstrap.store = make_prefix_store(make_file_store(folder_.path()), "run/" + std::to_string(runs_));
-    bootstrap.settings = settings;
-    if (settings.timeout == 300) bootstrap.settings.timeout = 60;
-    bootstrap.settings.job = folder_.path() + std::to_string(runs_);
-    bootstrap.settings.secret = "ipc";
-    bootstrap.settings.tuning = "off";
-    Communicator world = Communicator::connect(bootstrap);
-    world.use_backend("cudaipc");
-    WorldRank self(world, rank % shape.devices, "cudaipc");
-    body(world, self);
-    return ::testing::Test::HasFailure() ? "see above" : "";
-  }
-  TemporaryFolder folder_;
-  int runs_ = 0;
-};
-
-Collective allreduce_of(const OnDevice& in, const OnDevice& out) {
-  Collective call;
-  call.kind = Kind::allreduce;
-  call.in = in.buffer(DType::f32);
-  call.out = out.buffer(DType::f32);
-  return call;
-}
-
 constexpr std::size_t large = 70'000;  // floats, which are read where they are
-
-Data floats(std::size_t count, float value) {
-  const std::vector<float> values(count, value);
-  const auto* const bytes = reinterpret_cast<const std::byte*>(values.data());
-  return {bytes, bytes + count * sizeof(float)};
-}
 
 TEST_F(CudaIpc, ReducesLikeTheReference) {
   for (const Shape shape : {Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{4, 2}, Shape{3, 3}})
@@ -121,6 +62,21 @@ TEST_F(CudaIpc, LargeOnesAreFoldedInParts) {
         const auto least = world.allreduce(static_cast<std::int64_t>(sum >> 1), tutti::min).wait();
         EXPECT_EQ(least, static_cast<std::int64_t>(sum >> 1)) << "the ranks got different bits";
       }
+    });
+}
+
+// Each rank reads its part of every input and writes it to every result: P N read and P N written by all ranks.
+TEST_F(CudaIpc, LargeOnesMoveNoMoreThanTheyMust) {
+  constexpr std::size_t count = std::size_t{1} << 20, bytes = count * sizeof(float);
+  for (const Shape shape : {Shape{2, 1}, Shape{4, 2}})
+    run(shape, [](Communicator&, WorldRank& rank) {
+      const OnDevice in(rank.device(), floats(count, 1.0f)), out(rank.device(), bytes);
+      for (const OnDevice& result : {std::cref(out), std::cref(in)}) {
+        const std::size_t before = fake_accelerator().moved_bytes();
+        rank.play(allreduce_of(in, result));
+        EXPECT_EQ(fake_accelerator().moved_bytes() - before, 2 * bytes);
+      }
+      EXPECT_EQ(in.read(), out.read());
     });
 }
 
@@ -200,50 +156,6 @@ TEST_F(CudaIpc, StreamsWaitForOneAnother) {
     });
 }
 
-/// The error of a call: its code, and words of it.
-void expect_error(const std::function<void()>& call, Code code, const std::string& words) {
-  try {
-    call();
-    ADD_FAILURE() << "it did not fail";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
-  }
-}
-
-TEST_F(CudaIpc, CallsThatDoNotMatchAreToldApart) {
-  run({2, 1}, [](Communicator&, WorldRank& rank) {
-    OnDevice data(0, floats(100, 1.0f));
-    Collective call = allreduce_of(data, data);
-    if (rank.rank() == 1) call.in.count = call.out.count = 50;
-    expect_error([&] { rank.play(call); }, Code::mismatch, "count 50");
-  });
-}
-
-TEST_F(CudaIpc, ARankWithoutMemoryForItsSlotsIsNamedAndNotWaitedFor) {
-  run({2, 1}, [](Communicator& world, WorldRank& rank) {
-    Communicator other = world.dup();
-    if (rank.rank() == 1) fake_accelerator().allow(0);
-    const std::string words = rank.rank() == 1 ? "device 0 has no 16 MiB left" : "rank 1: device 0 has no 16 MiB left";
-    expect_error([&] { other.use_backend("cudaipc"); }, Code::unsupported, words);
-  });
-}
-
-TEST_F(CudaIpc, ARankThatReachesAnotherGpuNotTellsTheOthersSo) {
-  Settings settings;
-  settings.connect_timeout = 50;  // that nobody waits for
-  run(
-      {2, 2},
-      [](Communicator& world, WorldRank& rank) {
-        Communicator other = world.dup();
-        if (rank.rank() == 1) fake_accelerator().refuse_reach();
-        const auto begin = std::chrono::steady_clock::now();
-        expect_error([&] { other.use_backend("cudaipc"); }, Code::unsupported, "cuda:1 does not reach the memory of");
-        EXPECT_LT(std::chrono::steady_clock::now() - begin, 40s);
-      },
-      settings);
-}
-
 // Whatever is called: slots, and nothing besides.
 TEST_F(CudaIpc, TakesAtMost32MiBOfTheDevice) {
   run({2, 1}, [](Communicator& world, WorldRank& rank) {
@@ -280,82 +192,6 @@ TEST_F(CudaIpc, LeavingRightAfterACall) {
       EXPECT_EQ(out.read(), floats(1000, 3.0f)) << i;
     }
   });
-}
-
-TEST_F(CudaIpc, ADeviceThatHasFailedIsTheErrorOfAll) {
-  run({2, 2}, [](Communicator& world, WorldRank& rank) {
-    OnDevice& data = *new OnDevice(rank.device(), floats(100, 1.0f));
-    rank.play(allreduce_of(data, data));
-    world.barrier().wait();  // the other one has ended it too
-    if (rank.rank() == 1) fake_accelerator().break_device(1, "an illegal memory access was encountered");
-    expect_error([&] { rank.play(allreduce_of(data, data)); }, Code::internal, "illegal memory access");
-  });
-}
-
-TEST_F(CudaIpc, TheDeadlineEndsACallThatOneRankNeverMakes) {
-  Settings settings;
-  settings.timeout = 1;
-  run(
-      {2, 1},
-      [&](Communicator& world, WorldRank& rank) {
-        OnDevice data(0, floats(100, 1.0f));
-        if (rank.rank() == 1) {
-          make_file_store(folder_.path())->wait("timed out", deadline_in(60s));
-          expect_error([&] { world.barrier().wait(); }, Code::timeout, "allreduce");
-        } else {
-          expect_error([&] { rank.play(allreduce_of(data, data)); }, Code::timeout, "rank 1 on");
-          make_file_store(folder_.path())->set("timed out", "1");
-        }
-      },
-      settings);
-}
-
-TEST_F(CudaIpc, TheDeadRankIsNamedByEverySurvivor) {
-  constexpr int size = 4, victim = 2;
-  ++runs_;
-  Fleet fleet(size, [&](int number) {
-    return play(number, {size, 1},
-                [&](Communicator&, WorldRank& rank) {
-                  OnDevice data(0, floats(100'000, 1.0f)), out(0, 400'000);
-                  try {
-                    for (int i = 0;; ++i) {
-                      rank.play(allreduce_of(data, out));
-                      if (i == 0) say_going(folder_.path(), number);
-                    }
-                  } catch (const Error& error) {
-                    EXPECT_EQ(error.code(), Code::peer_lost) << error.what();
-                    EXPECT_EQ(error.culprit(), victim) << error.what();
-                  }
-                },
-                {});
-  });
-  wait_until_going(folder_.path(), size);
-  std::this_thread::sleep_for(20ms);
-  fleet.expect_success_without(victim);
-}
-
-// It dies while its device has still to do what the others wait for. Nothing of theirs waits for it then: the device's
-// memory can be freed, which waits for all that is on its streams.
-TEST_F(CudaIpc, ARankThatDiesBeforeItsInputIsReadyHoldsNobodysStream) {
-  constexpr int size = 3, victim = 1;
-  for (const std::size_t count : {100u, 100'000u}) {
-    ++runs_;
-    Fleet fleet(size, [&](int number) {
-      return play(number, {size, 1},
-                  [&](Communicator&, WorldRank& rank) {
-                    FakeAccelerator& gpu = fake_accelerator();
-                    OnDevice data(0, floats(count, 1.0f)), out(0, 4 * count);
-                    rank.play(allreduce_of(data, out));
-                    const auto gate = number == victim ? gpu.hold({nullptr, 0}) : nullptr;
-                    const Work work = rank.begin(allreduce_of(data, out));
-                    say_going(folder_.path() + "/" + std::to_string(count), number);
-                    expect_error([&] { work.wait(); }, Code::peer_lost, "rank 1");
-                  },
-                  {});
-    });
-    wait_until_going(folder_.path() + "/" + std::to_string(count), size);
-    fleet.expect_success_without(victim);
-  }
 }
 
 }  // namespace

@@ -199,10 +199,15 @@ void FakeAccelerator::synchronize(const Event& event) {
 
 // ---- work ---------------------------------------------------------------------------------------
 
+void FakeAccelerator::wait_out_stall() const {
+  while (stalls_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 void FakeAccelerator::copy(const Stream& stream, void* into, const void* from, std::size_t bytes) {
   ++copies_;
+  moved_ += 2 * bytes;
   run(stream, [this, to = seen(into), what = seen(from), bytes] {
-    while (stalls_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    wait_out_stall();
     if (bytes > 0) std::memmove(to, what, bytes);
   });
 }
@@ -213,11 +218,19 @@ void FakeAccelerator::zero(const Stream& stream, void* memory, std::size_t bytes
   });
 }
 
-void FakeAccelerator::fold(const Stream& stream, const Fold& fold, std::byte* into,
+void FakeAccelerator::fold(const Stream& stream, const Fold& fold, std::span<std::byte* const> into,
                            std::span<const std::byte* const> sources, std::size_t bytes) {
+  moved_ += (sources.size() + into.size()) * bytes;
   std::vector<const std::byte*> from;
   for (const std::byte* one : sources) from.push_back(seen(one));
-  run(stream, [fold, to = seen(into), from, bytes] { fold.of(to, from, bytes); });
+  std::vector<std::byte*> to;
+  for (std::byte* one : into) to.push_back(seen(one));
+  run(stream, [this, fold, to, from, bytes] {
+    wait_out_stall();
+    if (bytes == 0) return;
+    fold.of(to.front(), from, bytes);
+    for (std::byte* const one : std::span(to).subspan(1)) std::memcpy(one, to.front(), bytes);
+  });
 }
 
 void FakeAccelerator::scale(const Stream& stream, DType dtype, std::span<std::byte> into, const std::byte* from,

@@ -37,11 +37,13 @@ class FakeAccelerator final : public Accelerator {
   void break_device(int device, std::string why);
   /// Every task waits for a while before it begins, so that order that nobody saw to shows.
   void stumble(bool on) noexcept { stumbles_ = on; }
-  /// No copy begins meanwhile.
+  /// No copy and no fold begins meanwhile.
   void stall(bool on) noexcept { stalls_ = on; }
   void allow(std::size_t bytes) noexcept { allowed_ = bytes; }  ///< device memory, all together
   std::size_t pinned_bytes() const noexcept { return pinned_; }
   std::size_t copies() const noexcept { return copies_; }
+  /// Read and written by copies and folds, together.
+  std::size_t moved_bytes() const noexcept { return moved_; }
   std::size_t used_bytes() const;                                ///< device memory of this process
   std::size_t destroyed() const noexcept { return destroyed_; }  ///< streams and events
   void refuse_reach() noexcept { reaches_ = false; }
@@ -71,8 +73,8 @@ class FakeAccelerator final : public Accelerator {
   void copy(const Stream& stream, void* into, const void* from, std::size_t bytes) override;
   // ---- DeviceWork
   void zero(const Stream& stream, void* memory, std::size_t bytes) override;
-  void fold(const Stream& stream, const Fold& fold, std::byte* into, std::span<const std::byte* const> sources,
-            std::size_t bytes) override;
+  void fold(const Stream& stream, const Fold& fold, std::span<std::byte* const> into,
+            std::span<const std::byte* const> sources, std::size_t bytes) override;
   void scale(const Stream& stream, DType dtype, std::span<std::byte> into, const std::byte* from,
              double factor) override;
   std::unique_ptr<Gate> hold(const Stream& stream) override;
@@ -98,6 +100,7 @@ class FakeAccelerator final : public Accelerator {
   std::shared_ptr<FakeStream> new_stream(int device);
   FakeStream& stream_of(const Stream& stream);
   void check(int device);
+  void wait_out_stall() const;
 
   std::vector<DeviceInfo> devices_;
   mutable std::mutex mutex_;
@@ -108,7 +111,7 @@ class FakeAccelerator final : public Accelerator {
   std::map<int, std::string> broken_;
   std::uint64_t next_id_ = 0;
   std::size_t used_ = 0;
-  std::atomic<std::size_t> allowed_{std::size_t{1} << 40}, pinned_{0}, copies_{0}, destroyed_{0};
+  std::atomic<std::size_t> allowed_{std::size_t{1} << 40}, pinned_{0}, copies_{0}, moved_{0}, destroyed_{0};
   std::atomic<bool> stumbles_{false}, stalls_{false}, reaches_{true};
 };
 

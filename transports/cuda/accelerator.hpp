@@ -52,8 +52,8 @@ class CudaAccelerator final : public Accelerator {
   void copy(const Stream& stream, void* into, const void* from, std::size_t bytes) override;
   // DeviceWork
   void zero(const Stream& stream, void* memory, std::size_t bytes) override;
-  void fold(const Stream& stream, const Fold& fold, std::byte* into, std::span<const std::byte* const> sources,
-            std::size_t bytes) override;
+  void fold(const Stream& stream, const Fold& fold, std::span<std::byte* const> into,
+            std::span<const std::byte* const> sources, std::size_t bytes) override;
   void scale(const Stream& stream, DType dtype, std::span<std::byte> into, const std::byte* from,
              double factor) override;
   std::unique_ptr<Gate> hold(const Stream& stream) override { return gates_.hold(*this, stream); }

@@ -55,7 +55,7 @@ __device__ void fold_pack(const FoldCall& call, std::size_t i) {
 #pragma unroll
   for (int lane = 0; lane < P::lanes; ++lane)
     value.at[lane] = folded<T, Operator, divides>(value.at[lane], last.at[lane], call.divisor);
-  static_cast<P*>(call.into)[i] = value;
+  for (int place = 0; place < call.places; ++place) static_cast<P*>(call.into[place])[i] = value;
 }
 
 // The first `packs` vectors, then element by element: a rest, or all of it where an address is not aligned.
@@ -64,9 +64,11 @@ __global__ void __launch_bounds__(threads) fold_kernel(const __grid_constant__ F
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   const std::size_t first = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (std::size_t i = first; i < packs; i += stride) fold_pack<T, Operator, divides>(call, i);
-  for (std::size_t i = packs * Pack<T>::lanes + first; i < call.elements; i += stride)
-    static_cast<T*>(call.into)[i] =
+  for (std::size_t i = packs * Pack<T>::lanes + first; i < call.elements; i += stride) {
+    const T value =
         folded_all<T, Operator, divides>(call, [i](const void* from) { return static_cast<const T*>(from)[i]; });
+    for (int place = 0; place < call.places; ++place) static_cast<T*>(call.into[place])[i] = value;
+  }
 }
 
 template <class T>
@@ -86,7 +88,8 @@ int blocks_for(std::size_t items, int processors) {
 }
 
 bool is_aligned(const FoldCall& call) {
-  auto all = reinterpret_cast<std::uintptr_t>(call.into);
+  std::uintptr_t all = 0;
+  for (int i = 0; i < call.places; ++i) all |= reinterpret_cast<std::uintptr_t>(call.into[i]);
   for (int i = 0; i < call.count; ++i) all |= reinterpret_cast<std::uintptr_t>(call.sources[i]);
   return all % vector_bytes == 0;
 }

@@ -9,13 +9,14 @@
 
 namespace tutti::cuda {
 
-/// As many sources as one pass folds; more are folded pass by pass.
-inline constexpr std::size_t most_sources = 16;
+/// As many sources as one pass folds; more are folded pass by pass. And as many places as it writes to.
+inline constexpr std::size_t most_sources = 16, most_places = 16;
 
 struct FoldCall {
-  void* into = nullptr;
+  void* into[most_places] = {};
   const void* sources[most_sources] = {};
-  int count = 0;  ///< of sources: 2 at least
+  int places = 0;  ///< that the result goes to
+  int count = 0;   ///< of sources: 2 at least
   std::size_t elements = 0;
   double divisor = 1.0;
 };

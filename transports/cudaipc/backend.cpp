@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Seconds patience{3.0};  // after a failure, with what is on the stream
+constexpr Seconds patience{3.0};  // after a failure, with what is on the stream and with others who write
 constexpr auto look_again = 100us;
 
 }  // namespace
@@ -159,34 +159,40 @@ void IpcBackend::cancel(const Status& why) noexcept {
     ending_->quiet = Owned<Event>(accelerator, accelerator.make_event(room_->device()));
     accelerator.record(*ending_->quiet, room_->stream());
   } catch (const std::exception&) {  // the device does nothing any more
-    ending_->until = Clock::now();
     ending_->quiet = {};
   }
   look_for_end();
 }
 
 bool IpcBackend::look_for_end() noexcept {
-  bool quiet = true;
-  try {
-    quiet = !ending_->quiet || room_->accelerator().query(*ending_->quiet);
-  } catch (const std::exception&) {  // the device does nothing any more
+  if (!ending_->is_quiet) {
+    try {
+      ending_->is_quiet = !ending_->quiet || room_->accelerator().query(*ending_->quiet);
+    } catch (const std::exception&) {  // the device does nothing any more
+      ending_->is_quiet = true;
+    }
+    if (ending_->is_quiet) room_->be_quiet();
   }
-  if (!quiet && Clock::now() < ending_->until) return false;
-  if (!quiet)
+  const bool quiet = ending_->is_quiet;
+  const auto lends = [](const Playing& one) { return one.call && one.call->lends_result(); };
+  const bool left = quiet && (std::ranges::none_of(calls_, lends) || room_->all_quiet());
+  if (!left && Clock::now() < ending_->until) return false;
+  if (!left)
     log(LogLevel::warn,
-        "what is on the stream of cuda:" + std::to_string(room_->device()) +
-            " does not end, and may still use the buffers of " + std::to_string(calls_.size()) +
+        (quiet ? "other ranks may still write to"
+               : "what is on the stream of cuda:" + std::to_string(room_->device()) +
+                     " does not end, and may still use") +
+            std::string(" the buffers of ") + std::to_string(calls_.size()) +
             (calls_.size() == 1 ? " call" : " calls") +
             ": leave that memory alone until the process ends (what owns it by CallOptions::keep is kept)",
         world_rank_);
   restless_ = !quiet;
-  if (quiet) room_->be_quiet();
   const Status why = ending_->why;
   auto ended = std::exchange(calls_, {});
   ending_.reset();
   // The last listener may take this backend with it.
   for (Playing& one : ended) {
-    if (!quiet) one.listener->abandoned();
+    if (!left) one.listener->abandoned();
     one.listener->ended(why);
   }
   return true;

@@ -18,8 +18,8 @@ std::span<const std::string_view> algorithms(Kind kind) noexcept;
 
 /// The host's part of one call follows that of the call before; what is on the streams overlaps.
 ///
-/// After a failure what is on the stream is waited for, without the token, a few seconds at most. Other ranks only read
-/// this rank's memory, and nothing new once they have heard of the failure.
+/// After a failure what is on the stream is waited for, without the token, a few seconds at most; and where other ranks
+/// may write to results of this one, until they have said that they do so no more, or have ended.
 class IpcBackend final : public Backend {
  public:
   /// Collective; blocks. Throws Error{unsupported} where these ranks cannot share memory.
@@ -50,7 +50,8 @@ class IpcBackend final : public Backend {
   struct Ending {
     Status why;
     Deadline until;
-    Owned<Event> quiet;  // all that was on the stream is done
+    Owned<Event> quiet = {};  // all that was on the stream is done
+    bool is_quiet = false;    // it is, and the others know
   };
 
   bool carry_on();

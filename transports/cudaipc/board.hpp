@@ -47,7 +47,16 @@ class Board {
   std::shared_ptr<Line> lines_;
 };
 
-/// Whether there is a process of that number.
-bool lives(pid_t process) noexcept;
+/// Another process of this host. It lives while it has its files, and with them what it had on devices: longer than its
+/// first thread, and shorter than its number where nobody asks for its exit code.
+class Process {
+ public:
+  explicit Process(pid_t number);
+  bool lives() const noexcept;
+
+ private:
+  pid_t number_;
+  Descriptor death_;  // readable then; none: the kernel is too old, and the number is asked for
+};
 
 }  // namespace tutti::cudaipc

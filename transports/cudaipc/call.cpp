@@ -108,6 +108,7 @@ void IpcCall::send_news() {
     const Offer offer = offer_to(peer);
     std::memcpy(letters_->to(peer), &offer, sizeof offer);
   }
+  lent_ |= offers && direct_ && in_parts();
   letters_->exchange(launch_.sequence, lane_++, launch_.summary.bits);
   step_ = Step::others;
 }
@@ -116,8 +117,8 @@ void IpcCall::heard() {
   switch (news_) {
     case News::offer: return offered();
     case News::there: return main_part();
-    case News::half: return second_half();
-    case News::read: step_ = Step::over;
+    case News::half: return direct_ ? end_call() : second_half();
+    case News::read: return end_call();
   }
 }
 
@@ -131,6 +132,7 @@ void IpcCall::offered() {
     else
       std::memcpy(&offers[rank], letters_->from(static_cast<int>(rank)), sizeof(Offer));
   direct_ = std::ranges::all_of(offers, [](const Offer& one) { return one.direct == 1; });
+  lent_ &= direct_;
   if (direct_) {
     plan_direct(offers);
     return main_part();
@@ -148,6 +150,7 @@ void IpcCall::plan_direct(const std::vector<Offer>& offers) {
     const Offer& offer = offers[rank];
     if (rank == part_.rank) {
       piece_.sources[rank] = own_input() + part_.shown_at[rank];
+      piece_.results[rank] = call_.out.data;
       continue;
     }
     Opened& opened = room_.opened(static_cast<int>(rank));
@@ -210,21 +213,22 @@ void IpcCall::copy(std::byte* into, const std::byte* from, std::size_t bytes) {
 }
 
 // In the order of the ranks, so that all ranks, and all ways, have the same bits.
-void IpcCall::fold_into(std::byte* into, std::size_t from, std::size_t bytes) {
+void IpcCall::fold_into(std::vector<std::byte*> places, std::size_t from, std::size_t bytes) {
   if (bytes == 0) return;
   std::vector<const std::byte*> sources;
   for (const std::byte* one : piece_.sources) sources.push_back(one + from);
-  room_.accelerator().fold(room_.stream(), fold(), into, sources, bytes);
+  for (std::byte*& one : places) one += from;
+  room_.accelerator().fold(room_.stream(), fold(), places, sources, bytes);
 }
 
 void IpcCall::main_part() {
   if (in_parts()) {
     const Range own = even_part(bytes_of(0), part_.size, part_.rank);
-    fold_into(piece_.own_result + own.begin, own.begin, own.end - own.begin);
+    fold_into(direct_ ? piece_.results : std::vector{piece_.own_result}, own.begin, own.end - own.begin);
     return tell(News::half);
   }
   if (part_.folds && part_.keeps) {
-    fold_into(piece_.own_result, 0, bytes_of(0));
+    fold_into({piece_.own_result}, 0, bytes_of(0));
   } else if (part_.keeps) {
     for (std::size_t rank = 0; rank < part_.size; ++rank) {
       const std::size_t bytes = bytes_of(rank);
@@ -249,6 +253,10 @@ void IpcCall::second_half() {
 void IpcCall::end_slice() {
   if (direct_) return tell(News::read);
   if (++slice_ < slices_) return begin_slice();
+  end_call();
+}
+
+void IpcCall::end_call() {
   letters_.reset();
   step_ = Step::over;
 }

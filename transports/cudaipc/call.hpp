@@ -8,7 +8,9 @@
 // Little ones are copied to the rank's slot; then they are there, and every rank reads what it needs: one message to
 // each other rank. With large ones everybody first offers: here is my input (a handle, an offset), or it cannot be
 // shared. If all of it can, it is read where it is, in one go, and all say when they have read; else it goes through
-// the slots in pieces. A large allreduce has a step more: every rank folds a part, and then reads the others' parts.
+// the slots in pieces. In a large allreduce every rank folds a part: directly, from where all have theirs to where all
+// want it, P N read and P N written in all, the least there can be; by the slots, into its own, and then it reads the
+// others' parts.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +41,8 @@ class IpcCall {
   bool advance();
   /// Everything is on the stream; the other ranks read nothing of this call once the stream has got there.
   bool enqueued() const noexcept { return step_ == Step::over; }
+  /// Whether other ranks may write to the call's result.
+  bool lends_result() const noexcept { return lent_ && !enqueued(); }
   std::string where() const;
 
  private:
@@ -54,7 +58,7 @@ class IpcCall {
     std::size_t slot = 0;
     std::size_t at = 0, most = SIZE_MAX;  // of every block, in bytes
     std::vector<const std::byte*> sources;
-    std::vector<const std::byte*> results;  // of a two-phase allreduce: where others read
+    std::vector<std::byte*> results;  // of an allreduce in parts: direct, where each rank wants it; else its slot
     std::byte* own_result = nullptr;
   };
 
@@ -73,12 +77,13 @@ class IpcCall {
   void main_part();
   void second_half();
   void end_slice();
+  void end_call();
 
   std::size_t bytes_of(std::size_t block) const noexcept;
   bool blocks_apart() const noexcept;
   bool in_parts() const noexcept;
   Fold fold() const noexcept;
-  void fold_into(std::byte* into, std::size_t from, std::size_t bytes);
+  void fold_into(std::vector<std::byte*> places, std::size_t from, std::size_t bytes);
   void copy(std::byte* into, const std::byte* from, std::size_t bytes);
   std::byte* own_input() const noexcept;
 
@@ -88,7 +93,7 @@ class IpcCall {
   const Part part_;
   Place place_{};
   Reference in_, out_;
-  bool direct_ = false;
+  bool direct_ = false, lent_ = false;
   Step step_ = Step::idle;
   News news_ = News::offer;
   Owned<Event> done_;  // on this rank's stream: what the news is of

@@ -107,12 +107,20 @@ Room::Room(const BackendMeeting& meeting)
     open(exchanged(meeting, "card/", own));
 }
 
-// A process that has gone reads nothing; one that has failed says so.
+// A process that has gone does nothing; one that has failed says so.
+bool Room::is_quiet(int peer) const noexcept {
+  return peer == rank() || board_.is_quiet(peer) || !processes_[static_cast<std::size_t>(peer)].lives();
+}
+
+bool Room::all_quiet() const noexcept {
+  for (int peer = 0; peer < size(); ++peer)
+    if (!is_quiet(peer)) return false;
+  return true;
+}
+
 bool Room::left_alone() const noexcept {
   for (int peer = 0; peer < size(); ++peer)
-    if (peer != rank() && board_.read_by(peer) < pieces_ && !board_.is_quiet(peer) &&
-        lives(processes_[static_cast<std::size_t>(peer)]))
-      return false;
+    if (board_.read_by(peer) < pieces_ && !is_quiet(peer)) return false;
   return true;
 }
 
@@ -134,7 +142,7 @@ void Room::agree_to_share(const BackendMeeting& meeting) {
   const std::vector<Facts> all = exchanged(meeting, "facts/", own);
   if (rank() != 0) board_ = Board::open(all.front().board, size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    processes_.push_back(static_cast<pid_t>(all[i].process));
+    processes_.emplace_back(static_cast<pid_t>(all[i].process));
     const std::string gpu = all[i].gpu.data(), who = "rank " + std::to_string(group_.members[i]);
     if (all[i].shares == 0) throw cannot("the GPU of " + who + " cannot share memory between processes");
     if (static_cast<int>(i) != rank() && all[i].process == own.process)

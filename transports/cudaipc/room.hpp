@@ -66,6 +66,8 @@ class Room {
   void have_read(std::uint64_t pieces) noexcept { board_.have_read(rank(), pieces); }
   /// After a failure, when nothing of this communicator is on the stream any more.
   void be_quiet() noexcept { board_.be_quiet(rank()); }
+  /// Whether none of the others uses this rank's memory any more: they are quiet, or have ended.
+  bool all_quiet() const noexcept;
 
   Shared& shared() noexcept { return shared_; }
   Opened& opened(int rank) { return opened_[static_cast<std::size_t>(rank)]; }
@@ -74,6 +76,7 @@ class Room {
   struct Facts;
   void agree_to_share(const BackendMeeting& meeting);
   bool left_alone() const noexcept;
+  bool is_quiet(int peer) const noexcept;
   template <class T>
   std::vector<T> exchanged(const BackendMeeting& meeting, const char* what, const T& own) const;
   void open(const std::vector<Reference>& slots_of);
@@ -83,7 +86,7 @@ class Room {
   Transport& wire_;
   const int device_;
   Board board_;
-  std::vector<pid_t> processes_;  // by rank
+  std::vector<Process> processes_;  // by rank
   Owned<Stream> stream_;
   std::shared_ptr<void> own_slots_;
   std::vector<std::byte*> seen_slots_;  // by rank
