@@ -25,7 +25,9 @@ def run(command):
 
 
 def instructions(form, calls, folder):
-    out = run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/callgrind", PROBE, "calls", form, str(calls)])
+    # Threads take turns in valgrind; one that waits for the other must not be given turn after turn.
+    out = run(["valgrind", "--tool=callgrind", "--fair-sched=try", f"--callgrind-out-file={folder}/callgrind", PROBE, "calls", form,
+               str(calls)])
     return int(re.search(r"Collected\s*:\s*(\d+)", out)[1])
 
 
