@@ -101,8 +101,7 @@ bool CollectiveOperation::look() {
 void CollectiveOperation::trouble(const Status& why) { in_trouble(why); }
 
 void CollectiveOperation::cancel(const Status& why) noexcept {
-  if (verified_ && std::erase(own_group().unstarted(), this) > 0) return finish(why);
-  taken_->backend->cancel(why);
+  if (verified_ && std::erase(own_group().unstarted(), this) > 0) finish(why);
 }
 
 std::string CollectiveOperation::where() const {

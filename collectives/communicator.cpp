@@ -33,7 +33,7 @@ class Communicator::Impl {
         allowed_(duration_of(Seconds(context_->settings().timeout))) {
     choices_.add(std::make_shared<PlannedBackend>(context_->wire(), this->group(), context_->settings()));
     if (std::shared_ptr<Backend> own = context_->wire().make_backend(this->group())) {
-      context_->add_engine(own);
+      context_->add_backend(*group_, own);
       choices_.add(std::move(own));
     }
     staged_ = std::make_shared<staged::StagedBackend>(this->group(),
@@ -70,7 +70,7 @@ class Communicator::Impl {
     operation.prepare(home(self), spare_collectives_, parts);
     if (is_value) operation.keep_value();
     if (options.keep) operation.keep(options.keep);
-    if (taken.backend == staged_.get() && !staged_driven_.exchange(true)) context_->add_engine(staged_);
+    if (taken.backend == staged_.get() && !staged_driven_.exchange(true)) context_->add_backend(*group_, staged_);
     context_->launch(operation);
     return Work(operation);
   }
@@ -96,7 +96,7 @@ class Communicator::Impl {
     if (choices_.has(name)) return {};
     MadeBackend made = make_backend({name, ++attempts_}, self, *context_, group());
     if (!made.backend) return made.reason;
-    context_->add_engine(made.backend);
+    context_->add_backend(*group_, made.backend);
     choices_.add(std::move(made.backend));
     return {};
   }

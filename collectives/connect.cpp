@@ -237,6 +237,7 @@ class Wirer {
     rendezvous.rank = bootstrap_.rank;
     rendezvous.size = bootstrap_.size;
     rendezvous.peers = peers;
+    rendezvous.cores = cores_used_with(peers);
     rendezvous.store = store.get();
     rendezvous.settings = &settings_;
     rendezvous.listener = &listener_;
@@ -312,10 +313,23 @@ class Wirer {
     return wiring;
   }
 
-  // Ranks that are bound to a core each have one core by themselves and several together.
-  int cores_together(std::span<const int> ranks) const {
+  std::set<int> cores_of_all(std::span<const int> ranks) const {
     std::set<int> cores;
     for (const int rank : ranks) cores.merge(cores_of(cards_[index(rank)]));
+    return cores;
+  }
+
+  std::vector<int> cores_used_with(std::vector<int> peers) const {
+    const std::string& host = cards_[index(bootstrap_.rank)].place.host;
+    std::erase_if(peers, [&](int rank) { return cards_[index(rank)].place.host != host; });
+    peers.push_back(bootstrap_.rank);
+    const std::set<int> cores = cores_of_all(peers);
+    return {cores.begin(), cores.end()};
+  }
+
+  // Ranks that are bound to a core each have one core by themselves and several together.
+  int cores_together(std::span<const int> ranks) const {
+    const std::set<int> cores = cores_of_all(ranks);
     return cores.empty() ? usable_cores() : cores_in_quota(static_cast<int>(cores.size()));
   }
 

@@ -95,6 +95,17 @@ std::vector<std::shared_ptr<GroupState>> Context::groups() {
   return alive;
 }
 
+void Context::add_backend(GroupState& group, const std::shared_ptr<Backend>& backend) {
+  group.add(backend);
+  add_engine(backend);
+  if (!group.poisoned()) return;  // from here on end_group() finds it
+  {
+    std::lock_guard lock(news_mutex_);
+    joined_late_.push_back(group.shared_from_this());
+  }
+  progress_->notice();
+}
+
 // ---- operations -------------------------------------------------------------------------------
 
 void Context::refuse_in_child() const {
@@ -178,10 +189,12 @@ void Context::news() {
   if (!troubles_.empty() || !postponed_.empty()) wire().progress();
   std::vector<Cause> causes;
   std::vector<Inbox> inbox;
+  std::vector<std::shared_ptr<GroupState>> joined_late;
   {
     std::lock_guard lock(news_mutex_);
     causes.swap(causes_);
     inbox.swap(inbox_);
+    joined_late.swap(joined_late_);
   }
   for (const Cause& cause : causes) act_on(cause);
   for (const auto& [group, cause] : std::exchange(troubles_, {}))
@@ -189,6 +202,7 @@ void Context::news() {
   const auto postponed = std::exchange(postponed_, {});
   for (const auto& [operation, status] : postponed) operation->finish_postponed(status);
   for (const Inbox& letter : inbox) read_control(letter.from, letter.message);
+  for (const auto& group : joined_late) end_backends(*group);
 }
 
 // Spreads the cause before anything is closed, then ends whom it concerns.
@@ -242,9 +256,16 @@ void Context::ask_store(const std::function<void()>& question) noexcept {
 void Context::end_group(GroupState& group, const Status& why) {
   group.poison_with(why);
   wire().cancel(group.group().id, group.poison());
+  end_backends(group);
   const auto running = running_;  // which ends of operations change, and which keeps them
   for (const auto& operation : running)
     if (&operation->group() == &group && !operation->done()) operation->cancel(group.poison());
+}
+
+// Those without a call under way too: others may wait for them to say that they leave their memory alone.
+void Context::end_backends(const GroupState& group) {
+  const Status why = group.poison();
+  for (const auto& backend : group.backends()) backend->cancel(why);
 }
 
 void Context::tick(Clock::time_point now) {

@@ -70,6 +70,9 @@ class Context final : public Driver,
     if (fork_generation() == generation_) progress_->drop_unused();
   }
 
+  /// The same for one that plays calls of `group`, and is told when that ends.
+  void add_backend(GroupState& group, const std::shared_ptr<Backend>& backend);
+
   /// Fills in the hosts of its members.
   std::shared_ptr<GroupState> add_group(Group group);
 
@@ -109,6 +112,7 @@ class Context final : public Driver,
   std::optional<Cause> published(std::uint64_t group) noexcept;
   void ask_store(const std::function<void()>& question) noexcept;
   void end_group(GroupState& group, const Status& why);
+  void end_backends(const GroupState& group);
   std::vector<std::shared_ptr<GroupState>> groups();
   // watchdog.cpp: who is where, when a call takes long
   void ask(Operation& operation, Clock::time_point now);
@@ -139,6 +143,7 @@ class Context final : public Driver,
   std::mutex news_mutex_;
   std::vector<Cause> causes_;
   std::vector<Inbox> inbox_;
+  std::vector<std::shared_ptr<GroupState>> joined_late_;                 // which a backend joined when they had failed
   std::vector<std::pair<std::shared_ptr<GroupState>, Cause>> troubles_;  // token
   std::vector<std::pair<Ref<Operation>, Status>> postponed_;             // token
   std::set<std::pair<std::uint64_t, int>> acted_on_;                     // (group, culprit): each is spread once

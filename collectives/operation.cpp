@@ -39,6 +39,19 @@ bool GroupState::poison_with(const Status& why) {
   return true;
 }
 
+void GroupState::add(std::weak_ptr<Backend> backend) {
+  std::lock_guard lock(mutex_);
+  backends_.push_back(std::move(backend));
+}
+
+std::vector<std::shared_ptr<Backend>> GroupState::backends() const {
+  std::vector<std::shared_ptr<Backend>> alive;
+  std::lock_guard lock(mutex_);
+  for (const auto& weak : backends_)
+    if (auto backend = weak.lock()) alive.push_back(std::move(backend));
+  return alive;
+}
+
 void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered, bool on_device) {
   WorkState::prepare(std::move(home.keeper));
   context_ = &home.context;

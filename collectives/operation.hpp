@@ -50,6 +50,10 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// True when this is the first failure.
   bool poison_with(const Status& why);
 
+  /// Whoever plays its calls is told when it ends.
+  void add(std::weak_ptr<Backend> backend);
+  std::vector<std::shared_ptr<Backend>> backends() const;
+
   /// Where every call is verified first: those that have not started yet, in their order. Token.
   std::deque<CollectiveOperation*>& unstarted() noexcept { return unstarted_; }
 
@@ -61,7 +65,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::array<CallRecord, 256> recent_;
   mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};
-  Status poison_;  // mutex_
+  Status poison_;                                 // mutex_
+  std::vector<std::weak_ptr<Backend>> backends_;  // mutex_
 };
 
 /// Where an operation belongs.

@@ -32,6 +32,7 @@ struct Rendezvous {
   int rank = 0;
   int size = 1;
   std::vector<int> peers;                 ///< world ranks to reach by this transport, ascending, without `rank`
+  std::vector<int> cores;                 ///< of this host, that those of them that are on it and `rank` may use
   Store* store = nullptr;                 ///< already prefixed for this transport
   const Settings* settings = nullptr;     ///< settings->job and ->secret name the job and prove membership
   TransportListener* listener = nullptr;  ///< outlives the transport

@@ -68,16 +68,15 @@ TEST_F(Gpu, FoldsBitForBitAsTheHost) {
             }
             Memory expected(bytes);
             fold.of(expected.data(), from, bytes);
-            auto* const into = const_cast<std::byte*>(on_device[0]);
             const auto elsewhere = upload(Memory(offset + bytes));
-            std::byte* const places[] = {into, static_cast<std::byte*>(elsewhere.get()) + offset,
-                                         const_cast<std::byte*>(on_device.back())};
+            std::vector<std::byte*> places = {static_cast<std::byte*>(elsewhere.get()) + offset};
+            for (const std::byte* one : on_device) places.push_back(const_cast<std::byte*>(one));
             gpu.fold({}, fold, places, on_device, bytes);
-            for (const std::byte* const place : places) {
+            for (const std::byte* const place : {places[0], places[1], places.back()}) {
               const Memory got = download(place, bytes);
               ASSERT_EQ(std::memcmp(got.data(), expected.data(), bytes), 0)
                   << name(dtype) << " " << name(op) << ", " << sources << " sources of " << count << ", offset " << skip
-                  << ", place " << place - into;
+                  << ", place " << place - places[0];
             }
           }
     }

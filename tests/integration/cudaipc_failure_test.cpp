@@ -1,8 +1,10 @@
 // cudaipc between processes, over the fake accelerator: what goes wrong, and what becomes of memory then.
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <thread>
 
+#include "tests/support/comes_true.hpp"
 #include "tests/support/going.hpp"
 #include "tests/support/ipc_world.hpp"
 
@@ -10,6 +12,8 @@ namespace tutti::testing {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr std::size_t large = 100'002;  // floats: each rank folds a part
 
 /// The error of a call: its code, and words of it.
 void expect_error(const std::function<void()>& call, Code code, const std::string& words) {
@@ -83,24 +87,44 @@ TEST_F(CudaIpc, TheDeadlineEndsACallThatOneRankNeverMakes) {
       settings);
 }
 
+// The owner of the buffers goes with the call: a rank that is not in it has said that it leaves them alone.
+TEST_F(CudaIpc, ALargeCallThatOneRankNeverMakesKeepsNobodysBuffers) {
+  Settings settings;
+  settings.timeout = 1;
+  run(
+      {3, 1},
+      [&](Communicator& world, WorldRank& rank) {
+        OnDevice data(0, floats(large, 1.0f)), out(0, 4 * large);
+        rank.play(allreduce_of(data, out));
+        const auto done = [&](int who) { return "failed on " + std::to_string(who); };
+        const auto store = make_file_store(folder_.path());
+        if (rank.rank() != 1) {
+          auto owner = std::make_shared<int>();
+          const std::weak_ptr<int> still_there = owner;
+          const Work work = world.allreduce(data.buffer(DType::f32), out.buffer(DType::f32), sum,
+                                            {.algorithm = "cudaipc", .keep = std::move(owner)});
+          expect_error([&] { work.wait(); }, Code::timeout, "rank 1 on");
+          EXPECT_TRUE(comes_true([&] { return still_there.expired(); })) << "the buffers are kept for ever";
+          store->set(done(rank.rank()), "1");
+        }
+        for (const int who : {0, 2}) store->wait(done(who), deadline_in(60s));
+      },
+      settings);
+}
+
 TEST_F(CudaIpc, TheDeadRankIsNamedByEverySurvivor) {
   constexpr int size = 4, victim = 2;
-  ++runs_;
-  Fleet fleet(size, [&](int number) {
-    return play(number, {size, 1},
-                [&](Communicator&, WorldRank& rank) {
-                  OnDevice data(0, floats(100'000, 1.0f)), out(0, 400'000);
-                  try {
-                    for (int i = 0;; ++i) {
-                      rank.play(allreduce_of(data, out));
-                      if (i == 0) say_going(folder_.path(), number);
-                    }
-                  } catch (const Error& error) {
-                    EXPECT_EQ(error.code(), Code::peer_lost) << error.what();
-                    EXPECT_EQ(error.culprit(), victim) << error.what();
-                  }
-                },
-                {});
+  Fleet fleet = begin({size, 1}, [&](Communicator&, WorldRank& rank) {
+    OnDevice data(0, floats(large, 1.0f)), out(0, 4 * large);
+    try {
+      for (int i = 0;; ++i) {
+        rank.play(allreduce_of(data, out));
+        if (i == 0) say_going(folder_.path(), rank.rank());
+      }
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::peer_lost) << error.what();
+      EXPECT_EQ(error.culprit(), victim) << error.what();
+    }
   });
   wait_until_going(folder_.path(), size);
   std::this_thread::sleep_for(20ms);
@@ -111,22 +135,18 @@ TEST_F(CudaIpc, TheDeadRankIsNamedByEverySurvivor) {
 // memory can be freed, which waits for all that is on its streams.
 TEST_F(CudaIpc, ARankThatDiesBeforeItsInputIsReadyHoldsNobodysStream) {
   constexpr int size = 3, victim = 1;
-  for (const std::size_t count : {100u, 100'000u}) {
-    ++runs_;
-    Fleet fleet(size, [&](int number) {
-      return play(number, {size, 1},
-                  [&](Communicator&, WorldRank& rank) {
-                    FakeAccelerator& gpu = fake_accelerator();
-                    OnDevice data(0, floats(count, 1.0f)), out(0, 4 * count);
-                    rank.play(allreduce_of(data, out));
-                    const auto gate = number == victim ? gpu.hold({nullptr, 0}) : nullptr;
-                    const Work work = rank.begin(allreduce_of(data, out));
-                    say_going(folder_.path() + "/" + std::to_string(count), number);
-                    expect_error([&] { work.wait(); }, Code::peer_lost, "rank 1");
-                  },
-                  {});
+  for (const std::size_t count : {std::size_t{100}, large}) {
+    const std::string folder = folder_.path() + "/" + std::to_string(count);
+    Fleet fleet = begin({size, 1}, [&](Communicator&, WorldRank& rank) {
+      FakeAccelerator& gpu = fake_accelerator();
+      OnDevice data(0, floats(count, 1.0f)), out(0, 4 * count);
+      rank.play(allreduce_of(data, out));
+      const auto gate = rank.rank() == victim ? gpu.hold({nullptr, 0}) : nullptr;
+      const Work work = rank.begin(allreduce_of(data, out));
+      say_going(folder, rank.rank());
+      expect_error([&] { work.wait(); }, Code::peer_lost, "rank 1");
     });
-    wait_until_going(folder_.path() + "/" + std::to_string(count), size);
+    wait_until_going(folder, size);
     fleet.expect_success_without(victim);
   }
 }
@@ -135,33 +155,27 @@ TEST_F(CudaIpc, ARankThatDiesBeforeItsInputIsReadyHoldsNobodysStream) {
 // one gets the error, and with it its buffer, when nobody writes there any more.
 TEST_F(CudaIpc, AResultIsGivenBackWhenNobodyWritesToIt) {
   constexpr int size = 3, victim = 1, slow = 2;
-  constexpr std::size_t count = 100'002;
-  ++runs_;
   const std::string folder = folder_.path();
-  Fleet fleet(size, [&](int number) {
-    return play(number, {size, 1},
-                [&](Communicator&, WorldRank& rank) {
-                  FakeAccelerator& gpu = fake_accelerator();
-                  OnDevice data(0, floats(count, 1.0f)), out(0, 4 * count);
-                  rank.play(allreduce_of(data, out));
-                  const std::size_t before = gpu.moved_bytes();
-                  gpu.stall(number == slow);
-                  const Work work = rank.begin(allreduce_of(data, data));
-                  std::thread watcher([&] {
-                    while (gpu.moved_bytes() == before) std::this_thread::sleep_for(1ms);
-                    say_going(folder, number);  // its fold is on the stream
-                    if (number != slow) return;
-                    make_file_store(folder)->wait("the victim has gone", deadline_in(60s));
-                    std::this_thread::sleep_for(200ms);
-                    make_file_store(folder)->set("goes on", "1");
-                    gpu.stall(false);
-                  });
-                  expect_error([&] { work.wait(); }, Code::peer_lost, "rank 1");
-                  std::string word;
-                  EXPECT_TRUE(make_file_store(folder)->find("goes on", word)) << "somebody still writes to the result";
-                  watcher.join();
-                },
-                {});
+  Fleet fleet = begin({size, 1}, [&](Communicator&, WorldRank& rank) {
+    FakeAccelerator& gpu = fake_accelerator();
+    OnDevice data(0, floats(large, 1.0f)), out(0, 4 * large);
+    rank.play(allreduce_of(data, out));
+    const std::size_t before = gpu.moved_bytes();
+    gpu.stall(rank.rank() == slow);
+    const Work work = rank.begin(allreduce_of(data, data));
+    std::thread watcher([&] {
+      while (gpu.moved_bytes() == before) std::this_thread::sleep_for(1ms);
+      say_going(folder, rank.rank());  // its fold is on the stream
+      if (rank.rank() != slow) return;
+      make_file_store(folder)->wait("the victim has gone", deadline_in(60s));
+      std::this_thread::sleep_for(200ms);
+      make_file_store(folder)->set("goes on", "1");
+      gpu.stall(false);
+    });
+    expect_error([&] { work.wait(); }, Code::peer_lost, "rank 1");
+    std::string word;
+    EXPECT_TRUE(make_file_store(folder)->find("goes on", word)) << "somebody still writes to the result";
+    watcher.join();
   });
   wait_until_going(folder, size);
   fleet.kill(victim);

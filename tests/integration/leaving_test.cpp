@@ -1,6 +1,5 @@
 // Ranks that leave, normally or not: those that stay can still sleep, and still hear of the dead.
 #include <gtest/gtest.h>
-#include <time.h>
 
 #include <chrono>
 #include <optional>
@@ -9,6 +8,7 @@
 #include "collectives/bootstrap/bootstrap.hpp"
 #include "collectives/bootstrap/stores.hpp"
 #include "collectives/tutti.hpp"
+#include "tests/support/asleep.hpp"
 #include "tests/support/processes.hpp"
 
 namespace tutti::testing {
@@ -38,30 +38,15 @@ Communicator join(const Scene& scene, int rank) {
   return Communicator::connect(bootstrap);
 }
 
-double cpu_seconds() {
-  timespec used;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
-}
-
-// CPU time, not wall time: it is the same on a busy machine.
-template <class Wait>
-std::string expect_idle(const std::string& what, Wait wait) {
-  const double before = cpu_seconds();
-  wait();
-  const double used = cpu_seconds() - before;
-  return used < 0.1 ? "" : what + " took " + std::to_string(used) + " s of CPU; ";
-}
-
 // Two ranks remain: first nobody waits for anything, then rank 0 waits for rank 2.
 std::string stay(Communicator& both) {
   std::this_thread::sleep_for(200ms);  // the news settles
-  std::string said = expect_idle("doing nothing for 1 s", [] { std::this_thread::sleep_for(1s); });
+  std::string said = expect_asleep("doing nothing", 0.1, [] { std::this_thread::sleep_for(watched_wait); });
   both.barrier().wait();
   std::vector<int> word(1, 7);
-  said += expect_idle("waiting for 1 s", [&] {
+  said += expect_asleep("waiting", 0.1, [&] {
     if (both.rank() == 1) {
-      std::this_thread::sleep_for(1s);
+      std::this_thread::sleep_for(watched_wait);
       both.send(word, 0).wait();
     } else {
       both.recv(word, 1).wait();

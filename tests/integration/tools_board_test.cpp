@@ -1,11 +1,11 @@
 // The benchmark's board between processes: a rank that waits notices one that has died or left, and does not burn its
 // core.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <thread>
 
+#include "tests/support/asleep.hpp"
 #include "tests/support/processes.hpp"
 #include "tools/bench/board.hpp"
 #include "transports/core/status.hpp"
@@ -13,7 +13,9 @@
 namespace tutti::bench {
 namespace {
 
+using testing::expect_asleep;
 using testing::Fleet;
+using testing::watched_wait;
 
 /// The memory of a board, made by the test as by a launcher.
 struct Memory {
@@ -23,15 +25,6 @@ struct Memory {
   Memory& operator=(const Memory&) = delete;
   SharedMemory shared;
 };
-
-double processor_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 std::string refused_barrier(Board& board, int culprit) {
   try {
@@ -78,11 +71,10 @@ TEST(BenchBoard, WhoWaitsLongSleeps) {
   Fleet fleet(2, [&](int rank) -> std::string {
     const auto board = open_shared_board(memory.shared.path, rank, 2);
     board->barrier();
-    const double before = processor_seconds();
-    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    board->barrier();
-    const double used = processor_seconds() - before;
-    return used < 0.5 ? "" : "it used " + std::to_string(used) + " s of a core to wait for 1.5 s";
+    return expect_asleep("waiting", 0.3, [&] {
+      if (rank == 1) std::this_thread::sleep_for(watched_wait);
+      board->barrier();
+    });
   });
   EXPECT_EQ(fleet.answer(0), "");
   EXPECT_EQ(fleet.answer(1), "");

@@ -220,6 +220,7 @@ void FakeAccelerator::zero(const Stream& stream, void* memory, std::size_t bytes
 
 void FakeAccelerator::fold(const Stream& stream, const Fold& fold, std::span<std::byte* const> into,
                            std::span<const std::byte* const> sources, std::size_t bytes) {
+  if (std::max(into.size(), sources.size()) > most_folded) throw Error(Code::unsupported, "too many to fold");
   moved_ += (sources.size() + into.size()) * bytes;
   std::vector<const std::byte*> from;
   for (const std::byte* one : sources) from.push_back(seen(one));

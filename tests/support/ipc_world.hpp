@@ -30,11 +30,16 @@ class CudaIpc : public ::testing::Test {
   };
   using Body = std::function<void(Communicator&, WorldRank&)>;
   /// Ranks as processes; what a body throws or EXPECTs is what they answer.
-  void run(Shape shape, const Body& body, Settings settings = {}) {
+  Fleet begin(Shape shape, const Body& body, const Settings& settings = {}) {
     ++runs_;
-    Fleet fleet(shape.ranks, [&](int rank) { return play(rank, shape, body, settings); });
+    return Fleet(shape.ranks, [&](int rank) { return play(rank, shape, body, settings); });
+  }
+  void run(Shape shape, const Body& body, const Settings& settings = {}) {
+    Fleet fleet = begin(shape, body, settings);
     fleet.expect_success();
   }
+
+ private:
   std::string play(int rank, Shape shape, const Body& body, const Settings& settings) {
     ::setenv("FAKE_DEVICES", std::to_string(shape.devices).c_str(), 1);
     use_fake_gpus().stumble(true);
@@ -53,8 +58,10 @@ class CudaIpc : public ::testing::Test {
     body(world, self);
     return ::testing::Test::HasFailure() ? "see above" : "";
   }
-  TemporaryFolder folder_;
   int runs_ = 0;
+
+ protected:
+  TemporaryFolder folder_;
 };
 
 inline Collective allreduce_of(const OnDevice& in, const OnDevice& out) {

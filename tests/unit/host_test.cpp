@@ -112,21 +112,28 @@ TEST(NumaTest, IsTheNodeThatHasAllCores) {
   EXPECT_EQ(numa_node(std::vector<int>{0}, folder.path() + "/missing"), -1);
 }
 
-// A made-up /sys/devices/system/cpu: two caches of 32 MiB, of two cores each, and a core that has none.
+// A made-up /sys/devices/system/cpu: two caches of 32 MiB, of two cores each; a core that has none; one whose fourth
+// entry is another cache, and one that does not say whose its cache is; and one with a cache larger than is believed.
 TEST(CacheTest, EveryCacheCountsOnce) {
   const TemporaryFolder folder;
-  for (const int core : {0, 1, 2, 3}) {
+  const auto write = [&](int core, const char* level, const char* size, const char* sharers) {
     const std::string cache = folder.path() + "/cpu" + std::to_string(core) + "/cache/index3";
     std::filesystem::create_directories(cache);
-    std::ofstream(cache + "/size") << "32768K\n";
-    std::ofstream(cache + "/shared_cpu_list") << (core < 2 ? "0-1\n" : "2-3\n");
-  }
-  const auto bytes = [&](std::vector<int> cores) { return third_level_cache(cores, folder.path()); };
+    std::ofstream(cache + "/level") << level << '\n';
+    std::ofstream(cache + "/size") << size << '\n';
+    std::ofstream(cache + "/shared_cpu_list") << sharers << '\n';
+  };
+  for (const int core : {0, 1, 2, 3}) write(core, "3", "32768K", core < 2 ? "0-1" : "2-3");
+  write(5, "2", "2048K", "5");
+  write(6, "3", "32768K", "");
+  write(7, "3", "300000K", "7");
+  const auto bytes = [&](std::vector<int> cores) { return third_level_caches(cores, folder.path()); };
   constexpr std::size_t one = std::size_t{32} << 20;
   EXPECT_EQ(bytes({0, 1}), one);
   EXPECT_EQ(bytes({1, 2, 3}), 2 * one);
   EXPECT_EQ(bytes({2, 4}), one);
-  EXPECT_EQ(bytes({4}), 0u);
+  EXPECT_EQ(bytes({4, 5, 6}), 0u);
+  EXPECT_EQ(bytes({7}), most_cache_bytes);
   EXPECT_EQ(bytes({}), 0u);
 }
 

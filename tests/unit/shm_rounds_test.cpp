@@ -62,6 +62,22 @@ TEST(ShmRounds, AreFewerOfVastCalls) {
       }
 }
 
+// Of the world, where slots are larger; other communicators, and more ranks, have but the usual room.
+TEST(ShmRounds, ManyRanksHaveLargerPiecesOfWhatIsNotFolded) {
+  for (const Kind kind : {Kind::scatter, Kind::alltoall})
+    for (int size = 2; size <= most_ranks; ++size) {
+      DirectCall call = made(kind, size, 4, std::size_t{1} << 24);
+      const auto rounds = [&](std::uint64_t group) {
+        call.slot_room = slot_bytes_of(group, size);
+        return rounds_of(call);
+      };
+      if (size > 4 && size < 16)
+        EXPECT_LT(rounds(1), rounds(2)) << name(kind) << " on " << size;
+      else
+        EXPECT_EQ(rounds(1), rounds(2)) << name(kind) << " on " << size;
+    }
+}
+
 TEST(ShmRounds, SlotsHoldEveryPiece) {
   constexpr std::size_t mebibyte = std::size_t{1} << 20;
   for (int size = 2; size <= most_ranks; ++size) {
@@ -91,11 +107,12 @@ TEST(ShmRounds, SharesCoverEverything) {
 // Whether results go past the caches is told by the buffers, which a call may have got anew: lines that are read before
 // they are written stay longer, and are counted once.
 TEST(ShmWrites, GoPastTheCachesWhereTheseCannotHoldAll) {
-  const std::size_t cache = cache_bytes(), ranks = 4;
+  const std::size_t cache = std::size_t{48} << 20, ranks = 4;
   std::byte* const in = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);  // never looked at
   std::byte* const out = reinterpret_cast<std::byte*>(std::uintptr_t{2} << 40);
   const auto write = [&](Kind kind, std::size_t block, const std::byte* given, std::byte* result) {
     DirectCall call = made(kind, static_cast<int>(ranks), 4, block / 4);
+    call.cache_bytes = cache;
     call.measure();
     call.set_buffers(out, out);
     call.set_buffers(given, result);

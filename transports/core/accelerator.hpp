@@ -115,9 +115,12 @@ class DeviceWork {
  public:
   virtual ~DeviceWork() = default;
 
+  static constexpr std::size_t most_folded = 128;
+
   virtual void zero(const Stream& stream, void* memory, std::size_t bytes) = 0;
   /// As Fold::of() and scale(), bit for bit, on memory that the stream's device reaches, aligned to the element. Every
   /// place in `into` gets the result: a source (exactly), or memory that overlaps none, and no other place.
+  /// More than `most_folded` sources or places are refused: Error{unsupported}.
   virtual void fold(const Stream& stream, const Fold& fold, std::span<std::byte* const> into,
                     std::span<const std::byte* const> sources, std::size_t bytes) = 0;
   virtual void scale(const Stream& stream, DType dtype, std::span<std::byte> into, const std::byte* from,

@@ -161,11 +161,4 @@ std::string_view copy_way() noexcept { return "memcpy"; }
 
 #endif
 
-std::size_t cache_bytes() noexcept {
-  static constexpr std::size_t unknown = std::size_t{32} << 20;
-  // Not what sysconf() says, which of some processors is the sum of all there are, this process's or not.
-  static const std::size_t bytes = third_level_cache(allowed_cores());
-  return bytes > 0 ? std::min(bytes, most_cache_bytes) : unknown;
-}
-
 }  // namespace tutti

@@ -44,12 +44,6 @@ void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) n
 void copy_unordered(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 void order_copies() noexcept;
 
-/// What a virtual machine is told of caches may be those that it shares with others: so many bytes are believed.
-inline constexpr std::size_t most_cache_bytes = std::size_t{64} << 20;
-
-/// The third-level caches of the cores that this process may use, together; at most what is believed.
-std::size_t cache_bytes() noexcept;
-
 /// How copy() copies larger blocks here: "fsrm" or "erms" (rep movsb), or "memcpy".
 std::string_view copy_way() noexcept;
 

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -183,16 +184,21 @@ std::vector<int> binding_order(std::span<const int> cores, const std::string& sy
   return order;
 }
 
-std::size_t third_level_cache(std::span<const int> cores, const std::string& root) {
+std::size_t third_level_caches(std::span<const int> cores, const std::string& root) {
   std::size_t bytes = 0;
-  std::vector<int> counted;
+  std::set<int> counted;  // cores
   for (const int core : cores) {
-    if (std::ranges::find(counted, core) != counted.end()) continue;
-    const std::string cache = root + "/cpu" + std::to_string(core) + "/cache/index3";
-    std::istringstream size(first_line(cache + "/size"));  // "32768K"
-    std::size_t kib = 0;
-    if (size >> kib && size.get() == 'K') bytes += kib << 10;
-    for (const int sharer : parse_core_list(first_line(cache + "/shared_cpu_list"))) counted.push_back(sharer);
+    if (counted.contains(core)) continue;
+    const std::string caches = root + "/cpu" + std::to_string(core) + "/cache";
+    for (const std::string& name : names_in(caches, "index")) {
+      const std::string cache = caches + "/" + name;
+      const std::vector<int> sharers = parse_core_list(first_line(cache + "/shared_cpu_list"));
+      std::istringstream size(first_line(cache + "/size"));  // "32768K"
+      std::size_t kib = 0;
+      if (first_line(cache + "/level") != "3" || sharers.empty() || !(size >> kib) || size.get() != 'K') continue;
+      bytes += std::min(kib << 10, most_cache_bytes);
+      counted.insert(sharers.begin(), sharers.end());
+    }
   }
   return bytes;
 }

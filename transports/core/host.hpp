@@ -39,9 +39,12 @@ std::vector<int> binding_order(std::span<const int> cores, const std::string& sy
 /// The NUMA node that has all of `cores`, by the node*/cpulist files in the folder `root`; -1 where none has.
 int numa_node(std::span<const int> cores, const std::string& root = "/sys/devices/system/node");
 
-/// Bytes of all third-level caches that `cores` have, each counted once, by the cpu*/cache/index3 files in the folder
-/// `root`; 0 where they do not tell.
-std::size_t third_level_cache(std::span<const int> cores, const std::string& root = "/sys/devices/system/cpu");
+/// What a virtual machine is told of a cache may be one that it shares with others: so many bytes of each are believed.
+inline constexpr std::size_t most_cache_bytes = std::size_t{64} << 20;
+
+/// Bytes of all third-level caches that `cores` have, each counted once and as far as it is believed, by the
+/// cpu*/cache/index* files in the folder `root`; 0 where they do not tell.
+std::size_t third_level_caches(std::span<const int> cores, const std::string& root = "/sys/devices/system/cpu");
 
 /// Names the GPUs of this host, by the folders of their drivers' addresses in `root`: processes of one host with the
 /// same text may hand one another GPU memory. Empty: there are none.

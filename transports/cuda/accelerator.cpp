@@ -177,6 +177,8 @@ void CudaAccelerator::zero(const Stream& stream, void* memory, std::size_t bytes
 
 void CudaAccelerator::fold(const Stream& stream, const Fold& fold, std::span<std::byte* const> into,
                            std::span<const std::byte* const> sources, std::size_t bytes) {
+  if (std::max(into.size(), sources.size()) > most_folded)
+    throw Error(Code::unsupported, "a fold takes " + std::to_string(most_folded) + " sources and places at most");
   if (bytes == 0 || sources.empty() || into.empty()) return;
   if (sources.size() == 1) {
     for (std::byte* const one : into)
@@ -185,28 +187,12 @@ void CudaAccelerator::fold(const Stream& stream, const Fold& fold, std::span<std
   }
   const Current current(stream.device);
   const int processors = devices_[static_cast<std::size_t>(stream.device)].processors;
-  // A pass before the last leaves what it has where no later one reads a source.
-  const auto later = sources.subspan(std::min(sources.size(), most_sources));
-  const auto between =
-      std::ranges::find_if(into, [&](const std::byte* one) { return std::ranges::find(later, one) == later.end(); });
-  if (between == into.end())
-    throw Error(Code::invalid, "a fold of more than 16 sources into one of the later ones; fold into another buffer");
-  const auto places = into.first(std::min(into.size(), most_places));
-  for (std::size_t next = 0; next < sources.size();) {
-    FoldCall call;
-    call.elements = bytes / fold.width();
-    if (next > 0) call.sources[call.count++] = *between;
-    while (next < sources.size() && call.count < static_cast<int>(most_sources))
-      call.sources[call.count++] = sources[next++];
-    if (next < sources.size()) {
-      call.into[call.places++] = *between;
-    } else {
-      call.divisor = fold.divisor;
-      for (std::byte* const one : places) call.into[call.places++] = one;
-    }
-    check(cuda::fold(fold.dtype, fold.op, call, processors, raw(stream)), "fold", stream.device);
-  }
-  for (std::byte* const one : into.subspan(places.size())) copy(stream, one, into[0], bytes);
+  FoldCall call;
+  call.elements = bytes / fold.width();
+  call.divisor = fold.divisor;
+  for (std::byte* const one : into) call.into[call.places++] = one;
+  for (const std::byte* const one : sources) call.sources[call.count++] = one;
+  check(cuda::fold(fold.dtype, fold.op, call, processors, raw(stream)), "fold", stream.device);
 }
 
 void CudaAccelerator::scale(const Stream& stream, DType dtype, std::span<std::byte> into, const std::byte* from,

@@ -41,6 +41,11 @@ __device__ T folded_all(const FoldCall& call, Load load) {
   return folded<T, Operator, divides>(value, load(call.sources[call.count - 1]), call.divisor);
 }
 
+template <class T>
+__device__ void put(const FoldCall& call, std::size_t i, const T& value) {
+  for (int place = 0; place < call.places; ++place) static_cast<T*>(call.into[place])[i] = value;
+}
+
 template <class T, class Operator, bool divides>
 __device__ void fold_pack(const FoldCall& call, std::size_t i) {
   using P = Pack<T>;
@@ -55,7 +60,7 @@ __device__ void fold_pack(const FoldCall& call, std::size_t i) {
 #pragma unroll
   for (int lane = 0; lane < P::lanes; ++lane)
     value.at[lane] = folded<T, Operator, divides>(value.at[lane], last.at[lane], call.divisor);
-  for (int place = 0; place < call.places; ++place) static_cast<P*>(call.into[place])[i] = value;
+  put(call, i, value);
 }
 
 // The first `packs` vectors, then element by element: a rest, or all of it where an address is not aligned.
@@ -67,7 +72,7 @@ __global__ void __launch_bounds__(threads) fold_kernel(const __grid_constant__ F
   for (std::size_t i = packs * Pack<T>::lanes + first; i < call.elements; i += stride) {
     const T value =
         folded_all<T, Operator, divides>(call, [i](const void* from) { return static_cast<const T*>(from)[i]; });
-    for (int place = 0; place < call.places; ++place) static_cast<T*>(call.into[place])[i] = value;
+    put(call, i, value);
   }
 }
 

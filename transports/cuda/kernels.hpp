@@ -5,16 +5,15 @@
 
 #include <cstddef>
 
+#include "transports/core/accelerator.hpp"
 #include "transports/core/reduce.hpp"
 
 namespace tutti::cuda {
 
-/// As many sources as one pass folds; more are folded pass by pass. And as many places as it writes to.
-inline constexpr std::size_t most_sources = 16, most_places = 16;
-
+/// Goes to the kernel as it stands, which takes 4 KiB at most.
 struct FoldCall {
-  void* into[most_places] = {};
-  const void* sources[most_sources] = {};
+  void* into[DeviceWork::most_folded] = {};
+  const void* sources[DeviceWork::most_folded] = {};
   int places = 0;  ///< that the result goes to
   int count = 0;   ///< of sources: 2 at least
   std::size_t elements = 0;

@@ -17,6 +17,14 @@ using namespace std::chrono_literals;
 constexpr Seconds patience{3.0};  // after a failure, with what is on the stream and with others who write
 constexpr auto look_again = 100us;
 
+bool device_is_dead(Accelerator& accelerator, int device) noexcept {
+  try {
+    return !accelerator.failure(device).empty();
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::span<const std::string_view> algorithms(Kind kind) noexcept {
@@ -28,7 +36,8 @@ std::span<const std::string_view> algorithms(Kind kind) noexcept {
 IpcBackend::IpcBackend(const BackendMeeting& meeting)
     : generation_(fork_generation()),
       world_rank_(meeting.group->members[static_cast<std::size_t>(meeting.group->rank)]),
-      room_(std::make_unique<Room>(meeting)) {}
+      room_(std::make_unique<Room>(meeting)),
+      quiet_(room_->accelerator(), room_->accelerator().make_event(room_->device())) {}
 
 IpcBackend::~IpcBackend() {
   if (fork_generation() != generation_) {  // the device is the parent's
@@ -153,25 +162,26 @@ void IpcBackend::cancel(const Status& why) noexcept {
   failed_ = true;
   if (ending_) return;
   if (calls_.empty()) return restless_ ? void() : room_->be_quiet();
-  ending_.emplace(Ending{why, deadline_in(patience), {}});
-  try {
-    Accelerator& accelerator = room_->accelerator();
-    ending_->quiet = Owned<Event>(accelerator, accelerator.make_event(room_->device()));
-    accelerator.record(*ending_->quiet, room_->stream());
-  } catch (const std::exception&) {  // the device does nothing any more
-    ending_->quiet = {};
-  }
+  ending_.emplace(Ending{why, deadline_in(patience)});
   look_for_end();
 }
 
+// What a runtime refuses says nothing of the stream, unless the device does nothing any more.
+bool IpcBackend::stream_is_done() noexcept {
+  Accelerator& accelerator = room_->accelerator();
+  try {
+    if (!ending_->marked) accelerator.record(*quiet_, room_->stream());
+    ending_->marked = true;
+    return accelerator.query(*quiet_);
+  } catch (const std::exception&) {
+    return device_is_dead(accelerator, room_->device());
+  }
+}
+
 bool IpcBackend::look_for_end() noexcept {
-  if (!ending_->is_quiet) {
-    try {
-      ending_->is_quiet = !ending_->quiet || room_->accelerator().query(*ending_->quiet);
-    } catch (const std::exception&) {  // the device does nothing any more
-      ending_->is_quiet = true;
-    }
-    if (ending_->is_quiet) room_->be_quiet();
+  if (!ending_->is_quiet && stream_is_done()) {
+    ending_->is_quiet = true;
+    room_->be_quiet();
   }
   const bool quiet = ending_->is_quiet;
   const auto lends = [](const Playing& one) { return one.call && one.call->lends_result(); };
@@ -201,7 +211,9 @@ bool IpcBackend::look_for_end() noexcept {
 std::string IpcBackend::where(std::uint32_t sequence) const {
   const auto found = std::ranges::find(calls_, sequence, &Playing::sequence);
   if (found == calls_.end() || !found->call) return {};
-  if (ending_) return "cudaipc: has failed, and waits for what is on the stream";
+  if (ending_)
+    return std::string("cudaipc: has failed, and waits for ") +
+           (ending_->is_quiet ? "other ranks that may still write here" : "what is on the stream");
   return "cudaipc: " + found->call->where();
 }
 

@@ -1,5 +1,5 @@
-// IpcBackend: collectives of processes of one host, on one GPU or on GPUs that reach one another, by reading one
-// another's memory. Nothing on a device ever waits for another process.
+// IpcBackend: collectives of processes of one host, on one GPU or on GPUs that reach one another: each reads what the
+// others have, and in a large allreduce writes to their results. Nothing on a device ever waits for another process.
 #pragma once
 
 #include <deque>
@@ -50,8 +50,8 @@ class IpcBackend final : public Backend {
   struct Ending {
     Status why;
     Deadline until;
-    Owned<Event> quiet = {};  // all that was on the stream is done
-    bool is_quiet = false;    // it is, and the others know
+    bool marked = false;    // quiet_ is of all that was on the stream
+    bool is_quiet = false;  // all of it is done, and the others know
   };
 
   bool carry_on();
@@ -59,11 +59,13 @@ class IpcBackend final : public Backend {
   void check_device(const Collective& call) const;
   void fail(const Status& why);
   Status failure(std::string_view what, Code code) const;
+  bool stream_is_done() noexcept;
   bool look_for_end() noexcept;
 
   const std::uint32_t generation_;  // of forks
   const int world_rank_;
   std::unique_ptr<Room> room_;
+  Owned<Event> quiet_;
   std::deque<Playing> calls_;
   std::uint64_t begun_ = 0, ended_ = 0;
   bool failed_ = false, restless_ = false;  // the latter: what was on the stream did not end in time

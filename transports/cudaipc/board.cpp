@@ -1,10 +1,7 @@
 #include "transports/cudaipc/board.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,17 +42,5 @@ Board Board::map(int fd, int ranks) {
 }
 
 Board::Place Board::place() const noexcept { return {::getpid(), fd_.fd()}; }
-
-Process::Process(pid_t number) : number_(number) {
-#ifdef SYS_pidfd_open
-  death_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, number, 0)));  // close-on-exec by itself
-#endif
-}
-
-bool Process::lives() const noexcept {
-  if (!death_) return ::kill(number_, 0) == 0 || errno == EPERM;
-  pollfd death{death_.fd(), POLLIN, 0};
-  return ::poll(&death, 1, 0) <= 0;
-}
 
 }  // namespace tutti::cudaipc

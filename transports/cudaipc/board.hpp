@@ -1,8 +1,6 @@
 // Board: host memory that the ranks of one communicator see, a line for each: what need not be a message.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -45,18 +43,6 @@ class Board {
 
   Descriptor fd_;  // of the first rank
   std::shared_ptr<Line> lines_;
-};
-
-/// Another process of this host. It lives while it has its files, and with them what it had on devices: longer than its
-/// first thread, and shorter than its number where nobody asks for its exit code.
-class Process {
- public:
-  explicit Process(pid_t number);
-  bool lives() const noexcept;
-
- private:
-  pid_t number_;
-  Descriptor death_;  // readable then; none: the kernel is too old, and the number is asked for
 };
 
 }  // namespace tutti::cudaipc

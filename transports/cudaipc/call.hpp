@@ -1,4 +1,4 @@
-// IpcCall: one collective by ranks that read one another's device memory.
+// IpcCall: one collective by ranks that reach one another's device memory.
 //
 // Streams never wait for other processes. What a rank has put on its stream for others it tells them of, by a message,
 // when the device has done it, and they put on theirs what comes after that. What CUDA promises there: all that comes
@@ -39,7 +39,7 @@ class IpcCall {
   void begin(const Place& place);
   /// Carries on where the device and the others' messages allow it; true where something moved. Throws Error.
   bool advance();
-  /// Everything is on the stream; the other ranks read nothing of this call once the stream has got there.
+  /// Everything is on the stream; the other ranks use nothing of this call once the stream has got there.
   bool enqueued() const noexcept { return step_ == Step::over; }
   /// Whether other ranks may write to the call's result.
   bool lends_result() const noexcept { return lent_ && !enqueued(); }

@@ -57,6 +57,8 @@ Error cannot(const std::string& why) { return Error(Code::unsupported, why); }
 Transport& wire_of(const BackendMeeting& meeting) {
   if (meeting.wire == nullptr) throw cannot("cudaipc needs a transport beside it");
   if (meeting.group->hosts() > 1) throw cannot("cudaipc works within one host");
+  if (meeting.group->members.size() > DeviceWork::most_folded)
+    throw cannot("cudaipc folds what " + std::to_string(DeviceWork::most_folded) + " ranks have at most");
   return *meeting.wire;
 }
 
@@ -109,7 +111,7 @@ Room::Room(const BackendMeeting& meeting)
 
 // A process that has gone does nothing; one that has failed says so.
 bool Room::is_quiet(int peer) const noexcept {
-  return peer == rank() || board_.is_quiet(peer) || !processes_[static_cast<std::size_t>(peer)].lives();
+  return peer == rank() || board_.is_quiet(peer) || !processes_[static_cast<std::size_t>(peer)]->lives();
 }
 
 bool Room::all_quiet() const noexcept {
@@ -142,7 +144,7 @@ void Room::agree_to_share(const BackendMeeting& meeting) {
   const std::vector<Facts> all = exchanged(meeting, "facts/", own);
   if (rank() != 0) board_ = Board::open(all.front().board, size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    processes_.emplace_back(static_cast<pid_t>(all[i].process));
+    processes_.push_back(Process::of(static_cast<pid_t>(all[i].process)));
     const std::string gpu = all[i].gpu.data(), who = "rank " + std::to_string(group_.members[i]);
     if (all[i].shares == 0) throw cannot("the GPU of " + who + " cannot share memory between processes");
     if (static_cast<int>(i) != rank() && all[i].process == own.process)

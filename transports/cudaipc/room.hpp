@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "transports/core/process.hpp"
 #include "transports/cudaipc/board.hpp"
 #include "transports/cudaipc/handles.hpp"
 #include "transports/provider.hpp"
@@ -86,7 +87,7 @@ class Room {
   Transport& wire_;
   const int device_;
   Board board_;
-  std::vector<Process> processes_;  // by rank
+  std::vector<std::shared_ptr<const Process>> processes_;  // by rank
   Owned<Stream> stream_;
   std::shared_ptr<void> own_slots_;
   std::vector<std::byte*> seen_slots_;  // by rank

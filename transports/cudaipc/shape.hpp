@@ -8,7 +8,8 @@
 
 namespace tutti::cudaipc {
 
-/// A rank's part in a call. Every rank reads what the others show, and writes its own memory alone.
+/// A rank's part in a call. Every rank reads what the others show; what it makes of that goes to its own memory, and in
+/// a large allreduce that folds in parts (call.hpp) to the others' too.
 struct Part {
   std::size_t rank = 0, size = 1;
   std::size_t width = 1;                     ///< of an element

@@ -28,8 +28,8 @@ void ring_doorbell(int fd) noexcept {
   [[maybe_unused]] const ssize_t n = ::write(fd, &one, sizeof one);
 }
 
-Commons::Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self)
-    : own_(std::move(own)), neighbours_(std::move(neighbours)), self_(self) {}
+Commons::Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes)
+    : own_(std::move(own)), neighbours_(std::move(neighbours)), self_(self), cache_bytes_(cache_bytes) {}
 
 void Commons::wake(std::span<const int> locals) const noexcept {
   light_barrier();  // pairs with the heavy one of ShmWire::arm()

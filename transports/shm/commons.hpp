@@ -32,12 +32,15 @@ struct OwnSlab {
 class Commons {
  public:
   /// `own` has its directory already.
-  Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self);
+  Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes);
 
   const ArenaMap& arena(int local) const noexcept {
     return local == self_ ? own_->map() : neighbours_[static_cast<std::size_t>(local)].arena;
   }
   std::shared_ptr<void> allocate(std::size_t bytes) { return own_->allocate(bytes); }
+
+  /// The third-level caches of all these ranks' cores together; 0: unknown.
+  std::size_t cache_bytes() const noexcept { return cache_bytes_; }
 
   /// Own memory that others may still write to is never handed out again.
   void quarantine(const std::byte* data) noexcept { own_->quarantine(data); }
@@ -86,6 +89,7 @@ class Commons {
   std::shared_ptr<Arena> own_;
   std::vector<Neighbour> neighbours_;
   int self_;
+  std::size_t cache_bytes_;
   std::vector<Retired> retired_;
   std::size_t open_ = 0;  // slabs in use
   std::vector<std::size_t> spare_slabs_, spare_rounds_;

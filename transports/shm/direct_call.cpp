@@ -4,11 +4,15 @@
 #include <array>
 #include <cstdint>
 
+#include "transports/core/host.hpp"
+
 namespace tutti::shm {
 namespace {
 
-// Of a cache: from here on, results had better go past it.
+// Of caches: from here on, results had better go past them.
 constexpr std::size_t nearly_full(std::size_t bytes) noexcept { return bytes / 4 * 3; }
+
+constexpr std::size_t usual_cache = std::size_t{32} << 20;
 
 }  // namespace
 
@@ -21,6 +25,7 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
       width(size_of(collective.in.dtype)),
       fold{collective.in.dtype, collective.op.op, 1.0},
       divisor(collective.op.op == Op::avg ? room.size() : 1.0),
+      cache_bytes(room.cache_bytes()),
       slot_room(room.slot_bytes()) {
   measure();
   set_buffers(collective.in.data, collective.out.data);
@@ -29,16 +34,16 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
 // About: a reduce's result counts for every rank, which measured better.
 void DirectCall::measure() noexcept {
   touched = givers() * given_bytes() + takers() * out_bytes();
-  fills_caches = touched > nearly_full(cache_bytes());
+  if (cache_bytes == 0) cache_bytes = usual_cache;
+  fills_caches = touched > nearly_full(cache_bytes);
   vast = touched > most_cache_bytes;
 }
 
 // Lines that were read just now are cheap to write; others have to be fetched before, unless they go past the caches.
 Write DirectCall::best_write() const noexcept {
-  const std::size_t cache = cache_bytes();
   const std::size_t twice = shared_bytes(), once = touched - std::min(givers(), takers()) * twice;
   const bool overwritten = twice == out_bytes() && kind != Kind::broadcast;
-  return once > (overwritten ? cache : nearly_full(cache)) ? Write::streaming : Write::cached;
+  return once > (overwritten ? cache_bytes : nearly_full(cache_bytes)) ? Write::streaming : Write::cached;
 }
 
 std::size_t DirectCall::shared_bytes() const noexcept {

@@ -51,10 +51,11 @@ struct DirectCall {
   std::uint64_t way = 0;        ///< which engine begins, times 4; plus what is insisted on
   std::uint64_t stamp = 0;      ///< of all these
   std::uint64_t round = 0;      ///< the first that is this call's, if it goes by rounds
-  Write write = Write::cached;  ///< of results: past the caches where these cannot hold all, if all call alike
-  bool fills_caches = false;    ///< that is as much as these hold, or nearly
-  bool vast = false;            ///< that is more than any cache is taken to hold; alike on all ranks
   std::size_t touched = 0;      ///< bytes of all ranks' buffers, out of place
+  bool fills_caches = false;    ///< that is as much as the ranks' caches hold, or nearly
+  bool vast = false;            ///< that is more than any cache is believed to hold; alike on all ranks
+  Write write = Write::cached;  ///< of results: past the caches where these cannot hold all, if all call alike
+  std::size_t cache_bytes = 0;  ///< of the ranks' third-level caches; 0: unknown
   std::size_t slot_room = 0;    ///< bytes of the room's slots
 
   std::size_t bytes() const noexcept { return count * width; }  ///< of one block

@@ -9,7 +9,6 @@
 #include "transports/shm/meeting.hpp"
 
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "transports/core/barrier.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
+#include "transports/core/process.hpp"
 #include "transports/shm/shm_wire.hpp"
 
 namespace tutti::shm {
@@ -39,14 +39,6 @@ void unwrap(const std::string& value) {
   const char* const end = value.data() + value.size();
   const char* at = std::from_chars(value.data() + 6, end, code).ptr;
   throw Error(static_cast<Code>(code), std::string(at == end ? at : at + 1, end));
-}
-
-Descriptor own_process() {
-#ifdef SYS_pidfd_open
-  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));  // close-on-exec by itself
-#else
-  return Descriptor();
-#endif
 }
 
 class Meeting {
@@ -150,7 +142,7 @@ Met Meeting::attend() {
 void Meeting::prepare() {
   doorbell_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell_) throw Error(Code::resource, std::string("no eventfd can be made: ") + std::strerror(errno));
-  process_ = own_process();
+  process_ = process_descriptor(::getpid());
   if (leads()) segment_file_ = make_segment(*rendezvous_.settings, static_cast<int>(members_.size()));
   std::string no_arena;
   arena_file_ = make_arena_file(*rendezvous_.settings, members_.size(), no_arena);
@@ -265,6 +257,7 @@ Met Meeting::conclude(const std::vector<std::string>& results) {
     for (std::size_t b = 0; b < n; ++b) membership.shared[a][b] = a == b || (said(a, b) == '2' && said(b, a) == '2');
   membership.arena = std::move(arena_);
   membership.arenas = std::move(arenas_);
+  membership.cache_bytes = third_level_caches(rendezvous_.cores);
   met.wire = std::make_unique<ShmWire>(std::move(membership), *rendezvous_.listener);
   return met;
 }

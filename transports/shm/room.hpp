@@ -38,6 +38,9 @@ class Room {
   int world_rank(int rank) const noexcept { return group_.members[static_cast<std::size_t>(rank)]; }
   std::uint64_t group() const noexcept { return group_.id; }
 
+  /// As Commons::cache_bytes().
+  std::size_t cache_bytes() const noexcept { return commons_->cache_bytes(); }
+
   // ---- before the first call
 
   bool open() const noexcept { return missing_ == 0; }

@@ -75,7 +75,8 @@ void ShmWire::share() {
     neighbour.line = peer->line;
     neighbour.doorbell = peer->link.doorbell.fd();
   }
-  commons_ = std::make_shared<Commons>(membership_.arena, std::move(neighbours), local_index(membership_.rank));
+  commons_ = std::make_shared<Commons>(membership_.arena, std::move(neighbours), local_index(membership_.rank),
+                                       membership_.cache_bytes);
 }
 
 std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {

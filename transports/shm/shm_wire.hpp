@@ -27,6 +27,7 @@ struct Membership {
   std::shared_ptr<Arena> arena;           ///< this rank's; null where not all arenas could be mapped
   std::vector<ArenaMap> arenas;           ///< by local index
   std::vector<std::vector<bool>> shared;  ///< by two local indices: they have mapped each other's arenas
+  std::size_t cache_bytes = 0;            ///< as Commons::cache_bytes()
 };
 
 /// Threads: as Wire; watch() and post() touch the links, the poison record and what reported_mutex_ guards.

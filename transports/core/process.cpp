@@ -1,0 +1,44 @@
+#include "transports/core/process.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "transports/core/fork.hpp"
+
+namespace tutti {
+
+Descriptor process_descriptor(pid_t number) {
+#ifdef SYS_pidfd_open
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, number, 0)));  // close-on-exec by itself
+#else
+  static_cast<void>(number);
+  return Descriptor();
+#endif
+}
+
+std::shared_ptr<const Process> Process::of(pid_t number) {
+  static std::mutex mutex;
+  static auto& known = *new std::map<std::pair<std::uint32_t, pid_t>, std::weak_ptr<const Process>>;
+  const std::lock_guard lock(mutex);
+  std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
+  auto& entry = known[{fork_generation(), number}];  // a child has none of its parent's descriptors
+  auto process = entry.lock();
+  if (!process || !process->lives())  // the number may have been given again
+    entry = process = std::make_shared<const Process>(number);
+  return process;
+}
+
+bool Process::lives() const noexcept {
+  if (!death_) return ::kill(number_, 0) == 0 || errno == EPERM;
+  pollfd death{death_.fd(), POLLIN, 0};
+  return ::poll(&death, 1, 0) <= 0;
+}
+
+}  // namespace tutti

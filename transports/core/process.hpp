@@ -1,0 +1,31 @@
+// Process: another process of this host, and whether it still lives.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+
+#include "transports/core/descriptor.hpp"
+
+namespace tutti {
+
+/// A descriptor that can be read once the process has ended; none where the kernel is older than 5.3 or there is no
+/// such process.
+Descriptor process_descriptor(pid_t number);
+
+/// It lives while it has its files, and with them what it had on devices: longer than its first thread, and shorter
+/// than its number where nobody asks for its exit code. Threads: any.
+class Process {
+ public:
+  explicit Process(pid_t number) : number_(number), death_(process_descriptor(number)) {}
+  /// One for all that ask while somebody has it, so that a process costs one descriptor however many watch it.
+  static std::shared_ptr<const Process> of(pid_t number);
+
+  bool lives() const noexcept;
+
+ private:
+  pid_t number_;
+  Descriptor death_;  // none: the number is asked for
+};
+
+}  // namespace tutti
