@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,10 +16,8 @@
 #include <chrono>
 #include <climits>
 #include <ctime>
-#include <optional>
 #include <system_error>
 
-#include "transports/core/process.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::bench {
@@ -61,7 +60,7 @@ std::uint64_t namespace_of_processes() {
 class SharedBoard : public Board {
  public:
   SharedBoard(const std::string& path, int rank, int ranks)
-      : rank_(rank), ranks_(ranks), bytes_(board_bytes(ranks)), watched_(static_cast<std::size_t>(ranks)) {
+      : rank_(rank), ranks_(ranks), bytes_(board_bytes(ranks)), watched_(static_cast<std::size_t>(ranks), -1) {
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) fail("cannot open the board " + path);
     void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -73,6 +72,8 @@ class SharedBoard : public Board {
   }
   ~SharedBoard() override {
     member(rank_).left.store(true);
+    for (const int fd : watched_)
+      if (fd >= 0) close(fd);
     munmap(head_, bytes_);
   }
   SharedBoard(const SharedBoard&) = delete;
@@ -166,9 +167,11 @@ class SharedBoard : public Board {
     const Member& other = member(rank);
     const pid_t process = other.process.load();
     if (process == 0 || other.process_numbers.load() != member(rank_).process_numbers.load()) return true;  // unknown
-    auto& watched = watched_[static_cast<std::size_t>(rank)];
-    if (!watched) watched.emplace(process);
-    return watched->lives();
+    int& fd = watched_[static_cast<std::size_t>(rank)];
+    if (fd < 0) fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+    if (fd < 0) return errno != ESRCH;
+    pollfd end = {fd, POLLIN, 0};
+    return poll(&end, 1, 0) <= 0;
   }
 
   Member& member(int rank) const { return reinterpret_cast<Member*>(head_ + 1)[rank]; }
@@ -178,7 +181,7 @@ class SharedBoard : public Board {
 
   int rank_, ranks_;
   std::size_t bytes_;
-  std::vector<std::optional<Process>> watched_;  // those that were looked after
+  std::vector<int> watched_;  // a pidfd for each rank that was looked after
   Head* head_;
 };
 
