@@ -1,7 +1,9 @@
 // The engines of shm, each in turn: right results, the same bits from all of them, whatever the buffers are.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <filesystem>
@@ -14,6 +16,7 @@
 #include "tests/support/cases.hpp"
 #include "tests/support/played.hpp"
 #include "tests/support/worlds.hpp"
+#include "transports/core/process.hpp"
 #include "transports/modules.hpp"
 
 namespace tutti::testing {
@@ -30,7 +33,7 @@ std::vector<std::string> engines(Kind kind) {
 
 // Only one engine asks what the buffers are; where one rank's are ordinary, all play another.
 std::vector<std::uint64_t> buffers_for(const std::string& engine) {
-  if (engine == "shm/direct") return {everybody, everybody ^ 1u};
+  if (engine == "shm/direct" || engine == "shm/cma") return {everybody, everybody ^ 1u};
   return {nobody};
 }
 
@@ -137,9 +140,10 @@ TEST_P(ShmEngines, WaitForWhoIsLate) {
   run_ranks(GetParam(), test_settings("shm"), [](Communicator& world) {
     const int p = world.size();
     std::uint64_t seed = 0;
-    for (const char* const engine : {"shm/packets", "shm/one_shot", "shm/rounds"})
+    for (const char* const engine : {"shm/packets", "shm/one_shot", "shm/rounds", "shm/cma"})
       for (const Kind kind : {Kind::reduce, Kind::gather, Kind::broadcast, Kind::scatter})
         for (int late = 0; late < p; ++late) {
+          if (std::ranges::count(engines(kind), engine) == 0) continue;
           const bool takes_alone = kind == Kind::reduce || kind == Kind::gather;
           const int root = takes_alone ? late : (late + 1) % p;
           if (world.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -202,6 +206,31 @@ TEST(ShmDirect, StagesNothing) {
     });
   EXPECT_GT(after[false], before[false]) << "ordinary memory goes through slots";
   EXPECT_EQ(after[true], before[true]);
+}
+
+TEST(ShmCma, StagesNothingOfOrdinaryMemory) {
+  constexpr int p = 3;
+  std::array<std::size_t, 3> seen{};
+  run_ranks(p, test_settings("shm"), [&](Communicator& world) {
+    constexpr std::size_t count = 100'000;
+    std::vector<float> in(p * count), out(count);
+    const auto look = [&](std::size_t which) {
+      world.barrier().wait();
+      if (world.rank() == 0) seen[which] = arena_bytes();
+      world.barrier().wait();
+    };
+    look(0);
+    for (const char* const algorithm : {"", "shm/cma"})
+      world.scatter(std::span<const float>(in), std::span<float>(out), 1, {.algorithm = algorithm}).wait();
+    look(1);
+    world.scatter(std::span<const float>(in), std::span<float>(out), 1, {.algorithm = "shm/rounds"}).wait();
+    look(2);
+  });
+  if (std::uint64_t mark = 1, got = 0;
+      read_memory_of(::getpid(), reinterpret_cast<std::uintptr_t>(&mark), &got, sizeof got) != 0)
+    GTEST_SKIP() << "the kernel allows no process_vm_readv here";
+  EXPECT_EQ(seen[1], seen[0]);
+  EXPECT_GT(seen[2], seen[1]) << "rounds go through slots";
 }
 
 // Lines of a small result that its owner has read since are slow to take: the others keep out of it, unless it is in

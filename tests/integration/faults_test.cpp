@@ -10,11 +10,10 @@
 #include <sstream>
 #include <thread>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
 #include "collectives/tutti.hpp"
 #include "tests/support/asleep.hpp"
 #include "tests/support/going.hpp"
+#include "tests/support/joined.hpp"
 #include "tests/support/processes.hpp"
 
 namespace tutti::testing {
@@ -31,15 +30,10 @@ struct Scene {
 };
 
 Communicator join(const Scene& scene, int rank) {
-  Bootstrap bootstrap;
-  bootstrap.rank = bootstrap.local_rank = rank;
-  bootstrap.size = bootstrap.local_size = scene.size;
-  bootstrap.store = make_file_store(scene.folder);
+  Bootstrap bootstrap = bootstrap_in(scene.folder, rank, scene.size);
   bootstrap.settings.transport = scene.transport;
   bootstrap.settings.timeout = scene.timeout;
   bootstrap.settings.verify = scene.verify;
-  bootstrap.settings.job = scene.folder;
-  bootstrap.settings.secret = "fault";
   if (const char* level = std::getenv("TUTTI_TEST_LOG")) bootstrap.settings.log = level;
   return Communicator::connect(bootstrap);
 }

@@ -5,10 +5,9 @@
 #include <optional>
 #include <thread>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
 #include "collectives/tutti.hpp"
 #include "tests/support/asleep.hpp"
+#include "tests/support/joined.hpp"
 #include "tests/support/processes.hpp"
 
 namespace tutti::testing {
@@ -24,13 +23,7 @@ struct Scene {
 };
 
 Communicator join(const Scene& scene, int rank) {
-  Bootstrap bootstrap;
-  bootstrap.rank = bootstrap.local_rank = rank;
-  bootstrap.size = bootstrap.local_size = 3;
-  bootstrap.store = make_file_store(scene.folder);
-  bootstrap.settings.timeout = 50;
-  bootstrap.settings.job = scene.folder;
-  bootstrap.settings.secret = "leaving";
+  Bootstrap bootstrap = bootstrap_in(scene.folder, rank, 3);
   if (scene.transport == "routed")
     bootstrap.settings.host_id = rank == 2 ? "far" : "near";
   else

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +22,12 @@ Descriptor process_descriptor(pid_t number) {
   static_cast<void>(number);
   return Descriptor();
 #endif
+}
+
+int read_memory_of(pid_t process, std::uint64_t at, void* into, std::size_t bytes) noexcept {
+  const iovec here{into, bytes}, there{reinterpret_cast<void*>(static_cast<std::uintptr_t>(at)), bytes};
+  const ssize_t n = ::process_vm_readv(process, &here, 1, &there, 1, 0);
+  return n < 0 ? errno : static_cast<std::size_t>(n) < bytes ? EFAULT : 0;
 }
 
 std::shared_ptr<const Process> Process::of(pid_t number) {

@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "transports/core/descriptor.hpp"
@@ -12,6 +14,10 @@ namespace tutti {
 /// A descriptor that can be read once the process has ended; none where the kernel is older than 5.3 or there is no
 /// such process.
 Descriptor process_descriptor(pid_t number);
+
+/// Copies what lies at `at` in that process's own memory, by the kernel (cross memory attach). 0, or why not: an errno.
+/// EFAULT where not all of it is there.
+int read_memory_of(pid_t process, std::uint64_t at, void* into, std::size_t bytes) noexcept;
 
 /// It lives while it has its files, and with them what it had on devices: longer than its first thread, and shorter
 /// than its number where nobody asks for its exit code. Threads: any.

@@ -1,6 +1,8 @@
 // Commons: what the ranks of one host share beside their rings: every rank's arena, and the slabs in them.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,6 +18,7 @@ struct Neighbour {
   ArenaMap arena;
   const RankLine* line = nullptr;  ///< in the segment: as long as the wire
   int doorbell = -1;               ///< the wire's
+  pid_t process = 0;               ///< as this process sees it
 };
 
 /// Wakes who sleeps at that eventfd.
@@ -48,6 +51,7 @@ class Commons {
   bool left(int local) const noexcept {
     return neighbours_[static_cast<std::size_t>(local)].line->left.load(std::memory_order_acquire) != 0;
   }
+  pid_t process(int local) const noexcept { return neighbours_[static_cast<std::size_t>(local)].process; }
   /// After words were posted: wakes those of `locals` that sleep.
   void wake(std::span<const int> locals) const noexcept;
 

@@ -9,7 +9,7 @@
 namespace tutti::shm {
 namespace {
 
-constexpr std::array<std::string_view, 5> all_engines = {"", "packets", "one_shot", "rounds", "direct"};
+constexpr std::array<std::string_view, 6> all_engines = {"", "packets", "one_shot", "rounds", "direct", "cma"};
 constexpr int looks_at_word = 64;
 constexpr int looks_in_step = 64;
 constexpr int most_late = 4;               // calls, one after the other, and the ranks are not in step
@@ -28,11 +28,12 @@ std::string_view DirectBackend::name_of(Engine engine) noexcept {
 
 std::span<const std::string_view> engine_names(Kind kind) {
   if (kind == Kind::send) return {};
-  return std::span(all_engines).first(kind == Kind::barrier ? 3 : all_engines.size());
+  return std::span(all_engines).first(kind == Kind::barrier ? 3 : kind == Kind::scatter ? 6 : 5);
 }
 
-DirectBackend::DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals)
-    : room_(std::move(commons), group, std::move(locals)) {}
+DirectBackend::DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals,
+                             bool all_read_all)
+    : room_(std::move(commons), group, std::move(locals), all_read_all) {}
 
 Status DirectBackend::supports(const Collective& call, std::string_view algorithm) const {
   const auto no = [](const std::string& why) { return Status::failure(Code::unsupported, why); };
@@ -86,6 +87,9 @@ DirectBackend::Engine DirectBackend::named_by(const void* token) noexcept {
 DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, Engine wanted) const {
   if (wanted == Engine::one_shot || wanted == Engine::packets) return wanted;
   const std::size_t given = call.given_bytes();
+  const bool by_cma =
+      wanted == Engine::cma ? room_.all_read_all() : wanted == Engine::by_size && favours_cma(room_, call);
+  if (given > 0 && by_cma) return Engine::cma;
   if (wanted != Engine::by_size) return given > 0 ? Engine::meeting : Engine::packets;
   if (given > shot_bytes || (call.size == 2 && call.bytes() > one_shot_of_two)) return Engine::meeting;
   return given <= few_packets ? Engine::packets : Engine::one_shot;
@@ -130,14 +134,18 @@ bool DirectBackend::step() {
       return true;
     }
     const Status status = task_.result();
-    if (!status.ok() || engine_ != Engine::meeting) {
+    if (!status.ok()) {
+      fail(status);
+      return true;
+    }
+    if (engine_ != Engine::meeting) {
       end(status);
       return true;
     }
     task_.drop();
   } catch (const std::exception& error) {
     const int me = room_.world_rank(room_.rank());
-    end(Status::failure(Code::resource, "out of memory on rank " + std::to_string(me) + ": " + error.what(), me));
+    fail(Status::failure(Code::resource, "out of memory on rank " + std::to_string(me) + ": " + error.what(), me));
     return true;
   }
   engine_ = !call_.insists_on(Insisted::rounds) && can_play_direct(room_, call_) ? Engine::direct : Engine::rounds;
@@ -154,7 +162,17 @@ void DirectBackend::play() {
     case Engine::meeting: task_ = play_meeting(room_, call_); return;
     case Engine::rounds: task_ = play_rounds(room_, call_); return;
     case Engine::direct: task_ = play_direct(room_, call_); return;
+    case Engine::cma: task_ = play_cma(room_, call_); return;
   }
+}
+
+// What the others do not find out by themselves they are told; the call ends when the communicator does.
+void DirectBackend::fail(const Status& status) {
+  const bool all_compare = engine_ != Engine::cma;
+  if (status.code() == Code::mismatch && all_compare) return end(status);
+  failed_ = true;
+  task_.drop();
+  queue_[next_].listener->trouble(status);
 }
 
 void DirectBackend::end(const Status& status) {
@@ -197,7 +215,7 @@ bool DirectBackend::arm(bool on) {
 
 // Others may have passed the meeting already, and be writing to the buffers of the call that fails.
 void DirectBackend::withdraw(const Status& why) noexcept {
-  if (!begun_ || (engine_ != Engine::direct && engine_ != Engine::meeting)) return;
+  if (!begun_ || (engine_ != Engine::direct && engine_ != Engine::cma && engine_ != Engine::meeting)) return;
   if (!room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1))
     room_.quarantine(call_.in, call_.out);
 }

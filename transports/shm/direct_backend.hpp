@@ -18,7 +18,8 @@ class DirectBackend final : public Backend {
  public:
   static constexpr std::string_view own_name = "shm";
 
-  DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals);
+  /// As a Room.
+  DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals, bool all_read_all);
 
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
@@ -34,7 +35,8 @@ class DirectBackend final : public Backend {
   bool arm(bool on) override;
 
  private:
-  enum class Engine { by_size, packets, one_shot, rounds, direct, meeting };  // as engine_names(), and what comes first
+  // As engine_names(), and what comes first.
+  enum class Engine { by_size, packets, one_shot, rounds, direct, cma, meeting };
   static std::string_view name_of(Engine engine) noexcept;
   static Engine named_by(const void* token) noexcept;
   struct Queued {
@@ -46,6 +48,7 @@ class DirectBackend final : public Backend {
   void play();
   void begin_next();
   bool step();
+  void fail(const Status& status);
   void end(const Status& status);
   void withdraw(const Status& why) noexcept;
   bool gone(int peer) const noexcept;

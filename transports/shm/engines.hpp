@@ -27,6 +27,12 @@ EngineTask play_direct(Room& room, const DirectCall& call);
 /// After a meeting; the same on all ranks.
 bool can_play_direct(const Room& room, const DirectCall& call);
 
+/// CMA, for a scatter: every rank copies its block out of the root's buffer, by the kernel where that is ordinary
+/// memory.
+EngineTask play_cma(Room& room, const DirectCall& call);
+/// Whether that is the quickest way; the same on all ranks.
+bool favours_cma(const Room& room, const DirectCall& call) noexcept;
+
 /// Whether the buffers of `rank`, whose line this is, allow for direct.
 bool is_within_reach(const DirectCall& call, int rank, const CallLine& line) noexcept;
 

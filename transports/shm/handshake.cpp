@@ -26,10 +26,11 @@ enum class MessageType : std::uint16_t { hello = 1, challenge, proof, welcome };
 /// Every message has this one form; what a type does not use is zero.
 struct Message {
   std::uint32_t magic = 0x75747475;
-  std::uint16_t version = 2;
+  std::uint16_t version = 3;
   MessageType type = MessageType::hello;
   std::int32_t from = -1, to = -1;
   std::int64_t pid = 0;
+  Mark mark;
   std::array<std::uint8_t, 8> carries{};  // which of a Handout's descriptors come along, in its order
   std::array<std::uint8_t, 16> nonce{};
   Digest proof{};
@@ -69,11 +70,17 @@ sockaddr_un abstract(const std::string& name, socklen_t& length) {
   return address;
 }
 
-std::string peer_identity(int socket) {
+std::optional<ucred> peer_of(int socket) noexcept {
   ucred credentials{};
   socklen_t length = sizeof credentials;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return "unknown user";
-  return "user id " + std::to_string(credentials.uid) + ", process " + std::to_string(credentials.pid);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return std::nullopt;
+  return credentials;
+}
+
+std::string peer_identity(int socket) {
+  const auto peer = peer_of(socket);
+  if (!peer) return "unknown user";
+  return "user id " + std::to_string(peer->uid) + ", process " + std::to_string(peer->pid);
 }
 
 // False with errno when it could not be sent.
@@ -147,6 +154,8 @@ Link make_link(int rank, Descriptor socket, Received& received) {
   Link link;
   link.rank = rank;
   link.pid = received.message.pid;
+  link.mark = received.message.mark;
+  if (const auto peer = peer_of(socket.fd())) link.process_here = peer->pid;
   link.socket = std::move(socket);
   const std::array<Descriptor*, most_descriptors> places = {&link.doorbell, &link.process, &link.segment, &link.arena};
   std::size_t next = 0;
@@ -211,6 +220,7 @@ Link call(const Identity& self, int to, const std::string& address, Deadline unt
   Message proof = hello;
   proof.type = MessageType::proof;
   proof.pid = ::getpid();
+  proof.mark = self.mark;
   proof.proof = prove(self, MessageType::proof, self.rank, to, hello.nonce, theirs);
   Handout handout = self.handout;
   handout.segment = -1;
@@ -282,6 +292,7 @@ void Listener::hear(Caller& caller, const std::vector<int>& awaited, std::vector
   welcome.from = self_.rank;
   welcome.to = caller.rank;
   welcome.pid = ::getpid();
+  welcome.mark = self_.mark;
   Link link = make_link(caller.rank, std::move(caller.socket), received);
   caller.finished = true;
   const bool twice = std::any_of(arrived.begin(), arrived.end(), [&](const Link& l) { return l.rank == link.rank; });

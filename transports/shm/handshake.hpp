@@ -14,6 +14,8 @@
 // arena, see arena.hpp.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstdint>
 #include <list>
@@ -34,10 +36,17 @@ struct Handout {
   int arena = -1;
 };
 
+/// A word of a process: who reads it there by the kernel has found the right one.
+struct Mark {
+  std::uint64_t at = 0, value = 0;
+};
+
 /// A peer that proved itself.
 struct Link {
   int rank = -1;
-  std::int64_t pid = 0;  ///< in the peer's own PID namespace
+  std::int64_t pid = 0;    ///< in the peer's own PID namespace
+  pid_t process_here = 0;  ///< in this rank's; 0: it is not seen from there
+  Mark mark;
   Descriptor socket, doorbell, process, segment, arena;
 };
 
@@ -48,6 +57,7 @@ struct Identity {
   int rank = 0;
   std::string job, secret;
   Handout handout;
+  Mark mark;
 };
 
 /// Calls rank `to`, which listens at `address`. Throws Error{peer_lost} with the reason when it cannot be

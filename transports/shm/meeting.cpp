@@ -14,8 +14,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <random>
 #include <span>
 #include <sstream>
 
@@ -44,12 +46,17 @@ void unwrap(const std::string& value) {
 class Meeting {
  public:
   explicit Meeting(const Rendezvous& rendezvous)
-      : rendezvous_(rendezvous), store_(*rendezvous.store), rank_(rendezvous.rank), members_(rendezvous.peers) {
+      : rendezvous_(rendezvous),
+        store_(*rendezvous.store),
+        rank_(rendezvous.rank),
+        members_(rendezvous.peers),
+        mark_(std::uint64_t{std::random_device()()} << 32 | std::random_device()()) {
     members_.insert(std::lower_bound(members_.begin(), members_.end(), rank_), rank_);
     leader_ = members_.front();
     self_.rank = rank_;
     self_.job = rendezvous.settings->job;
     self_.secret = rendezvous.settings->secret;
+    self_.mark = {reinterpret_cast<std::uintptr_t>(&mark_), mark_};
   }
 
   Met run() {
@@ -69,6 +76,7 @@ class Meeting {
   bool gave_up(int rank);
   void map_arenas();
   std::string own_result() const;
+  bool reads_memory_of(int rank) const noexcept;
   Met conclude(const std::vector<std::string>& results);
   void tell(const Error& error) noexcept;
 
@@ -90,6 +98,7 @@ class Meeting {
   std::vector<int> members_;
   int leader_ = 0;
   Identity self_;
+  const std::uint64_t mark_;  // until all have looked for it
   Descriptor doorbell_, process_, segment_file_, arena_file_;
   std::unique_ptr<Listener> listener_;
   std::vector<Link> links_;
@@ -222,11 +231,21 @@ void Meeting::map_arenas() {
       rank_);
 }
 
-// "01202 why": a digit for each member, by local index; 2 where its arena could be mapped too.
+// "01302 why": a digit for each member, by local index; 2 where its arena could be mapped too, 3 where its own memory
+// can be read besides.
 std::string Meeting::own_result() const {
   std::string result;
-  for (const int rank : members_) result += !mapped_ || !linked(rank) ? '0' : arenas_.empty() ? '1' : '2';
+  for (const int rank : members_)
+    result += !mapped_ || !linked(rank) ? '0' : arenas_.empty() ? '1' : reads_memory_of(rank) ? '3' : '2';
   return result + " " + reason_;
+}
+
+bool Meeting::reads_memory_of(int rank) const noexcept {
+  if (rank == rank_) return true;
+  const Link& link = *std::ranges::find(links_, rank, &Link::rank);
+  std::uint64_t seen = 0;
+  return std::getenv("TUTTI_TEST_NO_CMA") == nullptr && link.process_here > 0 &&
+         read_memory_of(link.process_here, link.mark.at, &seen, sizeof seen) == 0 && seen == link.mark.value;
 }
 
 Met Meeting::conclude(const std::vector<std::string>& results) {
@@ -252,9 +271,12 @@ Met Meeting::conclude(const std::vector<std::string>& results) {
   membership.members = std::move(members_);
   membership.segment = std::move(segment_);
   membership.doorbell = std::move(doorbell_);
-  membership.shared.assign(n, std::vector<bool>(n, false));
+  membership.shared.assign(n, std::vector<Shared>(n, Shared::nothing));
   for (std::size_t a = 0; a < n; ++a)
-    for (std::size_t b = 0; b < n; ++b) membership.shared[a][b] = a == b || (said(a, b) == '2' && said(b, a) == '2');
+    for (std::size_t b = 0; b < n; ++b) {
+      const char both = a == b ? '3' : std::min(said(a, b), said(b, a));
+      membership.shared[a][b] = both == '3' ? Shared::own_memory : both == '2' ? Shared::arenas : Shared::nothing;
+    }
   membership.arena = std::move(arena_);
   membership.arenas = std::move(arenas_);
   membership.cache_bytes = third_level_caches(rendezvous_.cores);

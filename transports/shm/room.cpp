@@ -7,10 +7,11 @@
 
 namespace tutti::shm {
 
-Room::Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals)
+Room::Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals, bool all_read_all)
     : commons_(std::move(commons)),
       group_(group),
       locals_(std::move(locals)),
+      all_read_all_(all_read_all),
       slot_bytes_(slot_bytes_of(group.id, group.size())),
       slabs_(locals_.size(), nullptr),
       entered_(locals_.size(), 0),

@@ -11,6 +11,7 @@
 
 #include "transports/backend.hpp"
 #include "transports/core/barrier.hpp"
+#include "transports/core/process.hpp"
 #include "transports/shm/commons.hpp"
 #include "transports/shm/staging.hpp"
 
@@ -27,8 +28,9 @@ struct Awaited {
 /// Ranks here are the group's. Token holder only.
 class Room {
  public:
-  /// `locals`: by rank of the group, its local index.
-  Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals);
+  /// `locals`: by rank of the group, its local index. `all_read_all`: the kernel lets these ranks read one another's
+  /// own memory; they agree about that.
+  Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals, bool all_read_all);
   ~Room();
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
@@ -86,6 +88,12 @@ class Room {
   }
   void has_entered(int rank, std::uint64_t number) noexcept { entered_[static_cast<std::size_t>(rank)] = number; }
   const CallLine& call_of(int rank, std::uint64_t number) const noexcept { return of(rank).calls[number % call_lines]; }
+
+  bool all_read_all() const noexcept { return all_read_all_; }
+  /// Out of the own memory of `rank`, from where it sees it. 0, or why not: an errno.
+  int read(int rank, std::uint64_t at, std::byte* into, std::size_t bytes) const noexcept {
+    return read_memory_of(commons_->process(local(rank)), at, into, bytes);
+  }
 
   /// How contributions get into slots.
   Staging& staging() noexcept { return staging_; }
@@ -157,6 +165,7 @@ class Room {
   std::shared_ptr<Commons> commons_;
   const Group group_;
   const std::vector<int> locals_;
+  const bool all_read_all_;
   const std::size_t slot_bytes_;
   OwnSlab own_;
   std::vector<const Slab*> slabs_;      // by rank; null: not found yet

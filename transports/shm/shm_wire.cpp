@@ -74,6 +74,7 @@ void ShmWire::share() {
     neighbour.arena = std::move(membership_.arenas[static_cast<std::size_t>(peer->local)]);
     neighbour.line = peer->line;
     neighbour.doorbell = peer->link.doorbell.fd();
+    neighbour.process = peer->link.process_here;
   }
   commons_ = std::make_shared<Commons>(membership_.arena, std::move(neighbours), local_index(membership_.rank),
                                        membership_.cache_bytes);
@@ -83,11 +84,14 @@ std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {
   if (!commons_ || group.size() < 2 || group.size() > most_ranks) return nullptr;
   std::vector<int> locals;
   for (const int member : group.members) locals.push_back(local_index(member));
-  for (const int a : locals)  // the same answer on all ranks, who know of all pairs
+  Shared least = Shared::own_memory;  // the same on all ranks, who know of all pairs
+  for (const int a : locals)
     for (const int b : locals)
-      if (a < 0 || b < 0 || !membership_.shared[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)])
-        return nullptr;
-  return std::make_unique<DirectBackend>(commons_, group, std::move(locals));
+      least = a < 0 || b < 0
+                  ? Shared::nothing
+                  : std::min(least, membership_.shared[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)]);
+  if (least == Shared::nothing) return nullptr;
+  return std::make_unique<DirectBackend>(commons_, group, std::move(locals), least == Shared::own_memory);
 }
 
 std::shared_ptr<void> ShmWire::allocate(std::size_t bytes) {

@@ -17,6 +17,9 @@
 namespace tutti::shm {
 
 /// What meet() leaves behind: a mapped segment and a link to every rank that was reached.
+/// What two ranks reach of one another's beside the rings: also each other's arenas; and, by the kernel, all memory.
+enum class Shared { nothing, arenas, own_memory };
+
 struct Membership {
   int rank = 0;              ///< world rank
   int size = 1;              ///< of the world
@@ -24,10 +27,10 @@ struct Membership {
   Segment segment;
   Descriptor doorbell;
   std::vector<Link> links;
-  std::shared_ptr<Arena> arena;           ///< this rank's; null where not all arenas could be mapped
-  std::vector<ArenaMap> arenas;           ///< by local index
-  std::vector<std::vector<bool>> shared;  ///< by two local indices: they have mapped each other's arenas
-  std::size_t cache_bytes = 0;            ///< as Commons::cache_bytes()
+  std::shared_ptr<Arena> arena;             ///< this rank's; null where not all arenas could be mapped
+  std::vector<ArenaMap> arenas;             ///< by local index
+  std::vector<std::vector<Shared>> shared;  ///< by two local indices
+  std::size_t cache_bytes = 0;              ///< as Commons::cache_bytes()
 };
 
 /// Threads: as Wire; watch() and post() touch the links, the poison record and what reported_mutex_ guards.

@@ -39,8 +39,11 @@ struct CallLine {
   std::uint64_t bytes = 0;        ///< per block
   std::uint64_t way = 0;          ///< as in DirectCall
   std::uint64_t in = 0, out = 0;  ///< told where all meet: offsets in the arena, plus 1; 0: not to be reached
+  std::uint64_t at = 0;           ///< of a root whose memory is read by cma: where it sees its buffer
   int core = -1;                  ///< of the root of a scatter of large blocks, told where all meet; else -1
 };
+
+static_assert(sizeof(CallLine) == line_bytes);
 
 /// 64 bytes that travel between two cores at once: news and what it is about.
 struct Packet {

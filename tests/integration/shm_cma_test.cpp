@@ -1,0 +1,116 @@
+// A scatter of which every rank reads its block out of the root's memory: where it may not, who dies in it, and calls
+// that do not match.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/tutti.hpp"
+#include "tests/support/going.hpp"
+#include "tests/support/joined.hpp"
+#include "tests/support/processes.hpp"
+#include "transports/core/process.hpp"
+
+namespace tutti::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int size = 4;
+constexpr std::size_t large = 300'007;  // elements of a block: several pieces
+
+class ShmCma : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int word = 7, seen = 0;
+    if (read_memory_of(::getpid(), reinterpret_cast<std::uintptr_t>(&word), &seen, sizeof seen) != 0)
+      GTEST_SKIP() << "the kernel allows no process_vm_readv here";
+  }
+  /// Ranks of a world of their own; `blind` is one that may not read others' memory, -1: none.
+  Fleet begin(const std::function<void(Communicator&)>& body, int blind = -1) {
+    folder_ = home_.path() + "/" + std::to_string(++runs_);
+    return {size, [folder = folder_, body, blind](int rank) -> std::string {
+              if (rank == blind) ::setenv("TUTTI_TEST_NO_CMA", "1", 1);
+              Bootstrap bootstrap = bootstrap_in(folder, rank, size);
+              bootstrap.settings.transport = "shm";
+              bootstrap.settings.tuning = "off";
+              Communicator world = Communicator::connect(bootstrap);
+              body(world);
+              return ::testing::Test::HasFailure() ? "see above" : "";
+            }};
+  }
+  void the_dead_is_named(int victim);
+
+  TemporaryFolder home_;
+  std::string folder_;
+  int runs_ = 0;
+};
+
+void scatter_by(Communicator& world, const char* algorithm, std::size_t count, int root) {
+  std::vector<int> given(world.rank() == root ? count * size : 0), block(count), expected(count);
+  std::iota(given.begin(), given.end(), 0);
+  std::iota(expected.begin(), expected.end(), static_cast<int>(count) * world.rank());
+  world.scatter(std::span<const int>(given), std::span<int>(block), root, {.algorithm = algorithm}).wait();
+  EXPECT_EQ(block, expected) << algorithm << ", " << count << " of root " << root;
+}
+
+// The ranks agree on that: a rank that went by another way than the others would fail.
+TEST_F(ShmCma, WhereOneRankMayNotReadNobodyDoes) {
+  const auto play = [](Communicator& world) {
+    for (const int root : {0, 2})
+      for (const char* const algorithm : {"", "shm/cma"})
+        for (const std::size_t count : {std::size_t{1}, std::size_t{5000}, large})
+          scatter_by(world, algorithm, count, root);
+  };
+  for (const int blind : {-1, 0, 2}) {
+    Fleet fleet = begin(play, blind);
+    fleet.expect_success();
+  }
+}
+
+void ShmCma::the_dead_is_named(int victim) {
+  Fleet fleet = begin([this, victim](Communicator& world) {
+    try {
+      for (int i = 0;; ++i) {
+        scatter_by(world, "shm/cma", large, 0);
+        if (i == 0) say_going(folder_, world.rank());
+      }
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::peer_lost) << error.what();
+      EXPECT_EQ(error.culprit(), victim) << error.what();
+    }
+  });
+  wait_until_going(folder_, size);
+  std::this_thread::sleep_for(20ms);
+  fleet.expect_success_without(victim);
+}
+
+TEST_F(ShmCma, ADeadRootIsNamed) { the_dead_is_named(0); }
+TEST_F(ShmCma, ADeadReaderIsNamed) { the_dead_is_named(3); }
+
+// One rank makes another call, in which it only gives, and may be done with it before anybody objects.
+TEST_F(ShmCma, ACallThatIsNoScatterIsToldApart) {
+  for (const std::size_t count : {std::size_t{4}, large}) {
+    Fleet fleet = begin([count](Communicator& world) {
+      std::vector<int> given(large * size), block(large);
+      try {
+        if (world.rank() == 1)
+          world.broadcast(std::span<int>(block).first(count), 1).wait();
+        else
+          world.scatter(std::span<const int>(given), std::span<int>(block), 0, {.algorithm = "shm/cma"}).wait();
+        world.barrier().wait();
+        ADD_FAILURE() << "the calls passed";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::mismatch) << error.what();
+      }
+    });
+    fleet.expect_success();
+  }
+}
+
+}  // namespace
+}  // namespace tutti::testing
