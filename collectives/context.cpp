@@ -200,7 +200,11 @@ void Context::news() {
   for (const auto& [group, cause] : std::exchange(troubles_, {}))
     if (!group->poisoned()) act_on(cause);
   const auto postponed = std::exchange(postponed_, {});
-  for (const auto& [operation, status] : postponed) operation->finish_postponed(status);
+  for (const auto& [operation, status] : postponed) {
+    const std::shared_ptr<GroupState> group = operation->shared_group();
+    operation->finish_postponed(status);
+    end_group(*group, status);  // those behind it too
+  }
   for (const Inbox& letter : inbox) read_control(letter.from, letter.message);
   for (const auto& group : joined_late) end_backends(*group);
 }

@@ -80,6 +80,7 @@ struct Home {
 class Operation : public WorkState, public Startable {
  public:
   const GroupState& group() const noexcept { return *group_; }
+  std::shared_ptr<GroupState> shared_group() const { return group_->shared_from_this(); }
   const CallRecord& call() const noexcept { return call_; }
   Deadline until() const noexcept { return until_; }
   Clock::time_point launched() const noexcept { return launched_; }

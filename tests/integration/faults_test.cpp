@@ -215,6 +215,28 @@ TEST_P(Faults, AnotherCountIsDescribedOnEveryRank) {
 }
 
 // Nobody sends: only the question "where are you" can find this.
+// Calls that were made behind one that fails are ended with it, and not left to their deadline.
+TEST_P(Faults, CallsBehindAMismatchEndToo) {
+  Fleet fleet(2, [scene = scene(2)](int rank) -> std::string {
+    Communicator world = join(scene, rank);
+    std::vector<float> first(10'000), second(10'000), third(10);
+    const auto differing = std::span(first).first(rank == 0 ? 10'000 : 9'000);
+    const Work works[] = {world.allreduce(differing), world.allreduce(second), world.allreduce(third)};
+    std::string said;
+    for (const Work& work : works) {
+      try {
+        work.wait();
+        said += "passed ";
+      } catch (const Error& error) {
+        said += error.code() == Code::mismatch ? "mismatch " : error.what();
+      }
+    }
+    // Over messages, a small one may have passed by then.
+    return said == "mismatch mismatch mismatch " || said == "mismatch mismatch passed " ? "" : said;
+  });
+  fleet.expect_success();
+}
+
 TEST_P(Faults, TwoRanksThatEachBelieveTheOtherIsTheRoot) {
   Fleet fleet(2, [scene = scene(2)](int rank) {
     return until_error(scene, rank, [&](Communicator& world) {

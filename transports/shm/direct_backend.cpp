@@ -166,10 +166,8 @@ void DirectBackend::play() {
   }
 }
 
-// What the others do not find out by themselves they are told; the call ends when the communicator does.
+// Not all others find it out by themselves: they are told, and the call ends when the communicator does.
 void DirectBackend::fail(const Status& status) {
-  const bool all_compare = engine_ != Engine::cma;
-  if (status.code() == Code::mismatch && all_compare) return end(status);
   failed_ = true;
   task_.drop();
   queue_[next_].listener->trouble(status);
