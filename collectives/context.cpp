@@ -21,6 +21,13 @@ int home_core(int index, const Wiring& wiring) {
   return all && cores.size() > 1 ? cores[static_cast<std::size_t>(index) % cores.size()] : -1;
 }
 
+// A rank that is lost is so to all its communicators.
+Cause cause_for(const GroupState& group, const Status& why) {
+  Cause cause = why.cause();
+  if (cause.code != Code::peer_lost) cause.group = group.group().id;
+  return cause;
+}
+
 }  // namespace
 
 Context::Context(const Bootstrap& bootstrap)
@@ -131,8 +138,7 @@ Ref<Operation> Context::finished(Operation& operation) {
 }
 
 void Context::trouble(std::shared_ptr<GroupState> group, const Status& why) {
-  Cause cause = why.cause();
-  if (cause.code != Code::peer_lost) cause.group = group->group().id;
+  const Cause cause = cause_for(*group, why);
   troubles_.emplace_back(std::move(group), cause);
   progress_->notice();
 }
@@ -201,9 +207,8 @@ void Context::news() {
     if (!group->poisoned()) act_on(cause);
   const auto postponed = std::exchange(postponed_, {});
   for (const auto& [operation, status] : postponed) {
-    const std::shared_ptr<GroupState> group = operation->shared_group();
+    if (!operation->group().poisoned()) act_on(cause_for(operation->group(), status));
     operation->finish_postponed(status);
-    end_group(*group, status);  // those behind it too
   }
   for (const Inbox& letter : inbox) read_control(letter.from, letter.message);
   for (const auto& group : joined_late) end_backends(*group);

@@ -150,7 +150,7 @@ void Operation::let_streams_go() {
   gates_.clear();
 }
 
-void Operation::in_trouble(const Status& why) { context_->trouble(shared_group(), why); }
+void Operation::in_trouble(const Status& why) { context_->trouble(group_->shared_from_this(), why); }
 
 void Operation::finish_postponed(const Status& status) {
   group_->poison_with(status);

@@ -80,7 +80,6 @@ struct Home {
 class Operation : public WorkState, public Startable {
  public:
   const GroupState& group() const noexcept { return *group_; }
-  std::shared_ptr<GroupState> shared_group() const { return group_->shared_from_this(); }
   const CallRecord& call() const noexcept { return call_; }
   Deadline until() const noexcept { return until_; }
   Clock::time_point launched() const noexcept { return launched_; }
@@ -88,7 +87,7 @@ class Operation : public WorkState, public Startable {
   /// Where it stands, for the report of a time-out: "lane 0 in round 3 of 6, waiting for rank 2".
   virtual std::string where() const { return {}; }
 
-  /// Ends what the transport does not know of; the communicator has failed. Token held.
+  /// Ends what neither the transport nor a backend has; the communicator has failed. Token held.
   virtual void cancel(const Status& /*why*/) noexcept {}
 
   std::string explain(const Status& status) const override;

@@ -214,7 +214,6 @@ TEST_P(Faults, AnotherCountIsDescribedOnEveryRank) {
   expect_within_a_second(scene(), reports);
 }
 
-// Nobody sends: only the question "where are you" can find this.
 // Calls that were made behind one that fails are ended with it, and not left to their deadline.
 TEST_P(Faults, CallsBehindAMismatchEndToo) {
   Fleet fleet(2, [scene = scene(2)](int rank) -> std::string {
@@ -236,6 +235,7 @@ TEST_P(Faults, CallsBehindAMismatchEndToo) {
   fleet.expect_success();
 }
 
+// Nobody sends: only the question "where are you" can find this.
 TEST_P(Faults, TwoRanksThatEachBelieveTheOtherIsTheRoot) {
   Fleet fleet(2, [scene = scene(2)](int rank) {
     return until_error(scene, rank, [&](Communicator& world) {

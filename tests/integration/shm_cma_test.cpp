@@ -2,7 +2,13 @@
 // that do not match.
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -91,6 +97,52 @@ void ShmCma::the_dead_is_named(int victim) {
 
 TEST_F(ShmCma, ADeadRootIsNamed) { the_dead_is_named(0); }
 TEST_F(ShmCma, ADeadReaderIsNamed) { the_dead_is_named(3); }
+
+// The root hears of it by itself; who comes later finds a root that has given up.
+TEST_F(ShmCma, ARankThatHasLeftIsNamedToWhoComesLater) {
+  Fleet fleet = begin([](Communicator& world) {
+    if (world.rank() == 1) return;
+    if (world.rank() == 2) std::this_thread::sleep_for(300ms);
+    try {
+      scatter_by(world, "shm/cma", large, 0);
+      ADD_FAILURE() << "it passed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::peer_lost) << error.what();
+      EXPECT_EQ(error.culprit(), 1) << error.what();
+    }
+  });
+  fleet.expect_success();
+}
+
+// Memory that even its owner may only look at by itself.
+TEST_F(ShmCma, ABufferThatTheKernelDoesNotReadGoesByRounds) {
+#ifdef SYS_memfd_secret
+  const int file = static_cast<int>(::syscall(SYS_memfd_secret, 0));
+  static constexpr std::size_t count = 20'000, bytes = count * size * sizeof(int);
+  if (file < 0 || ::ftruncate(file, bytes) != 0) GTEST_SKIP() << "no memfd_secret: " << std::strerror(errno);
+  Fleet fleet = begin([file](Communicator& world) {
+    for (int i = 0; i < 4; ++i) {
+      std::vector<int> block(count), expected(count);
+      std::iota(expected.begin(), expected.end(), static_cast<int>(count) * world.rank());
+      void* secret = nullptr;
+      if (world.rank() == 0) {
+        secret = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        ASSERT_NE(secret, MAP_FAILED) << std::strerror(errno);
+        std::iota(static_cast<int*>(secret), static_cast<int*>(secret) + count * size, 0);
+      }
+      const std::span<const int> given(static_cast<const int*>(secret), secret == nullptr ? 0 : count * size);
+      world.scatter(given, std::span<int>(block), 0).wait();
+      EXPECT_EQ(block, expected);
+      if (secret != nullptr) ::munmap(secret, bytes);
+      scatter_by(world, "", count, i % size);
+    }
+  });
+  fleet.expect_success();
+  ::close(file);
+#else
+  GTEST_SKIP() << "no memfd_secret";
+#endif
+}
 
 // One rank makes another call, in which it only gives, and may be done with it before anybody objects.
 TEST_F(ShmCma, ACallThatIsNoScatterIsToldApart) {

@@ -24,6 +24,12 @@ Descriptor process_descriptor(pid_t number) {
 #endif
 }
 
+bool process_lives(pid_t number, int descriptor) noexcept {
+  if (descriptor < 0) return ::kill(number, 0) == 0 || errno == EPERM;
+  pollfd death{descriptor, POLLIN, 0};
+  return ::poll(&death, 1, 0) <= 0;
+}
+
 int read_memory_of(pid_t process, std::uint64_t at, void* into, std::size_t bytes) noexcept {
   const iovec here{into, bytes}, there{reinterpret_cast<void*>(static_cast<std::uintptr_t>(at)), bytes};
   const ssize_t n = ::process_vm_readv(process, &here, 1, &there, 1, 0);
@@ -40,12 +46,6 @@ std::shared_ptr<const Process> Process::of(pid_t number) {
   if (!process || !process->lives())  // the number may have been given again
     entry = process = std::make_shared<const Process>(number);
   return process;
-}
-
-bool Process::lives() const noexcept {
-  if (!death_) return ::kill(number_, 0) == 0 || errno == EPERM;
-  pollfd death{death_.fd(), POLLIN, 0};
-  return ::poll(&death, 1, 0) <= 0;
 }
 
 }  // namespace tutti

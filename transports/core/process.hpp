@@ -15,6 +15,9 @@ namespace tutti {
 /// such process.
 Descriptor process_descriptor(pid_t number);
 
+/// Whether it has not ended: by such a descriptor, or where there is none (-1) by its number.
+bool process_lives(pid_t number, int descriptor) noexcept;
+
 /// Copies what lies at `at` in that process's own memory, by the kernel (cross memory attach). 0, or why not: an errno.
 /// EFAULT where not all of it is there.
 int read_memory_of(pid_t process, std::uint64_t at, void* into, std::size_t bytes) noexcept;
@@ -27,7 +30,7 @@ class Process {
   /// One for all that ask while somebody has it, so that a process costs one descriptor however many watch it.
   static std::shared_ptr<const Process> of(pid_t number);
 
-  bool lives() const noexcept;
+  bool lives() const noexcept { return process_lives(number_, death_.fd()); }
 
  private:
   pid_t number_;

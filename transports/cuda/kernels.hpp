@@ -19,6 +19,7 @@ struct FoldCall {
   std::size_t elements = 0;
   double divisor = 1.0;
 };
+static_assert(sizeof(FoldCall) <= 4096);
 
 /// As Fold::of(), bit for bit. cudaErrorNotSupported where dtype and op have no meaning together.
 cudaError_t fold(DType dtype, Op op, const FoldCall& call, int processors, cudaStream_t stream);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "transports/core/barrier.hpp"
+#include "transports/core/process.hpp"
 
 namespace tutti::shm {
 namespace {
@@ -30,6 +31,11 @@ void ring_doorbell(int fd) noexcept {
 
 Commons::Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes)
     : own_(std::move(own)), neighbours_(std::move(neighbours)), self_(self), cache_bytes_(cache_bytes) {}
+
+bool Commons::lives(int local) const noexcept {
+  const Neighbour& other = neighbours_[static_cast<std::size_t>(local)];
+  return process_lives(other.process, other.death);
+}
 
 void Commons::wake(std::span<const int> locals) const noexcept {
   light_barrier();  // pairs with the heavy one of ShmWire::arm()

@@ -19,6 +19,7 @@ struct Neighbour {
   const RankLine* line = nullptr;  ///< in the segment: as long as the wire
   int doorbell = -1;               ///< the wire's
   pid_t process = 0;               ///< as this process sees it
+  int death = -1;                  ///< can be read when it has ended; the wire's; -1: none
 };
 
 /// Wakes who sleeps at that eventfd.
@@ -52,6 +53,7 @@ class Commons {
     return neighbours_[static_cast<std::size_t>(local)].line->left.load(std::memory_order_acquire) != 0;
   }
   pid_t process(int local) const noexcept { return neighbours_[static_cast<std::size_t>(local)].process; }
+  bool lives(int local) const noexcept;
   /// After words were posted: wakes those of `locals` that sleep.
   void wake(std::span<const int> locals) const noexcept;
 

@@ -63,7 +63,7 @@ void DirectBackend::start(const Collective& call, const Launch& launch, CallList
   if (engine_ > Engine::one_shot) return;
   // Between ranks in step, a small call ends before its caller comes back to wait for it. Of others it is tried seldom.
   const bool in_step = late_calls_ < most_late || calls_ % tried_every == 0;
-  for (int looks = 0; begun_ && looks < (in_step ? looks_in_step : 1); ++looks)
+  for (int looks = 0; begun_ && !failed_ && looks < (in_step ? looks_in_step : 1); ++looks)
     if (awaited_.reached()) step();
   late_calls_ = begun_ ? std::min(late_calls_ + 1, most_late) : 0;
 }
@@ -138,8 +138,9 @@ bool DirectBackend::step() {
       fail(status);
       return true;
     }
-    if (engine_ != Engine::meeting) {
-      end(status);
+    const bool goes_on = engine_ == Engine::meeting || (engine_ == Engine::cma && !can_play_cma(room_, call_));
+    if (!goes_on) {
+      end();
       return true;
     }
     task_.drop();
@@ -148,7 +149,9 @@ bool DirectBackend::step() {
     fail(Status::failure(Code::resource, "out of memory on rank " + std::to_string(me) + ": " + error.what(), me));
     return true;
   }
-  engine_ = !call_.insists_on(Insisted::rounds) && can_play_direct(room_, call_) ? Engine::direct : Engine::rounds;
+  const bool direct =
+      engine_ == Engine::meeting && !call_.insists_on(Insisted::rounds) && can_play_direct(room_, call_);
+  engine_ = direct ? Engine::direct : Engine::rounds;
   if (engine_ == Engine::rounds) rounds_ += rounds_of(call_);
   awaited_ = {};
   return step();
@@ -173,12 +176,10 @@ void DirectBackend::fail(const Status& status) {
   queue_[next_].listener->trouble(status);
 }
 
-void DirectBackend::end(const Status& status) {
-  if (!status.ok()) withdraw(status);
+void DirectBackend::end() {
   task_.drop();
   CallListener& listener = *queue_[next_].listener;
   begun_ = false;
-  failed_ = !status.ok();
   if (++next_ == queue_.size()) {
     queue_.clear();
     next_ = 0;
@@ -186,7 +187,7 @@ void DirectBackend::end(const Status& status) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(next_));
     next_ = 0;
   }
-  listener.ended(status);
+  listener.ended({});
 }
 
 bool DirectBackend::gone(int peer) const noexcept { return peer != room_.rank() && room_.left(peer); }
@@ -202,7 +203,7 @@ bool DirectBackend::progress() {
   patience_ = looks_at_word;
   // What it posted before it left counts: look at the word again.
   if (!gone(awaited_.peer) || awaited_.reached()) return false;
-  end(Status(ended(room_.world_rank(awaited_.peer), room_.world_rank(room_.rank()))));
+  fail(Status(ended(room_.world_rank(awaited_.peer), room_.world_rank(room_.rank()))));
   return true;
 }
 

@@ -49,7 +49,7 @@ class DirectBackend final : public Backend {
   void begin_next();
   bool step();
   void fail(const Status& status);
-  void end(const Status& status);
+  void end();
   void withdraw(const Status& why) noexcept;
   bool gone(int peer) const noexcept;
 

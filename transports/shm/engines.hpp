@@ -30,6 +30,8 @@ bool can_play_direct(const Room& room, const DirectCall& call);
 /// CMA, for a scatter: every rank copies its block out of the root's buffer, by the kernel where that is ordinary
 /// memory.
 EngineTask play_cma(Room& room, const DirectCall& call);
+/// After that; the same on all ranks. False: the kernel lets nobody read the root's buffer, and nothing has been done.
+bool can_play_cma(const Room& room, const DirectCall& call) noexcept;
 /// Whether that is the quickest way; the same on all ranks.
 bool favours_cma(const Room& room, const DirectCall& call) noexcept;
 

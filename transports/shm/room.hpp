@@ -95,6 +95,8 @@ class Room {
     return read_memory_of(commons_->process(local(rank)), at, into, bytes);
   }
 
+  bool lives(int rank) const noexcept { return commons_->lives(local(rank)); }
+
   /// How contributions get into slots.
   Staging& staging() noexcept { return staging_; }
 
@@ -149,7 +151,7 @@ class Room {
   };
   Pause until(Awaited what) noexcept { return {*this, what}; }
   Pause until(const Word& word, std::uint64_t value, int peer) noexcept { return until({&word, value, peer}); }
-  /// Somebody has been cancelled, and so will this rank be: never goes on.
+  /// Somebody has been cancelled, of which all are told, and so will this rank be: never goes on.
   Pause until_cancelled() noexcept { return {*this, {&own().never, 1, rank()}}; }
   /// Lets others go on: a step is bounded. Goes on by itself at the next look.
   Pause breathe() noexcept { return {*this, {}}; }

@@ -75,6 +75,7 @@ void ShmWire::share() {
     neighbour.line = peer->line;
     neighbour.doorbell = peer->link.doorbell.fd();
     neighbour.process = peer->link.process_here;
+    neighbour.death = peer->link.process.fd();
   }
   commons_ = std::make_shared<Commons>(membership_.arena, std::move(neighbours), local_index(membership_.rank),
                                        membership_.cache_bytes);

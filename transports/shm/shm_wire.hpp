@@ -16,10 +16,10 @@
 
 namespace tutti::shm {
 
-/// What meet() leaves behind: a mapped segment and a link to every rank that was reached.
 /// What two ranks reach of one another's beside the rings: also each other's arenas; and, by the kernel, all memory.
 enum class Shared { nothing, arenas, own_memory };
 
+/// What meet() leaves behind: a mapped segment and a link to every rank that was reached.
 struct Membership {
   int rank = 0;              ///< world rank
   int size = 1;              ///< of the world
