@@ -46,6 +46,53 @@ int copy_from_root(const Room& room, const DirectCall& call, std::size_t from, s
   return 0;
 }
 
+// The root: shows its buffer, keeps its own block, and stays until all others have theirs.
+EngineTask show_buffer(Room& room, const DirectCall& call) {
+  while (const auto late = room.who_is_behind(call.number)) co_await room.until(*late);
+  CallLine& line = write_line(room, call);
+  line.in = room.offset_of(call.in, call.given_bytes());
+  line.at = is_readable(call.in, call.given_bytes()) ? reinterpret_cast<std::uintptr_t>(call.in) : 0;
+  line.core = -1;
+  room.post(line.stamp, call.stamp);
+  const bool is_read = can_play_cma(room, call);
+  const std::byte* const mine = call.in + call.given_at(call.rank) * call.width;
+  for (std::size_t at = 0; is_read && call.out != mine && at < call.bytes(); at += chunk_bytes) {
+    call.deliver(call.out + at, mine + at, std::min(chunk_bytes, call.bytes() - at));
+    co_await room.breathe();
+  }
+  for (int other = 0; other < call.size; ++other) {
+    if (other == call.rank) continue;
+    co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
+    if (Status same = compare_calls(room, call, other); !same.ok()) co_return same;
+    room.has_entered(other, call.number);
+    if (is_read) co_await room.until(room.of(other).finished, call.number, other);
+  }
+  co_return Status();
+}
+
+// The others.
+EngineTask read_block(Room& room, const DirectCall& call) {
+  announce(room, call);
+  co_await room.until(room.call_of(call.root, call.number).stamp, least_stamp(call.number), call.root);
+  if (Status same = compare_calls(room, call, call.root); !same.ok()) co_return same;
+  room.has_entered(call.root, call.number);
+  if (!can_play_cma(room, call)) co_return Status();
+  const std::size_t mine = call.given_at(call.rank) * call.width;
+  for (std::size_t at = 0; at < call.bytes(); at += chunk_bytes) {
+    const int error = copy_from_root(room, call, mine + at, call.out + at, std::min(chunk_bytes, call.bytes() - at));
+    light_barrier();
+    // A root that was cancelled may have filled its buffer anew, or freed it, while it was read.
+    if (room.somebody_cancelled()) co_await room.until_cancelled();
+    if (error != 0 && room.lives(call.root)) co_return unreadable(room, call, error);
+    if (error != 0) break;
+    co_await room.breathe();
+  }
+  // By its number another process may have been read, once it had ended; the news of that comes.
+  if (!room.lives(call.root)) co_await room.until(room.of(call.root).never, 1, call.root);
+  room.post(room.own().finished, call.number);
+  co_return Status();
+}
+
 }  // namespace
 
 bool favours_cma(const Room& room, const DirectCall& call) noexcept {
@@ -58,49 +105,7 @@ bool can_play_cma(const Room& room, const DirectCall& call) noexcept {
 }
 
 EngineTask play_cma(Room& room, const DirectCall& call) {
-  const std::size_t mine = call.given_at(call.rank) * call.width;
-  if (call.at_root()) {
-    while (const auto late = room.who_is_behind(call.number)) co_await room.until(*late);
-    CallLine& line = write_line(room, call);
-    line.in = room.offset_of(call.in, call.given_bytes());
-    line.at = is_readable(call.in, call.given_bytes()) ? reinterpret_cast<std::uintptr_t>(call.in) : 0;
-    line.core = -1;
-    room.post(line.stamp, call.stamp);
-  } else {
-    announce(room, call);
-    co_await room.until(room.call_of(call.root, call.number).stamp, least_stamp(call.number), call.root);
-    if (Status same = compare_calls(room, call, call.root); !same.ok()) co_return same;
-    room.has_entered(call.root, call.number);
-  }
-  const bool played = can_play_cma(room, call);
-  for (std::size_t at = 0; played && at < call.bytes(); at += chunk_bytes) {
-    const std::size_t n = std::min(chunk_bytes, call.bytes() - at);
-    int error = 0;
-    if (!call.at_root())
-      error = copy_from_root(room, call, mine + at, call.out + at, n);
-    else if (call.out != call.in + mine)
-      call.deliver(call.out + at, call.in + mine + at, n);
-    light_barrier();
-    // A root that was cancelled may have filled its buffer anew, or freed it, while it was read.
-    if (room.somebody_cancelled()) co_await room.until_cancelled();
-    if (error == ESRCH && !room.lives(call.root)) co_await room.until(room.of(call.root).never, 1, call.root);
-    if (error != 0) co_return unreadable(room, call, error);
-    co_await room.breathe();
-  }
-  if (!call.at_root()) {
-    // By its number another process may have been read, once it had ended: then the news of that comes.
-    if (played && !room.lives(call.root)) co_await room.until(room.of(call.root).never, 1, call.root);
-    room.post(room.own().finished, call.number);
-    co_return Status();
-  }
-  for (int other = 0; other < call.size; ++other) {
-    if (other == call.rank) continue;
-    co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
-    if (Status same = compare_calls(room, call, other); !same.ok()) co_return same;
-    room.has_entered(other, call.number);
-    if (played) co_await room.until(room.of(other).finished, call.number, other);
-  }
-  co_return Status();
+  return call.at_root() ? show_buffer(room, call) : read_block(room, call);
 }
 
 }  // namespace tutti::shm
