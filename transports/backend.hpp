@@ -77,9 +77,10 @@ class Backend : public Engine {
   /// where is_prompt() says so.
   virtual void hand_over(const Collective& /*call*/, CallListener& /*listener*/) noexcept { std::terminate(); }
 
-  /// Ends every call with `why`; said to backends without one too. Each reports so once nobody touches its buffers any more, or those that a library
-  /// cannot let go of are kept (see the backend's own page): from inside this, or from progress() where that takes a
-  /// while, for the token is not held for it. Nothing is started afterwards. May be said again.
+  /// Ends every call with `why`; said to backends without one too. Each reports so once nobody touches its buffers any
+  /// more, or those that a library cannot let go of are kept (see the backend's own page): from inside this, or from
+  /// progress() where that takes a while, for the token is not held for it. Nothing is started afterwards. May be said
+  /// again.
   virtual void cancel(const Status& why) noexcept = 0;
 
   /// Where a call stands, for the report of a time-out: "ring in round 3 of 6, with rank 2". Empty: unknown.
