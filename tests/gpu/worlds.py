@@ -272,8 +272,8 @@ def ctest(machine, table, _small):
         table.add("ctest -L gpu", "right", f"took more than {limit:.0f} s", "FAILED")
     if machine.out:
         (machine.out / "ctest.log").write_text(text)
-    found = re.findall(r"Test +#\d+: (\S+) \.*(\**)(\w+)[^\n]*?([\d.]+) sec", text)
-    for name, _, outcome, seconds in found:
+    found = re.findall(r"Test +#\d+: (\S+) \.* *\**(\w+)[^\n]*?([\d.]+) sec", text)
+    for name, outcome, seconds in found:
         seen, verdict = {"Passed": ("passed", "ok"), "Skipped": ("skipped: see ctest.log", "skipped")}.get(outcome, (outcome, "FAILED"))
         table.add(name, "right", f"{seen}, {seconds} s", verdict)
     if not found:
