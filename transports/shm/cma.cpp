@@ -51,7 +51,8 @@ EngineTask show_buffer(Room& room, const DirectCall& call) {
   while (const auto late = room.who_is_behind(call.number)) co_await room.until(*late);
   CallLine& line = write_line(room, call);
   line.in = room.offset_of(call.in, call.given_bytes());
-  line.at = is_readable(call.in, call.given_bytes()) ? reinterpret_cast<std::uintptr_t>(call.in) : 0;
+  const bool by_kernel = line.in == 0 && is_readable(call.in, call.given_bytes());
+  line.at = by_kernel ? reinterpret_cast<std::uintptr_t>(call.in) : 0;
   line.core = -1;
   room.post(line.stamp, call.stamp);
   const bool is_read = can_play_cma(room, call);

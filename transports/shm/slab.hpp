@@ -36,12 +36,11 @@ static_assert(sizeof(DirectoryPage) <= 4096);
 struct CallLine {
   alignas(line_bytes) Word stamp{0};  ///< see stamp_of()
   std::uint64_t signature = 0;
-  std::uint64_t bytes = 0;  ///< per block
-  std::uint64_t way = 0;    ///< as in DirectCall
-  std::uint64_t in = 0,
-                out = 0;  ///< told where all meet, and in cma: offsets in the arena, plus 1; 0: not to be reached
-  std::uint64_t at = 0;   ///< of a root whose memory is read by cma: where it sees its buffer; 0: they cannot
-  int core = -1;          ///< of the root of a scatter of large blocks, told where all meet; else -1
+  std::uint64_t bytes = 0;        ///< per block
+  std::uint64_t way = 0;          ///< as in DirectCall
+  std::uint64_t in = 0, out = 0;  ///< where all meet, and in cma: offsets in the arena, plus 1; 0: not to be reached
+  std::uint64_t at = 0;           ///< of a root whose memory the kernel reads in cma: where it sees its buffer; else 0
+  int core = -1;                  ///< of the root of a scatter of large blocks, told where all meet; else -1
 };
 
 static_assert(sizeof(CallLine) == line_bytes);
