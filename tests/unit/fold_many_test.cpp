@@ -1,13 +1,16 @@
 // Folding several sources in one pass against folding them one after the other, bit for bit, on every instruction set.
+// f16 and bf16 are folded one after the other as float, and rounded once.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "transports/core/dtype.hpp"
+#include "transports/core/half.hpp"
 #include "transports/core/reduce.hpp"
 #include "transports/core/reduce_table.hpp"
 #include "transports/core/status.hpp"
@@ -58,6 +61,50 @@ std::string describe(const Case& c, std::string_view isa) {
          std::to_string(c.shift) + ", alias " + std::to_string(c.alias) + " on " + std::string(isa);
 }
 
+// One after the other, by the instruction set's folds of two.
+Bytes one_after_the_other(const detail::FoldIsa& isa, const Case& c, std::span<const std::byte* const> sources) {
+  const auto dtype = static_cast<std::size_t>(c.dtype), op = static_cast<std::size_t>(c.op);
+  Bytes result(c.bytes);
+  isa.table->fold[dtype][op](result.data(), sources[0], sources[1], c.bytes, c.sources == 2 ? c.divisor : 1);
+  for (std::size_t s = 2; s < c.sources; ++s)
+    isa.table->fold[dtype][op](result.data(), result.data(), sources[s], c.bytes, s + 1 == c.sources ? c.divisor : 1);
+  return result;
+}
+
+// The same by way of float, for elements of type T.
+template <class T>
+Bytes by_way_of_float(const detail::FoldIsa& isa, Case c, std::span<const std::byte* const> sources) {
+  const std::size_t count = c.bytes / sizeof(T);
+  std::vector<std::vector<float>> widened;
+  std::vector<const std::byte*> places;
+  for (const std::byte* const source : sources) {
+    std::vector<float>& values = widened.emplace_back(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      T element;
+      std::memcpy(&element, source + i * sizeof(T), sizeof(T));
+      values[i] = static_cast<float>(element);
+    }
+    places.push_back(reinterpret_cast<const std::byte*>(values.data()));
+  }
+  c.dtype = DType::f32;
+  c.bytes = count * sizeof(float);
+  const Bytes sums = one_after_the_other(isa, c, places);
+  Bytes result(count * sizeof(T));
+  for (std::size_t i = 0; i < count; ++i) {
+    float sum = 0;
+    std::memcpy(&sum, sums.data() + i * sizeof(float), sizeof(float));
+    const T rounded(sum);
+    std::memcpy(result.data() + i * sizeof(T), &rounded, sizeof(T));
+  }
+  return result;
+}
+
+Bytes expected_of(const detail::FoldIsa& isa, const Case& c, std::span<const std::byte* const> sources) {
+  if (c.dtype == DType::f16) return by_way_of_float<f16>(isa, c, sources);
+  if (c.dtype == DType::bf16) return by_way_of_float<bf16>(isa, c, sources);
+  return one_after_the_other(isa, c, sources);
+}
+
 // Runs the case on one instruction set and compares with its folds of two.
 void check(const detail::FoldIsa& isa, const Case& c) {
   const auto dtype = static_cast<std::size_t>(c.dtype), op = static_cast<std::size_t>(c.op);
@@ -71,12 +118,7 @@ void check(const detail::FoldIsa& isa, const Case& c) {
     memory.push_back(std::move(whole));
     sources.push_back(memory.back().data() + margin + shift);
   }
-  Bytes expected(c.bytes);
-  isa.table->fold[dtype][op](expected.data(), sources[0], sources[1], c.bytes, c.sources == 2 ? c.divisor : 1);
-  for (std::size_t s = 2; s < c.sources; ++s) {
-    isa.table->fold[dtype][op](expected.data(), expected.data(), sources[s], c.bytes,
-                               s + 1 == c.sources ? c.divisor : 1);
-  }
+  const Bytes expected = expected_of(isa, c, sources);
   Bytes apart(margin + 64 + c.bytes + margin, untouched);
   Bytes& target = c.alias < 0 ? apart : memory[static_cast<std::size_t>(c.alias)];
   std::byte* const into = target.data() + margin + c.shift;
@@ -150,6 +192,22 @@ TEST(FoldOfTest, FoldsInOrderAndDividesOnce) {
   EXPECT_EQ(into, (std::array<float, 3>{0.5f, 6, 15}));  // the large ones cancel first
   Fold{DType::f32, Op::avg, 3}.of(out, sources, sizeof(a), Write::streaming);
   EXPECT_EQ(into, (std::array<float, 3>{0.5f / 3, 2, 5}));
+}
+
+// 256 + 1 is 256 in bf16, and 2048 + 1 is 2048 in f16, but a sum of nine is rounded once.
+TEST(FoldOfTest, HalvesAreRoundedOnce) {
+  const auto sum_of_nine = []<class T>(T first, DType dtype) {
+    std::array<T, 9> values;
+    values.fill(T(1.0f));
+    values[0] = first;
+    std::array<const std::byte*, 9> sources;
+    for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = reinterpret_cast<const std::byte*>(&values[i]);
+    T result;
+    Fold{dtype, Op::sum}.of(reinterpret_cast<std::byte*>(&result), sources, sizeof(T));
+    return static_cast<float>(result);
+  };
+  EXPECT_EQ(sum_of_nine(bf16(256.0f), DType::bf16), 264.0f);
+  EXPECT_EQ(sum_of_nine(f16(2048.0f), DType::f16), 2056.0f);
 }
 
 TEST(FoldOfTest, OneSourceIsCopiedAndNoneLeavesTheResult) {

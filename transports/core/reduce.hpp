@@ -53,9 +53,10 @@ struct Fold {
   void operator()(std::byte* into, const std::byte* with, const std::byte* received, std::size_t bytes) const;
 
   /// into = ((sources[0] op sources[1]) op sources[2]) ... in one pass, bit for bit what folding one after
-  /// the other gives; the divisor is applied in the last fold. `into` may be one of the sources
-  /// (exactly); otherwise it overlaps none. One source is copied. `streaming` is a wish: it is granted where
-  /// `into` is aligned to the element.
+  /// the other gives, but that f16 and bf16 stay in float until all are folded and are rounded once: the sum of n
+  /// errs by at most half a unit in its last place, and by n - 1 roundings of float. The divisor is applied last.
+  /// `into` may be one of the sources (exactly); otherwise it overlaps none. One source is copied. `streaming` is a
+  /// wish: it is granted where `into` is aligned to the element.
   void of(std::byte* into, std::span<const std::byte* const> sources, std::size_t bytes,
           Write write = Write::cached) const;
 

@@ -56,18 +56,16 @@ struct Half {
   static constexpr std::size_t width = 2;
   static constexpr bool settles = false;
   using Nans = NoNans;
-  [[gnu::always_inline]] static Floats low(Words raw) {
-    return as<Floats>(_mm256_cvtph_ps(_mm256_castsi256_si128(as<__m256i>(raw))));
+  using Wide = TwoFloats;
+  [[gnu::always_inline]] static Wide unpack(Words raw) {
+    return {as<Floats>(_mm256_cvtph_ps(_mm256_castsi256_si128(as<__m256i>(raw)))),
+            as<Floats>(_mm256_cvtph_ps(_mm256_extracti128_si256(as<__m256i>(raw), 1)))};
   }
-  [[gnu::always_inline]] static Floats high(Words raw) {
-    return as<Floats>(_mm256_cvtph_ps(_mm256_extracti128_si256(as<__m256i>(raw), 1)));
-  }
-  [[gnu::always_inline]] static __m128i narrow(Floats value) {
+  [[gnu::always_inline]] static __m128i round(Floats value) {
     return _mm256_cvtps_ph(as<__m256>(value), _MM_FROUND_TO_NEAREST_INT);
   }
-  template <class F, class N, class... Raw>
-  [[gnu::always_inline]] static Words apply(F f, N&, Raw... raw) {
-    return as<Words>(_mm256_set_m128i(narrow(f(high(raw)...)), narrow(f(low(raw)...))));
+  [[gnu::always_inline]] static Words pack(Wide value, NoNans&) {
+    return as<Words>(_mm256_set_m128i(round(value.high), round(value.low)));
   }
 };
 

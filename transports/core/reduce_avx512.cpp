@@ -56,19 +56,16 @@ struct Half {
   static constexpr std::size_t width = 2;
   static constexpr bool settles = false;
   using Nans = NoNans;
-  [[gnu::always_inline]] static Floats low(Words raw) {
-    return as<Floats>(_mm512_cvtph_ps(_mm512_castsi512_si256(as<__m512i>(raw))));
+  using Wide = TwoFloats;
+  [[gnu::always_inline]] static Wide unpack(Words raw) {
+    return {as<Floats>(_mm512_cvtph_ps(_mm512_castsi512_si256(as<__m512i>(raw)))),
+            as<Floats>(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(as<__m512i>(raw), 1)))};
   }
-  [[gnu::always_inline]] static Floats high(Words raw) {
-    return as<Floats>(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(as<__m512i>(raw), 1)));
-  }
-  [[gnu::always_inline]] static __m256i narrow(Floats value) {
+  [[gnu::always_inline]] static __m256i round(Floats value) {
     return _mm512_cvtps_ph(as<__m512>(value), _MM_FROUND_TO_NEAREST_INT);
   }
-  template <class F, class N, class... Raw>
-  [[gnu::always_inline]] static Words apply(F f, N&, Raw... raw) {
-    const __m512i lower = _mm512_zextsi256_si512(narrow(f(low(raw)...)));
-    return as<Words>(_mm512_inserti64x4(lower, narrow(f(high(raw)...)), 1));
+  [[gnu::always_inline]] static Words pack(Wide value, NoNans&) {
+    return as<Words>(_mm512_inserti64x4(_mm512_zextsi256_si512(round(value.low)), round(value.high), 1));
   }
 };
 

@@ -54,6 +54,7 @@ struct Half {
   static constexpr std::size_t width = 2;
   static constexpr bool settles = false;
   using Nans = NoNans;
+  using Wide = TwoFloats;
   [[gnu::always_inline]] static Floats widen(Words half) {
     const Words shifted = (half & 0x7fffu) << 13;
     const Words normal = shifted + 0x38000000u;  // the exponent's bias goes from 15 to 127
@@ -78,12 +79,8 @@ struct Half {
     return half | ((word >> 16) & 0x8000u);
   }
 
-  template <class F, class N, class... Raw>
-  [[gnu::always_inline]] static Words apply(F f, N&, Raw... raw) {
-    const Words low = narrow(f(widen(raw & 0xffffu)...));
-    const Words high = narrow(f(widen(raw >> 16)...));
-    return low | high << 16;
-  }
+  [[gnu::always_inline]] static Wide unpack(Words raw) { return {widen(raw & 0xffffu), widen(raw >> 16)}; }
+  [[gnu::always_inline]] static Words pack(Wide value, NoNans&) { return narrow(value.low) | narrow(value.high) << 16; }
 };
 
 }  // namespace

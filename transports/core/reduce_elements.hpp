@@ -111,19 +111,18 @@ struct Bxor {
   }
 };
 
-// ---- Element types: apply(f, nans, a, b...) computes f on the elements of raw vectors. Where `settles` is false, f
-// itself sees to it that all NaNs are one. Where it is true, f need not: apply() tells `nans` what it computed, and
-// where that found one, settle() mends the results. NaNs are rare, and packed there are half as many vectors to mend.
+// ---- Element types: unpack() gives what is computed in, and pack() rounds to the type. Where `settles` is false, who
+// computes sees to it that all NaNs are one. Where it is true, pack() tells `nans` what it rounds, and where that found
+// one, settle() mends the results. NaNs are rare, and packed there are half as many vectors to mend.
 
 template <class T>
 struct Plain {
   static constexpr std::size_t width = sizeof(T);
   static constexpr bool settles = false;
   using Nans = NoNans;
-  template <class F, class N, class... Raw>
-  [[gnu::always_inline]] static Words apply(F f, N&, Raw... raw) {
-    return as<Words>(f(as<Vector<T>>(raw)...));
-  }
+  using Wide = Vector<T>;
+  [[gnu::always_inline]] static Wide unpack(Words raw) { return as<Wide>(raw); }
+  [[gnu::always_inline]] static Words pack(Wide value, NoNans&) { return as<Words>(value); }
 };
 
 // Two bfloat16 in each 32-bit word: the one is the word's upper half and a float as it stands, the other is
@@ -132,12 +131,14 @@ struct BrainHalf {
   static constexpr std::size_t width = 2;
   static constexpr bool settles = BrainRounding::settles;
   using Nans = BrainRounding::Nans;
-  template <class F, class N, class... Raw>
-  [[gnu::always_inline]] static Words apply(F f, N& nans, Raw... raw) {
-    const Floats low = f(as<Floats>(raw << 16)...);
-    const Floats high = f(as<Floats>(raw & 0xffff0000u)...);
-    nans.look(low, high);
-    return BrainRounding::pack(low, high);
+  using Wide = TwoFloats;
+  [[gnu::always_inline]] static Wide unpack(Words raw) {
+    return {as<Floats>(raw << 16), as<Floats>(raw & 0xffff0000u)};
+  }
+  template <class N>
+  [[gnu::always_inline]] static Words pack(Wide value, N& nans) {
+    nans.look(value.low, value.high);
+    return BrainRounding::pack(value.low, value.high);
   }
   // Rounding leaves a NaN one: the lower half of any that comes here, from an operand or from the processor, is zero.
   [[gnu::always_inline]] static Words settle(Words raw) {
@@ -147,7 +148,7 @@ struct BrainHalf {
   }
 };
 
-// What a folded value goes through before apply() packs it: a new NaN becomes the one here, unless the type settles it.
+// What a folded value goes through before pack() rounds it: a new NaN becomes the one here, unless the type settles it.
 template <class Type, bool new_nans>
 struct Settling {
   using Nans = NoNans;

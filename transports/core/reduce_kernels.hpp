@@ -53,59 +53,59 @@ namespace {
 }
 
 template <class Type, std::size_t lanes, class Nans>
-[[gnu::always_inline]] inline void settle(Words (&folded)[lanes], const Nans& nans) {
+[[gnu::always_inline]] inline void settle(Words (&results)[lanes], const Nans& nans) {
   if constexpr (Type::settles) {
     if (__builtin_expect(nans.found(), false)) {
-      for (Words& lane : folded) lane = Type::settle(lane);
+      for (Words& lane : results) lane = Type::settle(lane);
     }
   }
 }
 
-// `lanes` vectors of every source, folded in the sources' order: enough of them to hide an operation's latency.
-// `f` folds where another fold follows, which any NaN may reach; `last` folds the last source.
+// `lanes` vectors of every source, folded in the sources' order: enough of them to hide an operation's latency. What is
+// computed in stays so until all are folded, and is rounded once. `f` folds where another fold follows, which any NaN
+// may reach; `last` folds the last source.
 template <std::size_t lanes, class Type, class F, class Last>
 [[gnu::always_inline]] inline void fold_vectors(const FoldMany& call, std::size_t i, bool stream, F f, Last last) {
-  Words folded[lanes];
+  typename Type::Wide folded[lanes];
   const std::byte* from = call.sources[0] + i;
-  NoNans any;
-  typename Last::Nans nans;
 #pragma GCC unroll 4
-  for (std::size_t lane = 0; lane < lanes; ++lane) folded[lane] = load(from + lane * vector_bytes);
+  for (std::size_t lane = 0; lane < lanes; ++lane) folded[lane] = Type::unpack(load(from + lane * vector_bytes));
   for (std::size_t source = 1; source + 1 < call.count; ++source) {
     from = call.sources[source] + i;
 #pragma GCC unroll 4
     for (std::size_t lane = 0; lane < lanes; ++lane) {
-      folded[lane] = Type::apply(f, any, folded[lane], load(from + lane * vector_bytes));
+      folded[lane] = each(f, folded[lane], Type::unpack(load(from + lane * vector_bytes)));
     }
   }
+  typename Last::Nans nans;
+  Words results[lanes];
   from = call.sources[call.count - 1] + i;
 #pragma GCC unroll 4
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    folded[lane] = Type::apply(last, nans, folded[lane], load(from + lane * vector_bytes));
+    results[lane] = Type::pack(each(last, folded[lane], Type::unpack(load(from + lane * vector_bytes))), nans);
   }
-  settle<Type>(folded, nans);
+  settle<Type>(results, nans);
 #pragma GCC unroll 4
   for (std::size_t lane = 0; lane < lanes; ++lane) {
     if (stream) {
-      Streaming::store(call.into + i + lane * vector_bytes, folded[lane]);
+      Streaming::store(call.into + i + lane * vector_bytes, results[lane]);
     } else {
-      __builtin_memcpy(call.into + i + lane * vector_bytes, &folded[lane], vector_bytes);
+      __builtin_memcpy(call.into + i + lane * vector_bytes, &results[lane], vector_bytes);
     }
   }
 }
 
 template <class Type, class F, class Last>
 [[gnu::always_inline]] inline void fold_rest(const FoldMany& call, std::size_t i, std::size_t rest, F f, Last last) {
-  NoNans any;
+  const auto part = [&](std::size_t source) __attribute__((always_inline)) {
+    return Type::unpack(load_part(call.sources[source] + i, rest));
+  };
+  typename Type::Wide folded = part(0);
+  for (std::size_t source = 1; source + 1 < call.count; ++source) folded = each(f, folded, part(source));
   typename Last::Nans nans;
-  Words folded = load_part(call.sources[0] + i, rest);
-  for (std::size_t source = 1; source + 1 < call.count; ++source) {
-    folded = Type::apply(f, any, folded, load_part(call.sources[source] + i, rest));
-  }
-  folded = Type::apply(last, nans, folded, load_part(call.sources[call.count - 1] + i, rest));
-  Words settled[] = {folded};
-  settle<Type>(settled, nans);
-  store_part(call.into + i, settled[0], rest);
+  Words results[] = {Type::pack(each(last, folded, part(call.count - 1)), nans)};
+  settle<Type>(results, nans);
+  store_part(call.into + i, results[0], rest);
 }
 
 template <class Type, class F, class Last>
@@ -184,16 +184,18 @@ template <class Type, class T, class Operator>
 template <class Type, class T>
 void scale_floats(std::byte* into, const std::byte* from, std::size_t bytes, double factor) {
   const Vector<T> by = Vector<T>{} + static_cast<T>(factor);
-  const auto times = [by](auto a) __attribute__((always_inline)) { return one_nan(a * by); };
-  NoNans none;
+  const auto scaled = [by](Words raw) __attribute__((always_inline)) {
+    NoNans none;
+    return Type::pack(each(
+                          [by](auto a) __attribute__((always_inline)) { return one_nan(a * by); }, Type::unpack(raw)),
+                      none);
+  };
   std::size_t i = 0;
   for (; i + vector_bytes <= bytes; i += vector_bytes) {
-    const Words result = Type::apply(times, none, load(from + i));
+    const Words result = scaled(load(from + i));
     __builtin_memcpy(into + i, &result, vector_bytes);
   }
-  if (const std::size_t rest = bytes - i; rest > 0) {
-    store_part(into + i, Type::apply(times, none, load_part(from + i, rest)), rest);
-  }
+  if (const std::size_t rest = bytes - i; rest > 0) store_part(into + i, scaled(load_part(from + i, rest)), rest);
 }
 
 // ---- The table: the one place where dtypes meet ops.

@@ -22,6 +22,21 @@ template <class To, class From>
   return __builtin_bit_cast(To, from);
 }
 
+// What a vector of 16-bit elements is computed in; which of them are `low` is its type's affair.
+struct TwoFloats {
+  Floats low, high;
+};
+
+// f on what is computed in.
+template <class F, class... V>
+[[gnu::always_inline]] inline auto each(F f, V... values) {
+  return f(values...);
+}
+template <class F, class... More>
+[[gnu::always_inline]] inline TwoFloats each(F f, TwoFloats first, More... more) {
+  return {f(first.low, more.low...), f(first.high, more.high...)};
+}
+
 // Watches for NaNs where none needs to be found.
 struct NoNans {
   [[gnu::always_inline]] void look(Floats, Floats) {}

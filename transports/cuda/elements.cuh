@@ -1,7 +1,7 @@
 // Element types and operators of the fold kernels: the same bits as the folds of the host
 // (transports/core/reduce_elements).
 //
-// f16 and bf16 are folded in float and rounded after every fold; a NaN is always the positive quiet one; min and max
+// f16 and bf16 are folded in float and rounded when all sources are; a NaN is always the positive quiet one; min and max
 // put -0 before +0; integers wrap. No contraction and no reciprocals: every operation is the rounded IEEE one.
 #pragma once
 

@@ -19,26 +19,28 @@ struct alignas(vector_bytes) Pack {
   T at[lanes];
 };
 
-// One fold of two elements, rounded; the last one divides before it rounds.
-template <class T, class Operator, bool divides>
-__device__ T folded(T a, T b, double divisor) {
+// What elements are folded in: what they are, and of floating-point ones what is computed in.
+template <class T>
+using Wide = typename Computed<T>::type;
+
+template <class T, class Operator>
+__device__ Wide<T> folded(Wide<T> a, T b) {
   if constexpr (std::is_integral_v<T>) {
     return Operator::integers(a, b);
   } else {
-    using C = typename Computed<T>::type;
-    C value = Operator::floats(static_cast<C>(widened(a)), static_cast<C>(widened(b)));
-    if constexpr (divides) value = over(value, static_cast<C>(divisor));
-    return narrowed<T>(value);
+    return Operator::floats(a, static_cast<Wide<T>>(widened(b)));
   }
 }
 
-// In the sources' order; only the last fold divides.
-template <class T, class Operator, bool divides, class Load>
-__device__ T folded_all(const FoldCall& call, Load load) {
-  T value = load(call.sources[0]);
-  for (int source = 1; source + 1 < call.count; ++source)
-    value = folded<T, Operator, false>(value, load(call.sources[source]), 1.0);
-  return folded<T, Operator, divides>(value, load(call.sources[call.count - 1]), call.divisor);
+// Divided, where the call is, and rounded.
+template <class T, bool divides>
+__device__ T settled(Wide<T> value, double divisor) {
+  if constexpr (std::is_integral_v<T>) {
+    return value;
+  } else {
+    if constexpr (divides) value = over(value, static_cast<Wide<T>>(divisor));
+    return narrowed<T>(value);
+  }
 }
 
 template <class T>
@@ -46,21 +48,30 @@ __device__ void put(const FoldCall& call, std::size_t i, const T& value) {
   for (int place = 0; place < call.places; ++place) static_cast<T*>(call.into[place])[i] = value;
 }
 
+// In the sources' order.
+template <class T, class Operator, bool divides>
+__device__ void fold_element(const FoldCall& call, std::size_t i) {
+  const auto element = [&](int source) { return static_cast<const T*>(call.sources[source])[i]; };
+  Wide<T> sum = widened(element(0));
+  for (int source = 1; source < call.count; ++source) sum = folded<T, Operator>(sum, element(source));
+  put(call, i, settled<T, divides>(sum, call.divisor));
+}
+
 template <class T, class Operator, bool divides>
 __device__ void fold_pack(const FoldCall& call, std::size_t i) {
   using P = Pack<T>;
-  P value = static_cast<const P*>(call.sources[0])[i];
-  for (int source = 1; source + 1 < call.count; ++source) {
-    const P other = static_cast<const P*>(call.sources[source])[i];
+  P pack = static_cast<const P*>(call.sources[0])[i];
+  Wide<T> sums[P::lanes];
 #pragma unroll
-    for (int lane = 0; lane < P::lanes; ++lane)
-      value.at[lane] = folded<T, Operator, false>(value.at[lane], other.at[lane], 1.0);
+  for (int lane = 0; lane < P::lanes; ++lane) sums[lane] = widened(pack.at[lane]);
+  for (int source = 1; source < call.count; ++source) {
+    pack = static_cast<const P*>(call.sources[source])[i];
+#pragma unroll
+    for (int lane = 0; lane < P::lanes; ++lane) sums[lane] = folded<T, Operator>(sums[lane], pack.at[lane]);
   }
-  const P last = static_cast<const P*>(call.sources[call.count - 1])[i];
 #pragma unroll
-  for (int lane = 0; lane < P::lanes; ++lane)
-    value.at[lane] = folded<T, Operator, divides>(value.at[lane], last.at[lane], call.divisor);
-  put(call, i, value);
+  for (int lane = 0; lane < P::lanes; ++lane) pack.at[lane] = settled<T, divides>(sums[lane], call.divisor);
+  put(call, i, pack);
 }
 
 // The first `packs` vectors, then element by element: a rest, or all of it where an address is not aligned.
@@ -69,11 +80,8 @@ __global__ void __launch_bounds__(threads) fold_kernel(const __grid_constant__ F
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   const std::size_t first = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (std::size_t i = first; i < packs; i += stride) fold_pack<T, Operator, divides>(call, i);
-  for (std::size_t i = packs * Pack<T>::lanes + first; i < call.elements; i += stride) {
-    const T value =
-        folded_all<T, Operator, divides>(call, [i](const void* from) { return static_cast<const T*>(from)[i]; });
-    put(call, i, value);
-  }
+  for (std::size_t i = packs * Pack<T>::lanes + first; i < call.elements; i += stride)
+    fold_element<T, Operator, divides>(call, i);
 }
 
 template <class T>

@@ -35,48 +35,29 @@ void unpack(std::span<const Packet> packets, std::size_t from, std::byte* into, 
   }
 }
 
-// Takes what the ranks give, one after the other in their order.
-class Taking {
- public:
-  explicit Taking(const DirectCall& call) noexcept : call_(call), last_(call.fold) { last_.divisor = call.divisor; }
+void take(const DirectCall& call, int other, std::span<const Packet> packets) noexcept {
+  unpack(packets, call.given_at(call.rank) * call.width, call.out + call.taken_at(other) * call.width, call.bytes());
+}
 
-  void own() noexcept {
-    const std::byte* const block = call_.given() + call_.given_at(call_.rank) * call_.width;
-    if (call_.folds()) return fold(call_.rank, block);
-    std::byte* const place = into(call_.rank);
-    if (place != block) tutti::copy(place, block, call_.bytes());
+void take_own(const DirectCall& call) noexcept {
+  const std::byte* const block = call.given() + call.given_at(call.rank) * call.width;
+  std::byte* const place = call.out + call.taken_at(call.rank) * call.width;
+  if (place != block) tutti::copy(place, block, call.bytes());
+}
+
+// As it lies, a packet after the other: no element crosses from one to the next, as payloads are whole ones of any.
+void fold(const Room& room, const DirectCall& call, std::size_t set) {
+  static_assert(payload_bytes % sizeof(double) == 0);
+  const std::size_t begin = call.given_at(call.rank) * call.width, end = begin + call.bytes();
+  for (std::size_t at = begin, n = 0; at < end; at += n) {
+    const std::size_t skip = at % payload_bytes;
+    n = std::min(end - at, payload_bytes - skip);
+    fold_in_order(call, Target{call.out + (at - begin)}, n, [&](int other) {
+      if (other == call.rank) return call.given() + at;
+      return room.of(other).packets[set][at / payload_bytes].payload.data() + skip;
+    });
   }
-
-  void from(int other, std::span<const Packet> packets) {
-    const std::size_t at = call_.given_at(call_.rank) * call_.width;
-    if (!call_.folds()) return unpack(packets, at, into(other), call_.bytes());
-    if (at % payload_bytes + call_.bytes() <= payload_bytes)  // as it lies
-      return fold(other, packets[at / payload_bytes].payload.data() + at % payload_bytes);
-    unpack(packets, at, image_, call_.bytes());
-    fold(other, image_);
-  }
-
- private:
-  std::byte* into(int other) const noexcept { return call_.out + call_.taken_at(other) * call_.width; }
-
-  void fold(int other, const std::byte* block) {
-    const bool ends = other + 1 == call_.size;
-    if (other == 0 && !ends) {
-      sum_ = block;
-      if (call_.rank == 0 && call_.size == 2) return;  // the own input stays where it is
-      tutti::copy(between_, block, call_.bytes());
-      sum_ = between_;
-      return;
-    }
-    (ends ? last_ : call_.fold)(ends ? call_.out : between_, sum_, block, call_.bytes());
-    sum_ = between_;
-  }
-
-  const DirectCall& call_;
-  Fold last_;
-  const std::byte* sum_ = nullptr;
-  alignas(64) std::byte between_[packed_bytes], image_[packed_bytes];
-};
+}
 
 }  // namespace
 
@@ -92,21 +73,19 @@ EngineTask play_packets(Room& room, const DirectCall& call) {
   }
   room.wake();
   if (!call.takes(call.rank)) co_return Status();
-  Taking taking(call);
+  const bool copies = !call.folds() && call.kind != Kind::barrier;
+  if (copies && call.gives(call.rank)) take_own(call);
   for (int other = 0; other < call.size; ++other) {
-    if (!call.gives(other)) continue;
-    if (other == call.rank) {
-      if (call.kind != Kind::barrier) taking.own();
-      continue;
-    }
+    if (!call.gives(other) || other == call.rank) continue;
     const auto packets = std::span(room.of(other).packets[set]).first(used);
     for (const Packet& packet : packets) {
       co_await room.until(packet.stamp, least_stamp(call.number), other);
       if (packet.stamp.load(std::memory_order_relaxed) != call.stamp) co_return compare_calls(room, call, other);
     }
     room.has_entered(other, call.number);
-    if (call.kind != Kind::barrier) taking.from(other, packets);
+    if (copies) take(call, other, packets);
   }
+  if (call.folds()) fold(room, call, set);
   co_return Status();
 }
 
