@@ -25,6 +25,8 @@ struct Streaming {
   [[gnu::always_inline]] static void done() { _mm_sfence(); }
 };
 
+using Parts = CopiedParts;
+
 // To the nearest bfloat16, ties to even; two vectors into one. The upper halves are the result but for what the
 // lower ones carry: one where they are beyond the middle, or in the middle beside an odd upper half. 16-bit
 // arithmetic on packed halves is half as much as rounding each float.

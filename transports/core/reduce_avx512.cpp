@@ -25,6 +25,17 @@ struct Streaming {
   [[gnu::always_inline]] static void done() { _mm_sfence(); }
 };
 
+// Less than a vector: `bytes` of its 64.
+struct Parts {
+  [[gnu::always_inline]] static __mmask64 first(std::size_t bytes) { return (__mmask64{1} << bytes) - 1; }
+  [[gnu::always_inline]] static Words load(const std::byte* from, std::size_t bytes) {
+    return as<Words>(_mm512_maskz_loadu_epi8(first(bytes), from));
+  }
+  [[gnu::always_inline]] static void store(std::byte* into, Words raw, std::size_t bytes) {
+    _mm512_mask_storeu_epi8(into, first(bytes), as<__m512i>(raw));
+  }
+};
+
 // To the nearest bfloat16, ties to even; two vectors into one. The upper halves are the result but for what the
 // lower ones carry: one where they are beyond the middle, or in the middle beside an odd upper half. 16-bit
 // arithmetic on packed halves is half as much as rounding each float.

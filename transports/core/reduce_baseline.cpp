@@ -33,6 +33,8 @@ struct Streaming {
 #endif
 };
 
+using Parts = CopiedParts;
+
 // To the nearest bfloat16, ties to even; two vectors into one. A NaN that comes here is the quiet one, which rounding
 // leaves alone.
 struct BrainRounding {

@@ -1,8 +1,8 @@
 // The folds, written once with vector types and compiled for each instruction set.
 //
-// Included by reduce_<isa>.cpp only, after `vector_bytes`, `Half`, `Streaming` and `BrainRounding` were defined there.
-// Everything is in an unnamed namespace and nothing of the standard library is called: an inline function compiled here
-// for AVX-512 must never be the copy that the linker keeps for all.
+// Included by reduce_<isa>.cpp only, after `vector_bytes`, `Half`, `Streaming`, `Parts` and `BrainRounding` were
+// defined there. Everything is in an unnamed namespace and nothing of the standard library is called: an inline
+// function compiled here for AVX-512 must never be the copy that the linker keeps for all.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +35,7 @@ namespace {
     __builtin_memcpy(&word, from, sizeof(word));
     return as<Words>(Vector<std::uint64_t>{word});
   }
-  Words raw{};
-  __builtin_memcpy(&raw, from, bytes);
-  return raw;
+  return Parts::load(from, bytes);
 }
 
 [[gnu::always_inline]] inline void store_part(std::byte* into, Words raw, std::size_t bytes) {
@@ -48,7 +46,7 @@ namespace {
     const std::uint64_t word = as<Vector<std::uint64_t>>(raw)[0];
     __builtin_memcpy(into, &word, sizeof(word));
   } else {
-    __builtin_memcpy(into, &raw, bytes);
+    Parts::store(into, raw, bytes);
   }
 }
 

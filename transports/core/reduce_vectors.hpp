@@ -37,6 +37,18 @@ template <class F, class... More>
   return {f(first.low, more.low...), f(first.high, more.high...)};
 }
 
+// Less than a vector, where the processor has no loads and stores of that.
+struct CopiedParts {
+  [[gnu::always_inline]] static Words load(const std::byte* from, std::size_t bytes) {
+    Words raw{};
+    __builtin_memcpy(&raw, from, bytes);
+    return raw;
+  }
+  [[gnu::always_inline]] static void store(std::byte* into, Words raw, std::size_t bytes) {
+    __builtin_memcpy(into, &raw, bytes);
+  }
+};
+
 // Watches for NaNs where none needs to be found.
 struct NoNans {
   [[gnu::always_inline]] void look(Floats, Floats) {}
