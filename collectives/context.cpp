@@ -51,7 +51,7 @@ Context::Context(const Bootstrap& bootstrap)
         rank_);
   ProgressHooks& hooks = *this;
   const int index = wiring_.topology.hosts().index_of(rank_);
-  const int home = home_core(index, wiring_);
+  const int home = settings_.home_cores == "on" ? home_core(index, wiring_) : -1;
   progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, Progress::Cores{crowded, home});
   progress_->start();
   progress_->notice();                      // of what was heard while connecting

@@ -3,6 +3,7 @@
 import importlib.machinery
 import importlib.util
 import json
+import math
 import pathlib
 import subprocess
 import tempfile
@@ -23,6 +24,8 @@ class Parts(unittest.TestCase):
             line = speed.Line(1, "x", figure, 1.0, 0.6 if most else 1.25, most=most)
             self.assertEqual(line.verdict(), said, (figure, most))
         self.assertEqual(speed.Line(1, "x", None, 1, 2, why="no peer is here").verdict(), "not measured: no peer is here")
+        line = speed.Line(1, "x", 1.1, 1, 2, caveats=("without intel", "of 2 rounds"))
+        self.assertEqual((line.verdict(), line.holds()), ("met, without intel, of 2 rounds", True))
 
     def test_falling_times(self):
         self.assertEqual(speed.most_fall([1, 2, 2, 3]), 0)
@@ -31,12 +34,33 @@ class Parts(unittest.TestCase):
     def test_the_rows_that_are_kept(self):
         document = json.loads((SCRIPT.parent / "rows.json").read_text())
         self.assertEqual({row["row"] for row in document["rows"]}, set(range(1, 17)))
-        for row in document["rows"]:
+        rows = list(speed.expanded(document["rows"]))
+        for row in rows:
             if "kind" not in row:
                 self.assertIn(row.get("peers", "modern"), document["peers"], row)
                 self.assertLessEqual(row["least"], row["goal"], row)
         listed = subprocess.run([SCRIPT, "--list"], capture_output=True, text=True, timeout=60)
-        self.assertEqual((listed.returncode, len(listed.stdout.splitlines())), (0, len(document["rows"])), listed.stderr)
+        self.assertEqual((listed.returncode, len(listed.stdout.splitlines())), (0, len(rows)), listed.stderr)
+
+    def test_sizes_reach_their_bounds(self):
+        """A sweep by a factor ends at its last size, so that no target is missed by a step."""
+        for row in json.loads((SCRIPT.parent / "rows.json").read_text())["rows"]:
+            if "sizes" not in row or ".." not in row["sizes"]:
+                continue
+            first, last, factor = [*speed.sizes_flags(row["sizes"])[1::2], "2"][:3]
+            steps = math.log(speed.bytes_of(last) / speed.bytes_of(first)) / math.log(2**0.5 if factor == "sqrt2" else float(factor))
+            self.assertAlmostEqual(steps, round(steps), 6, row)
+
+    def test_every_step_of_the_sweep_lies_within_one_range(self):
+        """Or a time that falls from one range to the next would not be seen."""
+        ranges = {}
+        for row in speed.expanded(json.loads((SCRIPT.parent / "rows.json").read_text())["rows"]):
+            if "monotone" in row:
+                ranges.setdefault((row["op"], row["np"]), []).append([speed.bytes_of(end) for end in speed.sizes_flags(row["sizes"])[1:4:2]])
+        self.assertEqual(len(ranges), 9 * 3)
+        for key, found in ranges.items():
+            self.assertEqual([found[0][0], *(last for _, last in found)], [*(first for first, _ in found), 128 << 20], key)
+            self.assertEqual(found[0][0], 8)
 
 
 class Rows(unittest.TestCase):
@@ -65,7 +89,8 @@ class Rows(unittest.TestCase):
         done, table = self.run_rows(rows, [peer])
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual([(line[0], line[8]) for line in table],
-                         [("1", "goal"), ("1", "goal"), ("2", "short by 100 %"), ("3", "met"), ("4", "goal"), ("5", "goal")], done.stdout)
+                         [("1", "goal, of 1 round"), ("1", "goal"), ("2", "short by 100 %, of 1 round"), ("3", "met, of 1 round"),
+                          ("4", "goal"), ("5", "goal")], done.stdout)
         kept = json.loads((self.folder / "result.json").read_text())["cases"]
         ours, theirs = kept[0]["result"]["implementations"]
         self.assertEqual([row["bytes"] for row in ours["rows"]], [64, 92, 128, 180, 256, 364, 512, 724, 1024])
@@ -79,7 +104,6 @@ class Rows(unittest.TestCase):
         done, table = self.run_rows([{"row": 1, "op": "allreduce", "np": 2, "sizes": "8", "least": 1, "goal": 2}], ["nobody:best"])
         self.assertEqual(done.returncode, 1)
         self.assertEqual(table[0][8], "not measured: no peer is here")
-        self.assertIn("row 1: without nobody", done.stdout)
         done, table = self.run_rows([], [], "--rows", "99")
         self.assertIn("there is no such row: see --list", done.stderr)
 

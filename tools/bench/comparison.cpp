@@ -35,6 +35,14 @@ std::vector<std::size_t> left_out(const Comparison& what) {
   return numbers;
 }
 
+/// Whose numbers, counted from 1, are of a machine whose state changed or was another one.
+std::vector<std::size_t> unsteady(const Comparison& what) {
+  std::vector<std::size_t> numbers;
+  for (std::size_t r = 0; r < what.rounds(); ++r)
+    if (!what.steady(r)) numbers.push_back(r + 1);
+  return numbers;
+}
+
 std::size_t rounds_of(const Comparison& what) { return what.rounds() - left_out(what).size(); }
 
 nlohmann::json flags_of(const Comparison& what) {
@@ -51,14 +59,12 @@ void print_state(const Comparison& what, std::FILE* to) {
   fmt::print(to, "# a flag from core to core took {:.0f} ns one way ({:.0f} to {:.0f})", flag.median, flag.least,
              flag.most);
   const std::vector<std::size_t> numbers = left_out(what);
-  std::size_t unsteady = 0;
-  for (std::size_t r = 0; r < what.rounds(); ++r) unsteady += !what.steady(r);
   if (!numbers.empty())
     fmt::print(to, "; left out, because the machine's state changed or was another one: round {}",
                fmt::join(numbers, ", "));
-  else if (unsteady > 0)
+  else if (!unsteady(what).empty())
     fmt::print(to, "; the machine's state changed or was another one in {} of {} rounds: TOO MANY to leave them out",
-               unsteady, what.rounds());
+               unsteady(what).size(), what.rounds());
   fmt::print(to, "\n");
 }
 
@@ -266,6 +272,7 @@ void print_json(const Comparison& what, std::FILE* to) {
                                      {"checked", what.sweep.check},
                                      {"flag_ns", flags_of(what)},
                                      {"rounds_left_out", left_out(what)},
+                                     {"rounds_unsteady", unsteady(what)},
                                      {"implementations", nlohmann::json::array()}};
   const std::vector<std::string> names = extra_names(what.sweep);
   for (const Series& series : what.all) {

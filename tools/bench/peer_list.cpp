@@ -49,12 +49,17 @@ Command Selection::command(int ranks, const std::vector<std::string>& words, boo
        {peer.family == "gloo" ? std::string("-np") : std::string("-n"), std::to_string(ranks), peer.program})
     command.words.push_back(word);
   command.words.insert(command.words.end(), words.begin(), words.end());
-  for (const auto& [variable, value] : family.always)
-    if (!std::getenv(variable.c_str())) command.environment[variable] = value;
+  const bool crowded = ranks > usable_cores();
+  const auto unless_set = [&](const Environment& settings) {
+    for (const auto& [variable, value] : settings)
+      if (!std::getenv(variable.c_str())) command.environment[variable] = value;
+  };
+  unless_set(family.always);
+  if (crowded) unless_set(family.crowded);
   for (const auto& [variable, value] : peer.environment) command.environment[variable] = value;
   if (!full) return command;
   for (const auto& [variable, value] : variant.environment) command.environment[variable] = value;
-  if (ranks > usable_cores())
+  if (crowded)
     for (const auto& [variable, value] : variant.crowded) command.environment[variable] = value;
   return command;
 }

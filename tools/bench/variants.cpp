@@ -52,10 +52,11 @@ Variant variant_of(const YAML::Node& node) {
 }
 
 void read_family(const YAML::Node& node, Family& family) {
-  only(node, {"title", "transport", "always", "variants"});
+  only(node, {"title", "transport", "always", "crowded", "variants"});
   if (node["title"]) family.title = node["title"].as<std::string>();
   if (node["transport"]) family.transport = node["transport"].as<std::string>();
   if (node["always"]) family.always = environment_of(node["always"]);
+  if (node["crowded"]) family.crowded = environment_of(node["crowded"]);
   once(node["variants"]);
   for (const auto& entry : node["variants"]) family.variants[entry.first.as<std::string>()] = variant_of(entry.second);
 }

@@ -20,7 +20,7 @@ struct Variant {
 struct Family {
   std::string title;
   std::string transport = "shm";
-  Environment always;
+  Environment always, crowded;  ///< as of Variant
   std::map<std::string, Variant> variants;
 };
 

@@ -39,6 +39,8 @@ constexpr SettingInfo table[] = {
      &Settings::nccl_shared_gpu},
     {"nccl_order", "agreed: calls of several communicators reach NCCL in one order on all ranks; or as issued",
      &Settings::nccl_order},
+    {"home_cores", "on: where ranks fill the cores, who waits goes back to one of its own now and then; off: never",
+     &Settings::home_cores},
     {"verify", "off, light (every message is checked) or full (each call is checked first)", &Settings::verify},
     {"timeout", "seconds from the launch of a call to its deadline", &Settings::timeout},
     {"connect_timeout", "seconds to find and connect the other ranks", &Settings::connect_timeout},
@@ -83,11 +85,9 @@ struct Choice {
   std::string_view key;
   std::string_view words;  // separated by ", "
 };
-constexpr Choice choices[] = {{"log", "off, error, warn, info, debug"},
-                              {"verify", "off, light, full"},
-                              {"explain", "off, on"},
-                              {"nccl_shared_gpu", "off, on"},
-                              {"nccl_order", "agreed, issued"}};
+constexpr Choice choices[] = {
+    {"log", "off, error, warn, info, debug"}, {"verify", "off, light, full"},   {"explain", "off, on"},
+    {"nccl_shared_gpu", "off, on"},           {"nccl_order", "agreed, issued"}, {"home_cores", "off, on"}};
 
 std::string environment_name(std::string_view key) {
   std::string text(prefix);

@@ -29,8 +29,13 @@ void ring_doorbell(int fd) noexcept {
   [[maybe_unused]] const ssize_t n = ::write(fd, &one, sizeof one);
 }
 
-Commons::Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes)
-    : own_(std::move(own)), neighbours_(std::move(neighbours)), self_(self), cache_bytes_(cache_bytes) {}
+Commons::Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
+                 bool moves_threads)
+    : own_(std::move(own)),
+      neighbours_(std::move(neighbours)),
+      self_(self),
+      cache_bytes_(cache_bytes),
+      moves_threads_(moves_threads) {}
 
 bool Commons::lives(int local) const noexcept {
   const Neighbour& other = neighbours_[static_cast<std::size_t>(local)];

@@ -36,7 +36,8 @@ struct OwnSlab {
 class Commons {
  public:
   /// `own` has its directory already.
-  Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes);
+  Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
+          bool moves_threads);
 
   const ArenaMap& arena(int local) const noexcept {
     return local == self_ ? own_->map() : neighbours_[static_cast<std::size_t>(local)].arena;
@@ -45,6 +46,9 @@ class Commons {
 
   /// The third-level caches of all these ranks' cores together; 0: unknown.
   std::size_t cache_bytes() const noexcept { return cache_bytes_; }
+
+  /// Whether a thread may be put onto another core than the kernel has chosen.
+  bool moves_threads() const noexcept { return moves_threads_; }
 
   /// Own memory that others may still write to is never handed out again.
   void quarantine(const std::byte* data) noexcept { own_->quarantine(data); }
@@ -96,6 +100,7 @@ class Commons {
   std::vector<Neighbour> neighbours_;
   int self_;
   std::size_t cache_bytes_;
+  bool moves_threads_;
   std::vector<Retired> retired_;
   std::size_t open_ = 0;  // slabs in use
   std::vector<std::size_t> spare_slabs_, spare_rounds_;

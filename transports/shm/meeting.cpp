@@ -280,6 +280,7 @@ Met Meeting::conclude(const std::vector<std::string>& results) {
   membership.arena = std::move(arena_);
   membership.arenas = std::move(arenas_);
   membership.cache_bytes = third_level_caches(rendezvous_.cores);
+  membership.moves_threads = rendezvous_.settings->home_cores == "on";
   met.wire = std::make_unique<ShmWire>(std::move(membership), *rendezvous_.listener);
   return met;
 }

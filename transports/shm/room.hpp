@@ -42,6 +42,8 @@ class Room {
 
   /// As Commons::cache_bytes().
   std::size_t cache_bytes() const noexcept { return commons_->cache_bytes(); }
+  /// As Commons::moves_threads().
+  bool moves_threads() const noexcept { return commons_->moves_threads(); }
 
   // ---- before the first call
 

@@ -214,9 +214,9 @@ class Rounds {
 
 // Who scatters copies as much as all others together: it should have its core for itself, and large blocks are worth
 // the two moves of whom it shares it with.
-bool wants_core_alone(const DirectCall& call) noexcept {
+bool wants_core_alone(const Room& room, const DirectCall& call) noexcept {
   constexpr std::size_t large = std::size_t{512} << 10;
-  return call.kind == Kind::scatter && call.bytes() >= large;
+  return room.moves_threads() && call.kind == Kind::scatter && call.bytes() >= large;
 }
 
 // Where ranks share cores: to another one than `busy`, from which a waiter's next tick may call home. The thread that
@@ -255,7 +255,7 @@ EngineTask play_meeting(Room& room, const DirectCall& call) {
   const bool offered = !call.keeps_buffers();
   line.in = offered ? room.offset_of(call.given(), call.given_bytes()) : 0;
   line.out = offered ? room.offset_of(call.out, call.out_bytes()) : 0;
-  line.core = call.at_root() && wants_core_alone(call) ? sched_getcpu() : -1;
+  line.core = call.at_root() && wants_core_alone(room, call) ? sched_getcpu() : -1;
   if (stages(call) && knows_rounds(room, call)) {
     Rounds moves(room, call);
     while (const auto late = moves.who_needs_slot(0)) co_await room.until(*late);
@@ -281,7 +281,8 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   std::uint64_t kept = !call.root_keeps() || !call.at_root() ? rounds : keeps_before(room, call) ? 1 : 0;
   // The root's own block goes home piece by piece while there is nothing else to do.
   const auto keep_one = [&] { return kept < rounds && (moves.keep(kept++), true); };
-  const int busy = wants_core_alone(call) && !call.at_root() ? room.call_of(call.root, call.number).core : -1;
+  const bool may_leave = wants_core_alone(room, call) && !call.at_root();
+  const int busy = may_leave ? room.call_of(call.root, call.number).core : -1;
   const pid_t left = leave_core(busy, call);
   const auto gathers = [&](int other) { return shares && (call.kind == Kind::allreduce || other == call.root); };
   for (std::uint64_t k = 0; k < rounds + (shares ? 2 : 1); ++k) {

@@ -78,7 +78,7 @@ void ShmWire::share() {
     neighbour.death = peer->link.process.fd();
   }
   commons_ = std::make_shared<Commons>(membership_.arena, std::move(neighbours), local_index(membership_.rank),
-                                       membership_.cache_bytes);
+                                       membership_.cache_bytes, membership_.moves_threads);
 }
 
 std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {

@@ -31,6 +31,7 @@ struct Membership {
   std::vector<ArenaMap> arenas;             ///< by local index
   std::vector<std::vector<Shared>> shared;  ///< by two local indices
   std::size_t cache_bytes = 0;              ///< as Commons::cache_bytes()
+  bool moves_threads = true;                ///< as Commons::moves_threads()
 };
 
 /// Threads: as Wire; watch() and post() touch the links, the poison record and what reported_mutex_ guards.
