@@ -122,29 +122,37 @@ std::string launches(int device) {
   return text.str();
 }
 
+// What the ranks of a world of four launch, each in an order of its own: "" or how they differ.
+std::string differing_launches(Communicator& world, const std::string& folder) {
+  Communicator other = world.dup();
+  other.use_backend("nccl");
+  std::minstd_rand random(static_cast<unsigned>(world.rank()) + 1);
+  std::vector<OnDevice> data;
+  for (int i = 0; i < 60; ++i) data.push_back(floats(world.rank(), 100, 1.0f));
+  std::vector<Work> works;
+  for (int round = 0; round < 10; ++round) {  // three calls of each, in an order of this rank's own
+    std::vector<int> second = {0, 0, 0, 1, 1, 1};
+    std::ranges::shuffle(second, random);
+    for (const int one : second)
+      works.push_back((one == 1 ? other : world).allreduce(data[works.size()].buffer(DType::f32), tutti::sum, by_nccl));
+  }
+  std::ranges::shuffle(works, random);
+  for (const Work& work : works) work.wait();
+  for (const OnDevice& one : data)
+    if (auto bad = wrong(one, 4.0f); !bad.empty()) return bad;
+  const auto store = make_file_store(folder);
+  const std::string mine = launches(world.rank()), first = store->set_once("launches", mine);
+  return mine == first ? "" : "launched " + mine + "\nbut another rank " + first;
+}
+
 TEST_F(NcclWorld, TwoCommunicatorsLaunchInOneOrder) {
-  run(4, [&](Communicator& world) -> std::string {
-    Communicator other = world.dup();
-    other.use_backend("nccl");
-    std::minstd_rand random(static_cast<unsigned>(world.rank()) + 1);
-    std::vector<OnDevice> data;
-    for (int i = 0; i < 60; ++i) data.push_back(floats(world.rank(), 100, 1.0f));
-    std::vector<Work> works;
-    for (int round = 0; round < 10; ++round) {  // three calls of each, in an order of this rank's own
-      std::vector<int> second = {0, 0, 0, 1, 1, 1};
-      std::ranges::shuffle(second, random);
-      for (const int one : second)
-        works.push_back(
-            (one == 1 ? other : world).allreduce(data[works.size()].buffer(DType::f32), tutti::sum, by_nccl));
-    }
-    std::ranges::shuffle(works, random);
-    for (const Work& work : works) work.wait();
-    for (const OnDevice& one : data)
-      if (auto bad = wrong(one, 4.0f); !bad.empty()) return bad;
-    const auto store = make_file_store(folder_.path());
-    const std::string mine = launches(world.rank()), first = store->set_once("launches", mine);
-    return mine == first ? "" : "launched " + mine + "\nbut another rank " + first;
-  });
+  run(4, [&](Communicator& world) { return differing_launches(world, folder_.path()); });
+}
+
+// NCCL launches on a thread of its own, some time after it was asked.
+TEST_F(NcclWorld, TwoCommunicatorsThatAreLaunchedLaterAreSoInOneOrder) {
+  run(4, [&](Communicator& world) { return differing_launches(world, folder_.path()); },
+      {{"FAKE_NCCL_SLOW_LAUNCH", "1"}});
 }
 
 // The same without agreement, which shows that the fake notices.

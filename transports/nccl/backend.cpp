@@ -119,9 +119,11 @@ bool NcclBackend::launch_next() {
     if (launching_) {
       const Result state = comm_->state();
       if (state == in_progress) return false;
+      if (state != success) return fail(failure_of(state)), true;
+      Call& call = calls_[launched_ - 1];
+      if (call.asked.next_piece && call.asked.next_piece()) return true;
       launching_ = false;
-      if (state != success) return fail(failure(describe(nccl_, state, "NCCL"), Code::resource)), true;
-      enqueued(calls_[launched_ - 1]);
+      enqueued(call);
       return true;
     }
     if (launched_ == calls_.size() || !opened()) return false;
@@ -139,19 +141,19 @@ bool NcclBackend::issue_front_of_unlaunched() {
   if (next.place && !order_->has_turn(*next.place)) return false;
   if (next.launch.ready.handle != nullptr) accelerator_.wait(*stream_, next.launch.ready);
   ++launched_;
-  if (next.place) order_->launched(*next.place);
   if (!comm_) {
-    next.scratch = issue_alone(*next.call, accelerator_, *stream_);
-  } else {
-    next.scratch =
-        issue(*next.call, {nccl_, comm_->get(), group_.rank, group_.size(), accelerator_, *stream_, scratch_});
-    launching_ = comm_->state() == in_progress;
+    next.asked.scratch = issue_alone(*next.call, accelerator_, *stream_);
+    enqueued(next);
+    return true;
   }
-  if (!launching_) enqueued(next);
+  if (next.place) order_->begun(*next.place);
+  launching_ = true;
+  next.asked = issue(*next.call, {nccl_, comm_->get(), group_.rank, group_.size(), accelerator_, *stream_, scratch_});
   return true;
 }
 
 void NcclBackend::enqueued(Call& call) {
+  if (call.place) order_->launched(*call.place);
   accelerator_.record(*call.end, *stream_);
   call.enqueued = true;
   call.listener->enqueued(*call.end);
@@ -181,7 +183,7 @@ bool NcclBackend::collect(std::deque<Call>& ended) {
     if (launched_ == 0 || launching_ || !comm_) return !ended.empty();
     const Result state = comm_->state();
     if (state != success && state != in_progress) {
-      fail(failure(describe(nccl_, state, "NCCL"), state == remote_error ? Code::peer_lost : Code::resource));
+      fail(failure_of(state));
       return true;
     }
   } catch (const Error& error) {
@@ -202,6 +204,10 @@ Status NcclBackend::failure(std::string_view what, Code code) const {
   why.say("rank " + std::to_string(world_rank_) + " (cuda:" + std::to_string(device_) +
           ") could not go on with nccl: " + std::string(what));
   return Status(why);
+}
+
+Status NcclBackend::failure_of(Result state) const {
+  return failure(describe(nccl_, state, "NCCL"), state == remote_error ? Code::peer_lost : Code::resource);
 }
 
 // All that is under way ends with cancel(), which follows.
@@ -270,7 +276,7 @@ bool NcclBackend::look_for_end() noexcept {
   }
   for (Call& one : ended) {
     if (ending->quiet) continue;
-    keep_for_ever(std::move(one.scratch));
+    keep_for_ever(std::move(one.asked.scratch));
     one.listener->abandoned();
   }
   // The last listener may take this backend with it.

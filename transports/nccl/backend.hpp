@@ -45,7 +45,7 @@ class NcclBackend final : public Backend {
     Launch launch;
     CallListener* listener = nullptr;
     std::shared_ptr<LaunchOrder::Place> place;  // null: nothing to agree upon
-    std::shared_ptr<void> scratch;
+    Issued asked;
     Owned<Event> end = {};  // recorded once it is on the stream
     bool enqueued = false;
   };
@@ -59,6 +59,7 @@ class NcclBackend final : public Backend {
   bool collect(std::deque<Call>& ended);
   void fail(const Status& why);
   Status failure(std::string_view what, Code code) const;
+  Status failure_of(Result state) const;
   void check_device(const Collective& call) const;
   struct Ending {
     Status why;

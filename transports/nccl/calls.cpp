@@ -105,7 +105,7 @@ class Player {
   Player(const Collective& call, const Stage& stage)
       : call_(call), stage_(stage), dtype_(dtype_of(call)), width_(size_of(dtype_)) {}
 
-  std::shared_ptr<void> play() {
+  Issued play() {
     switch (call_.kind) {
       case Kind::allreduce: allreduce(); break;
       case Kind::reduce: reduce(); break;
@@ -117,7 +117,7 @@ class Player {
       case Kind::alltoall: alltoall(); break;
       default: barrier(); break;
     }
-    return std::move(scratch_);
+    return {std::move(scratch_), std::move(next_piece_)};
   }
 
  private:
@@ -243,21 +243,30 @@ class Player {
   // In pieces: a piece of every block is set aside and sent from there, so what is received may lie where it was.
   void alltoall_in_place(const Blocks& blocks) {
     scratch_ = stage_.scratch.exchange();
+    next_piece_ = [player = *this, blocks, done = std::size_t{0}]() mutable {
+      const std::size_t count = player.exchange_piece(blocks, done);
+      done += count;
+      return count > 0;
+    };
+    next_piece_();
+  }
+  // From element `done` of every block on; how many elements of each.
+  std::size_t exchange_piece(const Blocks& blocks, std::size_t done) {
     auto* const aside = static_cast<std::byte*>(scratch_.get());
     const std::size_t area = std::max<std::size_t>(Scratch::exchange_bytes / size() / 256 * 256, 256);
-    for (std::size_t done = 0, each = blocks.counts[0]; done < each; done += area / width_) {
-      const std::size_t count = std::min(area / width_, each - done);
-      const auto place = [&](std::size_t r) { return call_.out.data + blocks.at[r] + done * width_; };
-      for (std::size_t r = 0; r < size(); ++r)
-        if (r != me()) keep(aside + r * area, place(r), count);
-      Grouped group(stage_.nccl);
-      for (std::size_t r = 0; r < size(); ++r) {
-        if (r == me()) continue;
-        send(aside + r * area, count, r);
-        recv(place(r), count, r);
-      }
-      group.end();
+    const std::size_t count = std::min(area / width_, blocks.counts[0] - done);
+    if (count == 0) return 0;
+    const auto place = [&](std::size_t r) { return call_.out.data + blocks.at[r] + done * width_; };
+    for (std::size_t r = 0; r < size(); ++r)
+      if (r != me()) keep(aside + r * area, place(r), count);
+    Grouped group(stage_.nccl);
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (r == me()) continue;
+      send(aside + r * area, count, r);
+      recv(place(r), count, r);
     }
+    group.end();
+    return count;
   }
   void barrier() {
     scratch_ = stage_.scratch.word();
@@ -267,10 +276,11 @@ class Player {
   }
 
   const Collective& call_;
-  const Stage& stage_;
+  const Stage stage_;
   const DType dtype_;
   const std::size_t width_;
   std::shared_ptr<void> scratch_;
+  std::function<bool()> next_piece_;
 };
 
 }  // namespace
@@ -297,7 +307,7 @@ Status supported(const Collective& call, std::string_view algorithm) {
   return {};
 }
 
-std::shared_ptr<void> issue(const Collective& call, const Stage& stage) { return Player(call, stage).play(); }
+Issued issue(const Collective& call, const Stage& stage) { return Player(call, stage).play(); }
 
 std::shared_ptr<void> issue_alone(const Collective& call, Accelerator& accelerator, const Stream& stream) {
   if (call.kind == Kind::broadcast || call.kind == Kind::barrier || call.in.count == 0) return {};

@@ -1,6 +1,7 @@
 // The collectives that NCCL has for us, and how each is asked for.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -29,9 +30,18 @@ struct Stage {
   Scratch& scratch;
 };
 
-/// Puts a supported call on the stream; memory that it needs until it is done is handed out. Never waits for other
-/// ranks, but NCCL may still be at it when this returns (see Comm::state). Throws Error; then NCCL's state is unknown.
-std::shared_ptr<void> issue(const Collective& call, const Stage& stage);
+/// A call that NCCL has been asked for.
+struct Issued {
+  std::shared_ptr<void> scratch;  ///< needed until the call is done
+  /// Asks for the next piece, once NCCL is no more at the one before; false: there was none left. Empty: there is one
+  /// piece. As issue(); what that was given is still there.
+  std::function<bool()> next_piece;
+};
+
+/// Puts a supported call, or its first piece, on the stream. Never waits for other ranks, but NCCL may still be at it
+/// when this returns (see Comm::state), and until then must not be asked for more. Throws Error; then NCCL's state is
+/// unknown.
+Issued issue(const Collective& call, const Stage& stage);
 
 /// The same among one rank, without NCCL.
 std::shared_ptr<void> issue_alone(const Collective& call, Accelerator& accelerator, const Stream& stream);

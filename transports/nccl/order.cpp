@@ -40,7 +40,7 @@ class LaunchOrder::Place {
   std::vector<Time> votes;         // at the first rank: the others'
   std::size_t missing = 0;
   Time outcome = 0;
-  bool proposed = false, settled = false, launched = false, over = false, failed = false;
+  bool proposed = false, settled = false, begun = false, launched = false, over = false, failed = false;
 };
 
 std::shared_ptr<LaunchOrder> LaunchOrder::of(Transport& wire) {
@@ -55,7 +55,7 @@ std::shared_ptr<LaunchOrder> LaunchOrder::of(Transport& wire) {
 
 LaunchOrder::Shared LaunchOrder::join(OrderedCall call) {
   auto place = std::make_shared<Place>(std::move(call));
-  // A proposal later than what was launched already makes the call later, too; so that has to be known first.
+  // A proposal later than what was begun already makes the call later, too; so that has to be known first.
   if (!waiting_.empty() || (early_ > 0 && communicators_ > 1))
     waiting_.push_back(place);
   else
@@ -68,11 +68,14 @@ bool LaunchOrder::has_turn(const Place& place) const {
   return communicators_ == 1 || (place.settled && *unlaunched_.begin() == place.key());
 }
 
+void LaunchOrder::begun(Place& place) {
+  place.begun = true;
+  if (place.proposed && !place.settled) ++early_;  // else it waits behind an early one, and is one once it is proposed
+}
+
 void LaunchOrder::launched(Place& place) {
   place.launched = true;
-  if (!place.proposed) return;  // it waits behind an early one, and is early itself once it is proposed
-  unlaunched_.erase(place.key());
-  if (!place.settled) ++early_;
+  if (place.proposed) unlaunched_.erase(place.key());
 }
 
 void LaunchOrder::leave(Place& place) {
@@ -85,10 +88,8 @@ void LaunchOrder::leave(Place& place) {
 void LaunchOrder::propose(const Shared& place) {
   place->proposed = true;
   place->time = ++clock_;
-  if (place->launched)
-    ++early_;
-  else if (!place->over)
-    unlaunched_.insert(place->key());
+  if (place->begun) ++early_;
+  if (!place->launched && !place->over) unlaunched_.insert(place->key());
   if (place->leads)
     collect(place);
   else
@@ -140,7 +141,7 @@ void LaunchOrder::settle(Place& place, Time time) {
   place.time = time;
   place.settled = true;
   if (pending) unlaunched_.insert(place.key());
-  if (place.launched) --early_;
+  if (place.begun) --early_;
   while (early_ == 0 && !waiting_.empty()) {
     const Shared next = std::move(waiting_.front());
     waiting_.pop_front();

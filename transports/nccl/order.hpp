@@ -39,6 +39,9 @@ class LaunchOrder : public std::enable_shared_from_this<LaunchOrder> {
   std::shared_ptr<Place> join(OrderedCall call);
   /// Whether it is this call's turn, and stays so until launched().
   bool has_turn(const Place& place) const;
+  /// NCCL has been asked for the call, and may launch it from now on, on a thread of its own.
+  void begun(Place& place);
+  /// The call is on the device, before all that are launched after this.
   void launched(Place& place);
   /// The call is over, well or not.
   void leave(Place& place);
@@ -61,7 +64,7 @@ class LaunchOrder : public std::enable_shared_from_this<LaunchOrder> {
   Transport& wire_;
   Time clock_ = 0;
   std::atomic<int> communicators_{0};
-  int early_ = 0;               // launched before their time was known, which still is not
+  int early_ = 0;               // begun before their time was known, which still is not
   std::set<Key> unlaunched_;    // by their time, or what was proposed
   std::deque<Shared> waiting_;  // to propose, until none is early
 };

@@ -94,10 +94,10 @@ Result Comm::meet() {
 
 Result Comm::launch(Task task, void* stream) {
   if (state() != success) return state() == in_progress ? invalid_usage : state();
-  const std::size_t place = Device::of(device_).launched(id_);
   const auto shared = std::make_shared<Task>(std::move(task));
   const int number = calls_++;
-  auto enqueue = [self = shared_from_this(), shared, number, place, stream] {
+  auto enqueue = [self = shared_from_this(), shared, number, stream] {
+    const std::size_t place = Device::of(self->device_).launched(self->id_);
     runtime()->enqueue(stream, [self, shared, number, place] {
       self->play(*shared, number, place);
       Device::of(self->device_).over(place);
@@ -105,8 +105,10 @@ Result Comm::launch(Task task, void* stream) {
   };
   if (!told("FAKE_NCCL_SLOW_LAUNCH")) return enqueue(), success;
   state_ = in_progress;
-  std::thread([self = shared_from_this(), enqueue] {
-    std::this_thread::sleep_for(3ms);
+  // Not as long on one rank as on another.
+  const auto pause = 1ms + 1ms * ((id_ + static_cast<unsigned>(number) * 5 + static_cast<unsigned>(rank_) * 3) % 7);
+  std::thread([self = shared_from_this(), enqueue, pause] {
+    std::this_thread::sleep_for(pause);
     enqueue();
     int expected = in_progress;
     self->state_.compare_exchange_strong(expected, success);
