@@ -121,10 +121,18 @@ class Bench(unittest.TestCase):
                       ["allreduce", "--csv", "no/such/folder/x.csv"], ["allreduce", "--variants", "no/such/file"],
                       ["allreduce", "--lane-bytes", "much"], ["allreduce", "--memory", "borrowed"],
                       ["allreduce", "--overlap", "sometimes"], ["allreduce", "--overlap", "idle", "--late", "1"], ["allreduce", "--late", "-1"],
+                      ["allreduce", "--device", "cuda", "--memory", "allocated"],
                       ["allreduce", "-np", "1", "--late", "1"], ["sendrecv", "--overlap", "idle"], ["allreduce", "-f", "sqrt3"]):
             done = tutti("bench", *words, code=2)
             self.assertEqual(done.stdout, "", words)
             self.assertEqual(len(done.stderr.splitlines()), 1, (words, done.stderr))
+
+    def test_no_device_is_one_line_with_the_reason(self):
+        """Also where there is one, which CUDA then does not see."""
+        done = subprocess.run([BIN / "tutti", "bench", "allreduce", "-np", "1", "--device", "cuda", *QUICK], capture_output=True, text=True, timeout=60,
+                              env=CLEAN | {"CUDA_VISIBLE_DEVICES": ""})
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertRegex(done.stderr, r"\Atutti bench: --device cuda: no CUDA device: \S.*\ntutti run: rank 0 .*\n\Z")
 
     def test_an_algorithm_that_cannot_is_one_line_and_exit_code_2(self):
         for words, said in ((["allreduce", "-np", "3", "--algorithm", "rign"], "allreduce has no algorithm 'rign', but "),

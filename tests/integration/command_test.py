@@ -73,6 +73,12 @@ class Command(unittest.TestCase):
         self.assertRegex(shown, r"\npart +built")
         self.assertRegex(shown, r"\ntorch +(yes|no) +\S")
 
+    def test_info_says_that_there_is_no_device(self):
+        shown = tutti("info", env={"CUDA_VISIBLE_DEVICES": ""}).stdout
+        if not re.search(r"\ncuda +yes ", shown):
+            self.skipTest("CUDA is not built in")
+        self.assertRegex(shown, r"\ncuda +devices +no .*not viable: no CUDA device: \S")
+
     def test_program_on_path(self):
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "tutti-greet")

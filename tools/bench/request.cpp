@@ -45,6 +45,8 @@ void check(const CLI::App& app, const Request& request) {
   if (!request.overlap.empty() && request.kind == Kind::send) fail("sendrecv is not measured with --overlap");
   if (request.rounds < 1) fail("--rounds must be at least 1");
   if (request.ranks < 0 || request.ranks > 1024) fail("-np must be from 1 to 1024");
+  if (request.device == "cuda" && request.memory == "allocated")
+    fail("--memory allocated is memory of the host, and --device cuda has its own: choose one");
   if (request.ranks > 0 && (request.root < 0 || request.root >= request.ranks)) fail("--root is not one of the ranks");
   if (request.kind == Kind::barrier && (request.plot || !request.svg_file.empty()))
     fail("a barrier has one size and no bandwidth: there is nothing to plot");
