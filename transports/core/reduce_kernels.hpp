@@ -182,11 +182,10 @@ template <class Type, class T, class Operator>
 template <class Type, class T>
 void scale_floats(std::byte* into, const std::byte* from, std::size_t bytes, double factor) {
   const Vector<T> by = Vector<T>{} + static_cast<T>(factor);
-  const auto scaled = [by](Words raw) __attribute__((always_inline)) {
-    NoNans none;
-    return Type::pack(each(
-                          [by](auto a) __attribute__((always_inline)) { return one_nan(a * by); }, Type::unpack(raw)),
-                      none);
+  const auto times = [by](auto a) __attribute__((always_inline)) { return one_nan(a * by); };
+  NoNans none;
+  const auto scaled = [&](Words raw) __attribute__((always_inline)) {
+    return Type::pack(each(times, Type::unpack(raw)), none);
   };
   std::size_t i = 0;
   for (; i + vector_bytes <= bytes; i += vector_bytes) {

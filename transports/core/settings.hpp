@@ -26,8 +26,7 @@ struct Settings {
   std::string nccl_library;                      // nccl_library: the NCCL to use; empty: the program's, or the system's
   std::string nccl_shared_gpu = "off";           // nccl_shared_gpu: on: NCCL may try several ranks on one GPU
   std::string nccl_order = "agreed";             // nccl_order: of launches: agreed among the ranks, or as issued
-  std::string home_cores =
-      "on";  // home_cores: on: ranks that fill their cores wait on one each; off: the kernel decides
+  std::string home_cores = "on";                 // home_cores: on: ranks that fill the cores wait on one each
   std::string verify = "light";  // verify: off, light (every message is checked), full (each call is checked first)
   double timeout = 300;          // timeout: seconds from launch to the deadline of a call
   double connect_timeout = 60;   // connect_timeout: seconds to find and connect the other ranks

@@ -19,7 +19,7 @@ struct alignas(vector_bytes) Pack {
   T at[lanes];
 };
 
-// What elements are folded in: what they are, and of floating-point ones what is computed in.
+// What elements are folded in: f16 and bf16 in float, the others as they are.
 template <class T>
 using Wide = typename Computed<T>::type;
 
