@@ -79,17 +79,19 @@ EngineTask read_block(Room& room, const DirectCall& call) {
   room.has_entered(call.root, call.number);
   if (!can_play_cma(room, call)) co_return Status();
   const std::size_t mine = call.given_at(call.rank) * call.width;
+  bool ended = false;
   for (std::size_t at = 0; at < call.bytes(); at += chunk_bytes) {
     const int error = copy_from_root(room, call, mine + at, call.out + at, std::min(chunk_bytes, call.bytes() - at));
     light_barrier();
     // A root that was cancelled may have filled its buffer anew, or freed it, while it was read.
     if (room.somebody_cancelled()) co_await room.until_cancelled();
-    if (error != 0 && room.lives(call.root)) co_return unreadable(room, call, error);
+    ended = error == ESRCH;  // a process loses its memory first, and is said to have ended a little later
+    if (error != 0 && !ended && room.lives(call.root)) co_return unreadable(room, call, error);
     if (error != 0) break;
     co_await room.breathe();
   }
   // By its number another process may have been read, once it had ended; the news of that comes.
-  if (!room.lives(call.root)) co_await room.until(room.of(call.root).never, 1, call.root);
+  if (ended || !room.lives(call.root)) co_await room.until(room.of(call.root).never, 1, call.root);
   room.post(room.own().finished, call.number);
   co_return Status();
 }
