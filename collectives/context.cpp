@@ -6,10 +6,13 @@
 
 #include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
+#include "transports/core/let_go.hpp"
 #include "transports/core/log.hpp"
 
 namespace tutti {
 namespace {
+
+constexpr Seconds patience{5.0};  // at the end, with what backends have let go: a library's communicator, memory
 
 std::string failure_key(std::uint64_t group) { return "failure/" + std::to_string(group); }
 
@@ -76,6 +79,7 @@ Context::~Context() {
   }
   progress_->stop();          // which hears of news until then
   wiring_.transport.reset();  // says goodbye
+  wait_for_what_goes(deadline_in(patience));
 }
 
 // ---- communicators ----------------------------------------------------------------------------

@@ -3,9 +3,9 @@
 #include <cstdio>
 
 #include "collectives/context.hpp"
-#include "collectives/owners.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/core/for_ever.hpp"
+#include "transports/core/let_go.hpp"
 
 namespace tutti {
 

@@ -12,13 +12,13 @@
 #include <thread>
 
 #include "collectives/communicator.hpp"
-#include "collectives/owners.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/comes_true.hpp"
 #include "tests/support/fake_gpus.hpp"
 #include "tests/support/floats.hpp"
 #include "tests/support/worlds.hpp"
 #include "transports/accelerators.hpp"
+#include "transports/core/let_go.hpp"
 #include "transports/modules.hpp"
 
 namespace tutti::testing {

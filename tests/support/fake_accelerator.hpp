@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,7 @@ class FakeAccelerator final : public Accelerator {
   const Region* find(const void* memory) const;  // mutex_
   void add(Region region);
   void free(std::byte* base, bool own) noexcept;
+  void drain(std::optional<int> device = {}) noexcept;
   std::byte* reserve(std::size_t bytes);
   std::shared_ptr<FakeStream> new_stream(int device);
   FakeStream& stream_of(const Stream& stream);

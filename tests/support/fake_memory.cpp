@@ -90,20 +90,28 @@ void FakeAccelerator::add(Region region) {
   regions_[region.place.base] = region;
 }
 
+// As freeing waits on a real device, for whatever is on its streams; other devices may wait for this rank.
+void FakeAccelerator::drain(std::optional<int> device) noexcept {
+  std::vector<std::shared_ptr<FakeStream>> streams;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [handle, stream] : streams_) streams.push_back(stream);
+    for (const auto& stream : default_streams_)
+      if (stream) streams.push_back(stream);
+  }
+  for (const auto& stream : streams)
+    if (!device || stream->device() == *device) stream->drain();
+}
+
 void FakeAccelerator::free(std::byte* base, bool own) noexcept {
   Region region;
-  std::vector<std::shared_ptr<FakeStream>> streams;
   {
     const std::lock_guard lock(mutex_);
     const auto found = regions_.find(base);
     if (found == regions_.end()) return;
     region = found->second;
-    for (const auto& [handle, stream] : streams_)
-      if (stream->device() == region.device) streams.push_back(stream);  // other devices may wait for this rank
-    for (const auto& stream : default_streams_)
-      if (stream && stream->device() == region.device) streams.push_back(stream);
   }
-  for (const auto& stream : streams) stream->drain();
+  drain(region.device);
   if (own) std::memset(region.seen, std::to_integer<int>(poison), region.place.bytes);
   ::munmap(region.seen, region.place.bytes);
   if (region.fd >= 0) ::close(region.fd);
@@ -133,6 +141,7 @@ std::shared_ptr<void> FakeAccelerator::allocate(int device, std::size_t bytes) {
 std::shared_ptr<void> FakeAccelerator::allocate_pinned(std::size_t bytes) {
   pinned_ += bytes;
   return {::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(4096)), [this, bytes](void* memory) {
+            drain();
             pinned_ -= bytes;
             ::operator delete(memory, std::align_val_t(4096));
           }};
@@ -140,7 +149,10 @@ std::shared_ptr<void> FakeAccelerator::allocate_pinned(std::size_t bytes) {
 
 std::shared_ptr<void> FakeAccelerator::pin(void* memory, std::size_t bytes) {
   pinned_ += bytes;
-  return {memory, [this, bytes](void*) { pinned_ -= bytes; }};
+  return {memory, [this, bytes](void*) {
+            drain();
+            pinned_ -= bytes;
+          }};
 }
 
 // ---- between processes --------------------------------------------------------------------------

@@ -11,7 +11,8 @@
 #include <type_traits>
 
 #include "transports/accelerators.hpp"
-#include "transports/core/host.hpp"
+#include "transports/core/for_ever.hpp"
+#include "transports/core/let_go.hpp"
 
 namespace tutti::cudaipc {
 
@@ -129,7 +130,11 @@ bool Room::left_alone() const noexcept {
 Room::~Room() {
   const Deadline until = deadline_in(patience);
   while (!left_alone() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  if (!left_alone()) static_cast<void>(new std::shared_ptr<void>(own_slots_));
+  if (left_alone())
+    let_go_elsewhere(std::move(own_slots_));
+  else
+    keep_for_ever(std::move(own_slots_));
+  let_go_elsewhere(std::move(opened_));
 }
 
 // What a rank finds that others do not see, they are told on its card.

@@ -7,6 +7,7 @@
 
 #include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
+#include "transports/core/let_go.hpp"
 #include "transports/staged/settling.hpp"
 
 namespace tutti::staged {
@@ -24,12 +25,13 @@ Exchanges::Exchanges(const Group& group, Transport& wire, Accelerator& gpu, std:
     : group_(group), wire_(wire), gpu_(gpu), slot_bytes_(slot_bytes), generation_(fork_generation()) {}
 
 Exchanges::~Exchanges() {
-  // In a child the device is the parent's; where it does not get on, freeing would wait for it.
-  if (fork_generation() == generation_ && !left_some_) return;
-  keep_for_ever(std::move(calls_));
-  keep_for_ever(std::move(streams_));
-  keep_for_ever(std::move(spare_slots_));
-  keep_for_ever(std::move(spare_scratch_));
+  const auto leave = [](auto... all) { (let_go_elsewhere(std::move(all)), ...); };
+  const auto keep = [](auto... all) { (keep_for_ever(std::move(all)), ...); };
+  // In a child the device is the parent's; where it does not get on, it may still use what is here.
+  if (fork_generation() == generation_ && !left_some_)
+    leave(std::move(streams_), std::move(spare_slots_), std::move(spare_scratch_));
+  else
+    keep(std::move(calls_), std::move(streams_), std::move(spare_slots_), std::move(spare_scratch_));
 }
 
 // ---- what a call needs --------------------------------------------------------------------------
@@ -40,23 +42,31 @@ void Exchanges::start(const Collective& made, const Half& send, const Half& recv
   call->device = (made.out.device.kind != Device::Kind::cpu ? made.out.device : made.in.device).index;
   call->ready = ready;
   call->listener = &listener;
-  if (made.to >= 0) {
-    call->out.memory = const_cast<std::byte*>(made.in.data);  // which is only read
-    call->out.bytes = made.in.bytes();
-    prepare(*call, call->out, send, made.to, true);
+  try {
+    prepare(*call, made, send, recv);
+    calls_.reserve(calls_.size() + 1);
+  } catch (...) {
+    let_go_elsewhere(std::move(call));
+    throw;
   }
-  if (made.from >= 0) {
-    call->in.memory = made.out.data;
-    call->in.bytes = made.out.bytes();
-    prepare(*call, call->in, recv, made.from, false);
-  }
-  if (made.to >= 0 && made.from >= 0 && call->out.slices > call->out.slots.size() && overlap(made.in, made.out))
-    save(*call, made);
-  // Nothing is thrown from here on.
-  calls_.reserve(calls_.size() + 1);
   for (Way* way : {&call->out, &call->in})
     if (way->is_used) order_[Key(way == &call->out, way->peer, way->half.tag.sequence)].push_back(way);
   calls_.push_back(std::move(call));
+}
+
+void Exchanges::prepare(Call& call, const Collective& made, const Half& send, const Half& recv) {
+  if (made.to >= 0) {
+    call.out.memory = const_cast<std::byte*>(made.in.data);  // which is only read
+    call.out.bytes = made.in.bytes();
+    prepare(call, call.out, send, made.to, true);
+  }
+  if (made.from >= 0) {
+    call.in.memory = made.out.data;
+    call.in.bytes = made.out.bytes();
+    prepare(call, call.in, recv, made.from, false);
+  }
+  if (made.to >= 0 && made.from >= 0 && call.out.slices > call.out.slots.size() && overlap(made.in, made.out))
+    save(call, made);
 }
 
 void Exchanges::prepare(Call& call, Way& way, const Half& half, int peer, bool to_host) {

@@ -74,6 +74,7 @@ class Exchanges final : public Engine {
   };
   using Key = std::tuple<bool, int, std::uint32_t>;  // sends, peer, tag
 
+  void prepare(Call& call, const Collective& made, const Half& send, const Half& recv);
   void prepare(Call& call, Way& way, const Half& half, int peer, bool sends);
   void save(Call& call, const Collective& made);
   bool advance(Call& call);

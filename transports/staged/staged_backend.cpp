@@ -5,6 +5,7 @@
 
 #include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
+#include "transports/core/let_go.hpp"
 #include "transports/staged/settling.hpp"
 
 namespace tutti::staged {
@@ -28,14 +29,19 @@ StagedBackend::StagedBackend(const Group& group, Host host)
     : group_(group), host_(std::move(host)), generation_(fork_generation()) {}
 
 StagedBackend::~StagedBackend() {
-  if (generation_ != fork_generation()) {  // the device is the parent's
+  const bool own = generation_ == fork_generation();  // else the device is the parent's
+  if (!own) {
     keep_for_ever(std::move(calls_));
     keep_for_ever(std::move(inner_));
   }
-  // Copies that have not settled: a device may still read and write there, and freeing would wait for it.
-  if (generation_ == fork_generation() && staged_.empty()) return;
-  keep_for_ever(std::move(sides_));
-  for (auto* memory : {&slots_, &pinned_}) keep_for_ever(std::move(*memory));
+  // Copies that have not settled: a device may still read and write there.
+  if (!own || !staged_.empty()) {
+    keep_for_ever(std::move(sides_));
+    keep_for_ever(std::move(memory_));
+  } else if (memory_.slots) {
+    let_go_elsewhere(std::move(sides_));
+    let_go_elsewhere(std::move(memory_));
+  }
 }
 
 Status StagedBackend::supports(const Collective& call, std::string_view algorithm) const {
@@ -52,18 +58,18 @@ void StagedBackend::prepare() {
   Accelerator& gpu = host_.accelerator();
   half_bytes_ = std::max(host_.slot_bytes, static_cast<std::size_t>(group_.size()) * sizeof(double));
   const std::size_t bytes = 2 * slot_count * half_bytes_;
-  slots_ = host_.allocate(bytes);
+  memory_.slots = host_.allocate(bytes);
   try {
-    pinned_ = gpu.pin(slots_.get(), bytes);
+    memory_.pinned = gpu.pin(memory_.slots.get(), bytes);
   } catch (const Error&) {  // memory of the transport's that the device's driver does not take
-    slots_ = gpu.allocate_pinned(bytes);
+    memory_.slots = gpu.allocate_pinned(bytes);
   }
   gpu_ = &gpu;
   inner_ = host_.backend();
 }
 
 std::byte* StagedBackend::half(std::size_t slot, bool out) const noexcept {
-  return static_cast<std::byte*>(slots_.get()) + (2 * slot + (out ? 1 : 0)) * half_bytes_;
+  return static_cast<std::byte*>(memory_.slots.get()) + (2 * slot + (out ? 1 : 0)) * half_bytes_;
 }
 
 StagedBackend::Side& StagedBackend::side_of(int device) {
@@ -308,6 +314,7 @@ void StagedBackend::cancel(const Status& why) noexcept {
   for (auto& call : calls) {
     if (patience.wait_for([&] { return has_settled(*call); })) {
       std::erase_if(staged_, [&](const Staged& one) { return one.of == call.get(); });
+      give_back(*call);
       call->listener->ended(why);
       continue;
     }

@@ -49,6 +49,9 @@ class StagedBackend final : public Backend, private CallListener {
  private:
   static constexpr std::size_t slot_count = 3;
 
+  struct Memory {
+    std::shared_ptr<void> slots, pinned;  // the latter goes first
+  };
   // Memory of a device that is used again, and not freed before this: freeing may wait for the whole device.
   struct Scratch {
     std::shared_ptr<void> memory;
@@ -111,7 +114,7 @@ class StagedBackend final : public Backend, private CallListener {
   const std::uint32_t generation_;
   Accelerator* gpu_ = nullptr;
   std::unique_ptr<Backend> inner_;
-  std::shared_ptr<void> slots_, pinned_;
+  Memory memory_;
   std::size_t half_bytes_ = 0;
   std::map<int, Side> sides_;
 

@@ -1,9 +1,10 @@
-#include "collectives/owners.hpp"
+#include "transports/core/let_go.hpp"
 
+#include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -12,8 +13,11 @@ namespace {
 // Lives for as long as the process: a thread may still be at it when the program ends.
 struct Leaving {
   std::mutex mutex;
+  std::condition_variable changed;
   std::vector<std::shared_ptr<const void>> owners;
-  bool has_thread = false;  // which goes when nothing is left
+  std::uint64_t given = 0, gone = 0;  // so far
+  bool has_thread = false;            // which goes when nothing is left
+  std::thread::id thread;
 };
 
 Leaving& leaving() {
@@ -25,10 +29,15 @@ void let_all_go() {
   Leaving& here = leaving();
   std::vector<std::shared_ptr<const void>> owners;
   while (true) {
+    const std::size_t gone = owners.size();
+    for (auto& owner : owners) owner.reset();
     owners.clear();
     const std::lock_guard lock(here.mutex);
+    here.gone += gone;
+    here.changed.notify_all();
     owners.swap(here.owners);
     here.has_thread = !owners.empty();
+    here.thread = here.has_thread ? std::this_thread::get_id() : std::thread::id();
     if (owners.empty()) return;
   }
 }
@@ -40,12 +49,21 @@ void let_go_elsewhere(std::shared_ptr<const void> owner) noexcept {
   Leaving& here = leaving();
   const std::lock_guard lock(here.mutex);
   here.owners.push_back(std::move(owner));
+  ++here.given;
   if (std::exchange(here.has_thread, true)) return;
   try {
     std::thread(let_all_go).detach();
   } catch (const std::system_error&) {  // no thread to be had: the next one tries again
     here.has_thread = false;
   }
+}
+
+void wait_for_what_goes(Deadline until) noexcept {
+  Leaving& here = leaving();
+  std::unique_lock lock(here.mutex);
+  if (here.thread == std::this_thread::get_id()) return;
+  here.changed.wait_until(lock, until,
+                          [&here, target = here.given] { return !here.has_thread || here.gone >= target; });
 }
 
 }  // namespace tutti
