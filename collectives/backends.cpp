@@ -12,8 +12,8 @@ namespace {
 constexpr int nobody = std::numeric_limits<int>::max();
 
 // The reason of the first rank that has one, on all ranks; empty where none has.
-std::string agreed_reason(Communicator& communicator, const std::string& mine) {
-  const CallOptions planned{.algorithm = "planned"};
+std::string agreed_reason(Communicator& communicator, const std::string& mine, std::optional<double> patience) {
+  const CallOptions planned{.timeout = patience, .algorithm = "planned"};
   const int first = communicator.allreduce(mine.empty() ? nobody : communicator.rank(), min, planned).wait();
   if (first == nobody) return {};
   std::uint64_t length = communicator.broadcast(static_cast<std::int64_t>(mine.size()), first, planned).wait();
@@ -34,7 +34,8 @@ MadeBackend make_backend(const BackendAttempt& attempt, Communicator& communicat
     mine = found.provider->algorithms == nullptr
                ? name + " has no collectives of its own"
                : "its collectives come with the transport " + name + ", which does not join these ranks";
-  if (std::string reason = agreed_reason(communicator, mine); !reason.empty()) return {nullptr, std::move(reason)};
+  if (std::string reason = agreed_reason(communicator, mine, attempt.patience); !reason.empty())
+    return {nullptr, std::move(reason)};
 
   MadeBackend made;
   try {
@@ -55,7 +56,7 @@ MadeBackend make_backend(const BackendAttempt& attempt, Communicator& communicat
   } catch (const std::exception& error) {
     mine = error.what();
   }
-  made.reason = agreed_reason(communicator, mine);
+  made.reason = agreed_reason(communicator, mine, attempt.patience);
   if (!made.reason.empty()) made.backend.reset();
   return made;
 }

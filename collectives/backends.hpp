@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "collectives/communicator.hpp"
@@ -19,7 +20,10 @@ struct MadeBackend {
 struct BackendAttempt {
   std::string name;
   int number;  ///< of the attempts of this communicator, so that none reads what an earlier one left in the store
+  std::optional<double> patience = {};  ///< with ranks that have not come to it yet, in seconds
 };
+/// For a patience that ends with the communicator alone.
+inline constexpr double never_late = 1e9;
 MadeBackend make_backend(const BackendAttempt& attempt, Communicator& communicator, Context& context,
                          const Group& group);
 

@@ -14,7 +14,8 @@ void Choices::add(std::shared_ptr<Backend> backend) {
     for (Slot& slot : of_kind) slot.call.store(no_call, std::memory_order_relaxed);  // a rule may have waited for it
 }
 
-bool Choices::has(std::string_view name) const noexcept {
+bool Choices::has(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
   return std::ranges::any_of(backends_, [&](const auto& backend) { return backend->name() == name; });
 }
 

@@ -33,7 +33,7 @@ class Choices {
 
   /// Our own plans come first.
   void add(std::shared_ptr<Backend> backend);
-  bool has(std::string_view name) const noexcept;
+  bool has(std::string_view name) const;
   /// No call is made any more.
   void drop_backends() noexcept { backends_.clear(); }
 

@@ -1,5 +1,6 @@
 #include "collectives/collective_operation.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "collectives/context.hpp"
@@ -10,6 +11,10 @@ void CollectiveOperation::prepare(Home&& home, Spare& spare, const Parts& parts)
   Operation::prepare(std::move(home), parts.summary, parts.allowed, true, parts.on_device);
   spare_ = &spare;
   taken_ = parts.taken;
+  if (taken_ == nullptr) {
+    chooser_ = parts.chooser;
+    wanted_ = parts.wanted;
+  }
   summary_ = parts.summary;
   take_over(parts.call);
 }
@@ -43,13 +48,18 @@ void CollectiveOperation::retire() noexcept {
 }
 
 void CollectiveOperation::begin() {
-  if (!context().verifies_each_call() || group().group().size() == 1) return start_call();
+  const bool verifies = context().verifies_each_call() && group().group().size() > 1;
+  if (!verifies && taken_ != nullptr) return start_call();
+  verified_ = !verifies;
+  own_group().unstarted().push_back(this);
+  verifies ? verify() : start_those_ready(own_group());
+}
+
+void CollectiveOperation::verify() {
   verification_ =
       std::make_unique<Verification>(context().wire(), group().group(), call(),
                                      Verification::Outcome{[this](const Status& why) { in_trouble(why); },
                                                            [this](const Status& status) { verified(status); }});
-  verified_ = false;
-  own_group().unstarted().push_back(this);
   try {
     verification_->begin();
   } catch (...) {
@@ -73,17 +83,29 @@ bool CollectiveOperation::carry_on(const Begun& begun) {
   });
 }
 
-// Backends are given calls in their order, but verifications end in any.
 void CollectiveOperation::verified(const Status& status) {
   const Ref<Operation> self(*this);  // a call that ends at once may be the last to hold the communicator
-  auto& unstarted = own_group().unstarted();
-  if (!status.ok()) {
-    std::erase(unstarted, this);
-    return finish(status);
-  }
+  if (!status.ok()) return finish_unstarted(status);
   verified_ = true;
-  while (!unstarted.empty() && unstarted.front()->verified_) {
+  start_those_ready(own_group());
+}
+
+bool CollectiveOperation::is_ready() {
+  if (verified_ && taken_ == nullptr) taken_ = chooser_->taken(call_, wanted_);
+  return verified_ && taken_ != nullptr;
+}
+
+// Backends are given calls in their order, but verifications end in any.
+void CollectiveOperation::start_those_ready(GroupState& group) {
+  auto& unstarted = group.unstarted();
+  while (!unstarted.empty()) {
     CollectiveOperation* const next = unstarted.front();
+    try {
+      if (!next->is_ready()) return;
+    } catch (const Error& error) {
+      next->finish_unstarted(Status::failure(error.code(), error.what(), error.culprit()));
+      continue;
+    }
     unstarted.pop_front();
     try {
       next->start_call();
@@ -93,18 +115,25 @@ void CollectiveOperation::verified(const Status& status) {
   }
 }
 
+void CollectiveOperation::finish_unstarted(const Status& why) {
+  std::erase(own_group().unstarted(), this);
+  if (taken_ == nullptr) chooser_->give_up();
+  finish(why);
+}
+
 bool CollectiveOperation::look() {
-  const bool moved = taken_->backend->progress();
+  const bool moved = taken_ == nullptr ? Operation::look() : taken_->backend->progress();
   return verification_ ? Operation::look() || moved : moved;
 }
 
 void CollectiveOperation::trouble(const Status& why) { in_trouble(why); }
 
 void CollectiveOperation::cancel(const Status& why) noexcept {
-  if (verified_ && std::erase(own_group().unstarted(), this) > 0) finish(why);
+  if (verified_ && std::ranges::count(own_group().unstarted(), this) > 0) finish_unstarted(why);
 }
 
 std::string CollectiveOperation::where() const {
+  if (taken_ == nullptr) return "waits for all ranks to make such a call, and to find out who does it";
   const std::string name(taken_->backend->name()), where = taken_->backend->where(call().sequence);
   return where.empty() ? name : where;
 }

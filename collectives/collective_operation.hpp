@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "collectives/choices.hpp"
 #include "collectives/operation.hpp"
@@ -15,15 +16,27 @@
 
 namespace tutti {
 
+/// Says who does a call, once that is known; calls wait for it, in their order. Token held.
+class Chooser {
+ public:
+  virtual ~Chooser() = default;
+  /// Null: nobody knows yet. Throws Error where nobody does it.
+  virtual const Taken* taken(const Collective& call, const std::string& wanted) = 0;
+  /// The communicator has failed, and nobody waits any more.
+  virtual void give_up() noexcept = 0;
+};
+
 /// Keeps the call while the backend works on it, and ends the communicator when it fails. Used again for later calls.
 class CollectiveOperation final : public Operation, private CallListener {
  public:
   struct Parts {
-    Collective& call;  ///< whose counts are taken over
-    const Taken* taken = nullptr;
-    Signature summary;  ///< that messages carry
+    Collective& call;              ///< whose counts are taken over
+    const Taken* taken = nullptr;  ///< null: not chosen yet
+    Signature summary;             ///< that messages carry
     Clock::duration allowed{};
-    bool on_device = false;  ///< come_after() was called for it
+    bool on_device = false;        ///< come_after() was called for it
+    Chooser* chooser = nullptr;    ///< where it is not
+    std::string_view wanted = {};  ///< by the caller
   };
   using Spare = Pool<CollectiveOperation>;
   /// When the call is over and its handles have gone, this goes back to `spare`, which `home.keeper` keeps.
@@ -42,15 +55,21 @@ class CollectiveOperation final : public Operation, private CallListener {
   /// Instead of start(): carries that call on. Token held.
   bool carry_on(const Begun& begun);
 
+  /// Starts those calls of a communicator that waited for what they have by now, in their order. Token held.
+  static void start_those_ready(GroupState& group);
+
   std::string where() const override;
   void cancel(const Status& why) noexcept override;
   bool look() override;
 
  private:
-  bool over_wire() const noexcept override { return taken_->own_plans; }
+  bool over_wire() const noexcept override { return taken_ != nullptr && taken_->own_plans; }
   void take_over(Collective& call);
   void begin() override;
+  void verify();
+  bool is_ready();
   void start_call();
+  void finish_unstarted(const Status& why);
   void trouble(const Status& why) override;
   void enqueued(const Event& end) override { note_enqueued(end); }
   void abandoned() override { keep_owner_for_ever(); }
@@ -59,10 +78,12 @@ class CollectiveOperation final : public Operation, private CallListener {
   void retire() noexcept override;
 
   Spare* spare_ = nullptr;
-  const Taken* taken_ = nullptr;
+  const Taken* taken_ = nullptr;  // null: chooser_ will know
+  Chooser* chooser_ = nullptr;
+  std::string wanted_;
   Collective call_;
   Signature summary_;
-  bool verified_ = false;
+  bool verified_ = false;                       // or it need not be
   std::unique_ptr<Verification> verification_;  // TUTTI_VERIFY=full
 };
 

@@ -36,14 +36,11 @@ class Communicator::Impl {
       context_->add_backend(*group_, own);
       choices_.add(std::move(own));
     }
-    staged_ = std::make_shared<staged::StagedBackend>(this->group(),
-                                                      staging_host(*context_, this->group(), choices_.selector()));
-    choices_.add(staged_);
+    choices_.add(devices_.staging());
   }
   ~Impl() {
     choices_.drop_backends();
-    staged_.reset();
-    exchanges_.reset();
+    devices_.end();
     context_->drop_engines();
   }
 
@@ -57,11 +54,16 @@ class Communicator::Impl {
     if (call.kind == Kind::send) return exchange(self, call, options);
     const Signature summary = signature(call, group().rank, group().size());
     Accelerator* const gpu = gpu_of(call, context_->settings());
-    if (gpu != nullptr) make_device_backends(self);
-    const Taken& taken = choices_.choose(call, summary, options.algorithm);
-    const CollectiveOperation::Parts parts{call, &taken, context_->checks_messages() ? summary : Signature(),
-                                           allowed(options), gpu != nullptr};
-    if (taken.is_prompt && gpu == nullptr && !is_value && !options.keep && !context_->verifies_each_call()) {
+    const Taken* const taken = gpu != nullptr ? choose_for_device(self, call, summary, options.algorithm)
+                                              : &choices_.choose(call, summary, options.algorithm);
+    const CollectiveOperation::Parts parts{.call = call,
+                                           .taken = taken,
+                                           .summary = context_->checks_messages() ? summary : Signature(),
+                                           .allowed = allowed(options),
+                                           .on_device = gpu != nullptr,
+                                           .chooser = &devices_,
+                                           .wanted = options.algorithm};
+    if (gpu == nullptr && taken->is_prompt && !is_value && !options.keep && !context_->verifies_each_call()) {
       PromptCall prompt(prompt_calls_, parts, [&] { return home(self); });
       if (context_->launch_now(prompt)) return prompt.work();
     }
@@ -70,7 +72,6 @@ class Communicator::Impl {
     operation.prepare(home(self), spare_collectives_, parts);
     if (is_value) operation.keep_value();
     if (options.keep) operation.keep(options.keep);
-    if (taken.backend == staged_.get() && !staged_driven_.exchange(true)) context_->add_backend(*group_, staged_);
     context_->launch(operation);
     return Work(operation);
   }
@@ -93,6 +94,7 @@ class Communicator::Impl {
 
   /// Why not; empty: it is there.
   std::string make(const std::string& name, Communicator& self) {
+    devices_.wait();  // it may be this one that is being made
     if (choices_.has(name)) return {};
     MadeBackend made = make_backend({name, ++attempts_}, self, *context_, group());
     if (!made.backend) return made.reason;
@@ -102,45 +104,25 @@ class Communicator::Impl {
   }
 
   // Equal on all ranks of the new group, because all make groups in the same order.
-  std::uint64_t next_id(int number) {
-    std::uint64_t id = group().id * 0x9e3779b97f4a7c15ull + ++splits_;
-    id = (id ^ (id >> 31)) * 0xbf58476d1ce4e5b9ull + static_cast<std::uint64_t>(number);
-    id = (id ^ (id >> 29)) * 0x94d049bb133111ebull;
-    return (id ^ (id >> 32)) | 1u << 1;  // never 0 or 1: nobody, and the world
-  }
+  std::uint64_t next_id(int number) { return id_of(++splits_, number); }
 
  private:
-  /// With the first call on device memory, which all ranks make: what is made of a GPU's memory, programs without one
-  /// need not pay for. The first one that these ranks can have is enough.
-  void make_device_backends(const std::shared_ptr<Impl>& self) {
-    if (device_backends_made_ || group().size() == 1 || group_->poisoned()) return;
-    Communicator whole(self);
-    const auto& known = choices_.selector()->known_backends();
-    for (const std::string_view name : rules::words(context_->settings().device_backends, ',')) {
-      if (std::ranges::find(known, name) == known.end()) continue;
-      const std::string reason = make(std::string(name), whole);
-      if (reason.empty()) break;
-      log(LogLevel::info, "device memory does not go by " + std::string(name) + ": " + reason, context_->rank());
-    }
-    device_backends_made_ = true;
+  const Taken* choose_for_device(const std::shared_ptr<Impl>& self, const Collective& call, Signature summary,
+                                 const std::string& wanted) {
+    const auto aside = [&](std::uint64_t id) { return Communicator(child({id, group().rank, group().members, {}})); };
+    devices_.prepare({self, &devices_}, id_of(0, 0), aside);
+    return devices_.choose(call, summary, wanted);
   }
 
   Work exchange(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options) {
     Accelerator* const gpu = gpu_of(call, context_->settings());
-    if (gpu != nullptr) std::call_once(exchanges_made_, [&] { make_exchanges(*gpu); });
+    staged::Exchanges* const exchanges = gpu != nullptr ? &devices_.exchanges(*gpu) : nullptr;
     PointToPoint& operation = *spare_exchanges_.take();
     if (gpu != nullptr) come_after(operation, spare_exchanges_, *gpu, call, options);
-    operation.prepare(home(self), spare_exchanges_,
-                      {call, allowed(options), gpu != nullptr ? exchanges_.get() : nullptr});
+    operation.prepare(home(self), spare_exchanges_, {call, allowed(options), exchanges});
     if (options.keep) operation.keep(options.keep);
     context_->launch(operation);
     return Work(operation);
-  }
-
-  void make_exchanges(Accelerator& gpu) {
-    exchanges_ = std::make_shared<staged::Exchanges>(group(), context_->wire(), gpu,
-                                                     static_cast<std::size_t>(context_->settings().stage_bytes));
-    context_->add_engine(exchanges_);
   }
 
   // A device that does nothing more, as after an illegal address, ends the communicator on all ranks.
@@ -156,6 +138,12 @@ class Communicator::Impl {
     }
   }
 
+  std::uint64_t id_of(std::uint64_t split, int number) const noexcept {
+    std::uint64_t id = group().id * 0x9e3779b97f4a7c15ull + split;
+    id = (id ^ (id >> 31)) * 0xbf58476d1ce4e5b9ull + static_cast<std::uint64_t>(number);
+    id = (id ^ (id >> 29)) * 0x94d049bb133111ebull;
+    return (id ^ (id >> 32)) | 1u << 1;  // never 0 or 1: nobody, and the world
+  }
   Home home(const std::shared_ptr<Impl>& self) const {
     return {std::shared_ptr<Driver>(self, context_.get()), *context_, *group_};
   }
@@ -167,11 +155,7 @@ class Communicator::Impl {
   const std::shared_ptr<GroupState> group_;
   Choices choices_;
   const Clock::duration allowed_;
-  std::shared_ptr<staged::StagedBackend> staged_;  // in choices_, and from the first call on in the context
-  std::atomic<bool> staged_driven_{false};
-  std::shared_ptr<staged::Exchanges> exchanges_;  // once a send or recv of device memory was made
-  std::once_flag exchanges_made_;
-  std::atomic<bool> device_backends_made_{false};
+  DeviceCalls devices_{context_, group_, choices_};
   Pool<CollectiveOperation> spare_collectives_;
   Pool<PointToPoint> spare_exchanges_;
   PromptCalls prompt_calls_{spare_collectives_, *group_, EndedWork::make(context_)};

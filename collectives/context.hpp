@@ -78,8 +78,8 @@ class Context final : public Driver,
 
   /// Throws Error{invalid} in a forked child.
   void refuse_in_child() const;
-  /// Starts an operation that was prepared, soon. Never blocks.
-  void launch(Operation& operation) { progress_->launch(operation); }
+  /// Starts an operation that was prepared, or another task, soon. Never blocks.
+  void launch(Startable& task) { progress_->launch(task); }
   /// The same before this returns, or false: then others are at it, and nothing has been done.
   bool launch_now(Startable& task) { return progress_->launch_now(task); }
   void begun(Ref<Operation> operation);           // by Operation::start

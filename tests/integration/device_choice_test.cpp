@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "collectives/bootstrap/bootstrap.hpp"
 #include "collectives/bootstrap/stores.hpp"
@@ -17,26 +18,48 @@ struct Choice {
   const char* devices;
   std::string nccl, backends;
   DType dtype = DType::f32;
+  std::string verify = "light";
 };
 
-/// What two processes take for an allreduce on device memory, which they play.
+/// One of two processes; what they do after a minute comes too late for the test.
+Communicator connected(const Choice& choice, int rank, const std::string& folder) {
+  ::setenv("FAKE_DEVICES", choice.devices, 1);
+  Bootstrap bootstrap;
+  bootstrap.rank = bootstrap.local_rank = rank;
+  bootstrap.size = bootstrap.local_size = 2;
+  bootstrap.store = make_file_store(folder);
+  bootstrap.settings = with_fake_nccl();
+  bootstrap.settings.nccl_library = choice.nccl;
+  bootstrap.settings.device_backends = choice.backends;
+  bootstrap.settings.verify = choice.verify;
+  bootstrap.settings.tuning = "off";
+  bootstrap.settings.job = folder;
+  bootstrap.settings.secret = "choice";
+  return Communicator::connect(bootstrap);
+}
+
+Data floats(std::size_t count, float value) {
+  const std::vector<float> values(count, value);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(values.data());
+  return {bytes, bytes + count * sizeof(float)};
+}
+
+/// In place.
+Collective allreduce_of(const OnDevice& data) {
+  Collective call;
+  call.kind = Kind::allreduce;
+  call.in = call.out = data.buffer(DType::f32);
+  return call;
+}
+
+int device_of(int rank) { return rank % static_cast<int>(fake_accelerator().devices().size()); }
+
+/// What the two take for an allreduce on device memory, which they play.
 std::string taken(const Choice& choice) {
   TemporaryFolder folder;
   Fleet fleet(2, [&](int rank) -> std::string {
-    ::setenv("FAKE_DEVICES", choice.devices, 1);
-    Bootstrap bootstrap;
-    bootstrap.rank = bootstrap.local_rank = rank;
-    bootstrap.size = bootstrap.local_size = 2;
-    bootstrap.store = make_file_store(folder.path());
-    bootstrap.settings = with_fake_nccl();
-    bootstrap.settings.nccl_library = choice.nccl;
-    bootstrap.settings.device_backends = choice.backends;
-    bootstrap.settings.timeout = 60;
-    bootstrap.settings.tuning = "off";
-    bootstrap.settings.job = folder.path();
-    bootstrap.settings.secret = "choice";
-    Communicator world = Communicator::connect(bootstrap);
-    const int device = rank % static_cast<int>(fake_accelerator().devices().size());
+    Communicator world = connected(choice, rank, folder.path());
+    const int device = device_of(rank);
     WorldRank self(world, device, "");
     Folded(self, {Kind::allreduce, choice.dtype, tutti::sum, 5000, false, false}).play();
     Collective call;
@@ -67,6 +90,69 @@ TEST_F(DeviceChoice, WhatNcclHasNotGot) {
 TEST_F(DeviceChoice, OneGpuForBoth) { EXPECT_EQ(taken({"1", TUTTI_FAKE_NCCL, "nccl,cudaipc"}), "cudaipc"); }
 TEST_F(DeviceChoice, NoNccl) { EXPECT_EQ(taken({"2", "/nowhere/libnccl.so.2", "nccl,cudaipc"}), "cudaipc"); }
 TEST_F(DeviceChoice, NoneIsWanted) { EXPECT_EQ(taken({"2", TUTTI_FAKE_NCCL, ""}), "staged"); }
+
+const Choice both_wanted[] = {{"2", TUTTI_FAKE_NCCL, "nccl,cudaipc"},
+                              {"1", TUTTI_FAKE_NCCL, "nccl,cudaipc"},
+                              {"2", TUTTI_FAKE_NCCL, "nccl,cudaipc", DType::f32, "full"}};
+
+// The first calls of two communicators, begun in one order here and in the other there; and further ones behind them.
+TEST_F(DeviceChoice, IsMadeInWhateverOrderCommunicatorsAreFirstUsed) {
+  for (const Choice& choice : both_wanted) {
+    TemporaryFolder folder;
+    Fleet fleet(2, [&](int rank) -> std::string {
+      Communicator world = connected(choice, rank, folder.path()), other = world.dup();
+      const OnDevice here(device_of(rank), floats(5000, 1)), there(device_of(rank), floats(5000, 2));
+      WorldRank first(rank == 0 ? world : other, device_of(rank), ""), second(rank == 0 ? other : world, 0, "");
+      std::vector<Work> works;
+      for (int i = 0; i < 3; ++i) {
+        works.push_back(first.begin(allreduce_of(rank == 0 ? here : there)));
+        works.push_back(second.begin(allreduce_of(rank == 0 ? there : here)));
+      }
+      for (const Work& work : works) work.wait();
+      return here.read() == floats(5000, 8) && there.read() == floats(5000, 16) ? "" : "another result";
+    });
+    fleet.expect_success();
+  }
+}
+
+// Of a first call, too, which returns at once.
+TEST_F(DeviceChoice, ACallThatOneRankNeverMakesEndsByItsOwnDeadline) {
+  for (const Choice& choice : both_wanted) {
+    TemporaryFolder folder;
+    Fleet fleet(2, [&](int rank) -> std::string {
+      Communicator world = connected(choice, rank, folder.path()), other = world.dup();
+      const auto store = make_file_store(folder.path());
+      if (rank == 1) return store->wait("code", deadline_in(Seconds(60)));
+      const OnDevice data(device_of(rank), floats(5000, 1));
+      const Work work = other.allreduce(data.buffer(DType::f32), tutti::sum, {.timeout = 0.5});
+      std::string code = "no error";
+      try {
+        work.wait();
+      } catch (const Error& error) {
+        code = name(error.code());
+      }
+      store->set("code", code);
+      return code;
+    });
+    for (const int rank : {0, 1}) EXPECT_EQ(fleet.answer(rank), "timeout");
+  }
+}
+
+// What a first call names may turn out not to be there: an error of all ranks.
+TEST_F(DeviceChoice, ANameThatTheseRanksCannotHave) {
+  TemporaryFolder folder;
+  Fleet fleet(2, [&](int rank) -> std::string {
+    Communicator world = connected({"2", "/nowhere/libnccl.so.2", "nccl"}, rank, folder.path());
+    const OnDevice data(device_of(rank), floats(5000, 1));
+    try {
+      world.allreduce(data.buffer(DType::f32), tutti::sum, {.algorithm = "nccl"}).wait();
+    } catch (const Error& error) {
+      return std::string(name(error.code()));
+    }
+    return "no error";
+  });
+  for (const int rank : {0, 1}) EXPECT_EQ(fleet.answer(rank), "invalid");
+}
 
 }  // namespace
 }  // namespace tutti::testing
