@@ -46,10 +46,8 @@ DeviceInfo info_of(int device) {
   return info;
 }
 
-// CUDA loads a kernel when it is first launched, and may wait then for all that the device has to do. Where a stream is
-// held by a gate that the launching thread is to open later, that would be for ever; so they are launched once before
-// that, with nothing to do.
-void load_kernels(int device, cudaStream_t stream) {
+// Launched once, with nothing to do: so they are loaded, whatever CUDA_MODULE_LOADING says.
+void launch_each_kernel(int device, cudaStream_t stream) {
   const auto launched = [&](cudaError_t result) {
     if (result != cudaErrorNotSupported) check(result, "load kernels", device);
   };
@@ -68,6 +66,24 @@ void load_kernels(int device, cudaStream_t stream) {
 }
 
 }  // namespace
+
+// CUDA loads a kernel when it is first used, and may wait then for all that the device has to do. Where a stream is
+// held by a gate that the launching thread is to open later, that would be for ever. Gates come from here alone: so
+// this is before the first of them too, whatever call held it.
+void CudaAccelerator::load_kernels(int device) {
+  std::call_once(loaded_.at(static_cast<std::size_t>(device)), [&] {
+    const Current current(device);
+    cudaStream_t stream{};
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream", device);
+    try {
+      launch_each_kernel(device, stream);
+    } catch (...) {
+      cudaStreamDestroy(stream);
+      throw;
+    }
+    cudaStreamDestroy(stream);
+  });
+}
 
 CudaAccelerator::CudaAccelerator() : why_not_(why_none()) {
   int count = 0;
@@ -97,7 +113,7 @@ std::shared_ptr<void> CudaAccelerator::allocate(int device, std::size_t bytes) {
   const Current current(device);
   void* memory = nullptr;
   check(cudaMalloc(&memory, std::max<std::size_t>(bytes, 1)), "allocate memory", device);
-  return {memory, [](void* one) { cudaFree(one); }};
+  return {memory, [device](void* one) { end_on(device, [one] { cudaFree(one); }); }};
 }
 
 std::shared_ptr<void> CudaAccelerator::allocate_pinned(std::size_t bytes) {
@@ -114,12 +130,12 @@ std::shared_ptr<void> CudaAccelerator::pin(void* memory, std::size_t bytes) {
 // ---- streams and events -------------------------------------------------------------------------
 
 Stream CudaAccelerator::make_stream(int device, bool urgent) {
+  load_kernels(device);
   const Current current(device);
   int least = 0, most = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &most), "ask for priorities", device);
   cudaStream_t made{};
   check(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, urgent ? most : least), "make a stream", device);
-  std::call_once(loaded_.at(static_cast<std::size_t>(device)), [&] { load_kernels(device, made); });
   return {made, device};
 }
 
@@ -202,6 +218,11 @@ void CudaAccelerator::scale(const Stream& stream, DType dtype, std::span<std::by
   const ScaleCall call{into.data(), from, into.size() / size_of(dtype), factor};
   check(cuda::scale(dtype, call, devices_[static_cast<std::size_t>(stream.device)].processors, raw(stream)), "scale",
         stream.device);
+}
+
+std::unique_ptr<Gate> CudaAccelerator::hold(const Stream& stream) {
+  load_kernels(stream.device);
+  return gates_.hold(*this, stream);
 }
 
 std::string CudaAccelerator::failure(int device) {

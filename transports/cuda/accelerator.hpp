@@ -56,7 +56,7 @@ class CudaAccelerator final : public Accelerator {
             std::span<const std::byte* const> sources, std::size_t bytes) override;
   void scale(const Stream& stream, DType dtype, std::span<std::byte> into, const std::byte* from,
              double factor) override;
-  std::unique_ptr<Gate> hold(const Stream& stream) override { return gates_.hold(*this, stream); }
+  std::unique_ptr<Gate> hold(const Stream& stream) override;
   std::string failure(int device) override;
   // DeviceSharing
   Allocated allocation_of(const void* memory) const override;
@@ -66,6 +66,8 @@ class CudaAccelerator final : public Accelerator {
   bool reach(int device, int peer) override;
 
  private:
+  void load_kernels(int device);
+
   std::string why_not_;
   std::vector<DeviceInfo> devices_;
   std::deque<std::once_flag> loaded_;  // by device: its kernels

@@ -35,6 +35,8 @@ std::string next_step(cudaError_t error) {
       return "is the stream that the call was given one of this device, and not destroyed yet?";
     case cudaErrorInvalidValue:
       return "is the buffer memory of this device, as long as the call says, and not freed yet?";
+    case cudaErrorAlreadyMapped:
+      return "another library of this process has opened that memory; leave cudaipc out of TUTTI_DEVICE_BACKENDS";
     case cudaErrorHostMemoryAlreadyRegistered: return "something in this process has pinned that memory already";
     case cudaErrorNotSupported: return "the setting device_backends, left empty, leaves such calls to staging";
     case cudaErrorStreamCaptureUnsupported:

@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "transports/core/status.hpp"
+
 namespace tutti::cuda {
 
 /// Throws Error where `result` is one, with what was tried and what to do.
@@ -37,6 +39,17 @@ class Current {
   int before_ = 0;
   bool changed_ = false;
 };
+
+/// Ends something that belongs to a device, which is current meanwhile: a thread that has none would take the first one
+/// for it. Never throws.
+template <class End>
+void end_on(int device, const End& end) noexcept {
+  try {
+    const Current current(device);
+    end();
+  } catch (const Error&) {  // the device does nothing more, and its memory goes with the process
+  }
+}
 
 /// Functions that only the driver's library has; null where this driver has not got one. That library is not linked.
 struct Driver {

@@ -45,7 +45,9 @@ std::byte* CudaAccelerator::open(const MemoryHandle& handle, int device) {
   return static_cast<std::byte*>(base);
 }
 
-void CudaAccelerator::close(std::byte* base) noexcept { cudaIpcCloseMemHandle(base); }
+void CudaAccelerator::close(std::byte* base) noexcept {
+  end_on(device_of(base).index, [base] { cudaIpcCloseMemHandle(base); });
+}
 
 bool CudaAccelerator::reach(int device, int peer) {
   if (device == peer) return true;
