@@ -5,6 +5,7 @@
 #include <functional>
 #include <set>
 
+#include "tests/support/comes_true.hpp"
 #include "tests/support/ipc_world.hpp"
 #include "tests/support/thinned.hpp"
 
@@ -120,6 +121,56 @@ TEST_F(CudaIpc, MemoryIsOpenedOncePerAllocationAndNeverStale) {
     }
     EXPECT_LT(places.size(), 10u) << "no address came again, so nothing was shown";
     EXPECT_LE(gpu.open_handles(), slots + 2 + 2 * static_cast<int>(places.size())) << "stale ones are closed";
+  });
+}
+
+// Other memory may begin elsewhere, and reach over several that were there before.
+TEST_F(CudaIpc, LargerMemoryAtAddressesThatWereFreed) {
+  run({2, 1}, [](Communicator& world, WorldRank& rank) {
+    int reached = 0;
+    for (int i = 0; i < 5; ++i) {
+      const std::byte* before = nullptr;
+      {
+        const OnDevice data(0, floats(large, 1.0f)), out(0, 4 * large);
+        before = out.data();
+        rank.play(allreduce_of(data, out));
+        EXPECT_EQ(out.read(), floats(large, 2.0f));
+      }
+      world.barrier().wait();
+      {
+        const OnDevice data(0, floats(2 * large, 2.0f));
+        reached += data.data() < before && before < data.data(data.size()) ? 1 : 0;
+        rank.play(allreduce_of(data, data));
+        EXPECT_EQ(data.read(), floats(2 * large, 4.0f)) << i;
+      }
+      world.barrier().wait();
+    }
+    EXPECT_GT(reached, 0) << "no memory reached over what had been there, so nothing was shown";
+  });
+}
+
+// A process opens an allocation once, whichever communicators show it, and as long as one of them is there.
+TEST_F(CudaIpc, CommunicatorsShareWhatIsOpen) {
+  run({2, 1}, [](Communicator& world, WorldRank& rank) {
+    FakeAccelerator& gpu = fake_accelerator();
+    const OnDevice data(0, floats(large, 1.0f)), out(0, 4 * large), third(0, 4 * large);
+    const int slots = gpu.open_handles();
+    {
+      Communicator other = world.dup();
+      other.use_backend("cudaipc");
+      WorldRank there(other, rank.device(), "cudaipc");
+      const Work one = rank.begin(allreduce_of(data, out)), two = there.begin(allreduce_of(data, third));
+      one.wait();
+      two.wait();
+      EXPECT_EQ(out.read(), floats(large, 2.0f));
+      EXPECT_EQ(third.read(), floats(large, 2.0f));
+      EXPECT_EQ(gpu.open_handles(), 2 * slots + 3);
+      world.barrier().wait();
+    }
+    EXPECT_TRUE(comes_true([&] { return gpu.open_handles() == slots + 3; })) << "only its slots have gone";
+    rank.play(allreduce_of(out, third));
+    EXPECT_EQ(third.read(), floats(large, 4.0f));
+    world.barrier().wait();
   });
 }
 

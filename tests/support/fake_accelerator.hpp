@@ -18,7 +18,8 @@ namespace tutti::testing {
 
 class FakeStream;
 
-/// Memory handles go between processes of one user. A process that forks makes its streams
+/// Memory handles go between processes of one user; as by a real driver, one is refused where it, or memory that was at
+/// its addresses before, is open already. A process that forks makes its streams
 /// afterwards. The environment variable FAKE_DEVICES says how many devices there are; else two.
 class FakeAccelerator final : public Accelerator {
  public:
@@ -93,12 +94,14 @@ class FakeAccelerator final : public Accelerator {
     int device = 0;
     int fd = -1;  // -1: another process's
     std::byte* seen = nullptr;
+    std::int32_t owner = 0;    // process; 0: this one
+    std::uint64_t theirs = 0;  // where that has it
   };
   const Region* find(const void* memory) const;  // mutex_
-  void add(Region region);
+  std::byte* add(Region region);
   void free(std::byte* base, bool own) noexcept;
   void drain(std::optional<int> device = {}) noexcept;
-  std::byte* reserve(std::size_t bytes);
+  std::byte* reserve(std::size_t bytes);  // mutex_
   std::shared_ptr<FakeStream> new_stream(int device);
   FakeStream& stream_of(const Stream& stream);
   void check(int device);
@@ -107,7 +110,7 @@ class FakeAccelerator final : public Accelerator {
   std::vector<DeviceInfo> devices_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Region> regions_;                // by base
-  std::multimap<std::size_t, std::byte*> reserved_;           // by bytes: addresses that were given back
+  std::byte* addresses_ = nullptr;                            // where nobody may touch anything
   std::map<void*, std::shared_ptr<FakeStream>> streams_;      // by handle
   std::vector<std::shared_ptr<FakeStream>> default_streams_;  // by device
   std::map<int, std::string> broken_;

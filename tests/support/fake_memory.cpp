@@ -18,7 +18,7 @@ namespace {
 struct FileOf {
   char magic[8] = {'t', 'u', 't', 't', 'i', 'f', 'k', 'e'};
   std::int32_t process = 0, fd = -1;
-  std::uint64_t inode = 0, bytes = 0;
+  std::uint64_t inode = 0, base = 0, bytes = 0;
 };
 
 std::uint64_t inode_of(int fd) {
@@ -71,23 +71,29 @@ Device FakeAccelerator::device_of(const void* memory) const {
   return region == nullptr ? Device{} : Device{Device::Kind::cuda, region->device};
 }
 
-// An address that was given back is used again soon, as by a real allocator.
+// The lowest that are free: what was given back is used again soon, and by allocations of other sizes.
 std::byte* FakeAccelerator::reserve(std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  if (const auto spare = reserved_.find(bytes); spare != reserved_.end()) {
-    std::byte* const base = spare->second;
-    reserved_.erase(spare);
-    return base;
+  constexpr std::size_t all = std::size_t{64} << 30;
+  if (addresses_ == nullptr) {
+    void* const base = ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) throw Error(Code::resource, "no addresses for the fake device");
+    addresses_ = static_cast<std::byte*>(base);
   }
-  void* const base = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) throw Error(Code::resource, "no addresses for the fake device");
-  return static_cast<std::byte*>(base);
+  std::byte* free = addresses_;
+  for (const auto& [base, region] : regions_) {
+    if (region.place.base >= free + bytes) break;
+    free = region.place.base + region.place.bytes;
+  }
+  if (free + bytes > addresses_ + all) throw Error(Code::resource, "no addresses left for the fake device");
+  return free;
 }
 
-void FakeAccelerator::add(Region region) {
+std::byte* FakeAccelerator::add(Region region) {
   const std::lock_guard lock(mutex_);
+  region.place.base = reserve(region.place.bytes);
   region.place.id = ++next_id_;
   regions_[region.place.base] = region;
+  return region.place.base;
 }
 
 // As freeing waits on a real device, for whatever is on its streams; other devices may wait for this rank.
@@ -118,7 +124,6 @@ void FakeAccelerator::free(std::byte* base, bool own) noexcept {
   const std::lock_guard lock(mutex_);
   if (own) used_ -= region.place.bytes;
   regions_.erase(base);
-  reserved_.emplace(region.place.bytes, base);
 }
 
 std::shared_ptr<void> FakeAccelerator::allocate(int device, std::size_t bytes) {
@@ -132,10 +137,13 @@ std::shared_ptr<void> FakeAccelerator::allocate(int device, std::size_t bytes) {
     used_ += whole;
   }
   const int fd = make_file(whole);
-  Region region{{reserve(whole), whole, 0}, device, fd, map(fd, whole)};
+  Region region;
+  region.place.bytes = whole;
+  region.device = device;
+  region.fd = fd;
+  region.seen = map(fd, whole);
   std::memset(region.seen, 0xcc, whole);  // what nobody has written
-  add(region);
-  return {region.place.base, [this](void* base) { free(static_cast<std::byte*>(base), true); }};
+  return {add(region), [this](void* base) { free(static_cast<std::byte*>(base), true); }};
 }
 
 std::shared_ptr<void> FakeAccelerator::allocate_pinned(std::size_t bytes) {
@@ -172,6 +180,7 @@ MemoryHandle FakeAccelerator::share(const Allocated& allocation) {
   file.process = ::getpid();
   file.fd = region->fd;
   file.inode = inode_of(region->fd);
+  file.base = reinterpret_cast<std::uintptr_t>(region->place.base);
   file.bytes = region->place.bytes;
   MemoryHandle handle;
   std::memcpy(handle.bytes.data(), &file, sizeof file);
@@ -183,12 +192,21 @@ std::byte* FakeAccelerator::open(const MemoryHandle& handle, int device) {
   const FileOf file = file_of(handle.bytes.data());
   if (file.process == ::getpid())
     throw Error(Code::invalid, "a handle is opened by another process than the one that made it");
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [base, one] : regions_)
+      if (one.owner == file.process && one.theirs < file.base + file.bytes && file.base < one.theirs + one.place.bytes)
+        throw Error(Code::invalid, "the handle's memory, or what was at its addresses before, is open already");
+  }
   const int fd = open_file(file);
-  std::byte* const alias = map(fd, file.bytes);
+  Region region;
+  region.place.bytes = file.bytes;
+  region.device = device;
+  region.seen = map(fd, file.bytes);
+  region.owner = file.process;
+  region.theirs = file.base;
   ::close(fd);
-  Region region{{reserve(file.bytes), file.bytes, 0}, device, -1, alias};
-  add(region);
-  return region.place.base;
+  return add(region);
 }
 
 void FakeAccelerator::close(std::byte* base) noexcept { free(base, false); }

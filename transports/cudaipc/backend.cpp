@@ -103,7 +103,7 @@ bool IpcBackend::carry_on() {
 
 bool IpcBackend::step(Playing& playing) {
   if (!std::exchange(playing.begun, true)) {
-    playing.call->begin({++begun_, ended_});
+    playing.call->begin();
     return true;
   }
   if (!playing.call->advance()) return false;
@@ -127,7 +127,6 @@ bool IpcBackend::progress() {
       room_->have_read(calls_.front().pieces);
       done.push_back(std::move(calls_.front()));
       calls_.pop_front();
-      ++ended_;
     }
   } catch (const Error& error) {
     fail(failure(error.what(), error.code()));
@@ -203,6 +202,7 @@ bool IpcBackend::look_for_end() noexcept {
   // The last listener may take this backend with it.
   for (Playing& one : ended) {
     if (!left) one.listener->abandoned();
+    if (!quiet) keep_for_ever(std::move(one.call));  // with what it has open of others
     one.listener->ended(why);
   }
   return true;

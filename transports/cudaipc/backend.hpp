@@ -67,7 +67,6 @@ class IpcBackend final : public Backend {
   std::unique_ptr<Room> room_;
   Owned<Event> quiet_;
   std::deque<Playing> calls_;
-  std::uint64_t begun_ = 0, ended_ = 0;
   bool failed_ = false, restless_ = false;  // the latter: what was on the stream did not end in time
   std::optional<Ending> ending_;            // of all calls
 };

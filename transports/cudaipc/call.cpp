@@ -6,14 +6,6 @@
 
 namespace tutti::cudaipc {
 
-/// The first message of a call, from one rank to another.
-struct IpcCall::Offer {
-  Reference in, out;
-  std::uint64_t at = 0;       // bytes from `in` to what the other one reads
-  std::uint64_t largest = 0;  // that this rank shows to anybody
-  std::uint64_t direct = 0;   // 1: it may be read where it is
-};
-
 IpcCall::IpcCall(Room& room, const Collective& call, const Launch& launch)
     : room_(room), call_(call), launch_(launch), part_(part_of(call, room.rank(), room.size())) {
   // Blocks for each rank have areas of their own in a slot; what all ranks read alike has all of it.
@@ -38,10 +30,7 @@ bool IpcCall::may_be_read_in_place() const {
 bool IpcCall::in_parts() const noexcept { return call_.kind == Kind::allreduce && bytes_of(0) > little_bytes; }
 
 // The caller's stream is not waited for by ours, which would then hold what others wait for, and its own gates.
-void IpcCall::begin(const Place& place) {
-  place_ = place;
-  step_ = Step::caller;
-}
+void IpcCall::begin() { step_ = Step::caller; }
 
 bool IpcCall::advance() {
   Accelerator& accelerator = room_.accelerator();
@@ -59,6 +48,10 @@ bool IpcCall::advance() {
         throw Error(failure.cause(), std::string(failure.text()));
       if (!letters_->all_here()) return false;
       heard();
+      return true;
+    case Step::opening:
+      if (!open_all()) return false;
+      main_part();
       return true;
     default: return false;
   }
@@ -109,6 +102,7 @@ void IpcCall::send_news() {
     std::memcpy(letters_->to(peer), &offer, sizeof offer);
   }
   lent_ |= offers && direct_ && in_parts();
+  if (!offers) mapped_.clear();  // before the others hear that this rank is done with it, and may free it
   letters_->exchange(launch_.sequence, lane_++, launch_.summary.bits);
   step_ = Step::others;
 }
@@ -125,39 +119,52 @@ void IpcCall::heard() {
 // ---- where things are ---------------------------------------------------------------------------
 
 void IpcCall::offered() {
-  std::vector<Offer> offers(part_.size);
+  offers_.resize(part_.size);
   for (std::size_t rank = 0; rank < part_.size; ++rank)
     if (rank == part_.rank)
-      offers[rank] = offer_to(room_.rank());
+      offers_[rank] = offer_to(room_.rank());
     else
-      std::memcpy(&offers[rank], letters_->from(static_cast<int>(rank)), sizeof(Offer));
-  direct_ = std::ranges::all_of(offers, [](const Offer& one) { return one.direct == 1; });
+      std::memcpy(&offers_[rank], letters_->from(static_cast<int>(rank)), sizeof(Offer));
+  direct_ = std::ranges::all_of(offers_, [](const Offer& one) { return one.direct == 1; });
   lent_ &= direct_;
   if (direct_) {
-    plan_direct(offers);
-    return main_part();
+    step_ = Step::opening;
+    return;
   }
   std::size_t largest = 0;
-  for (const Offer& one : offers) largest = std::max<std::size_t>(largest, one.largest);
+  for (const Offer& one : offers_) largest = std::max<std::size_t>(largest, one.largest);
   slices_ = std::max<std::size_t>(1, (largest + area_ - 1) / area_);
   begin_slice();
 }
 
-void IpcCall::plan_direct(const std::vector<Offer>& offers) {
+// Null: not yet.
+std::byte* IpcCall::opened(std::size_t rank, const Reference& place) {
+  auto mapping = room_.opened(static_cast<int>(rank), place);
+  if (!mapping) return nullptr;
+  return mapped_.emplace_back(std::move(mapping))->at(place);
+}
+
+// False: it is to be tried again.
+bool IpcCall::open_all() {
+  mapped_.clear();
   piece_.sources.assign(part_.size, nullptr);
   piece_.results.assign(part_.size, nullptr);
   for (std::size_t rank = 0; rank < part_.size; ++rank) {
-    const Offer& offer = offers[rank];
+    const Offer& offer = offers_[rank];
     if (rank == part_.rank) {
       piece_.sources[rank] = own_input() + part_.shown_at[rank];
       piece_.results[rank] = call_.out.data;
       continue;
     }
-    Opened& opened = room_.opened(static_cast<int>(rank));
-    if (part_.read[rank] > 0) piece_.sources[rank] = opened.at(offer.in, place_.number, place_.ended) + offer.at;
-    if (in_parts()) piece_.results[rank] = opened.at(offer.out, place_.number, place_.ended);
+    if (part_.read[rank] > 0) {
+      std::byte* const input = opened(rank, offer.in);
+      if (input == nullptr) return false;
+      piece_.sources[rank] = input + offer.at;
+    }
+    if (in_parts() && (piece_.results[rank] = opened(rank, offer.out)) == nullptr) return false;
   }
   piece_.own_result = call_.out.data;
+  return true;
 }
 
 void IpcCall::begin_slice() {
@@ -266,6 +273,7 @@ std::string IpcCall::where() const {
     case Step::idle: return "waits for the calls before it";
     case Step::caller: return "waits for what the caller's stream had before";
     case Step::over: return "is on the stream";
+    case Step::opening: return "waits until other memory of its peers is closed, which was at the same addresses";
     case Step::device: return "waits for its own device";
     default: break;
   }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,14 +30,10 @@ inline constexpr std::size_t little_bytes = 256 << 10;
 
 class IpcCall {
  public:
-  /// `number` counts the communicator's calls here, and those up to `ended` have ended.
-  struct Place {
-    std::uint64_t number, ended;
-  };
   IpcCall(Room& room, const Collective& call, const Launch& launch);
 
   /// Once, when it is the call's turn. Throws Error.
-  void begin(const Place& place);
+  void begin();
   /// Carries on where the device and the others' messages allow it; true where something moved. Throws Error.
   bool advance();
   /// Everything is on the stream; the other ranks use nothing of this call once the stream has got there.
@@ -49,9 +46,16 @@ class IpcCall {
   // What this rank is about to tell the others: that it can be read, and where; that a piece is in its slot; that its
   // part is folded; that it has read all.
   enum class News { offer, there, half, read };
-  // What the call waits for: its turn and the caller's stream, the device, the others.
-  enum class Step { idle, caller, device, others, over };
-  struct Offer;
+  // What the call waits for: its turn and the caller's stream, the device, the others, and what is to be closed before
+  // memory of theirs can be opened.
+  enum class Step { idle, caller, device, others, opening, over };
+  // The first message of a call, from one rank to another.
+  struct Offer {
+    Reference in, out;
+    std::uint64_t at = 0;       // bytes from `in` to what the other one reads
+    std::uint64_t largest = 0;  // that this rank shows to anybody
+    std::uint64_t direct = 0;   // 1: it may be read where it is
+  };
 
   // Where the piece's bytes are, by rank.
   struct Piece {
@@ -68,7 +72,8 @@ class IpcCall {
   void make_offer();
   Offer offer_to(int peer) const;
   void offered();
-  void plan_direct(const std::vector<Offer>& offers);
+  bool open_all();
+  std::byte* opened(std::size_t rank, const Reference& place);
   void begin_slice();
   void stage();
   void tell(News news);
@@ -91,8 +96,9 @@ class IpcCall {
   const Collective& call_;
   const Launch launch_;
   const Part part_;
-  Place place_{};
   Reference in_, out_;
+  std::vector<Offer> offers_;                           // by rank
+  std::vector<std::shared_ptr<const Mapping>> mapped_;  // while it may be used
   bool direct_ = false, lent_ = false;
   Step step_ = Step::idle;
   News news_ = News::offer;

@@ -1,8 +1,25 @@
 #include "transports/cudaipc/handles.hpp"
 
 #include <algorithm>
+#include <random>
+#include <tuple>
+
+#include "transports/core/fork.hpp"
+#include "transports/core/let_go.hpp"
 
 namespace tutti::cudaipc {
+
+std::uint64_t name_of_this_process() {
+  static std::mutex mutex;
+  static std::map<std::uint32_t, std::uint64_t> names;  // by generation of forks
+  const std::lock_guard lock(mutex);
+  const auto [name, fresh] = names.try_emplace(fork_generation());
+  if (fresh) {
+    std::random_device random;
+    name->second = std::uint64_t{random()} << 32 | random();
+  }
+  return name->second;
+}
 
 Reference Shared::of(const void* memory) {
   const Allocated whole = accelerator_.allocation_of(memory);
@@ -14,35 +31,62 @@ Reference Shared::of(const void* memory) {
   Reference made;
   made.id = whole.id;
   made.base = reinterpret_cast<std::uintptr_t>(whole.base);
+  made.bytes = whole.bytes;
   made.offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(memory) - whole.base);
   made.handle = known_.at(whole.base).handle;
   return made;
 }
 
-Opened::~Opened() {
-  for (const Entry& one : entries_) accelerator_.close(one.seen);
+Mapping::~Mapping() {
+  among_.accelerator_.close(seen_);
+  const std::lock_guard lock(among_.mutex_);
+  among_.open_.erase(range_);
 }
 
-std::byte* Opened::at(const Reference& place, std::uint64_t call, std::uint64_t ended) {
-  auto found = std::ranges::find(entries_, place.id, &Entry::id);
-  if (found == entries_.end()) {
-    tidy(place.base, ended);
-    entries_.push_front({place.id, place.base, accelerator_.open(place.handle, device_), call});
-  } else {
-    entries_.splice(entries_.begin(), entries_, found);
+Mappings& Mappings::of(Accelerator& accelerator, int device) {
+  static auto& mutex = *new std::mutex;  // what is let go may still be on its way when the program ends
+  static auto& all = *new std::map<std::tuple<std::uint32_t, Accelerator*, int>, std::unique_ptr<Mappings>>;
+  const std::lock_guard lock(mutex);
+  auto& one = all[{fork_generation(), &accelerator, device}];  // a parent's stay as they are
+  if (!one) one = std::make_unique<Mappings>(accelerator, device);
+  return *one;
+}
+
+void Mappings::enter() {
+  const std::lock_guard lock(mutex_);
+  ++communicators_;
+}
+
+void Mappings::leave() {
+  const std::lock_guard lock(mutex_);
+  if (--communicators_ == 0) kept_.clear();
+}
+
+std::shared_ptr<const Mapping> Mappings::open(std::uint64_t owner, const Reference& place, Then then) {
+  const std::lock_guard lock(mutex_);
+  const auto known =
+      std::ranges::find_if(kept_, [&](const Kept& one) { return one.owner == owner && one.id == place.id; });
+  if (known != kept_.end()) {
+    kept_.splice(kept_.begin(), kept_, known);
+    return known->mapping;
   }
-  entries_.front().used = call;
-  return entries_.front().seen + place.offset;
+  const Mapping::Range range{owner, place.base, place.bytes};
+  const auto overlaps = [&](const Mapping::Range& other) { return other.overlaps(range); };
+  std::erase_if(kept_, [&](const Kept& one) { return overlaps(*one.mapping->range_); });
+  if (std::ranges::any_of(open_, overlaps)) return nullptr;
+  make_room();
+  std::byte* const seen = accelerator_.open(place.handle, device_);
+  open_.push_front(range);
+  const std::shared_ptr<const Mapping> mapping(new Mapping(*this, open_.begin(), seen), [](const Mapping* one) {
+    let_go_elsewhere(std::unique_ptr<const Mapping>(one));
+  });
+  if (then == Then::keep) kept_.push_front({owner, place.id, mapping});
+  return mapping;
 }
 
-void Opened::tidy(std::uint64_t base, std::uint64_t ended) {
-  const auto close = [&](const Entry& one) {
-    accelerator_.close(one.seen);
-    return true;
-  };
-  std::erase_if(entries_, [&](const Entry& one) { return one.base == base && one.used <= ended && close(one); });
-  for (auto one = entries_.end(); one != entries_.begin() && entries_.size() >= most;)
-    if ((--one)->used <= ended && close(*one)) one = entries_.erase(one);
+void Mappings::make_room() {
+  for (auto one = kept_.end(); one != kept_.begin() && kept_.size() >= most;)
+    if ((--one)->mapping.use_count() == 1) one = kept_.erase(one);
 }
 
 }  // namespace tutti::cudaipc

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
+#include <mutex>
 
 #include "transports/core/accelerator.hpp"
 
@@ -14,9 +16,13 @@ namespace tutti::cudaipc {
 struct Reference {
   std::uint64_t id = 0;      ///< of the allocation in its process, never given twice; 0: nothing
   std::uint64_t base = 0;    ///< where its process sees the allocation
+  std::uint64_t bytes = 0;   ///< of the allocation
   std::uint64_t offset = 0;  ///< into it
   MemoryHandle handle;
 };
+
+/// A number that no other process has, this one's children neither.
+std::uint64_t name_of_this_process();
 
 /// What this rank shares: a handle is asked for once per allocation.
 class Shared {
@@ -36,37 +42,69 @@ class Shared {
   std::size_t asked_ = 0;
 };
 
-/// What is open of one other rank's memory. An entry is found by the allocation's id, so it cannot stand for memory
-/// that was freed; it is closed when the other rank shows another allocation at the same base, and when there are too
-/// many.
-class Opened {
+class Mappings;
+
+/// An allocation of another process, as it is open here. Whoever has one may use it; after the last one it is closed,
+/// elsewhere, as that may wait for the device.
+class Mapping {
  public:
-  static constexpr std::size_t most = 64;  // entries
-
-  Opened(Accelerator& accelerator, int device) : accelerator_(accelerator), device_(device) {}
-  Opened(Opened&& other) noexcept : accelerator_(other.accelerator_), device_(other.device_) {
-    entries_.swap(other.entries_);
-  }
-  ~Opened();
-  Opened(const Opened&) = delete;
-  Opened& operator=(const Opened&) = delete;
-
-  /// Where the place is seen here, for the call number `call`. What only calls up to `ended` used may be closed. Throws
-  /// Error.
-  std::byte* at(const Reference& place, std::uint64_t call, std::uint64_t ended);
-  std::size_t size() const noexcept { return entries_.size(); }
+  /// Where the place is seen, which is in this allocation.
+  std::byte* at(const Reference& place) const noexcept { return seen_ + place.offset; }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
 
  private:
-  struct Entry {
-    std::uint64_t id, base;
-    std::byte* seen;
-    std::uint64_t used;  // by this call at last
+  friend class Mappings;
+  struct Range {
+    std::uint64_t owner, base, bytes;  // where the owner sees it
+    bool overlaps(const Range& other) const noexcept {
+      return owner == other.owner && base < other.base + other.bytes && other.base < base + bytes;
+    }
   };
-  void tidy(std::uint64_t base, std::uint64_t ended);
+  Mapping(Mappings& among, std::list<Range>::iterator range, std::byte* seen)
+      : among_(among), range_(range), seen_(seen) {}
+
+  Mappings& among_;
+  const std::list<Range>::iterator range_;
+  std::byte* const seen_;
+};
+
+/// What this process has open of others' memory on one device, for all its communicators: the driver may refuse to open
+/// an allocation twice, and to open one while another is open that its owner had at some of its addresses before. Those
+/// are closed first, once no call uses them. An allocation is found by its id, so it cannot stand for memory that was
+/// freed. Any thread.
+class Mappings {
+ public:
+  static constexpr std::size_t most = 64;  ///< that are kept though nobody uses them
+
+  /// The one of the device; it lives as long as the process.
+  static Mappings& of(Accelerator& accelerator, int device);
+  Mappings(Accelerator& accelerator, int device) : accelerator_(accelerator), device_(device) {}
+
+  /// Communicators that may use it; without any, nothing is kept.
+  void enter();
+  void leave();
+
+  enum class Then { keep, close };  ///< when nobody uses it any more
+  /// Of the process `owner`. Null: other memory at its addresses is still being used or closed; ask again. Throws
+  /// Error.
+  std::shared_ptr<const Mapping> open(std::uint64_t owner, const Reference& place, Then then = Then::keep);
+
+ private:
+  friend class Mapping;
+  struct Kept {
+    std::uint64_t owner, id;
+    std::shared_ptr<const Mapping> mapping;
+  };
+  void make_room();
 
   Accelerator& accelerator_;
   const int device_;
-  std::list<Entry> entries_;  // lately used ones first
+  std::mutex mutex_;
+  std::list<Mapping::Range> open_;  // those that are being closed, too
+  std::list<Kept> kept_;            // lately used ones first
+  int communicators_ = 0;
 };
 
 }  // namespace tutti::cudaipc

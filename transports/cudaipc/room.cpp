@@ -44,6 +44,7 @@ void Letters::exchange(std::uint32_t sequence, std::uint32_t lane, std::uint64_t
 struct Room::Facts {
   std::array<char, 64> gpu{};  // its name
   std::int64_t process = 0;
+  std::uint64_t name = 0;  // of the process
   std::int64_t shares = 0;
   Board::Place board;  // the first rank's
 };
@@ -89,8 +90,8 @@ Room::Room(const BackendMeeting& meeting)
       accelerator_(tutti::accelerator(*meeting.settings)),
       wire_(wire_of(meeting)),
       device_(device_of_rank(accelerator_, meeting.local_rank)),
-      shared_(accelerator_) {
-  for (int rank = 0; rank < size(); ++rank) opened_.emplace_back(accelerator_, device_);
+      shared_(accelerator_),
+      mappings_(Mappings::of(accelerator_, device_)) {
   Reference own;
   try {
     if (rank() == 0) board_ = Board::make(size());
@@ -107,7 +108,8 @@ Room::Room(const BackendMeeting& meeting)
   if (size() == 1)
     seen_slots_ = {static_cast<std::byte*>(own_slots_.get())};
   else
-    open(exchanged(meeting, "card/", own));
+    open(exchanged(meeting, "card/", own), meeting.until);
+  mappings_.enter();
 }
 
 // A process that has gone does nothing; one that has failed says so.
@@ -134,7 +136,7 @@ Room::~Room() {
     let_go_elsewhere(std::move(own_slots_));
   else
     keep_for_ever(std::move(own_slots_));
-  let_go_elsewhere(std::move(opened_));
+  mappings_.leave();
 }
 
 // What a rank finds that others do not see, they are told on its card.
@@ -144,12 +146,14 @@ void Room::agree_to_share(const BackendMeeting& meeting) {
   Facts own;
   about.uuid.copy(own.gpu.data(), own.gpu.size() - 1);
   own.process = ::getpid();
+  own.name = name_of_this_process();
   own.shares = about.shares_memory ? 1 : 0;
   if (rank() == 0) own.board = board_.place();
   const std::vector<Facts> all = exchanged(meeting, "facts/", own);
   if (rank() != 0) board_ = Board::open(all.front().board, size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     processes_.push_back(Process::of(static_cast<pid_t>(all[i].process)));
+    names_.push_back(all[i].name);
     const std::string gpu = all[i].gpu.data(), who = "rank " + std::to_string(group_.members[i]);
     if (all[i].shares == 0) throw cannot("the GPU of " + who + " cannot share memory between processes");
     if (static_cast<int>(i) != rank() && all[i].process == own.process)
@@ -162,11 +166,21 @@ void Room::agree_to_share(const BackendMeeting& meeting) {
   }
 }
 
-void Room::open(const std::vector<Reference>& slots_of) {
-  for (int peer = 0; peer < size(); ++peer) {
-    const Reference& one = slots_of[static_cast<std::size_t>(peer)];
-    seen_slots_.push_back(peer == rank() ? static_cast<std::byte*>(own_slots_.get())
-                                         : opened(peer).at(one, ~std::uint64_t{0}, 0));
+// What was at the same addresses before may still have to be closed.
+void Room::open(const std::vector<Reference>& slots_of, Deadline until) {
+  for (std::size_t peer = 0; peer < slots_of.size(); ++peer) {
+    if (static_cast<int>(peer) == rank()) {
+      seen_slots_.push_back(static_cast<std::byte*>(own_slots_.get()));
+      continue;
+    }
+    std::shared_ptr<const Mapping> mapping;
+    while (!(mapping = mappings_.open(names_[peer], slots_of[peer], Mappings::Then::close))) {
+      if (Clock::now() >= until)
+        throw cannot("other memory of rank " + std::to_string(group_.members[peer]) + " is in use");
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    seen_slots_.push_back(mapping->at(slots_of[peer]));
+    others_slots_.push_back(std::move(mapping));
   }
 }
 

@@ -71,7 +71,10 @@ class Room {
   bool all_quiet() const noexcept;
 
   Shared& shared() noexcept { return shared_; }
-  Opened& opened(int rank) { return opened_[static_cast<std::size_t>(rank)]; }
+  /// Another rank's memory; null: not yet, ask again. Throws Error.
+  std::shared_ptr<const Mapping> opened(int rank, const Reference& place) {
+    return mappings_.open(names_[static_cast<std::size_t>(rank)], place);
+  }
 
  private:
   struct Facts;
@@ -80,7 +83,7 @@ class Room {
   bool is_quiet(int peer) const noexcept;
   template <class T>
   std::vector<T> exchanged(const BackendMeeting& meeting, const char* what, const T& own) const;
-  void open(const std::vector<Reference>& slots_of);
+  void open(const std::vector<Reference>& slots_of, Deadline until);
 
   const Group group_;
   Accelerator& accelerator_;
@@ -88,11 +91,13 @@ class Room {
   const int device_;
   Board board_;
   std::vector<std::shared_ptr<const Process>> processes_;  // by rank
+  std::vector<std::uint64_t> names_;                       // of these
   Owned<Stream> stream_;
   std::shared_ptr<void> own_slots_;
   std::vector<std::byte*> seen_slots_;  // by rank
+  std::vector<std::shared_ptr<const Mapping>> others_slots_;
   Shared shared_;
-  std::vector<Opened> opened_;  // by rank
+  Mappings& mappings_;
   std::uint64_t pieces_ = 0;
 };
 
