@@ -24,7 +24,8 @@ namespace tutti {
 namespace {
 
 // Settings on which all ranks must agree, since they decide what is sent.
-constexpr std::string_view agreed[] = {"backend", "select", "verify", "lane_bytes", "max_lanes", "transport"};
+constexpr std::string_view agreed[] = {"backend",   "select",    "verify",         "lane_bytes",
+                                       "max_lanes", "transport", "device_backends"};
 
 struct Card {
   Place place;
