@@ -9,13 +9,16 @@
 //   eager    the message    0                     of the message, at most StreamLimits::eager
 //   rts      its beginning  the sender's number   of the message, of which `part` are here: "I want to send this"
 //   cts      a Place or -   the sender's number   the receiver's number: "go"; `part` of a Place, or 0: by data frames
-//   data     a part         the receiver's number of this part, at most StreamLimits::chunk
+//   data     a part         the receiver's number of this part, at most StreamLimits::chunk; `call`: where it begins
 //   credit   -              0                     0: a frame for want of another
 //   control  the message    0                     of the message, at most Transport::max_control
 //   abort    a Cause        0                     of the Cause
-//   goodbye  -              0                     0: "this rank ends; nothing follows"
+//   goodbye  -              0                     0: "this rank ends; nothing follows here"; `part` streams say so
 //   reject   a Cause        the sender's number   of the Cause: "your message is not what I called for"
 // clang-format on
+//
+// A further stream (see Wire::streams_per_peer) carries data frames and goodbyes only. Data frames of one message come
+// in any order, each part of it once, and each begins with a whole element: at a multiple of `alignment`.
 #pragma once
 
 #include <cstring>
@@ -28,7 +31,8 @@ namespace tutti::stream {
 enum class FrameType : std::uint8_t { eager = 1, rts, cts, data, credit, control, abort, goodbye, reject };
 
 struct Frame {
-  static constexpr std::uint32_t version_magic = 0x32747574;  // "tut2"
+  static constexpr std::uint32_t version_magic = 0x33747574;  // "tut3"
+  static constexpr std::size_t alignment = 8;                 // of data: of the widest element
   std::uint32_t magic = version_magic;
   FrameType type = FrameType::eager;
   std::uint8_t spare[3] = {};
@@ -53,6 +57,9 @@ struct Frame {
 
   Tag tag() const noexcept { return {group, sequence, lane}; }
 
+  /// Whether it may come by any stream, or only by the first.
+  bool anywhere() const noexcept { return type == FrameType::data || type == FrameType::goodbye; }
+
   std::size_t payload() const noexcept {
     switch (type) {
       case FrameType::rts:
@@ -69,7 +76,9 @@ struct Frame {
     if (credit > limits.credit) return "more credit than there is";
     switch (type) {
       case FrameType::eager: return bytes > limits.eager ? "an eager message beyond the limit" : nullptr;
-      case FrameType::data: return bytes > limits.chunk ? "a data frame beyond the limit" : nullptr;
+      case FrameType::data:
+        if (bytes > limits.chunk) return "a data frame beyond the limit";
+        return call % alignment != 0 ? "a data frame that begins within an element" : nullptr;
       case FrameType::control: return bytes > Transport::max_control ? "a control message beyond the limit" : nullptr;
       case FrameType::abort:
       case FrameType::reject: return bytes != sizeof(Cause) ? "a cause of another size" : nullptr;

@@ -21,7 +21,7 @@ Sink StreamTransport::begin(int from, const Frame& frame) {
     case FrameType::cts:
     case FrameType::control:
     case FrameType::abort:
-    case FrameType::reject: return {nullptr, nullptr, true};
+    case FrameType::reject: return {{}, nullptr, true};
     default: return {};
   }
 }
@@ -39,22 +39,26 @@ Sink StreamTransport::begin_message(int from, const Frame& frame) {
   if (Recv* const recv = posted_.pop(key)) {
     if (!agree(from, frame, *recv)) return {};
     if (frame.type == FrameType::rts) grant(frame, *recv);
-    return {recv, nullptr, false};
+    recv->begun = here;
+    return {{recv}, nullptr, false};
   }
   Arrival& arrival = ledger_.arrivals.take();
   arrival.key = key;
   arrival.frame = frame;
   if (here) arrival.kept = ledger_.buffer(here);
   waiting_.push(arrival);
-  return {nullptr, &arrival, false};
+  return {{}, &arrival, false};
 }
 
 Sink StreamTransport::begin_data(int from, const Frame& frame) {
   Recv* const recv = ledger_.recvs.find(frame.id);
   if (!recv) return {};  // cancelled meanwhile
-  if (recv->granted && recv->key.peer == from && frame.bytes <= recv->missing()) return {recv, nullptr, false};
-  reader_.refuse(from, "data that nobody asked for");
-  return {};
+  if (!recv->granted || recv->key.peer != from || !recv->lacks(frame.call, frame.bytes)) {
+    reader_.refuse(from, "data that nobody asked for");
+    return {};
+  }
+  recv->begun += frame.bytes;
+  return {{recv, frame.call}, nullptr, false};
 }
 
 void StreamTransport::end(int from, const Frame& frame, const Sink& sink, ConstBytes small) {
@@ -65,16 +69,18 @@ void StreamTransport::end(int from, const Frame& frame, const Sink& sink, ConstB
         if (sink.arrival->taker) deliver(*sink.arrival, *sink.arrival->taker);
         return;
       }
-      if (sink.recv && frame.type == FrameType::eager) ledger_.finish(*sink.recv, {});
+      if (Recv* const recv = sink.into.recv; recv && recv->complete()) withdraw(*recv, {});
       return give_back(from, frame.payload());
     case FrameType::cts: return go_ahead(from, frame, small);
     case FrameType::data:
-      if (sink.recv && sink.recv->complete()) withdraw(*sink.recv, {});
+      if (Recv* const recv = sink.into.recv; recv && recv->complete()) withdraw(*recv, {});
       return;
     case FrameType::credit: return;
     case FrameType::control: return listener_.control(from, small);
     case FrameType::abort: return listener_.failed(unpack_cause(small));
-    case FrameType::goodbye: wire_->farewell(from); return lose(from, Status(ended(from, rank())));
+    case FrameType::goodbye:  // which may overtake what still comes by another stream
+      if (++at(from).goodbyes >= frame.part) lose(from, Status(ended(from, rank())));
+      return;
     case FrameType::reject: return rejected(from, frame, small);
   }
 }
@@ -213,7 +219,7 @@ void StreamTransport::leave() noexcept {
   for (int peer = 0; peer < size(); ++peer)
     if (reachable(peer)) {
       open.push_back(peer);
-      writer_.message(peer, {FrameType::goodbye, {}, 0, 0}, nullptr);
+      writer_.goodbye(peer);
     }
   const auto done = [&] {
     return std::all_of(open.begin(), open.end(), [&](int peer) { return writer_.empty(peer); });

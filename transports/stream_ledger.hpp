@@ -69,7 +69,8 @@ struct Send {
   Done done;
   bool announced = false;   // the header of its rts has been written
   std::uint64_t grant = 0;  // the receiver's number, from its cts
-  std::size_t framed = 0;   // bytes that lie in frames already written
+  std::size_t framed = 0;   // bytes that lie in frames
+  int unwritten = 0;        // of these frames, those that are not written to their end
   bool put = false;         // into the receiver's memory, past the stream
 };
 
@@ -84,24 +85,40 @@ struct Recv {
   const std::byte* with = nullptr;  // null: copy instead of folding
   Fold fold;
   Done done;
-  bool granted = false;     // its cts is on the way; data may come
-  bool offered = false;     // and may be put into `into` directly
-  std::size_t landed = 0;   // bytes of `into` that are final
+  bool granted = false;    // its cts is on the way; data may come
+  bool offered = false;    // and may be put into `into` directly
+  std::size_t begun = 0;   // bytes of `into` whose frames have begun to arrive
+  std::size_t landed = 0;  // of these, those that are final
+
+  bool complete() const noexcept { return landed == into.size(); }
+  /// Whether so many bytes from `at` on can be the next frame.
+  bool lacks(std::size_t at, std::size_t bytes) const noexcept {
+    return bytes <= into.size() - begun && at <= into.size() && bytes <= into.size() - at;
+  }
+};
+
+/// A frame's bytes on their way into a recv. Several frames of one message may be under way at once, by several
+/// streams.
+struct Landing {
+  Recv* recv = nullptr;
+  std::size_t at = 0;       // where the next byte goes
   std::byte carry[8] = {};  // the beginning of an element whose rest has not arrived
   std::size_t carried = 0;
 
-  bool complete() const noexcept { return landed == into.size(); }
-  std::size_t missing() const noexcept { return into.size() - landed - carried; }
+  /// So many bytes arrived where they belong.
+  void landed(std::size_t bytes) noexcept {
+    at += bytes;
+    recv->landed += bytes;
+  }
 
-  /// The next bytes of the message: copied, or folded where they lie.
+  /// The next bytes of the frame: copied, or folded where they lie.
   void land(ConstBytes got) {
     if (got.empty()) return;
-    if (!with) {
-      fetch(into.data() + landed, got.data(), got.size());
-      landed += got.size();
-      return;
+    if (!recv->with) {
+      fetch(recv->into.data() + at, got.data(), got.size());
+      return landed(got.size());
     }
-    const std::size_t width = fold.width();
+    const std::size_t width = recv->fold.width();
     if (carried) {
       const std::size_t taken = std::min(width - carried, got.size());
       std::memcpy(carry + carried, got.data(), taken);
@@ -119,8 +136,8 @@ struct Recv {
 
  private:
   void fold_next(const std::byte* from, std::size_t bytes) {
-    fold(into.data() + landed, with + landed, from, bytes);
-    landed += bytes;
+    recv->fold(recv->into.data() + at, recv->with + at, from, bytes);
+    landed(bytes);
   }
 };
 

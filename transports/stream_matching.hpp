@@ -63,10 +63,11 @@ class StreamTransport final : public Transport, private FrameHandler {
  private:
   struct Peer {
     std::optional<Status> gone;  // no operation can succeed any more, and why
+    std::uint32_t goodbyes = 0;  // streams that have ended
   };
   struct Local {  // a large message to oneself, being copied
     Send* send;
-    Recv* recv;
+    Landing into;
   };
   Peer& at(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   bool reachable(int peer) const {

@@ -17,79 +17,92 @@ bool StreamReader::receive_all(std::size_t budget) {
 void StreamReader::drain(int from, std::size_t budget) {
   std::vector<int> ready;
   wire_.poll(ready);
-  if (std::find(ready.begin(), ready.end(), from) != ready.end()) receive(from, budget);
+  for (const int stream : ready)
+    if (peer_of(stream) == from) receive(stream, budget);
 }
 
 bool StreamReader::receive(int from, std::size_t budget) {
-  Peer& peer = at(from);
+  Stream& stream = at(from);
   std::size_t moved = 0;
-  while (!peer.closed) {
+  while (!stream.closed) {
     if (moved >= budget) {
       more_ = true;
       break;
     }
-    const bool reading = !peer.body || peer.left > 0;
-    const std::size_t got = !peer.body ? read_header(from, peer) : peer.left ? read_payload(from, peer) : 0;
+    const bool reading = !stream.body || stream.left > 0;
+    const std::size_t got = !stream.body ? read_header(from, stream) : stream.left ? read_payload(from, stream) : 0;
     if (reading && got == 0) break;
     moved += got;
-    if (peer.closed || !peer.body || peer.left > 0) continue;
-    peer.body = false;
-    handler_.end(from, peer.frame, std::exchange(peer.sink, {}), peer.small);
+    if (stream.closed || !stream.body || stream.left > 0) continue;
+    stream.body = false;
+    if (stream.frame.type == FrameType::goodbye) wire_.farewell(from);
+    handler_.end(peer_of(from), stream.frame, std::exchange(stream.sink, {}), stream.small);
   }
   return moved > 0;
 }
 
-std::size_t StreamReader::read_header(int from, Peer& peer) {
+std::size_t StreamReader::read_header(int from, Stream& stream) {
   const ConstBytes there = wire_.peek(from);
-  const std::size_t taken = std::min(there.size(), sizeof(Frame) - peer.have);
+  const std::size_t taken = std::min(there.size(), sizeof(Frame) - stream.have);
   if (taken == 0) return 0;
-  std::memcpy(peer.header + peer.have, there.data(), taken);
+  std::memcpy(stream.header + stream.have, there.data(), taken);
   wire_.consume(from, taken);
-  peer.have += taken;
-  if (peer.have < sizeof(Frame)) return taken;
-  peer.have = 0;
-  std::memcpy(static_cast<void*>(&peer.frame), peer.header, sizeof(Frame));
-  if (const char* const what = peer.frame.malformed(limits_)) {
-    refuse(from, what);
+  stream.have += taken;
+  if (stream.have < sizeof(Frame)) return taken;
+  stream.have = 0;
+  std::memcpy(static_cast<void*>(&stream.frame), stream.header, sizeof(Frame));
+  const char* what = stream.frame.malformed(limits_);
+  if (!what && from >= size_ && !stream.frame.anywhere()) what = "a message that is not for a further stream";
+  if (what) {
+    refuse(peer_of(from), what);
     return taken;
   }
-  peer.body = true;
-  peer.left = peer.frame.payload();
-  peer.small.clear();
-  const Sink sink = handler_.begin(from, peer.frame);
-  if (!peer.closed) peer.sink = sink;
+  stream.body = true;
+  stream.left = stream.frame.payload();
+  stream.small.clear();
+  const Sink sink = handler_.begin(peer_of(from), stream.frame);
+  if (!stream.closed) stream.sink = sink;
   return taken;
 }
 
-std::size_t StreamReader::read_payload(int from, Peer& peer) {
+std::size_t StreamReader::read_payload(int from, Stream& stream) {
   std::size_t got = 0;
-  if (Recv* const recv = peer.sink.recv; recv && !recv->with) {
-    got = wire_.read(from, recv->into.subspan(recv->landed, peer.left));
-    recv->landed += got;
+  Landing& into = stream.sink.into;
+  if (into.recv && !into.recv->with) {
+    got = wire_.read(from, into.recv->into.subspan(into.at, stream.left));
+    into.landed(got);
   } else {
     const ConstBytes there = wire_.peek(from);
-    const ConstBytes part = there.first(std::min(there.size(), peer.left));
+    const ConstBytes part = there.first(std::min(there.size(), stream.left));
     got = part.size();
-    if (recv)
-      recv->land(part);
-    else if (peer.sink.arrival)
-      peer.sink.arrival->kept.insert(peer.sink.arrival->kept.end(), part.begin(), part.end());
-    else if (peer.sink.small)
-      peer.small.insert(peer.small.end(), part.begin(), part.end());
+    if (into.recv)
+      into.land(part);
+    else if (stream.sink.arrival)
+      stream.sink.arrival->kept.insert(stream.sink.arrival->kept.end(), part.begin(), part.end());
+    else if (stream.sink.small)
+      stream.small.insert(stream.small.end(), part.begin(), part.end());
     if (got) wire_.consume(from, got);
   }
-  peer.left -= got;
+  stream.left -= got;
   return got;
 }
 
 void StreamReader::forget(const Recv& recv) {
-  Peer& peer = at(recv.key.peer);
-  if (peer.sink.recv == &recv) peer.sink.recv = nullptr;
+  each_of(recv.key.peer, [&](Stream& stream) {
+    if (stream.sink.into.recv == &recv) stream.sink.into.recv = nullptr;
+  });
 }
 
 void StreamReader::forget(const Arrival& arrival) {
-  Peer& peer = at(arrival.key.peer);
-  if (peer.sink.arrival == &arrival) peer.sink.arrival = nullptr;
+  Stream& stream = at(arrival.key.peer);
+  if (stream.sink.arrival == &arrival) stream.sink.arrival = nullptr;
+}
+
+void StreamReader::close(int from) {
+  each_of(from, [](Stream& stream) {
+    stream = {};
+    stream.closed = true;
+  });
 }
 
 void StreamReader::refuse(int from, const char* what) {

@@ -1,4 +1,4 @@
-// StreamReader: the incoming half of a StreamTransport. Cuts each peer's bytes into frames.
+// StreamReader: the incoming half of a StreamTransport. Cuts each stream's bytes into frames.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@ namespace tutti::stream {
 
 /// Where a frame's payload goes: into a recv, into an arrival, into a buffer of the reader's, or nowhere.
 struct Sink {
-  Recv* recv = nullptr;
+  Landing into = {};
   Arrival* arrival = nullptr;
   bool small = false;
 };
 
-/// Told of every frame, in order.
+/// Told of every frame; of those of one stream, in order.
 class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
@@ -30,11 +30,13 @@ class FrameHandler {
 class StreamReader {
  public:
   StreamReader(Wire& wire, FrameHandler& handler, int size)
-      : wire_(wire), handler_(handler), limits_(wire.limits()), peers_(static_cast<std::size_t>(size)) {}
+      : wire_(wire),
+        handler_(handler),
+        limits_(wire.limits()),
+        size_(size),
+        streams_(static_cast<std::size_t>(size) * wire.streams_per_peer()) {}
 
-  /// Reads what is there, about `budget` bytes. True when something came.
-  bool receive(int from, std::size_t budget);
-  /// From all peers that the wire names, in turn.
+  /// Reads what is there by all streams that the wire names, in turn, about `budget` bytes. True when something came.
   bool receive_all(std::size_t budget);
   /// Reads, about `budget` bytes at most, what has come from `from` before it is closed.
   void drain(int from, std::size_t budget);
@@ -45,11 +47,11 @@ class StreamReader {
   void forget(const Recv& recv);
   void forget(const Arrival& arrival);
   /// Reads nothing more from `from`, which is gone.
-  void close(int from) { at(from) = {}, at(from).closed = true; }
+  void close(int from);
   void refuse(int from, const char* what);
 
  private:
-  struct Peer {
+  struct Stream {
     std::byte header[sizeof(Frame)] = {};
     std::size_t have = 0;  // bytes of the header
     Frame frame;
@@ -59,14 +61,22 @@ class StreamReader {
     std::vector<std::byte> small;
     bool closed = false;
   };
-  Peer& at(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
-  std::size_t read_header(int from, Peer& peer);
-  std::size_t read_payload(int from, Peer& peer);
+  Stream& at(int stream) noexcept { return streams_[static_cast<std::size_t>(stream)]; }
+  int peer_of(int stream) const noexcept { return stream % size_; }
+  bool receive(int from, std::size_t budget);
+  std::size_t read_header(int from, Stream& stream);
+  std::size_t read_payload(int from, Stream& stream);
+  template <class Function>
+  void each_of(int peer, Function function) {
+    for (std::size_t i = static_cast<std::size_t>(peer); i < streams_.size(); i += static_cast<std::size_t>(size_))
+      function(streams_[i]);
+  }
 
   Wire& wire_;
   FrameHandler& handler_;
   const StreamLimits limits_;
-  std::vector<Peer> peers_;
+  const int size_;
+  std::vector<Stream> streams_;
   std::vector<int> ready_;
   std::size_t turn_ = 0;
   bool more_ = false;

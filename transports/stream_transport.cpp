@@ -46,18 +46,19 @@ void StreamTransport::send(int to, const Tag& tag, std::uint64_t call, ConstByte
   if (from.size() > ledger_.limits.eager || from.size() > credit) {
     frame.type = FrameType::rts;
     frame.id = send.id;
-    frame.part = static_cast<std::uint32_t>(std::min({ledger_.limits.start, credit, from.size()}));
+    const std::size_t start = std::min({ledger_.limits.start, credit, from.size()});
+    frame.part = static_cast<std::uint32_t>(start / Frame::alignment * Frame::alignment);
     wire_->expect(to);
   }
   credit -= frame.payload();
-  writer_.message(to, frame, &send);
+  writer_.message(to, frame, send);
   writer_.flush(to, post_budget);
 }
 
 void StreamTransport::send_local(Send& send) {
   const Frame frame(FrameType::eager, send.key.tag, send.call, send.data.size());
   if (Recv* const recv = posted_.pop(send.key)) {
-    if (agree(rank(), frame, *recv, &send)) locals_.push({&send, recv});
+    if (agree(rank(), frame, *recv, &send)) locals_.push({&send, {recv}});
     return;
   }
   Arrival& arrival = ledger_.arrivals.take();
@@ -117,7 +118,7 @@ void StreamTransport::meet(Arrival& arrival, Recv& recv) {
   if (Send* const local = arrival.local) {
     const Frame frame = arrival.frame;
     ledger_.drop(arrival);
-    if (agree(recv.key.peer, frame, recv, local)) locals_.push({local, &recv});
+    if (agree(recv.key.peer, frame, recv, local)) locals_.push({local, {&recv}});
     return;
   }
   arrival.taker = &recv;
@@ -126,7 +127,8 @@ void StreamTransport::meet(Arrival& arrival, Recv& recv) {
 
 void StreamTransport::deliver(Arrival& arrival, Recv& recv) {
   if (agree(arrival.key.peer, arrival.frame, recv)) {
-    recv.land(arrival.kept);
+    recv.begun = arrival.kept.size();
+    Landing{&recv}.land(arrival.kept);
     if (arrival.announced())
       grant(arrival.frame, recv);
     else
@@ -174,14 +176,14 @@ void StreamTransport::give_back(int to, std::size_t bytes) {
 bool StreamTransport::copy_locals(std::size_t budget) {
   if (locals_.empty()) return false;
   while (budget > 0 && !locals_.empty()) {
-    const auto [send, recv] = locals_.front();
-    const std::size_t part = std::min(recv->missing(), budget);
-    recv->land(send->data.subspan(send->framed, part));
+    auto& [send, landing] = locals_.front();
+    const std::size_t part = std::min(send->data.size() - send->framed, budget);
+    landing.land(send->data.subspan(send->framed, part));
     send->framed += part;
     budget -= part;
-    if (!recv->complete()) continue;
+    if (send->framed < send->data.size()) continue;
     ledger_.finish(*send, {});
-    ledger_.finish(*recv, {});
+    ledger_.finish(*landing.recv, {});
     locals_.pop();
   }
   return true;

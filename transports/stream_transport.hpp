@@ -18,7 +18,7 @@ struct StreamLimits {
   std::size_t eager = 16 << 10;   ///< larger messages wait for their recv
   std::size_t credit = 64 << 10;  ///< payload that may be under way to one peer without a recv, or unread there
   std::size_t start = 0;          ///< of a larger message, goes along with its announcement, within the credit
-  std::size_t chunk = 128 << 10;  ///< longest data frame, so that messages interleave
+  std::size_t chunk = 128 << 10;  ///< longest data frame, so that messages interleave; a multiple of 8
 };
 
 /// Where a peer may put the bytes of one large message: what the wires of both ranks make of it.
@@ -53,11 +53,21 @@ class Placing {
 
 /// One ordered, reliable byte stream to each peer, and one from each: a ring in shared memory, a
 /// socket. Nothing here blocks. Calls come from the holder of the progress token.
+///
+/// A stream has its peer's rank as number. A wire may have further ones to a peer: the number of the n-th is
+/// rank + n * size, and parts of large messages go by whichever has room.
 class Wire {
  public:
   virtual ~Wire() = default;
 
   virtual StreamLimits limits() const noexcept { return {}; }
+
+  /// How many streams there may be to one peer, on all ranks alike.
+  virtual std::size_t streams_per_peer() const noexcept { return 1; }
+
+  /// So many bytes of a large message are about to go to `to`: a wire that may have further streams opens them, in its
+  /// own time, where that is worth it.
+  virtual void widen(int /*to*/, std::size_t /*bytes*/) {}
 
   /// Writes as many bytes of `pieces`, in order, as fit now; returns how many. Opens the
   /// stream if it is not open yet (then 0 until it is). Wakes `to` if it armed itself; after a
@@ -72,27 +82,28 @@ class Wire {
   /// peek, copy, consume; override where bytes can land in `into` directly.
   virtual std::size_t read(int from, Bytes into);
 
-  /// Whether a stream to `to` is open: aborts and goodbyes go to those only, and never open one.
+  /// Whether the stream `to` is open: aborts, goodbyes and all that goes by further streams go to those only, and never
+  /// open one.
   virtual bool open(int /*to*/) const noexcept { return true; }
 
-  /// Peers that may have something to peek (also what an earlier poll() told of), appended to `ranks`; also does what
-  /// the wire itself has to do (accept, connect). May report failed(), through the listener it was made with.
-  virtual void poll(std::vector<int>& ranks) = 0;
+  /// Streams that may have something to peek (also what an earlier poll() told of), appended to `streams`; also does
+  /// what the wire itself has to do (accept, connect). May report failed(), through the listener it was made with.
+  virtual void poll(std::vector<int>& streams) = 0;
 
   virtual Transport::Fds fds() const noexcept = 0;
   virtual bool arm(bool on) = 0;
   virtual bool polled() const noexcept { return false; }  ///< see Engine
   virtual void watch() {}
 
-  /// `from` said goodbye: the end of its stream, which comes next, is not a failure.
+  /// A goodbye came by the stream `from`: its end, which comes next, is not a failure.
   virtual void farewell(int /*from*/) {}
 
   /// A recv, or an announced send, waits for something from `from`: a wire whose streams open lazily sees to it, in its
   /// own time, that such a peer's absence is noticed although nobody writes to it.
   virtual void expect(int /*from*/) {}
 
-  /// `peer` is gone for good: nothing of it is read any more, nothing is written to it, and whatever still
-  /// comes from it keeps nobody awake. Also while poll() or peek() of it is being worked off.
+  /// `peer` is gone for good: nothing of it is read any more by any stream, nothing is written to it, and whatever
+  /// still comes from it keeps nobody awake. Also while poll() or peek() of it is being worked off.
   virtual void drop(int /*peer*/) noexcept {}
 
   /// How `to` is reached, for routes: "10.0.0.2 via eth0"; empty where there is nothing to say.

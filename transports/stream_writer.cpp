@@ -9,14 +9,28 @@ void StreamWriter::urgent(int to, const Frame& frame, ConstBytes payload) {
   activate(to);
 }
 
-void StreamWriter::message(int to, const Frame& frame, Send* send) {
-  at(to).messages.push({frame, send ? send->data.first(frame.payload()) : ConstBytes{}, send, {}});
+void StreamWriter::message(int to, const Frame& frame, Send& send) {
+  at(to).messages.push({frame, send.data.first(frame.payload()), &send, {}});
+  send.framed = frame.payload();
+  send.unwritten = 1;
   activate(to);
 }
 
 void StreamWriter::stream(Send& send) {
-  at(send.key.peer).streams.push(&send);
-  activate(send.key.peer);
+  const int to = send.key.peer;
+  at(to).granted.push(&send);
+  wire_.widen(to, send.data.size() - send.framed);
+  activate(to);
+}
+
+void StreamWriter::goodbye(int to) {
+  Peer& peer = at(to);
+  for (std::size_t nth = 0; nth < peer.streams.size(); ++nth) {
+    if (!wire_.open(number(to, nth))) continue;
+    peer.streams[nth].ends = true;
+    ++peer.goodbyes;
+  }
+  activate(to);
 }
 
 void StreamWriter::give_back(int to, std::size_t bytes) {
@@ -29,60 +43,92 @@ void StreamWriter::activate(int to) {
   active_.push_back(to);
 }
 
-bool StreamWriter::next(int to, Peer& peer) {
-  if (!peer.urgent.empty()) {
-    peer.current = peer.urgent.pop();
-    peer.current.payload = peer.current.owned;
-  } else if (!peer.messages.empty()) {
-    peer.current = peer.messages.pop();
-  } else if (!peer.streams.empty()) {
-    Send& send = *peer.streams.pop();
-    const std::size_t part = std::min(send.data.size() - send.framed, ledger_.limits.chunk);
-    peer.current = {
-        {FrameType::data, send.key.tag, send.call, part, send.grant}, send.data.subspan(send.framed, part), &send, {}};
-  } else if (owes(to)) {
-    peer.current = {{FrameType::credit, {}, 0, 0}, {}, nullptr, {}};
+// The frame that goes next by a stream, if there is one for it.
+bool StreamWriter::next(int to, std::size_t nth) {
+  Peer& peer = at(to);
+  Stream& stream = peer.streams[nth];
+  const bool first = nth == 0;
+  if (first && !peer.urgent.empty()) {
+    stream.current = peer.urgent.pop();
+    stream.current.payload = stream.current.owned;
+  } else if (first && !peer.messages.empty()) {
+    stream.current = peer.messages.pop();
+  } else if (!peer.granted.empty()) {
+    stream.current = part(peer);
+  } else if (std::exchange(stream.ends, false)) {
+    stream.current = {{FrameType::goodbye, {}, 0, 0}, {}, nullptr, {}};
+    stream.current.frame.part = peer.goodbyes;
+  } else if (first && owes(to)) {
+    stream.current = {{FrameType::credit, {}, 0, 0}, {}, nullptr, {}};
   } else {
     return false;
   }
   Credit& credit = ledger_.credit(to);
-  peer.current.frame.credit = static_cast<std::uint32_t>(credit.consumed);
+  stream.current.frame.credit = static_cast<std::uint32_t>(credit.consumed);
   credit.unreturned -= credit.consumed;
   credit.consumed = 0;
-  peer.written = 0;
-  return peer.busy = true;
+  stream.written = 0;
+  return stream.busy = true;
 }
 
-void StreamWriter::written(Peer& peer) {
-  peer.busy = false;
-  Send* const send = std::exchange(peer.current.send, nullptr);
-  if (!send) return;
-  send->framed += peer.current.payload.size();
-  if (peer.current.frame.type == FrameType::rts) return;  // the rest waits for the cts
-  if (send->framed == send->data.size())
-    ledger_.finish(*send, {});
-  else
-    peer.streams.push(send);
+// A part of the large message whose turn it is.
+StreamWriter::Out StreamWriter::part(Peer& peer) {
+  Send& send = *peer.granted.pop();
+  const ConstBytes rest = send.data.subspan(send.framed);
+  const ConstBytes bytes = rest.first(std::min(rest.size(), ledger_.limits.chunk));
+  const Frame frame(FrameType::data, send.key.tag, send.framed, bytes.size(), send.grant);
+  send.framed += bytes.size();
+  ++send.unwritten;
+  if (bytes.size() < rest.size()) peer.granted.push(&send);
+  return {frame, bytes, &send, {}};
+}
+
+void StreamWriter::written(Stream& stream) {
+  stream.busy = false;
+  Send* const send = std::exchange(stream.current.send, nullptr);
+  if (send && --send->unwritten == 0 && send->framed == send->data.size()) ledger_.finish(*send, {});
+}
+
+// The stream that writes next: the first where something waits for it alone, else each in turn.
+std::optional<std::size_t> StreamWriter::choose(int to) {
+  Peer& peer = at(to);
+  const auto goes = [&](std::size_t nth) {
+    const Stream& stream = peer.streams[nth];
+    if (stream.blocked) return false;
+    return stream.busy || ((nth == 0 || wire_.open(number(to, nth))) && next(to, nth));
+  };
+  if ((!peer.urgent.empty() || !peer.messages.empty()) && goes(0)) return 0;
+  const std::size_t count = peer.streams.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (++peer.turn >= count) peer.turn = 0;
+    if (goes(peer.turn)) return peer.turn;
+  }
+  return std::nullopt;
+}
+
+// Writes what there is room for of the frame that is under way; returns how many bytes.
+std::size_t StreamWriter::write(int to, std::size_t nth) {
+  Stream& stream = at(to).streams[nth];
+  Out& out = stream.current;
+  const ConstBytes header(reinterpret_cast<const std::byte*>(&out.frame), sizeof(Frame));
+  const std::size_t in_header = std::min(stream.written, sizeof(Frame));
+  const ConstBytes pieces[] = {header.subspan(in_header), out.payload.subspan(stream.written - in_header)};
+  const std::size_t total = pieces[0].size() + pieces[1].size();
+  const std::size_t went = wire_.write(number(to, nth), {pieces, pieces[1].empty() ? 1u : 2u});
+  stream.written += went;
+  if (out.send && stream.written >= sizeof(Frame)) out.send->announced = true;
+  stream.blocked = went < total;
+  if (!stream.blocked) written(stream);
+  return went;
 }
 
 bool StreamWriter::flush(int to, std::size_t budget) {
-  Peer& peer = at(to);
-  peer.blocked = false;
+  for (Stream& stream : at(to).streams) stream.blocked = false;
   std::size_t moved = 0;
-  while (moved < budget && (peer.busy || next(to, peer))) {
-    const ConstBytes header(reinterpret_cast<const std::byte*>(&peer.current.frame), sizeof(Frame));
-    const std::size_t in_header = std::min(peer.written, sizeof(Frame));
-    const ConstBytes pieces[] = {header.subspan(in_header), peer.current.payload.subspan(peer.written - in_header)};
-    const std::size_t total = pieces[0].size() + pieces[1].size();
-    const std::size_t went = wire_.write(to, {pieces, pieces[1].empty() ? 1u : 2u});
-    moved += went;
-    peer.written += went;
-    if (peer.current.send && peer.written >= sizeof(Frame)) peer.current.send->announced = true;
-    if (went < total) {
-      peer.blocked = true;
-      break;
-    }
-    written(peer);
+  while (moved < budget) {
+    const std::optional<std::size_t> nth = choose(to);
+    if (!nth) break;
+    moved += write(to, *nth);
   }
   return moved > 0;
 }
@@ -105,13 +151,18 @@ std::size_t StreamWriter::withdraw(Send& send) {
     unsent += out.payload.size();
     return true;
   });
-  peer.streams.erase_if([&](const Send* one) { return one == &send; });
-  if (!peer.busy || peer.current.send != &send) return unsent;
-  Out& out = peer.current;
+  peer.granted.erase_if([&](const Send* one) { return one == &send; });
+  for (Stream& stream : peer.streams)
+    if (stream.busy && stream.current.send == &send) unsent += withdraw_current(send.key.peer, stream);
+  return unsent;
+}
+
+std::size_t StreamWriter::withdraw_current(int to, Stream& stream) {
+  Out& out = stream.current;
   out.send = nullptr;
-  if (peer.written == 0) {
-    peer.busy = false;
-    Credit& credit = ledger_.credit(send.key.peer);
+  if (stream.written == 0) {
+    stream.busy = false;
+    Credit& credit = ledger_.credit(to);
     credit.consumed += out.frame.credit;
     credit.unreturned += out.frame.credit;
     return out.frame.type == FrameType::data ? 0 : out.payload.size();
@@ -124,16 +175,26 @@ std::size_t StreamWriter::withdraw(Send& send) {
 
 void StreamWriter::clear(int to) {
   Peer& peer = at(to);
-  peer.busy = false;
-  peer.current = {};
+  for (Stream& stream : peer.streams) stream = {};
   peer.urgent.clear();
   peer.messages.clear();
-  peer.streams.clear();
+  peer.granted.clear();
   ledger_.credit(to).consumed = 0;
 }
 
+bool StreamWriter::waits_for_room(int to) const noexcept {
+  const Peer& peer = at(to);
+  for (std::size_t nth = 0; nth < peer.streams.size(); ++nth) {
+    const Stream& stream = peer.streams[nth];
+    if (stream.blocked) continue;
+    if (stream.busy || stream.ends) return false;
+    if (nth == 0 ? peer.queued() || owes(to) : !peer.granted.empty() && wire_.open(number(to, nth))) return false;
+  }
+  return true;
+}
+
 bool StreamWriter::quiet() const noexcept {
-  return std::all_of(active_.begin(), active_.end(), [&](int to) { return at(to).blocked || empty(to); });
+  return std::ranges::all_of(active_, [&](int to) { return waits_for_room(to); });
 }
 
 }  // namespace tutti::stream

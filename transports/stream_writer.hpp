@@ -1,6 +1,7 @@
 // StreamWriter: the outgoing half of a StreamTransport. Which frame goes next to each peer.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "transports/stream_ledger.hpp"
@@ -9,19 +10,24 @@
 namespace tutti::stream {
 
 /// Frames wait in three queues per peer: urgent ones (control, abort, credit, cts, reject), then
-/// messages in the order of their send()s, then the chunks of granted large messages in turn. A
+/// messages in the order of their send()s, then the chunks of granted large messages in turn. The first
+/// stream takes from all of them, further ones from the last, each as soon as it has room. A
 /// frame that has begun is always written to its end. Ends a Send once its last byte is written.
 /// Consumed credit goes back with whatever frame goes next, or in one of its own once it is half of all.
 class StreamWriter {
  public:
   StreamWriter(Wire& wire, Ledger& ledger, int size)
-      : wire_(wire), ledger_(ledger), peers_(static_cast<std::size_t>(size)) {}
+      : wire_(wire), ledger_(ledger), peers_(static_cast<std::size_t>(size)) {
+    for (Peer& peer : peers_) peer.streams.resize(wire.streams_per_peer());
+  }
 
   void urgent(int to, const Frame& frame, ConstBytes payload = {});
-  /// An eager or rts frame of `send`; also the goodbye (no send).
-  void message(int to, const Frame& frame, Send* send);
+  /// An eager or rts frame of `send`.
+  void message(int to, const Frame& frame, Send& send);
   /// The peer is ready for `send`: its data frames may go.
   void stream(Send& send);
+  /// The last frame, by every open stream.
+  void goodbye(int to);
   /// So many bytes that came from `to` have been consumed.
   void give_back(int to, std::size_t bytes);
 
@@ -47,24 +53,39 @@ class StreamWriter {
     Send* send = nullptr;
     std::vector<std::byte> owned;  // the payload, where nobody else keeps it
   };
-  struct Peer {
+  struct Stream {
     Out current;
     bool busy = false;        // `current` is under way
     std::size_t written = 0;  // bytes of it, header included
+    bool blocked = false;     // the wire took less than it was given
+    bool ends = false;        // a goodbye goes when nothing else does
+  };
+  struct Peer {
+    std::vector<Stream> streams;
     Fifo<Out> urgent, messages;
-    Fifo<Send*> streams;
-    bool listed = false;   // in active_
-    bool blocked = false;  // the wire took less than it was given
-    bool idle() const noexcept { return !busy && urgent.empty() && messages.empty() && streams.empty(); }
+    Fifo<Send*> granted;
+    std::size_t turn = 0;        // the stream that is asked first
+    std::uint32_t goodbyes = 0;  // how many streams end
+    bool listed = false;         // in active_
+    bool queued() const noexcept { return !urgent.empty() || !messages.empty() || !granted.empty(); }
+    bool idle() const noexcept {
+      return !queued() && std::ranges::none_of(streams, [](const Stream& one) { return one.busy || one.ends; });
+    }
   };
   Peer& at(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   const Peer& at(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  int number(int to, std::size_t nth) const noexcept { return to + static_cast<int>(nth * peers_.size()); }
   void activate(int to);
   bool owes(int to) const noexcept {
     return ledger_.credits[static_cast<std::size_t>(to)].consumed >= ledger_.limits.credit / 2;
   }
-  bool next(int to, Peer& peer);
-  void written(Peer& peer);
+  bool next(int to, std::size_t nth);
+  Out part(Peer& peer);
+  std::optional<std::size_t> choose(int to);
+  std::size_t write(int to, std::size_t nth);
+  void written(Stream& stream);
+  std::size_t withdraw_current(int to, Stream& stream);
+  bool waits_for_room(int to) const noexcept;
 
   Wire& wire_;
   Ledger& ledger_;

@@ -9,8 +9,8 @@ namespace tutti::testing {
 class MemoryRanks {
  public:
   MemoryRanks(int size, std::size_t piece, std::size_t room = 100'000, unsigned seed = 1,
-              const StreamLimits& limits = {}, MemoryNet::Placed placed = MemoryNet::Placed::never)
-      : net(size, piece, room, seed) {
+              const StreamLimits& limits = {}, MemoryNet::Placed placed = MemoryNet::Placed::never, int width = 1)
+      : net(size, piece, room, seed, width) {
     net.limits = limits;
     net.placed = placed;
     for (int i = 0; i < size; ++i) {

@@ -12,7 +12,8 @@
 
 namespace tutti::testing {
 
-/// All streams of a test. A write or a peek sees at most `piece` bytes, a stream holds at most `room`.
+/// All streams of a test, `width` from each rank to each. A write or a peek sees at most `piece` bytes, a stream holds
+/// at most `room`.
 struct MemoryNet {
   struct Stream {
     std::vector<std::byte> bytes;
@@ -20,12 +21,13 @@ struct MemoryNet {
     std::size_t total = 0;  // ever written
     std::size_t unread() const { return bytes.size() - head; }
   };
-  MemoryNet(int ranks, std::size_t longest_piece, std::size_t room_in_stream, unsigned seed)
+  MemoryNet(int ranks, std::size_t longest_piece, std::size_t room_in_stream, unsigned seed, int streams_per_peer = 1)
       : size(ranks),
+        width(streams_per_peer),
         piece(longest_piece),
         room(room_in_stream),
         random(seed),
-        streams(static_cast<std::size_t>(ranks * ranks)),
+        streams(static_cast<std::size_t>(ranks * ranks * streams_per_peer)),
         farewells(static_cast<std::size_t>(ranks)),
         drops(static_cast<std::size_t>(ranks)),
         expectations(static_cast<std::size_t>(ranks)) {}
@@ -44,20 +46,24 @@ struct MemoryNet {
   std::map<int, std::vector<Placing::Ended>> ended;  // by rank
   int filled = 0, failed = 0;
 
-  Stream& stream(int from, int to) { return streams[static_cast<std::size_t>(from * size + to)]; }
+  Stream& stream(int from, int to, int nth = 0) {
+    return streams[static_cast<std::size_t>((from * size + to) * width + nth)];
+  }
   std::size_t length() {
     return piece == unlimited ? unlimited : std::uniform_int_distribution<std::size_t>(1, piece)(random);
   }
 
   static constexpr std::size_t unlimited = ~std::size_t{0};
-  int size;
+  int size, width;
   std::size_t piece, room;
+  int late = -1;  // the stream from each rank to each, of which nothing arrives for now
   StreamLimits limits;
   std::mt19937 random;
   std::vector<Stream> streams;
-  std::vector<std::vector<int>> farewells;     // by rank: who said goodbye to it
+  std::vector<std::vector<int>> farewells;     // by rank: by which streams goodbyes came to it
   std::vector<std::vector<int>> drops;         // by rank: whom it has dropped
   std::vector<std::vector<int>> expectations;  // by rank: from whom a recv waits
+  std::vector<std::size_t> widened;            // the large messages that were announced to the wires
 };
 
 class MemoryWire final : public Wire, private Placing {
@@ -65,8 +71,10 @@ class MemoryWire final : public Wire, private Placing {
   MemoryWire(int rank, MemoryNet& net) : rank_(rank), net_(net) {}
 
   StreamLimits limits() const noexcept override { return net_.limits; }
+  std::size_t streams_per_peer() const noexcept override { return static_cast<std::size_t>(net_.width); }
+  void widen(int, std::size_t bytes) override { net_.widened.push_back(bytes); }
   std::size_t write(int to, std::span<const ConstBytes> pieces) override {
-    MemoryNet::Stream& stream = net_.stream(rank_, to);
+    MemoryNet::Stream& stream = net_.stream(rank_, to % net_.size, to / net_.size);
     std::size_t left = std::min(net_.length(), net_.room - std::min(net_.room, stream.unread())), went = 0;
     for (const ConstBytes piece : pieces) {
       const std::size_t part = std::min(piece.size(), left);
@@ -78,12 +86,12 @@ class MemoryWire final : public Wire, private Placing {
     return went;
   }
   ConstBytes peek(int from) override {
-    const MemoryNet::Stream& stream = net_.stream(from, rank_);
-    if (stream.unread() == 0) return {};
+    const MemoryNet::Stream& stream = incoming(from);
+    if (stream.unread() == 0 || from / net_.size == net_.late) return {};
     return ConstBytes(stream.bytes).subspan(stream.head, std::min(net_.length(), stream.unread()));
   }
   void consume(int from, std::size_t bytes) override {
-    MemoryNet::Stream& stream = net_.stream(from, rank_);
+    MemoryNet::Stream& stream = incoming(from);
     stream.head += bytes;
     if (stream.head != stream.bytes.size()) return;
     stream.bytes.clear();
@@ -91,8 +99,8 @@ class MemoryWire final : public Wire, private Placing {
   }
   void poll(std::vector<int>& ranks) override {
     std::erase_if(net_.puts, [this](MemoryNet::Put& put) { return put.from == rank_ && step(put); });
-    for (int from = 0; from < net_.size; ++from)
-      if (net_.stream(from, rank_).unread()) ranks.push_back(from);
+    for (int from = 0; from < net_.size * net_.width; ++from)
+      if (incoming(from).unread()) ranks.push_back(from);
   }
   Transport::Fds fds() const noexcept override { return {}; }
   bool arm(bool) override { return true; }
@@ -110,6 +118,7 @@ class MemoryWire final : public Wire, private Placing {
   void close(Deadline) noexcept override {}
 
  private:
+  MemoryNet::Stream& incoming(int from) { return net_.stream(from % net_.size, rank_, from / net_.size); }
   bool offer(int from, std::uint64_t recv, Bytes into, Place& place) override {
     net_.offers[{rank_, from, recv}] = into;
     std::memcpy(place.told.data(), &recv, sizeof(recv));

@@ -34,12 +34,13 @@ void expect_usable(MemoryRanks& ranks) {
 }
 
 // After any number of steps of any kind of message, at either end, at both.
-void cancel_in_every_state(const StreamLimits& limits, MemoryNet::Placed placed = MemoryNet::Placed::never) {
+void cancel_in_every_state(const StreamLimits& limits, MemoryNet::Placed placed = MemoryNet::Placed::never,
+                           int width = 1) {
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{300}, std::size_t{16'384}, std::size_t{150'000}})
     for (const int who : {0, 1, 2})      // the sender, the receiver, both
       for (const int order : {0, 1, 2})  // recv first, send first, no recv
         for (const int steps : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 19, 24, 30, 45}) {
-          MemoryRanks ranks(2, bytes < 1000 ? 20 : 9000, 30'000, static_cast<unsigned>(steps), limits, placed);
+          MemoryRanks ranks(2, bytes < 1000 ? 20 : 9000, 30'000, static_cast<unsigned>(steps), limits, placed, width);
           Block out = pattern(bytes, 1), in(bytes);
           std::vector<Outcome*> at[2];
           if (order == 0) at[1].push_back(&ranks.recv(1, 0, tag(1), in));
@@ -79,6 +80,11 @@ TEST(stream_failures, cancel_in_every_state_keeps_the_stream_intact) { cancel_in
 
 TEST(stream_failures, cancel_in_every_state_of_a_beginning_keeps_the_stream_intact) {
   cancel_in_every_state(with_beginnings);
+}
+
+TEST(stream_failures, cancel_in_every_state_keeps_several_streams_intact) {
+  cancel_in_every_state({}, MemoryNet::Placed::never, 3);
+  cancel_in_every_state(with_beginnings, MemoryNet::Placed::never, 3);
 }
 
 TEST(stream_failures, cancel_in_every_state_of_a_put_keeps_the_stream_intact) {

@@ -18,9 +18,9 @@ using testing::pattern;
 Tag tag(std::uint32_t sequence, std::uint64_t group = 1) { return {group, sequence, 0}; }
 
 void random_traffic(std::size_t piece, unsigned seed, int messages, const StreamLimits& limits = {},
-                    MemoryNet::Placed placed = MemoryNet::Placed::never) {
+                    MemoryNet::Placed placed = MemoryNet::Placed::never, int width = 1) {
   SCOPED_TRACE("pieces of up to " + std::to_string(piece) + ", seed " + std::to_string(seed));
-  MemoryRanks ranks(3, piece, 50'000, seed, limits, placed);
+  MemoryRanks ranks(3, piece, 50'000, seed, limits, placed, width);
   std::mt19937 random(seed);
   const std::size_t lengths[] = {0, 1, 7, 8, 100, 4096, 16383, 16384, 16385, 40'000, 131'071, 131'073, 300'000};
   const auto pick = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
@@ -74,6 +74,15 @@ TEST(stream_transport, random_messages_arrive_past_the_stream_or_by_it_after_all
     random_traffic(4000, 5, 1000, {}, placed);
     random_traffic(MemoryNet::unlimited, 6, 2000, {}, placed);
   }
+}
+
+TEST(stream_transport, random_messages_arrive_by_several_streams) {
+  for (const StreamLimits& limits : {StreamLimits{}, StreamLimits{4000, 20'000, 3000, 9000}}) {
+    random_traffic(13, 8, 300, limits, MemoryNet::Placed::never, 4);
+    random_traffic(4000, 9, 2000, limits, MemoryNet::Placed::never, 4);
+    random_traffic(MemoryNet::unlimited, 10, 2000, limits, MemoryNet::Placed::never, 2);
+  }
+  random_traffic(4000, 11, 1000, {}, MemoryNet::Placed::in_part, 3);
 }
 
 TEST(stream_transport, folds_as_it_arrives_with_elements_cut_anywhere) {
