@@ -24,8 +24,8 @@ namespace tutti {
 namespace {
 
 // Settings on which all ranks must agree, since they decide what is sent.
-constexpr std::string_view agreed[] = {"backend",   "select",    "verify",         "lane_bytes",
-                                       "max_lanes", "transport", "device_backends"};
+constexpr std::string_view agreed[] = {"backend",   "select",          "verify",          "lane_bytes",
+                                       "max_lanes", "tcp_connections", "device_backends", "transport"};
 
 struct Card {
   Place place;

@@ -54,7 +54,7 @@ bool StreamWriter::next(int to, std::size_t nth) {
   } else if (first && !peer.messages.empty()) {
     stream.current = peer.messages.pop();
   } else if (!peer.granted.empty()) {
-    stream.current = part(peer);
+    stream.current = part(to);
   } else if (std::exchange(stream.ends, false)) {
     stream.current = {{FrameType::goodbye, {}, 0, 0}, {}, nullptr, {}};
     stream.current.frame.part = peer.goodbyes;
@@ -71,16 +71,24 @@ bool StreamWriter::next(int to, std::size_t nth) {
   return stream.busy = true;
 }
 
-// A part of the large message whose turn it is.
-StreamWriter::Out StreamWriter::part(Peer& peer) {
+// A part of the large message whose turn it is; the more streams there are, the smaller, so that each gets some.
+StreamWriter::Out StreamWriter::part(int to) {
+  Peer& peer = at(to);
   Send& send = *peer.granted.pop();
   const ConstBytes rest = send.data.subspan(send.framed);
-  const ConstBytes bytes = rest.first(std::min(rest.size(), ledger_.limits.chunk));
+  const std::size_t longest = ledger_.limits.chunk / open_streams(to) / Frame::alignment * Frame::alignment;
+  const ConstBytes bytes = rest.first(std::min(rest.size(), longest));
   const Frame frame(FrameType::data, send.key.tag, send.framed, bytes.size(), send.grant);
   send.framed += bytes.size();
   ++send.unwritten;
   if (bytes.size() < rest.size()) peer.granted.push(&send);
   return {frame, bytes, &send, {}};
+}
+
+std::size_t StreamWriter::open_streams(int to) const noexcept {
+  std::size_t count = 1;
+  for (std::size_t nth = 1; nth < at(to).streams.size(); ++nth) count += wire_.open(number(to, nth)) ? 1 : 0;
+  return count;
 }
 
 void StreamWriter::written(Stream& stream) {

@@ -80,7 +80,8 @@ class StreamWriter {
     return ledger_.credits[static_cast<std::size_t>(to)].consumed >= ledger_.limits.credit / 2;
   }
   bool next(int to, std::size_t nth);
-  Out part(Peer& peer);
+  Out part(int to);
+  std::size_t open_streams(int to) const noexcept;
   std::optional<std::size_t> choose(int to);
   std::size_t write(int to, std::size_t nth);
   void written(Stream& stream);

@@ -28,6 +28,7 @@ class TransportConformance : public ::testing::TestWithParam<testing::Way> {
   void SetUp() override {
     settings_.job = "conformance";
     settings_.secret = "a secret";
+    settings_.tcp_connections = GetParam().tcp_connections;
     if (const std::string reason = testing::not_viable(GetParam(), settings_); !reason.empty()) GTEST_SKIP() << reason;
   }
 

@@ -1,6 +1,7 @@
 """Four hosts with two ranks each: every collective by every algorithm, over IPv4, over IPv6, past a network that leads nowhere;
 started by `tutti run --hosts`, and by Open MPI's mpirun. The hosts are network namespaces; see tests/support/hosts_lab.py."""
 
+import collections
 import os
 import re
 import shutil
@@ -115,6 +116,25 @@ class BytesBetweenHosts(Case):
 
     def test_alternating(self):
         self.compare("--map-by", "node")
+
+
+class Connections(Case):
+    def most(self, lab, **variables):
+        """The most connections of any two ranks of one host, and of two hosts."""
+        words = [TUTTI, "bench", "allreduce", "--algorithm", "ring", "-b", "16M", "-e", "16M", "-n", "3"]
+        done = lab.run(0, TUTTI, "run", "--hosts", lab.list(SLOTS), *START, "--transport", "tcp", *words,
+                       env=clean_environment(TUTTI_LOG="info", **variables))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        pairs = collections.Counter(re.findall(r"rank (\d+) reaches rank (\d+) at", done.stderr))
+        near = [count for (one, other), count in pairs.items() if int(one) // SLOTS == int(other) // SLOTS]
+        far = [count for (one, other), count in pairs.items() if int(one) // SLOTS != int(other) // SLOTS]
+        return max(near), max(far)
+
+    def test_several_between_hosts(self):
+        lab = self.enter(families=(4,))
+        self.assertEqual(self.most(lab), (1, 4))
+        self.assertEqual(self.most(lab, TUTTI_TCP_CONNECTIONS="1"), (1, 1))
+        self.assertEqual(self.most(lab, TUTTI_TCP_CONNECTIONS="2"), (2, 2))
 
 
 class Launcher(Case):

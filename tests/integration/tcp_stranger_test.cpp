@@ -144,7 +144,7 @@ TEST_F(TcpStranger, OtherVersionsAndJobsAreToldApart) {
   other.instance = 1;
   EXPECT_EQ(answer(other), tcp::Verdict::wrong_target);
   const std::string logged = finish();
-  EXPECT_THAT(logged, HasSubstr("speaks wire protocol 9, this rank 1"));
+  EXPECT_THAT(logged, HasSubstr("speaks wire protocol 9, this rank 2"));
   EXPECT_THAT(logged, HasSubstr("belongs to another job"));
   EXPECT_THAT(logged, HasSubstr("believes the job has 4 ranks"));
 }

@@ -246,17 +246,6 @@ TEST(TcpWire, ClosingEndsInTimeThoughAPeerStreamsOn) {
   streaming.join();
 }
 
-void send_card(int fd, const tcp::Card& card) {
-  const std::string text = card.text();
-  ASSERT_EQ(::send(fd, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
-}
-
-tcp::Card receive_card(int fd) {
-  char buffer[8192];
-  const ssize_t got = ::recv(fd, buffer, sizeof buffer, 0);
-  return tcp::Card::parse({buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
-}
-
 /// The other rank, in a process of its own: talks, forks a child that lives on, and waits to be killed.
 [[noreturn]] void live_until_killed(int fd) {
   Notes notes;

@@ -19,24 +19,28 @@ struct Way {
   const Provider* far = nullptr;
   bool faulty = false;
   std::vector<int> host = {};  ///< by rank
+  int tcp_connections = 0;     ///< as the setting
 
   int host_of(int rank) const { return host.empty() ? rank / 2 : host[static_cast<std::size_t>(rank)]; }
 
   std::string name() const {
     std::string text(near->name);
     if (far) text = "routed_" + text + "_" + std::string(far->name);
+    if (tcp_connections > 0) text += "_" + std::to_string(tcp_connections) + "_connections";
     return faulty ? "faulty_" + text : text;
   }
   friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name(); }
 };
 
-/// Every provider alone and under faults, and the preferred one joined with each of the others (itself, where it is
-/// alone).
+/// Every provider alone and under faults, tcp by several connections, and the preferred one joined with each of the
+/// others (itself, where it is alone).
 inline std::vector<Way> all_ways() {
   std::vector<Way> ways;
   if (const Provider* const only = process_world().provider) return {{only, nullptr, false}, {only, nullptr, true}};
   for (const Provider* one : providers()) ways.push_back({one, nullptr, false});
   for (const Provider* one : providers()) ways.push_back({one, nullptr, true});
+  for (const Provider* one : providers())
+    if (one->name == "tcp") ways.push_back({one, nullptr, false, {}, 4});
   const Provider* const first = providers().front();
   for (const Provider* one : providers())
     if (one != first || providers().size() == 1) ways.push_back({first, one, false});

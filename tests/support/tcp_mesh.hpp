@@ -2,6 +2,7 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <filesystem>
@@ -56,12 +57,25 @@ inline std::unique_ptr<tcp::TcpWire> meet(std::unique_ptr<tcp::Door> door, int s
   return std::make_unique<tcp::TcpWire>(rank, size, std::move(door), peers, notes);
 }
 
+/// Cards of ranks in two processes, over a pair of sockets that keep messages apart.
+inline bool send_card(int fd, const tcp::Card& card) {
+  const std::string text = card.text();
+  return ::send(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+}
+inline tcp::Card receive_card(int fd) {
+  char buffer[8192];
+  const ssize_t got = ::recv(fd, buffer, sizeof buffer, 0);
+  return tcp::Card::parse({buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
+}
+
 struct Mesh {
-  explicit Mesh(int size, const std::string& allowed = "") : notes(static_cast<std::size_t>(size)) {
+  explicit Mesh(int size, const std::string& allowed = "", const std::vector<int>& connections = {})
+      : notes(static_cast<std::size_t>(size)) {
     std::vector<std::unique_ptr<tcp::Door>> doors;
     for (int rank = 0; rank < size; ++rank) {
-      doors.push_back(std::make_unique<tcp::Door>(member(rank, size), tcp::DoorSettings{allowed, ""},
-                                                  notes[static_cast<std::size_t>(rank)]));
+      tcp::DoorSettings settings{allowed, ""};
+      if (!connections.empty()) settings.connections = connections[static_cast<std::size_t>(rank)];
+      doors.push_back(std::make_unique<tcp::Door>(member(rank, size), settings, notes[static_cast<std::size_t>(rank)]));
       cards.push_back(doors.back()->card());
     }
     for (auto& door : doors) {

@@ -119,6 +119,16 @@ TEST(TcpCard, LoopbackNeedsTheSameHostAndNetwork) {
   EXPECT_THAT(texts(candidates_for(other, self, host)), ElementsAre("127.0.0.1")) << "the last resort";
 }
 
+TEST(TcpCard, ConnectionsBetweenHosts) {
+  const Card self = card(0, "here", {}), neighbour = card(1, "here", {}), other = card(1, "there", {});
+  EXPECT_EQ(connections_between(neighbour, self, 0), 1);
+  EXPECT_EQ(connections_between(other, self, 0), 4);
+  for (const int wanted : {1, 3, 8}) {
+    EXPECT_EQ(connections_between(neighbour, self, wanted), wanted);
+    EXPECT_EQ(connections_between(other, self, wanted), wanted);
+  }
+}
+
 Membership member(int rank) { return {rank, 4, job_hash("job"), 7, "secret"}; }
 
 TEST(TcpHandshake, HelloAndBack) {
@@ -128,9 +138,13 @@ TEST(TcpHandshake, HelloAndBack) {
   EXPECT_EQ(got.to, 1u);
   EXPECT_EQ(got.size, 4u);
   EXPECT_EQ(got.job, sent.job);
+  EXPECT_EQ(got.connection, 0u);
   EXPECT_EQ(got.instance, 99u);
   EXPECT_EQ(got.nonce, sent.nonce);
   EXPECT_NE(got.nonce, member(2).hello(1, 99).nonce) << "a nonce is used once";
+  const Hello third = decode(encode(member(2).hello(1 + 2 * 4, 99))).value();
+  EXPECT_EQ(third.to, 1u);
+  EXPECT_EQ(third.connection, 2u);
   HelloBytes garbage = encode(sent);
   garbage[3] ^= std::byte{1};
   EXPECT_FALSE(decode(garbage));
@@ -140,9 +154,9 @@ TEST(TcpHandshake, JudgesCallers) {
   const Hello good = member(2).hello(1, 7);
   EXPECT_EQ(member(1).judge(good), Verdict::welcome);
   Hello bad = good;
-  bad.version = 2;
+  bad.version = 1;
   EXPECT_EQ(member(1).judge(bad), Verdict::wrong_version);
-  EXPECT_THAT(reason(Verdict::wrong_version, bad), HasSubstr("wire protocol 2, this rank 1"));
+  EXPECT_THAT(reason(Verdict::wrong_version, bad), HasSubstr("wire protocol 1, this rank 2"));
   bad = good;
   bad.job = 1;
   EXPECT_EQ(member(1).judge(bad), Verdict::wrong_job);
@@ -156,6 +170,11 @@ TEST(TcpHandshake, JudgesCallers) {
   bad.from = 4;
   EXPECT_EQ(member(1).judge(bad), Verdict::wrong_target);
   EXPECT_EQ(member(3).judge(good), Verdict::wrong_target);
+  bad = good;
+  bad.connection = most_connections - 1;
+  EXPECT_EQ(member(1).judge(bad), Verdict::welcome) << "whether there may be so many is the door's";
+  ++bad.connection;
+  EXPECT_EQ(member(1).judge(bad), Verdict::surplus);
 }
 
 TEST(TcpHandshake, ProofsDependOnAllOfIt) {

@@ -47,6 +47,9 @@ constexpr SettingInfo table[] = {
     {"iface", "interfaces or addresses that tcp may use, comma-separated", &Settings::iface},
     {"tcp_congestion", "congestion control of tcp's sockets, the first that the kernel allows; empty: the kernel's own",
      &Settings::tcp_congestion},
+    {"tcp_connections",
+     "tcp connections between two ranks for large messages, at most 8; 0: one on a host, 4 between hosts",
+     &Settings::tcp_connections},
     {"ib_device", "the RDMA device to use, as 'tutti info' lists them; empty: any", &Settings::ib_device},
     {"ib_port", "the port of RDMA devices to use; 0: any", &Settings::ib_port},
     {"ib_gid_index", "the entry in an RDMA port's table of addresses (GIDs); -1: the best", &Settings::ib_gid_index},
@@ -77,6 +80,7 @@ constexpr Range<std::int64_t> integer_ranges[] = {{"shm_bytes", 64 << 10, std::i
                                                   {"lane_bytes", 64, std::int64_t{1} << 30},
                                                   {"stage_bytes", 64, std::int64_t{1} << 30},
                                                   {"max_lanes", 1, 256},
+                                                  {"tcp_connections", 0, 8},
                                                   {"ib_port", 0, 255},
                                                   {"ib_gid_index", -1, 255}};
 constexpr Range<double> real_ranges[] = {{"timeout", 0.001, 1e9}, {"connect_timeout", 0.001, 1e9}};

@@ -32,6 +32,7 @@ struct Settings {
   double connect_timeout = 60;   // connect_timeout: seconds to find and connect the other ranks
   std::string iface;             // iface: interfaces or addresses that tcp may use, comma-separated
   std::string tcp_congestion = "cubic,reno";  // tcp_congestion: the first that the kernel has and allows
+  std::int64_t tcp_connections = 0;           // tcp_connections: between two ranks; 0: several between hosts
   std::string ib_device;                      // ib_device: the one RDMA device to use
   std::int64_t ib_port = 0;                   // ib_port: of it; 0: all
   std::int64_t ib_gid_index = -1;             // ib_gid_index: of the address to use; -1: the best

@@ -9,6 +9,8 @@
 namespace tutti::tcp {
 namespace {
 
+constexpr int between_hosts = 4;  // connections of two ranks
+
 bool same_subnet(const Address& address, const std::vector<Interface>& own) {
   return std::ranges::any_of(own, [&](const Interface& i) {
     return !i.address.loopback() && !i.address.link_local() && address.within(i.address, i.prefix);
@@ -95,6 +97,11 @@ std::vector<Candidate> candidates_for(const Card& peer, const Card& self, const 
   if (order.empty()) order = with_own_scopes(peer, own);
   if (order.empty() && same_network) order = loopback;
   return order;
+}
+
+int connections_between(const Card& peer, const Card& self, int wanted) noexcept {
+  if (wanted > 0) return wanted;
+  return peer.identity == self.identity ? 1 : between_hosts;
 }
 
 }  // namespace tutti::tcp

@@ -35,4 +35,8 @@ struct Card {
 /// between two "hosts" of one network namespace (host_id was set) is the last resort.
 std::vector<Candidate> candidates_for(const Card& peer, const Card& self, const std::vector<Interface>& own);
 
+/// How many connections two ranks may have. `wanted` is the setting tcp_connections, equal on both; 0: one within a
+/// host, several between hosts, where one may not fill the network (a flow's share of the links, its window).
+int connections_between(const Card& peer, const Card& self, int wanted) noexcept;
+
 }  // namespace tutti::tcp

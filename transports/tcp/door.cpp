@@ -48,10 +48,16 @@ class Throttle {
   Deadline next_{};
 };
 
-/// The state of one pair.
-struct Pair {
+/// A rank that may call, or be called.
+struct Peer {
   Card card;
   std::vector<Candidate> candidates;
+  int connections = 1;
+};
+
+/// The state of one connection.
+struct Connection {
+  const Peer* peer = nullptr;
   bool wanted = false;  // open() was called
   bool open = false, lost = false;
   const Session* choosing = nullptr;
@@ -71,15 +77,16 @@ class Door::Impl : public SessionOwner {
 
   const Card& card() const noexcept { return card_; }
   void meet(std::vector<Card> peers);
-  void open(int peer);
+  int connections(int peer) const noexcept { return peers_.at(peer).connections; }
+  void open(int stream);
   int fd() const noexcept { return epoll_.fd(); }
   int news() const noexcept { return news_.fd(); }
   void attend();
   std::vector<Opened> take();
 
   const Membership& self() const noexcept override { return self_; }
-  bool settled(int peer) const noexcept override;
-  void choosing(Session& session) override { pairs_.at(session.peer()).choosing = &session; }
+  bool settled(int stream) const noexcept override;
+  void choosing(Session& session) override { connection(session.stream()).choosing = &session; }
   void opened(Session& session) override;
   void failed(Session& session, const std::string& why, bool suspect) override;
 
@@ -94,10 +101,11 @@ class Door::Impl : public SessionOwner {
   void let_in(Listener& listener);
   void make_room();
   void mirror(int fd);
-  void call_next(int peer, Pair& pair);
+  Connection& connection(int stream);
+  void call_next(int stream, Connection& one);
   void tick(Deadline now);
-  void advance(int peer, Pair& pair, Deadline now);
-  void give_up(int peer, Pair& pair);
+  void advance(int stream, Connection& one, Deadline now);
+  void give_up(int stream, Connection& one);
   void warn(const std::string& text);
   void set_ticking();
 
@@ -111,7 +119,8 @@ class Door::Impl : public SessionOwner {
   asio::io_context context_{1};
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::shared_ptr<Session>> sessions_;
-  std::map<int, Pair> pairs_;
+  std::map<int, Peer> peers_;              // by rank
+  std::map<int, Connection> connections_;  // by stream; those that anybody asked for
   std::vector<Opened> opened_;
   Throttle throttle_;
   bool ticking_ = false, accept_again_ = false;
@@ -202,42 +211,55 @@ void Door::Impl::make_room() {
 
 void Door::Impl::meet(std::vector<Card> peers) {
   const std::lock_guard lock(mutex_);
-  for (Card& peer : peers) {
-    Pair& pair = pairs_[peer.rank];
-    pair.candidates = candidates_for(peer, card_, own_);
-    pair.card = std::move(peer);
+  for (Card& card : peers) {
+    Peer& peer = peers_[card.rank];
+    peer.candidates = candidates_for(card, card_, own_);
+    peer.connections = connections_between(card, card_, settings_.connections);
+    peer.card = std::move(card);
   }
 }
 
-void Door::Impl::open(int peer) {
+Connection& Door::Impl::connection(int stream) {
+  Connection& one = connections_[stream];
+  if (one.peer == nullptr) one.peer = &peers_.at(self_.peer_of(stream));
+  return one;
+}
+
+void Door::Impl::open(int stream) {
   const std::lock_guard lock(mutex_);
-  Pair& pair = pairs_.at(peer);
-  if (pair.wanted || pair.open) return;
-  pair.wanted = true;
-  pair.since = pair.next_at = Clock::now();
-  advance(peer, pair, pair.since);
+  Connection& one = connection(stream);
+  if (one.wanted || one.open) return;
+  one.wanted = true;
+  one.since = one.next_at = Clock::now();
+  advance(stream, one, one.since);
   set_ticking();
 }
 
-bool Door::Impl::settled(int peer) const noexcept {
-  const auto pair = pairs_.find(peer);
-  return pair == pairs_.end() || pair->second.open || pair->second.lost || pair->second.choosing != nullptr;
+bool Door::Impl::settled(int stream) const noexcept {
+  const auto peer = peers_.find(self_.peer_of(stream));
+  if (peer == peers_.end() || self_.connection_of(stream) >= peer->second.connections) return true;
+  const auto found = connections_.find(stream);
+  if (found == connections_.end()) return false;
+  const Connection& one = found->second;
+  return one.open || one.lost || one.choosing != nullptr;
 }
 
 void Door::Impl::opened(Session& session) {
-  const int peer = session.peer();
-  Pair& pair = pairs_.at(peer);
-  pair.open = true;
-  pair.choosing = nullptr;
-  Opened done{peer, session.detach(), {}};
+  const int stream = session.stream();
+  Connection& one = connection(stream);
+  one.open = true;
+  one.choosing = nullptr;
+  Opened done{stream, session.detach(), {}};
   ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, done.socket.fd(), nullptr);
   done.route = route_text(done.socket.fd(), own_);
   log(LogLevel::info,
-      "rank " + std::to_string(self_.rank) + " reaches rank " + std::to_string(peer) + " at " + done.route, self_.rank);
+      "rank " + std::to_string(self_.rank) + " reaches rank " + std::to_string(self_.peer_of(stream)) + " at " +
+          done.route,
+      self_.rank);
   opened_.push_back(std::move(done));
   raise_event(news_.fd());
   for (const auto& other : sessions_) {
-    if (other->peer() == peer && !other->closed()) other->close();
+    if (other->stream() == stream && !other->closed()) other->close();
   }
 }
 
@@ -248,49 +270,56 @@ void Door::Impl::failed(Session& session, const std::string& why, bool suspect) 
   } else {
     log(LogLevel::debug, "connection with " + session.where() + " came to nothing: " + why, self_.rank);
   }
-  const auto found = pairs_.find(session.peer());
-  if (found == pairs_.end()) return;
-  Pair& pair = found->second;
-  if (pair.choosing == &session) pair.choosing = nullptr;
+  const auto found = connections_.find(session.stream());
+  if (found == connections_.end()) return;
+  Connection& one = found->second;
+  if (one.choosing == &session) one.choosing = nullptr;
   if (session.inbound()) return;
-  pair.failures[session.where()] = why;
-  pair.next_at = Clock::now();
-  if (pair.next == pair.candidates.size()) pair.next_at += std::chrono::duration_cast<Clock::duration>(between_rounds);
+  one.failures[session.where()] = why;
+  one.next_at = Clock::now();
+  if (one.next == one.peer->candidates.size())
+    one.next_at += std::chrono::duration_cast<Clock::duration>(between_rounds);
 }
 
-void Door::Impl::call_next(int peer, Pair& pair) {
-  const Candidate& candidate = pair.candidates[pair.next++];
+void Door::Impl::call_next(int stream, Connection& one) {
+  const Candidate& candidate = one.peer->candidates[one.next++];
   try {
     Descriptor socket = make_socket(candidate.address.family, settings_.congestion);
     mirror(socket.fd());
-    sessions_.push_back(std::make_shared<Session>(context_, *this, std::move(socket), Session::Way::outbound, peer));
-    sessions_.back()->connect(candidate, pair.card.instance);
+    sessions_.push_back(std::make_shared<Session>(context_, *this, std::move(socket), Session::Way::outbound, stream));
+    sessions_.back()->connect(candidate, one.peer->card.instance);
   } catch (const std::exception& error) {
-    pair.failures[endpoint_text(candidate.address, candidate.port)] = error.what();
+    one.failures[endpoint_text(candidate.address, candidate.port)] = error.what();
   }
 }
 
-/// Starts what is due for a pair that is not connected yet.
-void Door::Impl::advance(int peer, Pair& pair, Deadline now) {
-  if (!pair.calling() || now < pair.next_at) return;
-  if (pair.next < pair.candidates.size()) {
-    call_next(peer, pair);
-    pair.next_at = now + std::chrono::duration_cast<Clock::duration>(next_candidate);
+/// Starts what is due for a connection that is not made yet.
+void Door::Impl::advance(int stream, Connection& one, Deadline now) {
+  if (!one.calling() || now < one.next_at) return;
+  const std::vector<Candidate>& candidates = one.peer->candidates;
+  if (one.next < candidates.size()) {
+    call_next(stream, one);
+    one.next_at = now + std::chrono::duration_cast<Clock::duration>(next_candidate);
     return;
   }
-  if (std::ranges::any_of(sessions_, [&](const auto& s) { return s->peer() == peer && !s->closed(); })) return;
-  if (now - pair.since > grace || pair.candidates.empty()) return give_up(peer, pair);
-  pair.next = 0;
-  pair.next_at = now;
-  advance(peer, pair, now);
+  if (std::ranges::any_of(sessions_, [&](const auto& s) { return s->stream() == stream && !s->closed(); })) return;
+  if (now - one.since > grace || candidates.empty()) return give_up(stream, one);
+  one.next = 0;
+  one.next_at = now;
+  advance(stream, one, now);
 }
 
-void Door::Impl::give_up(int peer, Pair& pair) {
-  pair.lost = true;
-  std::string text = "rank " + std::to_string(peer) + " on host " + pair.card.host + " cannot be reached by tcp";
-  for (const auto& [where, why] : pair.failures) text += "; " + where + ": " + why;
-  if (pair.candidates.empty()) text += ": it has no address in a network that this rank is in";
-  const bool gone = !pair.failures.empty() && std::ranges::all_of(pair.failures, [](const auto& failure) {
+// Whether the peer is there is said by the first connection; the others carry less, or nothing.
+void Door::Impl::give_up(int stream, Connection& one) {
+  one.lost = true;
+  const int peer = self_.peer_of(stream);
+  const std::string& host = one.peer->card.host;
+  std::string text = "rank " + std::to_string(peer) + " on host " + host + " cannot be reached by tcp";
+  for (const auto& [where, why] : one.failures) text += "; " + where + ": " + why;
+  if (self_.connection_of(stream) > 0)
+    return log(LogLevel::info, text + "; so it has fewer connections with this one", self_.rank);
+  if (one.peer->candidates.empty()) text += ": it has no address in a network that this rank is in";
+  const bool gone = !one.failures.empty() && std::ranges::all_of(one.failures, [](const auto& failure) {
     return failure.second == std::strerror(ECONNREFUSED);
   });
   text += gone ? ". Its process has ended or was killed: see its own output."
@@ -299,7 +328,7 @@ void Door::Impl::give_up(int peer, Pair& pair) {
   cause.code = Code::peer_lost;
   cause.culprit = peer;
   cause.reporter = self_.rank;
-  std::strncpy(cause.host, pair.card.host.c_str(), sizeof cause.host - 1);
+  std::strncpy(cause.host, host.c_str(), sizeof cause.host - 1);
   cause.say(text);
   listener_.failed(cause);
 }
@@ -312,7 +341,7 @@ void Door::Impl::tick(Deadline now) {
   if (accept_again_) {
     for (const auto& listener : listeners_) let_in(*listener);
   }
-  for (auto& [peer, pair] : pairs_) advance(peer, pair, now);
+  for (auto& [stream, one] : connections_) advance(stream, one, now);
 }
 
 void Door::Impl::attend() {
@@ -331,7 +360,7 @@ void Door::Impl::attend() {
 
 void Door::Impl::set_ticking() {
   const bool busy = accept_again_ || !sessions_.empty() ||
-                    std::ranges::any_of(pairs_, [](const auto& entry) { return entry.second.calling(); });
+                    std::ranges::any_of(connections_, [](const auto& entry) { return entry.second.calling(); });
   if (busy == ticking_) return;
   ticking_ = busy;
   set_timer(timer_.fd(), busy ? tick_ms : 0, busy ? tick_ms : 0);
@@ -356,7 +385,8 @@ Door::Door(Membership membership, DoorSettings settings, TransportListener& list
 Door::~Door() = default;
 const Card& Door::card() const noexcept { return impl_->card(); }
 void Door::meet(std::vector<Card> peers) { impl_->meet(std::move(peers)); }
-void Door::open(int peer) { impl_->open(peer); }
+int Door::connections(int peer) const noexcept { return impl_->connections(peer); }
+void Door::open(int stream) { impl_->open(stream); }
 int Door::fd() const noexcept { return impl_->fd(); }
 int Door::news() const noexcept { return impl_->news(); }
 void Door::attend() { impl_->attend(); }

@@ -12,9 +12,9 @@
 
 namespace tutti::tcp {
 
-/// A connection ready for data. One per pair of ranks, ever.
+/// A connection ready for data. Of each number there is one per pair of ranks, ever.
 struct Opened {
-  int peer = -1;
+  int stream = -1;  ///< see Membership
   Descriptor socket;
   std::string route;  ///< "10.0.0.4:4711 via eth0"
 };
@@ -23,11 +23,12 @@ struct Opened {
 struct DoorSettings {
   std::string iface, host_id;
   std::string congestion = "cubic,reno";  ///< tcp_congestion
+  int connections = 1;                    ///< tcp_connections
 };
 
 /// Threads: every member locks. attend() never blocks; the background thread calls it so that
 /// callers are answered while this rank computes, and so does whoever waits for a connection.
-/// Failures go to the listener, once per peer.
+/// Failures go to the listener, once per peer; a further connection that cannot be had is none.
 class __attribute__((visibility("default"))) Door {  // door.cpp hides what it does not name
  public:
   /// Listens at the interfaces that `settings.iface` names (see allowed_interfaces). `membership.instance`
@@ -35,11 +36,12 @@ class __attribute__((visibility("default"))) Door {  // door.cpp hides what it d
   Door(Membership membership, DoorSettings settings, TransportListener& listener);
   ~Door();
 
-  const Card& card() const noexcept;   ///< what to publish
-  void meet(std::vector<Card> peers);  ///< before the first open()
+  const Card& card() const noexcept;         ///< what to publish
+  void meet(std::vector<Card> peers);        ///< before the first open()
+  int connections(int peer) const noexcept;  ///< that there may be; after meet()
 
-  /// Starts to connect to `peer`, unless that is under way or done.
-  void open(int peer);
+  /// Starts to make a connection, unless that is under way or done. A further one only where the first is open.
+  void open(int stream);
 
   int fd() const noexcept;    ///< readable when attend() has something to do
   int news() const noexcept;  ///< readable when take() has something

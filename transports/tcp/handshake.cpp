@@ -46,7 +46,7 @@ HelloBytes encode(const Hello& hello) noexcept {
   put(bytes, at, hello.from);
   put(bytes, at, hello.to);
   put(bytes, at, hello.size);
-  put(bytes, at, std::uint32_t{0});
+  put(bytes, at, hello.connection);
   put(bytes, at, hello.job);
   put(bytes, at, hello.instance);
   std::ranges::copy(hello.nonce, bytes.begin() + static_cast<std::ptrdiff_t>(at));
@@ -62,13 +62,13 @@ std::optional<Hello> decode(const HelloBytes& bytes) noexcept {
   if (!has_magic(bytes)) return std::nullopt;
   Hello hello;
   std::size_t at = magic_bytes;
-  std::uint32_t verdict = 0, spare = 0;
+  std::uint32_t verdict = 0;
   take(bytes, at, hello.version);
   take(bytes, at, verdict);
   take(bytes, at, hello.from);
   take(bytes, at, hello.to);
   take(bytes, at, hello.size);
-  take(bytes, at, spare);
+  take(bytes, at, hello.connection);
   take(bytes, at, hello.job);
   take(bytes, at, hello.instance);
   hello.verdict = static_cast<Verdict>(verdict);
@@ -76,11 +76,12 @@ std::optional<Hello> decode(const HelloBytes& bytes) noexcept {
   return hello;
 }
 
-Hello Membership::hello(int to, std::uint64_t instance_called) const {
+Hello Membership::hello(int stream, std::uint64_t instance_called) const {
   Hello hello;
   hello.from = static_cast<std::uint32_t>(rank);
-  hello.to = static_cast<std::uint32_t>(to);
+  hello.to = static_cast<std::uint32_t>(peer_of(stream));
   hello.size = static_cast<std::uint32_t>(size);
+  hello.connection = static_cast<std::uint32_t>(connection_of(stream));
   hello.job = job;
   hello.instance = instance_called;
   fill_random(hello.nonce.data(), hello.nonce.size());
@@ -93,6 +94,7 @@ Verdict Membership::judge(const Hello& caller) const noexcept {
   if (caller.size != static_cast<std::uint32_t>(size)) return Verdict::wrong_size;
   if (caller.to != static_cast<std::uint32_t>(rank) || caller.instance != instance) return Verdict::wrong_target;
   if (caller.from >= caller.size || caller.from == caller.to) return Verdict::wrong_target;
+  if (caller.connection >= most_connections) return Verdict::surplus;
   return Verdict::welcome;
 }
 

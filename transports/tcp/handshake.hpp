@@ -1,4 +1,5 @@
-// The first bytes of every connection: who calls whom, in which job, and the proof of the secret.
+// The first bytes of every connection: who calls whom, which of their connections it is to be, in which job, and the
+// proof of the secret.
 //
 // C connects, A accepts:
 //   C -> A  hello                 C's rank, the rank and the listener that it wants, the job, a nonce
@@ -7,8 +8,8 @@
 //   C -> A  proof, decision       HMAC(secret, "connector" + both hellos)
 //   A -> C  decision              A's decision, or its word that C's has arrived
 //
-// Both ranks of a pair may connect at the same time, by several addresses each, so several
-// connections may get this far. The lower rank of the pair decides: it writes `chosen` on
+// Both ranks of a pair may call at the same time, by several addresses each, so several calls for the
+// same connection may get this far. The lower rank of the pair decides: it writes `chosen` on
 // one of them at a time, the first whose proof held, and refuses the others. Data are written only
 // after the acceptor's `chosen` was written or read. Whoever waits for the other's decision
 // with its proof given never gives up that connection (an acceptor may: it has the last word), so
@@ -27,11 +28,12 @@
 
 namespace tutti::tcp {
 
-inline constexpr std::uint32_t wire_version = 1;
+inline constexpr std::uint32_t wire_version = 2;
 inline constexpr std::size_t magic_bytes = 8;
 inline constexpr std::size_t hello_bytes = 72;
 inline constexpr std::byte chosen{0xC5};
 inline constexpr std::byte undecided{0x5C};
+inline constexpr std::uint32_t most_connections = 8;  ///< between two ranks
 
 enum class Verdict : std::uint32_t { welcome, wrong_version, wrong_job, wrong_size, wrong_target, surplus };
 
@@ -39,8 +41,9 @@ struct Hello {
   std::uint32_t version = wire_version;
   Verdict verdict = Verdict::welcome;
   std::uint32_t from = 0, to = 0, size = 0;
-  std::uint64_t job = 0;       ///< hash of the job's name
-  std::uint64_t instance = 0;  ///< of the listener that is called
+  std::uint32_t connection = 0;  ///< of these two ranks': 0 is the first
+  std::uint64_t job = 0;         ///< hash of the job's name
+  std::uint64_t instance = 0;    ///< of the listener that is called
   std::array<std::byte, 24> nonce{};
 };
 
@@ -59,7 +62,11 @@ struct Membership {
   std::uint64_t instance = 0;
   std::string secret;
 
-  Hello hello(int to, std::uint64_t instance_called) const;  ///< with a fresh nonce
+  /// Streams have numbers as in Wire: the peer's rank + the connection's number * size.
+  int peer_of(int stream) const noexcept { return stream % size; }
+  int connection_of(int stream) const noexcept { return stream / size; }
+
+  Hello hello(int stream, std::uint64_t instance_called) const;  ///< with a fresh nonce
   /// Whether a caller's hello is meant for this rank; does not look at the secret.
   Verdict judge(const Hello& caller) const noexcept;
 
@@ -70,7 +77,7 @@ struct Membership {
 std::uint64_t job_hash(std::string_view job);
 std::uint64_t random_number();
 
-/// Why a rank refuses another, as a clause: "speaks wire protocol 2, this rank 1".
+/// Why a rank refuses another, as a clause: "speaks wire protocol 1, this rank 2".
 std::string reason(Verdict verdict, const Hello& other);
 
 }  // namespace tutti::tcp

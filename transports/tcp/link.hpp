@@ -1,4 +1,4 @@
-// One peer's connection, as the tcp wire keeps it.
+// One connection, as the tcp wire keeps it.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ inline constexpr int end_grace_ms = 20;
 inline constexpr int patience_ms = 200;  // most peers that are awaited write, and so connect, before that
 
 struct TcpWire::Link {
-  int peer = -1;
+  int stream = -1;
   Descriptor socket;
   std::string host, route;
   std::unique_ptr<std::byte[]> buffer;
@@ -32,6 +32,7 @@ struct TcpWire::Link {
   bool said_goodbye = false;
   bool judged = false;
   bool expected = false;  // expect() was called
+  bool widened = false;   // further ones were asked for
   Deadline expected_since{};
   Deadline ended_at{};
   int error = 0;

@@ -30,7 +30,8 @@ Connected connect(const Rendezvous& meeting) {
   self.size = meeting.size;
   self.job = tcp::job_hash(meeting.settings->job);
   self.secret = meeting.settings->secret;
-  tcp::DoorSettings door_settings{meeting.settings->iface, meeting.settings->host_id, meeting.settings->tcp_congestion};
+  tcp::DoorSettings door_settings{meeting.settings->iface, meeting.settings->host_id, meeting.settings->tcp_congestion,
+                                  static_cast<int>(meeting.settings->tcp_connections)};
   auto door = std::make_unique<tcp::Door>(std::move(self), std::move(door_settings), *meeting.listener);
   std::vector<std::string> keys;
   for (const int peer : meeting.peers) keys.push_back(key_of(peer));

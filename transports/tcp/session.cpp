@@ -39,12 +39,12 @@ Endpoint endpoint_of(const Candidate& candidate) {
 
 }  // namespace
 
-Session::Session(asio::io_context& context, SessionOwner& owner, Descriptor socket, Way way, int peer)
+Session::Session(asio::io_context& context, SessionOwner& owner, Descriptor socket, Way way, int stream)
     : owner_(owner),
       socket_(std::move(socket)),
       asio_(context, protocol_of(socket_.fd()), socket_.fd()),
       way_(way),
-      peer_(peer),
+      stream_(stream),
       deadline_(deadline_in(handshake_time)) {}
 
 void Session::read(Bytes into, Next next) {
@@ -110,9 +110,9 @@ void Session::got_hello() {
   const Hello caller = *decode(connector_);
   const Verdict verdict = owner_.self().judge(caller);
   if (verdict != Verdict::welcome) return refuse(verdict, caller);
-  peer_ = static_cast<int>(caller.from);
-  if (owner_.settled(peer_)) return refuse(Verdict::surplus, caller);
-  acceptor_ = encode(owner_.self().hello(peer_, owner_.self().instance));
+  stream_ = static_cast<int>(caller.from + caller.connection * caller.size);
+  if (owner_.settled(stream_)) return refuse(Verdict::surplus, caller);
+  acceptor_ = encode(owner_.self().hello(stream_, owner_.self().instance));
   const Digest proof = owner_.self().proof(Membership::Side::acceptor, connector_, acceptor_);
   waiting_for_ = "proof of the secret";
   if (write({acceptor_, proof})) read(proof_, &Session::got_proof);
@@ -129,10 +129,10 @@ void Session::refuse(Verdict verdict, const Hello& caller) {
 void Session::got_proof() {
   const Digest wanted = owner_.self().proof(Membership::Side::connector, connector_, acceptor_);
   if (!equal_constant_time(wanted, ConstBytes(proof_).first(wanted.size()))) {
-    return fail("claims to be rank " + std::to_string(peer_) + " but does not know the job's secret", true);
+    return fail("claims to be rank " + std::to_string(peer()) + " but does not know the job's secret", true);
   }
-  if (owner_.settled(peer_)) return fail("is connected already");
-  const bool mine = owner_.self().rank < peer_;
+  if (owner_.settled(stream_)) return fail("is connected already");
+  const bool mine = owner_.self().rank < peer();
   if (!mine && proof_.back() != chosen) return fail("is connecting by another address");
   const std::array decision = {chosen};
   if (write({decision})) owner_.opened(*this);
@@ -155,7 +155,7 @@ void Session::connect(const Candidate& candidate, std::uint64_t instance) {
 void Session::connected() {
   waiting_for_ = "answer to the hello";
   deadline_ = deadline_in(answer_time);
-  connector_ = encode(owner_.self().hello(peer_, instance_));
+  connector_ = encode(owner_.self().hello(stream_, instance_));
   if (write({connector_})) read(acceptor_, &Session::got_answer);
 }
 
@@ -164,9 +164,10 @@ void Session::got_answer() {
   if (!answer) return fail("does not speak tutti's protocol");
   if (answer->version != wire_version) return fail(reason(Verdict::wrong_version, *answer), true);
   if (answer->verdict != Verdict::welcome) {
-    return fail("refused us: it says that this rank " + reason(answer->verdict, owner_.self().hello(peer_, instance_)));
+    return fail("refused us: it says that this rank " +
+                reason(answer->verdict, owner_.self().hello(stream_, instance_)));
   }
-  if (answer->from != static_cast<std::uint32_t>(peer_) || answer->instance != instance_) {
+  if (answer->from != static_cast<std::uint32_t>(peer()) || answer->instance != instance_) {
     return fail(reason(Verdict::wrong_target, *answer));
   }
   read(Bytes(proof_).first(sizeof(Digest)), &Session::got_answer_proof);
@@ -177,8 +178,8 @@ void Session::got_answer_proof() {
   if (!equal_constant_time(wanted, ConstBytes(proof_).first(wanted.size()))) {
     return fail("does not know the job's secret", true);
   }
-  if (owner_.settled(peer_)) return fail("is connected already");
-  const bool mine = owner_.self().rank < peer_;
+  if (owner_.settled(stream_)) return fail("is connected already");
+  const bool mine = owner_.self().rank < peer();
   const std::array decision = {mine ? chosen : undecided};
   const Digest proof = owner_.self().proof(Membership::Side::connector, connector_, acceptor_);
   if (mine) owner_.choosing(*this);

@@ -23,8 +23,8 @@ class SessionOwner {
  public:
   virtual ~SessionOwner() = default;
   virtual const Membership& self() const noexcept = 0;
-  /// Whether a connection to `peer` has been chosen, or is being chosen.
-  virtual bool settled(int peer) const noexcept = 0;
+  /// Whether that connection has been chosen, is being chosen, or is one too many.
+  virtual bool settled(int stream) const noexcept = 0;
   /// This session's connection is about to be chosen; ends with opened() or failed().
   virtual void choosing(Session& session) = 0;
   /// The handshake is over and this connection is the chosen one. The session is closed afterwards.
@@ -38,8 +38,8 @@ class Session : public std::enable_shared_from_this<Session> {
  public:
   enum class Way { inbound, outbound };
 
-  /// Takes a socket that was accepted, or is to be connected to `peer`.
-  Session(boost::asio::io_context& context, SessionOwner& owner, Descriptor socket, Way way, int peer);
+  /// Takes a socket that was accepted, or is to become the connection `stream` (see Membership).
+  Session(boost::asio::io_context& context, SessionOwner& owner, Descriptor socket, Way way, int stream);
 
   void accepted();  ///< start reading the caller's hello
   void connect(const Candidate& candidate, std::uint64_t instance);
@@ -50,10 +50,10 @@ class Session : public std::enable_shared_from_this<Session> {
   Descriptor detach() noexcept;
 
   int fd() const noexcept { return socket_.fd(); }
-  int peer() const noexcept { return peer_; }  ///< -1 until a caller has said so
+  int stream() const noexcept { return stream_; }  ///< -1 until a caller has said so
   bool inbound() const noexcept { return way_ == Way::inbound; }
   bool closed() const noexcept { return closed_; }
-  bool introduced() const noexcept { return peer_ >= 0; }
+  bool introduced() const noexcept { return stream_ >= 0; }
   Deadline deadline() const noexcept { return deadline_; }
   const std::string& where() const noexcept { return where_; }
 
@@ -63,6 +63,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool write(std::initializer_list<ConstBytes> pieces);
   void fail(const std::string& why, bool suspect = false);
   void refuse(Verdict verdict, const Hello& caller);
+  int peer() const noexcept { return owner_.self().peer_of(stream_); }
 
   // inbound
   void got_magic();
@@ -78,7 +79,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Descriptor socket_;
   boost::asio::ip::tcp::socket asio_;
   Way way_;
-  int peer_;
+  int stream_;
   bool closed_ = false;
   const char* waiting_for_ = "a hello";
   Deadline deadline_;

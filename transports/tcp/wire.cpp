@@ -6,7 +6,8 @@
 // that stay silent go back to the epoll; before a sleep all do. While active sockets are all that is
 // awaited, the epoll is looked at now and then only.
 // A first small receive takes a header with its payload, or the beginning of a larger one; the rest
-// is received into the caller's memory with, in the same system call, what follows it.
+// is received into the caller's memory with, in the same system call, what follows it. A further connection goes back
+// to the epoll as soon as it is silent: small messages never wait for one.
 //
 // Writing: one sendmsg for header and payload; a socket that is full is tried again by the next
 // poll() that is not asleep, and watched for room by one that is.
@@ -29,10 +30,11 @@ namespace {
 constexpr std::size_t first_bytes = 16 << 10;  // of the buffer, for a receive that may find a small message
 constexpr std::size_t after_bytes = 4 << 10;   // the same, for what follows a large one
 constexpr StreamLimits stream_limits{64 << 10, 256 << 10, 64 << 10, 512 << 10};
-constexpr std::size_t few = 4;   // active links that are asked however long they are silent
-constexpr int most_misses = 4;   // fruitless receives of an active link where there are more
+constexpr std::size_t few = 4;   // first links that are asked however long they are silent, where not more are active
+constexpr int most_misses = 4;   // fruitless receives of any other active link
 constexpr int most_unseen = 32;  // polls without a look at the epoll; 8 KiB moved count as one
 constexpr std::size_t most_pieces = 64;
+constexpr std::size_t wide_bytes = 256 << 10;  // of a message, for further connections
 
 // Keys of what is not a link in the epoll.
 constexpr std::uint64_t door_key = ~std::uint64_t{0}, news_key = door_key - 1, timer_key = door_key - 2,
@@ -43,13 +45,16 @@ constexpr std::uint64_t door_key = ~std::uint64_t{0}, news_key = door_key - 1, t
 TcpWire::TcpWire(int rank, int size, std::unique_ptr<Door> door, const std::vector<Card>& peers,
                  TransportListener& listener)
     : rank_(rank),
+      size_(size),
       listener_(listener),
       door_(std::move(door)),
       epoll_(make_epoll()),
       timer_(make_timer()),
-      patience_(make_timer()),
-      links_(static_cast<std::size_t>(size)) {
-  for (std::size_t i = 0; i < links_.size(); ++i) links_[i].peer = static_cast<int>(i);
+      patience_(make_timer()) {
+  int connections = 1;
+  for (const Card& peer : peers) connections = std::max(connections, door_->connections(peer.rank));
+  links_ = std::vector<Link>(static_cast<std::size_t>(size * connections));
+  for (std::size_t i = 0; i < links_.size(); ++i) links_[i].stream = static_cast<int>(i);
   for (const Card& peer : peers) link(peer.rank).host = peer.host;
   watch_descriptor(epoll_.fd(), door_->fd(), EPOLLIN, door_key);
   watch_descriptor(epoll_.fd(), door_->news(), EPOLLIN, news_key);
@@ -61,7 +66,9 @@ TcpWire::~TcpWire() = default;
 
 StreamLimits TcpWire::limits() const noexcept { return stream_limits; }
 
-TcpWire::Link& TcpWire::link(int rank) noexcept { return links_[static_cast<std::size_t>(rank)]; }
+std::size_t TcpWire::streams_per_peer() const noexcept { return links_.size() / static_cast<std::size_t>(size_); }
+
+TcpWire::Link& TcpWire::link(int stream) noexcept { return links_[static_cast<std::size_t>(stream)]; }
 
 bool TcpWire::open(int to) const noexcept {
   const Link& at = links_[static_cast<std::size_t>(to)];
@@ -69,12 +76,12 @@ bool TcpWire::open(int to) const noexcept {
 }
 
 void TcpWire::add(Opened opened) {
-  Link& at = link(opened.peer);
+  Link& at = link(opened.stream);
   if (at.over) return;  // dropped before it was open
   at.socket = std::move(opened.socket);
   at.route = std::move(opened.route);
   at.buffer = std::make_unique_for_overwrite<std::byte[]>(buffer_bytes);
-  watch_descriptor(epoll_.fd(), at.socket.fd(), EPOLLONESHOT, static_cast<std::uint64_t>(at.peer));
+  watch_descriptor(epoll_.fd(), at.socket.fd(), EPOLLONESHOT, static_cast<std::uint64_t>(at.stream));
   activate(at);
   news_ = true;
 }
@@ -86,7 +93,7 @@ void TcpWire::activate(Link& at) {
   if (at.active) return;
   at.active = true;
   forget(at);
-  active_.push_back(at.peer);
+  active_.push_back(at.stream);
 }
 
 void TcpWire::await(Link& at) noexcept {
@@ -105,7 +112,7 @@ void TcpWire::forget(Link& at) noexcept {
 bool TcpWire::stays_active(Link& at) {
   if (at.buffered() > 0) return true;
   if (!at.socket) return at.active = false;
-  if (at.full || at.misses < most_misses || active_.size() <= few) return true;
+  if (at.full || at.misses < most_misses || (at.stream < size_ && active_.size() <= few)) return true;
   watch_link(at);
   return false;
 }
@@ -119,11 +126,16 @@ void TcpWire::watch_link(Link& at) noexcept {
   at.watched = events;
   epoll_event event{};
   event.events = events | EPOLLONESHOT;
-  event.data.u64 = static_cast<std::uint64_t>(at.peer);
+  event.data.u64 = static_cast<std::uint64_t>(at.stream);
   ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, at.socket.fd(), &event);
 }
 
 // ---- writing ----
+
+void TcpWire::widen(int to, std::size_t bytes) {
+  if (bytes < wide_bytes || std::exchange(link(to).widened, true)) return;
+  for (int nth = 1; nth < door_->connections(to); ++nth) door_->open(to + nth * size_);
+}
 
 std::size_t TcpWire::write(int to, std::span<const ConstBytes> pieces) {
   Link& at = link(to);
@@ -244,28 +256,28 @@ void TcpWire::look() {
   }
 }
 
-void TcpWire::poll(std::vector<int>& ranks) {
+void TcpWire::poll(std::vector<int>& streams) {
   news_ = false;
-  std::erase_if(active_, [this](int peer) { return !stays_active(link(peer)); });
+  std::erase_if(active_, [this](int stream) { return !stays_active(link(stream)); });
   if (active_.empty() || awaited_ > 0 || ++unseen_ >= most_unseen) {
     unseen_ = 0;
     look();
   }
-  for (const int peer : active_) {
-    Link& at = link(peer);
+  for (const int stream : active_) {
+    Link& at = link(stream);
     at.readable = static_cast<bool>(at.socket);
     at.full = false;
   }
-  ranks.insert(ranks.end(), active_.begin(), active_.end());
+  streams.insert(streams.end(), active_.begin(), active_.end());
   if (ending_ > 0) judge_ends();
 }
 
 bool TcpWire::arm(bool on) {
   if (!on) return true;
-  const auto has_more = [this](int peer) { return link(peer).readable || link(peer).buffered() > 0; };
+  const auto has_more = [this](int stream) { return link(stream).readable || link(stream).buffered() > 0; };
   if (news_ || std::ranges::any_of(active_, has_more)) return false;
-  for (const int peer : active_) {
-    if (Link& at = link(peer); at.socket)
+  for (const int stream : active_) {
+    if (Link& at = link(stream); at.socket)
       watch_link(at);
     else
       at.active = false;
@@ -274,6 +286,11 @@ bool TcpWire::arm(bool on) {
   return true;
 }
 
-std::string TcpWire::describe(int to) const { return links_[static_cast<std::size_t>(to)].route; }
+std::string TcpWire::describe(int to) const {
+  int connections = 0;
+  for (int stream = to; stream < static_cast<int>(links_.size()); stream += size_) connections += open(stream) ? 1 : 0;
+  const std::string& route = links_[static_cast<std::size_t>(to)].route;
+  return connections < 2 ? route : route + ", " + std::to_string(connections) + " connections";
+}
 
 }  // namespace tutti::tcp

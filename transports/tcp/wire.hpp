@@ -1,4 +1,5 @@
-// The tcp wire: one connection to each peer that is talked to, opened by the first write or a long wait for bytes.
+// The tcp wire: one connection to each peer that is talked to, opened by the first write or a long wait for bytes, and
+// further ones where large messages go.
 #pragma once
 
 #include <memory>
@@ -20,6 +21,8 @@ class TcpWire final : public Wire {
   ~TcpWire() override;
 
   StreamLimits limits() const noexcept override;
+  std::size_t streams_per_peer() const noexcept override;
+  void widen(int to, std::size_t bytes) override;
   std::size_t write(int to, std::span<const ConstBytes> pieces) override;
   ConstBytes peek(int from) override;
   void consume(int from, std::size_t bytes) override;
@@ -40,7 +43,10 @@ class TcpWire final : public Wire {
  private:
   struct Link;
 
-  Link& link(int rank) noexcept;
+  Link& link(int stream) noexcept;
+  int peer_of(int stream) const noexcept { return stream % size_; }
+  bool first_explains(const Link& at) noexcept;
+  void judge(int peer) noexcept;
   void add(Opened opened);
   void look();
   void note(Link& at, std::uint32_t events);
@@ -57,11 +63,11 @@ class TcpWire final : public Wire {
   void open_expected();
   bool drained(Link& at) noexcept;
 
-  int rank_;
+  int rank_, size_;
   TransportListener& listener_;
   std::unique_ptr<Door> door_;
   Descriptor epoll_, timer_, patience_;
-  std::vector<Link> links_;    // by world rank
+  std::vector<Link> links_;    // by stream
   std::vector<int> active_;    // links that are asked in every poll()
   int awaited_ = 0;            // links that are not, although something is expected of them
   int unseen_ = 0;             // polls since the epoll was looked at

@@ -2,7 +2,8 @@
 //
 // The end of a stream: a rank that dies takes its connections along, and a rank that gives up
 // after somebody else's failure spreads the cause before it closes. So an end without a goodbye
-// is held back for 20 ms, in which the real cause may arrive, and only then reported.
+// is held back for 20 ms, in which the real cause may arrive, and only then reported. What is to be known of a
+// peer comes by its first connection: the end of a further one counts once nothing more is to be read there.
 #include <linux/sockios.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -56,29 +57,52 @@ void TcpWire::farewell(int from) {
 }
 
 void TcpWire::drop(int peer) noexcept {
-  Link& at = link(peer);
-  if (at.over && !at.judged) --ending_;
-  if (at.socket) shut(at);
-  at.over = at.broken = at.judged = true;
-  at.readable = false;
-  at.begin = at.end = 0;
+  for (int stream = peer; stream < static_cast<int>(links_.size()); stream += size_) {
+    Link& at = link(stream);
+    if (at.over && !at.judged) --ending_;
+    if (at.socket) shut(at);
+    at.over = at.broken = at.judged = true;
+    at.readable = false;
+    at.begin = at.end = 0;
+  }
+}
+
+/// Whether a peer's first connection has more to say of it, so that the end of a further one tells nothing yet.
+bool TcpWire::first_explains(const Link& at) noexcept {
+  Link& first = link(peer_of(at.stream));
+  if (&first == &at || first.judged || first.said_goodbye) return false;
+  if (first.over || first.buffered() > 0) return true;
+  std::byte next{};
+  return !first.socket || ::recv(first.socket.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+}
+
+/// Each peer is told of once.
+void TcpWire::judge(int peer) noexcept {
+  for (int stream = peer; stream < static_cast<int>(links_.size()); stream += size_) {
+    Link& at = link(stream);
+    if (at.over && !std::exchange(at.judged, true)) --ending_;
+  }
 }
 
 void TcpWire::judge_ends() {
   const Deadline ripe = Clock::now() - std::chrono::milliseconds(end_grace_ms);
   for (Link& at : links_) {
-    if (!at.over || at.judged || at.buffered() > 0 || at.ended_at > ripe) continue;
-    at.judged = true;
-    --ending_;
-    const std::string who = "rank " + std::to_string(at.peer) + " on host " + at.host;
+    if (!at.over || at.judged || at.buffered() > 0 || at.ended_at > ripe || first_explains(at)) continue;
+    const Link& first = link(peer_of(at.stream));
+    judge(first.stream);
+    const std::string who = "rank " + std::to_string(first.stream) + " on host " + first.host;
     Cause cause;
     cause.code = Code::peer_lost;
-    cause.culprit = at.peer;
+    cause.culprit = first.stream;
     cause.reporter = rank_;
-    std::strncpy(cause.host, at.host.c_str(), sizeof cause.host - 1);
+    std::strncpy(cause.host, first.host.c_str(), sizeof cause.host - 1);
     if (at.error == ETIMEDOUT || at.error == EHOSTUNREACH || at.error == ENETUNREACH) {
       cause.say(who + " has fallen silent (" + std::strerror(at.error) + " on " + at.route +
                 "). Is the host up, and is the network between the hosts?");
+    } else if (first.socket) {
+      cause.say(
+          "one of the connections with " + who + " broke, although the others did not: " + at.route +
+          ". What is between the hosts, a firewall or a load balancer, may allow fewer: lower TUTTI_TCP_CONNECTIONS.");
     } else {
       cause.say(who + " closed the connection without a goodbye: its process died or was killed. See its own output" +
                 ", and the kernel's log for the out-of-memory killer.");

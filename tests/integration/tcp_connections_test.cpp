@@ -1,0 +1,218 @@
+// Several tcp connections between two ranks: which bytes go by which of them, in which calls of the system, and how
+// they end. The calls of this process are counted by socket on their way to the kernel.
+#include <gmock/gmock.h>
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+#include <optional>
+
+#include "tests/support/tcp_mesh.hpp"
+#include "transports/stream_transport.hpp"
+
+namespace {
+
+struct Use {
+  std::size_t sent = 0;
+  long receives = 0;  // with or without a byte
+};
+std::map<int, Use> use;  // by socket
+
+}  // namespace
+
+extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  const ssize_t sent = ::syscall(SYS_sendmsg, socket, message, flags);
+  if (sent > 0) use[socket].sent += static_cast<std::size_t>(sent);
+  return sent;
+}
+extern "C" ssize_t recvmsg(int socket, msghdr* message, int flags) {
+  ++use[socket].receives;
+  return ::syscall(SYS_recvmsg, socket, message, flags);
+}
+
+namespace tutti {
+namespace {
+
+using namespace tutti::testing;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr std::size_t large = 32 << 20;
+
+/// Two ranks that one thread drives.
+struct Two {
+  explicit Two(const std::vector<int>& connections) : mesh(2, "", connections) {
+    use.clear();
+    for (std::size_t rank = 0; rank < 2; ++rank)
+      ranks.push_back(
+          make_stream_transport("tcp", static_cast<int>(rank), 2, std::move(mesh.wires[rank]), mesh.notes[rank]));
+  }
+
+  void step() {
+    for (const auto& rank : ranks)
+      if (rank) rank->progress();
+  }
+
+  /// From rank 0 to rank 1; says whether it is what was sent.
+  bool sends(std::size_t bytes, std::uint32_t sequence) {
+    std::vector<std::byte> out(bytes), in(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) out[i] = stream_byte(0, 1, i + sequence);
+    int open = 2;
+    const auto done = [&](const Status& status) {
+      EXPECT_TRUE(status.ok()) << status.text();
+      --open;
+    };
+    const Tag tag{1, sequence, 0};
+    ranks[1]->recv(0, tag, 0, in, done);
+    ranks[0]->send(1, tag, 0, out, done);
+    while (open > 0) step();
+    return in == out;
+  }
+
+  /// Large messages until the connections that there are to be carry some of them.
+  void widen(std::size_t sockets) {
+    for (std::uint32_t i = 0; used() < sockets && i < 50; ++i) ASSERT_TRUE(sends(large, 100 + i));
+    ASSERT_EQ(used(), sockets);
+  }
+  /// Sockets that a lot was sent by.
+  static std::size_t used() {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(use, [](const auto& entry) { return entry.second.sent > (1 << 20); }));
+  }
+
+  std::size_t failures() const { return mesh.notes[0].causes().size() + mesh.notes[1].causes().size(); }
+
+  Mesh mesh;
+  std::vector<std::unique_ptr<Transport>> ranks;
+};
+
+TEST(TcpConnections, ALargeMessageGoesByAllOfThem) {
+  Two two({4, 4});
+  two.widen(4);
+  use.clear();
+  ASSERT_TRUE(two.sends(large, 1));
+  std::size_t total = 0;
+  for (const auto& [socket, one] : use) total += one.sent;
+  EXPECT_GE(total, large);
+  EXPECT_LE(total, large + (64 << 10)) << "parts have one head each";
+  EXPECT_EQ(two.used(), 4u) << "each carries a part";
+  EXPECT_EQ(two.failures(), 0u);
+}
+
+TEST(TcpConnections, SmallMessagesKeepToTheFirstAndAskNoOther) {
+  Two two({4, 4});
+  two.widen(4);
+  for (std::uint32_t i = 0; i < 20; ++i) ASSERT_TRUE(two.sends(100, 1000 + i));  // the others fall silent
+  use.clear();
+  for (std::uint32_t i = 0; i < 500; ++i) ASSERT_TRUE(two.sends(100, 2000 + i));
+  EXPECT_THAT(use, SizeIs(2)) << "one socket at each end";
+}
+
+TEST(TcpConnections, LittleMessagesNeedOnlyOne) {
+  Two two({4, 4});
+  for (std::uint32_t i = 0; i < 20; ++i) ASSERT_TRUE(two.sends(300 << 10, i));
+  EXPECT_THAT(use, SizeIs(2)) << "one socket at each end";
+}
+
+TEST(TcpConnections, AsManyAsBothAllow) {
+  Two two({5, 2});
+  two.widen(2);
+  const Deadline until = deadline_in(Seconds(1));  // longer than a refused call is repeated
+  for (std::uint32_t i = 0; Clock::now() < until; ++i) ASSERT_TRUE(two.sends(100, i));
+  two.widen(2);
+  EXPECT_EQ(two.failures(), 0u);
+}
+
+TEST(TcpConnections, WhoLeavesInPeaceIsNoFailure) {
+  for (int round = 0; round < 20; ++round) {
+    Two two({4, 4});
+    for (int i = 0; i <= round % 4; ++i) two.sends(2 << 20, 100);  // some are half open then
+    std::thread leaving([&] { two.ranks[0].reset(); });
+    std::vector<std::byte> in(1);
+    std::optional<Status> ended;
+    two.ranks[1]->recv(0, {1, 9999, 0}, 0, in, [&](const Status& status) { ended = status; });
+    while (!ended) two.ranks[1]->progress();
+    leaving.join();
+    EXPECT_EQ(ended->code(), Code::peer_lost);
+    EXPECT_EQ(two.failures(), 0u) << two.mesh.notes[1].causes().front().text;
+  }
+}
+
+TEST(TcpConnections, OneThatBreaksIsNamed) {
+  Two two({4, 4});
+  two.widen(4);
+  // The last one: the first has the lowest number, as it was opened first.
+  ASSERT_EQ(::shutdown(use.rbegin()->first, SHUT_RDWR), 0);
+  while (two.mesh.notes[0].causes().empty() || two.mesh.notes[1].causes().empty()) two.step();
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    ASSERT_THAT(two.mesh.notes[rank].causes(), SizeIs(1));
+    const Cause cause = two.mesh.notes[rank].causes().front();
+    EXPECT_EQ(cause.code, Code::peer_lost);
+    EXPECT_EQ(cause.culprit, static_cast<int>(1 - rank));
+    EXPECT_THAT(cause.text, HasSubstr("TUTTI_TCP_CONNECTIONS"));
+  }
+}
+
+/// Rank `rank` of two, by four connections each; the other one is a process at the other end of `fd`.
+std::unique_ptr<Transport> joins(int rank, int fd, Notes& notes) {
+  tcp::DoorSettings settings;
+  settings.connections = 4;
+  auto door = std::make_unique<tcp::Door>(member(rank, 2), settings, notes);
+  if (!send_card(fd, door->card())) return nullptr;
+  return make_stream_transport("tcp", rank, 2, meet(std::move(door), 2, {receive_card(fd)}, notes), notes);
+}
+
+[[noreturn]] void receive_until_killed(int fd) {
+  Notes notes;
+  const auto rank = joins(1, fd, notes);
+  std::vector<std::byte> in(large);
+  for (std::uint32_t i = 0;; ++i) {
+    bool open = true;
+    rank->recv(0, {1, i, 0}, 0, in, [&](const Status&) { open = false; });
+    while (open) rank->progress();
+  }
+}
+
+/// Kills the receiver in the middle of a message that goes by all connections.
+void send_and_kill(Transport& rank, const Notes& notes, pid_t victim) {
+  const std::vector<std::byte> out(large);
+  for (std::uint32_t i = 0;; ++i) {
+    bool open = true;
+    rank.send(1, {1, i, 0}, 0, out, [&](const Status&) { open = false; });
+    for (int steps = 0; open; ++steps) {
+      if (Two::used() == 4 && steps == 10) ::kill(victim, SIGKILL);
+      rank.progress();
+      if (!notes.causes().empty()) return rank.cancel(1, Status(notes.causes().front()));
+    }
+  }
+}
+
+TEST(TcpConnections, AKilledRankIsNamedOnce) {
+  for (int round = 0; round < 5; ++round) {
+    use.clear();
+    int pair[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    const pid_t victim = ::fork();
+    ASSERT_GE(victim, 0);
+    if (victim == 0) receive_until_killed(pair[1]);
+    Notes notes;
+    const auto rank = joins(0, pair[0], notes);
+    send_and_kill(*rank, notes, victim);
+    ::waitpid(victim, nullptr, 0);
+    const Deadline until = deadline_in(Seconds(0.1));  // longer than an end is held back
+    while (Clock::now() < until) rank->progress();
+    ASSERT_THAT(notes.causes(), SizeIs(1));
+    const Cause cause = notes.causes().front();
+    EXPECT_EQ(cause.culprit, 1);
+    EXPECT_THAT(cause.text, HasSubstr("without a goodbye"));
+    ::close(pair[0]);
+    ::close(pair[1]);
+  }
+}
+
+}  // namespace
+}  // namespace tutti
