@@ -1,6 +1,5 @@
 // The engines of shm, each in turn: right results, the same bits from all of them, whatever the buffers are.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <tuple>
 
 #include "collectives/tutti.hpp"
+#include "tests/support/arenas.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/played.hpp"
 #include "tests/support/worlds.hpp"
@@ -161,19 +161,6 @@ TEST(ShmCalls, DoNotMixWhereEachIsVerified) {
   Settings settings = test_settings("shm");
   settings.verify = "full";
   mix(settings, 3);
-}
-
-// Bytes of memory behind the arenas of this process's ranks.
-std::size_t arena_bytes() {
-  std::size_t sum = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
-    struct stat info {};
-    if (file.starts_with("/memfd:tutti-arena") && ::stat(entry.path().c_str(), &info) == 0)
-      sum += static_cast<std::size_t>(info.st_blocks) * 512;
-  }
-  return sum;
 }
 
 // The slots through which others pass are made when they are first used.

@@ -112,9 +112,10 @@ TEST(TcpConnections, SmallMessagesKeepToTheFirstAndAskNoOther) {
   EXPECT_THAT(use, SizeIs(2)) << "one socket at each end";
 }
 
-TEST(TcpConnections, LittleMessagesNeedOnlyOne) {
+TEST(TcpConnections, AFewMegabytesNeedOnlyOne) {
   Two two({4, 4});
-  for (std::uint32_t i = 0; i < 20; ++i) ASSERT_TRUE(two.sends(300 << 10, i));
+  for (std::uint32_t i = 0; i < 200; ++i) ASSERT_TRUE(two.sends(60 << 10, i));
+  for (std::uint32_t i = 0; i < 10; ++i) ASSERT_TRUE(two.sends(300 << 10, 1000 + i));
   EXPECT_THAT(use, SizeIs(2)) << "one socket at each end";
 }
 
@@ -130,7 +131,7 @@ TEST(TcpConnections, AsManyAsBothAllow) {
 TEST(TcpConnections, WhoLeavesInPeaceIsNoFailure) {
   for (int round = 0; round < 20; ++round) {
     Two two({4, 4});
-    for (int i = 0; i <= round % 4; ++i) two.sends(2 << 20, 100);  // some are half open then
+    for (int i = 0; i <= round % 4; ++i) two.sends(5 << 20, 100);  // some are half open then
     std::thread leaving([&] { two.ranks[0].reset(); });
     std::vector<std::byte> in(1);
     std::optional<Status> ended;

@@ -33,6 +33,7 @@ struct TcpWire::Link {
   bool judged = false;
   bool expected = false;  // expect() was called
   bool widened = false;   // further ones were asked for
+  std::size_t large = 0;  // bytes of large messages so far
   Deadline expected_since{};
   Deadline ended_at{};
   int error = 0;

@@ -34,7 +34,7 @@ constexpr std::size_t few = 4;   // first links that are asked however long they
 constexpr int most_misses = 4;   // fruitless receives of any other active link
 constexpr int most_unseen = 32;  // polls without a look at the epoll; 8 KiB moved count as one
 constexpr std::size_t most_pieces = 64;
-constexpr std::size_t wide_bytes = 256 << 10;  // of a message, for further connections
+constexpr std::size_t wide_bytes = 4 << 20;  // of large messages to a peer, for further connections
 
 // Keys of what is not a link in the epoll.
 constexpr std::uint64_t door_key = ~std::uint64_t{0}, news_key = door_key - 1, timer_key = door_key - 2,
@@ -133,7 +133,9 @@ void TcpWire::watch_link(Link& at) noexcept {
 // ---- writing ----
 
 void TcpWire::widen(int to, std::size_t bytes) {
-  if (bytes < wide_bytes || std::exchange(link(to).widened, true)) return;
+  Link& first = link(to);
+  first.large += bytes;
+  if (first.large < wide_bytes || std::exchange(first.widened, true)) return;
   for (int nth = 1; nth < door_->connections(to); ++nth) door_->open(to + nth * size_);
 }
 

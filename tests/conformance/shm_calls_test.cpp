@@ -1,0 +1,133 @@
+// Collectives over shared memory ask nothing of the kernel while nobody has to sleep. The kernel itself tells of every
+// system call of a thread (syscall user dispatch), so that none is overlooked.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "collectives/tutti.hpp"
+#include "tests/support/worlds.hpp"
+
+#if defined(__linux__) && defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#include <sys/prctl.h>
+#include <ucontext.h>
+#ifdef PR_SET_SYSCALL_USER_DISPATCH
+#define TUTTI_TEST_SEES_SYSTEM_CALLS 1
+#endif
+#endif
+
+namespace tutti::testing {
+namespace {
+
+#ifdef TUTTI_TEST_SEES_SYSTEM_CALLS
+
+constexpr char allow = 0, block = 1;          // linux/prctl.h calls them SYSCALL_DISPATCH_FILTER_...
+thread_local volatile char selector = allow;  // what the kernel looks at
+thread_local volatile int seen = -1;          // number of the first call
+
+// Lets it through, and all that follow.
+void came(int, siginfo_t* about, void* state) {
+  seen = about->si_syscall;
+  selector = allow;
+  static_cast<ucontext_t*>(state)->uc_mcontext.gregs[REG_RIP] -= 2;  // once more, from the instruction on
+}
+
+/// Of the calling thread. False: not here.
+bool watch_this_thread() {
+  struct sigaction action {};
+  action.sa_sigaction = came;
+  action.sa_flags = SA_SIGINFO;
+  return ::sigaction(SIGSYS, &action, nullptr) == 0 &&
+         ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector) == 0;
+}
+
+void watch_no_more() { ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, nullptr); }
+
+/// The first system call that `work` makes; -1: it makes none.
+template <class Work>
+int first_call_of(const Work& work) {
+  seen = -1;
+  selector = block;
+  work();
+  selector = allow;
+  return seen;
+}
+
+using Data = std::vector<float>;
+struct Case {
+  const char* name;
+  std::size_t bytes;
+  bool allocated;
+  void (*call)(Communicator&, std::span<const float> in, std::span<float> out);
+};
+
+// Larger ones that a rank reads out of another's memory with the kernel's help are left out: there it is asked on
+// purpose.
+constexpr Case cases[] = {
+    {"barrier", 0, false, [](auto& world, auto, auto) { world.barrier().wait(); }},
+    {"allreduce", 8, false, [](auto& world, auto, auto out) { world.allreduce(out, sum).wait(); }},
+    {"allreduce", 64 << 10, false, [](auto& world, auto, auto out) { world.allreduce(out, sum).wait(); }},
+    {"allreduce", 1 << 20, false, [](auto& world, auto in, auto out) { world.allreduce(in, out, sum).wait(); }},
+    {"allreduce", 64 << 10, true, [](auto& world, auto, auto out) { world.allreduce(out, sum).wait(); }},
+    {"allreduce", 1 << 20, true, [](auto& world, auto, auto out) { world.allreduce(out, sum).wait(); }},
+    {"broadcast", 4 << 10, false, [](auto& world, auto, auto out) { world.broadcast(out, 0).wait(); }},
+    {"reduce", 64 << 10, false, [](auto& world, auto in, auto out) { world.reduce(in, out, sum, 1).wait(); }},
+    {"allgather", 64 << 10, false,
+     [](auto& world, auto in, auto out) { world.allgather(in.first(in.size() / 2), out).wait(); }},
+    {"reduce_scatter", 64 << 10, false,
+     [](auto& world, auto in, auto out) { world.reduce_scatter(in, out.first(out.size() / 2), sum).wait(); }},
+    {"alltoall", 64 << 10, false, [](auto& world, auto in, auto out) { world.alltoall(in, out).wait(); }},
+};
+
+/// Whether so many calls in a row, on all ranks, can go without any system call; what was asked else.
+bool goes_without(Communicator& world, const std::function<void()>& call, int& asked) {
+  constexpr int in_a_row = 20, tries = 300;  // a rank that is put off its core lets the others yield or sleep
+  for (int i = 0; i < 50; ++i) call();
+  for (int i = 0; i < tries; ++i) {
+    world.barrier().wait();
+    const int first = first_call_of([&] {
+      for (int k = 0; k < in_a_row; ++k) call();
+    });
+    if (first >= 0) asked = first;
+    if (world.allreduce(first, max).wait() < 0) return true;
+  }
+  return false;
+}
+
+TEST(ShmSystemCalls, NothingIsAskedOfTheKernelWhileNobodySleeps) {
+  std::string skipped;
+  run_ranks(2, test_settings("shm"), [&](Communicator& world) {
+    const bool can = watch_this_thread() && first_call_of([] { static_cast<void>(Clock::now()); }) < 0;
+    if (world.allreduce(can ? 1 : 0, min).wait() == 0) {
+      if (world.rank() == 0) skipped = "the kernel does not tell of system calls, or the clock is one";
+      return watch_no_more();
+    }
+    for (const Case& one : cases) {
+      const std::size_t count = std::max<std::size_t>(one.bytes / sizeof(float), 2);
+      const Data in(count, 1);
+      Data ordinary(count);
+      auto allocated = world.allocate<float>(count);
+      const std::span<float> out = one.allocated ? std::span<float>(allocated) : std::span<float>(ordinary);
+      int asked = -1;
+      EXPECT_TRUE(goes_without(
+          world, [&] { one.call(world, in, out); }, asked))
+          << one.name << " of " << one.bytes << (one.allocated ? " allocated" : "") << " bytes on rank " << world.rank()
+          << "; system call number " << asked;
+    }
+    watch_no_more();
+  });
+  if (!skipped.empty()) GTEST_SKIP() << skipped;
+}
+
+#else
+
+TEST(ShmSystemCalls, NothingIsAskedOfTheKernelWhileNobodySleeps) {
+  GTEST_SKIP() << "the kernel tells of system calls on x86-64 alone, and not beside ThreadSanitizer";
+}
+
+#endif
+
+}  // namespace
+}  // namespace tutti::testing

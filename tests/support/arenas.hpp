@@ -1,0 +1,25 @@
+// What shared memory the ranks of this process hold.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+namespace tutti::testing {
+
+/// Bytes of memory behind the arenas of this process's ranks.
+inline std::size_t arena_bytes() {
+  std::size_t sum = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
+    struct stat info {};
+    if (file.starts_with("/memfd:tutti-arena") && ::stat(entry.path().c_str(), &info) == 0)
+      sum += static_cast<std::size_t>(info.st_blocks) * 512;
+  }
+  return sum;
+}
+
+}  // namespace tutti::testing
