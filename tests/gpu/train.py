@@ -2,7 +2,7 @@
 
    train.py BIN [DEVICE]       DEVICE: cuda by default; cpu tries this program itself
 
-Exit code 77, with the reason, where there is no GPU that LibTorch and tutti can use, or no tutti-train.
+Exit code 77, with the reason, where there is no GPU that LibTorch and tutti can use.
 """
 
 import os
@@ -44,9 +44,6 @@ def same(what, wanted, got, tolerance):
 
 
 def main():
-    if not (BIN / "tutti-train").exists():  # where there was no time for LibTorch
-        print("skipped: tutti-train is not built")
-        return 77
     tried = train(1, [*SMALL, "steps=1"], DEVICE)
     if tried.returncode == 2 and "has no device: " in tried.stderr:
         print("skipped: " + tried.stderr.split("has no device: ", 1)[1].splitlines()[0])

@@ -1,23 +1,35 @@
 """Ranks that are processes, on devices: conformance of the backends for device memory, what goes wrong, what is
-measured; a table of it all at the end, and in OUT/summary.txt. Skips what is not there, with the reason.
+measured; a table of it all at the end, and in OUT/summary.txt.
 
    worlds.py TESTS [--accelerator fake] [--only PART,...] [--gpus N] [--nccl FILE] [--out FOLDER] [--budget SECONDS]
 
-TESTS is the folder of a build with gpu_probe, gpu_figures and, for `fake`, the modules. Exit code 1 where something
-failed; a figure that misses its target does not fail, but says so.
+TESTS is the folder of a build with gpu_probe, gpu_figures and, for `fake`, the modules. Words of judgement:
+
+   ok         as it should be
+   FAILED     wrong, or hung
+   not run    there was no time for it, or it was not built
+   skipped    this machine cannot do it, with the reason
+   figure     measured, without a target here
+   MISSED     measured, and short of its target
+
+Exit code 1 where something FAILED or was not run.
 """
 
 import argparse
+import contextlib
+import itertools
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 BOUND = 15.0  # seconds in which every rank has to know of an error
+NO_TIME = "never begun, as no time was left"
 STAGED = {"TUTTI_SELECT": "*: .. on cuda=staged"}
 
 
@@ -27,14 +39,26 @@ def by(backend):
 
 
 class Ended:
-    """How one rank ended."""
+    """How one rank ended: by itself, with an exit code, or killed as it hung; `cut` says how, where there was no time for it."""
 
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out.strip(), err.strip()
+    def __init__(self, code, out="", err="", cut=""):
+        self.code, self.out, self.err, self.cut = code, out.strip(), err.strip(), cut
 
     def why(self):
         lines = [line for line in self.err.splitlines() if line.startswith("gpu_")] or self.err.splitlines() or [f"exit code {self.code}"]
-        return lines[-1][:400]
+        return self.cut or lines[-1][:400]
+
+    def verdict(self):
+        return "not run" if self.cut else "FAILED"
+
+    def refused(self):
+        """Whether it said an error, in whatever words, but none of wrong results."""
+        return self.code == 1 and not any(words in self.err for words in ("should be", "not the ones sent", "differ", "input was changed"))
+
+
+def telling(bad):
+    """Of ranks that did not end as they should, one that tells most: time that was short may hide a failure, but not make one."""
+    return min(bad, key=lambda one: bool(one.cut))
 
 
 class Machine:
@@ -62,25 +86,41 @@ class Machine:
 
     def play(self, ranks, words, limit=120, gpus=1, before=(), **more):
         """Starts the ranks of one world, and gives how each ended; after `limit` seconds they are killed."""
-        limit = min(limit, max(1.0, self.time_left()))
+        if self.time_left() <= 0:
+            return [Ended(None, cut=NO_TIME) for _ in range(ranks)]
         name, rest = words[0], [str(word) for word in words[1:]]
-        with tempfile.TemporaryDirectory(prefix="tutti_gpu_") as store:
+        with tempfile.TemporaryDirectory(prefix="tutti_gpu_") as store, contextlib.ExitStack() as files:
             shared = self.environment(gpus) | {"TUTTI_STORE": f"file://{store}", "TUTTI_SECRET": "gpu"} | more
             started = []
             for rank in range(ranks):
                 own = {"TUTTI_RANK": str(rank), "TUTTI_SIZE": str(ranks), "TUTTI_LOCAL_RANK": str(rank), "TUTTI_LOCAL_SIZE": str(ranks)}
-                started.append(subprocess.Popen([*before, str(self.tests / name), *rest], env=shared | own, text=True,
-                                                stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-            ended, until = [], time.monotonic() + limit
-            for process in started:
-                try:
-                    out, err = process.communicate(timeout=max(0.1, until - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    out, err = process.communicate()
-                    err += f"\ngpu_probe: still running after {limit:.0f} s, and killed"
-                ended.append(Ended(process.returncode, out, err))
+                out, err = (files.enter_context(tempfile.TemporaryFile("w+", errors="replace")) for _ in range(2))
+                process = subprocess.Popen([*before, str(self.tests / name), *rest], env=shared | own, stdout=out, stderr=err)
+                started.append((process, out, err))
+            ended = self.gather(started, limit)
         self.log(ranks, words, ended)
+        return ended
+
+    def gather(self, started, limit):
+        """Waits for ranks. Who is still running at the limit hung; at the end of all time nobody can say."""
+        left = self.time_left()
+        until = time.monotonic() + min(limit, left)
+        for process, _, _ in started:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0, until - time.monotonic()))
+        running = [process.poll() is None for process, _, _ in started]
+        for process, _, _ in itertools.compress(started, running):  # all at once, before one hears of another's end
+            process.kill()
+        ended = []
+        for (process, *files), killed in zip(started, running, strict=True):
+            code = process.wait()
+            out, err = (file.seek(0) or file.read() for file in files)
+            if not killed:
+                ended.append(Ended(code, out, err))
+            elif left < limit:
+                ended.append(Ended(None, out, err, cut=f"stopped after {left:.0f} s, as no time was left"))
+            else:
+                ended.append(Ended(None, out, f"{err}\ngpu_probe: still running after {limit:.0f} s, and killed"))
         return ended
 
     def log(self, ranks, words, ended):
@@ -88,7 +128,7 @@ class Machine:
             return
         self.logs += 1
         name = "-".join(str(word) for word in words).replace("/", "_")
-        text = "".join(f"== rank {i}: exit code {one.code}\n{one.out}\n{one.err}\n" for i, one in enumerate(ended))
+        text = "".join(f"== rank {i}: {one.cut or f'exit code {one.code}'}\n{one.out}\n{one.err}\n" for i, one in enumerate(ended))
         (self.out / f"{self.logs:02d}-{name}-p{ranks}.log").write_text(text)
 
     def time_left(self):
@@ -98,12 +138,10 @@ class Machine:
 class Table:
     """Rows: what was to be shown, its target, what was seen, and a word of judgement."""
 
-    def __init__(self, machine):
-        self.rows, self.machine = [], machine
+    def __init__(self):
+        self.rows = []
 
     def add(self, what, target, seen, verdict):
-        if verdict == "FAILED" and self.machine.time_left() <= 0:
-            seen, verdict = "no time was left", "skipped"
         self.rows.append((what, target, seen, verdict))
         print(f"{verdict:8} {what}: {seen}", flush=True)
 
@@ -112,19 +150,20 @@ class Table:
         lines = [f"{verdict:8} {what:{wide[0]}}  {target:{wide[1]}}  {seen[:160]}" for what, target, seen, verdict in self.rows]
         return "\n".join([f"{'':8} {'what':{wide[0]}}  {'target':{wide[1]}}  seen", *lines])
 
-    def failed(self):
-        return any(row[3] == "FAILED" for row in self.rows)
+    def exit_code(self):
+        return 1 if any(row[3] in ("FAILED", "not run") for row in self.rows) else 0
 
 
 # ---- conformance --------------------------------------------------------------------------------
 
 def judge_world(table, what, ended, may_refuse=False):
-    """`may_refuse`: a library may decline these ranks in whatever words, but not give wrong results."""
+    """`may_refuse`: a library may decline these ranks, but neither hang nor give wrong results."""
     bad = [one for one in ended if one.code != 0 or not one.out.startswith("ok ")]
     if not bad:
         return table.add(what, "right", ended[0].out[3:], "ok")
-    wrong = any(words in one.err for one in bad for words in ("should be", "not the ones sent", "differ", "input was changed"))
-    return table.add(what, "right", bad[0].why(), "skipped" if may_refuse and not wrong else "FAILED")
+    if may_refuse and all(one.refused() for one in bad):
+        return table.add(what, "right", bad[0].why(), "skipped")
+    return table.add(what, "right", telling(bad).why(), telling(bad).verdict())
 
 
 def conformance(machine, table, small):
@@ -163,19 +202,21 @@ def nccl(machine, table, elements, small):
 def judge_error(table, what, ended, codes, victim=None):
     """Every rank but the victim has said one of the codes, in time."""
     target = f"{' or '.join(codes)}, {BOUND:.0f} s"
-    slowest, text = 0.0, ""
+    slowest, text, bad = 0.0, "", []
     for rank, one in enumerate(ended):
-        if rank == victim:
-            if one.code != -9:
-                return table.add(what, target, f"the victim was not killed: {one.why()}", "FAILED")
-            continue
         words = one.out.split()
-        if one.code != 0 or len(words) < 3 or words[0] != "error":
-            return table.add(what, target, f"rank {rank}: {one.why()}", "FAILED")
-        if words[1] not in codes or float(words[2]) > BOUND:
-            return table.add(what, target, f"rank {rank}: {one.out}", "FAILED")
-        slowest, text = max(slowest, float(words[2])), one.out.split(":", 1)[1].strip()
-    return table.add(what, target, f"{slowest:.2f} s: {text}", "ok")
+        if rank == victim:
+            if one.code != -signal.SIGKILL:
+                bad.append(one)
+        elif one.code != 0 or len(words) < 3 or words[0] != "error" or words[1] not in codes or float(words[2]) > BOUND:
+            bad.append(one)
+        else:
+            slowest, text = max(slowest, float(words[2])), one.out.split(":", 1)[1].strip()
+    if not bad:
+        return table.add(what, target, f"{slowest:.2f} s: {text}", "ok")
+    one = telling(bad)
+    said = one.out if one.code == 0 else one.why()
+    return table.add(what, target, f"rank {ended.index(one)}{', the victim' * (ended.index(one) == victim)}: {said}", one.verdict())
 
 
 def no_device(machine, table):
@@ -215,7 +256,7 @@ TARGETS = {  # of which backends, at how many ranks: at least, or at most
 def judge_figures(machine, table, backend, ranks, ended):
     bad = [one for one in ended if one.code != 0]
     if bad:
-        return table.add(f"figures of {backend}, p = {ranks}", "", bad[0].why(), "FAILED")
+        return table.add(f"figures of {backend}, p = {ranks}", "", telling(bad).why(), telling(bad).verdict())
     for line in ended[0].out.splitlines():
         _, name, value, unit = line.split()
         of, sizes, way, target, meaning = TARGETS.get(name, ("", (), "", 0, name))
@@ -252,37 +293,68 @@ def sanitizer(machine, table, _small):
 
 
 def judge_sanitizer(table, what, ended):
+    bad = [one for one in ended if one.code != 0]
     text = "\n".join(one.out + one.err for one in ended)
     summary = next((line.strip("= ") for line in text.splitlines() if "SUMMARY" in line), ended[0].why())
-    if "not supported" in text.lower() and any(one.code != 0 for one in ended):
+    if not bad:
+        return table.add(what, "clean", summary, "ok")
+    if all(one.code is not None for one in bad) and "not supported" in text.lower():
         return table.add(what, "clean", f"this device is not supported by the tool: {summary}", "skipped")
-    return table.add(what, "clean", summary, "ok" if all(one.code == 0 for one in ended) else "FAILED")
+    return table.add(what, "clean", telling(bad).cut or summary, telling(bad).verdict())
 
 
 # ---- the ctest label gpu --------------------------------------------------------------------------
 
 def ctest(machine, table, _small):
     """Programs of their own: folds bit for bit, streams, training."""
-    limit = max(5.0, min(240.0, machine.time_left()))
-    tool = ("timeout", "-k", "5", f"{limit:.0f}", "ctest", "--test-dir", str(machine.tests.parent), "-L", "gpu", "--output-on-failure")
+    left = machine.time_left()
+    limit = min(240.0, left)
     environment = {**os.environ, "TUTTI_NCCL_LIBRARY": machine.nccl, "TUTTI_TUNING": "off"}
-    done = subprocess.run(tool, capture_output=True, text=True, check=False, env=environment)
+    tool = ("ctest", "--test-dir", str(machine.tests.parent), "-L", "gpu")
+    listed = subprocess.run([*tool, "-N"], capture_output=True, text=True, check=False).stdout
+    done = subprocess.run(["timeout", "-k", "5", f"{limit:.0f}", *tool, "-V"], capture_output=True, text=True, errors="replace", check=False,
+                          env=environment)
     text = done.stdout + done.stderr
-    if done.returncode == 124:
-        table.add("ctest -L gpu", "right", f"took more than {limit:.0f} s", "FAILED")
     if machine.out:
         (machine.out / "ctest.log").write_text(text)
-    found = re.findall(r"Test +#\d+: (\S+) \.* *\**(\w+)[^\n]*?([\d.]+) sec", text)
-    for name, outcome, seconds in found:
-        seen, verdict = {"Passed": ("passed", "ok"), "Skipped": ("skipped: see ctest.log", "skipped")}.get(outcome, (outcome, "FAILED"))
-        table.add(name, "right", f"{seen}, {seconds} s", verdict)
-    if not found:
+    cut = f"stopped after {limit:.0f} s" if done.returncode in (124, 137) else ""
+    judge_ctest(table, re.findall(r"Test +#\d+: (\S+)", listed), text, cut, "FAILED" if limit < left else "not run")
+
+
+def judge_ctest(table, names, text, cut="", verdict="FAILED"):
+    """`text`: what ctest -V said of these tests; `cut`: how it was stopped, which is the verdict's for the test that ran then."""
+    ended = {name: (number, outcome, seconds) for number, name, outcome, seconds in
+             re.findall(r"Test +#(\d+): (\S+) \.*[ *]*([A-Z][\w: ]*?) +([\d.]+) sec", text)}
+    begun = re.findall(r"Start +\d+: (\S+)", text)
+    for name in names:
+        number, outcome, seconds = ended.get(name, ("", "", ""))
+        if outcome == "Passed":
+            table.add(name, "right", f"passed, {seconds} s", "ok")
+        elif outcome == "Skipped" and (why := re.search(rf"^{number}: skipped: (.*)", text, re.M)):
+            table.add(name, "right", why[1], "skipped")
+        elif outcome in ("Skipped", "Not Run"):
+            table.add(name, "right", {"Skipped": "skipped without a reason", "Not Run": "not built"}[outcome] + ": see ctest.log", "not run")
+        elif outcome:
+            table.add(name, "right", f"{outcome}, {seconds} s", "FAILED")
+        else:
+            table.add(name, "right", cut or "ctest does not say how it ended", verdict if name in begun else "not run")
+    if not names:
         table.add("ctest -L gpu", "right", text.strip().splitlines()[-1] if text.strip() else "ctest says nothing", "FAILED")
-    if not any("train" in name for name, *_ in found):
-        table.add("training as one process does", "equal", "no test of training is there: it wants LibTorch", "skipped")
+    if not any("train" in name for name in names):
+        table.add("training as one process does", "equal", "this build has no tutti-train, which wants LibTorch", "skipped")
 
 
 PARTS = {"ctest": ctest, "conformance": conformance, "errors": errors, "figures": figures, "sanitizer": sanitizer}
+
+
+def play_parts(machine, table, names, small):
+    for name in names:
+        if machine.time_left() < 10:
+            table.add(name, "", NO_TIME, "not run")
+            continue
+        begin = time.monotonic()
+        PARTS[name](machine, table, small)
+        print(f"-- {name}: {time.monotonic() - begin:.0f} s", flush=True)
 
 
 def main():
@@ -299,19 +371,13 @@ def main():
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
     machine = Machine(options)
-    table = Table(machine)
-    for name in options.only.split(","):
-        if machine.time_left() < 10:
-            table.add(name, "", "no time was left", "skipped")
-            continue
-        begin = time.monotonic()
-        PARTS[name](machine, table, options.small)
-        print(f"-- {name}: {time.monotonic() - begin:.0f} s", flush=True)
+    table = Table()
+    play_parts(machine, table, options.only.split(","), options.small)
     text = table.text()
     print("\n" + text)
     if options.out:
         (options.out / "summary.txt").write_text(text + "\n")
-    return 1 if table.failed() else 0
+    return table.exit_code()
 
 
 if __name__ == "__main__":
