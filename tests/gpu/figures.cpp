@@ -1,15 +1,20 @@
 // What is measured of collectives on device memory, by ranks that are processes; rank 0 prints a line for each figure,
-// as worlds.py reads it: "figure NAME VALUE UNIT".
+// as worlds.py reads it: "figure NAME VALUE UNIT [WORDS]".
 //
-//   gpu_figures BACKEND [BYTES [SIDE]]
+//   gpu_figures BACKEND [BYTES [SIDE [CALLS]]]
 //
-// BYTES of the large allreduce (256 MiB); SIDE of the matrices that are multiplied beside one (4096). Every figure is a
-// median; a call's time is that of the slowest rank. Device memory's own copies are measured by rank 0 alone, while
-// the others wait on the host.
+// BYTES of the large allreduce (256 MiB); SIDE of the matrices that are multiplied beside allreduces of a quarter of it
+// (4096); CALLS: how many those are, where it is not to be measured how many are enough. Every figure is a median; a
+// call's time is that of the slowest rank. Device memory's own copies are measured by rank 0 alone, while the others
+// wait on the host.
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <deque>
 #include <functional>
+#include <future>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,10 +39,44 @@ double median(std::vector<double> all) {
   return all[all.size() / 2];
 }
 
+/// A program's own work beside collectives: products of square matrices, on a stream of their own.
+class Products {
+ public:
+  Products(Accelerator& gpu, int device, int side)
+      : gpu_(gpu), device_(device), side_(side), stream_(gpu, gpu.make_stream(device)) {
+    for (auto& one : matrices_) {
+      one = gpu.allocate(device, bytes());
+      gpu.zero(*stream_, one.get(), bytes());
+    }
+    finish();
+  }
+  void launch(int times) {
+    const auto matrix = [&](std::size_t i) { return static_cast<float*>(matrices_[i].get()); };
+    for (int i = 0; i < times; ++i)
+      if (kernels_.multiply(device_, (*stream_).handle, matrix(0), matrix(1), matrix(2), side_) != 0)
+        throw std::runtime_error("the program's own kernel cannot be launched");
+  }
+  void finish() { gpu_.synchronize(*stream_); }
+  double seconds(int times) {
+    return seconds_of([&] { launch(times), finish(); });
+  }
+
+ private:
+  std::size_t bytes() const {
+    return sizeof(float) * static_cast<std::size_t>(side_) * static_cast<std::size_t>(side_);
+  }
+
+  Accelerator& gpu_;
+  const UserKernels kernels_ = user_kernels();
+  const int device_, side_;
+  const Owned<Stream> stream_;
+  std::array<std::shared_ptr<void>, 3> matrices_;
+};
+
 class Measuring {
  public:
-  Measuring(Communicator& world, std::size_t bytes, int side)
-      : world_(world), gpu_(accelerator(world.settings())), bytes_(bytes), side_(side) {
+  Measuring(Communicator& world, std::size_t bytes, int side, int calls)
+      : world_(world), gpu_(accelerator(world.settings())), bytes_(bytes), side_(side), calls_(calls) {
     device_ = device_of_rank(gpu_, world.rank());
     stream_ = Owned<Stream>(gpu_, gpu_.make_stream(device_));
     in_ = gpu_.allocate(device_, bytes);
@@ -60,8 +99,8 @@ class Measuring {
   }
 
  private:
-  void say(const std::string& name, double value, const char* unit) const {
-    if (world_.rank() == 0) std::printf("figure %s %.3f %s\n", name.c_str(), value, unit);
+  void say(const std::string& name, double value, const std::string& unit) const {
+    if (world_.rank() == 0) std::printf("figure %s %.3f %s\n", name.c_str(), value, unit.c_str());
     std::fflush(stdout);
   }
   /// What rank 0 measures while nobody else uses a device; the same number for all.
@@ -98,10 +137,12 @@ class Measuring {
     return value;
   }
 
-  Work start(std::size_t bytes) {
-    const Device where{Device::Kind::cuda, device_};
-    return world_.allreduce(Buffer(in_.get(), bytes / 4, DType::f32, where),
-                            Buffer(out_.get(), bytes / 4, DType::f32, where));
+  Work start(std::size_t bytes, std::size_t offset = 0) {
+    const auto at = [&](const std::shared_ptr<void>& memory) {
+      return Buffer(static_cast<std::byte*>(memory.get()) + offset, bytes / sizeof(float), DType::f32,
+                    {Device::Kind::cuda, device_});
+    };
+    return world_.allreduce(at(in_), at(out_));
   }
   /// Of an allreduce, the slowest rank's time.
   double call_of(std::size_t bytes, int before, int turns) {
@@ -115,57 +156,93 @@ class Measuring {
     return median(slowest);
   }
 
-  /// How much longer a program's own kernels of rank 0 take beside an allreduce of 64 MiB.
-  void beside() {
-    const std::size_t matrix = static_cast<std::size_t>(side_) * static_cast<std::size_t>(side_) * sizeof(float);
-    const UserKernels kernels = user_kernels();
-    const auto a = gpu_.allocate(device_, matrix), b = gpu_.allocate(device_, matrix),
-               c = gpu_.allocate(device_, matrix);
-    const Owned<Stream> own(gpu_, gpu_.make_stream(device_));
-    for (const auto& one : {a, b}) gpu_.zero(*own, one.get(), matrix);
-    const auto multiply = [&](int times) {
-      for (int i = 0; i < times; ++i)
-        if (kernels.multiply(device_, (*own).handle, static_cast<const float*>(a.get()),
-                             static_cast<const float*>(b.get()), static_cast<float*>(c.get()), side_) != 0)
-          throw std::runtime_error("the program's own kernel cannot be launched");
-    };
-    const auto products = [&](int times) {
-      return seconds_of([&] {
-        multiply(times);
-        gpu_.synchronize(*own);
-      });
-    };
-    const double one = alone([&] { return products(1), products(3) / 3; });
-    const int times = std::max(2, static_cast<int>(0.06 / one));  // for 60 ms
-    const std::size_t bytes = std::min<std::size_t>(bytes_, 64 << 20);
-    std::vector<double> without, with;
-    for (int turn = 0; turn < 9; ++turn) {
-      without.push_back(alone([&] { return products(times); }));
-      world_.barrier().wait();
-      const double took = seconds_of([&] {
-        if (world_.rank() == 0) multiply(times);
-        start(bytes).wait();
-        if (world_.rank() == 0) gpu_.synchronize(*own);
-      });
-      with.push_back(world_.broadcast(took, 0).wait());
+  /// So many allreduces of a quarter of the memory, each but the last ones in flight beside the three before it.
+  /// Once the first is done, so that all ranks are under way, this rank does what is `beside`.
+  void accompany(
+      int calls, const std::function<void()>& beside = [] {}) {
+    constexpr std::size_t quarters = 4;
+    const std::size_t bytes = bytes_ / quarters;
+    std::deque<Work> flying;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(calls); ++i) {
+      if (flying.size() == quarters) {
+        flying.front().wait();
+        flying.pop_front();
+      }
+      if (i == quarters) beside();
+      flying.push_back(start(bytes, i % quarters * bytes));
     }
-    say("products", median(without) * 1e3, "ms");
-    say("products_slower", (median(with) / median(without) - 1) * 100, "%");
+    for (Work& one : flying) one.wait();
+  }
+  /// How many last longer than `window`, with something to spare; what the quickest rank needs, and all then do.
+  int enough_for(double window) {
+    constexpr int tried = 16;
+    accompany(tried);
+    world_.barrier().wait();
+    const double each = seconds_of([&] { accompany(tried); }) / tried;
+    return world_.allreduce(least_calls + static_cast<int>(std::ceil(1.5 * window / each)), max).wait();
   }
 
+  struct Window {
+    double products, calls;  // seconds from the launch of the products to the end of these and of the allreduces
+  };
+  /// Rank 0's products with allreduces in flight from before them on; all ranks get to know what was seen.
+  Window window(Products& products, int times, int calls) {
+    Timed::time_point begin;
+    const auto since = [&] { return std::chrono::duration<double>(Timed::now() - begin).count(); };
+    std::future<double> ended;
+    world_.barrier().wait();
+    accompany(calls, [&] {
+      if (world_.rank() != 0) return;
+      begin = Timed::now();
+      products.launch(times);
+      ended = std::async(std::launch::async, [&] { return products.finish(), since(); });
+    });
+    const double all = world_.rank() == 0 ? since() : 0, own = ended.valid() ? ended.get() : 0;
+    return {.products = world_.broadcast(own, 0).wait(), .calls = world_.broadcast(all, 0).wait()};
+  }
+
+  /// How much longer a program's own kernels of rank 0 take beside allreduces. Where these end before the products do,
+  /// what was seen says nothing, and all is done once more with twice as many.
+  void beside() {
+    Products products(gpu_, device_, side_);
+    const double one = alone([&] { return products.seconds(1), products.seconds(3) / 3; });
+    const int times = std::max(2, static_cast<int>(0.06 / one));  // for 60 ms
+    const int first = calls_ > 0 ? std::max(calls_, least_calls) : enough_for(one * times);
+    const int most = calls_ > 0 ? first : 32 * first;
+    for (int calls = first; calls <= most; calls *= 2) {
+      std::vector<double> without, with;
+      bool accompanied = true;
+      for (int turn = 0; turn < 9; ++turn) {
+        without.push_back(alone([&] { return products.seconds(times); }));
+        const Window seen = window(products, times, calls);
+        with.push_back(seen.products);
+        accompanied = accompanied && seen.products <= seen.calls;
+      }
+      if (!accompanied) continue;
+      const double before = median(without), after = median(with);
+      char words[100];
+      std::snprintf(words, sizeof words, "%% (%.3f ms alone, %.3f ms beside %d allreduces)", before * 1e3, after * 1e3,
+                    calls);
+      return say("products_slower", (after / before - 1) * 100, words);
+    }
+    throw std::runtime_error(std::to_string(most) +
+                             " allreduces ended before the products that they were to accompany");
+  }
+
+  static constexpr int least_calls = 8;  // with which the products are begun amid them
   Communicator& world_;
   Accelerator& gpu_;
   const std::size_t bytes_;
-  const int side_;
+  const int side_, calls_;
   int device_ = 0;
   Owned<Stream> stream_;
   std::shared_ptr<void> in_, out_;
 };
 
-void run(const std::string& backend, std::size_t bytes, int side) {
+void run(const std::string& backend, std::size_t bytes, int side, int calls) {
   Communicator world = Communicator::from_env();
   if (backend != "staged" && world.size() > 1) world.use_backend(backend);
-  Measuring(world, bytes, side).everything();
+  Measuring(world, bytes, side, calls).everything();
   world.barrier().wait();
 }
 
@@ -174,9 +251,9 @@ void run(const std::string& backend, std::size_t bytes, int side) {
 
 int main(int count, char** words) {
   try {
-    if (count < 2) throw std::runtime_error("gpu_figures BACKEND [BYTES [SIDE]]");
+    if (count < 2) throw std::runtime_error("gpu_figures BACKEND [BYTES [SIDE [CALLS]]]");
     const std::size_t bytes = count > 2 ? std::stoul(words[2]) : std::size_t{256} << 20;
-    tutti::testing::run(words[1], bytes, count > 3 ? std::stoi(words[3]) : 4096);
+    tutti::testing::run(words[1], bytes, count > 3 ? std::stoi(words[3]) : 4096, count > 4 ? std::stoi(words[4]) : 0);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpu_figures: %s\n", error.what());
     return 1;

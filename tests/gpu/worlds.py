@@ -249,7 +249,7 @@ TARGETS = {  # of which backends, at how many ranks: at least, or at most
     "allreduce_pinned": ("staged", (2,), ">=", 60, "256 MiB allreduce, of the pinned copy's rate by P*N bytes"),
     "latency_8": ("cudaipc", (2, 4), "<=", 25, "8 bytes allreduce"),
     "latency_4096": ("cudaipc", (2, 4), "<=", 25, "4 KiB allreduce"),
-    "products_slower": ("cudaipc", (2,), "<=", 10, "products beside an allreduce of 64 MiB take longer by"),
+    "products_slower": ("cudaipc", (2,), "<=", 10, "products beside allreduces of 64 MiB take longer by"),
 }
 
 
@@ -258,12 +258,12 @@ def judge_figures(machine, table, backend, ranks, ended):
     if bad:
         return table.add(f"figures of {backend}, p = {ranks}", "", telling(bad).why(), telling(bad).verdict())
     for line in ended[0].out.splitlines():
-        _, name, value, unit = line.split()
+        _, name, value, unit, *more = line.split(maxsplit=4)
         of, sizes, way, target, meaning = TARGETS.get(name, ("", (), "", 0, name))
         judged = of == backend and ranks in sizes
         hit = float(value) >= target if way == ">=" else float(value) <= target
         verdict = "figure" if not judged or machine.fake else "ok" if hit else "MISSED"
-        table.add(f"{backend}, p = {ranks}: {meaning}", f"{way} {target} {unit}" if judged else "", f"{value} {unit}", verdict)
+        table.add(f"{backend}, p = {ranks}: {meaning}", f"{way} {target} {unit}" if judged else "", " ".join((value, unit, *more)), verdict)
     return None
 
 

@@ -1,5 +1,5 @@
 """tests/gpu/worlds.py: what it says of ranks that fail, hang, refuse or have no time, and with which exit code; no device is
-wanted, as the ranks are lines of shell."""
+wanted, as the ranks are lines of shell. And what is measured of products beside allreduces, on the fake devices."""
 
 import contextlib
 import importlib.util
@@ -14,6 +14,7 @@ SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "gpu" / "worlds.py"
 SPEC = importlib.util.spec_from_file_location("worlds", SCRIPT)
 worlds = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(worlds)
+TESTS = pathlib.Path(sys.argv[2])
 
 RIGHT, HANGS = "echo ok 9 cases", "exec sleep 600"
 WRONG = "echo 'gpu_probe: element 3 is 7, but should be 8' >&2; exit 1"
@@ -138,6 +139,23 @@ class Parts(Case):
         worlds.judge_ctest(self.table, ["gpu.a"], text)
         self.assertEqual([row[3] for row in self.table.rows], ["ok", "skipped"])  # for want of LibTorch
         self.assertEqual(self.table.exit_code(), 0)
+
+
+class Products(Case):
+    def figures(self, *calls):
+        options = types.SimpleNamespace(tests=TESTS, accelerator="fake", gpus=1, nccl=None, out=None, budget=EVER)
+        words = ("gpu_figures", "staged", 1 << 20, 64, *calls)
+        return worlds.Machine(options).play(2, words, 100, FAKE_STUMBLE="0", **worlds.by("staged"))
+
+    def test_allreduces_last_longer_than_the_products(self):
+        ended = self.figures()
+        self.assertEqual([one.code for one in ended], [0, 0], ended[0].err)
+        self.assertRegex(ended[0].out, r"figure products_slower \S+ % \(\S+ ms alone, \S+ ms beside \d+ allreduces\)")
+
+    def test_allreduces_that_end_before_the_products_are_an_error(self):
+        for one in self.figures(8):
+            self.assertEqual((one.code, "products_slower" in one.out), (1, False))
+            self.assertIn("8 allreduces ended before the products that they were to accompany", one.err)
 
 
 if __name__ == "__main__":
