@@ -1,0 +1,64 @@
+"""tests/run: what it says of the CUDA module, and when that is a failure. Builds and tests nothing: CMake, ctest, pip and nvcc
+are lines of shell in a copy of the tree's outline."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RUN = pathlib.Path(__file__).resolve().parent.parent / "run"
+MODULE = "build/dev/lib/tutti/libtutti_cuda.so"
+PROGRAMS = {
+    "cmake": 'echo "-- cuda            $CUDA_STATE"',
+    "ctest": 'echo "100% tests passed, 0 tests failed out of 3"',
+    "python3": 'mkdir -p "$3/bin"; for name in pip python; do ln -sf "${0%/*}/nvcc" "$3/bin/$name"; done',  # -m venv FOLDER
+    "nvcc": "true",
+    "comm": "true",  # what others leave in /dev/shm meanwhile
+}
+
+
+class CudaModule(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "tests").mkdir()
+        shutil.copy(RUN, self.folder / "tests" / "run")
+        for name, text in PROGRAMS.items():
+            self.program(f"bin/{name}", text)
+        self.program("third_party/install", "true")
+
+    def program(self, name, text):
+        file = self.folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+
+    def run_with(self, state, *words):
+        environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CUDA_STATE": state, "CUDACXX": f"{self.folder}/bin/nvcc"}
+        done = subprocess.run([self.folder / "tests" / "run", *words], capture_output=True, text=True, timeout=100, env=environment)
+        self.assertIn("passed, 0 failed", done.stdout.splitlines()[-1], done.stderr)
+        failed = re.search(r"^(\d+) part\(s\) failed", done.stdout, re.M)
+        return [line for line in done.stdout.splitlines() if line.startswith("CUDA: ")], int(failed[1]) if failed else 0
+
+    def test_compiled(self):
+        (self.folder / MODULE).parent.mkdir(parents=True)
+        (self.folder / MODULE).touch()
+        for words in ((), ("--full",)):
+            self.assertEqual(self.run_with("on     nvcc 13.0.88, for sm_80, sm_90", *words),
+                             ([f"CUDA: {MODULE} is compiled by nvcc 13.0.88, for sm_80, sm_90"], 0))
+
+    def test_not_compiled(self):
+        """Which is said, and with --full is a failure, as there is an nvcc."""
+        for state, why in (("off    nvcc does not work", "nvcc does not work"), ("on     nvcc 13.0.88, for sm_90", "its build failed")):
+            said = f"CUDA: NOT COMPILED, its code is not even looked at: {why}"
+            self.assertEqual(self.run_with(state), ([said], 0))
+            self.assertEqual(self.run_with(state, "--full"), ([said, f"CUDA: failed, as {self.folder}/bin/nvcc is here"], 1))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
