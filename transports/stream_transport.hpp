@@ -18,7 +18,7 @@ struct StreamLimits {
   std::size_t eager = 16 << 10;   ///< larger messages wait for their recv
   std::size_t credit = 64 << 10;  ///< payload that may be under way to one peer without a recv, or unread there
   std::size_t start = 0;          ///< of a larger message, goes along with its announcement, within the credit
-  std::size_t chunk = 128 << 10;  ///< longest data frame, so that messages interleave; a multiple of 8. Several streams share it
+  std::size_t chunk = 128 << 10;  ///< longest data frame, so that messages interleave; a multiple of 8
 };
 
 /// Where a peer may put the bytes of one large message: what the wires of both ranks make of it.
