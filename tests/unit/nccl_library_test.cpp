@@ -65,6 +65,7 @@ static_assert(same_as<&Api::comm_finalize, decltype(ncclCommFinalize)>);
 static_assert(same_as<&Api::comm_destroy, decltype(ncclCommDestroy)>);
 static_assert(same_as<&Api::comm_abort, decltype(ncclCommAbort)>);
 static_assert(same_as<&Api::comm_get_async_error, decltype(ncclCommGetAsyncError)>);
+static_assert(same_as<&Api::comm_count, decltype(ncclCommCount)>);
 static_assert(same_as<&Api::get_error_string, decltype(ncclGetErrorString)>);
 static_assert(same_as<&Api::get_last_error, decltype(ncclGetLastError)>);
 static_assert(same_as<&Api::red_op_create_pre_mul_sum, decltype(ncclRedOpCreatePreMulSum)>);

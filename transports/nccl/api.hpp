@@ -1,5 +1,5 @@
 // What this backend uses of NCCL, declared here, so that building needs none of its headers: the values are those of
-// every NCCL from 2.18 on, which a test compares with the header where there is one.
+// every NCCL from 2.19 on, which a test compares with the header where there is one.
 #pragma once
 
 #include <climits>
@@ -7,8 +7,9 @@
 
 namespace tutti::nccl {
 
-/// The versions that this was written for, as ncclGetVersion() counts.
-inline constexpr int oldest_version = 21800;
+/// The versions that this was written for, as ncclGetVersion() counts. 2.18 cannot abort on another thread than that
+/// of the call which is under way.
+inline constexpr int oldest_version = 21900;
 
 struct UniqueId {
   char bytes[128] = {};
@@ -31,7 +32,7 @@ enum DataType : int { int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, fl
 enum RedOp : int { op_sum = 0, op_prod = 1, op_max = 2, op_min = 3, op_avg = 4 };
 enum Residence : int { scalar_device = 0, scalar_host_immediate = 1 };
 
-/// The configuration of a communicator as version 2.18 had it; later ones take it as it is.
+/// The configuration of a communicator as version 2.19 had it; later ones take it as it is.
 struct Config {
   std::size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
@@ -56,6 +57,7 @@ struct Api {
   Result (*comm_destroy)(CommHandle);
   Result (*comm_abort)(CommHandle);
   Result (*comm_get_async_error)(CommHandle, Result*);
+  Result (*comm_count)(CommHandle, int*);
   const char* (*get_error_string)(Result);
   const char* (*get_last_error)(CommHandle);
   Result (*red_op_create_pre_mul_sum)(RedOp*, void*, DataType, Residence, CommHandle);

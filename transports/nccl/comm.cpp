@@ -58,7 +58,11 @@ std::string late(const Opening& opening) {
 Result Comm::state() const noexcept {
   Result state = success;
   const Result asked = nccl_.call.comm_get_async_error(handle_, &state);
-  return asked == success ? state : asked;
+  if (asked != success || state != success) return asked == success ? state : asked;
+  // Before 2.27 what a call leaves behind lies in the storage of the thread that made it, until a question like this
+  // one: that thread's end, or its next call on another communicator, would run into it.
+  int ranks = 0;
+  return nccl_.call.comm_count(handle_, &ranks);
 }
 
 bool Comm::abort(Seconds patience) noexcept {

@@ -35,6 +35,7 @@ std::string find_all(void* handle, Api& call) {
   find(handle, "ncclCommDestroy", call.comm_destroy, lacks);
   find(handle, "ncclCommAbort", call.comm_abort, lacks);
   find(handle, "ncclCommGetAsyncError", call.comm_get_async_error, lacks);
+  find(handle, "ncclCommCount", call.comm_count, lacks);
   find(handle, "ncclGetErrorString", call.get_error_string, lacks);
   find(handle, "ncclGetLastError", call.get_last_error, lacks);
   find(handle, "ncclRedOpCreatePreMulSum", call.red_op_create_pre_mul_sum, lacks);

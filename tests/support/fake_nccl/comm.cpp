@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <utility>
 
 namespace fake_nccl {
 namespace {
@@ -24,6 +25,15 @@ bool meant(const char* name, int rank, int call) {
   const std::size_t colon = text->find(':');
   return std::stoi(*text) == rank && (colon == text->npos || std::stoi(text->substr(colon + 1)) == call);
 }
+
+/// The job of the thread's last call.
+struct OfThread {
+  std::shared_ptr<Job> job;
+  ~OfThread() {
+    if (job) job->thread_gone = job->unfinished.load();
+  }
+};
+thread_local OfThread of_thread;
 
 }  // namespace
 
@@ -63,7 +73,8 @@ Comm::~Comm() {
   if (meeting_.joinable()) meeting_.join();
 }
 
-void Comm::begin() {
+void Comm::begin(bool blocking) {
+  if (!blocking) leave_job();
   meeting_ = std::thread([this] { state_ = meet(); });
 }
 
@@ -92,8 +103,21 @@ Result Comm::meet() {
   return success;
 }
 
-Result Comm::launch(Task task, void* stream) {
+void Comm::leave_job() { of_thread.job = job_ = std::make_shared<Job>(); }
+
+Result Comm::finish() {
   if (state() != success) return state() == in_progress ? invalid_usage : state();
+  const auto job = std::exchange(job_, nullptr);
+  if (!job) return success;
+  if (job->thread_gone) return say_error("the thread ended before its job was finished"), internal_error;
+  job->unfinished = false;
+  return success;
+}
+
+Result Comm::launch(Task task, void* stream) {
+  if (const Result before = finish(); before != success) return before;
+  if (of_thread.job && of_thread.job->unfinished)
+    return say_error("this thread's job of another communicator is not finished"), internal_error;
   const auto shared = std::make_shared<Task>(std::move(task));
   const int number = calls_++;
   auto enqueue = [self = shared_from_this(), shared, number, stream] {
@@ -103,10 +127,13 @@ Result Comm::launch(Task task, void* stream) {
       Device::of(self->device_).over(place);
     });
   };
-  if (!told("FAKE_NCCL_SLOW_LAUNCH")) return enqueue(), success;
+  const auto slow = told("FAKE_NCCL_SLOW_LAUNCH");
+  if (!slow) return enqueue(), success;
   state_ = in_progress;
+  leave_job();
   // Not as long on one rank as on another.
-  const auto pause = 1ms + 1ms * ((id_ + static_cast<unsigned>(number) * 5 + static_cast<unsigned>(rank_) * 3) % 7);
+  const auto pause =
+      std::stoi(*slow) * 1ms * (1 + (id_ + static_cast<unsigned>(number) * 5 + static_cast<unsigned>(rank_) * 3) % 7);
   std::thread([self = shared_from_this(), enqueue, pause] {
     std::this_thread::sleep_for(pause);
     enqueue();
@@ -180,6 +207,7 @@ void Comm::abort() {
   if (const auto seconds = told("FAKE_NCCL_SLOW_ABORT"))
     std::this_thread::sleep_for(std::chrono::duration<double>(std::stod(*seconds)));
   aborted_ = true;
+  if (const auto job = std::exchange(job_, nullptr)) job->unfinished = false;
 }
 
 }  // namespace fake_nccl

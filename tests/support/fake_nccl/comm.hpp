@@ -42,6 +42,11 @@ struct Task {
   std::vector<std::function<void()>> ends;
 };
 
+/// What a call that is in progress leaves with its thread until it is finished (see Comm::finish).
+struct Job {
+  std::atomic<bool> unfinished{true}, thread_gone{false};
+};
+
 /// A device plays one task at a time, in the order in which they were launched.
 class Device {
  public:
@@ -68,12 +73,14 @@ class Comm : public std::enable_shared_from_this<Comm> {
   const std::string& name() const noexcept { return name_; }
   Result state() const noexcept { return static_cast<Result>(state_.load()); }
 
-  void begin();                            // meets the others on a thread of its own
+  void begin(bool blocking);               // meets the others on a thread of its own
   Result launch(Task task, void* stream);  // never waits
+  Result finish();                         // the job of the last call, where that has succeeded
   void abort();                            // ends what is under way
 
  private:
   Result meet();
+  void leave_job();
   void play(Task& task, int number, std::size_t place);
   bool move(Task& task);
   bool step(Transfer& one);
@@ -88,6 +95,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::atomic<int> state_{tutti::nccl::in_progress};
   std::atomic<bool> aborted_{false};
   int calls_ = 0;
+  std::shared_ptr<Job> job_;
   std::thread meeting_;
 };
 

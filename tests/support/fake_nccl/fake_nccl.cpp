@@ -58,8 +58,9 @@ Result open(CommHandle* into, std::shared_ptr<Comm> comm, const Config* config) 
     const std::lock_guard lock(comms_mutex);
     comms()[*into] = comm;
   }
-  comm->begin();
-  if (config != nullptr && config->blocking == 0) return in_progress;
+  const bool blocking = config == nullptr || config->blocking != 0;
+  comm->begin(blocking);
+  if (!blocking) return in_progress;
   while (comm->state() == in_progress) ::usleep(100);
   return comm->state();
 }
@@ -239,7 +240,10 @@ Result ncclCommInitRankConfig(CommHandle* into, int size, UniqueId id, int rank,
   return open(into, std::make_shared<Comm>(rank, size, id.bytes, runtime()->current_device()), config);
 }
 
-Result ncclCommFinalize(CommHandle handle) { return find(handle) ? success : invalid_argument; }
+Result ncclCommFinalize(CommHandle handle) {
+  const auto comm = find(handle);
+  return comm ? comm->finish() : invalid_argument;
+}
 
 Result ncclCommDestroy(CommHandle handle) {
   const auto comm = take(handle);
@@ -258,6 +262,13 @@ Result ncclCommGetAsyncError(CommHandle handle, Result* state) {
   if (!comm) return invalid_argument;
   *state = comm->state();
   return success;
+}
+
+Result ncclCommCount(CommHandle handle, int* count) {
+  const auto comm = find(handle);
+  if (!comm) return invalid_argument;
+  *count = comm->size();
+  return comm->finish();
 }
 
 const char* ncclGetErrorString(Result result) {
