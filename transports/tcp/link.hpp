@@ -32,7 +32,6 @@ struct TcpWire::Link {
   bool said_goodbye = false;
   bool judged = false;
   bool expected = false;  // expect() was called
-  bool widened = false;   // further ones were asked for
   std::size_t large = 0;  // bytes of large messages so far
   Deadline expected_since{};
   Deadline ended_at{};
@@ -40,5 +39,12 @@ struct TcpWire::Link {
 
   std::size_t buffered() const noexcept { return end - begin; }
 };
+
+/// Of a peer's connections, those that there may be.
+template <class Function>
+void TcpWire::each_of(int peer, const Function& function) {
+  for (std::size_t i = static_cast<std::size_t>(peer); i < links_.size(); i += static_cast<std::size_t>(size_))
+    function(links_[i]);
+}
 
 }  // namespace tutti::tcp

@@ -134,8 +134,9 @@ void TcpWire::watch_link(Link& at) noexcept {
 
 void TcpWire::widen(int to, std::size_t bytes) {
   Link& first = link(to);
+  if (first.large >= wide_bytes) return;  // they were asked for
   first.large += bytes;
-  if (first.large < wide_bytes || std::exchange(first.widened, true)) return;
+  if (first.large < wide_bytes) return;
   for (int nth = 1; nth < door_->connections(to); ++nth) door_->open(to + nth * size_);
 }
 
@@ -290,7 +291,8 @@ bool TcpWire::arm(bool on) {
 
 std::string TcpWire::describe(int to) const {
   int connections = 0;
-  for (int stream = to; stream < static_cast<int>(links_.size()); stream += size_) connections += open(stream) ? 1 : 0;
+  for (std::size_t nth = 0; nth < streams_per_peer(); ++nth)
+    connections += open(to + static_cast<int>(nth) * size_) ? 1 : 0;
   const std::string& route = links_[static_cast<std::size_t>(to)].route;
   return connections < 2 ? route : route + ", " + std::to_string(connections) + " connections";
 }

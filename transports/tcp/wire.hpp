@@ -45,6 +45,8 @@ class TcpWire final : public Wire {
 
   Link& link(int stream) noexcept;
   int peer_of(int stream) const noexcept { return stream % size_; }
+  template <class Function>
+  void each_of(int peer, const Function& function);
   bool first_explains(const Link& at) noexcept;
   void judge(int peer) noexcept;
   void add(Opened opened);

@@ -57,14 +57,13 @@ void TcpWire::farewell(int from) {
 }
 
 void TcpWire::drop(int peer) noexcept {
-  for (int stream = peer; stream < static_cast<int>(links_.size()); stream += size_) {
-    Link& at = link(stream);
-    if (at.over && !at.judged) --ending_;
+  judge(peer);
+  each_of(peer, [this](Link& at) {
     if (at.socket) shut(at);
     at.over = at.broken = at.judged = true;
     at.readable = false;
     at.begin = at.end = 0;
-  }
+  });
 }
 
 /// Whether a peer's first connection has more to say of it, so that the end of a further one tells nothing yet.
@@ -76,12 +75,11 @@ bool TcpWire::first_explains(const Link& at) noexcept {
   return !first.socket || ::recv(first.socket.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-/// Each peer is told of once.
+/// What has ended of a peer's connections is judged together: each peer is told of once.
 void TcpWire::judge(int peer) noexcept {
-  for (int stream = peer; stream < static_cast<int>(links_.size()); stream += size_) {
-    Link& at = link(stream);
+  each_of(peer, [this](Link& at) {
     if (at.over && !std::exchange(at.judged, true)) --ending_;
-  }
+  });
 }
 
 void TcpWire::judge_ends() {
