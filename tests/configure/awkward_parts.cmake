@@ -1,0 +1,17 @@
+# Declares parts whose reasons hold every character that CMake or C++ could take for its own, and writes the table.
+# Run with -DMODULE=cmake/TuttiOptions.cmake -DPROJECT_BINARY_DIR=a folder. The reasons are repeated in parts_test.py.
+include(${MODULE})
+foreach(name SEMICOLON PIPE QUOTE RAW BACKSLASH LINES BRACKETS VARIABLE EMPTY LATER)
+  set(TUTTI_WITH_${name} AUTO)
+endforeach()
+tutti_part(SEMICOLON OFF "no mpi.h found; -DX=/folder names it;")
+tutti_part(PIPE ON "one|two||three|")
+tutti_part(QUOTE OFF "it is called \"libfoo\" here")
+tutti_part(RAW OFF "ends a raw string: )\" and )reason\"")
+tutti_part(BACKSLASH ON "C:\\temp\\new\\")
+tutti_part(LINES OFF "the first line\nthe second;line")
+tutti_part(BRACKETS ON "[a;b] and [c, ()")
+tutti_part(VARIABLE OFF "@entries@ and \${entries} and %s {}")
+tutti_part(EMPTY ON "")
+tutti_part(LATER OFF "the last one is listed, too")
+tutti_summary()
