@@ -134,6 +134,7 @@ int run(const std::vector<std::string>& arguments) {
     words.insert(words.end(), arguments.begin(), arguments.end());
     become_job(ranks, settings, words);
   }
+  warn_of_unknown(settings);
   if (table) print_settings(settings);
   if (algorithms) print_algorithms(settings);
   if (table || algorithms) return 0;
