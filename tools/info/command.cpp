@@ -66,8 +66,11 @@ void print_algorithms(const Settings& settings) {
   for (std::size_t i = 0; i + 1 < cells.size(); i += 2) {  // a line for both devices
     const std::string_view cpu = name(cells[i].state), cuda = name(cells[i + 1].state);
     const bool gpu_only = cells[i].state == Availability::State::unimplemented && cells[i + 1].state != cells[i].state;
+    std::string note = cells[gpu_only ? i + 1 : i].note;
+    const bool both = cells[i + 1].state != Availability::State::unimplemented && !gpu_only;
+    if (both && cells[i + 1].note != note) note += "; " + cells[i + 1].note;
     fmt::print("{:<15} {:<30} {:<14} {:<14} {:<14} {:<14} {}\n", name(cells[i].kind), cells[i].target, cpu, cpu, cuda,
-               cuda, cells[gpu_only ? i + 1 : i].note);
+               cuda, note);
   }
 }
 
