@@ -97,6 +97,11 @@ class Command(unittest.TestCase):
         self.assertRegex(shown, r"\npart +built")
         self.assertRegex(shown, r"\ntorch +(yes|no) +\S")
 
+    def test_info_shows_no_folder_of_the_machine_that_built_it(self):
+        parts = tutti("info").stdout.split("\npart ")[1]
+        self.assertIn("\n", parts)
+        self.assertNotRegex(parts, r"[\s(,]/\S")
+
     def test_info_says_that_there_is_no_device(self):
         shown = tutti("info", env={"CUDA_VISIBLE_DEVICES": ""}).stdout
         if not re.search(r"\ncuda +yes ", shown):

@@ -54,9 +54,24 @@ void print_providers(const Settings& settings) {
       settings.transport);
 }
 
+/// Files by their names alone: their folders were on the machine that built this, which may be another.
+std::string without_folders(std::string_view text) {
+  std::string shown;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" ,;()'", at), text.size());
+    std::string_view word = text.substr(at, end - at);
+    if (word.starts_with('/')) word.remove_prefix(word.rfind('/') + 1);
+    shown += word;
+    shown += text.substr(end, 1);
+    at = end + 1;
+  }
+  return shown;
+}
+
 void print_parts() {
   fmt::print("\n{:<14} {:<6} {}\n", "part", "built", "");
-  for (const Part& part : parts()) fmt::print("{:<14} {:<6} {}\n", part.name, part.built ? "yes" : "no", part.reason);
+  for (const Part& part : parts())
+    fmt::print("{:<14} {:<6} {}\n", part.name, part.built ? "yes" : "no", without_folders(part.reason));
 }
 
 void print_algorithms(const Settings& settings) {
