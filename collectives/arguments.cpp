@@ -2,11 +2,17 @@
 
 #include <numeric>
 #include <string>
+#include <string_view>
 
 #include "transports/core/status.hpp"
 
 namespace tutti {
 namespace {
+
+std::string not_a_rank(const std::string& what, int value, int size) {
+  return what + " " + std::to_string(value) + " is not a rank of this communicator, whose ranks are 0 to " +
+         std::to_string(size - 1);
+}
 
 class Checker {
  public:
@@ -34,14 +40,12 @@ class Checker {
   [[noreturn]] void refuse(const std::string& why) const {
     throw Error(Code::invalid, std::string(name(call_.kind)) + (call_.variable ? "v: " : ": ") + why);
   }
-  [[noreturn]] void out_of_range(const std::string& what, int value) const {
-    refuse(what + " " + std::to_string(value) + " is not a rank of this communicator, whose ranks are 0 to " +
-           std::to_string(size_ - 1));
-  }
+  [[noreturn]] void out_of_range(const std::string& what, int value) const { refuse(not_a_rank(what, value, size_)); }
 
   void point_to_point() const {
-    if (call_.to >= size_ || call_.to < -1) out_of_range("rank", call_.to);
-    if (call_.from >= size_ || call_.from < -1) out_of_range("rank", call_.from);
+    if (call_.to >= size_ || call_.to < -1) out_of_range("to", call_.to);
+    if (call_.from >= size_ || call_.from < -1) out_of_range("from", call_.from);
+    if (call_.to < 0 && call_.from < 0) refuse("it has neither a rank to send to nor one to receive from");
     if (call_.to >= 0 && call_.from >= 0) places();
   }
 
@@ -172,6 +176,14 @@ bool is_sum_in_place(const Collective& call) noexcept {
 
 void check_arguments(Collective& call, const Group& group) {
   if (!is_sum_in_place(call)) Checker(call, group).run();
+}
+
+void check_message(std::string_view call, int peer, int tag, const Group& group) {
+  const auto refuse = [&](const std::string& why) { throw Error(Code::invalid, std::string(call) + ": " + why); };
+  if (peer < 0 || peer >= group.size())
+    refuse(not_a_rank("peer", peer, group.size()) +
+           (call == "recv" && peer < 0 ? "; a recv names the one rank that it receives from" : ""));
+  if (tag < 0) refuse("the tag " + std::to_string(tag) + " is negative; tags are 0 or more");
 }
 
 }  // namespace tutti

@@ -1,6 +1,8 @@
 // Checking a call's arguments before anything is sent.
 #pragma once
 
+#include <string_view>
+
 #include "transports/backend.hpp"
 #include "transports/core/collective.hpp"
 
@@ -10,5 +12,9 @@ namespace tutti {
 /// dtype of a buffer that this rank does not have (a scatter's `in` away from the root), so that
 /// afterwards in.dtype == out.dtype.
 void check_arguments(Collective& call, const Group& group);
+
+/// Throws Error{invalid} with one line unless `peer` is a rank of `group` and `tag` is not negative. `call` is what the
+/// user calls: send, recv or sendrecv. In these no half can be left out, as -1 does in a Collective given by value.
+void check_message(std::string_view call, int peer, int tag, const Group& group);
 
 }  // namespace tutti

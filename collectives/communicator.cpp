@@ -296,13 +296,15 @@ Work Communicator::barrier(const CallOptions& options) { return launch(make(Kind
 // ---- point to point -----------------------------------------------------------------------------
 
 Work Communicator::send(ConstBuffer data, int to, int tag, const CallOptions& options) {
-  return sendrecv(data, to, Buffer(nullptr, 0, data.dtype), -1, tag, options);
+  check_message("send", to, tag, impl_->group());
+  return launch(make_exchange(data, to, Buffer(nullptr, 0, data.dtype), -1, tag), options);
 }
 Work Communicator::recv(Buffer data, int from, int tag, const CallOptions& options) {
-  return sendrecv(ConstBuffer(nullptr, 0, data.dtype), -1, data, from, tag, options);
+  check_message("recv", from, tag, impl_->group());
+  return launch(make_exchange(ConstBuffer(nullptr, 0, data.dtype), -1, data, from, tag), options);
 }
 Work Communicator::sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag, const CallOptions& options) {
-  if (tag < 0) throw Error(Code::invalid, "the tag " + std::to_string(tag) + " is negative; tags are 0 or more");
+  for (const int peer : {to, from}) check_message("sendrecv", peer, tag, impl_->group());
   return launch(make_exchange(in, to, out, from, tag), options);
 }
 Work Communicator::shift(ConstBuffer in, Buffer out, int offset, const CallOptions& options) {

@@ -121,8 +121,8 @@ class Communicator {
   /// Done when every rank has called it.
   Work barrier(const CallOptions& options = {});
 
-  /// Between two ranks, also to oneself; equal `tag`s match in order. Counts and dtypes must agree, and the kind of
-  /// memory: a message from a device is received on a device.
+  /// Between two ranks, also to oneself; a peer that is no rank is refused. Equal `tag`s match in order. Counts and
+  /// dtypes must agree, and the kind of memory: a message from a device is received on a device.
   Work send(ConstBuffer data, int to, int tag = 0, const CallOptions& options = {});
   Work recv(Buffer data, int from, int tag = 0, const CallOptions& options = {});
   /// Both at once; in and out may be one buffer, and counts may differ.

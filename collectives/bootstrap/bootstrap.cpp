@@ -74,6 +74,7 @@ Bootstrap bootstrap_from(const Settings& settings, const Environment& environmen
   if (const auto level = parse_log_level(settings.log)) set_log_level(*level);
   const Choice choice = choose_membership(environment, !settings.store.empty());
   const Membership& m = choice.membership;
+  if (m.rank == 0) warn_of_unknown(settings);
   const Meeting meeting = meet(m, settings, environment, until);
   report(choice, meeting);
 

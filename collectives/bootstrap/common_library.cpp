@@ -29,6 +29,7 @@ void count_local_ranks(const CommonLibrary& library, Bootstrap& result) {
 
 Bootstrap bootstrap_over(const CommonLibrary& library, const Settings& settings) {
   if (const auto level = parse_log_level(settings.log)) set_log_level(*level);
+  if (library.rank == 0) warn_of_unknown(settings);
   Bootstrap result;
   result.rank = library.rank;
   result.size = library.size;

@@ -16,6 +16,7 @@
 #include "tests/support/comes_true.hpp"
 #include "tests/support/fake_gpus.hpp"
 #include "tests/support/floats.hpp"
+#include "tests/support/refusal.hpp"
 #include "tests/support/worlds.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/core/let_go.hpp"
@@ -165,6 +166,13 @@ TEST_F(Exchanging, SaysWhatIsWrong) {
     std::vector<float> host(10'000);
     EXPECT_STREQ(caught([&] { world.sendrecv(data.buffer(), 0, Buffer(host), 0).wait(); }).what(),
                  "send: in is on device 0 and out on the host; both must be in one place");
+    for (const int peer : {-1, 2}) {
+      const std::string why = "peer " + std::to_string(peer) + " is not a rank of this communicator";
+      EXPECT_NE(refusal([&] { static_cast<void>(world.send(data.buffer(), peer)); }).find("send: " + why),
+                std::string::npos);
+      EXPECT_NE(refusal([&] { static_cast<void>(world.recv(data.buffer(), peer)); }).find("recv: " + why),
+                std::string::npos);
+    }
     Buffer wrong = data.buffer();
     wrong.device.index = 9;
     EXPECT_STREQ(caught([&] { world.send(wrong, 0).wait(); }).what(),

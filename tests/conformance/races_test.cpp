@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <numeric>
 #include <random>
 #include <thread>
 
 #include "collectives/tutti.hpp"
+#include "tests/support/refusal.hpp"
 #include "tests/support/require.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -271,6 +273,33 @@ TEST(Arguments, AreRefusedWithOneLine) {
               "allreduce: in and out overlap, and not in the way that counts as in place; use separate buffers");
     EXPECT_NE(refused([&] { world.allreduce(four, sum, {.algorithm = "magic"}).wait(); }).find("no algorithm 'magic'"),
               std::string::npos);
+  });
+}
+
+// At the call, whichever half is wrong, and nothing is under way afterwards.
+TEST(Arguments, APeerThatIsNoRankIsRefusedAndHarmsNobody) {
+  run_ranks(2, test_settings("inproc"), [](Communicator& world) {
+    const int me = world.rank();
+    std::vector<int> out(1, me), in(1, -1);
+    const std::string range = " is not a rank of this communicator, whose ranks are 0 to 1";
+    const std::string sender = "; a recv names the one rank that it receives from";
+    for (const int peer : {-1, -2, INT_MIN, 2, INT_MAX}) {
+      const std::string wrong = "peer " + std::to_string(peer) + range;
+      EXPECT_EQ(refusal([&] { static_cast<void>(world.send(out, peer)); }), "send: " + wrong);
+      EXPECT_EQ(refusal([&] { static_cast<void>(world.recv(in, peer)); }), "recv: " + wrong + (peer < 0 ? sender : ""));
+      EXPECT_EQ(refusal([&] { static_cast<void>(world.sendrecv(out, peer, in, me)); }), "sendrecv: " + wrong);
+      EXPECT_EQ(refusal([&] { static_cast<void>(world.sendrecv(out, me, in, peer)); }), "sendrecv: " + wrong);
+    }
+    Collective nobody;  // by value, where -1 leaves a half out
+    nobody.kind = Kind::send;
+    EXPECT_EQ(refusal([&] { static_cast<void>(world.launch(nobody)); }),
+              "send: it has neither a rank to send to nor one to receive from");
+    for (const int peer : {me, 1 - me}) {
+      Work sent = world.send(out, peer);
+      world.recv(in, peer).wait();
+      sent.wait();
+      EXPECT_EQ(in[0], peer);
+    }
   });
 }
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-BIN = sys.argv[1]
+BIN, TESTS = sys.argv[1], sys.argv[2]
 TUTTI = os.path.join(BIN, "tutti")
 
 
@@ -68,10 +68,39 @@ class Command(unittest.TestCase):
         self.assertIn(["allreduce", "planned/ring", "available"], [cell[:3] for cell in cells])
         self.assertEqual(len(cells), len({(cell[0], cell[1]) for cell in cells}))
 
+    def rows(self, **env):
+        """Of `tutti info --algorithms`: (collective, target): (state for cpu, state for cuda, note)."""
+        shown = tutti("info", "--algorithms", env=env).stdout.splitlines()[1:]
+        cells = [(line.split(None, 6) + [""])[:7] for line in shown]
+        return {(cell[0], cell[1]): (cell[2], cell[4], cell[6]) for cell in cells}
+
+    def test_info_says_what_goes_through_staged(self):
+        kinds = ["allreduce", "reduce", "broadcast", "allgather", "reduce_scatter", "gather", "scatter", "alltoall"]
+        fake = {"TUTTI_MODULE_PATH": os.path.join(TESTS, "modules"), "TUTTI_ACCELERATOR": "fake"}
+        for env, state, reason in (({"TUTTI_ACCELERATOR": "none"}, "unavailable", "no device: the setting accelerator is none"),
+                                   (fake, "available", "device memory by way of the host")):
+            rows = self.rows(**env)
+            for kind in kinds:
+                cpu, cuda, note = rows[kind, "staged"]
+                self.assertEqual((cpu, cuda), ("unimplemented", state), kind)
+                self.assertIn(reason, note)
+            for (kind, target), (cpu, cuda, note) in rows.items():
+                if target.split("/")[0] in ("planned", "shm"):
+                    self.assertEqual(cuda, state if kind in kinds else "unimplemented", (kind, target))
+                    self.assertEqual(kind in kinds, "on GPU buffers by staged" in note, note)
+                if target.split("/")[0] in ("gloo", "mpi"):
+                    self.assertNotEqual(cuda, "available", (kind, target))
+            self.assertEqual(rows["barrier", "staged"][:2], ("unimplemented", "unimplemented"))
+
     def test_info_says_why_a_part_is_not_built(self):
         shown = tutti("info").stdout
         self.assertRegex(shown, r"\npart +built")
         self.assertRegex(shown, r"\ntorch +(yes|no) +\S")
+
+    def test_info_shows_no_folder_of_the_machine_that_built_it(self):
+        parts = tutti("info").stdout.split("\npart ")[1]
+        self.assertIn("\n", parts)
+        self.assertNotRegex(parts, r"[\s(,]/\S")
 
     def test_info_says_that_there_is_no_device(self):
         shown = tutti("info", env={"CUDA_VISIBLE_DEVICES": ""}).stdout

@@ -42,6 +42,21 @@ class Basics(unittest.TestCase):
         done = run(TUTTI, "run", "--np=1", "--", "sh", "-c", 'echo "$*"', "x", "--version")
         self.assertEqual(done.stdout, "--version\n")
 
+    def test_a_variable_that_means_nothing_is_told_of_once_per_job(self):
+        env = clean_environment(TUTTI_LANE_BYTEX="1")
+        warning = ("tutti warning: the environment variable TUTTI_LANE_BYTEX means nothing to this version; "
+                   "did you mean TUTTI_LANE_BYTES?\n")
+        by_hand = {"TUTTI_SIZE": "2", "TUTTI_SECRET": "x"}
+        with tempfile.TemporaryDirectory() as folder:
+            second = subprocess.Popen([PROBE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                      env={**env, **by_hand, "TUTTI_STORE": f"file://{folder}", "TUTTI_RANK": "1"})
+            first = run(PROBE, env={**env, **by_hand, "TUTTI_STORE": f"file://{folder}", "TUTTI_RANK": "0"})
+            self.assertEqual((first.stderr, second.communicate(timeout=60)[1]), (warning, ""))
+        for done in (tutti_run(4, PROBE, env=env), tutti_run(4, COLLECTIVES, env=env), run(PROBE, env=env),
+                     run(TUTTI, "info", env=env), run(TUTTI, "info", "--np", "2", env=env)):
+            self.assertEqual((done.returncode, done.stderr), (0, warning), done.args)
+        self.assertEqual(shell(2, f"TUTTI_LANE_BYTEX=1 {PROBE}").stderr, warning)
+
     def test_omp_num_threads(self):
         self.assertRegex(shell(1, "echo $OMP_NUM_THREADS").stdout, r"^[1-9]\d*\n$")
         cores = len(os.sched_getaffinity(0))

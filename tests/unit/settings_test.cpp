@@ -147,7 +147,7 @@ TEST(SettingsTest, AWrongValueInTheEnvironmentNamesTheVariable) {
 
 std::string warnings() {
   testing::internal::CaptureStderr();
-  (void)Settings::from_environment();
+  warn_of_unknown(Settings::from_environment());
   return testing::internal::GetCapturedStderr();
 }
 
@@ -156,6 +156,7 @@ TEST(SettingsTest, WarnsOfAnUnknownVariableOnce) {
   EXPECT_EQ(warnings(),
             "tutti warning: the environment variable TUTTI_TIMEOOT means nothing to this version; did you mean "
             "TUTTI_TIMEOUT?\n");
+  EXPECT_EQ(Settings::from_environment().unknown, std::vector<std::string>{"TUTTI_TIMEOOT"});
   EXPECT_EQ(warnings(), "");
 }
 

@@ -1,24 +1,45 @@
 #include "tools/info/availability.hpp"
 
+#include <algorithm>
+
 #include "collectives/algorithm.hpp"
 #include "collectives/planned_backend.hpp"
+#include "transports/accelerators.hpp"
 #include "transports/modules.hpp"
+#include "transports/staged/staged_backend.hpp"
 
 namespace tutti::tools {
 namespace {
 
 using State = Availability::State;
 
-// A cell for each device: the one that it works on, and the other.
-void add(std::vector<Availability>& cells, Kind kind, const std::string& target, State state, std::string_view note,
-         Device::Kind on = Device::Kind::cpu) {
-  const bool lacking = state == State::unimplemented, host = on == Device::Kind::cpu;
-  const std::string_view other = lacking ? note : host ? "not on GPU buffers" : "on GPU buffers alone";
-  const Availability here{kind, on, target, state, std::string(note)};
-  const Availability there{kind, host ? Device::Kind::cuda : Device::Kind::cpu, target, State::unimplemented,
-                           std::string(other)};
-  cells.push_back(host ? here : there);
-  cells.push_back(host ? there : here);
+struct Cell {
+  State state;
+  std::string note;
+};
+
+void add(std::vector<Availability>& cells, Kind kind, const std::string& target, Cell cpu, Cell cuda) {
+  cells.push_back({kind, Device::Kind::cpu, target, cpu.state, std::move(cpu.note)});
+  cells.push_back({kind, Device::Kind::cuda, target, cuda.state, std::move(cuda.note)});
+}
+
+// Staging as the backend itself and the accelerator answer for a call of this kind.
+Cell staged_cell(Kind kind, Device::Kind device, const Settings& settings) {
+  const staged::StagedBackend staged({}, {});
+  Collective call;
+  call.kind = kind;
+  if (kind != Kind::barrier) call.in.device.kind = call.out.device.kind = device;  // a barrier has no buffers
+  if (const Status able = staged.supports(call, {}); !able.ok())
+    return {State::unimplemented, std::string(able.text())};
+  if (const std::string why = accelerator(settings).why_not(); !why.empty())
+    return {State::unavailable, "no device: " + why};
+  return {State::available, "device memory by way of the host, in slices; rules for cpu say who does those"};
+}
+
+// Of what HostBackend has: staged plays its slices by it.
+Cell through_staged(const Cell& host, const Cell& staged) {
+  if (staged.state == State::unimplemented) return {staged.state, "not on GPU buffers"};
+  return {std::max(host.state, staged.state), "on GPU buffers by staged"};
 }
 
 // The backends beside our own plans that this installation knows of.
@@ -37,15 +58,29 @@ std::vector<Foreign> foreign_backends(const Settings& settings) {
   return backends;
 }
 
-void add(std::vector<Availability>& cells, Kind kind, const Foreign& backend) {
+void add(std::vector<Availability>& cells, Kind kind, const Foreign& backend, const Cell& staged) {
   const auto& [name, found] = backend;
-  if (found.provider == nullptr) return add(cells, kind, name, State::unavailable, found.reason);
+  if (found.provider == nullptr) {
+    const Cell broken{State::unavailable, found.reason};
+    return add(cells, kind, name, broken, broken);
+  }
   const auto algorithms = found.provider->algorithms(kind);
-  if (algorithms.empty()) return add(cells, kind, name, State::unimplemented, name + " has not got it");
-  for (const std::string_view algorithm : algorithms)
-    add(cells, kind, name + (algorithm.empty() ? "" : "/" + std::string(algorithm)),
-        found.reason.empty() ? State::available : State::unavailable,
-        found.reason.empty() ? found.provider->meaning : std::string_view(found.reason), found.provider->collects);
+  if (algorithms.empty()) {
+    const Cell lacking{State::unimplemented, name + " has not got it"};
+    return add(cells, kind, name, lacking, lacking);
+  }
+  const Cell own = found.reason.empty() ? Cell{State::available, std::string(found.provider->meaning)}
+                                        : Cell{State::unavailable, found.reason};
+  const bool comes_with_transport = found.provider->make_backend == nullptr;
+  for (const std::string_view algorithm : algorithms) {
+    const std::string target = name + (algorithm.empty() ? "" : "/" + std::string(algorithm));
+    if (found.provider->collects != Device::Kind::cpu)
+      add(cells, kind, target, {State::unimplemented, "on GPU buffers alone"}, own);
+    else if (comes_with_transport)
+      add(cells, kind, target, own, through_staged(own, staged));
+    else
+      add(cells, kind, target, own, {State::unimplemented, "not on GPU buffers"});
+  }
 }
 
 }  // namespace
@@ -60,11 +95,16 @@ std::vector<Availability> availability(const Settings& settings) {
   std::vector<Availability> cells;
   for (int k = 0; k <= static_cast<int>(Kind::barrier); ++k) {
     const auto kind = static_cast<Kind>(k);
-    for (const Algorithm* algorithm : catalog())
-      if (algorithm->kind == kind)
-        add(cells, kind, std::string(PlannedBackend::own_name) + "/" + std::string(algorithm->name), State::available,
-            std::string(algorithm->idea) + (algorithm->variable ? " (v-form too)" : ""));
-    for (const Foreign& backend : foreign) add(cells, kind, backend);
+    const Cell staged = staged_cell(kind, Device::Kind::cuda, settings);
+    for (const Algorithm* algorithm : catalog()) {
+      if (algorithm->kind != kind) continue;
+      const Cell own{State::available, std::string(algorithm->idea) + (algorithm->variable ? " (v-form too)" : "")};
+      add(cells, kind, std::string(PlannedBackend::own_name) + "/" + std::string(algorithm->name), own,
+          through_staged(own, staged));
+    }
+    add(cells, kind, std::string(staged::StagedBackend::own_name), staged_cell(kind, Device::Kind::cpu, settings),
+        staged);
+    for (const Foreign& backend : foreign) add(cells, kind, backend, staged);
   }
   return cells;
 }

@@ -13,7 +13,7 @@ namespace tutti::tools {
 /// One cell of the table collective x device x sync/async x backend[/algorithm]. Every call of tutti returns at once
 /// with a Work, and the synchronous form is its wait(): so both forms always agree.
 struct Availability {
-  enum class State { available, unavailable, unimplemented };
+  enum class State { available, unavailable, unimplemented };  ///< from best to worst
   Kind kind;
   Device::Kind device;
   std::string target;  ///< "planned/ring", "mpi"
@@ -23,7 +23,8 @@ struct Availability {
 
 std::string_view name(Availability::State state) noexcept;
 
-/// All cells, by kind, then backend, then algorithm, then device. Opens every module.
+/// All cells, by kind, then backend, then algorithm, then device. What staged plays on the host for device memory
+/// counts as done on devices. Opens every module, and the accelerator.
 std::vector<Availability> availability(const Settings& settings);
 
 }  // namespace tutti::tools

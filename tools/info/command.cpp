@@ -54,9 +54,24 @@ void print_providers(const Settings& settings) {
       settings.transport);
 }
 
+/// Files by their names alone: their folders were on the machine that built this, which may be another.
+std::string without_folders(std::string_view text) {
+  std::string shown;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" ,;()'", at), text.size());
+    std::string_view word = text.substr(at, end - at);
+    if (word.starts_with('/')) word.remove_prefix(word.rfind('/') + 1);
+    shown += word;
+    shown += text.substr(end, 1);
+    at = end + 1;
+  }
+  return shown;
+}
+
 void print_parts() {
   fmt::print("\n{:<14} {:<6} {}\n", "part", "built", "");
-  for (const Part& part : parts()) fmt::print("{:<14} {:<6} {}\n", part.name, part.built ? "yes" : "no", part.reason);
+  for (const Part& part : parts())
+    fmt::print("{:<14} {:<6} {}\n", part.name, part.built ? "yes" : "no", without_folders(part.reason));
 }
 
 void print_algorithms(const Settings& settings) {
@@ -66,8 +81,11 @@ void print_algorithms(const Settings& settings) {
   for (std::size_t i = 0; i + 1 < cells.size(); i += 2) {  // a line for both devices
     const std::string_view cpu = name(cells[i].state), cuda = name(cells[i + 1].state);
     const bool gpu_only = cells[i].state == Availability::State::unimplemented && cells[i + 1].state != cells[i].state;
+    std::string note = cells[gpu_only ? i + 1 : i].note;
+    const bool both = cells[i + 1].state != Availability::State::unimplemented && !gpu_only;
+    if (both && cells[i + 1].note != note) note += "; " + cells[i + 1].note;
     fmt::print("{:<15} {:<30} {:<14} {:<14} {:<14} {:<14} {}\n", name(cells[i].kind), cells[i].target, cpu, cpu, cuda,
-               cuda, cells[gpu_only ? i + 1 : i].note);
+               cuda, note);
   }
 }
 
@@ -134,6 +152,7 @@ int run(const std::vector<std::string>& arguments) {
     words.insert(words.end(), arguments.begin(), arguments.end());
     become_job(ranks, settings, words);
   }
+  warn_of_unknown(settings);
   if (table) print_settings(settings);
   if (algorithms) print_algorithms(settings);
   if (table || algorithms) return 0;

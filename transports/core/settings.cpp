@@ -202,43 +202,42 @@ bool known(std::string_view variable) {
                      [&](const auto& row) { return environment_name(row.key) == variable; });
 }
 
-void warn_of_unknown(const std::string& variable) {
-  static std::mutex mutex;
-  static std::set<std::string> warned;
-  const std::lock_guard lock(mutex);
-  if (!warned.insert(variable).second) return;
-
-  std::vector<std::string> names(launcher_names.begin(), launcher_names.end());
-  for (const SettingInfo& row : table) names.push_back(environment_name(row.key));
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  const std::string_view near = nearest(variable, views);
-  std::string text = "the environment variable " + variable + " means nothing to this version";
-  text += near.empty() ? "; 'tutti info -c' lists what does" : "; did you mean " + std::string(near) + "?";
-  log(LogLevel::warn, text);
-}
-
 }  // namespace
 
 std::span<const SettingInfo> setting_table() noexcept { return table; }
 
 Settings Settings::from_environment() {
   Settings settings;
-  std::vector<std::string> unknown;
   for (char** entry = environ; entry && *entry; ++entry) {
     const std::string_view line = *entry;
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos || !line.starts_with(prefix)) continue;
     const std::string_view variable = line.substr(0, equals);
-    if (!known(variable)) unknown.emplace_back(variable);
+    if (!known(variable)) settings.unknown.emplace_back(variable);
   }
   for (const SettingInfo& row : table) {
     const char* value = std::getenv(environment_name(row.key).c_str());
     if (value && *value) settings.set(row.key, value, "environment");  // empty is as good as unset
   }
-  if (parse_log_level(settings.log).value_or(LogLevel::warn) >= LogLevel::warn) {
-    for (const std::string& variable : unknown) warn_of_unknown(variable);
-  }
   return settings;
+}
+
+void warn_of_unknown(const Settings& settings) {
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  if (settings.unknown.empty() || parse_log_level(settings.log).value_or(LogLevel::warn) < LogLevel::warn) return;
+  std::vector<std::string> names(launcher_names.begin(), launcher_names.end());
+  for (const SettingInfo& row : table) names.push_back(environment_name(row.key));
+  const std::vector<std::string_view> views(names.begin(), names.end());
+
+  const std::lock_guard lock(mutex);
+  for (const std::string& variable : settings.unknown) {
+    if (!warned.insert(variable).second) continue;
+    const std::string_view near = nearest(variable, views);
+    std::string text = "the environment variable " + variable + " means nothing to this version";
+    text += near.empty() ? "; 'tutti info -c' lists what does" : "; did you mean " + std::string(near) + "?";
+    log(LogLevel::warn, text);
+  }
 }
 
 void Settings::set(std::string_view key, std::string_view value, std::string_view source) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "transports/core/status.hpp"
 
@@ -47,8 +48,7 @@ struct Settings {
   std::string secret;                                 // secret: the job's token
   std::string job;                                    // job: the job's name
 
-  /// From the environment (TUTTI_<KEY>). Warns of unknown TUTTI_* names with the nearest known
-  /// one. Throws Error{invalid} when a value does not parse.
+  /// From the environment (TUTTI_<KEY>). Throws Error{invalid} when a value does not parse.
   static Settings from_environment();
 
   /// Sets one by key ("lane_bytes", "64K"). Throws Error{invalid} naming the nearest key.
@@ -56,7 +56,14 @@ struct Settings {
 
   /// Where each value that is not the default came from: key -> "environment", "flag", ...
   std::map<std::string, std::string, std::less<>> sources;
+
+  /// The variables TUTTI_* of the environment that mean nothing here.
+  std::vector<std::string> unknown;
 };
+
+/// A warning for each variable in `unknown`, with the nearest name that means something; in a process once for each.
+/// Bootstrapping does it on rank 0, so that a job says it once; what runs without a job has to ask for it.
+void warn_of_unknown(const Settings& settings);
 
 /// A row of the table, for `tutti info -c` and for flags.
 struct SettingInfo {
