@@ -24,6 +24,16 @@ function(tutti_provider name)
   target_include_directories(${module} SYSTEM PRIVATE ${arg_INCLUDES})
   target_compile_definitions(${module} PRIVATE ${arg_DEFINITIONS})
   target_link_libraries(${module} PRIVATE tutti ${arg_LIBRARIES})
+  if(NOT TARGET tutti_module_headers)
+    set(nothing ${PROJECT_BINARY_DIR}/generated/module_headers.cpp)
+    file(CONFIGURE OUTPUT ${nothing} CONTENT "// Carries the precompiled headers of all modules.\n")
+    add_library(tutti_module_headers OBJECT ${nothing})
+    tutti_target(tutti_module_headers)
+    target_link_libraries(tutti_module_headers PRIVATE Threads::Threads)
+    set_target_properties(tutti_module_headers PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+    tutti_precompile(tutti_module_headers)
+  endif()
+  tutti_reuse_precompiled(${module} tutti_module_headers)
   # Hidden, as two variants of a name may be in one process; but for tutti_module().
   set_target_properties(${module} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/tutti
