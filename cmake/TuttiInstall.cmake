@@ -1,4 +1,5 @@
-# Install rules and the package config: find_package(tutti) gives tutti::tutti, and tutti::nn with COMPONENTS nn.
+# Install rules and the package config: find_package(tutti) gives tutti::tutti, and tutti::nn and tutti::engine where they
+# are asked for (COMPONENTS nn engine).
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 
@@ -10,17 +11,41 @@ install(EXPORT tutti-targets NAMESPACE tutti:: DESTINATION ${package_dir})
 install(DIRECTORY transports collectives DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti FILES_MATCHING PATTERN "*.hpp")
 install(FILES collectives/tutti.hpp collectives/tutti_mpi.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
 
-# tutti::nn is described by hand in the config: which LibTorch it needs is for the user's CMake to find.
-set(TUTTI_HAS_NN OFF)
-if(TARGET tutti_nn)
-  set(TUTTI_HAS_NN ON)
-  install(TARGETS tutti_nn LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(DIRECTORY nn engine DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti FILES_MATCHING PATTERN "*.hpp")
+# A component has a file of targets of its own, which the config includes when LibTorch is found.
+set(TUTTI_COMPONENTS "")
+foreach(component nn engine)
+  if(TARGET tutti_${component})
+    list(APPEND TUTTI_COMPONENTS ${component})
+    install(TARGETS tutti_${component} EXPORT tutti-${component}-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(EXPORT tutti-${component}-targets NAMESPACE tutti:: DESTINATION ${package_dir})
+    install(DIRECTORY ${component} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti FILES_MATCHING PATTERN "*.hpp")
+  endif()
+endforeach()
+set(TUTTI_BUILT_TORCH_VERSION "")
+set(TUTTI_BUILT_TORCH_ROOT "")
+if(TUTTI_HAVE_TORCH)
+  get_target_property(TUTTI_BUILT_TORCH_VERSION tutti_torch TUTTI_VERSION)
+  get_target_property(TUTTI_BUILT_TORCH_ROOT tutti_torch TUTTI_ROOT)
+  install(FILES ${CMAKE_CURRENT_LIST_DIR}/TuttiTorch.cmake DESTINATION ${package_dir})
+  get_property(TUTTI_WHY_NO_engine GLOBAL PROPERTY TUTTI_REASON_ENGINE)
+else()
+  get_property(TUTTI_WHY_NO_nn GLOBAL PROPERTY TUTTI_REASON_TORCH)
+  set(TUTTI_WHY_NO_engine "${TUTTI_WHY_NO_nn}")
 endif()
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tutti-config.cmake.in ${PROJECT_BINARY_DIR}/tutti-config.cmake
-  INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_LIBDIR)
+  INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tutti-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tutti-config.cmake ${PROJECT_BINARY_DIR}/tutti-config-version.cmake
   DESTINATION ${package_dir})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# What is installed, without tests and examples: `cmake --build DIR --target product`.
+get_property(modules GLOBAL PROPERTY TUTTI_MODULES)
+add_custom_target(product)
+foreach(target IN LISTS modules ITEMS tutti tutti_nn tutti_engine tutti_command tutti_train bench_peer_openmpi bench_peer_mpich
+    bench_peer_gloo)
+  if(TARGET ${target})
+    add_dependencies(product ${target})
+  endif()
+endforeach()

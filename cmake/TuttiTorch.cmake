@@ -1,9 +1,10 @@
 # tutti_find_torch(): LibTorch as the target tutti_torch, headers and libraries from one place.
 #
-# Looked for in this order: TUTTI_TORCH (a Python torch folder or a libtorch folder), the active
+# Looked for in this order: TUTTI_TORCH (a Python torch folder, a libtorch folder or a prefix such as /usr), the active
 # virtual environment's Python, the system (Debian's libtorch-dev, CMAKE_PREFIX_PATH), python3 on PATH.
 # TorchConfig.cmake is not used: with two versions on a machine it takes one's headers and the other's
-# libraries. Sets TUTTI_TORCH_FOUND and TUTTI_TORCH_REASON in the caller.
+# libraries. Sets TUTTI_TORCH_FOUND and TUTTI_TORCH_REASON in the caller. The target's properties TUTTI_VERSION and
+# TUTTI_ROOT say which LibTorch it is, and what to give as TUTTI_TORCH to find it again. Also part of the package.
 
 # The version that the headers below `include` state, "" if they state none.
 function(tutti_torch_header_version include result)
@@ -78,6 +79,10 @@ function(tutti_torch_search root)
   if(root)
     set(only NO_DEFAULT_PATH)
   endif()
+  set(folders lib)
+  if(CMAKE_LIBRARY_ARCHITECTURE)
+    list(APPEND folders lib/${CMAKE_LIBRARY_ARCHITECTURE})
+  endif()
   unset(TUTTI_TORCH_INCLUDE CACHE)
   unset(TUTTI_TORCH_CPU CACHE)
   unset(TUTTI_TORCH_C10 CACHE)
@@ -85,9 +90,9 @@ function(tutti_torch_search root)
   unset(TUTTI_TORCH_CUDA CACHE)
   unset(TUTTI_TORCH_C10_CUDA CACHE)
   find_path(TUTTI_TORCH_INCLUDE torch/csrc/api/include/torch/version.h HINTS ${root} PATH_SUFFIXES include ${only})
-  find_library(TUTTI_TORCH_CPU torch_cpu HINTS ${root} PATH_SUFFIXES lib ${only})
-  find_library(TUTTI_TORCH_C10 c10 HINTS ${root} PATH_SUFFIXES lib ${only})
-  find_library(TUTTI_TORCH_ALL torch HINTS ${root} PATH_SUFFIXES lib ${only})
+  find_library(TUTTI_TORCH_CPU torch_cpu HINTS ${root} PATH_SUFFIXES ${folders} ${only})
+  find_library(TUTTI_TORCH_C10 c10 HINTS ${root} PATH_SUFFIXES ${folders} ${only})
+  find_library(TUTTI_TORCH_ALL torch HINTS ${root} PATH_SUFFIXES ${folders} ${only})
   if(TUTTI_TORCH_CPU)  # CUDA's part, if there is one, is beside it
     get_filename_component(beside ${TUTTI_TORCH_CPU} DIRECTORY)
     find_library(TUTTI_TORCH_CUDA torch_cuda PATHS ${beside} NO_DEFAULT_PATH)
@@ -97,9 +102,9 @@ function(tutti_torch_search root)
 endfunction()
 
 function(tutti_find_torch)
-  set(TUTTI_TORCH "" CACHE PATH "A Python torch folder or a libtorch folder; empty: whatever is found")
+  set(TUTTI_TORCH "" CACHE PATH "A Python torch folder, a libtorch folder or a prefix; empty: whatever is found")
   set(TUTTI_TORCH_FOUND OFF PARENT_SCOPE)
-  set(TUTTI_TORCH_REASON "LibTorch was not found (Debian: libtorch-dev; else -DTUTTI_TORCH=/path/to/torch)" PARENT_SCOPE)
+  set(TUTTI_TORCH_REASON "LibTorch was not found (Debian: libtorch-dev, else -DTUTTI_TORCH=/path/to/torch)" PARENT_SCOPE)
   set(root "${TUTTI_TORCH}")
   if(NOT root AND DEFINED ENV{VIRTUAL_ENV})
     tutti_python_torch($ENV{VIRTUAL_ENV}/bin/python root)
@@ -124,6 +129,8 @@ function(tutti_find_torch)
   tutti_torch_header_version(${TUTTI_TORCH_INCLUDE} version)
   if(NOT TARGET tutti_torch)
     add_library(tutti_torch INTERFACE IMPORTED GLOBAL)
+    get_filename_component(root ${TUTTI_TORCH_INCLUDE} DIRECTORY)
+    set_target_properties(tutti_torch PROPERTIES TUTTI_VERSION "${version}" TUTTI_ROOT "${root}")
     target_include_directories(tutti_torch SYSTEM INTERFACE
       ${TUTTI_TORCH_INCLUDE} ${TUTTI_TORCH_INCLUDE}/torch/csrc/api/include)
     target_link_libraries(tutti_torch INTERFACE ${TUTTI_TORCH_ALL} ${TUTTI_TORCH_CPU} ${TUTTI_TORCH_C10})

@@ -22,6 +22,8 @@ constexpr ConfigInfo table[] = {
     {"device", "where to train: auto takes GPUs if every rank has one", &Config::device, "auto|cpu|cuda"},
     {"hidden", "mlp: sizes of the hidden layers, comma-separated", &Config::hidden},
     {"schedule", "learning rate after the warm-up", &Config::schedule, "cosine|constant"},
+    {"buffers", "running statistics after an epoch: rank 0's, their mean, or each rank's own", &Config::buffers,
+     "broadcast|average|local"},
     {"progress", "the live line: auto shows it on a terminal only", &Config::progress, "auto|on|off"},
     {"loss_file", "writes step,loss of every step here", &Config::loss_file},
     {"seed", "of initialisation, order and shifts", &Config::seed},

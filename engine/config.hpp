@@ -18,6 +18,7 @@ struct Config {
   std::string device = "auto";
   std::string hidden = "128";
   std::string schedule = "cosine";
+  std::string buffers = "broadcast";
   std::string progress = "auto";
   std::string loss_file;
   std::int64_t seed = 1;

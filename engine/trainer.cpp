@@ -15,6 +15,7 @@
 #include "engine/device.hpp"
 #include "engine/feed.hpp"
 #include "nn/gradient_sync.hpp"
+#include "nn/module.hpp"
 #include "nn/site.hpp"
 #include "nn/synchronize.hpp"
 
@@ -30,6 +31,11 @@ void set_threads(int threads) {
   at::set_num_threads(threads);
   // A BLAS with threads of its own does not hear of it.
   if (void* blas = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) reinterpret_cast<void (*)(int)>(blas)(threads);
+}
+
+nn::BufferPolicy buffer_policy(std::string_view name) {
+  if (name == "average") return nn::BufferPolicy::average;
+  return name == "local" ? nn::BufferPolicy::local : nn::BufferPolicy::broadcast;
 }
 
 class Run {
@@ -54,6 +60,7 @@ class Run {
   Communicator world_;
   Network network_;
   nn::Site& site_;
+  const nn::BufferPolicy buffers_;
   const DataSplit& data_;
   const Hooks& hooks_;
   Transform transform_;
@@ -84,6 +91,7 @@ Run::Run(const Config& config, Communicator world, Network network, const DataSp
       world_(std::move(world)),
       network_(std::move(network)),
       site_(*network_.site),
+      buffers_(buffer_policy(config.buffers)),
       data_(data),
       hooks_(hooks),
       transform_{data.mean, data.deviation, static_cast<int>(config.shift), static_cast<std::uint64_t>(config.seed)},
@@ -95,7 +103,7 @@ Run::Run(const Config& config, Communicator world, Network network, const DataSp
             {.first_bytes = static_cast<std::size_t>(config.first_bucket_bytes),
              .cap_bytes = static_cast<std::size_t>(config.bucket_bytes),
              .site = network_.site}),
-      optimizer_(network_.module->parameters(),
+      optimizer_(nn::parameters(*network_.module),
                  torch::optim::SGDOptions(config.lr).momentum(config.momentum).weight_decay(config.weight_decay)),
       report_(config.progress, world_.rank() != 0) {
   total_steps_ = static_cast<std::size_t>(config.epochs) * loader_.steps();
@@ -229,6 +237,7 @@ void Run::end_epoch(std::size_t epoch, double seconds) {
   result.train_loss = loss / samples;
   result.images_per_second = samples / mean_seconds;
   result.communication = totals[sums_.size()] / totals[sums_.size() + 1];
+  nn::synchronize_buffers(*network_.module, world_, buffers_, network_.site);
   evaluate(result);
   result_.epochs.push_back(result);
   report_.epoch(result);
@@ -237,7 +246,7 @@ void Run::end_epoch(std::size_t epoch, double seconds) {
 
 void Run::announce() {
   std::int64_t parameters = 0;
-  for (const at::Tensor& each : network_.module->parameters()) parameters += each.numel();
+  for (const at::Tensor& each : nn::parameters(*network_.module)) parameters += each.numel();
   report_.line(config_.model + " with " + std::to_string(parameters) + " parameters of " + config_.dtype + " in " +
                std::to_string(sync_.buckets()) + " gradient buckets; " + std::to_string(world_.size()) +
                (world_.size() == 1 ? " rank" : " ranks") + ", global batch " + std::to_string(config_.batch) +
@@ -253,7 +262,13 @@ TrainResult Run::train() {
     if (!train_epoch(epoch)) break;
   }
   call(hooks_.on_end, {.epoch = result_.epochs.size(), .step = step_, .result = &result_.epochs.back()});
-  nn::check_replicas(*network_.module, world_);
+  try {
+    nn::check_replicas(
+        *network_.module, world_,
+        buffers_ == nn::BufferPolicy::local ? nn::Compared::parameters : nn::Compared::parameters_and_buffers);
+  } catch (const Error& error) {
+    throw ReplicaError(error, std::move(result_));
+  }
   return result_;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator.hpp"
@@ -66,8 +67,18 @@ struct TrainResult {
   std::vector<EpochResult> epochs;
 };
 
+/// Training ended, but then the replicas were found to differ (code() is mismatch) or could not be compared.
+struct ReplicaError : Error {
+  ReplicaError(const Error& why, TrainResult found)
+      : Error(why.code(), why.what(), why.culprit()), result(std::move(found)) {}
+  TrainResult result;  ///< what train() would have returned
+};
+
 /// Moves `network` to its site, and trains it on all ranks of `world` with SGD, at one global batch whatever the number
-/// of ranks; ends with check_replicas(). Collective; `data` must be the same on all ranks. Throws tutti::Error.
+/// of ranks. Buffers, such as running statistics, are each rank's own during an epoch; config.buffers says what becomes
+/// of them at its end, before the held-out images are looked at. Where they stay each rank's own, every rank judges its
+/// share of these images with its own. Ends with check_replicas(), which includes the buffers unless they stay each
+/// rank's own. Collective; `data` must be the same on all ranks. Throws tutti::Error; after on_end, ReplicaError.
 TrainResult train(const Config& config, Communicator world, Network network, const DataSplit& data,
                   const Hooks& hooks = {});
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "nn/bucket.hpp"
+#include "nn/module.hpp"
 #include "nn/site.hpp"
 #include "nn/tensor.hpp"
 
@@ -188,6 +189,7 @@ void GradientSync::State::publish() {
 
 GradientSync::GradientSync(std::vector<at::Tensor> parameters, Communicator communicator,
                            const BucketOptions& options) {
+  keep_distinct(parameters);  // a tied weight has one gradient, and so one place
   std::erase_if(parameters, [](const at::Tensor& one) { return !one.requires_grad(); });  // frozen: never a gradient
   const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
   std::shared_ptr<Site> site = options.site ? options.site : site_of(device, communicator);

@@ -40,7 +40,8 @@ struct SyncStats {
 /// Buckets always leave in one order, whatever order autograd takes. A parameter without a
 /// gradient here counts as zero; one that has none on any rank is left without. All ranks make the
 /// same calls. One thread at a time; hooks run on autograd's thread. Parameters are dense tensors of one device, where
-/// the buckets lie too: calls go beside backward's kernels, on a stream of their own.
+/// the buckets lie too: calls go beside backward's kernels, on a stream of their own. One that is listed more than once
+/// (a tied weight) counts once.
 class GradientSync {
  public:
   GradientSync(std::vector<at::Tensor> parameters, Communicator communicator, const BucketOptions& options = {});

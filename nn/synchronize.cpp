@@ -8,21 +8,18 @@
 #include <map>
 #include <utility>
 
+#include "nn/module.hpp"
 #include "nn/site.hpp"
 #include "nn/tensor.hpp"
 
 namespace tutti::nn {
 namespace {
 
-using NamedTensor = std::pair<std::string, at::Tensor>;
-
 constexpr std::size_t piece_bytes = std::size_t{32} << 20;  // bounds the flat copy of a large network
 
 std::vector<NamedTensor> named_state(const torch::nn::Module& module) {
-  std::vector<NamedTensor> state;
-  for (const auto& item : module.named_parameters()) state.emplace_back(item.key(), item.value());
-  for (const auto& item : module.named_buffers())
-    if (item.value().defined()) state.emplace_back(item.key(), item.value());
+  std::vector<NamedTensor> state = named_parameters(module);
+  for (NamedTensor& each : named_buffers(module)) state.push_back(std::move(each));
   return state;
 }
 
@@ -119,6 +116,7 @@ void average_fused(const std::vector<at::Tensor>& tensors, Communicator& communi
   for (auto& [dtype, group] : by_dtype) {
     std::int64_t total = 0;
     for (const at::Tensor& each : group) total += each.numel();
+    if (total == 0) continue;
     const auto count = static_cast<std::size_t>(total);
     const std::shared_ptr<std::byte> memory = site.scratch(count * size_of(dtype));
     const at::Tensor flat = site.tensor(memory, 0, {total}, group.front().scalar_type());
@@ -139,6 +137,14 @@ void average_fused(const std::vector<at::Tensor>& tensors, Communicator& communi
   }
 }
 
+void broadcast_fused(const std::vector<NamedTensor>& state, Communicator& communicator, int root, Site& site) {
+  for (std::size_t next = 0; next < state.size();) {
+    Piece piece;
+    while (next < state.size() && piece.has_room_for(state[next].second)) piece.add(state[next++].second);
+    piece.broadcast(communicator, root, site);
+  }
+}
+
 }  // namespace
 
 void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root,
@@ -146,30 +152,39 @@ void synchronize_parameters(torch::nn::Module& module, Communicator communicator
   const at::NoGradGuard no_grad;
   const auto state = named_state(module);
   if (!site) site = site_of_all(state, communicator);
-  for (std::size_t next = 0; next < state.size();) {
-    Piece piece;
-    while (next < state.size() && piece.has_room_for(state[next].second)) piece.add(state[next++].second);
-    piece.broadcast(communicator, root, *site);
-  }
+  broadcast_fused(state, communicator, root, *site);
+}
+
+void synchronize_buffers(torch::nn::Module& module, Communicator communicator, BufferPolicy policy,
+                         std::shared_ptr<Site> site) {
+  if (policy == BufferPolicy::local) return;
+  const at::NoGradGuard no_grad;
+  std::vector<NamedTensor> copied = named_buffers(module);
+  if (!site) site = site_of_all(copied, communicator);
+  std::vector<at::Tensor> averaged;
+  if (policy == BufferPolicy::average)
+    std::erase_if(copied, [&](const NamedTensor& each) {
+      const bool mean = each.second.is_floating_point();
+      if (mean) averaged.push_back(each.second);
+      return mean;
+    });
+  broadcast_fused(copied, communicator, 0, *site);
+  average_fused(averaged, communicator, *site);
 }
 
 GradientReport average_gradients(torch::nn::Module& module, Communicator communicator, std::shared_ptr<Site> site) {
   const at::NoGradGuard no_grad;
-  const auto parameters = module.named_parameters();
-  std::vector<NamedTensor> state;
+  const std::vector<NamedTensor> parameters = named_parameters(module);
   std::vector<std::uint8_t> present;
-  for (const auto& item : parameters) {
-    state.emplace_back(item.key(), item.value());
-    present.push_back(item.value().grad().defined() ? 1 : 0);
-  }
-  if (!site) site = site_of_all(state, communicator);
+  for (const auto& [name, parameter] : parameters) present.push_back(parameter.grad().defined() ? 1 : 0);
+  if (!site) site = site_of_all(parameters, communicator);
   if (!present.empty()) communicator.allreduce(present, max).wait();
   GradientReport report;
   std::vector<at::Tensor> gradients;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    at::Tensor parameter = parameters[i].value();
+    const auto& [name, parameter] = parameters[i];
     if (!present[i]) {
-      report.without_gradient.push_back(parameters[i].key());
+      report.without_gradient.push_back(name);
       continue;
     }
     if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
@@ -180,17 +195,19 @@ GradientReport average_gradients(torch::nn::Module& module, Communicator communi
   return report;
 }
 
-void check_replicas(const torch::nn::Module& module, Communicator communicator) {
-  const auto state = named_state(module);
+void check_replicas(const torch::nn::Module& module, Communicator communicator, Compared what) {
+  const bool buffers = what == Compared::parameters_and_buffers;
+  const std::size_t parameters = named_parameters(module).size();
+  const auto state = buffers ? named_state(module) : named_parameters(module);
   const auto size = static_cast<std::size_t>(communicator.size());
   const std::vector<std::int64_t> count{static_cast<std::int64_t>(state.size())};
   std::vector<std::int64_t> counts(size);
   communicator.allgather(count, counts).wait();
   for (std::size_t r = 1; r < size; ++r)
     if (counts[r] != counts[0])
-      throw Error(Code::mismatch, "replicas differ: rank 0 has " + std::to_string(counts[0]) +
-                                      " parameters and buffers, rank " + std::to_string(r) + " has " +
-                                      std::to_string(counts[r]));
+      throw Error(Code::mismatch, "replicas differ: rank 0 has " + std::to_string(counts[0]) + " parameters" +
+                                      (buffers ? " and buffers" : "") + ", rank " + std::to_string(r) + " has " +
+                                      std::to_string(counts[r]) + "; build the same module on every rank");
   if (state.empty()) return;
   const std::vector<std::int64_t> mine = hashes(state);
   std::vector<std::int64_t> all(size * state.size());
@@ -200,9 +217,11 @@ void check_replicas(const torch::nn::Module& module, Communicator communicator) 
     for (std::size_t r = 1; r < size; ++r)
       if (all[r * state.size() + i] != all[i]) ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
     if (!ranks.empty())
-      throw Error(Code::mismatch, "replicas differ: '" + state[i].first + "' on rank " + ranks +
-                                      " is not bitwise equal to rank 0's; call synchronize_parameters() first, and "
-                                      "update every replica with the same gradients");
+      throw Error(Code::mismatch,
+                  "replicas differ: '" + state[i].first + "' on rank " + ranks + " is not bitwise equal to rank 0's; " +
+                      (i < parameters ? "call synchronize_parameters() first, and update every replica "
+                                        "with the same gradients"
+                                      : "call synchronize_buffers() first, or compare parameters only"));
   }
 }
 

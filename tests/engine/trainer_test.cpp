@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
 
 #include <cmath>
 
@@ -31,20 +32,31 @@ Config small_config() {
   return config;
 }
 
-/// Every rank's result. Networks are made one after the other: they share LibTorch's random generator.
+using HooksOf = std::function<Hooks(int rank)>;
+Hooks no_hooks(int) { return {}; }
+
+/// Every rank's result; `networks` is one for each.
+std::vector<TrainResult> train_these(const std::vector<Network>& networks, const Config& config, const DataSplit& data,
+                                     const HooksOf& hooks = no_hooks) {
+  std::vector<TrainResult> results(networks.size());
+  tutti::testing::run_ranks(static_cast<int>(networks.size()), tutti::testing::test_settings("shm"),
+                            [&](Communicator& world) {
+                              const auto r = static_cast<std::size_t>(world.rank());
+                              results[r] = train(config, world, networks[r], data, hooks(world.rank()));
+                            });
+  return results;
+}
+
+/// Networks are made one after the other: they share LibTorch's random generator.
 std::vector<TrainResult> train_with(
-    int size, const Config& config, const DataSplit& data,
-    const std::function<Hooks(int rank)>& hooks = [](int) { return Hooks{}; },
+    int size, const Config& config, const DataSplit& data, const HooksOf& hooks = no_hooks,
     const std::function<std::shared_ptr<nn::Site>(int rank)>& site = [](int) { return nullptr; }) {
   std::vector<Network> networks;
-  for (int r = 0; r < size; ++r) networks.push_back(make_network(config, data.train.shape, data.classes));
-  std::vector<TrainResult> results(static_cast<std::size_t>(size));
-  tutti::testing::run_ranks(size, tutti::testing::test_settings("shm"), [&](Communicator& world) {
-    const auto r = static_cast<std::size_t>(world.rank());
-    networks[r].site = site(world.rank());
-    results[r] = train(config, world, networks[r], data, hooks(world.rank()));
-  });
-  return results;
+  for (int r = 0; r < size; ++r) {
+    networks.push_back(make_network(config, data.train.shape, data.classes));
+    networks.back().site = site(r);
+  }
+  return train_these(networks, config, data, hooks);
 }
 
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
@@ -80,9 +92,8 @@ TEST(Trainer, OnADeviceTheLossCurveIsTheSame) {
     for (const int size : {1, 2}) {
       const TrainResult on_cpu = train_with(size, config, data)[0];
       gpu.stumble(true);
-      const auto hooks = [](int) { return Hooks{}; };
       const auto sites = [&](int rank) { return tutti::testing::fake_site(gpu, rank % 2); };
-      for (const TrainResult& result : train_with(size, config, data, hooks, sites)) {
+      for (const TrainResult& result : train_with(size, config, data, no_hooks, sites)) {
         EXPECT_EQ(result.losses, on_cpu.losses) << size << " ranks, " << dtype;
         EXPECT_EQ(result.epochs.back().test_loss, on_cpu.epochs.back().test_loss);
       }
@@ -175,6 +186,113 @@ TEST(Trainer, AFailingHookEndsTheRun) {
       train_with(1, config, load(config.data, 40, 1),
                  [](int) { return Hooks{.on_update = [](const Moment&) { throw std::runtime_error("stop"); }}; }),
       std::runtime_error);
+}
+
+/// A network of the user's own: running statistics, and an output weight that is also the first one.
+struct Normed : torch::nn::Module {
+  Normed() {
+    weight = register_parameter("weight", at::arange(360, at::kDouble).sin().mul(0.2).reshape({36, 10}));
+    again = register_parameter("again", weight);
+    norm = register_module("norm", torch::nn::BatchNorm1d(10));
+    to(at::kDouble);
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor x = images.flatten(1);
+    return at::relu(norm->forward(x.matmul(weight))).matmul(again.t()).matmul(weight);
+  }
+  at::Tensor weight, again;
+  torch::nn::BatchNorm1d norm{nullptr};
+};
+
+Network normed() {
+  const auto module = std::make_shared<Normed>();
+  return {.module = module, .forward = [raw = module.get()](const at::Tensor& x) { return raw->forward(x); }};
+}
+
+/// What rank `rank` says of the same images at the end of every epoch, as it evaluates.
+struct Opinions {
+  explicit Opinions(std::size_t size) : networks(size), of(size) {
+    for (Network& each : networks) each = normed();
+  }
+  Hooks hooks(int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    return {.on_end_epoch = [this, r](const Moment&) {
+      const at::NoGradGuard no_grad;
+      EXPECT_FALSE(networks[r].module->is_training());
+      of[r].push_back(networks[r].forward(at::arange(180, at::kDouble).cos().reshape({5, 1, 6, 6})));
+    }};
+  }
+  std::vector<Network> networks;
+  std::vector<std::vector<at::Tensor>> of;
+};
+
+TEST(Buffers, AreAlikeWhereRanksEvaluateUnlessTheyAreLocal) {
+  Config config = small_config();
+  const DataSplit data = load(config.data, 100, 1);
+  for (const char* policy : {"broadcast", "average", "local"}) {
+    config.buffers = policy;
+    Opinions opinions(2);
+    const auto results = train_these(opinions.networks, config, data, [&](int rank) { return opinions.hooks(rank); });
+    EXPECT_EQ(results[0].losses.size(), 30U);
+    ASSERT_EQ(opinions.of[0].size(), 3U);
+    for (std::size_t e = 0; e < 3; ++e)
+      EXPECT_EQ(opinions.of[0][e].equal(opinions.of[1][e]), policy != std::string("local"))
+          << policy << ", epoch " << e;
+  }
+}
+
+// Rank 0 never hears of rank 1's samples: what it evaluates with is what it would have by itself.
+TEST(Buffers, ThatAreBroadcastAreThoseOfRankZero) {
+  Config config = small_config();
+  config.epochs = 1;
+  const DataSplit data = load(config.data, 100, 1);
+  std::vector<at::Tensor> means;
+  for (const char* policy : {"broadcast", "local"}) {
+    config.buffers = policy;
+    Opinions opinions(2);
+    train_these(opinions.networks, config, data);
+    for (const Network& each : opinions.networks)
+      means.push_back(static_cast<const Normed&>(*each.module).norm->running_mean.clone());
+  }
+  EXPECT_TRUE(means[0].equal(means[1]));
+  EXPECT_TRUE(means[0].equal(means[2]));
+  EXPECT_FALSE(means[0].equal(means[3]));
+}
+
+TEST(Trainer, KeepsTheResultWhereReplicasDiffer) {
+  const Config config = small_config();
+  const DataSplit data = load(config.data, 100, 1);
+  Opinions opinions(2);
+  const auto spoil = [&](const Moment&) {
+    const at::NoGradGuard no_grad;
+    static_cast<Normed&>(*opinions.networks[1].module).weight.add_(1);
+  };
+  tutti::testing::run_ranks(2, tutti::testing::test_settings("shm"), [&](Communicator& world) {
+    const auto r = static_cast<std::size_t>(world.rank());
+    try {
+      train(config, world, opinions.networks[r], data, r == 1 ? Hooks{.on_end_epoch = spoil} : Hooks{});
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const ReplicaError& error) {
+      EXPECT_EQ(error.code(), Code::mismatch);
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("'weight' on rank 1 "));
+      EXPECT_EQ(error.result.losses.size(), 30U);
+      EXPECT_EQ(error.result.epochs.size(), 3U);
+    }
+  });
+}
+
+TEST(Optimizer, StepsOnceForAWeightThatIsRegisteredTwice) {
+  Config config = small_config();
+  config.momentum = 0;
+  config.schedule = "constant";
+  const Network network = normed();
+  at::Tensor expected;
+  const at::Tensor& weight = static_cast<const Normed&>(*network.module).weight;
+  train_these({network}, config, load(config.data, 40, 1), [&](int) {
+    return Hooks{
+        .on_backward = [&](const Moment&) { expected = weight.detach() - 0.1 * weight.grad(); },
+        .on_update = [&](const Moment&) { EXPECT_LE((weight.detach() - expected).abs().max().item<double>(), 1e-12); }};
+  });
 }
 
 TEST(Networks, RefuseImagesThatAreTooSmall) {

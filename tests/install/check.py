@@ -1,7 +1,8 @@
-"""Installs into a temporary prefix, builds the README's program out of tree with find_package(tutti), and runs it alone
-and under the installed `tutti run`."""
+"""Installs into a temporary prefix, builds programs out of tree with find_package(tutti), and runs them alone and under the
+installed `tutti run`: the README's and, where this build has the components, examples/train_quadrants.cpp and another one."""
 
 import argparse
+import os
 import pathlib
 import re
 import subprocess
@@ -11,14 +12,32 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROJECT = """cmake_minimum_required(VERSION 3.22)
 project(outside CXX)
-find_package(tutti REQUIRED)
+find_package(tutti REQUIRED {components})
 add_executable(program program.cpp)
-target_link_libraries(program PRIVATE tutti::tutti)
+target_link_libraries(program PRIVATE tutti::{library})
 """
+LENDING = """// Lends a tensor to a collective.
+#include <ATen/ops/ones.h>
+#include <cstdio>
+#include <nn/tensor.hpp>
+#include <tutti.hpp>
+
+int main() {
+  auto world = tutti::Communicator::from_env();
+  const at::Tensor tensor = at::ones({4});
+  world.allreduce(tutti::nn::buffer(tensor), tutti::sum).wait();
+  if (world.rank() == 0) std::printf("%d ranks: %g", world.size(), static_cast<double>(tensor.data_ptr<float>()[3]));
+}
+"""
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def tried(*command):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=280, env=ENVIRONMENT)
 
 
 def run(*command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=200)
+    done = tried(*command)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -40,23 +59,78 @@ def expect(output, wanted):
     print(wanted)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    for flag in ("--cmake", "--build", "--compiler", "--flags"):
-        parser.add_argument(flag, required=True)
-    given = parser.parse_args()
-    program = readme_program()
-    with tempfile.TemporaryDirectory() as folder:
-        prefix, source, build = (pathlib.Path(folder) / name for name in ("prefix", "source", "build"))
-        run(given.cmake, "--install", given.build, "--prefix", prefix)
+class Outside:
+    """Projects of a user of the package, each in a folder of its own."""
+
+    def __init__(self, folder, given):
+        self.folder, self.given, self.prefix = pathlib.Path(folder), given, pathlib.Path(folder) / "prefix"
+        run(given.cmake, "--install", given.build, "--prefix", self.prefix)
+
+    def configure(self, name, program, components="", library="tutti", options=()):
+        source = self.folder / name
         source.mkdir()
         (source / "program.cpp").write_text(program)
-        (source / "CMakeLists.txt").write_text(PROJECT)
-        run(given.cmake, "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
-            f"-DCMAKE_CXX_COMPILER={given.compiler}", f"-DCMAKE_CXX_FLAGS=-Wall -Wextra {given.flags}")
-        run(given.cmake, "--build", build)
-        expect(run(build / "program"), "1 ranks: mean 1, worst 0")
-        expect(run(prefix / "bin/tutti", "run", "-np", "4", build / "program"), "4 ranks: mean 2.5, worst 1.5")
+        (source / "CMakeLists.txt").write_text(PROJECT.format(components=components, library=library))
+        return (self.given.cmake, "-S", source, "-B", source / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                f"-DCMAKE_CXX_COMPILER={self.given.compiler}", f"-DCMAKE_CXX_FLAGS=-Wall -Wextra {self.given.flags}", *options)
+
+    def build(self, name, *project):
+        run(*self.configure(name, *project))
+        run(self.given.cmake, "--build", self.folder / name / "build")
+        return self.folder / name / "build/program"
+
+    def refused(self, name, components, *says, options=()):
+        """The package is not found, for a reason that says all of `says`."""
+        done = tried(*self.configure(name, "", components, options=options))
+        told = " ".join(done.stderr.split())  # CMake breaks lines
+        for part in says:
+            if done.returncode == 0 or part not in told:
+                sys.exit(f"find_package(tutti REQUIRED {components}): expected an error with: {part}\nprinted:  {done.stderr}")
+        print(f"{components or 'no component'}: {says[0]}")
+
+
+def torch(outside, version):
+    """The component nn: with the LibTorch that tutti was built with, and with another one."""
+    program = outside.build("lending", LENDING, "COMPONENTS nn", "nn")
+    expect(run(outside.prefix / "bin/tutti", "run", "-np", "2", program), "2 ranks: 2")
+    other = outside.folder / "other"
+    for file, text in {"include/torch/csrc/api/include/torch/version.h":
+                       "#define TORCH_VERSION_MAJOR 99\n#define TORCH_VERSION_MINOR 7\n",
+                       "version.py": "__version__ = '99.7'\n", "lib/libtorch.so": "", "lib/libtorch_cpu.so": "", "lib/libc10.so": ""}.items():
+        (other / file).parent.mkdir(parents=True, exist_ok=True)
+        (other / file).write_text(text)
+    outside.refused("another", "COMPONENTS nn", f"this tutti was built with LibTorch {version}, but the one in {other} is 99.7",
+                    "-DTUTTI_TORCH=", options=[f"-DTUTTI_TORCH={other}"])
+
+
+def training(outside):
+    """The component engine: a network of the user's own, and the `tutti train` that was installed."""
+    tutti = outside.prefix / "bin/tutti"
+    program = outside.build("training", (ROOT / "examples/train_quadrants.cpp").read_text(), "COMPONENTS engine", "engine")
+    expect(run(tutti, "run", "-np", "2", program).splitlines()[-1], "2 ranks: held-out accuracy 100 %")
+    run(tutti, "run", "-np", "2", tutti, "train", "model=mlp", "data=random:1x4x4", "random_samples=40", "epochs=1")
+    if "torch" in run("ldd", tutti):
+        sys.exit("the command `tutti` links LibTorch, which only tutti-train and the libraries nn and engine may")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for flag in ("--cmake", "--build", "--compiler", "--flags", "--components", "--torch"):
+        parser.add_argument(flag, required=True)
+    given = parser.parse_args()
+    components = given.components.split()
+    with tempfile.TemporaryDirectory() as folder:
+        outside = Outside(folder, given)
+        program = outside.build("average", readme_program())
+        expect(run(program), "1 ranks: mean 1, worst 0")
+        expect(run(outside.prefix / "bin/tutti", "run", "-np", "4", program), "4 ranks: mean 2.5, worst 1.5")
+        outside.refused("unknown", "COMPONENTS violin", "tutti has the components nn and engine, but no violin")
+        for component in {"nn", "engine"}.difference(components):
+            outside.refused(component, f"COMPONENTS {component}", f"this tutti was built without the component {component}: ")
+        if "nn" in components:
+            torch(outside, given.torch)
+        if "engine" in components:
+            training(outside)
 
 
 main()

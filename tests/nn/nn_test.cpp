@@ -15,15 +15,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-void expect_close(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& wanted, double tolerance = 1e-12) {
-  ASSERT_EQ(got.size(), wanted.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    ASSERT_EQ(got[i].defined(), wanted[i].defined()) << "parameter " << i;
-    if (!got[i].defined()) continue;
-    EXPECT_LE((got[i] - wanted[i]).abs().max().item<double>(), tolerance) << "parameter " << i;
-  }
-}
-
 TEST(SynchronizeParameters, GivesEveryRankRootsParametersAndBuffers) {
   for (int root : {0, 2}) {
     run(3, [root](Communicator& world) {
@@ -127,13 +118,6 @@ TEST(AverageGradients, AreMeansAndAbsentOnesAreAgreedOn) {
     EXPECT_TRUE(net.fc2->bias.grad().eq(2.0).all().item<bool>());
     EXPECT_FALSE(net.fc3->bias.grad().defined());
   });
-}
-
-/// Rows of `x` that rank `rank` of `size` has, as many as possible on the first ranks when uneven.
-at::Tensor rows(const at::Tensor& x, int rank, int size) {
-  const std::int64_t low = x.size(0) / size, more = x.size(0) % size;
-  const std::int64_t count = low + (rank < more ? 1 : 0);
-  return x.narrow(0, rank * low + std::min<std::int64_t>(rank, more), count);
 }
 
 TEST(GradientSync, EqualsTheGradientOfTheWholeBatch) {

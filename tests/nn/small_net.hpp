@@ -2,9 +2,11 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -52,6 +54,23 @@ inline std::vector<at::Tensor> gradients(const torch::nn::Module& net) {
   for (const at::Tensor& each : net.parameters())
     all.push_back(each.grad().defined() ? each.grad().clone() : at::Tensor());
   return all;
+}
+
+inline void expect_close(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& wanted,
+                         double tolerance = 1e-12) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i].defined(), wanted[i].defined()) << "parameter " << i;
+    if (!got[i].defined()) continue;
+    EXPECT_LE((got[i] - wanted[i]).abs().max().item<double>(), tolerance) << "parameter " << i;
+  }
+}
+
+/// Rows of `x` that rank `rank` of `size` has, as many as possible on the first ranks when uneven.
+inline at::Tensor rows(const at::Tensor& x, int rank, int size) {
+  const std::int64_t low = x.size(0) / size, more = x.size(0) % size;
+  const std::int64_t count = low + (rank < more ? 1 : 0);
+  return x.narrow(0, rank * low + std::min<std::int64_t>(rank, more), count);
 }
 
 }  // namespace tutti::nn

@@ -110,18 +110,21 @@ void write_losses(const fs::path& file, const std::vector<double>& losses) {
   fs::rename(partial, file);
 }
 
-int finish(const Job& job, const engine::TrainResult& result, const Communicator& world, double seconds) {
+/// `differ`: why the replicas cannot be said to be equal; empty: they are.
+int finish(const Job& job, const engine::TrainResult& result, const std::string& differ, const Communicator& world,
+           double seconds) {
   const double accuracy = 100 * result.epochs.back().accuracy;
   const bool reached = accuracy >= job.config.target;
   if (world.rank() == 0) {
     if (!job.config.loss_file.empty()) write_losses(job.config.loss_file, result.losses);
-    fmt::print("held-out accuracy {:.2f} % after {} steps in {:.1f} s; parameters are bitwise equal on {}\n", accuracy,
-               result.losses.size(), seconds,
-               world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size()));
+    const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
+    fmt::print("held-out accuracy {:.2f} % after {} steps in {:.1f} s{}\n", accuracy, result.losses.size(), seconds,
+               differ.empty() ? "; parameters are bitwise equal on " + ranks : "");
+    if (!differ.empty()) fmt::print(stderr, "tutti train: {}\n", differ);
     if (!reached) fmt::print(stderr, "tutti train: target={} % was not reached\n", job.config.target);
     std::fflush(stdout);
   }
-  return reached ? 0 : exit_failure;
+  return reached && differ.empty() ? 0 : exit_failure;
 }
 
 int run(const std::vector<std::string>& arguments, Communicator& world) {
@@ -132,9 +135,16 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   if (!agreed(world, [&] { engine::settle(job.network, job.config, world); })) return exit_usage;
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
   const auto begin = std::chrono::steady_clock::now();
-  const engine::TrainResult result = engine::train(job.config, world, job.network, job.data);
+  engine::TrainResult result;
+  std::string differ;
+  try {
+    result = engine::train(job.config, world, job.network, job.data);
+  } catch (const engine::ReplicaError& error) {  // the training is done all the same: its losses are wanted
+    result = error.result;
+    differ = error.what();
+  }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const int code = finish(job, result, world, seconds);
+  const int code = finish(job, result, differ, world, seconds);
   world.barrier().wait();  // nobody leaves while rank 0 still writes
   return code;
 }
