@@ -33,9 +33,11 @@ void set_threads(int threads) {
   if (void* blas = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) reinterpret_cast<void (*)(int)>(blas)(threads);
 }
 
-nn::BufferPolicy buffer_policy(std::string_view name) {
+nn::BufferPolicy buffer_policy(const std::string& name) {
+  if (name == "broadcast") return nn::BufferPolicy::broadcast;
   if (name == "average") return nn::BufferPolicy::average;
-  return name == "local" ? nn::BufferPolicy::local : nn::BufferPolicy::broadcast;
+  if (name == "local") return nn::BufferPolicy::local;
+  throw Error(Code::invalid, "buffers=" + name + ": expected broadcast or average or local");
 }
 
 class Run {

@@ -14,8 +14,8 @@ CLEAN = {name: value for name, value in os.environ.items() if not name.startswit
 TINY = ["model=mlp", "hidden=8", "data=random:1x4x4", "random_samples=40", "epochs=1", "progress=off"]
 
 
-def command(*words, cwd=None):
-    return subprocess.run([BIN / "tutti", *map(str, words)], capture_output=True, text=True, timeout=150, env=CLEAN, cwd=cwd)
+def command(*words, cwd=None, env=CLEAN):
+    return subprocess.run([BIN / "tutti", *map(str, words)], capture_output=True, text=True, timeout=150, env=env, cwd=cwd)
 
 
 def train(ranks, *words, code=0, cwd=None):
@@ -123,6 +123,18 @@ class Mistakes(InFolder):
             done = command(*words, cwd=self.folder)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class LastCheck(InFolder):
+    def test_losses_are_kept_where_replicas_differ(self):
+        file = self.folder / "losses.csv"
+        done = command("run", "-np", 2, BIN / "tutti", "train", *TINY, "batch=8", f"loss_file={file}",
+                       env=CLEAN | {"LD_PRELOAD": str(BIN.parent / "tests/libdiffering_replicas.so")})
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.count("tutti train: replicas differ: 'fc1.weight' on rank 1\n"), 1, done.stderr)
+        self.assertRegex(done.stdout, r"held-out accuracy .* after 5 steps in .* s\n")
+        self.assertNotIn("bitwise equal", done.stdout)
+        self.assertEqual(len(file.read_text().splitlines()), 1 + 5)
 
 
 class Output(InFolder):

@@ -259,6 +259,17 @@ TEST(Buffers, ThatAreBroadcastAreThoseOfRankZero) {
   EXPECT_FALSE(means[0].equal(means[3]));
 }
 
+TEST(Buffers, AnUnknownPolicyIsRefused) {
+  Config config = small_config();
+  config.buffers = "mean";
+  try {
+    train_these({normed()}, config, load(config.data, 40, 1));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const std::exception& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("buffers=mean: expected broadcast"));
+  }
+}
+
 TEST(Trainer, KeepsTheResultWhereReplicasDiffer) {
   const Config config = small_config();
   const DataSplit data = load(config.data, 100, 1);
