@@ -72,7 +72,7 @@ class Outside:
         (source / "program.cpp").write_text(program)
         (source / "CMakeLists.txt").write_text(PROJECT.format(components=components, library=library))
         return (self.given.cmake, "-S", source, "-B", source / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}",
-                f"-DCMAKE_CXX_COMPILER={self.given.compiler}", f"-DCMAKE_CXX_FLAGS=-Wall -Wextra {self.given.flags}", *options)
+                f"-DCMAKE_CXX_COMPILER={self.given.compiler}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra", *options)
 
     def build(self, name, *project):
         run(*self.configure(name, *project))
@@ -115,7 +115,7 @@ def training(outside):
 
 def main():
     parser = argparse.ArgumentParser()
-    for flag in ("--cmake", "--build", "--compiler", "--flags", "--components", "--torch"):
+    for flag in ("--cmake", "--build", "--compiler", "--components", "--torch"):
         parser.add_argument(flag, required=True)
     given = parser.parse_args()
     components = given.components.split()

@@ -31,6 +31,7 @@ class CudaModule(unittest.TestCase):
         for name, text in PROGRAMS.items():
             self.program(f"bin/{name}", text)
         self.program("third_party/install", "true")
+        self.program("tests/bare", "exit 77")
 
     def program(self, name, text):
         file = self.folder / name
@@ -43,6 +44,8 @@ class CudaModule(unittest.TestCase):
         done = subprocess.run([self.folder / "tests" / "run", *words], capture_output=True, text=True, timeout=100, env=environment)
         self.assertIn("passed, 0 failed", done.stdout.splitlines()[-1], done.stderr)
         failed = re.search(r"^(\d+) part\(s\) failed", done.stdout, re.M)
+        if "--full" in words:
+            self.assertRegex(done.stdout, r"(?m)^bare +skipped ")
         return [line for line in done.stdout.splitlines() if line.startswith("CUDA: ")], int(failed[1]) if failed else 0
 
     def test_compiled(self):
