@@ -1,4 +1,4 @@
-// One table drives the file, the command line and the help text.
+// Reading a configuration: files, words, and what is refused.
 #include "engine/config.hpp"
 
 #include <yaml-cpp/yaml.h>
@@ -14,34 +14,6 @@
 
 namespace tutti::engine {
 namespace {
-
-constexpr ConfigInfo table[] = {
-    {"model", "the network", &Config::model, "lenet|mlp"},
-    {"data", "a folder with MNIST's four IDX files, or random:CxHxW", &Config::data},
-    {"dtype", "element type of the network", &Config::dtype, "float32|float64"},
-    {"device", "where to train: auto takes GPUs if every rank has one", &Config::device, "auto|cpu|cuda"},
-    {"hidden", "mlp: sizes of the hidden layers, comma-separated", &Config::hidden},
-    {"schedule", "learning rate after the warm-up", &Config::schedule, "cosine|constant"},
-    {"buffers", "running statistics after an epoch: rank 0's, their mean, or each rank's own", &Config::buffers,
-     "broadcast|average|local"},
-    {"progress", "the live line: auto shows it on a terminal only", &Config::progress, "auto|on|off"},
-    {"loss_file", "writes step,loss of every step here", &Config::loss_file},
-    {"seed", "of initialisation, order and shifts", &Config::seed},
-    {"epochs", "passes over the data", &Config::epochs, {}, 1},
-    {"steps", "end after so many steps; 0: when the epochs are done", &Config::steps},
-    {"batch", "samples per step, of all ranks together", &Config::batch, {}, 1},
-    {"shift", "move each training image by up to so many pixels", &Config::shift},
-    {"random_samples", "samples of random:CxHxW", &Config::random_samples, {}, 1},
-    {"prefetch", "batches prepared ahead", &Config::prefetch, {}, 1},
-    {"threads", "compute threads of each rank", &Config::threads, {}, 1},
-    {"bucket_bytes", "gradients travel in buckets of at most this", &Config::bucket_bytes, {}, 1},
-    {"first_bucket_bytes", "the first bucket, which is ready first", &Config::first_bucket_bytes, {}, 1},
-    {"lr", "learning rate", &Config::lr},
-    {"momentum", "of SGD", &Config::momentum},
-    {"weight_decay", "of SGD", &Config::weight_decay},
-    {"warmup", "epochs of linear warm-up", &Config::warmup},
-    {"target", "exit with 1 unless the held-out accuracy reaches this percentage", &Config::target},
-};
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
@@ -79,7 +51,7 @@ void assign(std::int64_t& into, const ConfigInfo& info, std::string_view value) 
   const char* const end = value.data() + value.size();
   auto [rest, error] = std::from_chars(value.data(), end, number);
   constexpr std::string_view units = "KMG";
-  if (error == std::errc() && rest + 1 == end && info.key.ends_with("bytes"))
+  if (error == std::errc() && rest + 1 == end && info.unit == "bytes")
     if (const auto unit = units.find(*rest); unit != units.npos) {
       number <<= 10 * (unit + 1);
       ++rest;
@@ -90,65 +62,123 @@ void assign(std::int64_t& into, const ConfigInfo& info, std::string_view value) 
   into = number;
 }
 
-const ConfigInfo& lookup(std::string_view key) {
-  std::vector<std::string_view> keys;
-  for (const ConfigInfo& info : table) {
-    if (info.key == key) return info;
-    keys.push_back(info.key);
+/// The words of a text between blanks.
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> found;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (end > 0) found.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
-  const std::string_view near = nearest(key, keys);
-  refuse("no config key " + in_quotes(key) +
-         (near.empty() ? "; `tutti train --help` lists them" : "; did you mean " + in_quotes(near) + "?"));
+  return found;
 }
+
+/// By its key or one of its other names.
+const ConfigInfo& lookup(std::string_view key) {
+  std::vector<std::string_view> names;
+  for (const ConfigInfo& info : config_table()) {
+    if (info.key == key) return info;
+    names.push_back(info.key);
+    for (const std::string_view alias : words(info.aliases)) {
+      if (alias == key) return info;
+      names.push_back(alias);
+    }
+  }
+  const std::string_view near = nearest(key, names);
+  refuse("no config key " + in_quotes(key) +
+         (near.empty() ? "; `tutti train --help-config` lists them" : "; did you mean " + in_quotes(near) + "?"));
+}
+
+/// A file's values, one after the other.
+class Reader {
+ public:
+  Reader(Config& config, const std::filesystem::path& file) : config_(config), file_(file) {}
+
+  void read(const YAML::Node& map, const std::string& prefix) {
+    for (const auto& entry : map) {
+      const std::string here = where(entry.first.Mark());
+      if (!entry.first.IsScalar()) refuse(here + "expected `key: value`");
+      const std::string key = prefix + entry.first.as<std::string>();
+      if (entry.second.IsMap())
+        read(entry.second, key + ".");
+      else
+        set(key, text(entry.second, here + in_quotes(key)), here);
+    }
+  }
+
+  std::string where(const YAML::Mark& mark) const {
+    return file_.string() + ":" + std::to_string(mark.line + 1) + ": ";
+  }
+
+ private:
+  static std::string text(const YAML::Node& value, const std::string& what) {
+    if (value.IsNull()) return "";
+    if (value.IsScalar()) return value.as<std::string>();
+    std::string joined;
+    for (const auto& each : value) {
+      if (!each.IsScalar()) refuse(what + " takes a value or a list of values");
+      joined += (joined.empty() ? "" : ",") + each.as<std::string>();
+    }
+    return joined;
+  }
+
+  void set(const std::string& key, const std::string& value, const std::string& here) {
+    const std::string source = here.substr(0, here.size() - 2);
+    try {
+      const std::string_view canonical = lookup(key).key;
+      const auto [before, fresh] = seen_.emplace(canonical, source);
+      if (!fresh)
+        refuse(in_quotes(key) + " is set twice" +
+               (key == canonical ? "" : ", as it is another name of " + in_quotes(canonical)) + " (see " +
+               before->second + ")");
+      config_.set(key, value, source);
+    } catch (const Error& error) {
+      refuse(here + error.what());
+    }
+  }
+
+  Config& config_;
+  const std::filesystem::path& file_;
+  std::map<std::string, std::string, std::less<>> seen_;
+};
 
 }  // namespace
 
-std::span<const ConfigInfo> config_table() noexcept { return table; }
-
-void Config::set(std::string_view key, std::string_view value) {
+void Config::set(std::string_view key, std::string_view value, std::string_view source) {
   const ConfigInfo& info = lookup(key);
-  std::visit([&](auto member) { assign(this->*member, info, value); }, info.member);
+  std::visit([&](auto* into) { assign(*into, info, value); }, info.value(*this));
+  sources.insert_or_assign(std::string(info.key), std::string(source));
 }
 
 void Config::set(std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == assignment.npos || equals == 0)
     refuse(in_quotes(assignment) + " is not a setting: expected key=value, as in epochs=5");
-  set(assignment.substr(0, equals), assignment.substr(equals + 1));
+  set(assignment.substr(0, equals), assignment.substr(equals + 1), "the command line");
 }
 
 void Config::read(const std::filesystem::path& file) {
-  const auto where = [&](const YAML::Mark& mark) { return file.string() + ":" + std::to_string(mark.line + 1) + ": "; };
+  Reader reader(*this, file);
   try {
     const YAML::Node root = YAML::LoadFile(file.string());
     if (root.IsNull()) return;
     if (!root.IsMap()) refuse(file.string() + ": expected lines of `key: value`");
-    std::set<std::string> seen;
-    for (const auto& entry : root) {
-      const std::string here = where(entry.first.Mark());
-      if (!entry.first.IsScalar() || !entry.second.IsScalar()) refuse(here + "expected `key: value`, without nesting");
-      const auto key = entry.first.as<std::string>();
-      if (!seen.insert(key).second) refuse(here + in_quotes(key) + " is set twice");
-      try {
-        set(key, entry.second.as<std::string>());
-      } catch (const Error& error) {
-        refuse(here + error.what());
-      }
-    }
+    reader.read(root, "");
   } catch (const YAML::BadFile&) {
     refuse(file.string() + ": cannot be read");
   } catch (const YAML::Exception& error) {
-    refuse(where(error.mark) + error.msg);
+    refuse(reader.where(error.mark) + error.msg);
   }
 }
 
 void Config::check() const {
-  if (data.empty())
+  if (data.source.empty())
     refuse(
         "no data: say data=DIR, a folder with MNIST's four IDX files (`tutti data optdigits DIR` makes one), or "
         "data=random:1x28x28");
-  if (warmup > static_cast<double>(epochs)) refuse("warmup is longer than epochs: set warmup= to at most epochs");
-  if (momentum >= 1) refuse("momentum must be below 1");
+  if (schedule.warmup > static_cast<double>(epochs))
+    refuse("schedule.warmup is longer than epochs: make it at most epochs");
+  if (optimizer.momentum >= 1) refuse("optimizer.momentum must be below 1");
 }
 
 std::filesystem::path find_config(const std::string& name, std::span<const std::filesystem::path> folders) {
@@ -170,10 +200,10 @@ std::filesystem::path find_config(const std::string& name, std::span<const std::
 
 double learning_rate(const Config& config, std::size_t step, std::size_t steps_per_epoch, std::size_t total_steps) {
   const double at = static_cast<double>(step), total = static_cast<double>(total_steps);
-  const double warm = std::min(config.warmup * static_cast<double>(steps_per_epoch), total);
-  if (at < warm) return config.lr * (at + 1) / (warm + 1);
-  if (config.schedule == "constant" || total <= warm) return config.lr;
-  return config.lr * 0.5 * (1 + std::cos(std::numbers::pi * (at - warm) / (total - warm)));
+  const double warm = std::min(config.schedule.warmup * static_cast<double>(steps_per_epoch), total);
+  if (at < warm) return config.optimizer.lr * (at + 1) / (warm + 1);
+  if (config.schedule.name == "constant" || total <= warm) return config.optimizer.lr;
+  return config.optimizer.lr * 0.5 * (1 + std::cos(std::numbers::pi * (at - warm) / (total - warm)));
 }
 
 }  // namespace tutti::engine

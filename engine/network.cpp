@@ -93,9 +93,10 @@ Network wrap(std::shared_ptr<Module> module, const Config& config) {
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes) {
   torch::manual_seed(static_cast<std::uint64_t>(config.seed));
   const auto outputs = static_cast<std::int64_t>(classes);
-  if (config.model == "lenet") return wrap(std::make_shared<LeNet>(image, outputs), config);
-  return wrap(std::make_shared<Mlp>(static_cast<std::int64_t>(image.pixels()), parse_hidden(config.hidden), outputs),
-              config);
+  if (config.model.name == "lenet") return wrap(std::make_shared<LeNet>(image, outputs), config);
+  return wrap(
+      std::make_shared<Mlp>(static_cast<std::int64_t>(image.pixels()), parse_hidden(config.model.hidden), outputs),
+      config);
 }
 
 }  // namespace tutti::engine

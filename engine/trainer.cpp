@@ -82,7 +82,7 @@ class Run {
 
 Sampler sampler_for(const Config& config, const Communicator& world, std::size_t samples) {
   return Sampler({.samples = samples,
-                  .batch = static_cast<std::size_t>(config.batch),
+                  .batch = static_cast<std::size_t>(config.batch.global),
                   .rank = world.rank(),
                   .size = world.size(),
                   .seed = static_cast<std::uint64_t>(config.seed)});
@@ -93,21 +93,23 @@ Run::Run(const Config& config, Communicator world, Network network, const DataSp
       world_(std::move(world)),
       network_(std::move(network)),
       site_(*network_.site),
-      buffers_(buffer_policy(config.buffers)),
+      buffers_(buffer_policy(config.sync.buffers)),
       data_(data),
       hooks_(hooks),
-      transform_{data.mean, data.deviation, static_cast<int>(config.shift), static_cast<std::uint64_t>(config.seed)},
+      transform_{data.mean, data.deviation, static_cast<int>(config.data.shift),
+                 static_cast<std::uint64_t>(config.seed)},
       feed_(make_feed()),
       loader_(data.train, sampler_for(config, world_, data.train.size()), transform_,
-              static_cast<std::size_t>(config.prefetch),
+              static_cast<std::size_t>(config.data.prefetch),
               feed_ ? Loader::Sender([this](Batch& batch) { feed_->send(batch); }) : Loader::Sender()),
       sync_(*network_.module, world_,
-            {.first_bytes = static_cast<std::size_t>(config.first_bucket_bytes),
-             .cap_bytes = static_cast<std::size_t>(config.bucket_bytes),
+            {.first_bytes = static_cast<std::size_t>(config.sync.first_bucket_bytes),
+             .cap_bytes = static_cast<std::size_t>(config.sync.bucket_bytes),
              .site = network_.site}),
-      optimizer_(nn::parameters(*network_.module),
-                 torch::optim::SGDOptions(config.lr).momentum(config.momentum).weight_decay(config.weight_decay)),
-      report_(config.progress, world_.rank() != 0) {
+      optimizer_(nn::parameters(*network_.module), torch::optim::SGDOptions(config.optimizer.lr)
+                                                       .momentum(config.optimizer.momentum)
+                                                       .weight_decay(config.optimizer.weight_decay)),
+      report_(config.report.progress, world_.rank() != 0) {
   total_steps_ = static_cast<std::size_t>(config.epochs) * loader_.steps();
   if (config.steps > 0) total_steps_ = std::min(total_steps_, static_cast<std::size_t>(config.steps));
 }
@@ -115,10 +117,10 @@ Run::Run(const Config& config, Communicator world, Network network, const DataSp
 std::unique_ptr<Feed> Run::make_feed() const {
   if (site_.on_cpu()) return nullptr;
   const auto size = static_cast<std::size_t>(world_.size());
-  const std::size_t most = (static_cast<std::size_t>(config_.batch) + size - 1) / size;
+  const std::size_t most = (static_cast<std::size_t>(config_.batch.global) + size - 1) / size;
   return std::make_unique<Feed>(site_.gpu(), site_.where().index,
                                 Feed::Largest{most * data_.train.shape.pixels(), most},
-                                static_cast<std::size_t>(config_.prefetch));
+                                static_cast<std::size_t>(config_.data.prefetch));
 }
 
 // The memory is whoever calls' to keep.
@@ -249,9 +251,9 @@ void Run::end_epoch(std::size_t epoch, double seconds) {
 void Run::announce() {
   std::int64_t parameters = 0;
   for (const at::Tensor& each : nn::parameters(*network_.module)) parameters += each.numel();
-  report_.line(config_.model + " with " + std::to_string(parameters) + " parameters of " + config_.dtype + " in " +
+  report_.line(config_.model.name + " with " + std::to_string(parameters) + " parameters of " + config_.dtype + " in " +
                std::to_string(sync_.buckets()) + " gradient buckets; " + std::to_string(world_.size()) +
-               (world_.size() == 1 ? " rank" : " ranks") + ", global batch " + std::to_string(config_.batch) +
+               (world_.size() == 1 ? " rank" : " ranks") + ", global batch " + std::to_string(config_.batch.global) +
                "; this one on " + site_.describe() + (network_.why_here.empty() ? "" : ", as " + network_.why_here));
 }
 

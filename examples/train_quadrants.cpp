@@ -39,7 +39,7 @@ int main() {
   try {
     auto world = tutti::Communicator::from_env();
     engine::Config config;
-    config.model = "small";  // a name for the first line of the output
+    config.model.name = "small";  // a name for the first line of the output
     config.epochs = 4;
     const auto module = std::make_shared<Small>();
     const engine::Network network{

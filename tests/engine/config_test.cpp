@@ -6,6 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
 
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -37,17 +40,17 @@ TEST_F(ConfigTest, WordsSetValuesOfEveryType) {
   config_.set("lr=0.25");
   config_.set("bucket_bytes=64K");
   config_.set("data=a=b");
-  EXPECT_EQ(config_.model, "mlp");
+  EXPECT_EQ(config_.model.name, "mlp");
   EXPECT_EQ(config_.epochs, 7);
-  EXPECT_EQ(config_.lr, 0.25);
-  EXPECT_EQ(config_.bucket_bytes, 64 << 10);
-  EXPECT_EQ(config_.data, "a=b");
+  EXPECT_EQ(config_.optimizer.lr, 0.25);
+  EXPECT_EQ(config_.sync.bucket_bytes, 64 << 10);
+  EXPECT_EQ(config_.data.source, "a=b");
 }
 
 TEST_F(ConfigTest, RefusalsSayWhatIsAllowed) {
   EXPECT_THAT(refusal([&] { config_.set("epoch=3"); }), AllOf(HasSubstr("'epoch'"), HasSubstr("'epochs'")));
   EXPECT_THAT(refusal([&] { config_.set("momentun=3"); }), HasSubstr("'momentum'"));
-  EXPECT_THAT(refusal([&] { config_.set("zzzzzzzzzzzz=3"); }), HasSubstr("--help"));
+  EXPECT_THAT(refusal([&] { config_.set("zzzzzzzzzzzz=3"); }), HasSubstr("--help-config"));
   EXPECT_THAT(refusal([&] { config_.set("epochs"); }), HasSubstr("key=value"));
   EXPECT_THAT(refusal([&] { config_.set("model=resnet"); }), HasSubstr("lenet or mlp"));
   for (const char* bad : {"epochs=0", "epochs=-1", "epochs=1.5", "epochs=", "epochs=ten", "batch=0", "seed=1K",
@@ -60,17 +63,64 @@ TEST_F(ConfigTest, RefusalsSayWhatIsAllowed) {
 
 TEST_F(ConfigTest, FilesAreReadAndTheirErrorsHaveALine) {
   config_.read(write("# a comment\nmodel: mlp\nepochs: 12\nlr: 0.5\n"));
-  EXPECT_EQ(config_.model, "mlp");
+  EXPECT_EQ(config_.model.name, "mlp");
   EXPECT_EQ(config_.epochs, 12);
   EXPECT_THAT(refusal([&] { config_.read(write("model: mlp\nepoch: 1\n")); }),
               AllOf(HasSubstr("my.yaml:2: "), HasSubstr("'epochs'")));
   EXPECT_THAT(refusal([&] { config_.read(write("epochs: 1\nepochs: 2\n")); }),
-              HasSubstr("my.yaml:2: 'epochs' is set twice"));
-  EXPECT_THAT(refusal([&] { config_.read(write("model:\n  name: mlp\n")); }), HasSubstr("without nesting"));
+              AllOf(HasSubstr("my.yaml:2: 'epochs' is set twice"), HasSubstr("my.yaml:1)")));
   EXPECT_THAT(refusal([&] { config_.read(write("- a\n- b\n")); }), HasSubstr("`key: value`"));
   EXPECT_THAT(refusal([&] { config_.read(write("a: [1\n")); }), HasSubstr("my.yaml:"));
   EXPECT_THAT(refusal([&] { config_.read(folder_ / "none.yaml"); }), HasSubstr("cannot be read"));
   config_.read(write(""));
+}
+
+TEST_F(ConfigTest, NestedMapsDottedKeysAndOtherNamesAreOneValue) {
+  for (const char* text : {"optimizer:\n  lr: 0.5\n", "optimizer.lr: 0.5\n", "lr: 0.5\n", "learning_rate: 0.5\n",
+                           "{\"optimizer\": {\"lr\": 0.5}}"}) {
+    Config config;
+    config.read(write(text));
+    EXPECT_EQ(config.optimizer.lr, 0.5) << text;
+    EXPECT_THAT(config.sources.at("optimizer.lr"), HasSubstr("my.yaml:")) << text;
+  }
+  config_.read(write("model: {name: mlp, hidden: [32, 16]}\nbatch: {global: 8}\n"));
+  EXPECT_EQ(config_.model.name, "mlp");
+  EXPECT_EQ(config_.model.hidden, "32,16");
+  EXPECT_EQ(config_.batch.global, 8);
+  EXPECT_THAT(refusal([&] { config_.read(write("optimizer: {lr: 1}\nlr: 2\n")); }),
+              AllOf(HasSubstr("my.yaml:2: 'lr' is set twice"), HasSubstr("'optimizer.lr'"), HasSubstr("my.yaml:1")));
+  EXPECT_THAT(refusal([&] { config_.read(write("optimizer:\n  momentun: 1\n")); }),
+              AllOf(HasSubstr("my.yaml:2: "), HasSubstr("'optimizer.momentun'"), HasSubstr("'optimizer.momentum'")));
+  EXPECT_THAT(refusal([&] { config_.read(write("epochs: {a: 1}\n")); }), HasSubstr("'epochs.a'"));
+  EXPECT_THAT(refusal([&] { config_.read(write("hidden: [[1], 2]\n")); }), HasSubstr("a value or a list of values"));
+}
+
+TEST_F(ConfigTest, TheResolvedOneIsReadAgainAndSaysWhereValuesComeFrom) {
+  config_.read(write("model: mlp\nhidden: [32, 16]\ndata: \"a \\\"b\\\" c\"\n"));
+  config_.set("lr=0.1");
+  const std::string text = config_.resolved();
+  EXPECT_THAT(text, AllOf(HasSubstr("  lr: 0.1"), HasSubstr("# the command line"), HasSubstr("my.yaml:1\n"),
+                          HasSubstr("# default\n")));
+  Config again;
+  again.read(write(text));
+  for (const ConfigInfo& info : config_table())
+    EXPECT_EQ(value_text(again, info), value_text(config_, info)) << info.key;
+}
+
+TEST(ConfigTable, HasEveryNameOnce) {
+  std::set<std::string> names;
+  for (const ConfigInfo& info : config_table()) {
+    EXPECT_TRUE(names.emplace(info.key).second) << info.key;
+    EXPECT_FALSE(info.meaning.empty()) << info.key;
+    std::istringstream aliases{std::string(info.aliases)};
+    for (std::string alias; aliases >> alias;) EXPECT_TRUE(names.insert(alias).second) << alias;
+  }
+}
+
+TEST(ConfigTable, IsTheOneInTheBook) {
+  std::ifstream file(TUTTI_BOOK "/18-configuration.md");
+  const std::string chapter{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(chapter, HasSubstr(config_markdown())) << "docs/book/18-configuration.md has another table of keys";
 }
 
 TEST_F(ConfigTest, NamesAreFoundInFolders) {
@@ -84,9 +134,9 @@ TEST_F(ConfigTest, NamesAreFoundInFolders) {
 
 TEST_F(ConfigTest, ChecksWhatBelongsTogether) {
   EXPECT_THAT(refusal([&] { config_.check(); }), HasSubstr("tutti data optdigits"));
-  config_.data = "somewhere";
+  config_.data.source = "somewhere";
   config_.check();
-  config_.warmup = 11;
+  config_.schedule.warmup = 11;
   EXPECT_THAT(refusal([&] { config_.check(); }), HasSubstr("warmup"));
 }
 
@@ -103,8 +153,8 @@ TEST_F(ConfigTest, TheConfigurationsThatComeWithTuttiAreValid) {
 
 TEST(LearningRate, WarmsUpAndFallsAsACosine) {
   Config config;
-  config.lr = 1;
-  config.warmup = 1;
+  config.optimizer.lr = 1;
+  config.schedule.warmup = 1;
   EXPECT_DOUBLE_EQ(learning_rate(config, 0, 9, 109), 0.1);
   EXPECT_DOUBLE_EQ(learning_rate(config, 8, 9, 109), 0.9);
   EXPECT_DOUBLE_EQ(learning_rate(config, 9, 9, 109), 1);
@@ -112,7 +162,7 @@ TEST(LearningRate, WarmsUpAndFallsAsACosine) {
   EXPECT_LT(learning_rate(config, 108, 9, 109), 0.001);
   for (std::size_t step = 10; step < 109; ++step)
     EXPECT_LT(learning_rate(config, step, 9, 109), learning_rate(config, step - 1, 9, 109));
-  config.schedule = "constant";
+  config.schedule.name = "constant";
   EXPECT_EQ(learning_rate(config, 108, 9, 109), 1);
 }
 

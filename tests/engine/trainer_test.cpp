@@ -18,17 +18,17 @@ using ::testing::ElementsAre;
 
 Config small_config() {
   Config config;
-  config.model = "mlp";
-  config.hidden = "12";
-  config.data = "random:1x6x6";
+  config.model.name = "mlp";
+  config.model.hidden = "12";
+  config.data.source = "random:1x6x6";
   config.dtype = "float64";
-  config.progress = "off";
+  config.report.progress = "off";
   config.epochs = 3;
-  config.batch = 10;
-  config.shift = 1;
-  config.lr = 0.1;
-  config.first_bucket_bytes = 128;
-  config.bucket_bytes = 1024;
+  config.batch.global = 10;
+  config.data.shift = 1;
+  config.optimizer.lr = 0.1;
+  config.sync.first_bucket_bytes = 128;
+  config.sync.bucket_bytes = 1024;
   return config;
 }
 
@@ -68,7 +68,7 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 
 TEST(Trainer, LossCurveDoesNotDependOnTheNumberOfRanks) {
   const Config config = small_config();
-  const DataSplit data = load(config.data, 103, 1);  // 103 = 10 batches of 10 and one of 3
+  const DataSplit data = load(config.data.source, 103, 1);  // 103 = 10 batches of 10 and one of 3
   const TrainResult alone = train_with(1, config, data)[0];
   EXPECT_EQ(alone.losses.size(), 33U);
   for (int size : {2, 3, 4})
@@ -86,7 +86,7 @@ TEST(Trainer, LossCurveDoesNotDependOnTheNumberOfRanks) {
 TEST(Trainer, OnADeviceTheLossCurveIsTheSame) {
   tutti::testing::FakeAccelerator& gpu = tutti::testing::use_fake_accelerator();
   Config config = small_config();
-  const DataSplit data = load(config.data, 103, 1);
+  const DataSplit data = load(config.data.source, 103, 1);
   for (const char* dtype : {"float64", "float32"}) {
     config.dtype = dtype;
     for (const int size : {1, 2}) {
@@ -105,7 +105,7 @@ TEST(Trainer, OnADeviceTheLossCurveIsTheSame) {
 TEST(Trainer, SettlesWhereItCanTrain) {
   if (nn::torch_has_cuda()) GTEST_SKIP() << "this LibTorch was built with CUDA";
   Config config = small_config();
-  const DataSplit data = load(config.data, 40, 1);
+  const DataSplit data = load(config.data.source, 40, 1);
   std::vector<Network> networks;
   for (int r = 0; r < 2; ++r) networks.push_back(make_network(config, data.train.shape, data.classes));
   tutti::testing::run_ranks(2, tutti::testing::test_settings("shm"), [&](Communicator& world) {
@@ -125,8 +125,8 @@ TEST(Trainer, SettlesWhereItCanTrain) {
 TEST(Trainer, CallsHooksInOrderOnEveryRank) {
   Config config = small_config();
   config.epochs = 2;
-  config.batch = 4;
-  const DataSplit data = load(config.data, 5, 1);  // the second batch is one sample: two ranks have none
+  config.batch.global = 4;
+  const DataSplit data = load(config.data.source, 5, 1);  // the second batch is one sample: two ranks have none
   std::vector<std::vector<std::string>> calls(3);
   train_with(3, config, data, [&](int rank) {
     auto& log = calls[static_cast<std::size_t>(rank)];
@@ -153,17 +153,17 @@ TEST(Trainer, CallsHooksInOrderOnEveryRank) {
 TEST(Trainer, EndsAfterTheStepsThatWereAskedFor) {
   Config config = small_config();
   config.steps = 7;
-  const TrainResult result = train_with(2, config, load(config.data, 40, 1))[1];
+  const TrainResult result = train_with(2, config, load(config.data.source, 40, 1))[1];
   EXPECT_EQ(result.losses.size(), 7U);
   EXPECT_EQ(result.epochs.size(), 2U);
 }
 
 TEST(Trainer, LearnsWhatCanBeLearnt) {
   Config config = small_config();
-  config.model = "lenet";
+  config.model.name = "lenet";
   config.dtype = "float32";
   config.epochs = 12;
-  config.shift = 0;
+  config.data.shift = 0;
   // The class is the brightest quadrant: easy, but only for a network that gets right gradients.
   DataSplit data = load("random:1x8x8", 200, 3);
   for (Dataset* part : {&data.train, &data.test})
@@ -183,7 +183,7 @@ TEST(Trainer, LearnsWhatCanBeLearnt) {
 TEST(Trainer, AFailingHookEndsTheRun) {
   const Config config = small_config();
   EXPECT_THROW(
-      train_with(1, config, load(config.data, 40, 1),
+      train_with(1, config, load(config.data.source, 40, 1),
                  [](int) { return Hooks{.on_update = [](const Moment&) { throw std::runtime_error("stop"); }}; }),
       std::runtime_error);
 }
@@ -228,9 +228,9 @@ struct Opinions {
 
 TEST(Buffers, AreAlikeWhereRanksEvaluateUnlessTheyAreLocal) {
   Config config = small_config();
-  const DataSplit data = load(config.data, 100, 1);
+  const DataSplit data = load(config.data.source, 100, 1);
   for (const char* policy : {"broadcast", "average", "local"}) {
-    config.buffers = policy;
+    config.sync.buffers = policy;
     Opinions opinions(2);
     const auto results = train_these(opinions.networks, config, data, [&](int rank) { return opinions.hooks(rank); });
     EXPECT_EQ(results[0].losses.size(), 30U);
@@ -245,10 +245,10 @@ TEST(Buffers, AreAlikeWhereRanksEvaluateUnlessTheyAreLocal) {
 TEST(Buffers, ThatAreBroadcastAreThoseOfRankZero) {
   Config config = small_config();
   config.epochs = 1;
-  const DataSplit data = load(config.data, 100, 1);
+  const DataSplit data = load(config.data.source, 100, 1);
   std::vector<at::Tensor> means;
   for (const char* policy : {"broadcast", "local"}) {
-    config.buffers = policy;
+    config.sync.buffers = policy;
     Opinions opinions(2);
     train_these(opinions.networks, config, data);
     for (const Network& each : opinions.networks)
@@ -261,9 +261,9 @@ TEST(Buffers, ThatAreBroadcastAreThoseOfRankZero) {
 
 TEST(Buffers, AnUnknownPolicyIsRefused) {
   Config config = small_config();
-  config.buffers = "mean";
+  config.sync.buffers = "mean";
   try {
-    train_these({normed()}, config, load(config.data, 40, 1));
+    train_these({normed()}, config, load(config.data.source, 40, 1));
     ADD_FAILURE() << "nothing was thrown";
   } catch (const std::exception& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("buffers=mean: expected broadcast"));
@@ -272,7 +272,7 @@ TEST(Buffers, AnUnknownPolicyIsRefused) {
 
 TEST(Trainer, KeepsTheResultWhereReplicasDiffer) {
   const Config config = small_config();
-  const DataSplit data = load(config.data, 100, 1);
+  const DataSplit data = load(config.data.source, 100, 1);
   Opinions opinions(2);
   const auto spoil = [&](const Moment&) {
     const at::NoGradGuard no_grad;
@@ -294,12 +294,12 @@ TEST(Trainer, KeepsTheResultWhereReplicasDiffer) {
 
 TEST(Optimizer, StepsOnceForAWeightThatIsRegisteredTwice) {
   Config config = small_config();
-  config.momentum = 0;
-  config.schedule = "constant";
+  config.optimizer.momentum = 0;
+  config.schedule.name = "constant";
   const Network network = normed();
   at::Tensor expected;
   const at::Tensor& weight = static_cast<const Normed&>(*network.module).weight;
-  train_these({network}, config, load(config.data, 40, 1), [&](int) {
+  train_these({network}, config, load(config.data.source, 40, 1), [&](int) {
     return Hooks{
         .on_backward = [&](const Moment&) { expected = weight.detach() - 0.1 * weight.grad(); },
         .on_update = [&](const Moment&) { EXPECT_LE((weight.detach() - expected).abs().max().item<double>(), 1e-12); }};
@@ -308,11 +308,11 @@ TEST(Optimizer, StepsOnceForAWeightThatIsRegisteredTwice) {
 
 TEST(Networks, RefuseImagesThatAreTooSmall) {
   Config config = small_config();
-  config.model = "lenet";
+  config.model.name = "lenet";
   EXPECT_THROW(make_network(config, {1, 2, 2}, 10), Error);
-  config.model = "mlp";
+  config.model.name = "mlp";
   for (const char* bad : {"0", "12,", "a", "12;3", "-4"}) {
-    config.hidden = bad;
+    config.model.hidden = bad;
     EXPECT_THROW(make_network(config, {1, 2, 2}, 10), Error) << bad;
   }
 }

@@ -37,16 +37,14 @@ std::vector<fs::path> config_folders() {
   return {self.parent_path().parent_path() / "share" / "tutti" / "configs"};
 }
 
-std::string key_help() {
-  std::string text = "Keys, for the file and for key=value:\n";
-  for (const auto& info : engine::config_table())
-    text += fmt::format("  {:<20}{}{}\n", info.key, info.meaning,
-                        info.allowed.empty() ? "" : fmt::format(" ({})", info.allowed));
-  return text;
+[[noreturn]] void show(const std::string& text) {
+  fmt::print("{}", text);
+  throw tutti::tools::Finished{0};
 }
 
 engine::Config read_config(const std::vector<std::string>& arguments) {
-  std::string name, data, device;
+  std::string name, data, device, keys;
+  bool print = false;
   std::vector<std::string> words;
   CLI::App app("Trains a network on all ranks: tutti run -np 4 tutti train --config lenet-digits data=DIR",
                "tutti train");
@@ -54,13 +52,21 @@ engine::Config read_config(const std::vector<std::string>& arguments) {
   app.add_option("--data", data, "the same as data=DIR");
   app.add_option("--device", device, "the same as device=auto, cpu or cuda");
   app.add_option("settings", words, "key=value, over those of the file");
-  app.footer(key_help());
+  app.add_option("--help-config", keys,
+                 "the keys: meaning, choices, default, other names; `markdown`: as the book has them")
+      ->expected(0, 1)
+      ->default_str("text")
+      ->check(CLI::IsMember({"text", "markdown"}));
+  app.add_flag("--print-config", print, "the whole configuration that would be used, and where each value comes from");
+  app.footer("`--help-config` lists the keys.");
   tutti::tools::parse(app, arguments);
+  if (!keys.empty()) show(keys == "markdown" ? engine::config_markdown() : engine::config_help());
   engine::Config config;
   if (!name.empty()) config.read(engine::find_config(name, config_folders()));
   for (const std::string& word : words) config.set(word);
-  if (!data.empty()) config.set("data", data);
-  if (!device.empty()) config.set("device", device);
+  if (!data.empty()) config.set("data.source", data, "--data");
+  if (!device.empty()) config.set("device", device, "--device");
+  if (print) show(config.resolved());
   config.check();
   return config;
 }
@@ -68,14 +74,14 @@ engine::Config read_config(const std::vector<std::string>& arguments) {
 /// Throws Error{invalid} for whatever the user can put right.
 Job prepare(const std::vector<std::string>& arguments, const Communicator& world) {
   Job job{read_config(arguments), {}, {}};
-  job.data = engine::load(job.config.data, static_cast<std::size_t>(job.config.random_samples),
+  job.data = engine::load(job.config.data.source, static_cast<std::size_t>(job.config.data.samples),
                           static_cast<std::uint64_t>(job.config.seed));
   engine::Sampler({.samples = job.data.train.size(),
-                   .batch = static_cast<std::size_t>(job.config.batch),
+                   .batch = static_cast<std::size_t>(job.config.batch.global),
                    .rank = world.rank(),
                    .size = world.size()});
-  if (!job.config.loss_file.empty() && world.rank() == 0) {
-    const fs::path folder = fs::absolute(job.config.loss_file).parent_path();
+  if (!job.config.report.loss_file.empty() && world.rank() == 0) {
+    const fs::path folder = fs::absolute(job.config.report.loss_file).parent_path();
     if (!fs::is_directory(folder)) throw Error(Code::invalid, "loss_file: there is no folder " + folder.string());
   }
   job.network = engine::make_network(job.config, job.data.train.shape, job.data.classes);
@@ -116,7 +122,7 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
   const double accuracy = 100 * result.epochs.back().accuracy;
   const bool reached = accuracy >= job.config.target;
   if (world.rank() == 0) {
-    if (!job.config.loss_file.empty()) write_losses(job.config.loss_file, result.losses);
+    if (!job.config.report.loss_file.empty()) write_losses(job.config.report.loss_file, result.losses);
     const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
     fmt::print("held-out accuracy {:.2f} % after {} steps in {:.1f} s{}\n", accuracy, result.losses.size(), seconds,
                differ.empty() ? "; parameters are bitwise equal on " + ranks : "");
@@ -128,7 +134,9 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
 }
 
 int run(const std::vector<std::string>& arguments, Communicator& world) {
-  const auto asks = [](const std::string& word) { return word == "-h" || word == "--help"; };
+  const auto asks = [](const std::string& word) {
+    return word == "-h" || word == "--help" || word == "--help-config" || word == "--print-config";
+  };
   if (world.rank() != 0 && std::any_of(arguments.begin(), arguments.end(), asks)) return 0;
   Job job;
   if (!agreed(world, [&] { job = prepare(arguments, world); })) return exit_usage;
