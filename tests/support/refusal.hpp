@@ -9,13 +9,13 @@
 
 namespace tutti::testing {
 
-/// The text of the Error{invalid} that `call` throws, which must be one line.
+/// The text of the Error{code} that `call` throws, which must be one line.
 template <class Call>
-std::string refusal(Call&& call) {
+std::string refusal(Call&& call, Code code = Code::invalid) {
   try {
     call();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::invalid);
+    EXPECT_EQ(error.code(), code);
     EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
     return error.what();
   }

@@ -1,0 +1,77 @@
+// Write under another name, fsync, rename, fsync the folder.
+#include "engine/checkpoint/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+constexpr std::size_t largest_write = std::size_t{1} << 30;  // Linux moves at most 2 GiB in one call
+
+[[noreturn]] void refuse(const std::filesystem::path& file, const char* what, int number) {
+  throw Error(Code::resource, file.string() + ": cannot be " + what + ": " +
+                                  std::error_code(number, std::system_category()).message() +
+                                  "; what was saved before is still there");
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path file)
+    : file_(std::move(file)), temporary_(file_.string() + ".tmp" + std::to_string(getpid())) {
+  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail("made");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  close(descriptor_);
+  unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(const char* what) const { refuse(file_, what, errno); }
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), largest_write));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("written");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::commit() {
+  if (fsync(descriptor_) != 0) fail("written");
+  if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("renamed");
+  close(descriptor_);
+  descriptor_ = -1;
+  sync_folder(file_.has_parent_path() ? file_.parent_path() : ".");
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) refuse(folder, "opened", errno);
+  const int result = fsync(descriptor);
+  const int number = errno;
+  close(descriptor);
+  if (result != 0 && number != EINVAL) refuse(folder, "written", number);  // some file systems have no fsync of folders
+}
+
+void replace_link(const std::filesystem::path& link, const std::filesystem::path& target) {
+  const std::filesystem::path temporary = link.string() + ".tmp" + std::to_string(getpid());
+  unlink(temporary.c_str());
+  if (symlink(target.c_str(), temporary.c_str()) != 0 || rename(temporary.c_str(), link.c_str()) != 0) {
+    const int number = errno;
+    unlink(temporary.c_str());
+    refuse(link, "made", number);
+  }
+  sync_folder(link.parent_path());
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,116 @@
+#include "engine/checkpoint/store.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "engine/checkpoint/atomic_file.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "step-", unfinished = ".unfinished-";
+
+std::optional<std::uint64_t> step_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  std::uint64_t step = 0;
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
+}
+
+/// The steps that there are checkpoints of, the newest first.
+std::vector<std::uint64_t> steps_in(const fs::path& folder) {
+  std::vector<std::uint64_t> steps;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (const auto step = step_of(entry.path()); step && entry.is_directory(ignored) && !entry.is_symlink(ignored))
+      steps.push_back(*step);
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+fs::path folder_of(const fs::path& folder, std::uint64_t step) {
+  return folder / (prefix.data() + std::to_string(step));
+}
+
+std::optional<fs::path> linked(const fs::path& link) {
+  std::error_code none;
+  const fs::path target = fs::read_symlink(link, none);
+  if (none || !fs::is_directory(link, none)) return std::nullopt;
+  return link.parent_path() / target;
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(fs::path folder, std::size_t keep, bool writes)
+    : folder_(std::move(folder)), keep_(keep) {
+  if (!writes) return;
+  std::error_code failed;
+  fs::create_directories(folder_, failed);
+  if (failed) throw Error(Code::resource, folder_.string() + ": cannot be made: " + failed.message());
+  for (const auto& entry : fs::directory_iterator(folder_, failed))
+    if (entry.path().filename().string().starts_with(unfinished)) fs::remove_all(entry.path(), failed);
+}
+
+void CheckpointStore::save(std::uint64_t step, const std::function<void(const fs::path&)>& fill, bool best) {
+  const fs::path whole = folder_of(folder_, step), name = whole.filename();
+  const fs::path filled = folder_ / (unfinished.data() + name.string());
+  std::error_code failed;
+  fs::remove_all(filled, failed);
+  if (!fs::create_directory(filled, failed))
+    throw Error(Code::resource, filled.string() + ": cannot be made: " + failed.message());
+  try {
+    fill(filled);
+    sync_folder(filled);
+    // In exchange for one of the same step, if there is one, so that the name never stands for nothing.
+    const bool again = fs::exists(whole, failed);
+    const unsigned how = again ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+    if (renameat2(AT_FDCWD, filled.c_str(), AT_FDCWD, whole.c_str(), how) != 0) {
+      const std::error_code why(errno, std::system_category());
+      throw Error(Code::resource, whole.string() + ": cannot be made: " + why.message());
+    }
+    sync_folder(folder_);
+  } catch (...) {
+    fs::remove_all(filled, failed);
+    throw;
+  }
+  fs::remove_all(filled, failed);
+  replace_link(folder_ / "last", name);
+  if (best) replace_link(folder_ / "best", name);
+  remove_old();
+}
+
+void CheckpointStore::remove_old() const {
+  if (keep_ == 0) return;
+  const auto last_one = last(), best_one = best();
+  const std::vector<std::uint64_t> steps = steps_in(folder_);
+  for (std::size_t i = keep_; i < steps.size(); ++i) {
+    const fs::path old = folder_of(folder_, steps[i]);
+    if (old == last_one || old == best_one) continue;
+    const fs::path away = folder_ / (unfinished.data() + old.filename().string());  // never a part of one by its name
+    std::error_code ignored;
+    fs::rename(old, away, ignored);
+    fs::remove_all(away, ignored);
+  }
+}
+
+std::optional<fs::path> CheckpointStore::last() const {
+  if (auto found = linked(folder_ / "last")) return found;
+  const std::vector<std::uint64_t> steps = steps_in(folder_);  // killed before the first link
+  return steps.empty() ? std::nullopt : std::optional(folder_of(folder_, steps.front()));
+}
+
+std::optional<fs::path> CheckpointStore::best() const { return linked(folder_ / "best"); }
+
+}  // namespace tutti::engine
