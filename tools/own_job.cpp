@@ -19,7 +19,9 @@ bool inside_a_job() {
 }
 
 void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  if (program.filename().string().starts_with("tutti-")) program.replace_filename("tutti");  // tutti-train is beside it
+  const std::string self = program;
   std::vector<std::string> line = {self, "run", "-np", std::to_string(ranks)};
   if (settings.sources.contains("backend")) line.insert(line.end(), {"--backend", settings.backend});
   if (settings.sources.contains("transport")) line.insert(line.end(), {"--transport", settings.transport});

@@ -70,6 +70,36 @@ class Digits(InFolder):
         self.assertEqual(done.stdout.count("held-out accuracy"), 41)
 
 
+class OwnRanks(InFolder):
+    """`tutti train -np N` starts its own ranks."""
+
+    def test_trains_as_under_tutti_run(self):
+        files = [self.folder / name for name in ("own.csv", "run.csv")]
+        own = command("train", "-np", 2, *TINY, f"loss_file={files[0]}", "batch=8")
+        self.assertEqual(own.returncode, 0, own.stderr)
+        self.assertIn("equal on all 2 ranks", own.stdout)
+        train(2, *TINY, f"loss_file={files[1]}", "batch=8")
+        self.assertEqual(files[0].read_text(), files[1].read_text())
+
+    def test_mistakes_are_found_before_any_rank_starts(self):
+        done = command("train", "-np", 4, *TINY, "epoch=3")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"^tutti train: no config key 'epoch'; did you mean 'epochs'\?\n$")
+        inside = command("run", "-np", 2, BIN / "tutti", "train", "-np", 2, *TINY)
+        self.assertEqual(inside.returncode, 2)
+        self.assertIn("leave -np out here", inside.stderr)
+
+    def test_the_configuration_is_printed_with_its_sources(self):
+        done = command("train", "--config", "lenet-digits", "--print-config", "lr=0.1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^  lr: 0\.1 +# the command line$")
+        self.assertRegex(done.stdout, r"(?m)^  momentum: 0\.9 +# .*lenet-digits\.yaml:\d+$")
+        (self.folder / "again.yaml").write_text(done.stdout)
+        again = command("train", "--config", self.folder / "again.yaml", "--print-config")
+        values = [[line.split("#")[0].rstrip() for line in text.splitlines()] for text in (done.stdout, again.stdout)]
+        self.assertEqual(*values)
+
+
 class Mistakes(InFolder):
     def refused(self, *words, says, ranks=3):
         done = train(ranks, *words, code=2, cwd=self.folder)
@@ -139,7 +169,7 @@ class LastCheck(InFolder):
 
 class Output(InFolder):
     def test_help_is_printed_once(self):
-        self.assertEqual(train(3, "--help").stdout.count("Keys, for the file"), 1)
+        self.assertEqual(train(3, "--help").stdout.count("Keys, for files"), 1)
 
     def test_random_data_is_said_to_be_random(self):
         done = train(2, *TINY)

@@ -13,6 +13,7 @@
 #include "engine/data/sampler.hpp"
 #include "engine/trainer.hpp"
 #include "tools/options.hpp"
+#include "tools/own_job.hpp"
 
 namespace {
 
@@ -42,12 +43,22 @@ std::vector<fs::path> config_folders() {
   throw tutti::tools::Finished{0};
 }
 
-engine::Config read_config(const std::vector<std::string>& arguments) {
+/// What the command line asks for.
+struct Request {
+  engine::Config config;
+  int ranks = 0;  ///< to start; 0: this process is what there is
+};
+
+/// Throws Error{invalid} for whatever the user can put right without looking at the data.
+Request read_request(const std::vector<std::string>& arguments) {
+  Request request;
   std::string name, data, device, keys;
   bool print = false;
   std::vector<std::string> words;
-  CLI::App app("Trains a network on all ranks: tutti run -np 4 tutti train --config lenet-digits data=DIR",
-               "tutti train");
+  CLI::App app("Trains a network: tutti train -np 4 --config lenet-digits data=DIR", "tutti train");
+  app.add_option("--np", request.ranks,
+                 "start so many ranks on this host; without it a launcher does, or it is one rank")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--config", name, "a YAML file, or the name of one that came with tutti");
   app.add_option("--data", data, "the same as data=DIR");
   app.add_option("--device", device, "the same as device=auto, cpu or cuda");
@@ -58,22 +69,47 @@ engine::Config read_config(const std::vector<std::string>& arguments) {
       ->default_str("text")
       ->check(CLI::IsMember({"text", "markdown"}));
   app.add_flag("--print-config", print, "the whole configuration that would be used, and where each value comes from");
-  app.footer("`--help-config` lists the keys.");
+  app.footer(engine::config_help());
   tutti::tools::parse(app, arguments);
   if (!keys.empty()) show(keys == "markdown" ? engine::config_markdown() : engine::config_help());
-  engine::Config config;
+  engine::Config& config = request.config;
   if (!name.empty()) config.read(engine::find_config(name, config_folders()));
   for (const std::string& word : words) config.set(word);
   if (!data.empty()) config.set("data.source", data, "--data");
   if (!device.empty()) config.set("device", device, "--device");
   if (print) show(config.resolved());
   config.check();
-  return config;
+  return request;
+}
+
+/// The arguments without -np and its number, for the ranks that are started.
+std::vector<std::string> without_ranks(const std::vector<std::string>& arguments) {
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "-np" || arguments[i] == "--np")
+      ++i;
+    else if (!arguments[i].starts_with("--np="))
+      rest.push_back(arguments[i]);
+  }
+  return rest;
+}
+
+/// Outside a job: becomes one if the command line asks for ranks. What is wrong with it is said before they start.
+void start_ranks(const std::vector<std::string>& arguments) {
+  if (tutti::tools::inside_a_job()) return;
+  const Request request = read_request(arguments);
+  if (request.ranks == 0) return;
+  std::vector<std::string> words = without_ranks(arguments);
+  words.insert(words.begin(), "train");
+  tutti::tools::become_job(request.ranks, tutti::Settings::from_environment(), words);
 }
 
 /// Throws Error{invalid} for whatever the user can put right.
 Job prepare(const std::vector<std::string>& arguments, const Communicator& world) {
-  Job job{read_config(arguments), {}, {}};
+  const Request request = read_request(arguments);
+  if (request.ranks > 0)
+    throw Error(Code::invalid, "this is a rank of a job already: leave -np out here, or start no ranks around it");
+  Job job{request.config, {}, {}};
   job.data = engine::load(job.config.data.source, static_cast<std::size_t>(job.config.data.samples),
                           static_cast<std::uint64_t>(job.config.seed));
   engine::Sampler({.samples = job.data.train.size(),
@@ -160,18 +196,20 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int rank = 0;
+  std::string who = "tutti train";
   try {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    start_ranks(arguments);
     Communicator world = Communicator::from_env();
-    rank = world.rank();
-    return run({argv + 1, argv + argc}, world);
+    who += ": rank " + std::to_string(world.rank());
+    return run(arguments, world);
   } catch (const tutti::tools::Finished& finished) {
     return finished.exit_code;
   } catch (const Error& error) {
-    fmt::print(stderr, "tutti train: rank {}: {}\n", rank, error.what());
+    fmt::print(stderr, "{}: {}\n", who, error.what());
     return error.code() == Code::invalid ? exit_usage : exit_failure;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tutti train: rank {}: {}\n", rank, error.what());
+    fmt::print(stderr, "{}: {}\n", who, error.what());
     return exit_failure;
   }
 }
