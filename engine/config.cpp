@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numbers>
 #include <set>
 #include <vector>
 
+#include "engine/schedules.hpp"
 #include "transports/core/settings.hpp"
 
 namespace tutti::engine {
@@ -199,11 +199,9 @@ std::filesystem::path find_config(const std::string& name, std::span<const std::
 }
 
 double learning_rate(const Config& config, std::size_t step, std::size_t steps_per_epoch, std::size_t total_steps) {
-  const double at = static_cast<double>(step), total = static_cast<double>(total_steps);
-  const double warm = std::min(config.schedule.warmup * static_cast<double>(steps_per_epoch), total);
-  if (at < warm) return config.optimizer.lr * (at + 1) / (warm + 1);
-  if (config.schedule.name == "constant" || total <= warm) return config.optimizer.lr;
-  return config.optimizer.lr * 0.5 * (1 + std::cos(std::numbers::pi * (at - warm) / (total - warm)));
+  const Schedule schedule(
+      {.name = config.schedule.name, .lr = config.optimizer.lr, .warmup = config.schedule.warmup});
+  return schedule.rate({.step = step, .steps_per_epoch = steps_per_epoch, .total_steps = total_steps});
 }
 
 }  // namespace tutti::engine
