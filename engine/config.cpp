@@ -199,8 +199,7 @@ std::filesystem::path find_config(const std::string& name, std::span<const std::
 }
 
 double learning_rate(const Config& config, std::size_t step, std::size_t steps_per_epoch, std::size_t total_steps) {
-  const Schedule schedule(
-      {.name = config.schedule.name, .lr = config.optimizer.lr, .warmup = config.schedule.warmup});
+  const Schedule schedule({.name = config.schedule.name, .lr = config.optimizer.lr, .warmup = config.schedule.warmup});
   return schedule.rate({.step = step, .steps_per_epoch = steps_per_epoch, .total_steps = total_steps});
 }
 

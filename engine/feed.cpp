@@ -5,14 +5,18 @@
 namespace tutti::engine {
 namespace {
 
-std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+std::vector<std::size_t> offsets_of(const std::vector<std::size_t>& largest) {
+  std::vector<std::size_t> offsets{0};
+  for (const std::size_t bytes : largest) offsets.push_back(offsets.back() + (bytes + 255) / 256 * 256);
+  return offsets;
+}
 
 }  // namespace
 
-Feed::Feed(Accelerator& gpu, int device, const Largest& largest, std::size_t ahead)
+Feed::Feed(Accelerator& gpu, int device, const std::vector<std::size_t>& largest, std::size_t ahead)
     : gpu_(gpu),
-      pixel_bytes_(aligned(largest.pixels * sizeof(float))),
-      slot_bytes_(pixel_bytes_ + aligned(largest.labels * sizeof(std::int64_t))),
+      offsets_(offsets_of(largest)),
+      slot_bytes_(offsets_.back()),
       pinned_(gpu.allocate_pinned((ahead + 2) * slot_bytes_)),
       memory_(gpu.allocate(device, (ahead + 2) * slot_bytes_)),
       stream_(gpu, gpu.make_stream(device)) {
@@ -32,19 +36,22 @@ void Feed::send(Batch& batch) {
   batch.slot = sent_++ % slots_.size();
   const Slot& slot = slots_[batch.slot];
   gpu_.synchronize(*slot.arrived);  // the pinned half is free again
-  const std::size_t pixels = batch.pixels.size() * sizeof(float), labels = batch.labels.size() * sizeof(std::int64_t);
   std::byte* const host = host_at(batch.slot);
   std::byte* const device = device_at(batch.slot);
   gpu_.wait(*stream_, *slot.used);
-  if (batch.count > 0) {
-    std::memcpy(host, batch.pixels.data(), pixels);
-    std::memcpy(host + pixel_bytes_, batch.labels.data(), labels);
-    gpu_.copy(*stream_, device, host, pixels);
-    gpu_.copy(*stream_, device + pixel_bytes_, host + pixel_bytes_, labels);
+  std::size_t field = 0;
+  for (auto& [name, array] : batch) {
+    const std::size_t offset = offsets_.at(field), bytes = array.byte_count();
+    if (offset + bytes > offsets_.at(++field))
+      throw Error(Code::internal,
+                  "'" + name + "' of a batch (" + array.describe() + ") is larger than its place on the device");
+    if (bytes > 0) {
+      std::memcpy(host + offset, array.bytes().data(), bytes);
+      gpu_.copy(*stream_, device + offset, host + offset, bytes);
+    }
+    array = array.without_memory();
   }
   gpu_.record(*slot.arrived, *stream_);
-  batch.pixels = {};
-  batch.labels = {};
 }
 
 }  // namespace tutti::engine

@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "engine/data/loader.hpp"
+#include "engine/data/tensors.hpp"
 #include "engine/device.hpp"
 #include "engine/feed.hpp"
 #include "nn/gradient_sync.hpp"
@@ -52,8 +54,7 @@ class Run {
   void evaluate(EpochResult& result);
   void announce();
   std::unique_ptr<Feed> make_feed() const;
-  at::Tensor images(void* pixels, std::size_t count, const nn::Site& where) const;
-  std::pair<at::Tensor, at::Tensor> tensors_of(Batch& batch);
+  std::pair<at::Tensor, at::Tensor> tensors_of(const Batch& batch) const;
   void call(const Hooks::Hook& hook, const Moment& moment) const {
     if (hook) hook(moment);
   }
@@ -63,9 +64,9 @@ class Run {
   Network network_;
   nn::Site& site_;
   const nn::BufferPolicy buffers_;
+  const at::ScalarType type_;
   const DataSplit& data_;
   const Hooks& hooks_;
-  Transform transform_;
   std::unique_ptr<Feed> feed_;  // of a device
   Loader loader_;
   nn::GradientSync sync_;
@@ -88,20 +89,26 @@ Sampler sampler_for(const Config& config, const Communicator& world, std::size_t
                   .seed = static_cast<std::uint64_t>(config.seed)});
 }
 
+std::vector<Transform> transforms_for(const Config& config, const DataSplit& data) {
+  std::vector<Transform> found = data.preparation();
+  if (config.data.shift > 0) found.insert(found.begin(), shift(data.inputs[0], static_cast<int>(config.data.shift)));
+  return found;
+}
+
 Run::Run(const Config& config, Communicator world, Network network, const DataSplit& data, const Hooks& hooks)
     : config_(config),
       world_(std::move(world)),
       network_(std::move(network)),
       site_(*network_.site),
       buffers_(buffer_policy(config.sync.buffers)),
+      type_(config.dtype == "float64" ? at::kDouble : at::kFloat),
       data_(data),
       hooks_(hooks),
-      transform_{data.mean, data.deviation, static_cast<int>(config.data.shift),
-                 static_cast<std::uint64_t>(config.seed)},
       feed_(make_feed()),
-      loader_(data.train, sampler_for(config, world_, data.train.size()), transform_,
-              static_cast<std::size_t>(config.data.prefetch),
-              feed_ ? Loader::Sender([this](Batch& batch) { feed_->send(batch); }) : Loader::Sender()),
+      loader_(
+          data.train, sampler_for(config, world_, data.train->size()), transforms_for(config, data),
+          {.depth = static_cast<std::size_t>(config.data.prefetch), .seed = static_cast<std::uint64_t>(config.seed)},
+          feed_ ? Loader::Sender([this](Batch& batch) { feed_->send(batch); }) : Loader::Sender()),
       sync_(*network_.module, world_,
             {.first_bytes = static_cast<std::size_t>(config.sync.first_bucket_bytes),
              .cap_bytes = static_cast<std::size_t>(config.sync.bucket_bytes),
@@ -118,33 +125,30 @@ std::unique_ptr<Feed> Run::make_feed() const {
   if (site_.on_cpu()) return nullptr;
   const auto size = static_cast<std::size_t>(world_.size());
   const std::size_t most = (static_cast<std::size_t>(config_.batch.global) + size - 1) / size;
-  return std::make_unique<Feed>(site_.gpu(), site_.where().index,
-                                Feed::Largest{most * data_.train.shape.pixels(), most},
+  std::vector<std::size_t> largest;
+  const std::uint32_t any[] = {0};
+  for (const auto& [name, array] : collate(*data_.train, any, transforms_for(config_, data_)))
+    largest.push_back(most * array.byte_count());
+  return std::make_unique<Feed>(site_.gpu(), site_.where().index, largest,
                                 static_cast<std::size_t>(config_.data.prefetch));
 }
 
-// The memory is whoever calls' to keep.
-at::Tensor borrowed(void* memory, at::IntArrayRef sizes, at::ScalarType type, const nn::Site& site) {
-  return site.tensor(std::shared_ptr<std::byte>(std::shared_ptr<void>(), static_cast<std::byte*>(memory)), 0, sizes,
-                     type);
-}
-
-at::Tensor Run::images(void* pixels, std::size_t count, const nn::Site& where) const {
-  const auto& s = data_.train.shape;
-  const at::Tensor found = borrowed(pixels,
-                                    {static_cast<std::int64_t>(count), static_cast<std::int64_t>(s.channels),
-                                     static_cast<std::int64_t>(s.height), static_cast<std::int64_t>(s.width)},
-                                    at::kFloat, where);
-  return config_.dtype == "float64" ? found.to(at::kDouble) : found;
-}
-
-/// Images and labels, where the network is.
-std::pair<at::Tensor, at::Tensor> Run::tensors_of(Batch& batch) {
+/// Images and labels, where the network is. The memory is the batch's or the feed's.
+std::pair<at::Tensor, at::Tensor> Run::tensors_of(const Batch& batch) const {
   if (feed_) site_.compute().follow(feed_->arrived(batch));
-  void* const pixels = feed_ ? feed_->pixels(batch) : batch.pixels.data();
-  void* const labels = feed_ ? feed_->labels(batch) : batch.labels.data();
-  return {images(pixels, batch.count, site_),
-          borrowed(labels, {static_cast<std::int64_t>(batch.count)}, at::kLong, site_)};
+  at::Tensor input, target;
+  std::size_t field = 0;
+  for (const auto& [name, array] : batch) {
+    const auto there = [&] {
+      const std::shared_ptr<std::byte> memory(std::shared_ptr<void>(),
+                                              static_cast<std::byte*>(feed_->field(batch, field)));
+      return site_.tensor(memory, 0, array.shape(), scalar_type(array.dtype()));
+    };
+    if (name == data_.inputs[0]) input = feed_ ? there() : to_tensor(array);
+    if (name == data_.target) target = feed_ ? there() : to_tensor(array);
+    ++field;
+  }
+  return {input.to(type_), target};
 }
 
 void Run::train_step(std::size_t epoch, Batch& batch) {
@@ -197,30 +201,23 @@ bool Run::train_epoch(std::size_t epoch) {
 void Run::evaluate(EpochResult& result) {
   const at::NoGradGuard no_grad;
   network_.module->eval();
-  const Range mine = share(data_.test.size(), world_.rank(), world_.size());
-  const Transform plain{data_.mean, data_.deviation};
-  const std::size_t width = data_.test.shape.pixels();
+  const Range mine = share(data_.test->size(), world_.rank(), world_.size());
+  const std::vector<Transform> plain = data_.preparation();
+  const at::Device there = site_.tensors();
   std::vector<double> totals(2);  // loss, right answers
   for (std::size_t done = 0; done < mine.count;) {
-    const std::size_t count = std::min<std::size_t>(256, mine.count - done);
-    std::vector<float> pixels(count * width);
-    std::vector<std::int64_t> labels;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t sample = mine.begin + done + i;
-      plain.apply(data_.test, sample, 0, pixels.data() + i * width);
-      labels.push_back(data_.test.labels[sample]);
-    }
-    const nn::Site host;
-    const at::Device there = site_.tensors();
-    const at::Tensor output = network_.forward(images(pixels.data(), count, host).to(there));
-    const at::Tensor target = borrowed(labels.data(), {static_cast<std::int64_t>(count)}, at::kLong, host).to(there);
-    totals[0] += functional::cross_entropy(output, target).item<double>() * static_cast<double>(count);
+    std::vector<std::uint32_t> ids(std::min<std::size_t>(256, mine.count - done));
+    std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(mine.begin + done));
+    const Batch batch = collate(*data_.test, ids, plain);
+    const at::Tensor output = network_.forward(to_tensor(batch[data_.inputs[0]]).to(there, type_));
+    const at::Tensor target = to_tensor(batch[data_.target]).to(there);
+    totals[0] += functional::cross_entropy(output, target).item<double>() * static_cast<double>(ids.size());
     totals[1] += output.argmax(1).eq(target).sum().item<double>();
-    done += count;
+    done += ids.size();
   }
   world_.allreduce(totals, sum).wait();
-  result.test_loss = totals[0] / static_cast<double>(data_.test.size());
-  result.accuracy = totals[1] / static_cast<double>(data_.test.size());
+  result.test_loss = totals[0] / static_cast<double>(data_.test->size());
+  result.accuracy = totals[1] / static_cast<double>(data_.test->size());
 }
 
 void Run::end_epoch(std::size_t epoch, double seconds) {

@@ -10,7 +10,7 @@
 
 #include "collectives/communicator.hpp"
 #include "engine/config.hpp"
-#include "engine/data/dataset.hpp"
+#include "engine/data/source.hpp"
 #include "engine/report.hpp"
 
 namespace at {

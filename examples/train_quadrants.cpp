@@ -18,20 +18,37 @@ struct Small : torch::nn::Module {
   torch::nn::Linear last = register_module("last", torch::nn::Linear(32, 4));
 };
 
-/// 8x8 pixels of noise. One quadrant is brighter than the others, and which one it is is the class.
+/// 8x8 pixels of noise. One quadrant is brighter than the others, and which one it is is the class. Any class with
+/// size() and get() is a data set; each sample is made here when it is asked for.
+class Quadrants : public engine::Dataset {
+ public:
+  explicit Quadrants(std::size_t count, std::uint64_t seed) : count_(count), seed_(seed) {}
+  std::size_t size() const override { return count_; }
+  engine::Sample get(std::size_t i) const override {
+    const auto quadrant = static_cast<std::int64_t>(i % 4);
+    auto random = engine::Random::keyed(seed_, i);
+    std::vector<float> pixels(64);
+    for (std::int64_t p = 0; p < 64; ++p) {
+      const bool inside = p / 32 == quadrant / 2 && p % 8 / 4 == quadrant % 2;
+      pixels[static_cast<std::size_t>(p)] = static_cast<float>(random.below(100)) / 100 + (inside ? 1.0F : 0.0F);
+    }
+    engine::Sample sample;
+    sample["image"] = engine::Array(std::move(pixels), {1, 8, 8});
+    sample["label"] = engine::Array::scalar(quadrant);
+    return sample;
+  }
+
+ private:
+  std::size_t count_;
+  std::uint64_t seed_;
+};
+
 engine::DataSplit make_images() {
-  engine::DataSplit data = engine::load("random:1x8x8", 800, 1);
+  engine::DataSplit data;
+  data.train = std::make_shared<Quadrants>(800, 1);
+  data.test = std::make_shared<Quadrants>(100, 2);
   data.classes = 4;
   data.description = "noise with one brighter quadrant";
-  for (engine::Dataset* part : {&data.train, &data.test})
-    for (std::size_t i = 0; i < part->size(); ++i) {
-      const std::size_t quadrant = part->labels[i] %= 4;
-      for (std::size_t p = 0; p < 64; ++p) {
-        std::uint8_t& pixel = part->pixels[64 * i + p];
-        const bool inside = p / 32 == quadrant / 2 && p % 8 / 4 == quadrant % 2;
-        pixel = static_cast<std::uint8_t>(pixel / 2 + (inside ? 128 : 0));
-      }
-    }
   return data;
 }
 

@@ -1,51 +1,64 @@
-// Dataset: labelled images in memory, and where they come from.
+// Dataset: samples by their number; SampleStream: samples one after the other. What a reader or a program of one's own
+// implements.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <memory>
+#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
+
+#include "engine/data/sample.hpp"
 
 namespace tutti::engine {
 
-struct ImageShape {
-  std::size_t channels = 1, height = 0, width = 0;
-  std::size_t pixels() const noexcept { return channels * height * width; }
-  bool operator==(const ImageShape&) const = default;
+/// Samples that all have the same names, types and shapes. All calls may come from several threads at once.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::size_t size() const = 0;
+  /// Sample i < size(); the same one every time. Throws tutti::Error with one line that names the file.
+  virtual Sample get(std::size_t i) const = 0;
+  /// Samples of each file, where neighbours are in a file that is read best as a whole; empty: there are no files.
+  virtual std::vector<std::size_t> files() const { return {}; }
+  /// A hint: what will be asked for from now on, in about this order. Replaces the one before.
+  virtual void expect(std::span<const std::uint32_t> ids) const { static_cast<void>(ids); }
 };
 
-/// Images of one shape, a byte a pixel (channel, row, column), and a class each.
-struct Dataset {
-  ImageShape shape;
-  std::vector<std::uint8_t> pixels;
-  std::vector<std::uint8_t> labels;
-
-  std::size_t size() const noexcept { return labels.size(); }
-  std::span<const std::uint8_t> image(std::size_t i) const {
-    return std::span(pixels).subspan(i * shape.pixels(), shape.pixels());
-  }
+/// What has no numbers, such as events as they arrive. One thread at a time.
+class SampleStream {
+ public:
+  virtual ~SampleStream() = default;
+  virtual std::optional<Sample> next() = 0;  ///< nullopt: the end
 };
 
-/// What a network is trained and measured on.
-struct DataSplit {
-  Dataset train, test;
-  std::size_t classes = 0;
-  float mean = 0, deviation = 1;  ///< of the training pixels, on the scale 0 .. 1
-  std::string description;        ///< one line for the user: what it is, how many
+/// Samples in memory: the rows of arrays. get() copies nothing.
+class ArrayDataset : public Dataset {
+ public:
+  /// All arrays have as many rows. Throws Error{invalid}.
+  explicit ArrayDataset(Fields columns);
+  std::size_t size() const override { return size_; }
+  Sample get(std::size_t i) const override;
+  const Fields& columns() const noexcept { return columns_; }
+
+ private:
+  Fields columns_;
+  std::size_t size_ = 0;
 };
 
-/// MNIST's folder: {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, each also with
-/// .gz. Throws Error{invalid} with one line that names the file and what is wrong with it.
-DataSplit load_folder(const std::filesystem::path& folder);
+/// Some samples of another data set, in its order.
+class Subset : public Dataset {
+ public:
+  Subset(std::shared_ptr<const Dataset> whole, std::vector<std::uint32_t> ids);
+  std::size_t size() const override { return ids_.size(); }
+  Sample get(std::size_t i) const override { return whole_->get(ids_.at(i)); }
+  std::vector<std::size_t> files() const override;
+  void expect(std::span<const std::uint32_t> ids) const override;
 
-/// "CxHxW" of random pixels and labels in 10 classes, for measuring throughput; the same for the same seed.
-DataSplit random_split(std::string_view shape, std::size_t samples, std::uint64_t seed);
-
-/// `source` is a folder, or "random:CxHxW".
-DataSplit load(const std::string& source, std::size_t random_samples, std::uint64_t seed);
+ private:
+  std::shared_ptr<const Dataset> whole_;
+  std::vector<std::uint32_t> ids_;
+};
 
 }  // namespace tutti::engine

@@ -1,38 +1,106 @@
-// The producing thread, and the work it does per image.
+// The threads take the steps in turns, and hand the batches over in the steps' order.
 #include "engine/data/loader.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <utility>
 
-#include "engine/data/random.hpp"
+#include "transports/core/status.hpp"
 
 namespace tutti::engine {
+namespace {
 
-void Transform::apply(const Dataset& data, std::size_t sample, std::size_t epoch, float* into) const {
-  int down = 0, right = 0;
-  if (shift > 0) {
-    Random random = Random::keyed(seed, 0x517f7, epoch, sample);
-    const auto choices = static_cast<std::uint64_t>(2 * shift + 1);
-    down = static_cast<int>(random.below(choices)) - shift;
-    right = static_cast<int>(random.below(choices)) - shift;
-  }
-  const auto height = static_cast<int>(data.shape.height), width = static_cast<int>(data.shape.width);
-  const float scale = 1.0F / (255.0F * deviation), offset = -mean / deviation;
-  const std::uint8_t* plane = data.image(sample).data();
-  for (std::size_t c = 0; c < data.shape.channels; ++c, plane += height * width)
-    for (int row = 0; row < height; ++row)
-      for (int column = 0; column < width; ++column) {
-        const int y = row - down, x = column - right;
-        const bool inside = y >= 0 && y < height && x >= 0 && x < width;
-        *into++ = static_cast<float>(inside ? plane[y * width + x] : 0) * scale + offset;
-      }
+Sample transformed(Sample sample, std::span<const Transform> transforms, const Draw& draw) {
+  for (const Transform& transform : transforms) transform(sample, draw);
+  return sample;
 }
 
-Loader::Loader(const Dataset& data, Sampler sampler, const Transform& transform, std::size_t depth, Sender send)
-    : data_(data),
+/// Calls `read()`, and says which sample it was about when that fails.
+template <class Read>
+Sample read_sample(std::uint32_t id, Read&& read) {
+  const std::string which = "sample " + std::to_string(id) + ": ";
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(error.code(), which + error.what(), error.culprit());
+  } catch (const std::exception& error) {
+    throw Error(Code::internal, which + error.what());
+  }
+}
+
+Array stacked(const std::string& name, const std::vector<Sample>& samples, std::span<const std::uint32_t> ids) {
+  const Array& first = samples[0][name];
+  ArrayShape shape = first.shape();
+  shape.insert(shape.begin(), static_cast<std::int64_t>(samples.size()));
+  return Array::make(first.dtype(), shape, [&](std::byte* into) {
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const Array& each = samples[i][name];
+      if (each.dtype() != first.dtype() || each.shape() != first.shape())
+        throw Error(Code::invalid, "sample " + std::to_string(ids[i]) + ": '" + name + "' is " + each.describe() +
+                                       ", and that of sample " + std::to_string(ids[0]) + " " + first.describe() +
+                                       ": make them alike, as by a crop");
+      if (const auto bytes = each.bytes(); !bytes.empty()) std::memcpy(into, bytes.data(), bytes.size());
+      into += each.byte_count();
+    }
+  });
+}
+
+Batch stack(const std::vector<Sample>& samples, std::vector<std::uint32_t> ids) {
+  Batch batch;
+  if (!samples.empty())
+    for (const auto& [name, array] : samples[0]) batch[name] = stacked(name, samples, ids);
+  batch.count = samples.size();
+  batch.weights.assign(samples.size(), 1.0F);
+  batch.ids = std::move(ids);
+  return batch;
+}
+
+}  // namespace
+
+Batch collate(const Dataset& data, std::span<const std::uint32_t> ids, std::span<const Transform> transforms,
+              const Draw& draw) {
+  const auto read = [&](std::uint32_t id) {
+    Draw own = draw;
+    own.sample = id;
+    return read_sample(id, [&] { return transformed(data.get(id), transforms, own); });
+  };
+  std::vector<Sample> samples;
+  for (const std::uint32_t id : ids) samples.push_back(read(id));
+  Batch batch = stack(samples, {ids.begin(), ids.end()});
+  if (ids.empty() && data.size() > 0)  // any sample has the shapes
+    for (const auto& [name, array] : read(0)) {
+      ArrayShape shape = array.shape();
+      shape.insert(shape.begin(), 0);
+      batch[name] = Array(array.dtype(), shape, nullptr);
+    }
+  return batch;
+}
+
+Batch collate(SampleStream& stream, std::size_t count, std::span<const Transform> transforms, const Draw& draw) {
+  std::vector<Sample> samples;
+  std::vector<std::uint32_t> ids;
+  Draw own = draw;
+  for (; samples.size() < count; ++own.sample) {
+    bool ended = false;
+    Sample sample = read_sample(own.sample, [&] {
+      std::optional<Sample> next = stream.next();
+      ended = !next;
+      return ended ? Sample() : transformed(*std::move(next), transforms, own);
+    });
+    if (ended) break;
+    samples.push_back(std::move(sample));
+    ids.push_back(own.sample);
+  }
+  return stack(samples, std::move(ids));
+}
+
+Loader::Loader(std::shared_ptr<const Dataset> data, Sampler sampler, std::vector<Transform> transforms, Options options,
+               Sender send)
+    : data_(std::move(data)),
       sampler_(std::move(sampler)),
-      transform_(transform),
-      depth_(std::max<std::size_t>(depth, 1)),
+      transforms_(std::move(transforms)),
+      options_{std::max<std::size_t>(options.depth, 1), std::max<std::size_t>(options.threads, 1), options.seed},
       send_(std::move(send)) {}
 
 Loader::~Loader() { stop(); }
@@ -43,56 +111,78 @@ void Loader::stop() {
     stopping_ = true;
   }
   moved_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
-void Loader::start_epoch(std::size_t epoch) {
+void Loader::resume(const Progress& progress) {
   stop();
-  sampler_.start_epoch(epoch);
+  sampler_.resume(progress);
   ready_.clear();
   failure_ = nullptr;
   stopping_ = false;
-  taken_ = 0;
-  thread_ = std::thread([this, epoch] { produce(epoch); });
+  claimed_ = sent_ = taken_ = sampler_.first_step();
+  std::vector<std::uint32_t> coming;
+  for (std::size_t step = taken_; step < sampler_.steps(); ++step) {
+    const auto local = sampler_.local(step);
+    coming.insert(coming.end(), local.begin(), local.end());
+  }
+  data_->expect(coming);
+  for (std::size_t i = 0; i < std::min(options_.threads, options_.depth); ++i)
+    threads_.emplace_back([this, epoch = progress.epoch] { work(epoch); });
 }
 
-void Loader::produce(std::size_t epoch) {
-  try {
-    for (std::size_t step = 0; step < sampler_.steps(); ++step) {
+void Loader::work(std::size_t epoch) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto may_claim = [this] { return claimed_ == sampler_.steps() || claimed_ < taken_ + options_.depth; };
+    moved_.wait(lock, [&] { return stopping_ || failure_ || may_claim(); });
+    if (stopping_ || failure_ || claimed_ == sampler_.steps()) return;
+    const std::size_t step = claimed_++;
+    lock.unlock();
+    try {
       Batch batch = make(step, epoch);
-      if (send_) send_(batch);
-      std::unique_lock lock(mutex_);
-      moved_.wait(lock, [this] { return stopping_ || ready_.size() < depth_; });
-      if (stopping_) return;
-      ready_.push_back(std::move(batch));
-      lock.unlock();
-      moved_.notify_all();
+      lock.lock();
+      const auto in_vain = [&] { return stopping_ || (failure_ && failed_ < step); };
+      moved_.wait(lock, [&] { return in_vain() || sent_ == step; });
+      if (in_vain()) return;
+      if (send_) {
+        lock.unlock();
+        send_(batch);
+        lock.lock();
+      }
+      ready_.emplace(step, std::move(batch));
+      ++sent_;
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      if (!failure_ || step < failed_) {
+        failure_ = std::current_exception();
+        failed_ = step;
+      }
     }
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    failure_ = std::current_exception();
     moved_.notify_all();
   }
 }
 
 Batch Loader::make(std::size_t step, std::size_t epoch) const {
-  const auto samples = sampler_.local(step);
-  const std::size_t width = data_.shape.pixels();
-  Batch batch{step, samples.size(), sampler_.global_count(step), std::vector<float>(samples.size() * width), {}, 0};
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    transform_.apply(data_, samples[i], epoch, batch.pixels.data() + i * width);
-    batch.labels.push_back(data_.labels[samples[i]]);
-  }
+  Batch batch = collate(*data_, sampler_.local(step), transforms_,
+                        {.seed = options_.seed, .epoch = epoch, .step = step, .sample = 0});
+  batch.step = step;
+  batch.global_count = sampler_.global_count(step);
+  batch.global_distinct = sampler_.global_distinct(step);
+  for (std::size_t i = sampler_.distinct(step); i < batch.count; ++i) batch.weights[i] = 0;
+  batch.pieces = sampler_.pieces(step);
   return batch;
 }
 
 std::optional<Batch> Loader::next() {
   if (taken_ == sampler_.steps()) return std::nullopt;
+  const auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
-  moved_.wait(lock, [this] { return failure_ || !ready_.empty(); });
-  if (ready_.empty()) std::rethrow_exception(failure_);
-  Batch batch = std::move(ready_.front());
-  ready_.pop_front();
+  moved_.wait(lock, [this] { return ready_.count(taken_) > 0 || (failure_ && failed_ == taken_); });
+  waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (ready_.count(taken_) == 0) std::rethrow_exception(failure_);
+  Batch batch = std::move(ready_.extract(taken_).mapped());
   ++taken_;
   lock.unlock();
   moved_.notify_all();

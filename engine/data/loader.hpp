@@ -1,11 +1,12 @@
-// Loader: a thread that makes batches ahead of the training loop.
+// Loader: threads that make batches ahead of the training loop.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -13,66 +14,73 @@
 
 #include "engine/data/dataset.hpp"
 #include "engine/data/sampler.hpp"
+#include "engine/data/transform.hpp"
 
 namespace tutti::engine {
 
-/// One rank's part of a global batch, ready for a network.
-struct Batch {
-  std::size_t step = 0;
-  std::size_t count = 0;         ///< samples here
-  std::size_t global_count = 0;  ///< samples on all ranks
-  std::vector<float> pixels;     ///< count x shape, normalised
-  std::vector<std::int64_t> labels;
-  std::size_t slot = 0;  ///< where it is on a device, if it was sent there (engine/feed.hpp)
-};
+/// These samples, transformed and one below the other. Of no samples, it has arrays with no rows. Whatever is thrown on
+/// the way becomes an Error that names the sample, of the same code where there was one.
+Batch collate(const Dataset& data, std::span<const std::uint32_t> ids, std::span<const Transform> transforms,
+              const Draw& draw = {});
 
-/// What is done to a byte image on its way into a batch.
-struct Transform {
-  float mean = 0, deviation = 1;  ///< pixel -> (pixel / 255 - mean) / deviation
-  int shift = 0;                  ///< moves by up to so many pixels each way; 0: not at all
-  std::uint64_t seed = 0;
+/// The next `count` samples of a stream, or as many as it still has: no samples at its end. Draws have their numbers in
+/// the stream, from draw.sample on.
+Batch collate(SampleStream& stream, std::size_t count, std::span<const Transform> transforms, const Draw& draw = {});
 
-  /// Writes the image; its shift depends on seed, epoch and sample alone, not on the ranks.
-  void apply(const Dataset& data, std::size_t sample, std::size_t epoch, float* into) const;
-};
-
-/// Prepares the batches of an epoch, at most `depth` ahead, on a thread of its own. next() belongs to one
-/// thread. The data set must outlive the loader.
+/// Prepares the batches of an epoch ahead, on threads of its own. The batches and their order are the same for any
+/// number of threads. next(), start_epoch() and resume() belong to one thread.
 class Loader {
  public:
-  /// Something that is done to every batch as soon as it is made, on that thread.
+  struct Options {
+    std::size_t depth = 2;    ///< batches made ahead of the one that next() gave last
+    std::size_t threads = 1;  ///< each makes a batch at a time, so more than `depth` of them are of no use
+    std::uint64_t seed = 0;   ///< of the draws
+  };
+  /// Something that is done to every batch as soon as it is made: in the batches' order, one at a time, on the thread
+  /// that made it.
   using Sender = std::function<void(Batch&)>;
-  Loader(const Dataset& data, Sampler sampler, const Transform& transform, std::size_t depth = 2, Sender send = {});
+  Loader(std::shared_ptr<const Dataset> data, Sampler sampler, std::vector<Transform> transforms, Options options,
+         Sender send = {});
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
   /// Begins an epoch at its first batch; an unfinished one is dropped.
-  void start_epoch(std::size_t epoch);
+  void start_epoch(std::size_t epoch) { resume({.epoch = epoch, .data = {}, .parts = {}}); }
+  /// Goes on in mid-epoch, as Sampler::resume().
+  void resume(const Progress& progress);
 
-  /// The next batch, waiting for it if need be; nullopt at the end of the epoch. Rethrows what the thread threw.
+  /// The next batch, waiting for it if need be; nullopt at the end of the epoch. Rethrows what a thread threw, after
+  /// the batches before that one.
   std::optional<Batch> next();
 
-  std::size_t steps() const noexcept { return sampler_.steps(); }
+  /// What to give to resume() so that it goes on after the batch that next() gave last.
+  Progress progress() const { return sampler_.progress(taken_); }
+  std::size_t first_step() const noexcept { return sampler_.first_step(); }
+  std::size_t steps() const noexcept { return sampler_.steps(); }  ///< of the whole epoch
+  /// Seconds that next() has waited, over all epochs.
+  double waited() const noexcept { return waited_; }
 
  private:
-  void produce(std::size_t epoch);
+  void work(std::size_t epoch);
   Batch make(std::size_t step, std::size_t epoch) const;
   void stop();
 
-  const Dataset& data_;
+  const std::shared_ptr<const Dataset> data_;
   Sampler sampler_;
-  Transform transform_;
-  std::size_t depth_;
-  Sender send_;
+  const std::vector<Transform> transforms_;
+  const Options options_;
+  const Sender send_;
 
   std::mutex mutex_;
   std::condition_variable moved_;
-  std::deque<Batch> ready_;
-  std::exception_ptr failure_;
+  std::map<std::size_t, Batch> ready_;  // by step
+  std::exception_ptr failure_;          // of step failed_
+  std::size_t failed_ = 0;
   bool stopping_ = false;
-  std::size_t taken_ = 0;
-  std::thread thread_;
+  std::size_t claimed_ = 0, sent_ = 0, taken_ = 0;  // the next step of each kind
+  double waited_ = 0;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace tutti::engine

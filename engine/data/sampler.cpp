@@ -1,7 +1,8 @@
-// One permutation per epoch, the same on all ranks.
+// One order per epoch, the same on all ranks, of which each rank works out its part.
 #include "engine/data/sampler.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <string>
 
@@ -9,31 +10,277 @@
 #include "transports/core/status.hpp"
 
 namespace tutti::engine {
+namespace {
 
-Sampler::Sampler(const Plan& plan) : plan_(plan), order_(plan.samples) {
-  if (plan.batch == 0) throw Error(Code::invalid, "batch=0: a global batch needs at least one sample");
-  if (plan.samples < static_cast<std::size_t>(plan.size))
-    throw Error(Code::invalid, std::to_string(plan.size) + " ranks, but only " + std::to_string(plan.samples) +
-                                   " samples: start at most as many ranks as there are samples");
-  if (plan.batch < static_cast<std::size_t>(plan.size))
-    throw Error(Code::invalid, std::to_string(plan.size) + " ranks, but a global batch of " +
-                                   std::to_string(plan.batch) + ": set batch= to at least the number of ranks");
+constexpr std::string_view way_names[] = {"batch", "contiguous", "strided", "file"};
+constexpr std::string_view remainder_names[] = {"uneven", "drop", "pad"};
+
+[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
+
+std::size_t batch_of(std::size_t batch, int rank, int size) noexcept { return share(batch, rank, size).count; }
+
+/// The number that `text` begins with; it is cut off together with what must come next. False: that is not there.
+bool take_number(std::string_view& text, std::string_view next, std::size_t& number) {
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
+  if (error != std::errc() || !text.starts_with(next)) return false;
+  text.remove_prefix(next.size());
+  return true;
+}
+
+bool take_parts(std::string_view text, std::vector<Progress::Part>& parts) {
+  if (text == "none") return true;
+  for (bool more = true; more;) {
+    Progress::Part part;
+    std::size_t size = 0;
+    if (!take_number(text, "x", part.steps) || !take_number(text, "@", part.batch) || !take_number(text, "", size) ||
+        size < 1 || part.batch < 1)
+      return false;
+    part.size = static_cast<int>(size);
+    parts.push_back(part);
+    more = text.starts_with(',');
+    if (more) text.remove_prefix(1);
+  }
+  return text.empty();
+}
+
+}  // namespace
+
+std::string Progress::text() const {
+  std::string steps;
+  for (const Part& part : parts)
+    steps += (steps.empty() ? "" : ",") + std::to_string(part.steps) + "x" + std::to_string(part.batch) + "@" +
+             std::to_string(part.size);
+  return "epoch=" + std::to_string(epoch) + " steps=" + (steps.empty() ? "none" : steps) + " " + data;
+}
+
+Progress Progress::parse(std::string_view text) {
+  constexpr std::string_view epoch = "epoch=";
+  Progress found;
+  std::string_view rest = text;
+  rest.remove_prefix(rest.starts_with(epoch) ? epoch.size() : rest.size());
+  const bool begins = take_number(rest, " steps=", found.epoch);
+  const std::size_t end = std::min(rest.find(' '), rest.size());
+  if (!begins || end == rest.size() || !take_parts(rest.substr(0, end), found.parts))
+    refuse("'" + std::string(text) +
+           "' is no place in an epoch: expected epoch=1 steps=17x64@4 ..., which is 17 steps of 64 samples on 4 ranks");
+  found.data = rest.substr(end + 1);
+  return found;
+}
+
+Sampler::Sampler(Plan plan) : plan_(std::move(plan)) {
+  check();
+  grains_ = plan_.grains > 0 ? plan_.grains : static_cast<std::size_t>(plan_.size);
+  my_grains_ = share(grains_, plan_.rank, plan_.size);
   start_epoch(0);
 }
 
-void Sampler::start_epoch(std::size_t epoch) {
-  std::iota(order_.begin(), order_.end(), 0U);
-  shuffle(std::span(order_), Random::keyed(plan_.seed, 0x5a3b1e, epoch));
+void Sampler::check() const {
+  const auto size = static_cast<std::size_t>(plan_.size);
+  const std::string ranks = std::to_string(plan_.size) + " ranks";
+  const std::string batch = std::to_string(plan_.batch);
+  if (plan_.batch == 0) refuse("batch=0: a global batch needs at least one sample");
+  if (plan_.samples > (std::size_t{1} << 32)) refuse("a data set has at most 2^32 samples");
+  if (plan_.samples < size)
+    refuse(ranks + ", but only " + std::to_string(plan_.samples) +
+           " samples: start at most as many ranks as there are samples");
+  if (plan_.batch < size)
+    refuse(ranks + ", but a global batch of " + batch + ": set batch= to at least the number of ranks");
+  if (plan_.grains > 0 && (plan_.grains < size || plan_.grains > plan_.batch))
+    refuse(std::to_string(plan_.grains) + " grains: expected from " + std::to_string(plan_.size) +
+           ", one for each rank, to " + batch + ", one for each sample of a batch");
+  const std::size_t units = plan_.grains > 0 ? plan_.grains : size;
+  if (plan_.remainder != Remainder::uneven && plan_.batch % units != 0)
+    refuse("a global batch of " + batch + " cannot be cut into " + std::to_string(units) +
+           " equal parts: set batch= to a multiple, or let the remainder be uneven");
+  if (plan_.way != Way::file) return;
+  if (std::accumulate(plan_.files.begin(), plan_.files.end(), std::size_t{0}) != plan_.samples)
+    refuse("the files' samples are not those of the data set: expected " + std::to_string(plan_.samples) + " together");
+  if (plan_.files.size() < size)
+    refuse(ranks + ", but only " + std::to_string(plan_.files.size()) +
+           " files: start at most as many ranks as there are files, or deal out samples instead of files");
 }
 
-std::size_t Sampler::global_count(std::size_t step) const noexcept {
-  const std::size_t begin = std::min(step * plan_.batch, plan_.samples);
-  return std::min(plan_.batch, plan_.samples - begin);
+std::string Sampler::data() const {
+  return "samples=" + std::to_string(plan_.samples) + " seed=" + std::to_string(plan_.seed) +
+         " way=" + std::string(way_names[static_cast<std::size_t>(plan_.way)]) +
+         " remainder=" + std::string(remainder_names[static_cast<std::size_t>(plan_.remainder)]) +
+         (plan_.shuffled ? "" : " in order");
+}
+
+Sampler::Order Sampler::order_of(std::size_t epoch) const {
+  Order order(plan_.samples);
+  std::iota(order.begin(), order.end(), 0U);
+  if (!plan_.shuffled) return order;
+  if (plan_.way != Way::file) {
+    shuffle(std::span(order), Random::keyed(plan_.seed, 0x5a3b1e, epoch));
+    return order;
+  }
+  Order files(plan_.files.size()), begins(plan_.files.size()), shuffled;
+  std::iota(files.begin(), files.end(), 0U);
+  std::exclusive_scan(plan_.files.begin(), plan_.files.end(), begins.begin(), std::uint32_t{0});
+  shuffle(std::span(files), Random::keyed(plan_.seed, 0xf11e5, epoch));
+  for (const std::uint32_t file : files) {
+    const std::span<std::uint32_t> inside = std::span(order).subspan(begins[file], plan_.files[file]);
+    shuffle(inside, Random::keyed(plan_.seed, 0x5a3b1e, epoch, file));
+    shuffled.insert(shuffled.end(), inside.begin(), inside.end());
+  }
+  return shuffled;
+}
+
+/// What each of `size` ranks has of the order, when it is not dealt out batch by batch.
+std::vector<Sampler::Order> Sampler::deal(const Order& order, int size) const {
+  const auto ranks = static_cast<std::size_t>(size);
+  std::vector<Order> dealt(ranks);
+  if (plan_.way == Way::contiguous) {
+    for (int r = 0; r < size; ++r) {
+      const Range mine = share(order.size(), r, size);
+      const auto begin = order.begin() + static_cast<std::ptrdiff_t>(mine.begin);
+      dealt[static_cast<std::size_t>(r)].assign(begin, begin + static_cast<std::ptrdiff_t>(mine.count));
+    }
+  } else if (plan_.way == Way::strided) {
+    for (std::size_t i = 0; i < order.size(); ++i) dealt[i % ranks].push_back(order[i]);
+  } else {
+    std::vector<std::size_t> file_of_sample;
+    for (std::size_t file = 0; file < plan_.files.size(); ++file)
+      file_of_sample.insert(file_of_sample.end(), plan_.files[file], file);
+    for (std::size_t i = 0, turn = 0; i < order.size(); ++i) {
+      if (i > 0 && file_of_sample[order[i]] != file_of_sample[order[i - 1]]) ++turn;
+      dealt[turn % ranks].push_back(order[i]);
+    }
+  }
+  return dealt;
+}
+
+void Sampler::remove(Order& order, const Progress::Part& part) const {
+  if (plan_.way == Way::batch) {
+    const std::size_t seen = std::min(part.steps * part.batch, order.size());
+    order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(seen));
+    return;
+  }
+  std::vector<bool> seen(plan_.samples);
+  const std::vector<Order> dealt = deal(order, part.size);
+  for (int r = 0; r < part.size; ++r) {
+    const Order& one = dealt[static_cast<std::size_t>(r)];
+    const std::size_t count = std::min(part.steps * batch_of(part.batch, r, part.size), one.size());
+    for (std::size_t i = 0; i < count; ++i) seen[one[i]] = true;
+  }
+  std::erase_if(order, [&](std::uint32_t sample) { return seen[sample]; });
+}
+
+void Sampler::resume(const Progress& progress) {
+  if (!progress.data.empty() && progress.data != data())
+    refuse("the place to go on at is of other data: expected " + data() + ", found " + progress.data);
+  Order order = order_of(progress.epoch);
+  past_ = progress;
+  past_.data = data();
+  std::size_t done = 0;
+  if (const auto& last = progress.parts;
+      !last.empty() && last.back().size == plan_.size && last.back().batch == plan_.batch) {
+    done = last.back().steps;  // the steps go on as they were dealt out
+    past_.parts.pop_back();
+  }
+  base_ = 0;
+  for (const Progress::Part& part : past_.parts) {
+    remove(order, part);
+    base_ += part.steps;
+  }
+  begin(std::move(order));
+  first_ = std::min(base_ + done, steps());
+}
+
+void Sampler::begin(Order order) {
+  if (plan_.way == Way::batch) {
+    order_ = std::move(order);
+    distinct_lengths_ = {order_.size()};
+  } else {
+    std::vector<Order> dealt = deal(order, plan_.size);
+    distinct_lengths_.clear();
+    for (const Order& one : dealt) distinct_lengths_.push_back(one.size());
+    order_ = std::move(dealt[static_cast<std::size_t>(plan_.rank)]);
+    if (order_.empty() && plan_.remainder == Remainder::pad && !order.empty()) order_ = {order[0]};
+  }
+  even_out();
+  steps_ = 0;
+  for (std::size_t r = 0; r < lengths_.size(); ++r) {
+    const std::size_t each =
+        plan_.way == Way::batch ? plan_.batch : batch_of(plan_.batch, static_cast<int>(r), plan_.size);
+    steps_ = std::max(steps_, (lengths_[r] + each - 1) / each);
+  }
+  while (!plan_.partial && steps_ > 0 && global_count(base_ + steps_ - 1) < plan_.batch) --steps_;
+}
+
+/// Makes every part of every step as large as the others, by dropping or by repeating.
+void Sampler::even_out() {
+  lengths_ = distinct_lengths_;
+  if (plan_.remainder == Remainder::uneven) return;
+  const bool drop = plan_.remainder == Remainder::drop;
+  const std::size_t units =
+      plan_.way == Way::batch ? grains_ : grains_ / std::gcd(grains_, static_cast<std::size_t>(plan_.size));
+  std::size_t length =
+      drop ? *std::min_element(lengths_.begin(), lengths_.end()) : *std::max_element(lengths_.begin(), lengths_.end());
+  length = drop ? length / units * units : (length + units - 1) / units * units;
+  std::fill(lengths_.begin(), lengths_.end(), length);
+  for (std::size_t& each : distinct_lengths_) each = std::min(each, length);
+  for (std::size_t i = 0, own = order_.size(); own > 0 && order_.size() < length; ++i)
+    order_.push_back(order_[i % own]);
+  order_.resize(std::min(order_.size(), length));
+}
+
+std::size_t Sampler::global(std::size_t step, const std::vector<std::size_t>& lengths) const noexcept {
+  std::size_t count = 0;
+  for (std::size_t r = 0; r < lengths.size(); ++r) {
+    const std::size_t each =
+        plan_.way == Way::batch ? plan_.batch : batch_of(plan_.batch, static_cast<int>(r), plan_.size);
+    count += std::min(each, lengths[r] - std::min((step - base_) * each, lengths[r]));
+  }
+  return count;
+}
+
+std::size_t Sampler::global_count(std::size_t step) const noexcept { return global(step, lengths_); }
+std::size_t Sampler::global_distinct(std::size_t step) const noexcept { return global(step, distinct_lengths_); }
+
+/// Where this rank's samples of `step` are in order_.
+Range Sampler::local_range(std::size_t step) const noexcept {
+  const std::size_t t = step - base_;
+  if (plan_.way != Way::batch) {
+    const std::size_t each = batch_of(plan_.batch, plan_.rank, plan_.size);
+    const std::size_t begin = std::min(t * each, order_.size());
+    return {begin, std::min(each, order_.size() - begin)};
+  }
+  const std::size_t begin = std::min(t * plan_.batch, order_.size()), count = global_count(step);
+  const auto cuts = static_cast<int>(grains_);
+  const std::size_t end_grain = my_grains_.begin + my_grains_.count - 1;
+  const Range first = share(count, static_cast<int>(my_grains_.begin), cuts);
+  const Range last = share(count, static_cast<int>(end_grain), cuts);
+  return {begin + first.begin, last.begin + last.count - first.begin};
 }
 
 std::span<const std::uint32_t> Sampler::local(std::size_t step) const noexcept {
-  const Range mine = share(global_count(step), plan_.rank, plan_.size);
-  return std::span(order_).subspan(std::min(step * plan_.batch, plan_.samples) + mine.begin, mine.count);
+  const Range mine = local_range(step);
+  return std::span(order_).subspan(mine.begin, mine.count);
+}
+
+std::size_t Sampler::distinct(std::size_t step) const noexcept {
+  const Range mine = local_range(step);
+  const std::size_t length = distinct_lengths_[plan_.way == Way::batch ? 0 : static_cast<std::size_t>(plan_.rank)];
+  return std::min(mine.count, length - std::min(mine.begin, length));
+}
+
+std::vector<std::size_t> Sampler::pieces(std::size_t step) const {
+  std::vector<std::size_t> found;
+  const bool whole = plan_.way == Way::batch;
+  const std::size_t total = whole ? global_count(step) : local_range(step).count;
+  for (std::size_t i = 0; i < my_grains_.count; ++i)
+    found.push_back(whole ? share(total, static_cast<int>(my_grains_.begin + i), static_cast<int>(grains_)).count
+                          : share(total, static_cast<int>(i), static_cast<int>(my_grains_.count)).count);
+  return found;
+}
+
+Progress Sampler::progress(std::size_t step) const {
+  Progress found = past_;
+  found.parts.push_back({plan_.size, plan_.batch, std::min(step, steps()) - base_});
+  return found;
 }
 
 }  // namespace tutti::engine

@@ -1,4 +1,4 @@
-// Sampler, IDX files, folders, shifts and the loader: everything before a network sees an image.
+// Arrays, IDX files and folders, random data, and the text of data=.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -7,13 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
-#include <set>
 
-#include "engine/data/dataset.hpp"
 #include "engine/data/idx.hpp"
-#include "engine/data/loader.hpp"
-#include "engine/data/random.hpp"
-#include "engine/data/sampler.hpp"
+#include "engine/data/source.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "transports/core/status.hpp"
@@ -23,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using testing::refusal;
 
@@ -50,107 +48,34 @@ std::vector<std::uint8_t> bytes_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-IdxArray some_images(std::size_t count, std::size_t height = 4, std::size_t width = 3) {
-  IdxArray array{{count, height, width}, std::vector<std::uint8_t>(count * height * width)};
-  std::iota(array.bytes.begin(), array.bytes.end(), std::uint8_t{0});
-  return array;
+Array some_images(std::int64_t count) {
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(count) * 12);
+  std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
+  return Array(std::move(bytes), {count, 4, 3});
 }
 
-TEST(Random, IsTheSameOnEveryPlatform) {
-  // The first outputs of SplitMix64 from seed 0, as its author publishes them.
-  Random random(0);
-  EXPECT_EQ(random.next(), 0xe220a8397b1dcdafULL);
-  EXPECT_EQ(random.next(), 0x6e789e6aa1b965f4ULL);
-  EXPECT_EQ(random.next(), 0x06c45d188009454fULL);
-}
-
-TEST(Random, KeysGiveDifferentStreams) {
-  std::set<std::uint64_t> firsts;
-  for (int seed = 0; seed < 8; ++seed)
-    for (int epoch = 0; epoch < 8; ++epoch)
-      for (int sample = 0; sample < 8; ++sample)
-        firsts.insert(Random::keyed(static_cast<std::uint64_t>(seed), epoch, sample).next());
-  EXPECT_EQ(firsts.size(), 512U);
-}
-
-TEST(Random, BelowIsUniformEnough) {
-  Random random(7);
-  std::vector<int> seen(7);
-  for (int i = 0; i < 7000; ++i) ++seen[random.below(7)];
-  for (int count : seen) EXPECT_NEAR(count, 1000, 150);
-}
-
-TEST(Sampler, SeesEverySampleOnceAndAllRankCountsSeeTheSameBatches) {
-  for (std::size_t samples : {5, 10, 103, 128})
-    for (std::size_t batch : {5, 7, 64})
-      for (int size = 1; size <= 5; ++size) {
-        Sampler alone({.samples = samples, .batch = batch, .seed = 3});
-        alone.start_epoch(2);
-        std::vector<Sampler> ranks;
-        for (int r = 0; r < size; ++r) {
-          ranks.emplace_back(Sampler::Plan{.samples = samples, .batch = batch, .rank = r, .size = size, .seed = 3});
-          ranks.back().start_epoch(2);
-        }
-        std::vector<std::uint32_t> seen;
-        for (std::size_t step = 0; step < alone.steps(); ++step) {
-          std::vector<std::uint32_t> together;
-          for (const Sampler& rank : ranks)
-            together.insert(together.end(), rank.local(step).begin(), rank.local(step).end());
-          const auto whole = alone.local(step);
-          EXPECT_TRUE(std::equal(together.begin(), together.end(), whole.begin(), whole.end()));
-          EXPECT_EQ(together.size(), alone.global_count(step));
-          seen.insert(seen.end(), together.begin(), together.end());
-        }
-        std::sort(seen.begin(), seen.end());
-        std::vector<std::uint32_t> all(samples);
-        std::iota(all.begin(), all.end(), 0U);
-        EXPECT_EQ(seen, all) << samples << " samples, batch " << batch << ", " << size << " ranks";
-      }
-}
-
-TEST(Sampler, SharesDifferByOneAtMost) {
-  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(share(10, rank, 4).count, rank < 2 ? 3U : 2U);
-  EXPECT_EQ(share(2, 3, 4).count, 0U);
-  EXPECT_EQ(share(10, 3, 4).begin + share(10, 3, 4).count, 10U);
-}
-
-TEST(Sampler, OrderComesFromSeedAndEpochAlone) {
-  const auto order = [](std::uint64_t seed, std::size_t epoch) {
-    Sampler sampler({.samples = 50, .batch = 50, .seed = seed});
-    sampler.start_epoch(epoch);
-    return std::vector(sampler.local(0).begin(), sampler.local(0).end());
-  };
-  EXPECT_EQ(order(1, 4), order(1, 4));
-  EXPECT_NE(order(1, 4), order(1, 5));
-  EXPECT_NE(order(1, 4), order(2, 4));
-}
-
-TEST(Sampler, RefusesMoreRanksThanSamples) {
-  EXPECT_THAT(refusal([] { Sampler({.samples = 3, .batch = 8, .rank = 0, .size = 4}); }),
-              AllOf(HasSubstr("4 ranks"), HasSubstr("only 3 samples")));
-  EXPECT_THAT(refusal([] { Sampler({.samples = 9, .batch = 3, .rank = 0, .size = 4}); }), HasSubstr("set batch="));
-}
+Array bytes(std::vector<std::uint8_t> values) { return Array(std::move(values)); }
 
 TEST_F(DataTest, IdxComesBackPlainAndGzipped) {
-  const IdxArray images = some_images(5);
+  const Array images = some_images(5);
   write_idx(folder_ / "plain", images);
   const fs::path gzipped = write_gzip("packed.gz", bytes_of(folder_ / "plain"));
   for (const fs::path& file : {folder_ / "plain", gzipped}) {
-    const IdxArray back = read_idx(file, 3);
-    EXPECT_EQ(back.dims, images.dims);
-    EXPECT_EQ(back.bytes, images.bytes);
+    const Array back = read_idx(file, 3);
+    EXPECT_EQ(back.shape(), images.shape());
+    EXPECT_THAT(back.as<std::uint8_t>(), ElementsAreArray(images.as<std::uint8_t>()));
   }
 }
 
 TEST_F(DataTest, IdxErrorsNameFileExpectedAndFound) {
   write_idx(folder_ / "good", some_images(5));
-  std::vector<std::uint8_t> bytes = bytes_of(folder_ / "good");
+  const std::vector<std::uint8_t> good = bytes_of(folder_ / "good");
 
-  auto shorter = bytes;
-  shorter.resize(bytes.size() - 7);
+  auto shorter = good;
+  shorter.resize(good.size() - 7);
   EXPECT_THAT(refusal([&] { read_idx(write("short", shorter), 3); }),
               AllOf(HasSubstr("short: expected 60 bytes"), HasSubstr("found 53")));
-  auto longer = bytes;
+  auto longer = good;
   longer.push_back(0);
   EXPECT_THAT(refusal([&] { read_idx(write("long", longer), 3); }), HasSubstr("expected 60 bytes"));
   EXPECT_THAT(refusal([&] { read_idx(write("stub", {0, 0, 8}), 3); }), HasSubstr("header of 16 bytes, found 3"));
@@ -159,7 +84,7 @@ TEST_F(DataTest, IdxErrorsNameFileExpectedAndFound) {
   const std::vector<std::uint8_t> huge{0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
   EXPECT_THAT(refusal([&] { read_idx(write("huge", huge), 3); }), HasSubstr("impossible size"));
 
-  const fs::path packed = write_gzip("packed.gz", bytes);
+  const fs::path packed = write_gzip("packed.gz", good);
   auto cut = bytes_of(packed);
   cut.resize(cut.size() - 12);
   EXPECT_THAT(refusal([&] { read_idx(write("cut.gz", cut), 3); }), HasSubstr("cut.gz"));
@@ -170,111 +95,104 @@ TEST_F(DataTest, IdxErrorsNameFileExpectedAndFound) {
 
 TEST_F(DataTest, FolderIsReadInMnistsLayout) {
   write_idx(folder_ / "train-images-idx3-ubyte", some_images(6));
-  write_idx(folder_ / "train-labels-idx1-ubyte", {{6}, {0, 1, 2, 0, 1, 2}});
+  write_idx(folder_ / "train-labels-idx1-ubyte", bytes({0, 1, 2, 0, 1, 2}));
   write_idx(folder_ / "t10k-images-idx3-ubyte", some_images(2));
-  write_idx(folder_ / "labels", {{2}, {1, 4}});
+  write_idx(folder_ / "labels", bytes({1, 4}));
   EXPECT_THAT(refusal([&] { load(folder_, 1, 1); }),
               AllOf(HasSubstr("has no t10k-labels-idx1-ubyte[.gz]"), HasSubstr("tutti data optdigits")));
   write_gzip("t10k-labels-idx1-ubyte.gz", bytes_of(folder_ / "labels"));
   const DataSplit split = load(folder_, 1, 1);
-  EXPECT_EQ(split.train.size(), 6U);
-  EXPECT_EQ(split.test.size(), 2U);
+  EXPECT_EQ(split.train->size(), 6U);
+  EXPECT_EQ(split.test->size(), 2U);
   EXPECT_EQ(split.classes, 5U);
-  EXPECT_EQ(split.train.shape, (ImageShape{1, 4, 3}));
-  EXPECT_NEAR(split.mean, 35.5 / 255, 1e-6);
-  EXPECT_EQ(split.train.image(1)[0], 12);
+  EXPECT_EQ(split.image(), (ImageShape{1, 4, 3}));
+  EXPECT_NEAR(split.mean[0], 35.5 / 255, 1e-6);
+  EXPECT_EQ(split.train->get(1)["image"].as<std::uint8_t>()[0], 12);
+  EXPECT_EQ(split.test->get(1)["label"].item<std::int64_t>(), 4);
 
-  write_idx(folder_ / "train-labels-idx1-ubyte", {{5}, {0, 1, 2, 0, 1}});
+  write_idx(folder_ / "train-labels-idx1-ubyte", bytes({0, 1, 2, 0, 1}));
   EXPECT_THAT(refusal([&] { load(folder_, 1, 1); }), AllOf(HasSubstr("expected 6 labels"), HasSubstr("found 5")));
   EXPECT_THAT(refusal([&] { load(folder_ / "nowhere", 1, 1); }),
               AllOf(HasSubstr("no such data folder"), HasSubstr("tutti data optdigits")));
 }
 
-TEST_F(DataTest, RandomImagesAreTheSameForTheSameSeed) {
+std::vector<std::byte> all_bytes(const DataSplit& split, const std::string& field) {
+  const auto found = dynamic_cast<const ArrayDataset&>(*split.train).columns()[field].bytes();
+  return {found.begin(), found.end()};
+}
+
+TEST(RandomData, IsTheSameForTheSameSeed) {
   const DataSplit a = load("random:2x5x4", 30, 9), b = load("random:2x5x4", 30, 9), c = load("random:2x5x4", 30, 8);
-  EXPECT_EQ(a.train.pixels, b.train.pixels);
-  EXPECT_NE(a.train.pixels, c.train.pixels);
-  EXPECT_EQ(a.train.shape, (ImageShape{2, 5, 4}));
+  EXPECT_EQ(all_bytes(a, "image"), all_bytes(b, "image"));
+  EXPECT_NE(all_bytes(a, "image"), all_bytes(c, "image"));
+  EXPECT_EQ(a.image(), (ImageShape{2, 5, 4}));
+  EXPECT_EQ(a.mean.size(), 2U);
   EXPECT_THAT(a.description, HasSubstr("random"));
-  for (const char* bad :
-       {"random:", "random:1x28", "random:1x28x28x3", "random:1x0x4", "random:axbxc", "random:1x-2x4"})
+}
+
+TEST(RandomData, HasEveryShapeAndTarget) {
+  const DataSplit vector = load("random:6,classes=3,samples=16", 30, 1);
+  EXPECT_EQ(vector.train->size(), 16U);
+  EXPECT_EQ(vector.test->size(), 2U);
+  EXPECT_EQ(vector.classes, 3U);
+  const Sample sample = vector.train->get(4);
+  EXPECT_EQ(sample["input"].shape(), ArrayShape{6});
+  EXPECT_EQ(sample["label"].item<std::int64_t>(), 1);
+  for (const float value : sample["input"].as<float>()) EXPECT_LE(std::abs(value), 1);
+  EXPECT_THAT(refusal([&] { vector.image(); }), AllOf(HasSubstr("f32 of 6"), HasSubstr("random:1x28x28")));
+
+  const DataSplit regression = load("random:3x2x2x2,target=4", 30, 1);
+  EXPECT_EQ(regression.classes, 0U);
+  EXPECT_EQ(regression.train->get(0)["target"].shape(), ArrayShape{4});
+  EXPECT_EQ(regression.train->get(0)["input"].shape(), (ArrayShape{3, 2, 2, 2}));
+}
+
+TEST(RandomData, RefusesWhatIsNoShape) {
+  for (const char* bad : {"random:", "random:1x0x4", "random:axbxc", "random:1x-2x4", "random:1x2x", "random:1,2"})
     EXPECT_THAT(refusal([&] { load(bad, 30, 1); }), HasSubstr("random:1x28x28")) << bad;
 }
 
-Dataset ramp() { return {{1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 1}}; }
-
-TEST(Transform, WithoutShiftNormalises) {
-  const Dataset data = ramp();
-  std::vector<float> out(9);
-  Transform{.mean = 0.01F, .deviation = 0.5F}.apply(data, 0, 0, out.data());
-  for (std::size_t i = 0; i < 9; ++i) EXPECT_NEAR(out[i], (static_cast<float>(i + 1) / 255 - 0.01F) / 0.5F, 1e-6);
+TEST(Source, ErrorsListWhatThereIs) {
+  EXPECT_THAT(refusal([] { load("rnadom:1x2x2", 1, 1); }),
+              AllOf(HasSubstr("no kind of data 'rnadom'"), HasSubstr("random:SHAPE"), HasSubstr("idx:DIR")));
+  EXPECT_THAT(refusal([] { load("random:4,clases=3", 1, 1); }),
+              AllOf(HasSubstr("no option 'clases'"), HasSubstr("samples, classes, target")));
+  EXPECT_THAT(refusal([] { load("random:4,classes=many", 1, 1); }), HasSubstr("classes=many"));
 }
 
-TEST(Transform, ShiftsByWholePixelsAndReachesAllPlaces) {
-  const Dataset data = ramp();
-  std::set<std::pair<int, int>> moves;
-  for (std::size_t epoch = 0; epoch < 100; ++epoch) {
-    std::vector<float> out(9), again(9);
-    const Transform transform{.shift = 1, .seed = 5};
-    transform.apply(data, 0, epoch, out.data());
-    transform.apply(data, 0, epoch, again.data());
-    EXPECT_EQ(out, again);
-    // The centre, 5, cannot leave the image: it tells the move.
-    const auto centre = std::find_if(out.begin(), out.end(), [](float v) { return std::lround(v * 255) == 5; });
-    ASSERT_NE(centre, out.end());
-    const int at = static_cast<int>(centre - out.begin()), down = at / 3 - 1, right = at % 3 - 1;
-    moves.emplace(down, right);
-    for (int y = 0; y < 3; ++y)
-      for (int x = 0; x < 3; ++x) {
-        const int from_y = y - down, from_x = x - right;
-        const bool inside = from_y >= 0 && from_y < 3 && from_x >= 0 && from_x < 3;
-        EXPECT_EQ(std::lround(out[static_cast<std::size_t>(3 * y + x)] * 255), inside ? 3 * from_y + from_x + 1 : 0);
-      }
+TEST(Array, SharesItsMemory) {
+  const Array whole(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2});
+  const Array row = whole.row(2), two = whole.rows(1, 2);
+  EXPECT_EQ(row.shape(), ArrayShape{2});
+  EXPECT_EQ(row.as<float>().data(), whole.as<float>().data() + 4);
+  EXPECT_THAT(two.reshaped({4}).as<float>(), ElementsAre(3, 4, 5, 6));
+  EXPECT_EQ(Array::scalar(std::int32_t{7}).item<std::int32_t>(), 7);
+  EXPECT_EQ(Array().count(), 0U);
+}
+
+TEST(Array, ConvertsAmongAllTypes) {
+  const Array numbers(std::vector<std::int32_t>{0, 3, 100});
+  for (int i = 0; i < dtype_count; ++i) {
+    const Array other = numbers.converted(static_cast<DType>(i));
+    EXPECT_EQ(other.dtype(), static_cast<DType>(i));
+    EXPECT_THAT(other.converted(DType::i64).as<std::int64_t>(), ElementsAre(0, 3, 100)) << other.describe();
   }
-  EXPECT_EQ(moves.size(), 9U);
 }
 
-/// Everything an epoch yields, by sample order.
-std::vector<float> epoch_pixels(const Dataset& data, int size, std::size_t epoch,
-                                std::vector<std::size_t>* counts = {}) {
-  std::vector<std::vector<Batch>> by_rank;
-  for (int r = 0; r < size; ++r) {
-    Loader loader(data, Sampler({.samples = data.size(), .batch = 8, .rank = r, .size = size, .seed = 1}),
-                  {.shift = 1, .seed = 1}, 3);
-    loader.start_epoch(epoch);
-    by_rank.emplace_back();
-    while (auto batch = loader.next()) by_rank.back().push_back(std::move(*batch));
-    EXPECT_FALSE(loader.next().has_value());
-  }
-  std::vector<float> all;
-  for (std::size_t step = 0; step < by_rank[0].size(); ++step)
-    for (auto& batches : by_rank) {
-      EXPECT_EQ(batches[step].step, step);
-      EXPECT_EQ(batches[step].labels.size(), batches[step].count);
-      if (counts) counts->push_back(batches[step].count);
-      all.insert(all.end(), batches[step].pixels.begin(), batches[step].pixels.end());
-    }
-  return all;
-}
-
-TEST(Loader, GivesTheSameImagesWhateverTheNumberOfRanks) {
-  const Dataset data = random_split("1x4x4", 29, 1).train;
-  const auto alone = epoch_pixels(data, 1, 3);
-  EXPECT_EQ(alone.size(), 29U * 16);
-  for (int size : {2, 3, 5}) EXPECT_EQ(epoch_pixels(data, size, 3), alone) << size;
-  EXPECT_NE(epoch_pixels(data, 1, 4), alone);
-  std::vector<std::size_t> counts;
-  epoch_pixels(data, 3, 0, &counts);
-  EXPECT_EQ(counts, (std::vector<std::size_t>{3, 3, 2, 3, 3, 2, 3, 3, 2, 2, 2, 1}));
-}
-
-TEST(Loader, CanBeRestartedAndDroppedInMidEpoch) {
-  const Dataset data = random_split("1x4x4", 100, 1).train;
-  Loader loader(data, Sampler({.samples = 100, .batch = 1}), {}, 2);
-  for (std::size_t epoch = 0; epoch < 20; ++epoch) {
-    loader.start_epoch(epoch);
-    for (std::size_t i = 0; i < epoch; ++i) EXPECT_EQ(loader.next()->step, i);
-  }
+TEST(Array, ErrorsNameExpectedAndFound) {
+  const Array array(std::vector<float>(6), {3, 2});
+  EXPECT_THAT(refusal([&] { array.as<std::uint8_t>(); }), AllOf(HasSubstr("array of u8"), HasSubstr("f32 of 3x2")));
+  EXPECT_THAT(refusal([&] { array.item<float>(); }), AllOf(HasSubstr("1 element"), HasSubstr("f32 of 3x2")));
+  EXPECT_THAT(refusal([&] { array.row(3); }), HasSubstr("no rows 3"));
+  EXPECT_THAT(refusal([&] { Array(std::vector<float>(5), {3, 2}); }), HasSubstr("f32 of 3x2"));
+  EXPECT_THAT(refusal([&] { array.without_memory().as<float>(); }), HasSubstr("not in the memory of the host"));
+  EXPECT_THAT(refusal([] { elements({1 << 30, 1 << 30, 4}); }), HasSubstr("impossible"));
+  const Sample sample{{"image", array}, {"label", Array::scalar(1.0F)}};
+  EXPECT_THAT(refusal([&] { sample["lable"]; }), AllOf(HasSubstr("'lable'"), HasSubstr("'image', 'label'")));
+  EXPECT_THAT(refusal([&] {
+                ArrayDataset({{"a", array}, {"b", Array(std::vector<float>(2))}});
+              }),
+              AllOf(HasSubstr("'b' has 2 rows"), HasSubstr("'a' 3")));
 }
 
 }  // namespace

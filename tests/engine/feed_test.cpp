@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "engine/data/source.hpp"
 #include "engine/device.hpp"
 #include "tests/support/fake_accelerator.hpp"
 #include "tests/support/worlds.hpp"
@@ -28,8 +29,8 @@ struct Seen {
 std::shared_ptr<Seen> look(FakeAccelerator& gpu, const Feed& feed, const Batch& batch, const Stream& compute,
                            std::size_t width) {
   auto seen = std::make_shared<Seen>();
-  const auto* const pixels = reinterpret_cast<const float*>(gpu.seen(feed.pixels(batch)));
-  const auto* const labels = reinterpret_cast<const std::int64_t*>(gpu.seen(feed.labels(batch)));
+  const auto* const pixels = reinterpret_cast<const float*>(gpu.seen(feed.field(batch, 0)));
+  const auto* const labels = reinterpret_cast<const std::int64_t*>(gpu.seen(feed.field(batch, 1)));
   gpu.wait(compute, feed.arrived(batch));
   gpu.run(compute, [=, count = batch.count] {
     seen->pixels.assign(pixels, pixels + count * width);
@@ -42,25 +43,30 @@ std::shared_ptr<Seen> look(FakeAccelerator& gpu, const Feed& feed, const Batch& 
 // The host runs ahead of kernels that are late; copies run ahead of both, but never over what is still to be read.
 TEST(Feed, BringsWhatTheLoaderMadeInItsOrder) {
   FakeAccelerator gpu(1);
-  const DataSplit data = random_split("1x5x5", 90, 1);
-  const Sampler sampler({.samples = data.train.size(), .batch = 7, .rank = 0, .size = 1, .seed = 1});
-  const Transform transform{data.mean, data.deviation, 1, 1};
+  const DataSplit data = load("random:1x5x5", 90, 1);
+  const Sampler sampler({.samples = data.train->size(), .batch = 7, .rank = 0, .size = 1, .seed = 1});
+  std::vector<Transform> transforms = data.preparation();
+  transforms.insert(transforms.begin(), shift("image", 1));
   std::vector<Seen> expected;
-  Loader plain(data.train, sampler, transform, 3);
+  Loader plain(data.train, sampler, transforms, {.depth = 3});
   for (std::size_t epoch = 0; epoch < 3; ++epoch) {
     plain.start_epoch(epoch);
-    while (const auto batch = plain.next()) expected.push_back({batch->pixels, batch->labels});
+    while (const auto batch = plain.next()) {
+      const auto pixels = (*batch)["image"].as<float>();
+      const auto labels = (*batch)["label"].as<std::int64_t>();
+      expected.push_back({{pixels.begin(), pixels.end()}, {labels.begin(), labels.end()}});
+    }
   }
   std::vector<std::shared_ptr<Seen>> seen;
   gpu.stumble(true);
   Owned<Stream> compute(gpu, gpu.make_stream(0));
   {
-    Feed feed(gpu, 0, {7 * 25, 7}, 3);
-    Loader loader(data.train, sampler, transform, 3, [&](Batch& batch) { feed.send(batch); });
+    Feed feed(gpu, 0, {7 * 25 * sizeof(float), 7 * sizeof(std::int64_t)}, 3);
+    Loader loader(data.train, sampler, transforms, {.depth = 3, .threads = 2}, [&](Batch& batch) { feed.send(batch); });
     for (std::size_t epoch = 0; epoch < 3; ++epoch) {
       loader.start_epoch(epoch);
-      while (const auto batch = loader.next()) {
-        EXPECT_TRUE(batch->pixels.empty());
+      while (std::optional<const Batch> batch = loader.next()) {
+        EXPECT_FALSE((*batch)["image"].here());
         if (batch->step % 4 == 0) gpu.delay(*compute, std::chrono::milliseconds(3));
         seen.push_back(look(gpu, feed, *batch, *compute, 25));
       }
@@ -75,7 +81,7 @@ TEST(Feed, BringsWhatTheLoaderMadeInItsOrder) {
 
 TEST(Feed, PinsASlotForEachBatchUnderWay) {
   FakeAccelerator gpu(1);
-  const Feed feed(gpu, 0, {100, 10}, 2);
+  const Feed feed(gpu, 0, {400, 80}, 2);
   EXPECT_EQ(gpu.pinned_bytes(), 4U * (512 + 256));
 }
 

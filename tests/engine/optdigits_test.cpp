@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "engine/data/source.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "transports/core/status.hpp"
 
@@ -51,7 +52,7 @@ class OptdigitsTest : public ::testing::Test {
   const fs::path folder_ = temporary_.path();
 };
 
-std::map<int, int> by_class(const engine::Dataset& data) {
+std::map<int, int> by_class(const DigitImages& data) {
   std::map<int, int> counts;
   for (const auto label : data.labels) ++counts[label];
   return counts;
@@ -81,9 +82,14 @@ TEST_F(OptdigitsTest, SplitIsAlwaysTheSameAndLosesNothing) {
 TEST_F(OptdigitsTest, WritesAFolderThatTheLoaderReads) {
   const Digits digits = read_digits(write_csv(20));
   write_digits(digits, folder_ / "out" / "digits");
-  const engine::DataSplit split = engine::load_folder(folder_ / "out" / "digits");
-  EXPECT_EQ(split.train.pixels, digits.train.pixels);
-  EXPECT_EQ(split.test.labels, digits.test.labels);
+  const engine::DataSplit split = engine::load(folder_ / "out" / "digits", 1, 1);
+  ASSERT_EQ(split.train->size(), digits.train.size());
+  for (std::size_t i = 0; i < digits.train.size(); ++i) {
+    const auto pixels = split.train->get(i)["image"].as<std::uint8_t>();
+    EXPECT_TRUE(std::equal(pixels.begin(), pixels.end(), digits.train.image(i).begin())) << i;
+  }
+  for (std::size_t i = 0; i < digits.test.size(); ++i)
+    EXPECT_EQ(split.test->get(i)["label"].item<std::int64_t>(), digits.test.labels[i]);
   EXPECT_EQ(split.classes, 10U);
   std::ifstream readme(folder_ / "out" / "digits" / "README.txt");
   const std::string text{std::istreambuf_iterator<char>(readme), {}};

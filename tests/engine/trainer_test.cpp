@@ -53,7 +53,7 @@ std::vector<TrainResult> train_with(
     const std::function<std::shared_ptr<nn::Site>(int rank)>& site = [](int) { return nullptr; }) {
   std::vector<Network> networks;
   for (int r = 0; r < size; ++r) {
-    networks.push_back(make_network(config, data.train.shape, data.classes));
+    networks.push_back(make_network(config, data.image(), data.classes));
     networks.back().site = site(r);
   }
   return train_these(networks, config, data, hooks);
@@ -107,7 +107,7 @@ TEST(Trainer, SettlesWhereItCanTrain) {
   Config config = small_config();
   const DataSplit data = load(config.data.source, 40, 1);
   std::vector<Network> networks;
-  for (int r = 0; r < 2; ++r) networks.push_back(make_network(config, data.train.shape, data.classes));
+  for (int r = 0; r < 2; ++r) networks.push_back(make_network(config, data.image(), data.classes));
   tutti::testing::run_ranks(2, tutti::testing::test_settings("shm"), [&](Communicator& world) {
     Network& network = networks[static_cast<std::size_t>(world.rank())];
     settle(network, config, world);
@@ -158,6 +158,24 @@ TEST(Trainer, EndsAfterTheStepsThatWereAskedFor) {
   EXPECT_EQ(result.epochs.size(), 2U);
 }
 
+/// The same images, with the quadrant that is the class made the brightest.
+std::shared_ptr<const Dataset> quadrants(const std::shared_ptr<const Dataset>& noise) {
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int64_t> labels;
+  for (std::size_t i = 0; i < noise->size(); ++i) {
+    const Sample sample = noise->get(i);
+    const auto quadrant = static_cast<std::size_t>(labels.emplace_back(static_cast<std::int64_t>(i % 4)));
+    const auto image = sample["image"].as<std::uint8_t>();
+    for (std::size_t p = 0; p < 64; ++p) {
+      const bool inside = p / 32 == quadrant / 2 && p % 8 / 4 == quadrant % 2;
+      pixels.push_back(static_cast<std::uint8_t>(inside ? image[p] | 0x80 : image[p] & 0x7f));
+    }
+  }
+  const auto count = static_cast<std::int64_t>(labels.size());
+  return std::make_shared<ArrayDataset>(
+      Fields{{"image", Array(std::move(pixels), {count, 1, 8, 8})}, {"label", Array(std::move(labels))}});
+}
+
 TEST(Trainer, LearnsWhatCanBeLearnt) {
   Config config = small_config();
   config.model.name = "lenet";
@@ -166,15 +184,8 @@ TEST(Trainer, LearnsWhatCanBeLearnt) {
   config.data.shift = 0;
   // The class is the brightest quadrant: easy, but only for a network that gets right gradients.
   DataSplit data = load("random:1x8x8", 200, 3);
-  for (Dataset* part : {&data.train, &data.test})
-    for (std::size_t i = 0; i < part->size(); ++i) {
-      const auto quadrant = static_cast<std::size_t>(part->labels[i] %= 4);
-      for (std::size_t p = 0; p < 64; ++p)
-        if (p / 32 == quadrant / 2 && p % 8 / 4 == quadrant % 2)
-          part->pixels[64 * i + p] |= 0x80;
-        else
-          part->pixels[64 * i + p] &= 0x7f;
-    }
+  data.train = quadrants(data.train);
+  data.test = quadrants(data.test);
   const TrainResult result = train_with(2, config, data)[0];
   EXPECT_GT(result.epochs.back().accuracy, 0.95);
   EXPECT_LT(result.epochs.back().train_loss, 0.5 * result.epochs.front().train_loss);

@@ -99,14 +99,15 @@ Row parse(const std::string& line, const std::string& where) {
   return row;
 }
 
-void append(engine::Dataset& data, const Row& row) {
+void append(DigitImages& data, const Row& row) {
   data.pixels.insert(data.pixels.end(), row.image.begin(), row.image.end());
   data.labels.push_back(row.label);
 }
 
-void write_part(const fs::path& folder, const std::string& prefix, const engine::Dataset& data) {
-  engine::write_idx(folder / (prefix + "-images-idx3-ubyte"), {{data.size(), 8, 8}, data.pixels});
-  engine::write_idx(folder / (prefix + "-labels-idx1-ubyte"), {{data.size()}, data.labels});
+void write_part(const fs::path& folder, const std::string& prefix, const DigitImages& data) {
+  const auto count = static_cast<std::int64_t>(data.size());
+  engine::write_idx(folder / (prefix + "-images-idx3-ubyte"), engine::Array(data.pixels, {count, 8, 8}));
+  engine::write_idx(folder / (prefix + "-labels-idx1-ubyte"), engine::Array(data.labels));
 }
 
 void write_readme(const fs::path& folder, const Digits& digits) {
@@ -154,8 +155,7 @@ Digits read_digits(const fs::path& csv) {
     classes[row.label].push_back(row);
   }
   if (number == 0) throw Error(Code::invalid, csv.string() + ": is empty");
-  const engine::ImageShape shape{1, 8, 8};
-  Digits digits{{shape, {}, {}}, {shape, {}, {}}};
+  Digits digits;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     std::vector<Row>& rows = classes[label];
     engine::shuffle(std::span(rows), engine::Random::keyed(split_seed, label));

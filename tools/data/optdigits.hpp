@@ -1,10 +1,12 @@
 // The UCI handwritten digits as a folder in MNIST's layout.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
-
-#include "engine/data/dataset.hpp"
+#include <vector>
 
 namespace tutti::tools {
 
@@ -12,8 +14,15 @@ namespace tutti::tools {
 /// the digits.csv.gz in it, below `folder`. Throws Error{resource} with one line on what to do.
 std::filesystem::path fetch_digits(const std::filesystem::path& folder);
 
+/// Images of 8x8, a byte a pixel, and a digit each.
+struct DigitImages {
+  std::vector<std::uint8_t> pixels, labels;
+  std::size_t size() const noexcept { return labels.size(); }
+  std::span<const std::uint8_t> image(std::size_t i) const { return std::span(pixels).subspan(64 * i, 64); }
+};
+
 struct Digits {
-  engine::Dataset train, test;
+  DigitImages train, test;
 };
 
 /// Reads digits.csv.gz (64 values of 0..16 and a class a line) and holds a fifth out: of each class, and the same

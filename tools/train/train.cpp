@@ -112,7 +112,7 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
   Job job{request.config, {}, {}};
   job.data = engine::load(job.config.data.source, static_cast<std::size_t>(job.config.data.samples),
                           static_cast<std::uint64_t>(job.config.seed));
-  engine::Sampler({.samples = job.data.train.size(),
+  engine::Sampler({.samples = job.data.train->size(),
                    .batch = static_cast<std::size_t>(job.config.batch.global),
                    .rank = world.rank(),
                    .size = world.size()});
@@ -120,7 +120,7 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
     const fs::path folder = fs::absolute(job.config.report.loss_file).parent_path();
     if (!fs::is_directory(folder)) throw Error(Code::invalid, "loss_file: there is no folder " + folder.string());
   }
-  job.network = engine::make_network(job.config, job.data.train.shape, job.data.classes);
+  job.network = engine::make_network(job.config, job.data.image(), job.data.classes);
   return job;
 }
 

@@ -1,0 +1,125 @@
+// Array: numbers of one type in one shape. Many may share its memory, and nobody writes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transports/core/dtype.hpp"
+
+namespace tutti::engine {
+
+/// Sizes of the dimensions, the slowest first; none for a single number.
+using ArrayShape = std::vector<std::int64_t>;
+
+/// "3x32x32", or "one number".
+std::string describe(const ArrayShape& shape);
+
+/// Elements of a shape. Throws Error{invalid} for a negative dimension or more than 2^40 elements.
+std::size_t elements(const ArrayShape& shape);
+
+/// Row-major. Copies are cheap: they share the memory, which lives as long as one of them does. Safe to read from any
+/// number of threads. Errors are Error{invalid} and name what was expected and what was found.
+class Array {
+ public:
+  Array() = default;  ///< no elements: f32, shape {0}
+
+  /// `memory` holds the elements and is aligned for them; nobody writes it from now on. Null: the elements are
+  /// elsewhere, and the array has a type and a shape alone.
+  Array(DType dtype, ArrayShape shape, std::shared_ptr<const std::byte> memory);
+
+  /// Takes the vector over, without copying.
+  template <Element T>
+  Array(std::vector<T> values, ArrayShape shape) : dtype_(dtype_of<T>), shape_(std::move(shape)) {
+    count_ = elements(shape_);
+    check_count(values.size());
+    const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+    memory_ = {owner, reinterpret_cast<const std::byte*>(owner->data())};
+  }
+  template <Element T>
+  explicit Array(std::vector<T> values) {
+    ArrayShape shape{static_cast<std::int64_t>(values.size())};
+    *this = Array(std::move(values), std::move(shape));
+  }
+
+  template <Element T>
+  static Array scalar(T value) {
+    return Array(std::vector<T>{value}, {});
+  }
+
+  /// A new array; `fill(std::byte*)` writes all of its memory.
+  template <class Fill>
+  static Array make(DType dtype, ArrayShape shape, Fill&& fill) {
+    const std::size_t bytes = elements(shape) * size_of(dtype);
+    const std::shared_ptr<std::byte[]> memory(new std::byte[bytes > 0 ? bytes : 1]);
+    fill(memory.get());
+    return Array(dtype, std::move(shape), std::shared_ptr<const std::byte>(memory, memory.get()));
+  }
+
+  DType dtype() const noexcept { return dtype_; }
+  const ArrayShape& shape() const noexcept { return shape_; }
+  std::size_t count() const noexcept { return count_; }  ///< elements
+  std::size_t byte_count() const noexcept { return count_ * size_of(dtype_); }
+  bool here() const noexcept { return memory_ || count_ == 0; }  ///< false: a type and a shape alone
+  const std::shared_ptr<const std::byte>& memory() const noexcept { return memory_; }
+  std::span<const std::byte> bytes() const;
+
+  /// The elements, which must be of type T.
+  template <Element T>
+  std::span<const T> as() const {
+    check_dtype(dtype_of<T>);
+    return {reinterpret_cast<const T*>(bytes().data()), count_};
+  }
+  /// The only element.
+  template <Element T>
+  T item() const {
+    check_count(1);
+    return as<T>()[0];
+  }
+
+  /// Element i of the first dimension; shares the memory.
+  Array row(std::size_t i) const;
+  /// Rows [begin, begin + rows); shares the memory.
+  Array rows(std::size_t begin, std::size_t rows) const;
+  /// The same elements in another shape; shares the memory.
+  Array reshaped(ArrayShape shape) const;
+  /// The same type and shape, without the memory.
+  Array without_memory() const { return Array(dtype_, shape_, nullptr); }
+  /// Rounded toward zero where integers are made of others; a copy, unless it has that type already.
+  Array converted(DType dtype) const;
+
+  /// "u8 of 3x32x32".
+  std::string describe() const;
+
+ private:
+  void check_dtype(DType expected) const;
+  void check_count(std::size_t found) const;
+
+  DType dtype_ = DType::f32;
+  ArrayShape shape_{0};
+  std::size_t count_ = 0;
+  std::shared_ptr<const std::byte> memory_;
+};
+
+/// Calls `visitor(T())` for the C++ type of `dtype`.
+template <class Visitor>
+decltype(auto) visit_dtype(DType dtype, Visitor&& visitor) {
+  switch (dtype) {
+    case DType::i8: return visitor(std::int8_t());
+    case DType::u8: return visitor(std::uint8_t());
+    case DType::i16: return visitor(std::int16_t());
+    case DType::i32: return visitor(std::int32_t());
+    case DType::i64: return visitor(std::int64_t());
+    case DType::f16: return visitor(f16());
+    case DType::bf16: return visitor(bf16());
+    case DType::f32: return visitor(float());
+    case DType::f64: break;
+  }
+  return visitor(double());
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,44 @@
+#include "engine/data/tensors.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+
+at::ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::i8: return at::kChar;
+    case DType::u8: return at::kByte;
+    case DType::i16: return at::kShort;
+    case DType::i32: return at::kInt;
+    case DType::i64: return at::kLong;
+    case DType::f16: return at::kHalf;
+    case DType::bf16: return at::kBFloat16;
+    case DType::f32: return at::kFloat;
+    case DType::f64: break;
+  }
+  return at::kDouble;
+}
+
+at::Tensor to_tensor(const Array& array) {
+  const auto options = at::TensorOptions(scalar_type(array.dtype()));
+  if (array.count() == 0) return at::empty(array.shape(), options);
+  void* const memory = const_cast<std::byte*>(array.bytes().data());
+  return at::from_blob(
+      memory, array.shape(), [owner = array.memory()](void*) {}, options);
+}
+
+Array to_array(const at::Tensor& tensor) {
+  const at::Tensor here = tensor.detach().to(at::kCPU).contiguous();
+  for (int i = 0; i < dtype_count; ++i)
+    if (const auto dtype = static_cast<DType>(i); scalar_type(dtype) == here.scalar_type()) {
+      const auto owner = std::make_shared<at::Tensor>(here);
+      return Array(dtype, here.sizes().vec(), {owner, static_cast<const std::byte*>(here.data_ptr())});
+    }
+  throw Error(Code::invalid, std::string("an array has no elements of type ") + at::toString(here.scalar_type()) +
+                                 ": convert the tensor first");
+}
+
+}  // namespace tutti::engine
