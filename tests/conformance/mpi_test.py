@@ -7,11 +7,14 @@ FAMILY is openmpi or mpich. Exits with 77 where there is no mpiexec of that fami
 
 import argparse
 import os
+import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 LAUNCHERS = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.hydra", "mpiexec.mpich")}
@@ -50,17 +53,20 @@ def alone(*words, **variables):
                           timeout=60, env=environment(**variables))
 
 
-def said_at_the_end(words, job):
-    """What ranks that end abnormally say. mpirun itself may then crash or, with Open MPI 4.1, never end: it is ended."""
-    with tempfile.TemporaryFile(mode="w+") as said:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=job,
-                                   start_new_session=True)
-        try:
-            process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
+def said_at_the_end(words, job, enough):
+    """What ranks that end abnormally say: exit code and text. mpirun itself may then crash or, with Open MPI 4.1, never end:
+    it is ended two seconds after `enough`, a regular expression, was said."""
+    with tempfile.NamedTemporaryFile(mode="r") as said:
+        with open(said.name, "w", encoding="utf-8") as out:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=job, start_new_session=True)
+        end = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < end:
+            time.sleep(0.05)
+            if re.search(enough, pathlib.Path(said.name).read_text(encoding="utf-8")):
+                end = min(end, time.monotonic() + 2)
+        if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        said.seek(0)
         return process.returncode, said.read()
 
 
@@ -166,7 +172,7 @@ class Mpi(unittest.TestCase):
 
     def test_a_rank_that_does_not_come(self):
         _, said = said_at_the_end([options.mpiexec, "-n", "3", os.path.join(options.tests, "world_probe"), "absence"],
-                                  environment(TUTTI_BACKEND="mpi"))
+                                  environment(TUTTI_BACKEND="mpi"), "MPI keeps the buffers of")
         self.assertIn("the deadline passed", said)
         self.assertIn("rank 0", said)
         self.assertIn("MPI keeps the buffers of 1 calls", said)
@@ -183,9 +189,10 @@ class Mpi(unittest.TestCase):
                               os.path.join(options.tests, "world_probe"), "rest", ":"]
                 job = environment(TUTTI_SIZE="3", TUTTI_STORE=f"file://{folder}", TUTTI_BACKEND=backend,
                                   TUTTI_TRANSPORT=transport)
-                code, said = said_at_the_end(words[:-1], job)
+                wanted = "MPI says that this is rank . of 3, but the job says rank . of 3"
+                code, said = said_at_the_end(words[:-1], job, wanted)
                 self.assertNotEqual(code, 0)
-                self.assertRegex(said, "MPI says that this is rank . of 3, but the job says rank . of 3")
+                self.assertRegex(said, wanted)
 
     def test_without_mpiexec(self):
         done = alone("rest", TUTTI_BACKEND="mpi")
