@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace tutti::engine {
 
@@ -12,10 +14,13 @@ namespace tutti::engine {
 struct EpochResult {
   std::size_t epoch = 0, epochs = 0;  ///< counted from 1
   double train_loss = 0;              ///< mean over the epoch's samples, as they were seen
-  double test_loss = 0;
-  double accuracy = 0;           ///< on the held-out images, 0 .. 1
-  double images_per_second = 0;  ///< of all ranks together, training only
-  double communication = 0;      ///< share of the step that ranks spent waiting for gradients, 0 .. 1
+  double test_loss = 0;               ///< on the held-out samples, as are the metrics
+  std::vector<std::pair<std::string, double>> metrics = {};  ///< by name; accuracies are 0 .. 1
+  double samples_per_second = 0;  ///< of all ranks together, training only
+  double communication = 0;       ///< share of the step that ranks spent waiting for gradients, 0 .. 1
+
+  /// The metric of this name; NaN: there is none.
+  double metric(std::string_view name) const noexcept;
 };
 
 /// Lines go to stdout; the live line, which is written over, to stderr. A silent report (any rank but 0) says nothing.
@@ -28,7 +33,7 @@ class Report {
   Report& operator=(const Report&) = delete;
 
   void line(const std::string& text);
-  void step(std::size_t epoch, std::size_t step, std::size_t steps, double loss, double images_per_second);
+  void step(std::size_t epoch, std::size_t step, std::size_t steps, double loss, double samples_per_second);
   void epoch(const EpochResult& result);
 
  private:

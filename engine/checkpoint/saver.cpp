@@ -1,0 +1,63 @@
+#include "engine/checkpoint/saver.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "engine/checkpoint/atomic_file.hpp"
+#include "engine/checkpoint/safetensors.hpp"
+
+namespace tutti::engine {
+
+void write_arrays(const std::filesystem::path& file, const Fields& arrays,
+                  const std::map<std::string, std::string>& metadata) {
+  std::vector<SavedTensor> tensors;
+  for (const auto& [name, array] : arrays) tensors.push_back({name, array.dtype(), array.shape(), array.bytes()});
+  write_safetensors(file, tensors, metadata);
+}
+
+Fields read_arrays(const std::filesystem::path& file) {
+  const Safetensors read(file);
+  Fields arrays;
+  for (const SavedTensor& tensor : read.tensors())
+    arrays[tensor.name] = Array::make(tensor.dtype, tensor.shape, [&](std::byte* into) {
+      std::copy(tensor.bytes.begin(), tensor.bytes.end(), into);
+    });
+  return arrays;
+}
+
+Saver::~Saver() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Saver::start(std::uint64_t step, CheckpointFiles files, bool best) {
+  wait();
+  thread_ = std::thread([this, step, files = std::move(files), best] {
+    try {
+      write(step, files, best);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  });
+}
+
+void Saver::wait() {
+  if (thread_.joinable()) thread_.join();
+  if (const std::exception_ptr failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
+}
+
+void Saver::write(std::uint64_t step, const CheckpointFiles& files, bool best) {
+  store_.save(
+      step,
+      [&](const std::filesystem::path& folder) {
+        for (const auto& [name, arrays] : files.tensors) write_arrays(folder / name, arrays, files.metadata);
+        for (const auto& [name, text] : files.texts) {
+          AtomicFile out(folder / name);
+          out.write(text);
+          out.commit();
+        }
+      },
+      best);
+}
+
+}  // namespace tutti::engine

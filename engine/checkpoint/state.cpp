@@ -1,0 +1,97 @@
+#include "engine/checkpoint/state.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int version = 1;
+
+/// JSON has no infinity and no NaN: those are null.
+double number(const Json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+std::vector<double> numbers(const Json& values) {
+  std::vector<double> found;
+  for (const Json& each : values) found.push_back(number(each));
+  return found;
+}
+
+Json of(const EpochResult& result) {
+  Json metrics = Json::array();
+  for (const auto& [name, value] : result.metrics) metrics.push_back({name, value});
+  return {{"epoch", result.epoch},         {"epochs", result.epochs},
+          {"train_loss", result.train_loss}, {"test_loss", result.test_loss},
+          {"metrics", metrics},            {"samples_per_second", result.samples_per_second},
+          {"communication", result.communication}};
+}
+
+EpochResult epoch_of(const Json& json) {
+  EpochResult result{.epoch = json.at("epoch").get<std::size_t>(),
+                     .epochs = json.at("epochs").get<std::size_t>(),
+                     .train_loss = number(json.at("train_loss")),
+                     .test_loss = number(json.at("test_loss")),
+                     .metrics = {},
+                     .samples_per_second = number(json.at("samples_per_second")),
+                     .communication = number(json.at("communication"))};
+  for (const Json& metric : json.at("metrics")) result.metrics.emplace_back(metric.at(0), number(metric.at(1)));
+  return result;
+}
+
+}  // namespace
+
+std::string RunState::json() const {
+  Json epochs_done = Json::array();
+  for (const EpochResult& result : epochs) epochs_done.push_back(of(result));
+  const Json all = {{"version", version},
+                    {"step", step},
+                    {"epoch", epoch},
+                    {"sampler", sampler},
+                    {"optimizer", {{"name", optimizer}, {"steps", optimizer_steps}}},
+                    {"schedule", {{"errors", schedule.errors}, {"factor", schedule.factor}}},
+                    {"epoch_loss", epoch_loss},
+                    {"epoch_samples", epoch_samples},
+                    {"best", best},
+                    {"best_epoch", best_epoch},
+                    {"ranks", ranks},
+                    {"epochs", epochs_done},
+                    {"losses", losses}};
+  return all.dump(1) + "\n";
+}
+
+RunState RunState::read(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) throw Error(Code::invalid, file.string() + ": cannot be read");
+  try {
+    const Json all = Json::parse(in);
+    if (all.at("version").get<int>() != version)
+      throw Error(Code::invalid, file.string() + ": was written by another version of tutti, which this one does not read");
+    RunState state;
+    state.step = all.at("step").get<std::size_t>();
+    state.epoch = all.at("epoch").get<std::size_t>();
+    state.sampler = all.at("sampler").get<std::string>();
+    state.optimizer = all.at("optimizer").at("name").get<std::string>();
+    state.optimizer_steps = all.at("optimizer").at("steps").get<std::int64_t>();
+    state.schedule = {.errors = numbers(all.at("schedule").at("errors")), .factor = number(all.at("schedule").at("factor"))};
+    state.epoch_loss = number(all.at("epoch_loss"));
+    state.epoch_samples = number(all.at("epoch_samples"));
+    state.best = number(all.at("best"));
+    state.best_epoch = all.at("best_epoch").get<std::size_t>();
+    state.ranks = all.at("ranks").get<std::size_t>();
+    for (const Json& result : all.at("epochs")) state.epochs.push_back(epoch_of(result));
+    state.losses = numbers(all.at("losses"));
+    return state;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Code::invalid, file.string() + ": is no state of a run: " + error.what());
+  }
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,105 @@
+#include "engine/losses.hpp"
+
+#include <ATen/ops/argmax.h>
+#include <torch/nn/functional/loss.h>
+
+#include <algorithm>
+#include <span>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+namespace functional = torch::nn::functional;
+
+/// Scores with the class last, a row for each target: (samples, positions, classes) of a sequence become rows, too.
+at::Tensor rows(const at::Tensor& scores) { return scores.dim() > 2 ? scores.flatten(0, -2) : scores; }
+
+at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target) {
+  return functional::cross_entropy(rows(output), target.flatten());
+}
+
+at::Tensor nll(const at::Tensor& output, const at::Tensor& target) {
+  return functional::nll_loss(rows(output), target.flatten());
+}
+
+/// Targets are numbers of any type, and classes of a loss with one output: they become what the output is.
+at::Tensor like(const at::Tensor& target, const at::Tensor& output) {
+  return target.to(output.scalar_type()).reshape(output.sizes());
+}
+
+at::Tensor mse(const at::Tensor& output, const at::Tensor& target) {
+  return functional::mse_loss(output, like(target, output));
+}
+at::Tensor l1(const at::Tensor& output, const at::Tensor& target) {
+  return functional::l1_loss(output, like(target, output));
+}
+at::Tensor smooth_l1(const at::Tensor& output, const at::Tensor& target) {
+  return functional::smooth_l1_loss(output, like(target, output));
+}
+at::Tensor bce(const at::Tensor& output, const at::Tensor& target) {
+  return functional::binary_cross_entropy(output, like(target, output));
+}
+at::Tensor bce_logits(const at::Tensor& output, const at::Tensor& target) {
+  return functional::binary_cross_entropy_with_logits(output, like(target, output));
+}
+
+using Function = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
+constexpr LossInfo infos[] = {
+    {"cross_entropy", "of scores and the class", "categorical_crossentropy sparse_categorical_crossentropy", true},
+    {"nll", "of log-probabilities and the class", "negative_log_likelihood", true},
+    {"mse", "mean squared error", "mean_squared_error", false},
+    {"l1", "mean absolute error", "mae mean_absolute_error", false},
+    {"smooth_l1", "squared near 0, absolute beyond 1", "huber", false},
+    {"bce", "binary cross-entropy of probabilities", "binary_crossentropy", false},
+    {"bce_logits", "binary cross-entropy of scores", "bce_with_logits", false},
+};
+constexpr Function functions[] = {cross_entropy, nll, mse, l1, smooth_l1, bce, bce_logits};
+static_assert(std::size(infos) == std::size(functions));
+
+bool has_word(std::string_view words, std::string_view word) {
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find(' ', at), words.size());
+    if (words.substr(at, end - at) == word) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+double accuracy(const at::Tensor& output, const at::Tensor& target) {
+  return rows(output).argmax(1).eq(target.flatten()).to(at::kDouble).mean().item<double>();
+}
+
+double top5(const at::Tensor& output, const at::Tensor& target) {
+  const at::Tensor best = std::get<1>(rows(output).topk(5, 1));
+  return best.eq(target.flatten().unsqueeze(1)).any(1).to(at::kDouble).mean().item<double>();
+}
+
+double absolute_error(const at::Tensor& output, const at::Tensor& target) {
+  return l1(output, target).item<double>();
+}
+
+}  // namespace
+
+std::span<const LossInfo> loss_table() noexcept { return infos; }
+
+const LossInfo& loss_info(std::string_view name) {
+  std::string known;
+  for (const LossInfo& info : infos) {
+    if (info.name == name || has_word(info.aliases, name)) return info;
+    known += (known.empty() ? "" : ", ") + std::string(info.name);
+  }
+  throw Error(Code::invalid, "loss=" + std::string(name) + ": expected one of " + known);
+}
+
+Loss make_loss(std::string_view name) { return functions[&loss_info(name) - infos]; }
+
+std::vector<Metric> metrics_of(const LossInfo& loss, std::size_t classes) {
+  if (!loss.classes) return {{"absolute error", absolute_error, false}};
+  std::vector<Metric> metrics{{"accuracy", accuracy}};
+  if (classes >= 10) metrics.push_back({"top-5 accuracy", top5});
+  return metrics;
+}
+
+}  // namespace tutti::engine
