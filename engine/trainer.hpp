@@ -11,27 +11,10 @@
 #include "collectives/communicator.hpp"
 #include "engine/config.hpp"
 #include "engine/data/dataset.hpp"
+#include "engine/models/network.hpp"
 #include "engine/report.hpp"
 
-namespace at {
-class Tensor;
-}
-namespace torch::nn {
-class Module;
-}
-namespace tutti::nn {
-class Site;
-}
-
 namespace tutti::engine {
-
-/// Something to train: a module, and how a batch (samples, channels, height, width) becomes class scores.
-struct Network {
-  std::shared_ptr<torch::nn::Module> module;
-  std::function<at::Tensor(const at::Tensor&)> forward;
-  std::shared_ptr<nn::Site> site = nullptr;  ///< where it is trained; null: on the CPU
-  std::string why_here = {};                 ///< where that was not the first choice: why
-};
 
 /// The network that config.model names, initialised from config.seed: the same on every rank. Throws
 /// Error{invalid} if the images are too small for it. One thread at a time: LibTorch has one random generator.
