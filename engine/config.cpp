@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <set>
+#include <filesystem>
+#include <map>
 #include <vector>
 
-#include "engine/schedules.hpp"
+#include "engine/optimizers/table.hpp"
 #include "transports/core/settings.hpp"
 
 namespace tutti::engine {
@@ -35,6 +36,12 @@ void assign(std::string& into, const ConfigInfo& info, std::string_view value) {
     refuse(std::string(info.key) + "=" + std::string(value) + ": expected " + choices);
   }
   into = value;
+}
+
+void assign(bool& into, const ConfigInfo& info, std::string_view value) {
+  if (value != "true" && value != "false" && value != "on" && value != "off")
+    refuse(std::string(info.key) + "=" + std::string(value) + ": expected true or false");
+  into = value == "true" || value == "on";
 }
 
 void assign(double& into, const ConfigInfo& info, std::string_view value) {
@@ -73,18 +80,53 @@ std::vector<std::string_view> words(std::string_view text) {
   return found;
 }
 
-/// By its key or one of its other names.
-const ConfigInfo& lookup(std::string_view key) {
-  std::vector<std::string_view> names;
+/// What a key means: a row of the table, or an option of a section's choice.
+struct Meaning {
+  const ConfigInfo* info = nullptr;
+  const ConfigChoice* choice = nullptr;
+  std::string key;     ///< in full
+  std::string option;  ///< of the choice
+};
+
+/// The option that `key` names, if any choice of its section has it.
+Meaning option_meaning(std::string_view key) {
+  for (const OptionAlias& each : option_aliases())
+    if (each.alias == key) key = each.key;
+  const std::size_t dot = key.find('.');
+  if (dot == key.npos) return {};
+  for (const ConfigChoice& choice : config_choices())
+    if (choice.section == key.substr(0, dot))
+      for (const ChoiceInfo& one : choice.table())
+        for (const OptionInfo& option : one.options)
+          if (option.key == key.substr(dot + 1)) return {nullptr, &choice, std::string(key), std::string(option.key)};
+  return {};
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
   for (const ConfigInfo& info : config_table()) {
-    if (info.key == key) return info;
-    names.push_back(info.key);
-    for (const std::string_view alias : words(info.aliases)) {
-      if (alias == key) return info;
-      names.push_back(alias);
-    }
+    names.emplace_back(info.key);
+    for (const std::string_view alias : words(info.aliases)) names.emplace_back(alias);
   }
-  const std::string_view near = nearest(key, names);
+  for (const OptionAlias& each : option_aliases()) names.emplace_back(each.alias);
+  for (const ConfigChoice& choice : config_choices())
+    for (const ChoiceInfo& one : choice.table())
+      for (const OptionInfo& option : one.options)
+        names.push_back(std::string(choice.section) + "." + std::string(option.key));
+  return names;
+}
+
+/// By its key or one of its other names.
+Meaning lookup(std::string_view key) {
+  for (const ConfigInfo& info : config_table()) {
+    const auto aliases = words(info.aliases);
+    if (info.key == key || std::ranges::find(aliases, key) != aliases.end())
+      return {&info, nullptr, std::string(info.key), {}};
+  }
+  if (Meaning found = option_meaning(key); found.choice) return found;
+  const std::vector<std::string> names = all_names();
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view near = nearest(key, views);
   refuse("no config key " + in_quotes(key) +
          (near.empty() ? "; `tutti train --help-config` lists them" : "; did you mean " + in_quotes(near) + "?"));
 }
@@ -125,7 +167,7 @@ class Reader {
   void set(const std::string& key, const std::string& value, const std::string& here) {
     const std::string source = here.substr(0, here.size() - 2);
     try {
-      const std::string_view canonical = lookup(key).key;
+      const std::string canonical = lookup(key).key;
       const auto [before, fresh] = seen_.emplace(canonical, source);
       if (!fresh)
         refuse(in_quotes(key) + " is set twice" +
@@ -145,9 +187,12 @@ class Reader {
 }  // namespace
 
 void Config::set(std::string_view key, std::string_view value, std::string_view source) {
-  const ConfigInfo& info = lookup(key);
-  std::visit([&](auto* into) { assign(*into, info, value); }, info.value(*this));
-  sources.insert_or_assign(std::string(info.key), std::string(source));
+  const Meaning meaning = lookup(key);
+  if (meaning.choice)
+    meaning.choice->options(*this).insert_or_assign(meaning.option, std::string(value));
+  else
+    std::visit([&](auto* into) { assign(*into, *meaning.info, value); }, meaning.info->value(*this));
+  sources.insert_or_assign(meaning.key, std::string(source));
 }
 
 void Config::set(std::string_view assignment) {
@@ -178,7 +223,32 @@ void Config::check() const {
         "data=random:1x28x28");
   if (schedule.warmup > static_cast<double>(epochs))
     refuse("schedule.warmup is longer than epochs: make it at most epochs");
-  if (optimizer.momentum >= 1) refuse("optimizer.momentum must be below 1");
+  for (const ConfigChoice& choice : config_choices()) {
+    const bool file = choice.section == "model" && std::filesystem::path(model.name).has_extension();
+    if (file) continue;
+    const std::string noun(choice.section);
+    const ChoiceInfo& chosen = choose(noun, choice.table(), choice.name(*this));
+    try {
+      Options(chosen, choice.options(const_cast<Config&>(*this)));  // which is only read
+    } catch (const Error& error) {
+      refuse(noun + ".name=" + choice.name(*this) + ": " + error.what());
+    }
+  }
+  if (run.empty() && (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume))
+    refuse("checkpoints are kept in the folder of a run: say run=DIR");
+}
+
+double base_learning_rate(const Config& config) {
+  return Options(choose("optimizer", optimizer_table(), config.optimizer.name), config.optimizer.options).number("lr");
+}
+
+Schedule make_schedule(const Config& config) {
+  return Schedule({.name = config.schedule.name,
+                   .options = config.schedule.options,
+                   .lr = base_learning_rate(config),
+                   .scale = config.schedule.scale,
+                   .warmup = config.schedule.warmup,
+                   .rise = config.schedule.rise});
 }
 
 std::filesystem::path find_config(const std::string& name, std::span<const std::filesystem::path> folders) {
@@ -196,11 +266,6 @@ std::filesystem::path find_config(const std::string& name, std::span<const std::
   std::string list;
   for (const std::string& each : known) list += (list.empty() ? "" : ", ") + each;
   refuse("no config " + in_quotes(name) + ": expected a YAML file" + (list.empty() ? "" : " or one of " + list));
-}
-
-double learning_rate(const Config& config, std::size_t step, std::size_t steps_per_epoch, std::size_t total_steps) {
-  const Schedule schedule({.name = config.schedule.name, .lr = config.optimizer.lr, .warmup = config.schedule.warmup});
-  return schedule.rate({.step = step, .steps_per_epoch = steps_per_epoch, .total_steps = total_steps});
 }
 
 }  // namespace tutti::engine

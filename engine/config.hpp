@@ -9,6 +9,9 @@
 #include <string_view>
 #include <variant>
 
+#include "engine/options.hpp"
+#include "engine/schedules.hpp"
+
 namespace tutti::engine {
 
 /// Values here are the defaults. A key of the table below is the path to a value: `optimizer.lr` is `optimizer.lr`
@@ -16,29 +19,39 @@ namespace tutti::engine {
 struct Config {
   struct Model {
     std::string name = "lenet";
-    std::string hidden = "128";
+    Options::Given options;
   } model;
 
   struct Data {
     std::string source;
     std::int64_t samples = 4096;
     std::int64_t shift = 0;
+    std::int64_t crop = 0;
+    bool mirror = false;
     std::int64_t prefetch = 2;
+    std::int64_t threads = 1;
   } data;
 
   struct Batch {
     std::int64_t global = 64;
+    std::int64_t micro = 0;
   } batch;
 
   struct Optimizer {
-    double lr = 0.05;
-    double momentum = 0.9;
-    double weight_decay = 0;
+    std::string name = "momentum";
+    Options::Given options;
+    double clip = 0;
+    double bias_lr_factor = 1;
+    bool decay_bias = true;
+    bool decay_norm = true;
   } optimizer;
 
   struct Schedule {
     std::string name = "cosine";
+    Options::Given options;
     double warmup = 0;
+    std::string rise = "linear";
+    double scale = 1;
   } schedule;
 
   struct Sync {
@@ -47,11 +60,24 @@ struct Config {
     std::int64_t first_bucket_bytes = 64 << 10;
   } sync;
 
+  struct Stop {
+    std::int64_t patience = 0;
+  } stop;
+
+  struct Checkpoint {
+    std::int64_t every_epochs = 0;
+    std::int64_t every_steps = 0;
+    std::int64_t keep = 2;
+    bool resume = false;
+  } checkpoint;
+
   struct Report {
     std::string progress = "auto";
     std::string loss_file;
   } report;
 
+  std::string run;
+  std::string loss = "cross_entropy";
   std::int64_t epochs = 10;
   std::int64_t steps = 0;
   double target = 0;
@@ -83,7 +109,7 @@ struct Config {
 
 /// A row of the table of keys, which the parser, the help, the book and resolved() are made from.
 struct ConfigInfo {
-  using Value = std::variant<std::string*, std::int64_t*, double*>;
+  using Value = std::variant<std::string*, std::int64_t*, double*, bool*>;
 
   std::string_view key;
   Value (*value)(Config&);
@@ -95,6 +121,25 @@ struct ConfigInfo {
 };
 std::span<const ConfigInfo> config_table() noexcept;
 
+/// A section with options of its own for each choice of its `name`: model, optimizer and schedule. A key such as
+/// `optimizer.beta1` is an option of the optimizer.
+struct ConfigChoice {
+  std::string_view section;
+  std::span<const ChoiceInfo> (*table)() noexcept;
+  const std::string& (*name)(const Config&);
+  Options::Given& (*options)(Config&);
+};
+std::span<const ConfigChoice> config_choices() noexcept;
+
+/// Other names of options: "lr" of "optimizer.lr".
+struct OptionAlias {
+  std::string_view alias, key;
+};
+std::span<const OptionAlias> option_aliases() noexcept;
+
+/// The chosen optimizer's own learning rate: optimizer.lr, or what is usual for it.
+double base_learning_rate(const Config& config);
+
 /// The value of a row as text that set() takes.
 std::string value_text(const Config& config, const ConfigInfo& info);
 
@@ -105,7 +150,7 @@ std::string config_markdown();
 /// `name` as a file, or `name`.yaml in one of the folders. Throws Error{invalid} listing what there is.
 std::filesystem::path find_config(const std::string& name, std::span<const std::filesystem::path> folders);
 
-/// The learning rate of a step: a linear warm-up over `warmup` epochs, then constant or half a cosine to 0.
-double learning_rate(const Config& config, std::size_t step, std::size_t steps_per_epoch, std::size_t total_steps);
+/// The schedule of the learning rate that a configuration means.
+Schedule make_schedule(const Config& config);
 
 }  // namespace tutti::engine

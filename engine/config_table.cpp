@@ -4,6 +4,8 @@
 #include <type_traits>
 
 #include "engine/config.hpp"
+#include "engine/models/table.hpp"
+#include "engine/optimizers/table.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -14,20 +16,16 @@ using Value = ConfigInfo::Value;
 constexpr ConfigInfo table[] = {
     {.key = "model.name",
      .value = [](Config& c) -> Value { return &c.model.name; },
-     .meaning = "the network",
-     .allowed = "lenet|mlp",
+     .meaning = "the network, or a file: layers in YAML or JSON, Keras JSON, TorchScript (.pt)",
      .aliases = "model"},
-    {.key = "model.hidden",
-     .value = [](Config& c) -> Value { return &c.model.hidden; },
-     .meaning = "mlp: sizes of the hidden layers, comma-separated",
-     .aliases = "hidden"},
     {.key = "data.source",
      .value = [](Config& c) -> Value { return &c.data.source; },
-     .meaning = "a folder with MNIST's four IDX files, or random:CxHxW",
-     .aliases = "data"},
+     .meaning = "what to train on: a folder with MNIST's IDX files, or kind:value, as in cifar10:DIR, "
+                "hdf5:train.txt,test.txt, random:3x32x32",
+     .aliases = "data data_source"},
     {.key = "data.samples",
      .value = [](Config& c) -> Value { return &c.data.samples; },
-     .meaning = "samples of random:CxHxW",
+     .meaning = "samples of random:",
      .least = 1,
      .aliases = "random_samples"},
     {.key = "data.shift",
@@ -35,40 +33,73 @@ constexpr ConfigInfo table[] = {
      .meaning = "move each training image by up to so many pixels each way",
      .unit = "pixels",
      .aliases = "shift"},
+    {.key = "data.crop",
+     .value = [](Config& c) -> Value { return &c.data.crop; },
+     .meaning = "put so many zeros around each training image, and cut a window of its size out anywhere",
+     .unit = "pixels",
+     .aliases = "crop"},
+    {.key = "data.mirror",
+     .value = [](Config& c) -> Value { return &c.data.mirror; },
+     .meaning = "turn each training image left to right, half of the time",
+     .aliases = "mirror rand_crop_mirror"},
     {.key = "data.prefetch",
      .value = [](Config& c) -> Value { return &c.data.prefetch; },
      .meaning = "batches prepared ahead",
      .unit = "batches",
      .least = 1,
      .aliases = "prefetch preload_data"},
+    {.key = "data.threads",
+     .value = [](Config& c) -> Value { return &c.data.threads; },
+     .meaning = "threads that prepare batches",
+     .least = 1},
     {.key = "batch.global",
      .value = [](Config& c) -> Value { return &c.batch.global; },
      .meaning = "samples of a step, of all ranks together",
      .unit = "samples",
      .least = 1,
      .aliases = "batch"},
-    {.key = "optimizer.lr",
-     .value = [](Config& c) -> Value { return &c.optimizer.lr; },
-     .meaning = "learning rate",
-     .aliases = "lr learning_rate"},
-    {.key = "optimizer.momentum",
-     .value = [](Config& c) -> Value { return &c.optimizer.momentum; },
-     .meaning = "of SGD",
-     .aliases = "momentum"},
-    {.key = "optimizer.weight_decay",
-     .value = [](Config& c) -> Value { return &c.optimizer.weight_decay; },
-     .meaning = "of SGD",
-     .aliases = "weight_decay"},
+    {.key = "batch.micro",
+     .value = [](Config& c) -> Value { return &c.batch.micro; },
+     .meaning = "a rank takes at most so many at once and adds their gradients up; 0: all of a step",
+     .unit = "samples",
+     .aliases = "micro_batch"},
+    {.key = "loss",
+     .value = [](Config& c) -> Value { return &c.loss; },
+     .meaning = "what training makes smaller",
+     .allowed = "cross_entropy|nll|mse|l1|smooth_l1|bce|bce_logits"},
+    {.key = "optimizer.name",
+     .value = [](Config& c) -> Value { return &c.optimizer.name; },
+     .meaning = "how parameters follow their gradients",
+     .aliases = "optimizer"},
+    {.key = "optimizer.clip",
+     .value = [](Config& c) -> Value { return &c.optimizer.clip; },
+     .meaning = "scale gradients down so that their norm is at most this; 0: never",
+     .aliases = "clip clip_norm"},
+    {.key = "optimizer.bias_lr_factor",
+     .value = [](Config& c) -> Value { return &c.optimizer.bias_lr_factor; },
+     .meaning = "of biases' learning rate"},
+    {.key = "optimizer.decay_bias",
+     .value = [](Config& c) -> Value { return &c.optimizer.decay_bias; },
+     .meaning = "weight decay of biases"},
+    {.key = "optimizer.decay_norm",
+     .value = [](Config& c) -> Value { return &c.optimizer.decay_norm; },
+     .meaning = "weight decay of normalisation layers"},
     {.key = "schedule.name",
      .value = [](Config& c) -> Value { return &c.schedule.name; },
      .meaning = "learning rate after the warm-up",
-     .allowed = "cosine|constant",
      .aliases = "schedule lr_policy"},
     {.key = "schedule.warmup",
      .value = [](Config& c) -> Value { return &c.schedule.warmup; },
-     .meaning = "linear warm-up",
+     .meaning = "the learning rate rises so long",
      .unit = "epochs",
      .aliases = "warmup"},
+    {.key = "schedule.rise",
+     .value = [](Config& c) -> Value { return &c.schedule.rise; },
+     .meaning = "how it rises: linear in steps from 0, or by a power of the scale in each epoch",
+     .allowed = "linear|power"},
+    {.key = "schedule.scale",
+     .value = [](Config& c) -> Value { return &c.schedule.scale; },
+     .meaning = "what the learning rate is multiplied by, such as the number of ranks"},
     {.key = "sync.buffers",
      .value = [](Config& c) -> Value { return &c.sync.buffers; },
      .meaning = "running statistics after an epoch: rank 0's, their mean, or each rank's own",
@@ -86,6 +117,31 @@ constexpr ConfigInfo table[] = {
      .unit = "bytes",
      .least = 1,
      .aliases = "first_bucket_bytes"},
+    {.key = "stop.patience",
+     .value = [](Config& c) -> Value { return &c.stop.patience; },
+     .meaning = "end after so many epochs without a better metric; 0: never",
+     .unit = "epochs",
+     .aliases = "patience"},
+    {.key = "run",
+     .value = [](Config& c) -> Value { return &c.run; },
+     .meaning = "folder of the run: its configuration, metrics and checkpoints; empty: none",
+     .aliases = "record_dir"},
+    {.key = "checkpoint.every_epochs",
+     .value = [](Config& c) -> Value { return &c.checkpoint.every_epochs; },
+     .meaning = "write one into run= after every so many; 0: only with every_steps",
+     .unit = "epochs",
+     .aliases = "snapshot_freq checkpoint_interval"},
+    {.key = "checkpoint.every_steps",
+     .value = [](Config& c) -> Value { return &c.checkpoint.every_steps; },
+     .meaning = "and after every so many",
+     .unit = "steps"},
+    {.key = "checkpoint.keep",
+     .value = [](Config& c) -> Value { return &c.checkpoint.keep; },
+     .meaning = "of the newest, beside the best; 0: all"},
+    {.key = "checkpoint.resume",
+     .value = [](Config& c) -> Value { return &c.checkpoint.resume; },
+     .meaning = "go on from the last one in run=, if there is one",
+     .aliases = "resume resume_train"},
     {.key = "report.progress",
      .value = [](Config& c) -> Value { return &c.report.progress; },
      .meaning = "the live line: auto shows it on a terminal only",
@@ -111,7 +167,7 @@ constexpr ConfigInfo table[] = {
      .unit = "percent"},
     {.key = "seed",
      .value = [](Config& c) -> Value { return &c.seed; },
-     .meaning = "of initialisation, order and augmentation",
+     .meaning = "of initialisation, order, augmentation and dropout",
      .aliases = "weight_init_seed"},
     {.key = "dtype",
      .value = [](Config& c) -> Value { return &c.dtype; },
@@ -127,6 +183,31 @@ constexpr ConfigInfo table[] = {
      .least = 1},
 };
 
+constexpr ConfigChoice choices[] = {
+    {.section = "model",
+     .table = model_table,
+     .name = [](const Config& c) -> const std::string& { return c.model.name; },
+     .options = [](Config& c) -> Options::Given& { return c.model.options; }},
+    {.section = "optimizer",
+     .table = optimizer_table,
+     .name = [](const Config& c) -> const std::string& { return c.optimizer.name; },
+     .options = [](Config& c) -> Options::Given& { return c.optimizer.options; }},
+    {.section = "schedule",
+     .table = schedule_table,
+     .name = [](const Config& c) -> const std::string& { return c.schedule.name; },
+     .options = [](Config& c) -> Options::Given& { return c.schedule.options; }},
+};
+
+constexpr OptionAlias aliases[] = {
+    {"hidden", "model.hidden"},
+    {"lr", "optimizer.lr"},
+    {"learning_rate", "optimizer.lr"},
+    {"momentum", "optimizer.momentum"},
+    {"weight_decay", "optimizer.weight_decay"},
+    {"lr_step", "schedule.milestones"},
+    {"gamma", "schedule.gamma"},
+};
+
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(text.size() + 1, width), ' ');
   return text;
@@ -139,6 +220,15 @@ std::string with_commas(std::string_view words) {
 }
 
 std::string_view section(std::string_view key) { return key.substr(0, key.find('.')); }
+
+/// The options of the choice that `config` makes, given or not; of a model in a file, those that are given.
+Options::Given chosen_options(const Config& config, const ConfigChoice& choice) {
+  Options::Given found = choice.options(const_cast<Config&>(config));  // which is only read
+  for (const ChoiceInfo& one : choice.table())
+    if (one.name == choice.name(config))
+      for (const OptionInfo& option : one.options) found.emplace(option.key, option.value);
+  return found;
+}
 
 /// YAML keeps these as they are; anything else is put in quotes.
 bool plain(std::string_view text) {
@@ -159,6 +249,8 @@ std::string as_yaml(const std::string& text) {
 }  // namespace
 
 std::span<const ConfigInfo> config_table() noexcept { return table; }
+std::span<const ConfigChoice> config_choices() noexcept { return choices; }
+std::span<const OptionAlias> option_aliases() noexcept { return aliases; }
 
 std::string value_text(const Config& config, const ConfigInfo& info) {
   const ConfigInfo::Value value = info.value(const_cast<Config&>(config));  // which is only read
@@ -166,6 +258,8 @@ std::string value_text(const Config& config, const ConfigInfo& info) {
       [](const auto* from) {
         if constexpr (std::is_same_v<decltype(from), const std::string*>) {
           return *from;
+        } else if constexpr (std::is_same_v<decltype(from), const bool*>) {
+          return std::string(*from ? "true" : "false");
         } else {
           char text[32];
           return std::string(text, std::to_chars(text, text + sizeof text, *from).ptr);
@@ -176,14 +270,22 @@ std::string value_text(const Config& config, const ConfigInfo& info) {
 
 std::string Config::resolved() const {
   std::string text, open;
-  for (const ConfigInfo& info : table) {
-    const bool nested = info.key.find('.') != info.key.npos;
-    if (nested && open != section(info.key)) text += std::string(section(info.key)) + ":\n";
-    open = section(info.key);
-    const std::string name(nested ? info.key.substr(open.size() + 1) : info.key);
-    const std::string line = (nested ? "  " : "") + name + ": " + as_yaml(value_text(*this, info));
-    const auto source = sources.find(info.key);
-    text += padded(line, 40) + "# " + (source == sources.end() ? "default" : source->second) + "\n";
+  const auto line = [&](std::string_view key, const std::string& value) {
+    const auto source = sources.find(key);
+    const std::string shown = (open.empty() ? "" : "  ") + std::string(key.substr(open.empty() ? 0 : open.size() + 1));
+    text += padded(shown + ": " + as_yaml(value), 40) + "# " + (source == sources.end() ? "default" : source->second) +
+            "\n";
+  };
+  for (std::size_t i = 0; i < std::size(table); ++i) {
+    const ConfigInfo& info = table[i];
+    const std::string here = info.key.find('.') == info.key.npos ? "" : std::string(section(info.key));
+    if (here != open && !here.empty()) text += here + ":\n";
+    open = here;
+    line(info.key, value_text(*this, info));
+    const bool last = i + 1 == std::size(table) || section(table[i + 1].key) != section(info.key);
+    for (const ConfigChoice& choice : choices)
+      if (last && choice.section == open)
+        for (const auto& [key, value] : chosen_options(*this, choice)) line(open + "." + key, value);
   }
   return text;
 }
@@ -199,6 +301,16 @@ std::string config_help() {
     if (!info.aliases.empty()) text += "; also " + with_commas(info.aliases);
     text += "\n";
   }
+  for (const ConfigChoice& choice : choices) {
+    text +=
+        "\n" + std::string(choice.section) + ".name, and its options as " + std::string(choice.section) + ".OPTION:\n";
+    for (const ChoiceInfo& one : choice.table()) {
+      text += "  " + padded(std::string(one.name), 26) + std::string(one.meaning) + "\n";
+      for (const OptionInfo& option : one.options)
+        text += "    " + padded(std::string(option.key), 24) + std::string(option.meaning) + " [" +
+                std::string(option.value) + "]\n";
+    }
+  }
   return text;
 }
 
@@ -206,12 +318,26 @@ std::string config_markdown() {
   const Config defaults;
   std::string text = "| key | default | unit | meaning | other names |\n|---|---|---|---|---|\n";
   for (const ConfigInfo& info : table) {
-    std::string choices;
-    for (const char c : info.allowed) choices += c == '|' ? std::string(", ") : std::string(1, c);
+    std::string allowed;
+    for (const char c : info.allowed) allowed += c == '|' ? std::string(", ") : std::string(1, c);
     text += "| `" + std::string(info.key) + "` | " + value_text(defaults, info) + " | " + std::string(info.unit) +
-            " | " + std::string(info.meaning) + (choices.empty() ? "" : ": " + choices) + " | " +
+            " | " + std::string(info.meaning) + (allowed.empty() ? "" : ": " + allowed) + " | " +
             with_commas(info.aliases) + " |\n";
   }
+  for (const ConfigChoice& choice : choices) {
+    text += "\n| `" + std::string(choice.section) +
+            ".name` | | options, with what holds unless they are given |\n|---|---|---|\n";
+    for (const ChoiceInfo& one : choice.table()) {
+      text += "| `" + std::string(one.name) + "` | " + std::string(one.meaning) + " | ";
+      for (std::size_t i = 0; i < one.options.size(); ++i)
+        text +=
+            (i == 0 ? "`" : ", `") + std::string(one.options[i].key) + "=" + std::string(one.options[i].value) + "`";
+      text += " |\n";
+    }
+  }
+  text += "\n| other name | of |\n|---|---|\n";
+  for (const OptionAlias& each : aliases)
+    text += "| `" + std::string(each.alias) + "` | `" + std::string(each.key) + "` |\n";
   return text;
 }
 

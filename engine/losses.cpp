@@ -76,9 +76,7 @@ double top5(const at::Tensor& output, const at::Tensor& target) {
   return best.eq(target.flatten().unsqueeze(1)).any(1).to(at::kDouble).mean().item<double>();
 }
 
-double absolute_error(const at::Tensor& output, const at::Tensor& target) {
-  return l1(output, target).item<double>();
-}
+double absolute_error(const at::Tensor& output, const at::Tensor& target) { return l1(output, target).item<double>(); }
 
 }  // namespace
 

@@ -52,7 +52,8 @@ void Report::epoch(const EpochResult& r) {
     std::snprintf(text, sizeof text, share ? "  %s %.2f %%" : "  %s %.4g", name.c_str(), share ? 100 * value : value);
     all += text;
   }
-  std::snprintf(text, sizeof text, "  %.0f samples/s  communication %.0f %%", r.samples_per_second, 100 * r.communication);
+  std::snprintf(text, sizeof text, "  %.0f samples/s  communication %.0f %%", r.samples_per_second,
+                100 * r.communication);
   line(all + text);
 }
 

@@ -12,12 +12,13 @@ namespace tutti::engine {
 
 /// The same on all ranks.
 struct EpochResult {
-  std::size_t epoch = 0, epochs = 0;  ///< counted from 1
-  double train_loss = 0;              ///< mean over the epoch's samples, as they were seen
-  double test_loss = 0;               ///< on the held-out samples, as are the metrics
+  std::size_t epoch = 0, epochs = 0;                         ///< counted from 1
+  double learning_rate = 0;                                  ///< of the epoch's last step
+  double train_loss = 0;                                     ///< mean over the epoch's samples, as they were seen
+  double test_loss = 0;                                      ///< on the held-out samples, as are the metrics
   std::vector<std::pair<std::string, double>> metrics = {};  ///< by name; accuracies are 0 .. 1
-  double samples_per_second = 0;  ///< of all ranks together, training only
-  double communication = 0;       ///< share of the step that ranks spent waiting for gradients, 0 .. 1
+  double samples_per_second = 0;                             ///< of all ranks together, training only
+  double communication = 0;  ///< share of the step that ranks spent waiting for gradients, 0 .. 1
 
   /// The metric of this name; NaN: there is none.
   double metric(std::string_view name) const noexcept;

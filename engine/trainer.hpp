@@ -1,4 +1,4 @@
-// Trainer: data-parallel training of an image classifier, with hooks.
+// Trainer: data-parallel training of a network, with hooks, checkpoints and a report.
 #pragma once
 
 #include <cstddef>
@@ -11,30 +11,21 @@
 #include "collectives/communicator.hpp"
 #include "engine/config.hpp"
 #include "engine/data/source.hpp"
+#include "engine/losses.hpp"
+#include "engine/models/network.hpp"
+#include "engine/optimizers/table.hpp"
 #include "engine/report.hpp"
-
-namespace at {
-class Tensor;
-}
-namespace torch::nn {
-class Module;
-}
-namespace tutti::nn {
-class Site;
-}
 
 namespace tutti::engine {
 
-/// Something to train: a module, and how a batch (samples, channels, height, width) becomes class scores.
-struct Network {
-  std::shared_ptr<torch::nn::Module> module;
-  std::function<at::Tensor(const at::Tensor&)> forward;
-  std::shared_ptr<nn::Site> site = nullptr;  ///< where it is trained; null: on the CPU
-  std::string why_here = {};                 ///< where that was not the first choice: why
-};
+class Optimizer;
+class Trainer;
 
-/// The network that config.model names, initialised from config.seed: the same on every rank. Throws
-/// Error{invalid} if the images are too small for it. One thread at a time: LibTorch has one random generator.
+/// The network that config.model names, for this data, initialised from config.seed: the same on every rank. Throws
+/// Error{invalid} if the samples do not suit it. One thread at a time: LibTorch has one random generator.
+Network make_network(const Config& config, const DataSplit& data);
+
+/// The same for images of a shape and a number of classes.
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes);
 
 /// Says where `network` is to be trained, as config.device has it: a device by Communicator::device(), or the CPU.
@@ -42,19 +33,22 @@ Network make_network(const Config& config, const ImageShape& image, std::size_t 
 void settle(Network& network, const Config& config, Communicator& world);
 
 /// Where training is, as a hook sees it. Tensors are this rank's part; null before they exist, and
-/// `output` also when the rank has no sample in this step.
+/// `output` also when the rank has no sample in this step, or the step is cut into several micro-batches.
 struct Moment {
+  Trainer& trainer;
   std::size_t epoch = 0;  ///< from 0
   std::size_t step = 0;   ///< from 0, over all epochs
   double learning_rate = 0;
-  double loss = 0;  ///< mean over this rank's samples; from on_forward on
+  double loss = 0;           ///< mean over this rank's samples; from on_forward on
+  double gradient_norm = 0;  ///< of the averaged gradients; from on_backward on, where optimizer.clip is set
   const at::Tensor* input = nullptr;
   const at::Tensor* target = nullptr;
   const at::Tensor* output = nullptr;
   const EpochResult* result = nullptr;  ///< in on_end_epoch and on_end
 };
 
-/// Called in this order, on every rank alike. In on_backward the gradients are already averaged.
+/// Called in this order, on every rank alike. In on_backward the gradients are already averaged. What hooks change must
+/// be changed on all ranks alike.
 struct Hooks {
   using Hook = std::function<void(const Moment&)>;
   Hook on_start = {}, on_start_epoch = {}, on_sample = {}, on_forward = {}, on_backward = {}, on_update = {},
@@ -65,21 +59,63 @@ struct Hooks {
 struct TrainResult {
   std::vector<double> losses;  ///< mean over the global batch, of each step
   std::vector<EpochResult> epochs;
+  std::string stopped;         ///< why it ended before its last step; empty: it did not
+  std::size_t best_epoch = 0;  ///< from 1, by the first metric, or by the loss where there is none
 };
 
 /// Training ended, but then the replicas were found to differ (code() is mismatch) or could not be compared.
 struct ReplicaError : Error {
   ReplicaError(const Error& why, TrainResult found)
       : Error(why.code(), why.what(), why.culprit()), result(std::move(found)) {}
-  TrainResult result;  ///< what train() would have returned
+  TrainResult result;  ///< what run() would have returned
 };
 
-/// Moves `network` to its site, and trains it on all ranks of `world` with SGD, at one global batch whatever the number
-/// of ranks. Buffers, such as running statistics, are each rank's own during an epoch; config.buffers says what becomes
-/// of them at its end, before the held-out images are looked at. Where they stay each rank's own, every rank judges its
-/// share of these images with its own. Ends with check_replicas(), which includes the buffers unless they stay each
-/// rank's own. Collective; `data` must be the same on all ranks. Throws tutti::Error; after on_end, ReplicaError.
-TrainResult train(const Config& config, Communicator world, Network network, const DataSplit& data,
-                  const Hooks& hooks = {});
+/// What a run is about. Empty members are made from the configuration.
+struct Task {
+  Network network;
+  DataSplit data;
+  Loss loss = {};
+  std::vector<Metric> metrics = {};
+  /// Makes the optimizer of these parameters, on every rank alike.
+  std::function<std::unique_ptr<Optimizer>(const Network&)> optimizer = {};
+};
+
+/// Trains a network on all ranks of a communicator, at one global batch whatever their number.
+///
+/// Gradients are averaged while backward runs, weighted by samples, so that the losses are those of one process.
+/// Buffers, such as running statistics, are each rank's own during an epoch; config.sync.buffers says what becomes of
+/// them at its end, before the held-out samples are looked at. What is drawn at random in a step (dropout) depends on
+/// seed, step and rank. With config.checkpoint.folder rank 0 writes checkpoints there, and a run that resumes from one
+/// continues with the same bits on as many ranks; on another number of ranks every sample of the epoch is still seen
+/// once.
+///
+/// All calls are collective and made by one thread; the data must be the same on all ranks. They throw tutti::Error.
+class Trainer {
+ public:
+  /// Moves the network to its site. Throws Error{invalid} for what the configuration asks in vain.
+  Trainer(const Config& config, Communicator world, Task task, Hooks hooks = {});
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Trains to the end and compares the replicas. Throws ReplicaError after on_end if they differ.
+  TrainResult run();
+
+  // For hooks.
+
+  /// Ends training after this step, or this epoch in on_end_epoch.
+  void stop(std::string why);
+  /// Takes the place of the schedule's rate from the next step on.
+  void set_learning_rate(double rate);
+  const Network& network() const noexcept;
+  Optimizer& optimizer() noexcept;
+
+ private:
+  struct Run;
+  std::unique_ptr<Run> run_;
+};
+
+/// A Trainer's run, for a network and data with all else from the configuration.
+TrainResult train(const Config& config, Communicator world, Network network, const DataSplit& data, Hooks hooks = {});
 
 }  // namespace tutti::engine

@@ -14,9 +14,9 @@ namespace tutti::engine {
 
 /// What one checkpoint consists of. The arrays are its own: nobody changes them while they are written.
 struct CheckpointFiles {
-  std::map<std::string, Fields> tensors;                ///< by file name, in the format safetensors
-  std::map<std::string, std::string> texts;             ///< by file name
-  std::map<std::string, std::string> metadata = {};     ///< of the files of tensors
+  std::map<std::string, Fields> tensors;             ///< by file name, in the format safetensors
+  std::map<std::string, std::string> texts;          ///< by file name
+  std::map<std::string, std::string> metadata = {};  ///< of the files of tensors
 };
 
 /// At most one checkpoint is being written. start() and wait() belong to one thread.

@@ -28,15 +28,20 @@ std::vector<double> numbers(const Json& values) {
 Json of(const EpochResult& result) {
   Json metrics = Json::array();
   for (const auto& [name, value] : result.metrics) metrics.push_back({name, value});
-  return {{"epoch", result.epoch},         {"epochs", result.epochs},
-          {"train_loss", result.train_loss}, {"test_loss", result.test_loss},
-          {"metrics", metrics},            {"samples_per_second", result.samples_per_second},
+  return {{"epoch", result.epoch},
+          {"epochs", result.epochs},
+          {"learning_rate", result.learning_rate},
+          {"train_loss", result.train_loss},
+          {"test_loss", result.test_loss},
+          {"metrics", metrics},
+          {"samples_per_second", result.samples_per_second},
           {"communication", result.communication}};
 }
 
 EpochResult epoch_of(const Json& json) {
   EpochResult result{.epoch = json.at("epoch").get<std::size_t>(),
                      .epochs = json.at("epochs").get<std::size_t>(),
+                     .learning_rate = number(json.at("learning_rate")),
                      .train_loss = number(json.at("train_loss")),
                      .test_loss = number(json.at("test_loss")),
                      .metrics = {},
@@ -73,14 +78,16 @@ RunState RunState::read(const std::filesystem::path& file) {
   try {
     const Json all = Json::parse(in);
     if (all.at("version").get<int>() != version)
-      throw Error(Code::invalid, file.string() + ": was written by another version of tutti, which this one does not read");
+      throw Error(Code::invalid,
+                  file.string() + ": was written by another version of tutti, which this one does not read");
     RunState state;
     state.step = all.at("step").get<std::size_t>();
     state.epoch = all.at("epoch").get<std::size_t>();
     state.sampler = all.at("sampler").get<std::string>();
     state.optimizer = all.at("optimizer").at("name").get<std::string>();
     state.optimizer_steps = all.at("optimizer").at("steps").get<std::int64_t>();
-    state.schedule = {.errors = numbers(all.at("schedule").at("errors")), .factor = number(all.at("schedule").at("factor"))};
+    state.schedule = {.errors = numbers(all.at("schedule").at("errors")),
+                      .factor = number(all.at("schedule").at("factor"))};
     state.epoch_loss = number(all.at("epoch_loss"));
     state.epoch_samples = number(all.at("epoch_samples"));
     state.best = number(all.at("best"));

@@ -19,8 +19,8 @@ struct RunState {
   std::string optimizer;
   std::int64_t optimizer_steps = 0;
   ScheduleState schedule = {};
-  double epoch_loss = 0;     ///< summed over the samples of the epoch so far
-  double epoch_samples = 0;  ///< how many these are
+  double epoch_loss = 0;                 ///< summed over the samples of the epoch so far
+  double epoch_samples = 0;              ///< how many these are
   std::vector<double> losses = {};       ///< of each step
   std::vector<EpochResult> epochs = {};  ///< that are done
   double best = 0;                       ///< the watched metric at its best

@@ -1,0 +1,52 @@
+// What makes each model, for make_model() alone.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "engine/models/chain.hpp"
+#include "engine/models/network.hpp"
+#include "engine/options.hpp"
+
+namespace tutti::engine::models {
+
+/// What a maker is told; `input` has been checked to be an image, or for gpt one number.
+struct Request {
+  const Options& options;
+  SampleShape input;
+  std::int64_t classes;
+
+  /// Channels by the option `width`, at least 1.
+  std::int64_t scaled(double channels) const;
+};
+
+/// A module with a forward() of its own.
+struct Made {
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<at::Tensor(const at::Tensor&)> forward;
+};
+
+template <class Module>
+Made made(std::shared_ptr<Module> module) {
+  return {module, [raw = module.get()](const at::Tensor& batch) { return raw->forward(batch); }};
+}
+
+/// Chains of layers: mlp, lenet, cifar, alexnet, vgg16.
+Made make_chain(const Request& request);
+/// Of blocks: googlenet; resnet18 and resnet50.
+Made make_googlenet(const Request& request);
+Made make_resnet(const Request& request);
+Made make_gpt(const Request& request);
+
+/// The layers of a file. `dtype` comes later.
+Made make_from_layers(const std::filesystem::path& file, const SampleShape& input, std::int64_t classes);
+
+/// A TorchScript module. Its parameters and buffers are also those of the module that is returned, under their names;
+/// train() and to() of that one reach it. Throws Error{invalid} where the file cannot be loaded.
+Made load_script(const std::filesystem::path& file);
+
+}  // namespace tutti::engine::models

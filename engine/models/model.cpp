@@ -1,0 +1,70 @@
+#include "engine/models/model.hpp"
+
+#include <torch/nn/module.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+
+#include "engine/models/makers.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
+
+models::Made from_file(const std::filesystem::path& file, const ModelSettings& settings) {
+  if (!settings.options.empty())
+    refuse("model=" + file.string() + " takes no option '" + settings.options.begin()->first + "': leave it out");
+  const std::string kind = file.extension();
+  if (kind == ".pt" || kind == ".pth" || kind == ".ts") return models::load_script(file);
+  return models::make_from_layers(file, settings.input, settings.classes);
+}
+
+bool is_file(const std::string& name) {
+  constexpr std::string_view kinds[] = {".yaml", ".yml", ".json", ".pt", ".pth", ".ts"};
+  return std::ranges::find(kinds, std::filesystem::path(name).extension().string()) != std::end(kinds);
+}
+
+models::Made from_table(const ModelSettings& settings) {
+  const Options options(choose("model", model_table(), settings.name), settings.options);
+  const std::size_t dimensions = settings.name == "gpt" ? 1 : 3;
+  const bool any = settings.name == "mlp";
+  if (settings.input.empty() || (!any && settings.input.size() != dimensions))
+    refuse("model=" + settings.name + " wants " +
+           (dimensions == 1 ? "samples of tokens, and a context" : "images of channels, rows and columns") +
+           ": choose other data, or another model");
+  const models::Request request{options, settings.input, settings.classes};
+  if (settings.name == "gpt") return models::make_gpt(request);
+  if (settings.name == "googlenet") return models::make_googlenet(request);
+  if (settings.name.starts_with("resnet")) return models::make_resnet(request);
+  return models::make_chain(request);
+}
+
+}  // namespace
+
+NetworkTensors tensors_of(const Network& network) {
+  if (network.tensors) return *network.tensors;
+  if (!network.module) refuse("the network has neither a module nor tensors: set Network::tensors");
+  return {nn::named_parameters(*network.module), nn::named_buffers(*network.module)};
+}
+
+void set_training(const Network& network, bool training) {
+  if (network.set_training)
+    network.set_training(training);
+  else if (network.module)
+    network.module->train(training);
+}
+
+Network make_model(const ModelSettings& settings) {
+  if (settings.dtype != "float32" && settings.dtype != "float64")
+    refuse("dtype=" + settings.dtype + ": expected float32 or float64");
+  if (settings.classes < 1 || std::ranges::any_of(settings.input, [](std::int64_t side) { return side < 1; }))
+    refuse("a model needs at least one class, and sides of its input from 1 up");
+  torch::manual_seed(settings.seed);
+  models::Made made = is_file(settings.name) ? from_file(settings.name, settings) : from_table(settings);
+  made.module->to(settings.dtype == "float64" ? at::kDouble : at::kFloat);
+  return {.module = std::move(made.module), .forward = std::move(made.forward)};
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,46 @@
+#include "engine/models/table.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using Kind = OptionInfo::Kind;
+
+constexpr OptionInfo width{"width", Kind::number, "1", "what every layer's number of channels is multiplied by"};
+constexpr OptionInfo hidden{"hidden", Kind::whole, "4096", "units of the two hidden dense layers", 1};
+constexpr OptionInfo dropout(std::string_view value) {
+  return {"dropout", Kind::number, value, "the part that is left out while training"};
+}
+constexpr OptionInfo batchnorm(std::string_view value) {
+  return {"batchnorm", Kind::flag, value, "normalise after each convolution, which then has no bias"};
+}
+
+constexpr OptionInfo mlp[] = {{"hidden", Kind::sizes, "128", "sizes of the hidden layers, comma-separated"}};
+constexpr OptionInfo alexnet[] = {width, hidden, dropout("0.5")};
+constexpr OptionInfo vgg[] = {width, hidden, dropout("0.5"), batchnorm("false")};
+constexpr OptionInfo googlenet[] = {width, dropout("0.2"), batchnorm("true")};
+constexpr OptionInfo resnet[] = {width};
+constexpr OptionInfo gpt[] = {
+    {"layers", Kind::whole, "6", "blocks of attention and dense layers", 1},
+    {"heads", Kind::whole, "6", "of attention, in each block", 1},
+    {"embedding", Kind::whole, "384", "numbers that a token becomes; a multiple of heads", 1},
+    dropout("0"),
+    {"tie", Kind::flag, "true", "one matrix for tokens at the beginning and scores at the end"},
+};
+
+constexpr ChoiceInfo table[] = {
+    {"mlp", "dense layers alone", mlp},
+    {"lenet", "LeCun's two convolutions and two dense layers", {}},
+    {"cifar", "Krizhevsky's quick three convolutions", {}},
+    {"alexnet", "Krizhevsky's five convolutions, in one tower", alexnet},
+    {"googlenet", "Szegedy's nine inception blocks, without the auxiliary outputs", googlenet},
+    {"vgg16", "Simonyan's thirteen convolutions of 3x3", vgg},
+    {"resnet18", "He's eight basic residual blocks", resnet},
+    {"resnet50", "He's sixteen bottleneck residual blocks", resnet},
+    {"gpt", "a transformer that predicts the next token", gpt},
+};
+
+}  // namespace
+
+std::span<const ChoiceInfo> model_table() noexcept { return table; }
+
+}  // namespace tutti::engine

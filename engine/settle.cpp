@@ -1,0 +1,56 @@
+// Where a network is trained, and which network a configuration means.
+#include <memory>
+
+#include "engine/data/source.hpp"
+#include "engine/device.hpp"
+#include "engine/models/model.hpp"
+#include "engine/trainer.hpp"
+#include "nn/site.hpp"
+
+namespace tutti::engine {
+namespace {
+
+Network make_network(const Config& config, SampleShape input, std::size_t classes) {
+  return make_model({.name = config.model.name,
+                     .input = std::move(input),
+                     .classes = static_cast<std::int64_t>(classes),
+                     .options = config.model.options,
+                     .seed = static_cast<std::uint64_t>(config.seed),
+                     .dtype = config.dtype});
+}
+
+}  // namespace
+
+Network make_network(const Config& config, const DataSplit& data) {
+  if (data.inputs.size() != 1)
+    throw Error(Code::invalid, "model.name=" + config.model.name + " takes one input, but a sample of " +
+                                   config.data.source + " has " + std::to_string(data.inputs.size()));
+  const Array input = data.train->get(0)[data.inputs[0]];
+  std::size_t outputs = data.classes;
+  if (outputs == 0) outputs = data.train->get(0)[data.target].count();  // numbers to come near to
+  return make_network(config, input.shape(), outputs);
+}
+
+Network make_network(const Config& config, const ImageShape& image, std::size_t classes) {
+  const auto side = [](std::size_t length) { return static_cast<std::int64_t>(length); };
+  return make_network(config, SampleShape{side(image.channels), side(image.height), side(image.width)}, classes);
+}
+
+void settle(Network& network, const Config& config, Communicator& world) {
+  std::string why_not;
+  if (config.device != "cpu") {
+    Offer offer{.torch_has_cuda = nn::torch_has_cuda(), .torch_devices = nn::torch_cuda_devices(), .why_not = {}};
+    if (offer.torch_has_cuda) {  // else nobody asks whether there are devices
+      offer.why_not = world.accelerator().why_not();
+      offer.devices = static_cast<int>(world.accelerator().devices().size());
+    }
+    why_not = why_no_device(offer);
+  }
+  const DeviceChoice choice = choose_device(config.device, why_not, world);
+  network.why_here = choice.why_not;
+  network.site = choice.on_device
+                     ? nn::site_of(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(world.device())), world)
+                     : std::make_shared<nn::Site>();
+}
+
+}  // namespace tutti::engine

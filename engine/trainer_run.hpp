@@ -1,0 +1,87 @@
+// What a Trainer is made of; for its own files alone.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/checkpoint/saver.hpp"
+#include "engine/checkpoint/state.hpp"
+#include "engine/data/loader.hpp"
+#include "engine/feed.hpp"
+#include "engine/models/model.hpp"
+#include "engine/optimizers/optimizer.hpp"
+#include "engine/run_folder.hpp"
+#include "engine/schedules.hpp"
+#include "engine/trainer.hpp"
+#include "nn/gradient_sync.hpp"
+#include "nn/site.hpp"
+#include "nn/synchronize.hpp"
+
+namespace tutti::engine {
+
+struct Trainer::Run {
+  Run(const Config& config, Communicator world, Task task, Hooks hooks, Trainer& trainer);
+
+  // trainer.cpp: the loop.
+  TrainResult run();
+  bool train_epoch(std::size_t epoch);
+  void end_epoch(std::size_t epoch, double seconds);
+  void evaluate(EpochResult& result);
+  void judge(const EpochResult& result);
+  void announce();
+  std::unique_ptr<Feed> make_feed() const;
+  Moment moment(std::size_t epoch) { return {.trainer = trainer, .epoch = epoch, .step = state.step}; }
+  static void call(const Hooks::Hook& hook, const Moment& moment) {
+    if (hook) hook(moment);
+  }
+
+  // training_step.cpp: one step.
+  void train_step(std::size_t epoch, Batch& batch);
+  at::Tensor piece(const at::Tensor& input, const at::Tensor& target, double share, Moment& moment);
+  std::pair<at::Tensor, at::Tensor> tensors_of(const Batch& batch) const;
+  void flush_losses();
+
+  // trainer_checkpoint.cpp: what is kept.
+  void save_if_due(std::size_t epoch, bool epoch_ended);
+  void save(std::size_t epoch, bool epoch_ended);
+  void resume();
+
+  const Config config;
+  Communicator world;
+  Network network;
+  nn::Site& site;
+  const NetworkTensors tensors;
+  const nn::BufferPolicy buffers;
+  const at::ScalarType type;
+  const DataSplit data;
+  const Loss loss;
+  const std::vector<Metric> metrics;
+  const Hooks hooks;
+  Trainer& trainer;
+
+  Schedule schedule;
+  std::optional<double> set_rate;  ///< by a hook
+  std::unique_ptr<Feed> feed;      ///< of a device
+  Loader loader;
+  nn::GradientSync sync;
+  std::unique_ptr<Optimizer> optimizer;
+  Report report;
+  std::unique_ptr<RunFolder> folder;  ///< rank 0's, if there is one
+  std::unique_ptr<Saver> saver;       ///< likewise
+
+  std::size_t total_steps = 0;
+  RunState state;
+  bool best_now = false;    ///< the epoch that has just ended is the best so far
+  std::string stop_reason;  ///< empty: go on
+  double waited_before = 0;
+  std::vector<double> sums;    ///< this rank's summed loss, of each step since the last flush_losses()
+  std::vector<double> counts;  ///< all ranks' samples, likewise
+};
+
+}  // namespace tutti::engine
