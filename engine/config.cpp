@@ -228,10 +228,14 @@ void Config::check() const {
     if (file) continue;
     const std::string noun(choice.section);
     const ChoiceInfo& chosen = choose(noun, choice.table(), choice.name(*this));
-    try {
-      Options(chosen, choice.options(const_cast<Config&>(*this)));  // which is only read
-    } catch (const Error& error) {
-      refuse(noun + ".name=" + choice.name(*this) + ": " + error.what());
+    for (const auto& [key, value] : choice.options(const_cast<Config&>(*this))) {  // which are only read
+      try {
+        Options(chosen, {{key, value}});
+      } catch (const Error& error) {
+        const auto source = sources.find(noun + "." + key);
+        refuse((source == sources.end() ? noun + "." + key : source->second) + ": " + noun +
+               ".name=" + choice.name(*this) + ": " + error.what());
+      }
     }
   }
   if (run.empty() && (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume))

@@ -93,7 +93,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
       world(std::move(communicator)),
       network(placed(std::move(task.network))),
       site(*network.site),
-      tensors(tensors_of(network)),
+      tensors(engine::tensors_of(network)),
       buffers(buffer_policy(config.sync.buffers)),
       type(config.dtype == "float64" ? at::kDouble : at::kFloat),
       data(std::move(task.data)),

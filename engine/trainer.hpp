@@ -10,6 +10,7 @@
 
 #include "collectives/communicator.hpp"
 #include "engine/config.hpp"
+#include "engine/data/sample.hpp"
 #include "engine/data/source.hpp"
 #include "engine/losses.hpp"
 #include "engine/models/network.hpp"
@@ -44,6 +45,7 @@ struct Moment {
   const at::Tensor* input = nullptr;
   const at::Tensor* target = nullptr;
   const at::Tensor* output = nullptr;
+  const Batch* batch = nullptr;         ///< what the loader gave: sample numbers and weights, among others
   const EpochResult* result = nullptr;  ///< in on_end_epoch and on_end
 };
 

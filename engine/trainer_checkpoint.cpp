@@ -56,17 +56,18 @@ void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   flush_losses();
   const Progress progress = loader.progress();
   if (!saver) return;
-  state.epoch = epoch_ended ? epoch + 1 : epoch;
-  state.sampler = epoch_ended ? std::string() : progress.text();
   const OptimizerState remembered = optimizer->state();
-  state.optimizer = remembered.optimizer;
-  state.optimizer_steps = remembered.steps;
-  state.schedule = schedule.state();
-  state.ranks = static_cast<std::size_t>(world.size());
+  RunState kept = state;
+  kept.epoch = epoch_ended ? epoch + 1 : epoch;
+  kept.sampler = epoch_ended ? std::string() : progress.text();
+  kept.optimizer = remembered.optimizer;
+  kept.optimizer_steps = remembered.steps;
+  kept.schedule = schedule.state();
+  kept.ranks = static_cast<std::size_t>(world.size());
   CheckpointFiles files;
   files.tensors[model_file] = copies(all_of(tensors));
   files.tensors[optimizer_file] = copies(remembered.tensors);
-  files.texts[state_file] = state.json();
+  files.texts[state_file] = kept.json();
   files.metadata = {{"format", "pt"}, {"model", config.model.name}, {"step", std::to_string(state.step)}};
   saver->start(state.step, std::move(files), epoch_ended && best_now);
 }

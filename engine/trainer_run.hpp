@@ -43,7 +43,7 @@ struct Trainer::Run {
 
   // training_step.cpp: one step.
   void train_step(std::size_t epoch, Batch& batch);
-  at::Tensor piece(const at::Tensor& input, const at::Tensor& target, double share, Moment& moment);
+  void piece(const at::Tensor& input, const at::Tensor& target, double share, Moment& moment);
   std::pair<at::Tensor, at::Tensor> tensors_of(const Batch& batch) const;
   void flush_losses();
 

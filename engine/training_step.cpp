@@ -29,16 +29,15 @@ std::pair<at::Tensor, at::Tensor> Trainer::Run::tensors_of(const Batch& batch) c
   return {input, target};
 }
 
-/// Forward and backward of some of the samples; `share` is their part of this rank's. Returns the output.
-at::Tensor Trainer::Run::piece(const at::Tensor& input, const at::Tensor& target, double share, Moment& moment) {
-  at::Tensor output = network.forward(input);
-  at::Tensor value = loss(output, target);
+/// Forward and backward of some of the samples; `share` is their part of this rank's.
+void Trainer::Run::piece(const at::Tensor& input, const at::Tensor& target, double share, Moment& moment) {
+  const at::Tensor output = network.forward(input);
+  const at::Tensor value = loss(output, target);
   moment.loss += share * value.item<double>();
   moment.output = share == 1 ? &output : nullptr;
   call(hooks.on_forward, moment);
   (share == 1 ? value : value * share).backward();
   moment.output = nullptr;
-  return output;
 }
 
 void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
@@ -53,26 +52,21 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
   now.learning_rate = rate;
   now.input = &input;
   now.target = &target;
+  now.batch = &batch;
   call(hooks.on_sample, now);
   sync.zero_grad();
   sync.weight(static_cast<double>(batch.count) / static_cast<double>(batch.global_count));
-  if (batch.count == 0) {
-    call(hooks.on_forward, now);
-  } else if (batch.pieces.size() <= 1) {
-    piece(input, target, 1, now);
-  } else {
-    std::int64_t begin = 0;
-    for (std::size_t i = 0; i < batch.pieces.size(); ++i) {
-      const auto count = static_cast<std::int64_t>(batch.pieces[i]);
-      const double share = static_cast<double>(count) / static_cast<double>(batch.count);
-      if (i + 1 < batch.pieces.size()) {
-        const auto kept = sync.no_sync();
-        piece(input.narrow(0, begin, count), target.narrow(0, begin, count), share, now);
-      } else {
-        piece(input.narrow(0, begin, count), target.narrow(0, begin, count), share, now);
-      }
-      begin += count;
-    }
+  std::vector<std::size_t> pieces = batch.pieces;
+  std::erase(pieces, 0U);  // a small last step may have fewer samples than there are pieces
+  if (pieces.empty()) call(hooks.on_forward, now);
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const auto count = static_cast<std::int64_t>(pieces[i]);
+    const double share = static_cast<double>(count) / static_cast<double>(batch.count);
+    std::optional<nn::GradientSync::NoSync> kept;  // gradients leave with the last piece
+    if (i + 1 < pieces.size()) kept.emplace(sync);
+    piece(input.narrow(0, begin, count), target.narrow(0, begin, count), share, now);
+    begin += count;
   }
   sync.finish();
   if (config.optimizer.clip > 0) now.gradient_norm = clip_gradient_norm(tensors.parameters, config.optimizer.clip);

@@ -62,7 +62,7 @@ int main() {
     const engine::Network network{
         .module = module, .forward = [raw = module.get()](const at::Tensor& images) { return raw->forward(images); }};
     const engine::TrainResult result = engine::train(config, world, network, make_images());
-    const double accuracy = 100 * result.epochs.back().accuracy;
+    const double accuracy = 100 * result.epochs.back().metric("accuracy");
     if (world.rank() == 0) std::printf("%d ranks: held-out accuracy %.0f %%\n", world.size(), accuracy);
     return accuracy > 95 ? 0 : 1;
   } catch (const tutti::Error& error) {

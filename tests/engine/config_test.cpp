@@ -42,7 +42,7 @@ TEST_F(ConfigTest, WordsSetValuesOfEveryType) {
   config_.set("data=a=b");
   EXPECT_EQ(config_.model.name, "mlp");
   EXPECT_EQ(config_.epochs, 7);
-  EXPECT_EQ(config_.optimizer.lr, 0.25);
+  EXPECT_EQ(base_learning_rate(config_), 0.25);
   EXPECT_EQ(config_.sync.bucket_bytes, 64 << 10);
   EXPECT_EQ(config_.data.source, "a=b");
 }
@@ -52,11 +52,12 @@ TEST_F(ConfigTest, RefusalsSayWhatIsAllowed) {
   EXPECT_THAT(refusal([&] { config_.set("momentun=3"); }), HasSubstr("'momentum'"));
   EXPECT_THAT(refusal([&] { config_.set("zzzzzzzzzzzz=3"); }), HasSubstr("--help-config"));
   EXPECT_THAT(refusal([&] { config_.set("epochs"); }), HasSubstr("key=value"));
-  EXPECT_THAT(refusal([&] { config_.set("model=resnet"); }), HasSubstr("lenet or mlp"));
+  EXPECT_THAT(refusal([&] { config_.set("device=gpu"); }), HasSubstr("auto or cpu or cuda"));
   for (const char* bad : {"epochs=0", "epochs=-1", "epochs=1.5", "epochs=", "epochs=ten", "batch=0", "seed=1K",
                           "epochs=99999999999999999999"})
     EXPECT_THAT(refusal([&] { config_.set(bad); }), HasSubstr("expected a whole number")) << bad;
-  for (const char* bad : {"lr=-1", "lr=nan", "lr=inf", "lr=fast", "lr=0.1x"})
+  for (const char* bad :
+       {"optimizer.clip=-1", "optimizer.clip=nan", "optimizer.clip=inf", "optimizer.clip=big", "optimizer.clip=0.1x"})
     EXPECT_THAT(refusal([&] { config_.set(bad); }), HasSubstr("expected a number")) << bad;
   EXPECT_EQ(config_.epochs, Config{}.epochs);
 }
@@ -80,12 +81,12 @@ TEST_F(ConfigTest, NestedMapsDottedKeysAndOtherNamesAreOneValue) {
                            "{\"optimizer\": {\"lr\": 0.5}}"}) {
     Config config;
     config.read(write(text));
-    EXPECT_EQ(config.optimizer.lr, 0.5) << text;
+    EXPECT_EQ(base_learning_rate(config), 0.5) << text;
     EXPECT_THAT(config.sources.at("optimizer.lr"), HasSubstr("my.yaml:")) << text;
   }
   config_.read(write("model: {name: mlp, hidden: [32, 16]}\nbatch: {global: 8}\n"));
   EXPECT_EQ(config_.model.name, "mlp");
-  EXPECT_EQ(config_.model.hidden, "32,16");
+  EXPECT_EQ(config_.model.options.at("hidden"), "32,16");
   EXPECT_EQ(config_.batch.global, 8);
   EXPECT_THAT(refusal([&] { config_.read(write("optimizer: {lr: 1}\nlr: 2\n")); }),
               AllOf(HasSubstr("my.yaml:2: 'lr' is set twice"), HasSubstr("'optimizer.lr'"), HasSubstr("my.yaml:1")));
@@ -151,19 +152,55 @@ TEST_F(ConfigTest, TheConfigurationsThatComeWithTuttiAreValid) {
   EXPECT_GE(found, 3);
 }
 
-TEST(LearningRate, WarmsUpAndFallsAsACosine) {
+TEST_F(ConfigTest, OptionsAreThoseOfTheChoice) {
+  config_.set("data=random:1x8x8");
+  config_.set("optimizer=adamw");
+  config_.set("optimizer.beta1=0.8");
+  config_.set("schedule.name=step");
+  config_.set("lr_step=20,40");
+  config_.set("model=mlp");
+  config_.set("hidden=32,16");
+  config_.check();
+  EXPECT_EQ(base_learning_rate(config_), 0.001);  // what is usual for it
+  EXPECT_EQ(config_.schedule.options.at("milestones"), "20,40");
+  EXPECT_THAT(config_.resolved(),
+              AllOf(HasSubstr("  beta1: 0.8"), HasSubstr("  beta2: 0.999"), HasSubstr("  hidden: \"32,16\"")));
+  config_.set("optimizer.rho=0.5");
+  EXPECT_THAT(refusal([&] { config_.check(); }), AllOf(HasSubstr("optimizer.name=adamw"), HasSubstr("rho")));
+  EXPECT_THAT(refusal([&] { config_.set("optimizer.betta1=0.5"); }), HasSubstr("'optimizer.beta1'"));
+  config_.read(write("epochs: 5\noptimizer: {name: sgd, lr: fast}\n"));
+  config_.optimizer.options.erase("beta1");
+  config_.optimizer.options.erase("rho");
+  EXPECT_THAT(refusal([&] { config_.check(); }), AllOf(HasSubstr("my.yaml:2: "), HasSubstr("fast")));
+  Config other;
+  other.set("data=random:1x8x8");
+  other.set("model=lenett");
+  EXPECT_THAT(refusal([&] { other.check(); }), HasSubstr("lenet"));
+}
+
+TEST_F(ConfigTest, CheckpointsNeedAFolder) {
+  config_.set("data=random:1x8x8");
+  config_.set("checkpoint.every_epochs=1");
+  EXPECT_THAT(refusal([&] { config_.check(); }), HasSubstr("run=DIR"));
+  config_.set("run=somewhere");
+  config_.check();
+}
+
+TEST(LearningRate, IsThatOfTheSchedule) {
   Config config;
-  config.optimizer.lr = 1;
-  config.schedule.warmup = 1;
-  EXPECT_DOUBLE_EQ(learning_rate(config, 0, 9, 109), 0.1);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 8, 9, 109), 0.9);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 9, 9, 109), 1);
-  EXPECT_NEAR(learning_rate(config, 59, 9, 109), 0.5, 1e-12);
-  EXPECT_LT(learning_rate(config, 108, 9, 109), 0.001);
-  for (std::size_t step = 10; step < 109; ++step)
-    EXPECT_LT(learning_rate(config, step, 9, 109), learning_rate(config, step - 1, 9, 109));
-  config.schedule.name = "constant";
-  EXPECT_EQ(learning_rate(config, 108, 9, 109), 1);
+  config.set("lr=1");
+  config.set("warmup=1");
+  const Schedule cosine = make_schedule(config);
+  const auto rate = [&](std::size_t step) {
+    return cosine.rate({.step = step, .steps_per_epoch = 9, .total_steps = 109});
+  };
+  EXPECT_DOUBLE_EQ(rate(0), 0.1);
+  EXPECT_DOUBLE_EQ(rate(8), 0.9);
+  EXPECT_DOUBLE_EQ(rate(9), 1);
+  EXPECT_NEAR(rate(59), 0.5, 1e-12);
+  EXPECT_LT(rate(108), 0.001);
+  config.set("schedule=constant");
+  EXPECT_EQ(make_schedule(config).rate({.step = 108, .steps_per_epoch = 9, .total_steps = 109}), 1);
 }
 
 }  // namespace

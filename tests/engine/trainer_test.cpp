@@ -19,14 +19,14 @@ using ::testing::ElementsAre;
 Config small_config() {
   Config config;
   config.model.name = "mlp";
-  config.model.hidden = "12";
+  config.set("hidden=12");
   config.data.source = "random:1x6x6";
   config.dtype = "float64";
   config.report.progress = "off";
   config.epochs = 3;
   config.batch.global = 10;
   config.data.shift = 1;
-  config.optimizer.lr = 0.1;
+  config.set("lr=0.1");
   config.sync.first_bucket_bytes = 128;
   config.sync.bucket_bytes = 1024;
   return config;
@@ -77,7 +77,7 @@ TEST(Trainer, LossCurveDoesNotDependOnTheNumberOfRanks) {
       for (std::size_t e = 0; e < 3; ++e) {
         EXPECT_NEAR(result.epochs[e].train_loss, alone.epochs[e].train_loss, 1e-10);
         EXPECT_NEAR(result.epochs[e].test_loss, alone.epochs[e].test_loss, 1e-10);
-        EXPECT_EQ(result.epochs[e].accuracy, alone.epochs[e].accuracy);
+        EXPECT_EQ(result.epochs[e].metrics, alone.epochs[e].metrics);
       }
     }
 }
@@ -178,7 +178,7 @@ std::shared_ptr<const Dataset> quadrants(const std::shared_ptr<const Dataset>& n
 
 TEST(Trainer, LearnsWhatCanBeLearnt) {
   Config config = small_config();
-  config.model.name = "lenet";
+  config.model = {.name = "lenet", .options = {}};
   config.dtype = "float32";
   config.epochs = 12;
   config.data.shift = 0;
@@ -187,7 +187,7 @@ TEST(Trainer, LearnsWhatCanBeLearnt) {
   data.train = quadrants(data.train);
   data.test = quadrants(data.test);
   const TrainResult result = train_with(2, config, data)[0];
-  EXPECT_GT(result.epochs.back().accuracy, 0.95);
+  EXPECT_GT(result.epochs.back().metric("accuracy"), 0.95);
   EXPECT_LT(result.epochs.back().train_loss, 0.5 * result.epochs.front().train_loss);
 }
 
@@ -305,7 +305,7 @@ TEST(Trainer, KeepsTheResultWhereReplicasDiffer) {
 
 TEST(Optimizer, StepsOnceForAWeightThatIsRegisteredTwice) {
   Config config = small_config();
-  config.optimizer.momentum = 0;
+  config.set("momentum=0");
   config.schedule.name = "constant";
   const Network network = normed();
   at::Tensor expected;
@@ -323,7 +323,7 @@ TEST(Networks, RefuseImagesThatAreTooSmall) {
   EXPECT_THROW(make_network(config, {1, 2, 2}, 10), Error);
   config.model.name = "mlp";
   for (const char* bad : {"0", "12,", "a", "12;3", "-4"}) {
-    config.model.hidden = bad;
+    config.model.options["hidden"] = bad;
     EXPECT_THROW(make_network(config, {1, 2, 2}, 10), Error) << bad;
   }
 }

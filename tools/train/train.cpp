@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -53,7 +54,7 @@ struct Request {
 Request read_request(const std::vector<std::string>& arguments) {
   Request request;
   std::string name, data, device, keys;
-  bool print = false;
+  bool print = false, resume = false;
   std::vector<std::string> words;
   CLI::App app("Trains a network: tutti train -np 4 --config lenet-digits data=DIR", "tutti train");
   app.add_option("--np", request.ranks,
@@ -68,6 +69,7 @@ Request read_request(const std::vector<std::string>& arguments) {
       ->expected(0, 1)
       ->default_str("text")
       ->check(CLI::IsMember({"text", "markdown"}));
+  app.add_flag("--resume", resume, "go on from the last checkpoint in run=DIR: the same as resume=true");
   app.add_flag("--print-config", print, "the whole configuration that would be used, and where each value comes from");
   app.footer(engine::config_help());
   tutti::tools::parse(app, arguments);
@@ -77,6 +79,7 @@ Request read_request(const std::vector<std::string>& arguments) {
   for (const std::string& word : words) config.set(word);
   if (!data.empty()) config.set("data.source", data, "--data");
   if (!device.empty()) config.set("device", device, "--device");
+  if (resume) config.set("checkpoint.resume", "true", "--resume");
   if (print) show(config.resolved());
   config.check();
   return request;
@@ -120,7 +123,7 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
     const fs::path folder = fs::absolute(job.config.report.loss_file).parent_path();
     if (!fs::is_directory(folder)) throw Error(Code::invalid, "loss_file: there is no folder " + folder.string());
   }
-  job.network = engine::make_network(job.config, job.data.image(), job.data.classes);
+  job.network = engine::make_network(job.config, job.data);
   return job;
 }
 
@@ -155,13 +158,16 @@ void write_losses(const fs::path& file, const std::vector<double>& losses) {
 /// `differ`: why the replicas cannot be said to be equal; empty: they are.
 int finish(const Job& job, const engine::TrainResult& result, const std::string& differ, const Communicator& world,
            double seconds) {
-  const double accuracy = 100 * result.epochs.back().accuracy;
-  const bool reached = accuracy >= job.config.target;
+  const double accuracy = 100 * result.epochs.back().metric("accuracy");
+  const bool reached = job.config.target == 0 || accuracy >= job.config.target;
   if (world.rank() == 0) {
     if (!job.config.report.loss_file.empty()) write_losses(job.config.report.loss_file, result.losses);
     const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
-    fmt::print("held-out accuracy {:.2f} % after {} steps in {:.1f} s{}\n", accuracy, result.losses.size(), seconds,
-               differ.empty() ? "; parameters are bitwise equal on " + ranks : "");
+    fmt::print("{} after {} steps in {:.1f} s{}\n",
+               std::isnan(accuracy) ? fmt::format("held-out loss {:.4f}", result.epochs.back().test_loss)
+                                    : fmt::format("held-out accuracy {:.2f} %", accuracy),
+               result.losses.size(), seconds, differ.empty() ? "; parameters are bitwise equal on " + ranks : "");
+    if (!result.stopped.empty()) fmt::print("ended early: {}\n", result.stopped);
     if (!differ.empty()) fmt::print(stderr, "tutti train: {}\n", differ);
     if (!reached) fmt::print(stderr, "tutti train: target={} % was not reached\n", job.config.target);
     std::fflush(stdout);

@@ -1,0 +1,194 @@
+// A run in its folder: what it writes, and that a resumed run is the run that was not interrupted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "engine/checkpoint/saver.hpp"
+#include "engine/trainer.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace tutti::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr std::size_t samples = 103;  // ten batches of 10 and one of 3
+
+/// What the first rank that failed says.
+template <class Call>
+std::string failure(Call&& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+class RunTest : public ::testing::Test {
+ protected:
+  Config config() const {
+    Config config;
+    for (const char* word :
+         {"model=mlp", "hidden=12", "data=random:1x6x6", "dtype=float64", "progress=off", "epochs=3", "batch=10",
+          "shift=1", "optimizer=adam", "lr=0.01", "checkpoint.every_steps=4", "checkpoint.keep=0"})
+      config.set(word);
+    config.run = (folder_ / "run").string();
+    return config;
+  }
+
+  using HooksOf = std::function<Hooks(int rank)>;
+
+  static TrainResult train_on(
+      int ranks, const Config& config, const HooksOf& hooks = [](int) { return Hooks(); }) {
+    const DataSplit data = load(config.data.source, samples, 1);
+    std::vector<Network> networks;  // one after the other: they share LibTorch's random generator
+    for (int r = 0; r < ranks; ++r) networks.push_back(make_network(config, data));
+    TrainResult result;
+    tutti::testing::run_ranks(ranks, tutti::testing::test_settings("shm"), [&](Communicator& world) {
+      TrainResult mine =
+          train(config, world, networks[static_cast<std::size_t>(world.rank())], data, hooks(world.rank()));
+      if (world.rank() == 0) result = std::move(mine);
+    });
+    return result;
+  }
+
+  /// Ends a run after so many steps, as a kill right after a checkpoint would.
+  static HooksOf interrupt_after(std::size_t steps) {
+    return [steps](int) {
+      return Hooks{.on_sample = [steps](const Moment& now) {
+        if (now.step == steps) throw std::runtime_error("interrupted");
+      }};
+    };
+  }
+
+  static std::string text(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  const testing::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
+};
+
+TEST_F(RunTest, ResumesWithTheSameBits) {
+  Config whole = config();
+  whole.run = (folder_ / "whole").string();
+  const TrainResult expected = train_on(2, whole);
+  const std::string weights = text(folder_ / "whole/checkpoints/last/model.safetensors");
+  for (const std::size_t stop : {5, 11, 17, 26}) {  // within an epoch, at its end, within the second, in the last
+    Config parted = config();
+    fs::remove_all(parted.run);
+    EXPECT_THROW(train_on(2, parted, interrupt_after(stop)), std::runtime_error);
+    parted.checkpoint.resume = true;
+    const TrainResult found = train_on(2, parted);
+    EXPECT_EQ(found.losses, expected.losses) << stop;
+    ASSERT_EQ(found.epochs.size(), expected.epochs.size()) << stop;
+    for (std::size_t e = 0; e < found.epochs.size(); ++e) {
+      EXPECT_EQ(found.epochs[e].train_loss, expected.epochs[e].train_loss) << stop;
+      EXPECT_EQ(found.epochs[e].metrics, expected.epochs[e].metrics) << stop;
+    }
+    EXPECT_EQ(text(fs::path(parted.run) / "checkpoints/last/model.safetensors"), weights) << stop;
+  }
+}
+
+TEST_F(RunTest, ResumedOnOtherRanksEverySampleIsSeenOnce) {
+  for (const auto& [before, after] : {std::pair{2, 3}, {4, 1}, {1, 4}}) {
+    Config run = config();
+    fs::remove_all(run.run);
+    std::mutex mutex;
+    std::map<std::size_t, std::multiset<std::uint32_t>> seen;  // by epoch, in steps that a checkpoint has
+    const auto ledger = [&](std::size_t end) {
+      return [&, end](int) {
+        return Hooks{.on_sample = [&, end](const Moment& now) {
+          if (now.step == end + 1) throw std::runtime_error("interrupted");
+          if (now.step >= end) return;
+          const std::scoped_lock lock(mutex);
+          seen[now.epoch].insert(now.batch->ids.begin(), now.batch->ids.end());
+        }};
+      };
+    };
+    EXPECT_THROW(train_on(before, run, ledger(16)), std::runtime_error);
+    run.checkpoint.resume = true;
+    const TrainResult result = train_on(after, run, ledger(1000));
+    EXPECT_EQ(result.epochs.size(), 3U);
+    ASSERT_EQ(seen.size(), 3U);
+    for (const auto& [epoch, ids] : seen) {
+      EXPECT_EQ(ids.size(), 103U) << epoch;
+      EXPECT_EQ(std::set<std::uint32_t>(ids.begin(), ids.end()).size(), 103U) << before << " then " << after;
+    }
+  }
+}
+
+TEST_F(RunTest, AFolderHasOneRun) {
+  Config run = config();
+  run.epochs = 1;
+  train_on(1, run);
+  EXPECT_THAT(text(folder_ / "run/config.yaml"), HasSubstr("every_steps: 4"));
+  EXPECT_THAT(text(folder_ / "run/metrics.csv"), HasSubstr("epoch,learning_rate,train_loss,held_out_loss,accuracy"));
+  EXPECT_THAT(failure([&] { train_on(1, run); }), HasSubstr("--resume"));
+}
+
+TEST_F(RunTest, CheckpointsAreReadBackByName) {
+  Config run = config();
+  run.epochs = 1;
+  train_on(1, run);
+  const Fields model = read_arrays(folder_ / "run/checkpoints/last/model.safetensors");
+  EXPECT_EQ(model["fc1.weight"].describe(), "f64 of 12x36");
+  const Fields optimizer = read_arrays(folder_ / "run/checkpoints/last/optimizer.safetensors");
+  EXPECT_GE(optimizer.size(), 8U);
+  Config other = run;
+  other.set("hidden=13");
+  other.checkpoint.resume = true;
+  other.epochs = 2;
+  EXPECT_THAT(failure([&] { train_on(1, other); }), HasSubstr("another model"));
+}
+
+// A step in pieces of at most three samples a rank: the same gradients, but for rounding.
+TEST_F(RunTest, MicroBatchesAddUp) {
+  Config run = config();
+  run.run.clear();
+  run.checkpoint = {};
+  const TrainResult whole = train_on(2, run);
+  run.batch.micro = 3;
+  for (const int ranks : {1, 2, 3}) {
+    const TrainResult pieces = train_on(ranks, run);
+    ASSERT_EQ(pieces.losses.size(), whole.losses.size());
+    for (std::size_t i = 0; i < whole.losses.size(); ++i) EXPECT_NEAR(pieces.losses[i], whole.losses[i], 1e-10) << i;
+  }
+}
+
+TEST_F(RunTest, EndsWhereAHookSaysSoAndWherePatienceEnds) {
+  Config run = config();
+  run.run.clear();
+  run.checkpoint = {};
+  const TrainResult stopped = train_on(2, run, [](int) {
+    return Hooks{.on_update = [](const Moment& now) {
+      if (now.step == 12) now.trainer.stop("enough");
+    }};
+  });
+  EXPECT_EQ(stopped.stopped, "enough");
+  EXPECT_EQ(stopped.losses.size(), 13U);
+  run.set("lr=0");  // nothing ever improves on the first epoch
+  run.epochs = 20;
+  run.stop.patience = 2;
+  const TrainResult patient = train_on(2, run);
+  EXPECT_EQ(patient.epochs.size(), 3U);
+  EXPECT_THAT(patient.stopped, HasSubstr("epoch 1"));
+}
+
+TEST_F(RunTest, ALossThatIsNoNumberEndsTheRun) {
+  Config run = config();
+  run.set("optimizer=sgd");
+  run.optimizer.options = {{"lr", "1e300"}};
+  EXPECT_THAT(failure([&] { train_on(1, run); }), HasSubstr("is not a number"));
+}
+
+}  // namespace
+}  // namespace tutti::engine
