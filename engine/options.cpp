@@ -35,15 +35,14 @@ std::vector<std::string_view> parts_of(std::string_view text) {
 
 /// What was expected, or nothing if `value` is that.
 std::string complaint(const OptionInfo& option, std::string_view value) {
-  const std::string from = " from " + std::to_string(static_cast<int>(option.least)) + " up";
   switch (option.kind) {
     case Kind::number: {
       const auto number = parsed<double>(value);
-      return number && std::isfinite(*number) && *number >= option.least ? "" : "a number" + from;
+      return number && option.allows(*number) ? "" : "a number " + option.range();
     }
     case Kind::whole: {
       const auto number = parsed<std::int64_t>(value);
-      return number && *number >= static_cast<std::int64_t>(option.least) ? "" : "a whole number" + from;
+      return number && option.allows(static_cast<double>(*number)) ? "" : "a whole number " + option.range();
     }
     case Kind::flag: return value == "true" || value == "false" ? "" : "true or false";
     case Kind::sizes: {
@@ -63,6 +62,11 @@ std::string complaint(const OptionInfo& option, std::string_view value) {
 std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 }  // namespace
+
+std::string OptionInfo::range() const {
+  const std::string from = "from " + std::to_string(static_cast<int>(least)) + " up";
+  return std::isfinite(below) ? from + ", below " + std::to_string(static_cast<int>(below)) : from;
+}
 
 std::string nearest_of(std::string_view word, std::span<const std::string_view> known) {
   if (const std::string_view near = nearest(word, known); !near.empty())

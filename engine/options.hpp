@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -22,7 +23,11 @@ struct OptionInfo {
   Kind kind = Kind::number;
   std::string_view value;  ///< what holds unless it is given
   std::string_view meaning;
-  double least = 0;  ///< numbers
+  double least = 0;                                        ///< numbers: from here
+  double below = std::numeric_limits<double>::infinity();  ///< numbers: and not up to here
+
+  bool allows(double number) const noexcept { return number >= least && number < below; }  ///< not NaN
+  std::string range() const;                                                               ///< "from 0 up, below 1"
 };
 
 /// One of those that can be chosen.

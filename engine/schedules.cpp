@@ -15,7 +15,10 @@ constexpr OptionInfo step_options[] = {
     {"every", Kind::whole, "0", "epochs between multiplications, in place of milestones; 0: milestones"},
     {"gamma", Kind::number, "0.1", "the factor"},
 };
-constexpr OptionInfo poly_options[] = {{"power", Kind::number, "1", "1 is a straight line, 0.5 GoogLeNet's in Caffe"}};
+constexpr OptionInfo end{"end", Kind::number, "0", "the part of the rate that is left at the end"};
+constexpr OptionInfo poly_options[] = {{"power", Kind::number, "1", "1 is a straight line, 0.5 GoogLeNet's in Caffe"},
+                                       end};
+constexpr OptionInfo cosine_options[] = {end};
 constexpr OptionInfo exponential_options[] = {
     {"gamma", Kind::number, "0.95", "the factor of `every` epochs"},
     {"every", Kind::number, "1", "epochs"},
@@ -38,7 +41,7 @@ constexpr ChoiceInfo table[] = {
     {"constant", "the same all along", {}},
     {"step", "divided at given epochs", step_options},
     {"poly", "a power of what is left of the training", poly_options},
-    {"cosine", "half a cosine, to 0", {}},
+    {"cosine", "half a cosine", cosine_options},
     {"exponential", "by a factor in each epoch", exponential_options},
     {"inverse_time", "by 1 / (1 + decay * epochs)", inverse_options},
     {"root_product", "by sqrt(1 - epoch / span) in each epoch", product_options},
@@ -84,13 +87,14 @@ Schedule::Curve Schedule::curve_of(const Options& options) {
     };
   }
   if (name == "poly")
-    return [power = options.number("power")](const Place& place, double warm) {
-      return std::pow(1 - part_done(place, warm), power);
+    return [power = options.number("power"), left = options.number("end")](const Place& place, double warm) {
+      return left + (1 - left) * std::pow(1 - part_done(place, warm), power);
     };
   if (name == "cosine")
-    return [](const Place& place, double warm) {
+    return [left = options.number("end")](const Place& place, double warm) {
       const double at = static_cast<double>(place.step), total = static_cast<double>(place.total_steps);
-      return total <= warm ? 1 : 0.5 * (1 + std::cos(std::numbers::pi * (at - warm) / (total - warm)));
+      if (total <= warm) return 1.0;
+      return left + (1 - left) * (0.5 * (1 + std::cos(std::numbers::pi * (at - warm) / (total - warm))));
     };
   if (name == "exponential")
     return [gamma = options.number("gamma"), every = interval(options)](const Place& place, double) {

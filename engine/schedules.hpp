@@ -27,7 +27,8 @@ struct Place {
 ///   constant      1
 ///   step          gamma^(number of `milestones` reached); with every=n: gamma^floor(epoch / n)
 ///   poly          (1 - t)^power, t from 0 after the warm-up to 1 at the end, step by step
-///   cosine        (1 + cos(pi t)) / 2, with the same t (Loshchilov and Hutter 2017, without restarts)
+///   cosine        (1 + cos(pi t)) / 2, with the same t (Loshchilov and Hutter 2017, without restarts); both go down to
+///                 `end` in place of 0
 ///   exponential   gamma^(epochs / every)
 ///   inverse_time  1 / (1 + decay epochs / every)
 ///   root_product  the product of sqrt(1 - i / span) for i from `first` to the epoch (GoogLeNet in Theano-MPI)

@@ -24,8 +24,7 @@ Layers mlp(const Request& request) {
 /// LeCun et al. 1998 with rectifiers, and with kernels to suit the image.
 Layers lenet(const Request& request) {
   const std::int64_t rows = request.input[1], columns = request.input[2];
-  if (rows < 4 || columns < 4)
-    throw Error(Code::invalid, "model=lenet needs images of at least 4x4 pixels; use model=mlp");
+  if (rows < 4 || columns < 4) throw Error(Code::invalid, "it needs images of at least 4x4 pixels; use model=mlp");
   const bool large = rows >= 16 && columns >= 16;
   const std::int64_t kernel = large ? 5 : 3, padding = large ? 0 : 1;
   const Layer pool = pool_layer(Kind::maxpool, 2, 2);

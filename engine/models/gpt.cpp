@@ -80,7 +80,7 @@ class Gpt final : public torch::nn::Module {
     const std::int64_t width = request.options.whole("embedding"), heads = request.options.whole("heads");
     const std::int64_t blocks = request.options.whole("layers");
     if (width % heads != 0)
-      throw Error(Code::invalid, "gpt: embedding=" + std::to_string(width) +
+      throw Error(Code::invalid, "embedding=" + std::to_string(width) +
                                      " is not a multiple of heads=" + std::to_string(heads) + ": change one of them");
     tokens_ = register_module("token_embedding", Embedding(request.classes, width));
     positions_ = register_module("position_embedding", Embedding(context_, width));

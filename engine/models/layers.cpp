@@ -39,7 +39,7 @@ constexpr OptionInfo batchnorm[] = {
     {"eps", Kind::number, "1e-5", "added to the variance"},
     {"momentum", Kind::number, "0.1", "the new part of running statistics"},
 };
-constexpr OptionInfo dropout[] = {{"rate", Kind::number, "0.5", "the part that is left out"}};
+constexpr OptionInfo dropout[] = {{"rate", Kind::number, "0.5", "the part that is left out", 0, 1}};
 constexpr OptionInfo leaky[] = {{"slope", Kind::number, "0.01", "below 0"}};
 constexpr OptionInfo elu[] = {{"alpha", Kind::number, "1", "what it falls to is minus this"}};
 
@@ -156,10 +156,7 @@ Layer make_layer(const std::string& name, const Options::Given& options, const s
         layer.ceil = checked.flag("ceil");
         break;
       case Layer::Kind::gridpool: layer.kernel = pair_of(checked, "size"); break;
-      case Layer::Kind::dropout:
-        layer.number = checked.number("rate");
-        if (layer.number >= 1) refuse("dropout: rate is the part that is left out, below 1");
-        break;
+      case Layer::Kind::dropout: layer.number = checked.number("rate"); break;
       case Layer::Kind::leakyrelu: layer.number = checked.number("slope"); break;
       case Layer::Kind::elu: layer.number = checked.number("alpha"); break;
       default: break;

@@ -35,10 +35,14 @@ models::Made from_table(const ModelSettings& settings) {
            (dimensions == 1 ? "samples of tokens, and a context" : "images of channels, rows and columns") +
            ": choose other data, or another model");
   const models::Request request{options, settings.input, settings.classes};
-  if (settings.name == "gpt") return models::make_gpt(request);
-  if (settings.name == "googlenet") return models::make_googlenet(request);
-  if (settings.name.starts_with("resnet")) return models::make_resnet(request);
-  return models::make_chain(request);
+  try {
+    if (settings.name == "gpt") return models::make_gpt(request);
+    if (settings.name == "googlenet") return models::make_googlenet(request);
+    if (settings.name.starts_with("resnet")) return models::make_resnet(request);
+    return models::make_chain(request);
+  } catch (const Error& error) {
+    throw Error(error.code(), "model=" + settings.name + ": " + error.what());
+  }
 }
 
 }  // namespace

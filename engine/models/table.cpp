@@ -8,7 +8,7 @@ using Kind = OptionInfo::Kind;
 constexpr OptionInfo width{"width", Kind::number, "1", "what every layer's number of channels is multiplied by"};
 constexpr OptionInfo hidden{"hidden", Kind::whole, "4096", "units of the two hidden dense layers", 1};
 constexpr OptionInfo dropout(std::string_view value) {
-  return {"dropout", Kind::number, value, "the part that is left out while training"};
+  return {"dropout", Kind::number, value, "the part that is left out while training", 0, 1};
 }
 constexpr OptionInfo batchnorm(std::string_view value) {
   return {"batchnorm", Kind::flag, value, "normalise after each convolution, which then has no bias"};

@@ -17,9 +17,7 @@
 namespace tutti::engine {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
-
-at::Tensor count_tensor(std::int64_t count) { return at::scalar_tensor(count, at::kLong); }
+Error invalid(const std::string& text) { return Error(Code::invalid, text); }
 
 std::string shape_of(const at::Tensor& tensor) {
   std::string text = std::string(c10::toString(tensor.scalar_type())) + " (";
@@ -60,7 +58,7 @@ Optimizer::Optimizer(const std::vector<ParameterGroup>& groups, Options options)
   for (const ParameterGroup& group : groups)
     for (const auto& [name, tensor] : group.parameters) {
       if (!tensors.insert(tensor.unsafeGetTensorImpl()).second || !names.insert(name).second)
-        refuse("the optimizer is given " + name + " twice: list each parameter once (nn::named_parameters())");
+        throw invalid("the optimizer is given " + name + " twice: list each parameter once (nn::named_parameters())");
       Parameter& parameter = parameters_.emplace_back();
       parameter.name = name;
       parameter.tensor = tensor;
@@ -74,14 +72,15 @@ double Optimizer::value(std::string_view key) const {
   if (found != values_.end()) return found->second;
   std::vector<std::string_view> keys;
   for (const auto& [each, number] : values_) keys.push_back(each);
-  refuse(std::string(name()) + " has no number '" + std::string(key) + "'" + nearest_of(key, keys));
+  throw invalid(std::string(name()) + " has no number '" + std::string(key) + "'" + nearest_of(key, keys));
 }
 
 void Optimizer::set(std::string_view key, double number) {
   value(key);  // that there is one
-  if (!std::isfinite(number) || number < 0)
-    refuse(std::string(name()) + ": " + std::string(key) + "=" + std::to_string(number) +
-           ": expected a number from 0 up");
+  const OptionInfo& option = *std::ranges::find(options_.choice().options, key, &OptionInfo::key);
+  if (!option.allows(number))
+    throw Error(Code::invalid, std::string(name()) + ": " + std::string(key) + "=" + std::to_string(number) +
+                                   ": expected a number " + option.range());
   values_.find(key)->second = number;
 }
 
@@ -123,7 +122,7 @@ void Optimizer::step() {
     const at::Tensor& gradient = parameter.tensor.grad();
     if (!gradient.defined()) continue;
     if (gradient.layout() != at::kStrided)
-      refuse("the gradient of " + parameter.name + " is sparse: make it dense (an Embedding's sparse=false)");
+      throw invalid("the gradient of " + parameter.name + " is sparse: make it dense (an Embedding's sparse=false)");
     make_slots(parameter);
     ++parameter.step;
     update(parameter, gradient);
@@ -135,7 +134,7 @@ OptimizerState Optimizer::state() const {
   OptimizerState state{.optimizer = std::string(name()), .steps = steps_, .tensors = {}};
   for (const Parameter& parameter : parameters_) {
     if (parameter.step == 0) continue;
-    state.tensors.emplace_back(parameter.name + ".step", count_tensor(parameter.step));
+    state.tensors.emplace_back(parameter.name + ".step", at::scalar_tensor(parameter.step, at::kLong));
     const std::vector<std::string> names = slots(parameter);
     for (std::size_t i = 0; i < names.size(); ++i)
       state.tensors.emplace_back(parameter.name + "." + names[i], parameter.slots[i]);
@@ -164,10 +163,11 @@ Optimizer::Loading Optimizer::loading(const OptimizerState& state, std::size_t i
   for (const std::string& what : slots(parameter)) {
     const at::Tensor found = find(what);
     const std::string key = parameter.name + "." + what;
-    if (!found.defined()) refuse("the state of " + state.optimizer + " lacks " + key + ": it is of another version");
+    if (!found.defined())
+      throw invalid("the state of " + state.optimizer + " lacks " + key + ": it is of another version");
     if (found.sizes() != parameter.tensor.sizes() || found.scalar_type() != parameter.tensor.scalar_type())
-      refuse("the state's " + key + " is " + shape_of(found) + ", and the parameter " + shape_of(parameter.tensor) +
-             ": take the state of this model");
+      throw invalid("the state's " + key + " is " + shape_of(found) + ", and the parameter " +
+                    shape_of(parameter.tensor) + ": take the state of this model");
     loading.slots.push_back(found);
     ++loading.taken;
   }
@@ -177,8 +177,8 @@ Optimizer::Loading Optimizer::loading(const OptimizerState& state, std::size_t i
 void Optimizer::load_state(const OptimizerState& state) {
   const at::NoGradGuard no_grad;
   if (state.optimizer != name())
-    refuse("the state is of optimizer " + state.optimizer + ", and this is " + std::string(name()) +
-           ": choose the same");
+    throw invalid("the state is of optimizer " + state.optimizer + ", and this is " + std::string(name()) +
+                  ": choose the same");
   std::vector<Loading> all;
   std::size_t taken = 0;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -186,8 +186,8 @@ void Optimizer::load_state(const OptimizerState& state) {
     taken += all.back().taken;
   }
   if (taken != state.tensors.size())
-    refuse("the state has " + std::to_string(state.tensors.size() - taken) +
-           " tensors of parameters that are not here: take the state of this model");
+    throw invalid("the state has " + std::to_string(state.tensors.size() - taken) +
+                  " tensors of parameters that are not here: take the state of this model");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = parameters_[i];
     parameter.step = all[i].step;

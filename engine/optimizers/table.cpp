@@ -13,13 +13,13 @@ constexpr OptionInfo decoupled(std::string_view value) {
   return {"weight_decay", Kind::number, value, "times the learning rate: the part of itself that a parameter loses"};
 }
 constexpr OptionInfo momentum(std::string_view value) {
-  return {"momentum", Kind::number, value, "what is kept of the past"};
+  return {"momentum", Kind::number, value, "what is kept of the past", 0, 1};
 }
 constexpr OptionInfo beta1(std::string_view value) {
-  return {"beta1", Kind::number, value, "what is kept of past gradients"};
+  return {"beta1", Kind::number, value, "what is kept of past gradients", 0, 1};
 }
 constexpr OptionInfo beta2(std::string_view value) {
-  return {"beta2", Kind::number, value, "what is kept of their squares"};
+  return {"beta2", Kind::number, value, "what is kept of their squares", 0, 1};
 }
 constexpr OptionInfo eps(std::string_view value) { return {"eps", Kind::number, value, "added to what is divided by"}; }
 constexpr OptionInfo amsgrad{"amsgrad", Kind::flag, "false", "divide by the largest second moment so far"};
@@ -27,7 +27,7 @@ constexpr OptionInfo vectors{"adapt_vectors", Kind::flag, "true", "adapt biases 
 
 constexpr OptionInfo sgd[] = {lr("0.01"), decay("0")};
 constexpr OptionInfo heavy_ball[] = {
-    lr("0.01"), momentum("0.9"), {"dampening", Kind::number, "0", "what is left out of a gradient"}, decay("0")};
+    lr("0.01"), momentum("0.9"), {"dampening", Kind::number, "0", "what is left out of a gradient", 0, 1}, decay("0")};
 constexpr OptionInfo nesterov[] = {lr("0.01"), momentum("0.9"), decay("0")};
 constexpr OptionInfo adam[] = {lr("0.001"), beta1("0.9"), beta2("0.999"), eps("1e-8"), decay("0"), amsgrad};
 constexpr OptionInfo adamw[] = {lr("0.001"), beta1("0.9"), beta2("0.999"), eps("1e-8"), decoupled("0.01"), amsgrad};
@@ -37,10 +37,10 @@ constexpr OptionInfo adagrad[] = {lr("0.01"),
                                   eps("1e-10"),
                                   decay("0")};
 constexpr OptionInfo adadelta[] = {
-    lr("1"), {"rho", Kind::number, "0.9", "what is kept of past squares"}, eps("1e-6"), decay("0")};
+    lr("1"), {"rho", Kind::number, "0.9", "what is kept of past squares", 0, 1}, eps("1e-6"), decay("0")};
 constexpr OptionInfo rmsprop[] = {
     lr("0.01"),
-    {"alpha", Kind::number, "0.99", "what is kept of past squares"},
+    {"alpha", Kind::number, "0.99", "what is kept of past squares", 0, 1},
     eps("1e-8"),
     momentum("0"),
     {"centered", Kind::flag, "false", "divide by the deviation, not by the square's root"},
@@ -52,8 +52,8 @@ constexpr OptionInfo lars[] = {lr("0.1"),
                                vectors};
 constexpr OptionInfo lamb[] = {lr("0.001"), beta1("0.9"), beta2("0.999"), eps("1e-6"), decoupled("0.01"), vectors};
 constexpr OptionInfo lion[] = {lr("0.0001"),
-                               {"beta1", Kind::number, "0.9", "what the sign keeps of past gradients"},
-                               {"beta2", Kind::number, "0.99", "what the momentum keeps of them"},
+                               {"beta1", Kind::number, "0.9", "what the sign keeps of past gradients", 0, 1},
+                               {"beta2", Kind::number, "0.99", "what the momentum keeps of them", 0, 1},
                                decoupled("0")};
 constexpr OptionInfo muon[] = {
     lr("0.001"),

@@ -58,6 +58,8 @@ TEST(Schedules, PolyFallsToNothing) {
 
 TEST(Schedules, CosineBeginsAfterTheWarmUp) {
   EXPECT_THAT(rates({.name = "cosine", .lr = 2}, {0, 30, 45, 90}), ElementsAre(2, DoubleEq(1.5), 1, 0));
+  EXPECT_THAT(rates({.name = "cosine", .options = {{"end", "0.25"}}, .lr = 2}, {0, 45, 90}),
+              ElementsAre(2, DoubleEq(1.25), 0.5));
   const Schedule warm({.name = "cosine", .lr = 1, .warmup = 1});
   EXPECT_DOUBLE_EQ(warm.rate({.step = 0, .steps_per_epoch = 9, .total_steps = 109}), 0.1);
   EXPECT_DOUBLE_EQ(warm.rate({.step = 8, .steps_per_epoch = 9, .total_steps = 109}), 0.9);
@@ -135,7 +137,7 @@ TEST(Schedules, RefusalsSayWhatThereIs) {
 }
 
 TEST(Options, ReadWhatTheTableStates) {
-  constexpr OptionInfo options[] = {{"lr", OptionInfo::Kind::number, "0.5", ""},
+  constexpr OptionInfo options[] = {{"lr", OptionInfo::Kind::number, "0.5", "", 0, 2},
                                     {"sizes", OptionInfo::Kind::sizes, "1,2", ""},
                                     {"on", OptionInfo::Kind::flag, "false", ""},
                                     {"word", OptionInfo::Kind::text, "", ""}};
@@ -150,6 +152,8 @@ TEST(Options, ReadWhatTheTableStates) {
   EXPECT_EQ(given.text("word"), "a b");
   EXPECT_THROW(given.number("on"), Error);
   EXPECT_THAT(refusal([&] { Options(choice, {{"on", "maybe"}}); }), HasSubstr("true or false"));
+  for (const char* bad : {"nan", "inf", "-1", "2", "0.5x", ""})
+    EXPECT_THAT(refusal([&] { Options(choice, {{"lr", bad}}); }), HasSubstr("a number from 0 up, below 2")) << bad;
 }
 
 // The tables' own values are of their kinds.
