@@ -1,8 +1,11 @@
 """tutti train as its users run it: one loss curve for any number of processes, real digits, mistakes."""
 
+import json
 import os
 import pathlib
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -67,7 +70,7 @@ class Digits(InFolder):
         done = train(4, "--config", "lenet-digits", "--data", "digits", "target=98", cwd=self.folder)
         self.assertIn("1438 training and 359 held-out images", done.stdout)
         self.assertIn("equal on all 4 ranks", done.stdout)
-        self.assertEqual(done.stdout.count("held-out accuracy"), 41)
+        self.assertEqual(done.stdout.count("held-out loss"), 40)
 
 
 class OwnRanks(InFolder):
@@ -100,6 +103,46 @@ class OwnRanks(InFolder):
         self.assertEqual(*values)
 
 
+class Resume(InFolder):
+    """A run that is killed and resumed is the run that was left alone."""
+
+    WORDS = ["model=mlp", "hidden=32", "data=random:1x8x8", "random_samples=2000", "epochs=6", "progress=off", "batch=40",
+             "dtype=float64", "optimizer=adam", "checkpoint.every_steps=7", "checkpoint.every_epochs=1"]
+
+    def weights(self, run):
+        return (self.folder / run / "checkpoints/last/model.safetensors").read_bytes()
+
+    def test_after_kills_at_random_times(self):
+        whole = command("train", "-np", 2, *self.WORDS, "run=whole", cwd=self.folder)
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        times = random.Random(7)
+        killed = 0
+        for attempt in range(40):
+            process = subprocess.Popen([BIN / "tutti", "train", "-np", "2", *self.WORDS, "run=parts", "--resume"], env=CLEAN,
+                                       cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+            try:
+                out, _ = process.communicate(timeout=times.uniform(0.7, 1.2) if attempt < 12 else 100)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                killed += 1
+                continue
+            self.assertEqual(process.returncode, 0, out)
+            break
+        self.assertGreater(killed, 2)
+        self.assertEqual(self.weights("parts"), self.weights("whole"))
+        states = [json.loads((self.folder / run / "checkpoints/last/state.json").read_text()) for run in ("parts", "whole")]
+        self.assertEqual(states[0]["losses"], states[1]["losses"])
+        self.assertEqual(states[0]["step"], 6 * 50)
+
+    def test_a_folder_that_has_a_run_is_not_overwritten(self):
+        words = ["train", *TINY, "run=mine", "checkpoint.every_epochs=1"]
+        self.assertEqual(command(*words, cwd=self.folder).returncode, 0)
+        again = command(*words, cwd=self.folder)
+        self.assertEqual((again.returncode, again.stdout.count("epoch ")), (2, 0), again.stderr)
+        self.assertIn("--resume", again.stderr)
+
+
 class Mistakes(InFolder):
     def refused(self, *words, says, ranks=3):
         done = train(ranks, *words, code=2, cwd=self.folder)
@@ -128,7 +171,7 @@ class Mistakes(InFolder):
 
     def test_data(self):
         self.refused("data=nowhere", says=["nowhere", "tutti data optdigits"])
-        self.refused("data=random:28", says=["random:1x28x28"])
+        self.refused("data=random:28", says=["images of channels, rows and columns"])
         empty = self.folder / "empty"
         empty.mkdir()
         self.refused(f"data={empty}", says=["train-images-idx3-ubyte"])
@@ -174,7 +217,7 @@ class Output(InFolder):
     def test_random_data_is_said_to_be_random(self):
         done = train(2, *TINY)
         self.assertIn("random tensors of 1x4x4", done.stdout)
-        self.assertIn("images/s", done.stdout)
+        self.assertIn("samples/s", done.stdout)
         self.assertIn("communication", done.stdout)
 
     def test_says_where_it_trains(self):
