@@ -68,8 +68,8 @@ Batch collate(const Dataset& data, std::span<const std::uint32_t> ids, std::span
   std::vector<Sample> samples;
   for (const std::uint32_t id : ids) samples.push_back(read(id));
   Batch batch = stack(samples, {ids.begin(), ids.end()});
-  if (ids.empty() && data.size() > 0)  // any sample has the shapes
-    for (const auto& [name, array] : read(0)) {
+  if (ids.empty())
+    for (const auto& [name, array] : read(draw.sample)) {
       ArrayShape shape = array.shape();
       shape.insert(shape.begin(), 0);
       batch[name] = Array(array.dtype(), shape, nullptr);
@@ -128,6 +128,7 @@ void Loader::resume(const Progress& progress) {
     coming.insert(coming.end(), local.begin(), local.end());
   }
   data_->expect(coming);
+  like_ = coming.empty() ? 0 : coming.back();
   for (std::size_t i = 0; i < std::min(options_.threads, options_.depth); ++i)
     threads_.emplace_back([this, epoch = progress.epoch] { work(epoch); });
 }
@@ -166,7 +167,7 @@ void Loader::work(std::size_t epoch) {
 
 Batch Loader::make(std::size_t step, std::size_t epoch) const {
   Batch batch = collate(*data_, sampler_.local(step), transforms_,
-                        {.seed = options_.seed, .epoch = epoch, .step = step, .sample = 0});
+                        {.seed = options_.seed, .epoch = epoch, .step = step, .sample = like_});
   batch.step = step;
   batch.global_count = sampler_.global_count(step);
   batch.global_distinct = sampler_.global_distinct(step);

@@ -18,8 +18,9 @@
 
 namespace tutti::engine {
 
-/// These samples, transformed and one below the other. Of no samples, it has arrays with no rows. Whatever is thrown on
-/// the way becomes an Error that names the sample, of the same code where there was one.
+/// These samples, transformed and one below the other. Of no samples, it has arrays with no rows, in the shapes of
+/// sample draw.sample. Whatever is thrown on the way becomes an Error that names the sample, of the same code where
+/// there was one.
 Batch collate(const Dataset& data, std::span<const std::uint32_t> ids, std::span<const Transform> transforms,
               const Draw& draw = {});
 
@@ -46,7 +47,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// Begins an epoch at its first batch; an unfinished one is dropped.
-  void start_epoch(std::size_t epoch) { resume({.epoch = epoch, .data = {}, .parts = {}}); }
+  void start_epoch(std::size_t epoch) { resume({.epoch = epoch}); }
   /// Goes on in mid-epoch, as Sampler::resume().
   void resume(const Progress& progress);
 
@@ -79,6 +80,7 @@ class Loader {
   std::size_t failed_ = 0;
   bool stopping_ = false;
   std::size_t claimed_ = 0, sent_ = 0, taken_ = 0;  // the next step of each kind
+  std::uint32_t like_ = 0;                          // a sample of this rank's, whose shapes empty batches have
   double waited_ = 0;
   std::vector<std::thread> threads_;
 };

@@ -45,8 +45,8 @@ struct Progress {
     bool operator==(const Part&) const = default;
   };
   std::size_t epoch = 0;
-  std::string data;         ///< what the order depends on; must be the same where it goes on
-  std::vector<Part> parts;  ///< the oldest first
+  std::string data = {};         ///< what the order depends on; must be the same where it goes on
+  std::vector<Part> parts = {};  ///< the oldest first
 
   /// One line; parse() is its inverse, and throws Error{invalid} for any other text.
   std::string text() const;
@@ -76,7 +76,7 @@ class Sampler {
   /// Begins epoch 0. Throws Error{invalid} for what cannot be, as when a rank would never see a sample.
   explicit Sampler(Plan plan);
 
-  void start_epoch(std::size_t epoch) { resume({.epoch = epoch, .data = {}, .parts = {}}); }
+  void start_epoch(std::size_t epoch) { resume({.epoch = epoch}); }
 
   /// Goes on in mid-epoch. What was seen is not seen again, and all else is; on as many ranks with the same batch, the
   /// steps are those that would have been. Throws Error{invalid} if it is of other data, or of another seed or way.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <numeric>
 
 #include "engine/data/kinds.hpp"
 #include "transports/core/status.hpp"
@@ -13,6 +11,18 @@ namespace {
 
 constexpr SourceKind kinds[] = {
     {"idx", "idx:DIR or DIR", "a folder with MNIST's four IDX files", "", 1, 1, open_idx},
+    {"cifar10", "cifar10:DIR", "CIFAR-10, binary version", "", 1, 1, open_cifar10},
+    {"cifar100", "cifar100:DIR", "CIFAR-100, binary version", "", 1, 1, open_cifar100},
+    {"hdf5", "hdf5:TRAIN.txt[,TEST.txt]", "HDF5 files: lists with a path on each line",
+     "features labels classes open preload cache", 1, 2, open_hdf5},
+    {"images", "images:DIR[,size=HxW]", "JPEG and PNG files in a folder for each class", "size channels", 1, 1,
+     open_images},
+    {"csv", "csv:TRAIN.csv[,TEST.csv]", "numbers separated by commas, a sample on each line",
+     "label classes regression", 1, 2, open_csv},
+    {"npy", "npy:X.npy,Y.npy[,X_TEST.npy,Y_TEST.npy]", "arrays as NumPy saves them, a row for each sample",
+     "classes regression", 2, 4, open_npy},
+    {"text", "text:DIR[,context=128]", "text files, a token for each byte: the next one is to be told", "context", 1, 1,
+     open_text},
     {"random", "random:SHAPE, as in random:1x28x28", "random numbers, for measuring throughput",
      "samples classes target", 1, 1, open_random},
 };
@@ -55,27 +65,16 @@ void take_word(Source& source, const SourceKind& kind, const std::string& word) 
 }
 
 Source parse(const std::string& text, const SourceKind& kind, std::string_view rest) {
-  Source source{.text = text, .kind = std::string(kind.name), .values = {}, .options = {}};
+  Source source{.text = text, .kind = std::string(kind.name)};
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(','), rest.size());
     if (end > 0) take_word(source, kind, std::string(rest.substr(0, end)));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   if (source.values.size() < kind.least_values || source.values.size() > kind.most_values)
-    source.refuse("that is " + std::to_string(source.values.size()) + " values");
+    source.refuse("that is " + std::to_string(source.values.size()) +
+                  (source.values.size() == 1 ? " value" : " values"));
   return source;
-}
-
-/// Of samples that are spread over the data set, at most so many.
-template <class See>
-void look_at(const Dataset& data, const std::string& field, const See& see) {
-  if (const auto* in_memory = dynamic_cast<const ArrayDataset*>(&data)) {
-    see(in_memory->columns()[field]);
-    return;
-  }
-  constexpr std::size_t most = 1000;
-  const std::size_t count = std::min(most, data.size());
-  for (std::size_t i = 0; i < count; ++i) see(data.get(i * data.size() / count)[field]);
 }
 
 }  // namespace
@@ -124,7 +123,7 @@ DataSplit load(const std::string& text, std::size_t random_samples, std::uint64_
       throw Error(Code::invalid, "data=" + text + ": no kind of data '" + std::string(prefix) + "'; there is " + list);
     }
   }
-  return open_idx({.text = text, .kind = "idx", .values = {text}, .options = {}});
+  return open_idx({.text = text, .kind = "idx", .values = {text}});
 }
 
 ImageShape DataSplit::image() const {
@@ -146,70 +145,6 @@ std::vector<Transform> DataSplit::preparation() const {
       found.push_back(&input == &inputs[0] ? normalise(input, mean, deviation) : normalise(input, {0}, {1}));
   found.push_back(classes > 0 ? check_label(target, classes) : convert(target, DType::f32));
   return found;
-}
-
-DataSplit split_of(std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test) {
-  DataSplit split;
-  split.train = std::move(train);
-  split.test = std::move(test);
-  if (split.test) return split;
-  if (split.train->size() < 2) throw Error(Code::invalid, "one sample cannot be split into training and held-out ones");
-  std::vector<std::uint32_t> ids(split.train->size());
-  std::iota(ids.begin(), ids.end(), 0U);
-  shuffle(std::span(ids), Random::keyed(0x7e57));
-  const auto held_out = ids.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(ids.size() / 10, 1));
-  split.test = std::make_shared<Subset>(split.train, std::vector(ids.begin(), held_out));
-  split.train = std::make_shared<Subset>(split.train, std::vector(held_out, ids.end()));
-  return split;
-}
-
-void measure(DataSplit& split) {
-  const std::string& field = split.inputs.at(0);
-  const Array one = split.train->get(0)[field];
-  if (one.dtype() != DType::u8) return;
-  const std::size_t channels = one.shape().size() == 3 ? static_cast<std::size_t>(one.shape()[0]) : 1;
-  const std::size_t each = std::max<std::size_t>(one.count() / channels, 1);
-  std::vector<double> total(channels), squares(channels);
-  std::size_t counted = 0;
-  look_at(*split.train, field, [&](const Array& bytes) {
-    const auto values = bytes.as<std::uint8_t>();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::size_t channel = i / each % channels;
-      total[channel] += values[i];
-      squares[channel] += double{1} * values[i] * values[i];
-    }
-    counted += values.size();
-  });
-  const double n = static_cast<double>(std::max<std::size_t>(counted / channels, 1));
-  split.mean.assign(channels, 0);
-  split.deviation.assign(channels, 1);
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double mean = total[c] / n, deviation = std::sqrt(std::max(squares[c] / n - mean * mean, 0.0));
-    split.mean[c] = static_cast<float>(mean / 255);
-    if (deviation > 0) split.deviation[c] = static_cast<float>(deviation / 255);
-  }
-}
-
-std::string summary(const DataSplit& split, std::string_view samples) {
-  return std::to_string(split.train->size()) + " training and " + std::to_string(split.test->size()) + " held-out " +
-         std::string(samples) + (split.classes > 0 ? " in " + std::to_string(split.classes) + " classes" : "");
-}
-
-std::size_t count_classes(const Array& labels, const std::string& where, std::size_t limit) {
-  if (!is_integer(labels.dtype()))
-    throw Error(Code::invalid, where + ": expected integers as classes, found " + labels.describe());
-  const Array all = labels.converted(DType::i64);
-  std::int64_t top = -1;
-  std::size_t row = 0;
-  for (const std::int64_t label : all.as<std::int64_t>()) {
-    if (label < 0 || (limit > 0 && label >= static_cast<std::int64_t>(limit)))
-      throw Error(Code::invalid, where + ": the label of sample " + std::to_string(row) + " is " +
-                                     std::to_string(label) + ": expected " +
-                                     (limit > 0 ? "0 to " + std::to_string(limit - 1) : "0 or more"));
-    top = std::max(top, label);
-    ++row;
-  }
-  return static_cast<std::size_t>(top + 1);
 }
 
 }  // namespace tutti::engine

@@ -43,8 +43,8 @@ struct DataSplit {
 /// The text of `data=`, taken apart: KIND:VALUE,VALUE,key=value,...
 struct Source {
   std::string text, kind;
-  std::vector<std::string> values;
-  std::map<std::string, std::string, std::less<>> options;
+  std::vector<std::string> values = {};
+  std::map<std::string, std::string, std::less<>> options = {};
   std::size_t random_samples = 0;  ///< of random:, unless the text says samples=
   std::uint64_t seed = 0;          ///< of random:
 
@@ -67,18 +67,5 @@ std::span<const SourceKind> source_kinds() noexcept;
 /// Opens what `source` names, one of source_kinds(); a plain folder is an idx: one. Throws Error{invalid} with one line
 /// that names the file and what is wrong with it, or lists what there is.
 DataSplit load(const std::string& source, std::size_t random_samples, std::uint64_t seed);
-
-// What the kinds share.
-
-/// From columns in memory; without `test` a tenth of the training samples is held out, always the same ones.
-DataSplit split_of(std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test);
-/// Measures mean and deviation of the bytes of an input: of all samples in memory, else of a thousand at most.
-void measure(DataSplit& split);
-/// "1438 training and 359 held-out samples (image: u8 of 1x8x8) in 10 classes".
-std::string summary(const DataSplit& split, std::string_view samples);
-
-/// The largest class and one. Throws Error{invalid} naming `where` and the row if an integer is not in [0, limit);
-/// limit 0: any. `labels` has a row for each sample.
-std::size_t count_classes(const Array& labels, const std::string& where, std::size_t limit = 0);
 
 }  // namespace tutti::engine

@@ -54,7 +54,7 @@ def printed_table(output):
     for line in output.splitlines():
         if not line.startswith("-- "):
             continue
-        row = re.fullmatch(r"-- ([a-z_]+) +(on|off) *(.*)", line)
+        row = re.fullmatch(r"-- ([a-z0-9_]+) +(on|off) *(.*)", line)
         if row:
             rows.append([*row.groups()])
         elif rows and line.startswith("-- " + " " * 23):
@@ -90,7 +90,7 @@ def configure(given, folder, *flags, **options):
     output = run(given.cmake, "-S", ROOT, "-B", folder / "build", "-G", "Ninja", "-DTUTTI_TESTS=OFF",
                  f"-DCMAKE_CXX_COMPILER={given.compiler}", f"-DCMAKE_MAKE_PROGRAM={given.ninja}", *flags, **options)
     rows = printed_table(output)
-    options = {key[len("TUTTI_WITH_"):].lower() for key in cached(folder / "build") if re.fullmatch("TUTTI_WITH_[A-Z_]+", key)}
+    options = {key[len("TUTTI_WITH_"):].lower() for key in cached(folder / "build") if re.fullmatch("TUTTI_WITH_[A-Z0-9_]+", key)}
     expect("the parts listed", {row[0] for row in rows}, options)
     for name, state, reason in rows:
         if not reason or reason != reason.strip():
@@ -100,7 +100,7 @@ def configure(given, folder, *flags, **options):
 
 
 def switched_off(given, folder):
-    names = sorted(key for key in cached(given.build) if re.fullmatch("TUTTI_WITH_[A-Z_]+", key))
+    names = sorted(key for key in cached(given.build) if re.fullmatch("TUTTI_WITH_[A-Z0-9_]+", key))
     rows = configure(given, folder, *(f"-D{name}=OFF" for name in names))
     for name, (state, reason) in rows.items():
         expect(name, (state, reason), ("off", f"TUTTI_WITH_{name.upper()}=OFF"))

@@ -260,7 +260,7 @@ TEST(SamplerProgress, GoesOnAtOtherNumbersOfRanksWithEverySampleOnce) {
       for (int second = 1; second <= 8; ++second) {
         Sampler::Plan plan{.samples = 103, .batch = 16, .seed = 5, .way = way};
         Seen seen;
-        const auto before = on_ranks(plan, first, {.epoch = 3, .data = {}, .parts = {}});
+        const auto before = on_ranks(plan, first, {.epoch = 3});
         look(before, 0, 2, seen);
         const auto between = on_ranks(plan, second, Progress::parse(before[0].progress(2).text()));
         EXPECT_EQ(between[0].first_step(), 2U);

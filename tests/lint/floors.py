@@ -25,6 +25,7 @@ LIBRARIES = [
     (r"mpi\.h$", r"(transports/mpi/|collectives/tutti_mpi\.hpp|tools/bench/peers/|tests/|examples/)"),
     (r"gloo/", r"(transports/gloo|tools/bench/peers|tests)/"),
     (r"(CLI|fmt|nlohmann|yaml-cpp)/", r"(engine|tools|examples|tests)/"),
+    (r"(hdf5|jpeglib|png)\.h$", r"(engine/data|tests)/"),
     (r"zlib\.h$", r"(engine|tools|tests)/"),
     (r"(gtest|gmock)/", r"tests/"),
     (r"benchmark/", r"tests/"),

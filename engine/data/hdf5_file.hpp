@@ -1,0 +1,47 @@
+// One HDF5 file, for reading. The library is not made for threads, so all calls of all files take turns.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/data/array.hpp"
+
+namespace tutti::engine {
+
+/// A dataset of a file; its first dimension are the samples. Numbers that arrays do not have become the next larger
+/// ones.
+struct Hdf5Column {
+  std::string path;  ///< "features/jets"
+  DType dtype = DType::f32;
+  ArrayShape shape;
+  std::size_t rows() const noexcept { return static_cast<std::size_t>(shape[0]); }
+  ArrayShape row_shape() const { return {shape.begin() + 1, shape.end()}; }
+};
+
+/// Errors are Error{invalid}, one line that names the file and the dataset. Any thread.
+class Hdf5File {
+ public:
+  explicit Hdf5File(std::filesystem::path file);
+  ~Hdf5File();
+  Hdf5File(const Hdf5File&) = delete;
+  Hdf5File& operator=(const Hdf5File&) = delete;
+
+  /// The dataset `name`; if that is a group, the datasets in it and below, sorted by name.
+  std::vector<Hdf5Column> columns(const std::string& name) const;
+  /// Rows [begin, begin + rows) of a dataset.
+  Array read(const Hdf5Column& column, std::size_t begin, std::size_t rows) const;
+  Array read(const Hdf5Column& column) const { return read(column, 0, column.rows()); }
+
+ private:
+  std::int64_t dataset(const std::string& path) const;
+  void collect(const std::string& path, std::vector<Hdf5Column>& found) const;
+
+  std::filesystem::path file_;
+  std::int64_t id_ = -1;
+  mutable std::map<std::string, std::int64_t> datasets_;  // that are open
+};
+
+}  // namespace tutti::engine

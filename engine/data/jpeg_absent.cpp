@@ -1,0 +1,11 @@
+// In the place of jpeg.cpp where there is no libjpeg.
+#include "engine/data/image_file.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+
+Pixels decode_jpeg(std::span<const std::uint8_t>, std::size_t) {
+  throw Error(Code::invalid, "this tutti was built without libjpeg: install libjpeg62-turbo-dev and build it again");
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,11 @@
+// In the place of png.cpp where there is no libpng.
+#include "engine/data/image_file.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+
+Pixels decode_png(std::span<const std::uint8_t>, std::size_t) {
+  throw Error(Code::invalid, "this tutti was built without libpng: install libpng-dev and build it again");
+}
+
+}  // namespace tutti::engine

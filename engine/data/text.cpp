@@ -1,0 +1,80 @@
+// text: the bytes of text files are the tokens. A sample is a stretch of them, and its target the same one byte
+// further.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "engine/data/files.hpp"
+#include "engine/data/kinds.hpp"
+
+namespace tutti::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The files one after the other, in the order of their names, cut into stretches of `context` tokens.
+class TextDataset : public Dataset {
+ public:
+  TextDataset(const fs::path& folder, std::size_t context) : context_(context) {
+    constexpr std::string_view endings[] = {".txt"};
+    for (const fs::path& file : list_folder(folder, endings)) {
+      files_.push_back(map_file(file));
+      ends_.push_back(files_.back().bytes + (ends_.empty() ? 0 : ends_.back()));
+    }
+    if (files_.empty()) refuse(folder, "has no files *.txt");
+    if (ends_.back() <= context)
+      refuse(folder, "has " + std::to_string(ends_.back()) + " bytes of text, too few for a context of " +
+                         std::to_string(context) + ": say context=N with a smaller number");
+  }
+
+  std::size_t size() const override { return (ends_.back() - 1) / context_; }
+
+  Sample get(std::size_t i) const override {
+    std::vector<std::int64_t> tokens;
+    tokens.reserve(context_ + 1);
+    const std::size_t begin = i * context_;
+    auto file = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
+    for (std::size_t at = begin; tokens.size() <= context_; ++file) {
+      const std::size_t first = ends_[file] - files_[file].bytes;
+      for (; at < ends_[file] && tokens.size() <= context_; ++at)
+        tokens.push_back(std::to_integer<std::int64_t>(files_[file].memory.get()[at - first]));
+    }
+    const Array all(std::move(tokens));
+    return {{"input", all.rows(0, context_)}, {"target", all.rows(1, context_)}};
+  }
+
+ private:
+  const std::size_t context_;
+  std::vector<MappedFile> files_;
+  std::vector<std::size_t> ends_;  // of the files, in the whole text
+};
+
+/// Of a text that has no held-out part, its end is that: neighbours in a text are alike.
+DataSplit split_text(const std::shared_ptr<const Dataset>& text, const Source& source) {
+  std::vector<std::uint32_t> ids(text->size());
+  std::iota(ids.begin(), ids.end(), 0U);
+  if (ids.size() < 2)
+    source.refuse("the text is too short to hold a part of it out; say context=N with a smaller number");
+  const auto end = ids.end() - static_cast<std::ptrdiff_t>(std::max<std::size_t>(ids.size() / 10, 1));
+  return split_of(std::make_shared<Subset>(text, std::vector(ids.begin(), end)),
+                  std::make_shared<Subset>(text, std::vector(end, ids.end())));
+}
+
+}  // namespace
+
+DataSplit open_text(const Source& source) {
+  const PartFolders folders = part_folders(source.values.at(0));
+  const std::size_t context = source.number("context", 128);
+  const auto train = std::make_shared<TextDataset>(folders.train, context);
+  DataSplit split = folders.test.empty() ? split_text(train, source)
+                                         : split_of(train, std::make_shared<TextDataset>(folders.test, context));
+  split.inputs = {"input"};
+  split.target = "target";
+  split.classes = 256;
+  split.description = source.text + ": " + std::to_string(split.train->size()) + " training and " +
+                      std::to_string(split.test->size()) + " held-out stretches of " + std::to_string(context) +
+                      " bytes of text";
+  return split;
+}
+
+}  // namespace tutti::engine

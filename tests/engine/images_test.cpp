@@ -1,0 +1,146 @@
+// Folders of JPEG and PNG files, and resizing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <png.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include <jpeglib.h>
+
+#include "engine/data/image_file.hpp"
+#include "engine/data/loader.hpp"
+#include "engine/data/source.hpp"
+#include "tests/support/refusal.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace tutti::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::refusal;
+
+/// One colour all over.
+Pixels plain(std::size_t height, std::size_t width, std::uint8_t red, std::uint8_t green, std::uint8_t blue) {
+  Pixels image{height, width, 3, {}};
+  for (std::size_t i = 0; i < height * width; ++i) image.bytes.insert(image.bytes.end(), {red, green, blue});
+  return image;
+}
+
+void write_png(const fs::path& file, const Pixels& image) {
+  fs::create_directories(file.parent_path());
+  png_image about{};
+  about.version = PNG_IMAGE_VERSION;
+  about.width = static_cast<png_uint_32>(image.width);
+  about.height = static_cast<png_uint_32>(image.height);
+  about.format = image.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  ASSERT_TRUE(png_image_write_to_file(&about, file.c_str(), 0, image.bytes.data(), 0, nullptr));
+}
+
+void write_jpeg(const fs::path& file, const Pixels& image) {
+  fs::create_directories(file.parent_path());
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  std::FILE* out = std::fopen(file.c_str(), "wbe");
+  ASSERT_TRUE(out);
+  jpeg_stdio_dest(&info, out);
+  info.image_width = static_cast<JDIMENSION>(image.width);
+  info.image_height = static_cast<JDIMENSION>(image.height);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 100, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  while (info.next_scanline < info.image_height) {
+    auto* row = const_cast<JSAMPLE*>(image.bytes.data() + info.next_scanline * image.width * 3);
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  jpeg_destroy_compress(&info);
+  std::fclose(out);
+}
+
+class ImagesTest : public ::testing::Test {
+ protected:
+  DataSplit load(const std::string& options = "") const {
+    return engine::load("images:" + folder_.string() + options, 1, 1);
+  }
+  void cut(const fs::path& file) const { fs::resize_file(file, fs::file_size(file) / 2); }
+
+  const testing::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
+};
+
+TEST_F(ImagesTest, FoldersAreClasses) {
+  write_jpeg(folder_ / "train/cat/a.jpg", plain(16, 24, 200, 100, 50));
+  write_png(folder_ / "train/ape/b.PNG", plain(8, 8, 1, 2, 3));
+  write_png(folder_ / "train/ape/a.png", plain(8, 10, 10, 20, 30));
+  write_jpeg(folder_ / "val/cat/c.jpeg", plain(9, 9, 0, 0, 255));
+  const DataSplit split = load(",size=8x12");
+  EXPECT_EQ(split.train->size(), 3U);
+  EXPECT_EQ(split.test->size(), 1U);
+  EXPECT_EQ(split.classes, 2U);
+  EXPECT_EQ(split.image(), (ImageShape{3, 8, 12}));
+  const Sample ape = split.train->get(0), cat = split.train->get(2);
+  EXPECT_EQ(ape["label"].item<std::int64_t>(), 0);
+  EXPECT_EQ(cat["label"].item<std::int64_t>(), 1);
+  for (int c = 0; c < 3; ++c) {
+    EXPECT_THAT(ape["image"].row(static_cast<std::size_t>(c)).as<std::uint8_t>(), Each(10 * (c + 1)));
+    const int colour[] = {200, 100, 50};
+    for (const int value : cat["image"].row(static_cast<std::size_t>(c)).as<std::uint8_t>())
+      EXPECT_NEAR(value, colour[c], 3);
+  }
+  EXPECT_EQ(load().image(), (ImageShape{3, 8, 10})) << "the first one's size";
+  const Sample grey = load(",channels=1").train->get(2);
+  EXPECT_EQ(grey["image"].shape(), (ArrayShape{1, 8, 10}));
+  EXPECT_NEAR(grey["image"].as<std::uint8_t>()[0], 0.299 * 200 + 0.587 * 100 + 0.114 * 50, 3);
+}
+
+TEST_F(ImagesTest, WithoutHeldOutFolderATenthIsHeldOut) {
+  for (int i = 0; i < 20; ++i)
+    write_png(folder_ / (i % 2 ? "a" : "b") / (std::to_string(i) + ".png"),
+              plain(2, 2, static_cast<std::uint8_t>(i), 0, 0));
+  EXPECT_EQ(load().train->size(), 18U);
+  EXPECT_EQ(load().test->size(), 2U);
+}
+
+TEST_F(ImagesTest, ErrorsNameTheFile) {
+  write_png(folder_ / "a/1.png", plain(4, 4, 1, 2, 3));
+  write_jpeg(folder_ / "a/2.jpg", plain(64, 64, 1, 200, 3));
+  write_jpeg(folder_ / "a/3.jpg", plain(4, 4, 1, 2, 3));
+  const DataSplit good = load();
+  EXPECT_EQ(good.train->size() + good.test->size(), 3U);
+  cut(folder_ / "a/2.jpg");
+  EXPECT_THAT(refusal([&] { read_image(folder_ / "a/2.jpg", 3, 0, 0); }), HasSubstr("2.jpg: is no whole JPEG file: "));
+  cut(folder_ / "a/1.png");
+  EXPECT_THAT(refusal([&] { read_image(folder_ / "a/1.png", 3, 0, 0); }), HasSubstr("1.png: is no whole PNG file: "));
+  std::ofstream(folder_ / "a/3.jpg") << "GIF89a";
+  EXPECT_THAT(refusal([&] { read_image(folder_ / "a/3.jpg", 3, 0, 0); }), HasSubstr("neither a JPEG nor a PNG"));
+  EXPECT_THAT(refusal([&] { load(",size=8"); }), HasSubstr("size=8: expected HEIGHTxWIDTH"));
+  EXPECT_THAT(refusal([&] { load(",channels=2"); }), HasSubstr("channels=2"));
+}
+
+TEST_F(ImagesTest, ErrorsNameTheFolder) {
+  EXPECT_THAT(refusal([&] { load(); }), HasSubstr("has no folders: expected one for each class"));
+  write_png(folder_ / "train/a/1.png", plain(4, 4, 1, 2, 3));
+  write_png(folder_ / "test/b/1.png", plain(4, 4, 1, 2, 3));
+  EXPECT_THAT(refusal([&] { load(); }), AllOf(HasSubstr("test/b"), HasSubstr("no such class")));
+}
+
+TEST(Resize, IsLinearAndTakesAllPixelsIn) {
+  const Pixels line{1, 4, 1, {0, 100, 200, 100}};
+  EXPECT_THAT(resize(line, 1, 8).bytes, ElementsAre(0, 25, 75, 125, 175, 175, 125, 100));
+  EXPECT_THAT(resize(line, 2, 4).bytes, ElementsAre(0, 100, 200, 100, 0, 100, 200, 100));
+  const Pixels checkers{2, 4, 1, {0, 200, 0, 200, 200, 0, 200, 0}};
+  EXPECT_THAT(resize(checkers, 1, 1).bytes, ElementsAre(100));
+}
+
+}  // namespace
+}  // namespace tutti::engine
