@@ -37,7 +37,8 @@ struct ModelSettings {
   std::string dtype = "float32";  ///< or float64
 };
 
-/// The network, on the CPU, initialised from the seed alone: the same on every rank, whatever their number. Images give
+/// The network, on the CPU, initialised from the seed alone (TorchScript: from the file): the same on every rank,
+/// whatever their number. Images give
 /// scores (samples, classes); gpt takes token numbers (samples, positions), int64, and gives scores of the next token
 /// (samples, positions, vocabulary). Throws Error{invalid}: unknown names and options, images that are too small, a
 /// file that does not fit. One thread at a time: LibTorch has one random generator.

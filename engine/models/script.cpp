@@ -2,6 +2,9 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <algorithm>
+#include <map>
+
 #include "engine/models/makers.hpp"
 #include "transports/core/status.hpp"
 
@@ -56,7 +59,12 @@ class Script final : public Names {
 
 Made load_script(const std::filesystem::path& file) {
   try {
-    return made(std::make_shared<Script>(torch::jit::load(file.string())));
+    const auto script = std::make_shared<Script>(torch::jit::load(file.string()));
+    if (std::ranges::none_of(script->parameters(), [](const at::Tensor& each) { return each.requires_grad(); }))
+      throw Error(Code::invalid, file.string() +
+                                     " has no parameter that requires a gradient: save the module before "
+                                     "torch.jit.freeze(), with what is to be trained as parameters");
+    return made(script);
   } catch (const c10::Error& error) {
     const std::string why = error.what_without_backtrace();
     throw Error(Code::invalid, file.string() + " cannot be loaded as TorchScript (" + why.substr(0, why.find('\n')) +

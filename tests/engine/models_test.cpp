@@ -12,6 +12,7 @@
 
 #include <fstream>
 
+#include "engine/optimizers/optimizer.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -119,6 +120,35 @@ TEST(Models, AreTheSameFromTheSameSeed) {
     }
     EXPECT_TRUE(differs) << settings.name;
   }
+}
+
+TEST(Models, LearnAFewSamplesByHeart) {
+  for (const std::size_t which : {2, 4, 5, 7, 9, 13, 14}) {
+    const ModelSettings& settings = small_models[which];
+    const Network network = make_model(settings);
+    set_training(network, true);
+    const at::Tensor batch = batch_of(settings), target = torch::arange(4, torch::kLong);
+    const auto loss = [&] {
+      const at::Tensor scores = network.forward(batch);
+      return torch::nn::functional::cross_entropy(scores.dim() == 3 ? scores.select(1, -1) : scores, target);
+    };
+    const auto optimizer = make_optimizer("adam", {{.parameters = tensors_of(network).parameters}}, {{"lr", "0.003"}});
+    const double before = loss().item<double>();
+    for (int step = 0; step < 60; ++step) {
+      for (const auto& [name, tensor] : tensors_of(network).parameters) tensor.mutable_grad().reset();
+      loss().backward();
+      optimizer->step();
+    }
+    EXPECT_LT(loss().item<double>(), before / 2) << settings.name;
+  }
+}
+
+TEST(Models, HaveBiasesAndNormalisationsThatGroupsFind) {
+  for (const ModelSettings& settings : small_models)
+    for (const ParameterGroup& group :
+         group_parameters(tensors_of(make_model(settings)).parameters, {.decay_bias = false, .decay_norm = false}))
+      for (const auto& [name, tensor] : group.parameters)
+        EXPECT_EQ(group.decay_factor, tensor.dim() > 1 ? 1 : 0) << settings.name << " " << name;
 }
 
 TEST(Models, DropOutOnlyWhileTraining) {
@@ -315,6 +345,12 @@ def forward(self, x):
 TEST_F(ModelFiles, WhatIsNoScriptIsRefused) {
   const std::string file = write("net.pt", "nothing of the kind");
   EXPECT_THAT(refusal([&] { make_model({.name = file, .input = {4}}); }), HasSubstr("torch.jit.save"));
+  torch::jit::Module frozen("Frozen");
+  frozen.register_parameter("weight", torch::ones({1}), false);
+  frozen.define("def forward(self, x):\n    return x * self.weight\n");
+  frozen.save(folder_ + "frozen.pt");
+  EXPECT_THAT(refusal([&] { make_model({.name = folder_ + "frozen.pt", .input = {4}}); }),
+              HasSubstr("requires a gradient"));
   EXPECT_THAT(refusal([&] { make_model({.name = "absent.pt", .input = {4}}); }), HasSubstr("absent.pt"));
   EXPECT_THAT(refusal([&] {
                 make_model({.name = file, .input = {4}, .options = {{"hidden", "3"}}});
