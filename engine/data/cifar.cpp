@@ -53,7 +53,7 @@ std::shared_ptr<const Dataset> read_part(const fs::path& folder, const Layout& l
 
 DataSplit open(const Source& source, const Layout& layout) {
   const fs::path folder = source.values.at(0);
-  DataSplit split = split_of(read_part(folder, layout, layout.train), read_part(folder, layout, layout.test));
+  DataSplit split = split_of(source, read_part(folder, layout, layout.train), read_part(folder, layout, layout.test));
   split.classes = layout.classes.back();
   measure(split);
   split.description = source.text + ": " + summary(split, "images of 3x32x32");

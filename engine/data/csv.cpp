@@ -109,7 +109,7 @@ class CsvReader {
 DataSplit open_csv(const Source& source) {
   std::vector<Columns> parts;
   for (const std::string& file : source.values) parts.push_back(CsvReader(file, source).read());
-  DataSplit split = split_of(parts, "features", source);
+  DataSplit split = split_of(source, parts, "features");
   split.description =
       source.text + ": " + summary(split, "samples of " + describe(split.train->get(0)["features"].shape()));
   return split;

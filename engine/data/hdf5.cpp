@@ -41,6 +41,7 @@ Target target_of(const Hdf5Column& column, const Array& labels) {
 }  // namespace
 
 std::vector<fs::path> read_list(const fs::path& list) {
+  if (list.extension() == ".h5" || list.extension() == ".hdf5") return {list};
   std::ifstream in(list);
   if (!in) refuse(list, "cannot be opened: expected a text file with a path on each line");
   std::vector<fs::path> files;
@@ -232,7 +233,7 @@ DataSplit open_hdf5(const Source& source) {
   std::vector<std::shared_ptr<const Hdf5Dataset>> parts;
   for (const std::string& list : source.values)
     parts.push_back(std::make_shared<Hdf5Dataset>(read_list(list), options));
-  DataSplit split = split_of(parts[0], parts.size() > 1 ? parts[1] : nullptr);
+  DataSplit split = split_of(source, parts[0], parts.size() > 1 ? parts[1] : nullptr);
   split.inputs = parts[0]->inputs();
   split.target = parts[0]->target();
   for (const auto& part : parts) {

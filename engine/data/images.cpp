@@ -81,7 +81,7 @@ DataSplit open_images(const Source& source) {
   const Format format = format_of(source, folders.train, classes);
   std::shared_ptr<const Dataset> test;
   if (!folders.test.empty()) test = std::make_shared<ImageFolder>(folders.test, classes, format);
-  DataSplit split = split_of(std::make_shared<ImageFolder>(folders.train, classes, format), test);
+  DataSplit split = split_of(source, std::make_shared<ImageFolder>(folders.train, classes, format), test);
   split.classes = classes.size();
   measure(split);
   const std::string shape = describe(split.train->get(0)["image"].shape());

@@ -21,7 +21,7 @@ DataSplit open_text(const Source& source);
 DataSplit open_random(const Source& source);
 
 /// Training and held-out samples. Without `test`, a tenth of the training samples is held out, always the same ones.
-DataSplit split_of(std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test);
+DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test);
 
 /// What was read from a file or two: a row for each sample.
 struct Columns {
@@ -32,7 +32,7 @@ struct Columns {
 /// Of training samples and perhaps held-out ones, in memory. Targets that are one integer each are classes (array
 /// "label", of i64), unless the source has the option regression; others are numbers (array "target", of f32). The
 /// source's option classes says how many classes there are; else it is the largest class and one.
-DataSplit split_of(const std::vector<Columns>& parts, const std::string& input, const Source& source);
+DataSplit split_of(const Source& source, const std::vector<Columns>& parts, const std::string& input);
 
 /// Measures mean and deviation of the bytes of an input: of all samples in memory, else of a thousand at most.
 void measure(DataSplit& split);

@@ -43,7 +43,7 @@ DataSplit open_idx(const Source& source) {
   if (shape != held_out)
     refuse(folder, "training images are " + describe(shape) + ", held-out images " + describe(held_out) +
                        "; expected one shape");
-  DataSplit split = split_of(train, test);
+  DataSplit split = split_of(source, train, test);
   for (const auto& part : {train, test})
     split.classes = std::max(split.classes, count_classes(part->columns()["label"], folder.string()));
   measure(split);

@@ -1,6 +1,7 @@
 // The header is a Python dictionary, as in {'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }.
 #include "engine/data/npy.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -35,11 +36,14 @@ std::string_view value_of(std::string_view header, std::string_view key, std::st
 }
 
 std::optional<ArrayShape> parse_shape(std::string_view text) {
+  constexpr std::int64_t most = std::int64_t{1} << 39;  // elements; more is garbage, not data
   ArrayShape shape;
+  std::int64_t count = 1;
   while (!text.empty()) {
     std::int64_t dim = 0;
     const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), dim);
-    if (error != std::errc() || dim < 0) return std::nullopt;
+    if (error != std::errc() || dim < 0 || (dim > 0 && count > most / dim)) return std::nullopt;
+    count *= std::max<std::int64_t>(dim, 1);
     shape.push_back(dim);
     text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
     text.remove_prefix(std::min(text.find_first_not_of(", "), text.size()));
@@ -72,7 +76,7 @@ Array read_npy(const fs::path& file) {
     refuse(file, "holds elements of type '" + std::string(descr) +
                      "': expected b1, i1, u1, or little-endian i2, i4, i8, f2, f4 or f8; convert it with astype()");
   const auto shape = parse_shape(value_of(header, "shape", ")"));
-  if (!shape) refuse(file, "its header has no shape; the file is corrupt");
+  if (!shape) refuse(file, "its header has no shape that can be; the file is corrupt");
   if (value_of(header, "fortran_order", ",}") != "False" && shape->size() > 1)
     refuse(file, "is in Fortran's order: save numpy.ascontiguousarray() of it");
   const std::size_t expected = elements(*shape) * size_of(code->dtype);
@@ -109,7 +113,7 @@ DataSplit open_npy(const Source& source) {
   std::vector<Columns> parts;
   for (std::size_t i = 0; i < source.values.size(); i += 2)
     parts.push_back({source.values[i + 1], read_npy(source.values[i]), read_npy(source.values[i + 1])});
-  DataSplit split = split_of(parts, "input", source);
+  DataSplit split = split_of(source, parts, "input");
   split.description =
       source.text + ": " + summary(split, "samples of " + describe(split.train->get(0)["input"].shape()));
   return split;

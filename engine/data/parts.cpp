@@ -39,12 +39,12 @@ std::shared_ptr<const Dataset> dataset_of(const Columns& part, const std::string
 
 }  // namespace
 
-DataSplit split_of(std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test) {
+DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test) {
   DataSplit split;
   split.train = std::move(train);
   split.test = std::move(test);
   if (split.test) return split;
-  if (split.train->size() < 2) throw Error(Code::invalid, "one sample cannot be split into training and held-out ones");
+  if (split.train->size() < 2) source.refuse("a data set of one sample has none to hold out");
   std::vector<std::uint32_t> ids(split.train->size());
   std::iota(ids.begin(), ids.end(), 0U);
   shuffle(std::span(ids), Random::keyed(0x7e57));
@@ -81,7 +81,7 @@ void measure(DataSplit& split) {
   }
 }
 
-DataSplit split_of(const std::vector<Columns>& parts, const std::string& input, const Source& source) {
+DataSplit split_of(const Source& source, const std::vector<Columns>& parts, const std::string& input) {
   const bool classes = has_classes(parts.at(0).target, source);
   std::vector<std::shared_ptr<const Dataset>> datasets;
   std::size_t top = 0;
@@ -95,7 +95,7 @@ DataSplit split_of(const std::vector<Columns>& parts, const std::string& input, 
       throw Error(Code::invalid, part.where + ": a held-out sample is " + one.describe() + ", a training sample " +
                                      first.describe() + "; expected one shape");
   }
-  DataSplit split = split_of(datasets[0], parts.size() > 1 ? datasets[1] : nullptr);
+  DataSplit split = split_of(source, datasets[0], parts.size() > 1 ? datasets[1] : nullptr);
   split.inputs = {input};
   split.target = classes ? "label" : "target";
   split.classes = classes ? source.number("classes", top) : 0;

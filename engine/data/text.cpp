@@ -56,7 +56,7 @@ DataSplit split_text(const std::shared_ptr<const Dataset>& text, const Source& s
   if (ids.size() < 2)
     source.refuse("the text is too short to hold a part of it out; say context=N with a smaller number");
   const auto end = ids.end() - static_cast<std::ptrdiff_t>(std::max<std::size_t>(ids.size() / 10, 1));
-  return split_of(std::make_shared<Subset>(text, std::vector(ids.begin(), end)),
+  return split_of(source, std::make_shared<Subset>(text, std::vector(ids.begin(), end)),
                   std::make_shared<Subset>(text, std::vector(end, ids.end())));
 }
 
@@ -66,8 +66,9 @@ DataSplit open_text(const Source& source) {
   const PartFolders folders = part_folders(source.values.at(0));
   const std::size_t context = source.number("context", 128);
   const auto train = std::make_shared<TextDataset>(folders.train, context);
-  DataSplit split = folders.test.empty() ? split_text(train, source)
-                                         : split_of(train, std::make_shared<TextDataset>(folders.test, context));
+  DataSplit split = folders.test.empty()
+                        ? split_text(train, source)
+                        : split_of(source, train, std::make_shared<TextDataset>(folders.test, context));
   split.inputs = {"input"};
   split.target = "target";
   split.classes = 256;

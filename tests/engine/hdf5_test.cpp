@@ -197,6 +197,7 @@ TEST_F(Hdf5Test, IsASource) {
   const auto files = split.train->files();
   ASSERT_EQ(files.size(), 2U);
   EXPECT_EQ(files[0] + files[1], 27U);
+  EXPECT_EQ(load("hdf5:" + (folder_ / "part1.h5").string(), 1, 1).train->size(), 14U);
   EXPECT_THAT(refusal([&] { load(text(",preload,open=1"), 1, 1); }), HasSubstr("with preload 2"));
   EXPECT_THAT(refusal([&] { load(text(",classes=2"), 1, 1); }),
               AllOf(HasSubstr("part0.h5: dataset 'labels': the label of sample 2 is 2"), HasSubstr("0 to 1")));

@@ -11,6 +11,7 @@
 
 #include "engine/data/image_file.hpp"
 #include "engine/data/loader.hpp"
+#include "engine/data/random.hpp"
 #include "engine/data/source.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -125,6 +126,27 @@ TEST_F(ImagesTest, ErrorsNameTheFile) {
   EXPECT_THAT(refusal([&] { read_image(folder_ / "a/3.jpg", 3, 0, 0); }), HasSubstr("neither a JPEG nor a PNG"));
   EXPECT_THAT(refusal([&] { load(",size=8"); }), HasSubstr("size=8: expected HEIGHTxWIDTH"));
   EXPECT_THAT(refusal([&] { load(",channels=2"); }), HasSubstr("channels=2"));
+}
+
+TEST_F(ImagesTest, CorruptFilesAreDecodedOrRefused) {
+  write_png(folder_ / "a.png", plain(12, 12, 1, 2, 3));
+  write_jpeg(folder_ / "a.jpg", plain(12, 12, 1, 200, 3));
+  Random random(5);
+  for (const char* name : {"a.png", "a.jpg"}) {
+    std::ifstream in(folder_ / name, std::ios::binary);
+    const std::string good{std::istreambuf_iterator<char>(in), {}};
+    for (int i = 0; i < 500; ++i) {
+      std::string bad = good;
+      bad[random.below(bad.size())] = static_cast<char>(random.next());
+      if (i % 3 == 0) bad.resize(random.below(bad.size()));
+      std::ofstream(folder_ / "bad", std::ios::binary) << bad;
+      try {
+        read_image(folder_ / "bad", 3, 8, 8);
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("bad: is "));
+      }
+    }
+  }
 }
 
 TEST_F(ImagesTest, ErrorsNameTheFolder) {

@@ -240,6 +240,18 @@ TEST(Loader, TellsTheDataSetWhatIsComing) {
   EXPECT_EQ(data->expected()[5], sampler.local(1)[0]);
 }
 
+TEST(Loader, IsAheadByItsDepthAndNoMore) {
+  std::atomic<int> made{0};
+  Loader loader(std::make_shared<Numbers>(), Sampler({.samples = 60, .batch = 1}),
+                {[&](Sample&, const Draw&) { ++made; }}, {.depth = 3, .threads = 2});
+  loader.start_epoch(0);
+  for (int taken = 0; taken < 20; ++taken) {
+    while (made < taken + 3) std::this_thread::yield();
+    EXPECT_EQ(made, taken + 3);
+    loader.next();
+  }
+}
+
 TEST(Loader, SendsInOrder) {
   const auto data = std::make_shared<Numbers>();
   std::size_t sent = 0;

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "engine/data/npy.hpp"
+#include "engine/data/random.hpp"
 #include "engine/data/source.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -187,6 +188,33 @@ TEST_F(ReadersTest, TextGoesAcrossFilesAndTellsTheNextByte) {
   EXPECT_THAT(refusal([&] { load("text:nowhere"); }), HasSubstr("nowhere: no such data folder"));
   fs::create_directory(folder_ / "empty");
   EXPECT_THAT(refusal([&] { load("text:" + folder_.string() + "/empty"); }), HasSubstr("empty: has no files *.txt"));
+}
+
+/// Bytes change and files end early; a reader then reads something or says one line, and never crashes.
+TEST_F(ReadersTest, CorruptFilesAreReadOrRefused) {
+  write_npy(folder_ / "good.npy", Array(std::vector<float>(30, 0.5F), {6, 5}));
+  std::ifstream in(folder_ / "good.npy", std::ios::binary);
+  const std::string npy{std::istreambuf_iterator<char>(in), {}};
+  const std::string csv = "a,b,c\n1,2,0\n3,4,1\n5,6,0\n";
+  Random random(3);
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string text = i % 2 ? npy : csv;
+    for (std::uint64_t k = random.below(3); k < 3; ++k)
+      text[random.below(std::min<std::size_t>(text.size(), 128))] = static_cast<char>(random.next());
+    if (random.below(4) == 0) text.resize(random.below(text.size()));
+    const std::string file = write("bad", text);
+    try {
+      if (i % 2)
+        read_npy(file);
+      else
+        load("csv:" + file);
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("bad"));
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 500);
 }
 
 }  // namespace
