@@ -156,6 +156,13 @@ TEST(Options, ReadWhatTheTableStates) {
     EXPECT_THAT(refusal([&] { Options(choice, {{"lr", bad}}); }), HasSubstr("a number from 0 up, below 2")) << bad;
 }
 
+TEST(Options, AreReadFromOneLine) {
+  EXPECT_EQ(Options::parse(" gamma=0.5  milestones=1,2 "), (Options::Given{{"gamma", "0.5"}, {"milestones", "1,2"}}));
+  EXPECT_TRUE(Options::parse("").empty());
+  EXPECT_THAT(refusal([] { Options::parse("a=1 b"); }), AllOf(HasSubstr("'b'"), HasSubstr("key=value")));
+  EXPECT_THAT(refusal([] { Options::parse("a=1 a=2"); }), HasSubstr("twice"));
+}
+
 // The tables' own values are of their kinds.
 TEST(Options, StandardValuesAreValid) {
   for (const ChoiceInfo& choice : schedule_table()) {
