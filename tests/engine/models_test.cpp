@@ -63,7 +63,7 @@ const std::vector<ModelSettings> small_models = [] {
       {.name = "alexnet", .input = {3, 67, 63}, .options = {{"width", "0.1"}, {"hidden", "16"}}},
       {.name = "alexnet", .input = {1, 5, 9}, .options = {{"width", "0.1"}, {"hidden", "16"}}},
       {.name = "vgg16", .input = {1, 28, 28}, .options = {{"width", "0.1"}, {"hidden", "16"}}},
-      {.name = "googlenet", .input = {3, 32, 32}, .options = {{"width", "0.1"}}},
+      {.name = "googlenet", .input = {3, 16, 16}, .options = {{"width", "0.1"}}},
       {.name = "googlenet", .input = {3, 64, 70}, .options = {{"width", "0.05"}, {"batchnorm", "false"}}},
       {.name = "vgg16", .input = {3, 32, 32}, .options = {{"width", "0.1"}, {"hidden", "16"}, {"dropout", "0"}}},
       {.name = "vgg16", .input = {1, 40, 33}, .options = {{"width", "0.1"}, {"hidden", "16"}, {"batchnorm", "true"}}},
@@ -125,7 +125,7 @@ TEST(Models, AreTheSameFromTheSameSeed) {
 }
 
 TEST(Models, LearnAFewSamplesByHeart) {
-  for (const std::size_t which : {2, 4, 5, 9, 11, 15, 16}) {
+  for (const std::size_t which : {2, 4, 5, 9, 15, 16}) {
     const ModelSettings& settings = small_models[which];
     const Network network = make_model(settings);
     set_training(network, true);
