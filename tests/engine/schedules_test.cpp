@@ -68,6 +68,23 @@ TEST(Schedules, CosineBeginsAfterTheWarmUp) {
   EXPECT_EQ(warm.rate({.step = 9, .steps_per_epoch = 9, .total_steps = 9}), 1) << "nothing but warm-up";
 }
 
+// Bit for bit what training has always computed.
+TEST(Schedules, CosineWithALinearWarmUpIsThisFormula) {
+  for (const double warmup : {0.0, 0.7, 2.0, 9.0})
+    for (const std::size_t total : {7U, 70U, 83U}) {
+      const Schedule schedule({.name = "cosine", .lr = 0.05, .warmup = warmup});
+      const double end = static_cast<double>(total), warm = std::min(warmup * 10, end);
+      for (std::size_t step = 0; step < total; ++step) {
+        const double at = static_cast<double>(step);
+        const double expected = at < warm ? 0.05 * (at + 1) / (warm + 1)
+                                : end <= warm
+                                    ? 0.05
+                                    : 0.05 * 0.5 * (1 + std::cos(std::numbers::pi * (at - warm) / (end - warm)));
+        EXPECT_EQ(schedule.rate({.step = step, .steps_per_epoch = 10, .total_steps = total}), expected);
+      }
+    }
+}
+
 TEST(Schedules, DecaysGoOnWithinAnEpoch) {
   const Schedule exponential({.name = "exponential", .options = {{"gamma", "0.25"}, {"every", "2"}}, .lr = 1});
   EXPECT_DOUBLE_EQ(exponential.rate(at_epoch(2)), 0.25);
