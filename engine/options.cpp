@@ -85,6 +85,22 @@ const ChoiceInfo& choose(std::string_view noun, std::span<const ChoiceInfo> tabl
   throw Error(Code::invalid, "no " + std::string(noun) + " " + in_quotes(name) + nearest_of(name, names));
 }
 
+Options::Given Options::parse(std::string_view text) {
+  Given given;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.empty()) continue;
+    const std::size_t equals = word.find('=');
+    if (equals == word.npos || equals == 0)
+      throw Error(Code::invalid, in_quotes(word) + " is not an option: expected key=value, with spaces between");
+    if (!given.emplace(word.substr(0, equals), word.substr(equals + 1)).second)
+      throw Error(Code::invalid, "option " + in_quotes(word.substr(0, equals)) + " is given twice: leave one out");
+  }
+  return given;
+}
+
 Options::Options(const ChoiceInfo& choice, const Given& given) : choice_(choice) {
   std::vector<std::string_view> keys;
   for (const OptionInfo& option : choice.options) {

@@ -49,6 +49,9 @@ class Options {
  public:
   using Given = std::map<std::string, std::string, std::less<>>;
 
+  /// "key=value key=value", with spaces between: a text of a configuration. Throws Error{invalid}.
+  static Given parse(std::string_view text);
+
   /// Throws Error{invalid} for a key that `choice` does not have, with the nearest one, and for a value that is not of
   /// its kind.
   Options(const ChoiceInfo& choice, const Given& given);

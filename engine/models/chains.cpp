@@ -57,8 +57,6 @@ Layers cifar() {
           linear_layer(0)};
 }
 
-bool is_small(const Request& request, std::int64_t side) { return request.input[1] < side || request.input[2] < side; }
-
 /// Two hidden dense layers behind at most `grid` times `grid` means.
 void append_classifier(Layers& layers, const Request& request, std::int64_t grid, bool dropout_first) {
   const Layer drop = dropout_layer(request.options.number("dropout"));
@@ -70,24 +68,34 @@ void append_classifier(Layers& layers, const Request& request, std::int64_t grid
     append(layers, {hidden, relu, drop, hidden, relu, drop, linear_layer(0)});
 }
 
+/// Halves of `side`, while there is something to halve.
+void append_halving(Layers& layers, std::int64_t& side) {
+  if (side >= 2) layers.push_back(pool_layer(Kind::maxpool, 2, 2));
+  side /= 2;
+}
+
 /// Krizhevsky 2014 (the single tower, as in torchvision); smaller windows for images below 63 pixels.
 Layers alexnet(const Request& request) {
-  const auto filters = [&](double channels) { return request.scaled(channels); };
-  const bool small = is_small(request, 63);
-  const Layer pool = pool_layer(Kind::maxpool, small ? 2 : 3, 2);
-  Layers layers{small ? conv_layer(filters(64), 5, 1, 2) : conv_layer(filters(64), 11, 4, 2),
-                relu,
-                pool,
-                conv_layer(filters(192), 5, 1, 2),
-                relu,
-                pool,
-                conv_layer(filters(384), 3, 1, 1),
-                relu,
-                conv_layer(filters(256), 3, 1, 1),
-                relu,
-                conv_layer(filters(256), 3, 1, 1),
-                relu,
-                pool};
+  std::int64_t side = std::min(request.input[1], request.input[2]);
+  const bool small = side < 63;
+  Layers layers;
+  const auto conv = [&](double channels, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
+    append(layers, {conv_layer(request.scaled(channels), kernel, stride, padding), relu});
+  };
+  const auto pool = [&] {
+    if (small)
+      append_halving(layers, side);
+    else
+      layers.push_back(pool_layer(Kind::maxpool, 3, 2));
+  };
+  small ? conv(64, 5, 1, 2) : conv(64, 11, 4, 2);
+  pool();
+  conv(192, 5, 1, 2);
+  pool();
+  conv(384, 3, 1, 1);
+  conv(256, 3, 1, 1);
+  conv(256, 3, 1, 1);
+  pool();
   append_classifier(layers, request, 6, true);
   return layers;
 }
@@ -95,6 +103,7 @@ Layers alexnet(const Request& request) {
 /// Simonyan and Zisserman 2015, configuration D.
 Layers vgg16(const Request& request) {
   const bool normal = request.options.flag("batchnorm");
+  std::int64_t side = std::min(request.input[1], request.input[2]);
   Layers layers;
   for (const auto& [channels, depth] : {std::pair{64, 2}, {128, 2}, {256, 3}, {512, 3}, {512, 3}}) {
     for (int i = 0; i < depth; ++i) {
@@ -102,7 +111,7 @@ Layers vgg16(const Request& request) {
       if (normal) layers.push_back(norm_layer());
       layers.push_back(relu);
     }
-    layers.push_back(pool_layer(Kind::maxpool, 2, 2));
+    append_halving(layers, side);
   }
   append_classifier(layers, request, 7, false);
   return layers;

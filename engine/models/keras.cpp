@@ -61,7 +61,8 @@ class Reader {
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const YAML::Node node = layers[i];
       const std::string kind = node["class_name"] ? node["class_name"].as<std::string>() : "";
-      const Entry entry(node["config"], name + ": layer " + std::to_string(i + 1) + ": ");
+      const Entry entry(node["config"],
+                        name + ":" + std::to_string(node.Mark().line + 1) + ": layer " + std::to_string(i + 1) + ": ");
       if (const SampleShape shape = entry.shape({"batch_input_shape", "batch_shape"}); !shape.empty())
         list_.input = shape;
       const std::string order = entry.text({"data_format", "dim_ordering"});

@@ -157,7 +157,7 @@ TEST(Keras, WhatCannotBeReadIsNamed) {
   EXPECT_THAT(parse_refusal(R"({"class_name": "Sequential", "config": []})"), HasSubstr("no layers"));
   EXPECT_THAT(
       parse_refusal(R"({"class_name": "Sequential", "config": [{"class_name": "Flatten"}, {"class_name": "Conv3D"}]})"),
-      AllOf(HasSubstr("layer 2: no Keras layer 'Conv3D'"), HasSubstr("'Conv2D'")));
+      AllOf(HasSubstr("net.yaml:1: layer 2: no Keras layer 'Conv3D'"), HasSubstr("'Conv2D'")));
   EXPECT_THAT(parse_refusal(R"({"class_name": "Sequential", "config": [
                  {"class_name": "Dense", "config": {"units": 3, "activation": "relo"}}]})"),
               HasSubstr("'relu'"));

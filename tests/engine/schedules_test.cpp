@@ -68,6 +68,23 @@ TEST(Schedules, CosineBeginsAfterTheWarmUp) {
   EXPECT_EQ(warm.rate({.step = 9, .steps_per_epoch = 9, .total_steps = 9}), 1) << "nothing but warm-up";
 }
 
+// Bit for bit what training has always computed.
+TEST(Schedules, CosineWithALinearWarmUpIsThisFormula) {
+  for (const double warmup : {0.0, 0.7, 2.0, 9.0})
+    for (const std::size_t total : {7U, 70U, 83U}) {
+      const Schedule schedule({.name = "cosine", .lr = 0.05, .warmup = warmup});
+      const double end = static_cast<double>(total), warm = std::min(warmup * 10, end);
+      for (std::size_t step = 0; step < total; ++step) {
+        const double at = static_cast<double>(step);
+        const double expected = at < warm ? 0.05 * (at + 1) / (warm + 1)
+                                : end <= warm
+                                    ? 0.05
+                                    : 0.05 * 0.5 * (1 + std::cos(std::numbers::pi * (at - warm) / (end - warm)));
+        EXPECT_EQ(schedule.rate({.step = step, .steps_per_epoch = 10, .total_steps = total}), expected);
+      }
+    }
+}
+
 TEST(Schedules, DecaysGoOnWithinAnEpoch) {
   const Schedule exponential({.name = "exponential", .options = {{"gamma", "0.25"}, {"every", "2"}}, .lr = 1});
   EXPECT_DOUBLE_EQ(exponential.rate(at_epoch(2)), 0.25);
@@ -154,6 +171,13 @@ TEST(Options, ReadWhatTheTableStates) {
   EXPECT_THAT(refusal([&] { Options(choice, {{"on", "maybe"}}); }), HasSubstr("true or false"));
   for (const char* bad : {"nan", "inf", "-1", "2", "0.5x", ""})
     EXPECT_THAT(refusal([&] { Options(choice, {{"lr", bad}}); }), HasSubstr("a number from 0 up, below 2")) << bad;
+}
+
+TEST(Options, AreReadFromOneLine) {
+  EXPECT_EQ(Options::parse(" gamma=0.5  milestones=1,2 "), (Options::Given{{"gamma", "0.5"}, {"milestones", "1,2"}}));
+  EXPECT_TRUE(Options::parse("").empty());
+  EXPECT_THAT(refusal([] { Options::parse("a=1 b"); }), AllOf(HasSubstr("'b'"), HasSubstr("key=value")));
+  EXPECT_THAT(refusal([] { Options::parse("a=1 a=2"); }), HasSubstr("twice"));
 }
 
 // The tables' own values are of their kinds.
