@@ -197,7 +197,7 @@ TEST(Loader, FlagsRepetitions) {
   EXPECT_EQ(last->global_distinct, 1U);
 }
 
-/// Numbers, of which some cannot be read; counts how many threads are in get() at once.
+/// Numbers, of which some cannot be read.
 class Numbers : public Dataset {
  public:
   explicit Numbers(std::set<std::size_t> bad = {}) : bad_(std::move(bad)) {}
@@ -250,6 +250,23 @@ TEST(Loader, IsAheadByItsDepthAndNoMore) {
     EXPECT_EQ(made, taken + 3);
     loader.next();
   }
+}
+
+TEST(Loader, ReadsSeveralBatchesAtOnce) {
+  /// No sample is given before two threads have asked for one.
+  class Pairs : public Dataset {
+    std::size_t size() const override { return 8; }
+    Sample get(std::size_t i) const override {
+      ++asked_;
+      while (asked_ < 2) std::this_thread::yield();
+      return {{"x", Array::scalar(static_cast<std::int64_t>(i))}};
+    }
+    mutable std::atomic<int> asked_{0};
+  };
+  Loader loader(std::make_shared<Pairs>(), Sampler({.samples = 8, .batch = 1, .shuffled = false}), {},
+                {.depth = 2, .threads = 2});
+  loader.start_epoch(0);
+  for (std::int64_t i = 0; i < 8; ++i) EXPECT_EQ((*loader.next())["x"].item<std::int64_t>(), i);
 }
 
 TEST(Loader, SendsInOrder) {
