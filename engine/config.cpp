@@ -10,6 +10,7 @@
 #include <map>
 #include <vector>
 
+#include "engine/losses.hpp"
 #include "engine/optimizers/table.hpp"
 #include "transports/core/settings.hpp"
 
@@ -102,7 +103,9 @@ Meaning option_meaning(std::string_view key) {
   return {};
 }
 
-std::vector<std::string> all_names() {
+}  // namespace
+
+std::vector<std::string> config_names() {
   std::vector<std::string> names;
   for (const ConfigInfo& info : config_table()) {
     names.emplace_back(info.key);
@@ -113,8 +116,13 @@ std::vector<std::string> all_names() {
     for (const ChoiceInfo& one : choice.table())
       for (const OptionInfo& option : one.options)
         names.push_back(std::string(choice.section) + "." + std::string(option.key));
+  std::ranges::sort(names);
+  const auto twice = std::ranges::unique(names);  // options of several choices
+  names.erase(twice.begin(), twice.end());
   return names;
 }
+
+namespace {
 
 /// By its key or one of its other names.
 Meaning lookup(std::string_view key) {
@@ -124,7 +132,7 @@ Meaning lookup(std::string_view key) {
       return {&info, nullptr, std::string(info.key), {}};
   }
   if (Meaning found = option_meaning(key); found.choice) return found;
-  const std::vector<std::string> names = all_names();
+  const std::vector<std::string> names = config_names();
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view near = nearest(key, views);
   refuse("no config key " + in_quotes(key) +
@@ -238,6 +246,7 @@ void Config::check() const {
       }
     }
   }
+  loss_info(loss);
   if (run.empty() && (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume))
     refuse("checkpoints are kept in the folder of a run: say run=DIR");
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "engine/options.hpp"
 #include "engine/schedules.hpp"
@@ -28,6 +29,8 @@ struct Config {
     std::int64_t shift = 0;
     std::int64_t crop = 0;
     bool mirror = false;
+    std::string way = "batch";
+    std::string remainder = "uneven";
     std::int64_t prefetch = 2;
     std::int64_t threads = 1;
   } data;
@@ -136,6 +139,9 @@ struct OptionAlias {
   std::string_view alias, key;
 };
 std::span<const OptionAlias> option_aliases() noexcept;
+
+/// Every key, other name and option, as set() takes them.
+std::vector<std::string> config_names();
 
 /// The chosen optimizer's own learning rate: optimizer.lr, or what is usual for it.
 double base_learning_rate(const Config& config);

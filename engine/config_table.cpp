@@ -42,6 +42,17 @@ constexpr ConfigInfo table[] = {
      .value = [](Config& c) -> Value { return &c.data.mirror; },
      .meaning = "turn each training image left to right, half of the time",
      .aliases = "mirror rand_crop_mirror"},
+    {.key = "data.way",
+     .value = [](Config& c) -> Value { return &c.data.way; },
+     .meaning =
+         "how samples are dealt out: each global batch cut over the ranks, or to each rank a stretch of the epoch's "
+         "order, every so-many-th sample of it, or whole files",
+     .allowed = "batch|contiguous|strided|file"},
+    {.key = "data.remainder",
+     .value = [](Config& c) -> Value { return &c.data.remainder; },
+     .meaning =
+         "samples that do not come out even: some ranks have fewer in some steps, a few are left out, or seen twice",
+     .allowed = "uneven|drop|pad"},
     {.key = "data.prefetch",
      .value = [](Config& c) -> Value { return &c.data.prefetch; },
      .meaning = "batches prepared ahead",
@@ -65,8 +76,8 @@ constexpr ConfigInfo table[] = {
      .aliases = "micro_batch"},
     {.key = "loss",
      .value = [](Config& c) -> Value { return &c.loss; },
-     .meaning = "what training makes smaller",
-     .allowed = "cross_entropy|nll|mse|l1|smooth_l1|bce|bce_logits"},
+     .meaning =
+         "what training makes smaller: cross_entropy, nll, mse, l1, smooth_l1, bce, bce_logits, or Keras' name of it"},
     {.key = "optimizer.name",
      .value = [](Config& c) -> Value { return &c.optimizer.name; },
      .meaning = "how parameters follow their gradients",

@@ -1,12 +1,8 @@
+// What the losses and metrics of the table compute.
 #include "engine/losses.hpp"
 
 #include <ATen/ops/argmax.h>
 #include <torch/nn/functional/loss.h>
-
-#include <algorithm>
-#include <span>
-
-#include "transports/core/status.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -46,27 +42,8 @@ at::Tensor bce_logits(const at::Tensor& output, const at::Tensor& target) {
 }
 
 using Function = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
-constexpr LossInfo infos[] = {
-    {"cross_entropy", "of scores and the class", "categorical_crossentropy sparse_categorical_crossentropy", true},
-    {"nll", "of log-probabilities and the class", "negative_log_likelihood", true},
-    {"mse", "mean squared error", "mean_squared_error", false},
-    {"l1", "mean absolute error", "mae mean_absolute_error", false},
-    {"smooth_l1", "squared near 0, absolute beyond 1", "huber", false},
-    {"bce", "binary cross-entropy of probabilities", "binary_crossentropy", false},
-    {"bce_logits", "binary cross-entropy of scores", "bce_with_logits", false},
-};
+/// As loss_table() has them.
 constexpr Function functions[] = {cross_entropy, nll, mse, l1, smooth_l1, bce, bce_logits};
-static_assert(std::size(infos) == std::size(functions));
-
-bool has_word(std::string_view words, std::string_view word) {
-  for (std::size_t at = 0; at < words.size();) {
-    const std::size_t end = std::min(words.find(' ', at), words.size());
-    if (words.substr(at, end - at) == word) return true;
-    at = end + 1;
-  }
-  return false;
-}
-
 double accuracy(const at::Tensor& output, const at::Tensor& target) {
   return rows(output).argmax(1).eq(target.flatten()).to(at::kDouble).mean().item<double>();
 }
@@ -80,18 +57,7 @@ double absolute_error(const at::Tensor& output, const at::Tensor& target) { retu
 
 }  // namespace
 
-std::span<const LossInfo> loss_table() noexcept { return infos; }
-
-const LossInfo& loss_info(std::string_view name) {
-  std::string known;
-  for (const LossInfo& info : infos) {
-    if (info.name == name || has_word(info.aliases, name)) return info;
-    known += (known.empty() ? "" : ", ") + std::string(info.name);
-  }
-  throw Error(Code::invalid, "loss=" + std::string(name) + ": expected one of " + known);
-}
-
-Loss make_loss(std::string_view name) { return functions[&loss_info(name) - infos]; }
+Loss make_loss(std::string_view name) { return functions[&loss_info(name) - loss_table().data()]; }
 
 std::vector<Metric> metrics_of(const LossInfo& loss, std::size_t classes) {
   if (!loss.classes) return {{"absolute error", absolute_error, false}};

@@ -41,13 +41,22 @@ std::size_t grains(const Config& config, int ranks) {
   return size((mine + config.batch.micro - 1) / config.batch.micro * ranks);
 }
 
-Sampler sampler_for(const Config& config, const Communicator& world, std::size_t samples) {
-  return Sampler({.samples = samples,
+/// The place of a name in the table's list of choices, which is the enumeration's order.
+template <class Choice>
+Choice choice_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return static_cast<Choice>(std::ranges::find(names, name) - names.begin());
+}
+
+Sampler sampler_for(const Config& config, const Communicator& world, const Dataset& data) {
+  return Sampler({.samples = data.size(),
                   .batch = size(config.batch.global),
                   .rank = world.rank(),
                   .size = world.size(),
                   .seed = static_cast<std::uint64_t>(config.seed),
-                  .grains = grains(config, world.size())});
+                  .way = choice_of<Way>(config.data.way, {"batch", "contiguous", "strided", "file"}),
+                  .remainder = choice_of<Remainder>(config.data.remainder, {"uneven", "drop", "pad"}),
+                  .grains = grains(config, world.size()),
+                  .files = config.data.way == "file" ? data.files() : std::vector<std::size_t>{}});
 }
 
 std::vector<Transform> transforms_for(const Config& config, const DataSplit& data) {
@@ -103,7 +112,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
       trainer(owner),
       schedule(make_schedule(config)),
       feed(make_feed()),
-      loader(data.train, sampler_for(config, world, data.train->size()), transforms_for(config, data),
+      loader(data.train, sampler_for(config, world, *data.train), transforms_for(config, data),
              {.depth = size(config.data.prefetch),
               .threads = size(config.data.threads),
               .seed = static_cast<std::uint64_t>(config.seed)},

@@ -12,16 +12,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Files that end in .txt; where there are none, all files that are no links.
+std::vector<fs::path> text_files(const fs::path& folder) {
+  constexpr std::string_view endings[] = {".txt"};
+  std::vector<fs::path> files = list_folder(folder, endings);
+  if (!files.empty()) return files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_regular_file() && !entry.is_symlink()) files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
 /// The files one after the other, in the order of their names, cut into stretches of `context` tokens.
 class TextDataset : public Dataset {
  public:
   TextDataset(const fs::path& folder, std::size_t context) : context_(context) {
-    constexpr std::string_view endings[] = {".txt"};
-    for (const fs::path& file : list_folder(folder, endings)) {
+    for (const fs::path& file : text_files(folder)) {
       files_.push_back(map_file(file));
       ends_.push_back(files_.back().bytes + (ends_.empty() ? 0 : ends_.back()));
     }
-    if (files_.empty()) refuse(folder, "has no files *.txt");
+    if (files_.empty()) refuse(folder, "has no files to read");
     if (ends_.back() <= context)
       refuse(folder, "has " + std::to_string(ends_.back()) + " bytes of text, too few for a context of " +
                          std::to_string(context) + ": say context=N with a smaller number");

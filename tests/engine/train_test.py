@@ -1,9 +1,12 @@
 """tutti train as its users run it: one loss curve for any number of processes, real digits, mistakes."""
 
+import collections
 import json
+import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -103,6 +106,23 @@ class OwnRanks(InFolder):
         self.assertEqual(*values)
 
 
+class Text(unittest.TestCase):
+    LICENCES = pathlib.Path("/usr/share/common-licenses")
+
+    def test_a_transformer_learns_more_than_how_frequent_bytes_are(self):
+        files = sorted(file for file in self.LICENCES.glob("*") if file.is_file() and not file.is_symlink())
+        text = b"".join(file.read_bytes() for file in files)
+        if len(text) < 50000:
+            self.skipTest(f"{self.LICENCES} has too little text")
+        shares = [count / len(text) for count in collections.Counter(text).values()]
+        entropy = -sum(share * math.log(share) for share in shares)
+        done = command("train", "-np", 2, "--config", "gpt-text", "--steps", 100, "--epochs=1", "progress=off")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        held_out = float(re.search(r"held-out loss ([0-9.]+)", done.stdout)[1])
+        self.assertLess(held_out, 0.9 * entropy)
+        self.assertIn("bitwise equal on all 2 ranks", done.stdout)
+
+
 class Resume(InFolder):
     """A run that is killed and resumed is the run that was left alone."""
 
@@ -160,6 +180,10 @@ class Mistakes(InFolder):
         (self.folder / "my.yaml").write_text("model: mlp\nmomentun: 1\n")
         self.refused("--config", "my.yaml", says=["my.yaml:2:", "'momentum'"])
         self.refused(says=["no data", "tutti data optdigits"])
+        self.refused(*TINY, "optimizer=adamm", says=["'adamm'", "adam"])
+        self.refused(*TINY, "optimizer.rho=0.5", says=["optimizer.name=momentum", "rho"])
+        self.refused(*TINY, "loss=crossentropy", says=["loss=crossentropy", "cross_entropy"])
+        self.refused(str(self.folder / "my.yaml"), says=["three files"])
 
     def test_device(self):
         self.refused(*TINY, "device=gpu", says=["device=gpu", "auto or cpu or cuda"])

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "collectives/communicator.hpp"
 #include "engine/data/sampler.hpp"
@@ -50,6 +51,23 @@ struct Request {
   int ranks = 0;  ///< to start; 0: this process is what there is
 };
 
+/// key=value; or, as other drivers have it, a model's file and lists of the files to train and to validate with.
+void take_words(engine::Config& config, const std::vector<std::string>& words) {
+  std::vector<std::string> files;
+  for (const std::string& word : words) {
+    if (word.find('=') == word.npos && fs::is_regular_file(word))
+      files.push_back(word);
+    else
+      config.set(word);
+  }
+  if (files.empty()) return;
+  if (files.size() != 3)
+    throw Error(Code::invalid,
+                "expected key=value, or three files: a model, a list of files to train with, and one to validate with");
+  config.set("model.name", files[0], "the command line");
+  config.set("data.source", "hdf5:" + files[1] + "," + files[2], "the command line");
+}
+
 /// Throws Error{invalid} for whatever the user can put right without looking at the data.
 Request read_request(const std::vector<std::string>& arguments) {
   Request request;
@@ -71,12 +89,17 @@ Request read_request(const std::vector<std::string>& arguments) {
       ->check(CLI::IsMember({"text", "markdown"}));
   app.add_flag("--resume", resume, "go on from the last checkpoint in run=DIR: the same as resume=true");
   app.add_flag("--print-config", print, "the whole configuration that would be used, and where each value comes from");
+  std::map<std::string, std::string> flags;  // a flag for each key, too: --optimizer.lr 0.1
+  for (const std::string& key : engine::config_names())
+    if (!app.get_option_no_throw("--" + key)) app.add_option("--" + key, flags[key])->group("");
   app.footer(engine::config_help());
   tutti::tools::parse(app, arguments);
   if (!keys.empty()) show(keys == "markdown" ? engine::config_markdown() : engine::config_help());
   engine::Config& config = request.config;
   if (!name.empty()) config.read(engine::find_config(name, config_folders()));
-  for (const std::string& word : words) config.set(word);
+  take_words(config, words);
+  for (const auto& [key, value] : flags)
+    if (app.count("--" + key) > 0) config.set(key, value, "--" + key);
   if (!data.empty()) config.set("data.source", data, "--data");
   if (!device.empty()) config.set("device", device, "--device");
   if (resume) config.set("checkpoint.resume", "true", "--resume");
