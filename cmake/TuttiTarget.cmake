@@ -17,7 +17,7 @@ function(tutti_target name)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
     $<$<BOOL:${TUTTI_WERROR}>:-Werror>
     # g++ 12 warns of copies in std::string that cannot happen (GCC bug 105651), and more often from precompiled headers.
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
+    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>)
   if(TUTTI_SANITIZE)
     list(JOIN TUTTI_SANITIZE "," sanitizers)
     target_compile_options(${name} PRIVATE -fsanitize=${sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -6,10 +6,10 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "engine/data/tensors.hpp"
+#include "engine/together.hpp"
 #include "engine/trainer_run.hpp"
 
 namespace tutti::engine {
@@ -38,7 +38,8 @@ std::size_t size(std::int64_t number) { return static_cast<std::size_t>(number);
 std::size_t grains(const Config& config, int ranks) {
   if (config.batch.micro == 0) return 0;
   const std::int64_t mine = (config.batch.global + ranks - 1) / ranks;
-  return size((mine + config.batch.micro - 1) / config.batch.micro * ranks);
+  const std::int64_t cuts = (mine + config.batch.micro - 1) / config.batch.micro * ranks;
+  return size(std::max<std::int64_t>(std::min(cuts, config.batch.global), ranks));
 }
 
 /// The place of a name in the table's list of choices, which is the enumeration's order.
@@ -107,7 +108,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
       type(config.dtype == "float64" ? at::kDouble : at::kFloat),
       data(std::move(task.data)),
       loss(task.loss ? task.loss : make_loss(config.loss)),
-      metrics(task.metrics.empty() ? metrics_of(loss_info(config.loss), data.classes) : task.metrics),
+      metrics(task.metrics.empty() ? metrics_of(data.classes) : task.metrics),
       hooks(std::move(user)),
       trainer(owner),
       schedule(make_schedule(config)),
@@ -129,8 +130,9 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
 
 std::unique_ptr<Feed> Trainer::Run::make_feed() const {
   if (site.on_cpu()) return nullptr;
-  const std::size_t ranks = size(world.size());
-  const std::size_t most = (size(config.batch.global) + ranks - 1) / ranks;
+  const std::size_t ranks = size(world.size()), batch = size(config.batch.global);
+  const std::size_t cuts = std::max(grains(config, world.size()), ranks);
+  const std::size_t most = (cuts + ranks - 1) / ranks * ((batch + cuts - 1) / cuts);
   std::vector<std::size_t> largest;
   const std::uint32_t any[] = {0};
   for (const auto& [name, array] : collate(*data.train, any, transforms_for(config, data)))
@@ -138,7 +140,7 @@ std::unique_ptr<Feed> Trainer::Run::make_feed() const {
   return std::make_unique<Feed>(site.gpu(), site.where().index, largest, size(config.data.prefetch));
 }
 
-/// False when training ends within the epoch.
+/// False when training ends here.
 bool Trainer::Run::train_epoch(std::size_t epoch) {
   set_training(network, true);
   if (state.sampler.empty())
@@ -148,16 +150,24 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   state.sampler.clear();
   const auto begin = Clock::now();
   std::size_t samples = 0;
+  bool whole = false;
   while (state.step < total_steps && stop_reason.empty()) {
     std::optional<Batch> batch = loader.next();
-    if (!batch) break;
+    if (!batch) {
+      whole = true;
+      break;
+    }
     train_step(epoch, *batch);
     samples += batch->global_count;
     const double mean = batch->count > 0 ? sums.back() / static_cast<double>(batch->count) : 0;
     report.step(epoch + 1, batch->step + 1, loader.steps(), mean, static_cast<double>(samples) / since(begin));
-    if (batch->step + 1 < loader.steps()) save_if_due(epoch, false);
+    whole = batch->step + 1 == loader.steps();
+    if (!whole) save_if_due(epoch);
   }
-  end_epoch(epoch, since(begin));
+  const double seconds = since(begin);
+  if (!whole && keeps_checkpoints()) save(epoch, false);  // the rest of the epoch is there for who resumes
+  end_epoch(epoch, static_cast<double>(samples) / std::max(seconds, 1e-9), seconds);
+  if (whole) save_after(epoch);
   return state.step < total_steps && stop_reason.empty();
 }
 
@@ -185,6 +195,12 @@ void Trainer::Run::evaluate(EpochResult& result) {
   for (std::size_t i = 0; i < metrics.size(); ++i) result.metrics.emplace_back(metrics[i].name, totals[i + 1]);
 }
 
+/// What a schedule is to see fall: the share of wrong answers, where there is an accuracy.
+double Trainer::Run::error_of(const EpochResult& result) const {
+  if (metrics.empty()) return result.test_loss;
+  return metrics[0].larger_is_better ? 1 - result.metrics[0].second : result.metrics[0].second;
+}
+
 /// Notes the best epoch so far, and ends training where there was none for too long.
 void Trainer::Run::judge(const EpochResult& result) {
   const bool larger = !metrics.empty() && metrics[0].larger_is_better;
@@ -196,11 +212,11 @@ void Trainer::Run::judge(const EpochResult& result) {
   }
   const std::size_t without = result.epoch - state.best_epoch;
   if (config.stop.patience > 0 && without >= size(config.stop.patience))
-    stop_reason =
-        "no epoch was better than epoch " + std::to_string(state.best_epoch) + " for " + std::to_string(without);
+    state.stopped = stop_reason = "no epoch was better than epoch " + std::to_string(state.best_epoch) + " for " +
+                                  std::to_string(without) + (without == 1 ? " epoch" : " epochs");
 }
 
-void Trainer::Run::end_epoch(std::size_t epoch, double seconds) {
+void Trainer::Run::end_epoch(std::size_t epoch, double samples_per_second, double seconds) {
   flush_losses();
   std::vector<double> times{sync.stats().wait_seconds - waited_before, seconds};
   waited_before = sync.stats().wait_seconds;
@@ -209,20 +225,21 @@ void Trainer::Run::end_epoch(std::size_t epoch, double seconds) {
                      .epochs = size(config.epochs),
                      .learning_rate = optimizer->learning_rate(),
                      .train_loss = state.epoch_loss / state.epoch_samples,
-                     .samples_per_second = state.epoch_samples * world.size() / times[1],
+                     .samples_per_second = samples_per_second,
                      .communication = times[0] / times[1]};
   state.epoch_loss = state.epoch_samples = 0;
   if (network.module) nn::synchronize_buffers(*network.module, world, buffers, network.site);
   evaluate(result);
-  if (schedule.observes()) schedule.observe(epoch, metrics.empty() ? result.test_loss : 1 - result.metrics[0].second);
+  if (schedule.observes()) schedule.observe(epoch, error_of(result));
   judge(result);
   state.epochs.push_back(result);
   report.epoch(result);
-  if (folder) folder->epoch(result);
+  together(world, [&] {
+    if (folder) folder->epoch(result);
+  });
   Moment now = moment(epoch);
   now.result = &state.epochs.back();
   call(hooks.on_end_epoch, now);
-  save_if_due(epoch, true);
 }
 
 void Trainer::Run::announce() {
@@ -239,19 +256,23 @@ TrainResult Trainer::Run::run() {
   if (network.module) nn::synchronize_parameters(*network.module, world, 0, network.site);
   announce();
   if (config.checkpoint.resume) resume();
-  if (!config.run.empty() && world.rank() == 0) {
+  together(world, [&] {
+    if (config.run.empty() || world.rank() != 0) return;
     folder = std::make_unique<RunFolder>(config, world.size(), state.epochs);
     saver = std::make_unique<Saver>(CheckpointStore(checkpoint_folder(config), size(config.checkpoint.keep), true));
-  }
+  });
   call(hooks.on_start, moment(state.epoch));
-  for (std::size_t epoch = state.epoch; epoch < size(config.epochs) && state.step < total_steps; ++epoch) {
+  for (std::size_t epoch = state.epoch; epoch < size(config.epochs) && stop_reason.empty(); ++epoch) {
+    if (state.step >= total_steps && state.sampler.empty()) break;
     call(hooks.on_start_epoch, moment(epoch));
-    if (!train_epoch(epoch)) break;
+    if (!stop_reason.empty() || !train_epoch(epoch)) break;
   }
   Moment now = moment(state.epochs.size());
   if (!state.epochs.empty()) now.result = &state.epochs.back();
   call(hooks.on_end, now);
-  if (saver) saver->wait();
+  together(world, [&] {
+    if (saver) saver->wait();
+  });
   TrainResult result{
       .losses = state.losses, .epochs = state.epochs, .stopped = stop_reason, .best_epoch = state.best_epoch};
   try {
@@ -265,7 +286,31 @@ TrainResult Trainer::Run::run() {
   return result;
 }
 
+namespace {
+
+/// What the configuration and the data have to have in common.
+void check_task(const Config& config, const Task& task) {
+  const auto refuse = [](const std::string& text) { throw Error(Code::invalid, text); };
+  if (!task.data.train || !task.data.test || task.data.train->size() == 0 || task.data.test->size() == 0)
+    refuse("there have to be samples to train on and held-out ones: set both parts of the data");
+  if (task.data.inputs.size() != 1)
+    refuse("a network takes one input, but samples have " + std::to_string(task.data.inputs.size()));
+  const LossInfo& info = loss_info(config.loss);
+  if (!task.loss && info.classes && task.data.classes == 0)
+    refuse("loss=" + config.loss + " is for classes, but the target of the data is numbers: say loss=mse, for one");
+  if (!task.loss && !info.classes && task.data.classes > 0 && !info.name.starts_with("bce"))
+    refuse("loss=" + config.loss + " is for numbers, but the target of the data is a class: say loss=cross_entropy");
+  if (config.target > 0 && task.metrics.empty() && task.data.classes == 0)
+    refuse("target is an accuracy, which there is not where the target of the data is numbers: leave it out");
+  const auto& checkpoint = config.checkpoint;
+  if (config.run.empty() && (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume))
+    refuse("checkpoints are kept in the folder of a run: say run=DIR");
+}
+
+}  // namespace
+
 Trainer::Trainer(const Config& config, Communicator world, Task task, Hooks hooks) {
+  check_task(config, task);
   set_threads(static_cast<int>(config.threads));
   run_ = std::make_unique<Run>(config, std::move(world), std::move(task), std::move(hooks), *this);
 }

@@ -87,11 +87,13 @@ struct Task {
 /// Gradients are averaged while backward runs, weighted by samples, so that the losses are those of one process.
 /// Buffers, such as running statistics, are each rank's own during an epoch; config.sync.buffers says what becomes of
 /// them at its end, before the held-out samples are looked at. What is drawn at random in a step (dropout) depends on
-/// seed, step and rank. With config.checkpoint.folder rank 0 writes checkpoints there, and a run that resumes from one
-/// continues with the same bits on as many ranks; on another number of ranks every sample of the epoch is still seen
-/// once.
+/// seed, step and rank. Rank 0 keeps checkpoints in the folder config.run, as config.checkpoint says. A run that
+/// resumes from one continues with the same bits on as many ranks, except that buffers which ranks do not share
+/// (sync.buffers=local, and average within an epoch) become rank 0's; on another number of ranks every sample of the
+/// epoch is still seen once. All ranks read the folder, so all their hosts must have it.
 ///
-/// All calls are collective and made by one thread; the data must be the same on all ranks. They throw tutti::Error.
+/// All calls are collective and made by one thread; the data must be the same on all ranks. They throw tutti::Error, on
+/// all ranks alike.
 class Trainer {
  public:
   /// Moves the network to its site. Throws Error{invalid} for what the configuration asks in vain.

@@ -2,8 +2,8 @@
 #include <ATen/Functions.h>
 
 #include "engine/data/tensors.hpp"
+#include "engine/together.hpp"
 #include "engine/trainer_run.hpp"
-#include "nn/tensor.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -18,6 +18,8 @@ Fields copies(const std::vector<nn::NamedTensor>& tensors) {
     arrays[name] = to_array(tensor.detach().to(at::kCPU, false, true).contiguous());
   return arrays;
 }
+
+bool due(std::int64_t every, std::size_t done) { return every > 0 && done % static_cast<std::size_t>(every) == 0; }
 
 void load(const Fields& arrays, const std::vector<nn::NamedTensor>& into, const std::filesystem::path& file) {
   const at::NoGradGuard no_grad;
@@ -40,29 +42,43 @@ std::vector<nn::NamedTensor> all_of(const NetworkTensors& tensors) {
 
 }  // namespace
 
-void Trainer::Run::save_if_due(std::size_t epoch, bool epoch_ended) {
-  if (config.run.empty()) return;
-  const auto due = [](std::int64_t every, std::size_t done) {
-    return every > 0 && done % static_cast<std::size_t>(every) == 0;
-  };
-  const bool step_due = !epoch_ended && due(config.checkpoint.every_steps, state.step);
-  const bool epoch_due = epoch_ended && (due(config.checkpoint.every_epochs, epoch + 1) || !stop_reason.empty() ||
-                                         state.step >= total_steps || (best_now && config.checkpoint.every_epochs > 0));
-  if (step_due || (epoch_due && (config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0)))
-    save(epoch, epoch_ended);
+bool Trainer::Run::keeps_checkpoints() const {
+  return config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0;
+}
+
+/// Within an epoch.
+void Trainer::Run::save_if_due(std::size_t epoch) {
+  if (due(config.checkpoint.every_steps, state.step)) save(epoch, false);
+}
+
+/// After an epoch: one that is due, the best so far, and the last one.
+void Trainer::Run::save_after(std::size_t epoch) {
+  const bool ends = !stop_reason.empty() || state.step >= total_steps;
+  if (due(config.checkpoint.every_steps, state.step) || due(config.checkpoint.every_epochs, epoch + 1) ||
+      (keeps_checkpoints() && (ends || best_now)))
+    save(epoch, true);
 }
 
 void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   flush_losses();
+  together(world, [&] {
+    if (saver) write(epoch, epoch_ended);
+  });
+}
+
+/// Rank 0's part.
+void Trainer::Run::write(std::size_t epoch, bool epoch_ended) {
   const Progress progress = loader.progress();
-  if (!saver) return;
   const OptimizerState remembered = optimizer->state();
   RunState kept = state;
   kept.epoch = epoch_ended ? epoch + 1 : epoch;
   kept.sampler = epoch_ended ? std::string() : progress.text();
+  kept.data = progress.data;
+  kept.batch = static_cast<std::size_t>(config.batch.global);
   kept.optimizer = remembered.optimizer;
   kept.optimizer_steps = remembered.steps;
   kept.schedule = schedule.state();
+  kept.set_rate = set_rate.value_or(0);
   kept.ranks = static_cast<std::size_t>(world.size());
   CheckpointFiles files;
   files.tensors[model_file] = copies(all_of(tensors));
@@ -72,26 +88,43 @@ void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   saver->start(state.step, std::move(files), epoch_ended && best_now);
 }
 
+/// The folder has to be seen by all ranks.
 void Trainer::Run::resume() {
-  const CheckpointStore store(checkpoint_folder(config), static_cast<std::size_t>(config.checkpoint.keep), false);
   std::int64_t step = -1;  // which rank 0 decides
-  if (world.rank() == 0)
-    if (const auto last = store.last()) step = static_cast<std::int64_t>(RunState::read(*last / state_file).step);
+  together(world, [&] {
+    const CheckpointStore store(checkpoint_folder(config), static_cast<std::size_t>(config.checkpoint.keep), false);
+    const auto last = world.rank() == 0 ? store.last() : std::nullopt;
+    if (last) step = static_cast<std::int64_t>(RunState::read(*last / state_file).step);
+    if (world.rank() == 0 && !last && std::filesystem::exists(std::filesystem::path(config.run) / "metrics.csv"))
+      throw Error(Code::invalid,
+                  "run=" + config.run + " has a run in it, but no checkpoint to resume: name another folder");
+  });
   step = world.broadcast(step, 0).wait();
   if (step < 0) {
     report.line("nothing to resume in run=" + config.run + ": beginning");
     return;
   }
   const std::filesystem::path from = checkpoint_folder(config) / ("step-" + std::to_string(step));
-  state = RunState::read(from / state_file);
+  together(world, [&] { read(from); });
+  report.line("resuming " + from.string() + ", after step " + std::to_string(step) + " in epoch " +
+              std::to_string(state.epoch + 1));
+}
+
+void Trainer::Run::read(const std::filesystem::path& from) {
+  RunState kept = RunState::read(from / state_file);
+  if (kept.data != loader.progress().data || kept.batch != static_cast<std::size_t>(config.batch.global))
+    throw Error(Code::invalid, from.string() + " is of a run with other data, another seed or another batch.global (" +
+                                   std::to_string(kept.batch) + "): resume with what " + config.run +
+                                   "/config.yaml says");
   load(read_arrays(from / model_file), all_of(tensors), from / model_file);
-  OptimizerState remembered{.optimizer = state.optimizer, .steps = state.optimizer_steps, .tensors = {}};
+  OptimizerState remembered{.optimizer = kept.optimizer, .steps = kept.optimizer_steps, .tensors = {}};
   for (const auto& [name, array] : read_arrays(from / optimizer_file))
     remembered.tensors.emplace_back(name, to_tensor(array).to(site.tensors()));
   optimizer->load_state(remembered);
-  schedule.load_state(state.schedule);
-  report.line("resuming " + from.string() + ", after step " + std::to_string(step) + " in epoch " +
-              std::to_string(state.epoch + 1));
+  schedule.load_state(kept.schedule);
+  if (kept.set_rate > 0) set_rate = kept.set_rate;
+  stop_reason = kept.stopped;
+  state = std::move(kept);
 }
 
 }  // namespace tutti::engine

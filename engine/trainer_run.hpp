@@ -31,7 +31,8 @@ struct Trainer::Run {
   // trainer.cpp: the loop.
   TrainResult run();
   bool train_epoch(std::size_t epoch);
-  void end_epoch(std::size_t epoch, double seconds);
+  void end_epoch(std::size_t epoch, double samples_per_second, double seconds);
+  double error_of(const EpochResult& result) const;
   void evaluate(EpochResult& result);
   void judge(const EpochResult& result);
   void announce();
@@ -48,9 +49,13 @@ struct Trainer::Run {
   void flush_losses();
 
   // trainer_checkpoint.cpp: what is kept.
-  void save_if_due(std::size_t epoch, bool epoch_ended);
+  bool keeps_checkpoints() const;
+  void save_if_due(std::size_t epoch);
+  void save_after(std::size_t epoch);
   void save(std::size_t epoch, bool epoch_ended);
+  void write(std::size_t epoch, bool epoch_ended);
   void resume();
+  void read(const std::filesystem::path& from);
 
   const Config config;
   Communicator world;

@@ -94,7 +94,8 @@ void Trainer::Run::flush_losses() {
                   "the loss of step " + std::to_string(first + i) +
                       " is not a number: try a smaller optimizer.lr, a longer schedule.warmup or "
                       "optimizer.clip=1" +
-                      (config.run.empty() ? "" : "; the last checkpoint in " + config.run + " is from before"));
+                      (keeps_checkpoints() ? "; the last checkpoint in " + config.run + " is from before" : ""),
+                  0);  // the same on all ranks
   }
   sums.clear();
   counts.clear();

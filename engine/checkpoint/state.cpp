@@ -1,6 +1,5 @@
 #include "engine/checkpoint/state.hpp"
 
-#include <cmath>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -66,6 +65,10 @@ std::string RunState::json() const {
                     {"epoch_samples", epoch_samples},
                     {"best", best},
                     {"best_epoch", best_epoch},
+                    {"stopped", stopped},
+                    {"set_rate", set_rate},
+                    {"data", data},
+                    {"batch", batch},
                     {"ranks", ranks},
                     {"epochs", epochs_done},
                     {"losses", losses}};
@@ -74,12 +77,15 @@ std::string RunState::json() const {
 
 RunState RunState::read(const std::filesystem::path& file) {
   std::ifstream in(file);
-  if (!in) throw Error(Code::invalid, file.string() + ": cannot be read");
+  if (!in)
+    throw Error(Code::invalid,
+                file.string() + ": cannot be read: resume an earlier checkpoint, or begin anew in another run=");
   try {
     const Json all = Json::parse(in);
     if (all.at("version").get<int>() != version)
-      throw Error(Code::invalid,
-                  file.string() + ": was written by another version of tutti, which this one does not read");
+      throw Error(Code::invalid, file.string() +
+                                     ": was written by another version of tutti, which this one does not read: resume "
+                                     "with that one, or begin anew in another run=");
     RunState state;
     state.step = all.at("step").get<std::size_t>();
     state.epoch = all.at("epoch").get<std::size_t>();
@@ -92,12 +98,17 @@ RunState RunState::read(const std::filesystem::path& file) {
     state.epoch_samples = number(all.at("epoch_samples"));
     state.best = number(all.at("best"));
     state.best_epoch = all.at("best_epoch").get<std::size_t>();
+    state.stopped = all.at("stopped").get<std::string>();
+    state.set_rate = number(all.at("set_rate"));
+    state.data = all.at("data").get<std::string>();
+    state.batch = all.at("batch").get<std::size_t>();
     state.ranks = all.at("ranks").get<std::size_t>();
     for (const Json& result : all.at("epochs")) state.epochs.push_back(epoch_of(result));
     state.losses = numbers(all.at("losses"));
     return state;
   } catch (const nlohmann::json::exception& error) {
-    throw Error(Code::invalid, file.string() + ": is no state of a run: " + error.what());
+    throw Error(Code::invalid,
+                file.string() + ": is no state of a run (" + error.what() + "): begin anew in another run=");
   }
 }
 

@@ -75,19 +75,24 @@ void CheckpointStore::save(std::uint64_t step, const std::function<void(const fs
     sync_folder(filled);
     // In exchange for one of the same step, if there is one, so that the name never stands for nothing.
     const bool again = fs::exists(whole, failed);
-    const unsigned how = again ? RENAME_EXCHANGE : RENAME_NOREPLACE;
-    if (renameat2(AT_FDCWD, filled.c_str(), AT_FDCWD, whole.c_str(), how) != 0) {
-      const std::error_code why(errno, std::system_category());
-      throw Error(Code::resource, whole.string() + ": cannot be made: " + why.message());
+    if (again && renameat2(AT_FDCWD, filled.c_str(), AT_FDCWD, whole.c_str(), RENAME_EXCHANGE) != 0) {
+      fs::rename(whole, filled.string() + "-before", failed);  // a file system that cannot exchange names, such as NFS
+      fs::rename(filled, whole, failed);
+      fs::remove_all(filled.string() + "-before");
+    } else if (!again) {
+      fs::rename(filled, whole, failed);
     }
+    if (failed)
+      throw Error(Code::resource,
+                  whole.string() + ": cannot be made: " + failed.message() + "; earlier ones are still there");
     sync_folder(folder_);
   } catch (...) {
     fs::remove_all(filled, failed);
     throw;
   }
   fs::remove_all(filled, failed);
+  if (best) replace_link(folder_ / "best", name);  // first, as the state in `last` may call it so
   replace_link(folder_ / "last", name);
-  if (best) replace_link(folder_ / "best", name);
   remove_old();
 }
 

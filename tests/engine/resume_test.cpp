@@ -126,13 +126,77 @@ TEST_F(RunTest, ResumedOnOtherRanksEverySampleIsSeenOnce) {
   }
 }
 
+TEST_F(RunTest, ACheckpointThatIsDueWithTheEpochsLastStepIsWritten) {
+  Config run = config();
+  run.checkpoint.every_steps = 11;  // as many as an epoch has
+  EXPECT_THROW(train_on(2, run, interrupt_after(15)), std::runtime_error);
+  EXPECT_EQ(fs::read_symlink(folder_ / "run/checkpoints/last"), "step-11");
+}
+
+// Training that ends within an epoch, by a limit or a hook, leaves the rest of the epoch to who resumes.
+TEST_F(RunTest, AnEpochThatWasCutShortIsGoneOnWith) {
+  Config whole = config();
+  whole.run = (folder_ / "whole").string();
+  const TrainResult expected = train_on(2, whole);
+  Config run = config();
+  run.steps = 15;  // the schedule looks at the last step, so this one is constant
+  whole.set("schedule=constant");
+  run.set("schedule=constant");
+  fs::remove_all(whole.run);
+  const TrainResult steady = train_on(2, whole);
+  EXPECT_EQ(train_on(2, run).losses.size(), 15U);
+  run.steps = 0;
+  run.checkpoint.resume = true;
+  const TrainResult resumed = train_on(2, run);
+  EXPECT_EQ(resumed.losses, steady.losses);
+  EXPECT_EQ(resumed.epochs.size(), 3U);
+  EXPECT_NE(steady.losses, expected.losses);
+}
+
+TEST_F(RunTest, ARunThatEndedStaysEnded) {
+  Config run = config();
+  run.set("lr=0");
+  run.epochs = 20;
+  run.stop.patience = 2;
+  run.checkpoint.every_epochs = 1;
+  const TrainResult first = train_on(2, run);
+  EXPECT_EQ(first.epochs.size(), 3U);
+  EXPECT_THAT(first.stopped, HasSubstr("for 2 epochs"));
+  run.checkpoint.resume = true;
+  const TrainResult again = train_on(2, run);
+  EXPECT_EQ(again.losses, first.losses);
+  EXPECT_EQ(again.stopped, first.stopped);
+}
+
+TEST_F(RunTest, IsResumedWithTheSameBatchSeedAndData) {
+  Config run = config();
+  run.epochs = 1;
+  train_on(2, run);
+  run.checkpoint.resume = true;
+  run.epochs = 2;
+  Config other = run;
+  other.batch.global = 20;
+  EXPECT_THAT(failure([&] { train_on(2, other); }), HasSubstr("another batch.global (10)"));
+  other = run;
+  other.seed = 2;
+  EXPECT_THAT(failure([&] { train_on(2, other); }), HasSubstr("another seed"));
+}
+
+TEST_F(RunTest, TheLossHasToSuitTheData) {
+  Config run = config();
+  run.run.clear();
+  run.checkpoint = {};
+  run.loss = "mse";
+  EXPECT_THAT(failure([&] { train_on(1, run); }), HasSubstr("say loss=cross_entropy"));
+}
+
 TEST_F(RunTest, AFolderHasOneRun) {
   Config run = config();
   run.epochs = 1;
   train_on(1, run);
   EXPECT_THAT(text(folder_ / "run/config.yaml"), HasSubstr("every_steps: 4"));
   EXPECT_THAT(text(folder_ / "run/metrics.csv"), HasSubstr("epoch,learning_rate,train_loss,held_out_loss,accuracy"));
-  EXPECT_THAT(failure([&] { train_on(1, run); }), HasSubstr("--resume"));
+  EXPECT_THAT(failure([&] { train_on(3, run); }), HasSubstr("--resume"));  // rank 0 finds it, and all are told
 }
 
 TEST_F(RunTest, CheckpointsAreReadBackByName) {
@@ -156,8 +220,8 @@ TEST_F(RunTest, MicroBatchesAddUp) {
   run.run.clear();
   run.checkpoint = {};
   const TrainResult whole = train_on(2, run);
-  run.batch.micro = 3;
-  for (const int ranks : {1, 2, 3}) {
+  for (const auto& [ranks, micro] : {std::pair{1, 3}, {2, 3}, {3, 3}, {3, 1}}) {
+    run.batch.micro = micro;
     const TrainResult pieces = train_on(ranks, run);
     ASSERT_EQ(pieces.losses.size(), whole.losses.size());
     for (std::size_t i = 0; i < whole.losses.size(); ++i) EXPECT_NEAR(pieces.losses[i], whole.losses[i], 1e-10) << i;
@@ -180,7 +244,7 @@ TEST_F(RunTest, EndsWhereAHookSaysSoAndWherePatienceEnds) {
   run.stop.patience = 2;
   const TrainResult patient = train_on(2, run);
   EXPECT_EQ(patient.epochs.size(), 3U);
-  EXPECT_THAT(patient.stopped, HasSubstr("epoch 1"));
+  EXPECT_THAT(patient.stopped, HasSubstr("epoch 1 for 2 epochs"));
 }
 
 TEST_F(RunTest, ALossThatIsNoNumberEndsTheRun) {

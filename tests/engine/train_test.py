@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -127,7 +128,7 @@ class Resume(InFolder):
     """A run that is killed and resumed is the run that was left alone."""
 
     WORDS = ["model=mlp", "hidden=32", "data=random:1x8x8", "random_samples=2000", "epochs=6", "progress=off", "batch=40",
-             "dtype=float64", "optimizer=adam", "checkpoint.every_steps=7", "checkpoint.every_epochs=1"]
+             "dtype=float64", "optimizer=adam", "checkpoint.every_steps=7", "checkpoint.every_epochs=1", "checkpoint.keep=0"]
 
     def weights(self, run):
         return (self.folder / run / "checkpoints/last/model.safetensors").read_bytes()
@@ -135,32 +136,38 @@ class Resume(InFolder):
     def test_after_kills_at_random_times(self):
         whole = command("train", "-np", 2, *self.WORDS, "run=whole", cwd=self.folder)
         self.assertEqual(whole.returncode, 0, whole.stderr)
-        times = random.Random(7)
-        killed = 0
-        for attempt in range(40):
-            process = subprocess.Popen([BIN / "tutti", "train", "-np", "2", *self.WORDS, "run=parts", "--resume"], env=CLEAN,
-                                       cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-            try:
-                out, _ = process.communicate(timeout=times.uniform(0.7, 1.2) if attempt < 12 else 100)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-                killed += 1
-                continue
-            self.assertEqual(process.returncode, 0, out)
-            break
-        self.assertGreater(killed, 2)
+        wait = random.Random(7)
+        checkpoints = self.folder / "parts/checkpoints"
+        before, resumed = set(), 0
+        for attempt in range(6):
+            with open(self.folder / "out", "w+", encoding="utf-8") as out:
+                process = subprocess.Popen([BIN / "tutti", "train", "-np", "2", *self.WORDS, "run=parts", "--resume"], env=CLEAN,
+                                           cwd=self.folder, stdout=out, stderr=out, start_new_session=True)
+                # Killed some time after it has kept one more checkpoint; the last attempt is left alone.
+                while process.poll() is None and (attempt == 5 or set(checkpoints.glob("step-*")) <= before):
+                    time.sleep(0.01)
+                time.sleep(wait.uniform(0, 0.05))
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                out.seek(0)
+                text = out.read()
+            resumed += "resuming " in text
+            before = set(checkpoints.glob("step-*"))
+        self.assertEqual(process.returncode, 0, text)
+        self.assertGreater(resumed, 2)
         self.assertEqual(self.weights("parts"), self.weights("whole"))
         states = [json.loads((self.folder / run / "checkpoints/last/state.json").read_text()) for run in ("parts", "whole")]
         self.assertEqual(states[0]["losses"], states[1]["losses"])
         self.assertEqual(states[0]["step"], 6 * 50)
 
     def test_a_folder_that_has_a_run_is_not_overwritten(self):
-        words = ["train", *TINY, "run=mine", "checkpoint.every_epochs=1"]
+        words = ["train", "-np", 3, *TINY, "batch=8", "run=mine", "checkpoint.every_epochs=1"]
         self.assertEqual(command(*words, cwd=self.folder).returncode, 0)
         again = command(*words, cwd=self.folder)
         self.assertEqual((again.returncode, again.stdout.count("epoch ")), (2, 0), again.stderr)
-        self.assertIn("--resume", again.stderr)
+        self.assertEqual(again.stderr.count("tutti train: run=mine has a run in it already"), 1, again.stderr)
+        self.assertEqual(again.stderr.count("--resume"), 1)
 
 
 class Mistakes(InFolder):

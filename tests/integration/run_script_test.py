@@ -48,6 +48,18 @@ class CudaModule(unittest.TestCase):
             self.assertRegex(done.stdout, r"(?m)^bare +skipped ")
         return [line for line in done.stdout.splitlines() if line.startswith("CUDA: ")], int(failed[1]) if failed else 0
 
+    def test_arguments(self):
+        for words in (["--fast"], ["--quick", "--full"]):
+            done = subprocess.run([self.folder / "tests" / "run", *words], capture_output=True, text=True, timeout=20)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+
+    def test_the_short_loop(self):
+        environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CUDA_STATE": "off    no"}
+        done = subprocess.run([self.folder / "tests" / "run", "--quick"], capture_output=True, text=True, timeout=100, env=environment)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^quick-test +ok ")
+        self.assertNotIn("CUDA:", done.stdout)
+
     def test_compiled(self):
         (self.folder / MODULE).parent.mkdir(parents=True)
         (self.folder / MODULE).touch()

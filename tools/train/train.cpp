@@ -6,13 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <limits>
 #include <map>
+#include <memory>
 
 #include "collectives/communicator.hpp"
+#include "engine/checkpoint/atomic_file.hpp"
 #include "engine/data/sampler.hpp"
+#include "engine/together.hpp"
 #include "engine/trainer.hpp"
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
@@ -150,44 +150,24 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
   return job;
 }
 
-/// Runs `step` on every rank; false if it failed anywhere, which the first rank where it did has then said.
-bool agreed(Communicator& world, const std::function<void()>& step) {
-  std::string problem;
-  try {
-    step();
-  } catch (const Error& error) {
-    if (error.code() != Code::invalid && error.code() != Code::resource) throw;
-    problem = error.what();
-  }
-  const std::int32_t nobody = std::numeric_limits<std::int32_t>::max();
-  const std::int32_t first = world.allreduce(problem.empty() ? nobody : world.rank(), tutti::min).wait();
-  if (first == nobody) return true;
-  if (first == world.rank()) fmt::print(stderr, "tutti train: {}\n", problem);
-  std::fflush(stderr);
-  world.barrier().wait();  // the launcher ends the job with the first rank that exits: after the line is out
-  return false;
-}
-
 void write_losses(const fs::path& file, const std::vector<double>& losses) {
-  const fs::path partial = file.string() + ".tmp";
-  std::ofstream out(partial);
-  out << "step,loss\n";
-  for (std::size_t i = 0; i < losses.size(); ++i) out << fmt::format("{},{:.17g}\n", i, losses[i]);
-  out.close();
-  if (!out) throw Error(Code::resource, partial.string() + ": cannot be written");
-  fs::rename(partial, file);
+  engine::AtomicFile out(file);
+  out.write("step,loss\n");
+  for (std::size_t i = 0; i < losses.size(); ++i) out.write(fmt::format("{},{:.17g}\n", i, losses[i]));
+  out.commit();
 }
 
 /// `differ`: why the replicas cannot be said to be equal; empty: they are.
 int finish(const Job& job, const engine::TrainResult& result, const std::string& differ, const Communicator& world,
            double seconds) {
-  const double accuracy = 100 * result.epochs.back().metric("accuracy");
+  const engine::EpochResult last = result.epochs.empty() ? engine::EpochResult() : result.epochs.back();
+  const double accuracy = 100 * last.metric("accuracy");
   const bool reached = job.config.target == 0 || accuracy >= job.config.target;
   if (world.rank() == 0) {
     if (!job.config.report.loss_file.empty()) write_losses(job.config.report.loss_file, result.losses);
     const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
     fmt::print("{} after {} steps in {:.1f} s{}\n",
-               std::isnan(accuracy) ? fmt::format("held-out loss {:.4f}", result.epochs.back().test_loss)
+               std::isnan(accuracy) ? fmt::format("held-out loss {:.4f}", last.test_loss)
                                     : fmt::format("held-out accuracy {:.2f} %", accuracy),
                result.losses.size(), seconds, differ.empty() ? "; parameters are bitwise equal on " + ranks : "");
     if (!result.stopped.empty()) fmt::print("ended early: {}\n", result.stopped);
@@ -198,20 +178,34 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
   return reached && differ.empty() ? 0 : exit_failure;
 }
 
+/// A step whose mistakes every rank finds alike: they are rank 0's to tell.
+template <class Step>
+auto found_by_all(Step&& step) {
+  try {
+    return step();
+  } catch (const Error& error) {
+    if (error.culprit() >= 0) throw;
+    throw Error(error.code(), error.what(), 0);
+  }
+}
+
 int run(const std::vector<std::string>& arguments, Communicator& world) {
   const auto asks = [](const std::string& word) {
     return word == "-h" || word == "--help" || word == "--help-config" || word == "--print-config";
   };
   if (world.rank() != 0 && std::any_of(arguments.begin(), arguments.end(), asks)) return 0;
   Job job;
-  if (!agreed(world, [&] { job = prepare(arguments, world); })) return exit_usage;
-  if (!agreed(world, [&] { engine::settle(job.network, job.config, world); })) return exit_usage;
+  engine::together(world, [&] { job = prepare(arguments, world); });
+  const auto trainer = found_by_all([&] {
+    engine::settle(job.network, job.config, world);
+    return std::make_unique<engine::Trainer>(job.config, world, engine::Task{.network = job.network, .data = job.data});
+  });
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
   const auto begin = std::chrono::steady_clock::now();
   engine::TrainResult result;
   std::string differ;
   try {
-    result = engine::train(job.config, world, job.network, job.data);
+    result = trainer->run();
   } catch (const engine::ReplicaError& error) {  // the training is done all the same: its losses are wanted
     result = error.result;
     differ = error.what();
@@ -220,6 +214,25 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   const int code = finish(job, result, differ, world, seconds);
   world.barrier().wait();  // nobody leaves while rank 0 still writes
   return code;
+}
+
+/// One rank says what the user can put right: that of which all know (see engine::together()), or the only one that
+/// knows.
+int run_and_say(const std::vector<std::string>& arguments, Communicator& world) {
+  try {
+    return run(arguments, world);
+  } catch (const Error& error) {
+    if (error.code() == Code::aborted && error.culprit() != world.rank()) return exit_failure;  // it has been said
+    if (error.code() != Code::invalid && error.code() != Code::resource) throw;
+    const bool all_know = error.culprit() >= 0;
+    if (!all_know || error.culprit() == world.rank()) fmt::print(stderr, "tutti train: {}\n", error.what());
+    std::fflush(stderr);
+    if (all_know)
+      world.barrier().wait();  // the launcher ends the job with the first rank that exits: after the line is out
+    else
+      world.abort(error.what());
+    return error.code() == Code::invalid ? exit_usage : exit_failure;
+  }
 }
 
 }  // namespace
@@ -231,7 +244,7 @@ int main(int argc, char** argv) {
     start_ranks(arguments);
     Communicator world = Communicator::from_env();
     who += ": rank " + std::to_string(world.rank());
-    return run(arguments, world);
+    return run_and_say(arguments, world);
   } catch (const tutti::tools::Finished& finished) {
     return finished.exit_code;
   } catch (const Error& error) {
