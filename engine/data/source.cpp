@@ -21,8 +21,8 @@ constexpr SourceKind kinds[] = {
      "label classes regression", 1, 2, open_csv},
     {"npy", "npy:X.npy,Y.npy[,X_TEST.npy,Y_TEST.npy]", "arrays as NumPy saves them, a row for each sample",
      "classes regression", 2, 4, open_npy},
-    {"text", "text:DIR[,context=128]", "files of text (*.txt, or all), a token for each byte: the next one is to be told", "context", 1, 1,
-     open_text},
+    {"text", "text:DIR[,context=128]",
+     "files of text (*.txt, or all), a token for each byte: the next one is to be told", "context", 1, 1, open_text},
     {"random", "random:SHAPE, as in random:1x28x28", "random numbers, for measuring throughput",
      "samples classes target", 1, 1, open_random},
 };
