@@ -70,17 +70,6 @@ void assign(std::int64_t& into, const ConfigInfo& info, std::string_view value) 
   into = number;
 }
 
-/// The words of a text between blanks.
-std::vector<std::string_view> words(std::string_view text) {
-  std::vector<std::string_view> found;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) found.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return found;
-}
-
 /// What a key means: a row of the table, or an option of a section's choice.
 struct Meaning {
   const ConfigInfo* info = nullptr;
@@ -247,6 +236,10 @@ void Config::check() const {
     }
   }
   loss_info(loss);
+  check_checkpoints();
+}
+
+void Config::check_checkpoints() const {
   if (run.empty() && (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume))
     refuse("checkpoints are kept in the folder of a run: say run=DIR");
 }

@@ -106,6 +106,9 @@ struct Config {
   /// Throws Error{invalid} if values contradict one another or something needed is missing.
   void check() const;
 
+  /// What check() says of checkpoints alone: a program's own data and network need no more of the configuration.
+  void check_checkpoints() const;
+
   /// The whole configuration as YAML that read() takes, each value with a comment that says where it came from.
   std::string resolved() const;
 };

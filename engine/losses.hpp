@@ -36,7 +36,7 @@ std::span<const LossInfo> loss_table() noexcept;
 const LossInfo& loss_info(std::string_view name);
 Loss make_loss(std::string_view name);
 
-/// What is worth looking at beside a loss: accuracy where the target is one of `classes`, with the first five from 10
+/// The metrics that suit the data: accuracy where the target is one of `classes`, with the first five from 10
 /// classes on; the mean absolute error where the target is numbers (0 classes).
 std::vector<Metric> metrics_of(std::size_t classes);
 

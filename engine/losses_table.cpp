@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/losses.hpp"
+#include "engine/options.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::engine {
@@ -16,14 +17,6 @@ constexpr LossInfo infos[] = {
     {"bce", "binary cross-entropy of probabilities", "binary_crossentropy", false},
     {"bce_logits", "binary cross-entropy of scores", "bce_with_logits", false},
 };
-bool has_word(std::string_view words, std::string_view word) {
-  for (std::size_t at = 0; at < words.size();) {
-    const std::size_t end = std::min(words.find(' ', at), words.size());
-    if (words.substr(at, end - at) == word) return true;
-    at = end + 1;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -32,7 +25,8 @@ std::span<const LossInfo> loss_table() noexcept { return infos; }
 const LossInfo& loss_info(std::string_view name) {
   std::string known;
   for (const LossInfo& info : infos) {
-    if (info.name == name || has_word(info.aliases, name)) return info;
+    const auto aliases = words(info.aliases);
+    if (info.name == name || std::ranges::find(aliases, name) != aliases.end()) return info;
     known += (known.empty() ? "" : ", ") + std::string(info.name);
   }
   throw Error(Code::invalid, "loss=" + std::string(name) + ": expected one of " + known);

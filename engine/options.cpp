@@ -68,6 +68,16 @@ std::string OptionInfo::range() const {
   return std::isfinite(below) ? from + ", below " + std::to_string(static_cast<int>(below)) : from;
 }
 
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> found;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (end > 0) found.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return found;
+}
+
 std::string nearest_of(std::string_view word, std::span<const std::string_view> known) {
   if (const std::string_view near = nearest(word, known); !near.empty())
     return "; did you mean " + in_quotes(near) + "?";

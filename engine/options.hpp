@@ -41,6 +41,9 @@ struct ChoiceInfo {
 /// nearest name, or all of them.
 const ChoiceInfo& choose(std::string_view noun, std::span<const ChoiceInfo> table, std::string_view name);
 
+/// The words of a text between blanks.
+std::vector<std::string_view> words(std::string_view text);
+
 /// "; did you mean 'near'?", or a list of what there is: the end of a sentence about an unknown word.
 std::string nearest_of(std::string_view word, std::span<const std::string_view> known);
 

@@ -25,10 +25,10 @@ Network make_network(const Config& config, const DataSplit& data) {
   if (data.inputs.size() != 1)
     throw Error(Code::invalid, "model.name=" + config.model.name + " takes one input, but a sample of " +
                                    config.data.source + " has " + std::to_string(data.inputs.size()));
-  const Array input = data.train->get(0)[data.inputs[0]];
-  std::size_t outputs = data.classes;
-  if (outputs == 0) outputs = data.train->get(0)[data.target].count();  // numbers to come near to
-  return make_network(config, input.shape(), outputs);
+  const Sample sample = data.train->get(0);
+  const std::size_t outputs =
+      data.classes > 0 ? data.classes : sample[data.target].count();  // else numbers to come near to
+  return make_network(config, sample[data.inputs[0]].shape(), outputs);
 }
 
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes) {

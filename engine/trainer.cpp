@@ -25,13 +25,6 @@ void set_threads(int threads) {
   if (void* blas = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) reinterpret_cast<void (*)(int)>(blas)(threads);
 }
 
-nn::BufferPolicy buffer_policy(const std::string& name) {
-  if (name == "broadcast") return nn::BufferPolicy::broadcast;
-  if (name == "average") return nn::BufferPolicy::average;
-  if (name == "local") return nn::BufferPolicy::local;
-  throw Error(Code::invalid, "sync.buffers=" + name + ": expected broadcast, average or local");
-}
-
 std::size_t size(std::int64_t number) { return static_cast<std::size_t>(number); }
 
 /// With batch.micro a rank never takes more samples at once than that.
@@ -42,10 +35,15 @@ std::size_t grains(const Config& config, int ranks) {
   return size(std::max<std::int64_t>(std::min(cuts, config.batch.global), ranks));
 }
 
-/// The place of a name in the table's list of choices, which is the enumeration's order.
+/// The enumerator that `name` stands for; `names` are in the enumeration's order.
 template <class Choice>
-Choice choice_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return static_cast<Choice>(std::ranges::find(names, name) - names.begin());
+Choice choice_of(std::string_view key, std::string_view name, std::initializer_list<std::string_view> names) {
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<Choice>(found - names.begin());
+  std::string known;
+  for (auto each = names.begin(); each != names.end(); ++each)
+    known += (each == names.begin() ? "" : each + 1 == names.end() ? " or " : ", ") + std::string(*each);
+  throw Error(Code::invalid, std::string(key) + "=" + std::string(name) + ": expected " + known);
 }
 
 Sampler sampler_for(const Config& config, const Communicator& world, const Dataset& data) {
@@ -54,8 +52,8 @@ Sampler sampler_for(const Config& config, const Communicator& world, const Datas
                   .rank = world.rank(),
                   .size = world.size(),
                   .seed = static_cast<std::uint64_t>(config.seed),
-                  .way = choice_of<Way>(config.data.way, {"batch", "contiguous", "strided", "file"}),
-                  .remainder = choice_of<Remainder>(config.data.remainder, {"uneven", "drop", "pad"}),
+                  .way = choice_of<Way>("data.way", config.data.way, {"batch", "contiguous", "strided", "file"}),
+                  .remainder = choice_of<Remainder>("data.remainder", config.data.remainder, {"uneven", "drop", "pad"}),
                   .grains = grains(config, world.size()),
                   .files = config.data.way == "file" ? data.files() : std::vector<std::size_t>{}});
 }
@@ -104,7 +102,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
       network(placed(std::move(task.network))),
       site(*network.site),
       tensors(engine::tensors_of(network)),
-      buffers(buffer_policy(config.sync.buffers)),
+      buffers(choice_of<nn::BufferPolicy>("sync.buffers", config.sync.buffers, {"broadcast", "average", "local"})),
       type(config.dtype == "float64" ? at::kDouble : at::kFloat),
       data(std::move(task.data)),
       loss(task.loss ? task.loss : make_loss(config.loss)),
@@ -166,7 +164,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   }
   const double seconds = since(begin);
   if (!whole && keeps_checkpoints()) save(epoch, false);  // the rest of the epoch is there for who resumes
-  end_epoch(epoch, static_cast<double>(samples) / std::max(seconds, 1e-9), seconds);
+  end_epoch(epoch, static_cast<double>(samples), seconds);
   if (whole) save_after(epoch);
   return state.step < total_steps && stop_reason.empty();
 }
@@ -216,7 +214,7 @@ void Trainer::Run::judge(const EpochResult& result) {
                                   std::to_string(without) + (without == 1 ? " epoch" : " epochs");
 }
 
-void Trainer::Run::end_epoch(std::size_t epoch, double samples_per_second, double seconds) {
+void Trainer::Run::end_epoch(std::size_t epoch, double samples, double seconds) {
   flush_losses();
   std::vector<double> times{sync.stats().wait_seconds - waited_before, seconds};
   waited_before = sync.stats().wait_seconds;
@@ -225,7 +223,7 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples_per_second, doubl
                      .epochs = size(config.epochs),
                      .learning_rate = optimizer->learning_rate(),
                      .train_loss = state.epoch_loss / state.epoch_samples,
-                     .samples_per_second = samples_per_second,
+                     .samples_per_second = samples * world.size() / times[1],
                      .communication = times[0] / times[1]};
   state.epoch_loss = state.epoch_samples = 0;
   if (network.module) nn::synchronize_buffers(*network.module, world, buffers, network.site);
@@ -302,9 +300,7 @@ void check_task(const Config& config, const Task& task) {
     refuse("loss=" + config.loss + " is for numbers, but the target of the data is a class: say loss=cross_entropy");
   if (config.target > 0 && task.metrics.empty() && task.data.classes == 0)
     refuse("target is an accuracy, which there is not where the target of the data is numbers: leave it out");
-  const auto& checkpoint = config.checkpoint;
-  if (config.run.empty() && (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume))
-    refuse("checkpoints are kept in the folder of a run: say run=DIR");
+  config.check_checkpoints();
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ struct Trainer::Run {
   // trainer.cpp: the loop.
   TrainResult run();
   bool train_epoch(std::size_t epoch);
-  void end_epoch(std::size_t epoch, double samples_per_second, double seconds);
+  void end_epoch(std::size_t epoch, double samples, double seconds);
   double error_of(const EpochResult& result) const;
   void evaluate(EpochResult& result);
   void judge(const EpochResult& result);

@@ -115,10 +115,6 @@ void Safetensors::read_header(std::string_view header, std::span<const std::byte
   std::sort(tensors_.begin(), tensors_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
 }
 
-bool Safetensors::has(std::string_view name) const noexcept {
-  return std::any_of(tensors_.begin(), tensors_.end(), [&](const SavedTensor& each) { return each.name == name; });
-}
-
 const SavedTensor& Safetensors::at(std::string_view name) const {
   const auto found =
       std::lower_bound(tensors_.begin(), tensors_.end(), name,

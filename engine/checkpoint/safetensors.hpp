@@ -43,7 +43,6 @@ class Safetensors {
   std::span<const SavedTensor> tensors() const noexcept { return tensors_; }
   /// Throws Error{invalid} naming the file and the nearest name where there is no such tensor.
   const SavedTensor& at(std::string_view name) const;
-  bool has(std::string_view name) const noexcept;
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
 
  private:

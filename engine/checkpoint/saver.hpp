@@ -33,8 +33,6 @@ class Saver {
   /// Returns when everything is written. Throws Error{resource} if it could not be.
   void wait();
 
-  const CheckpointStore& store() const noexcept { return store_; }
-
  private:
   void write(std::uint64_t step, const CheckpointFiles& files, bool best);
 

@@ -29,9 +29,9 @@ struct Columns {
   Array input, target;
 };
 
-/// Of training samples and perhaps held-out ones, in memory. Targets that are one integer each are classes (array
-/// "label", of i64), unless the source has the option regression; others are numbers (array "target", of f32). The
-/// source's option classes says how many classes there are; else it is the largest class and one.
+/// Makes a split from training samples and perhaps held-out ones, all in memory. Targets that are one integer each are
+/// classes (array "label", of i64), unless the source has the option regression; others are numbers (array "target", of
+/// f32). The source's option classes says how many classes there are; else it is the largest class and one.
 DataSplit split_of(const Source& source, const std::vector<Columns>& parts, const std::string& input);
 
 /// Measures mean and deviation of the bytes of an input: of all samples in memory, else of a thousand at most.

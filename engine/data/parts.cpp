@@ -10,7 +10,7 @@
 namespace tutti::engine {
 namespace {
 
-/// Of samples that are spread over the data set, at most so many.
+/// Shows `see` all samples in memory, else a thousand at most that are spread over the data set.
 template <class See>
 void look_at(const Dataset& data, const std::string& field, const See& see) {
   if (const auto* in_memory = dynamic_cast<const ArrayDataset*>(&data)) {

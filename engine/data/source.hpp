@@ -28,7 +28,8 @@ struct DataSplit {
   std::vector<std::string> inputs{"image"};
   std::string target = "label";
   std::size_t classes = 0;  ///< the target is a class below it; 0: the target is what the outputs are to come near to
-  /// Of the first input, where that is bytes, on the scale 0 .. 1: of its first dimension's elements each, or of all.
+  /// Mean and deviation of the first input where that is bytes, on the scale 0 .. 1: one of all of it, or one for each
+  /// element of its first dimension.
   std::vector<float> mean{0}, deviation{1};
   std::string description;  ///< one line for the user: what it is, how many
 

@@ -59,7 +59,7 @@ class TextDataset : public Dataset {
   std::vector<std::size_t> ends_;  // of the files, in the whole text
 };
 
-/// Of a text that has no held-out part, its end is that: neighbours in a text are alike.
+/// A text without a held-out part gives its end as one, because neighbouring stretches of a text are alike.
 DataSplit split_text(const std::shared_ptr<const Dataset>& text, const Source& source) {
   std::vector<std::uint32_t> ids(text->size());
   std::iota(ids.begin(), ids.end(), 0U);

@@ -11,7 +11,7 @@
 
 namespace tutti::engine {
 
-/// Whether random choices are made for each sample, or once for all samples of a step.
+/// Random choices are made for each sample, or once for all samples of a step.
 enum class Per : std::uint8_t { sample, batch };
 
 /// What random choices depend on: never on the ranks, nor on how many threads there are.

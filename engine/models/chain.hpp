@@ -17,7 +17,7 @@ namespace tutti::engine {
 /// order.
 class Chain final : public torch::nn::Module {
  public:
-  /// Of samples of shape `input`. Throws Error{invalid} where a layer does not fit what comes out before it.
+  /// `input` is the shape of one sample. Throws Error{invalid} where a layer does not fit what comes out before it.
   Chain(SampleShape input, const std::vector<Layer>& layers, std::int64_t classes);
 
   at::Tensor forward(const at::Tensor& batch);

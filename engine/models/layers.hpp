@@ -12,7 +12,7 @@
 
 namespace tutti::engine {
 
-/// Of one sample, without the batch: (channels, height, width), or (features).
+/// The shape of one sample, without the batch: (channels, height, width), or (features).
 using SampleShape = std::vector<std::int64_t>;
 
 struct Layer {

@@ -37,7 +37,7 @@ Made made(std::shared_ptr<Module> module) {
 
 /// Chains of layers: mlp, lenet, cifar, alexnet, vgg16.
 Made make_chain(const Request& request);
-/// Of blocks: googlenet; resnet18 and resnet50.
+/// These are made of blocks: googlenet; resnet18 and resnet50.
 Made make_googlenet(const Request& request);
 Made make_resnet(const Request& request);
 Made make_gpt(const Request& request);

@@ -82,6 +82,23 @@ TEST(Trainer, LossCurveDoesNotDependOnTheNumberOfRanks) {
     }
 }
 
+TEST(Trainer, AllRanksReportTheSameFigures) {
+  const Config config = small_config();
+  const std::vector<TrainResult> results = train_with(3, config, load(config.data.source, 103, 1));
+  for (const TrainResult& result : results)
+    for (std::size_t e = 0; e < 3; ++e) {
+      EXPECT_EQ(result.epochs[e].samples_per_second, results[0].epochs[e].samples_per_second);
+      EXPECT_EQ(result.epochs[e].communication, results[0].epochs[e].communication);
+      EXPECT_GT(result.epochs[e].samples_per_second, 0);
+    }
+}
+
+TEST(Trainer, AnUnknownWayToDealOutIsRefused) {
+  Config config = small_config();
+  config.data.way = "at random";
+  EXPECT_THROW(train_with(1, config, load(config.data.source, 40, 1)), std::runtime_error);
+}
+
 // Batches by the feed, gradients in buckets there: nothing of it changes a bit.
 TEST(Trainer, OnADeviceTheLossCurveIsTheSame) {
   tutti::testing::FakeAccelerator& gpu = tutti::testing::use_fake_accelerator();

@@ -11,7 +11,6 @@
 
 #include "collectives/communicator.hpp"
 #include "engine/checkpoint/atomic_file.hpp"
-#include "engine/data/sampler.hpp"
 #include "engine/together.hpp"
 #include "engine/trainer.hpp"
 #include "tools/options.hpp"
@@ -138,10 +137,6 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
   Job job{request.config, {}, {}};
   job.data = engine::load(job.config.data.source, static_cast<std::size_t>(job.config.data.samples),
                           static_cast<std::uint64_t>(job.config.seed));
-  engine::Sampler({.samples = job.data.train->size(),
-                   .batch = static_cast<std::size_t>(job.config.batch.global),
-                   .rank = world.rank(),
-                   .size = world.size()});
   if (!job.config.report.loss_file.empty() && world.rank() == 0) {
     const fs::path folder = fs::absolute(job.config.report.loss_file).parent_path();
     if (!fs::is_directory(folder)) throw Error(Code::invalid, "loss_file: there is no folder " + folder.string());
