@@ -37,8 +37,8 @@ function(tutti_test name label)
   target_link_libraries(${name} PRIVATE tutti::tutti GTest::gtest GTest::gmock GTest::gtest_main ${arg_LIBRARIES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  if(label STREQUAL "unit" AND TARGET unit_tests)  # all of them, to be built alone
-    add_dependencies(unit_tests ${name})
+  if(TARGET ${label}_tests)
+    add_dependencies(${label}_tests ${name})
   endif()
   add_test(NAME ${label}.${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${label}.${name} PROPERTIES LABELS ${label} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS}

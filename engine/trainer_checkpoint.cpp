@@ -1,5 +1,6 @@
 // What a run keeps, and how it goes on from it.
 #include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
 
 #include "engine/data/tensors.hpp"
 #include "engine/together.hpp"
