@@ -1,0 +1,60 @@
+"""Communication that hides behind computation, and scaling."""
+
+import statistics
+
+from hosts_lab import Lab, Refused
+from setup import Folder, Skipped, Table, metrics
+
+IMAGES = 5120  # Theano-MPI reports seconds per so many
+
+
+def speed(run):
+    return float(metrics(run)[-1]["samples_per_second"])
+
+
+def overlap(setup):
+    """GoogLeNet's gradients over 1 Gbit/s: one bucket leaves when backward is over, small ones while it goes on."""
+    table = Table("Overlap on a link of 1 Gbit/s", "network", "seconds a step, gradients after backward", "seconds a step, during it",
+                  "ratio", "goal")
+    ways = {"after": ["sync.bucket_bytes=268435456", "sync.first_bucket_bytes=268435456"], "during": []}
+    batch, steps = 20, 8
+    found = {way: [] for way in ways}
+    try:
+        with Lab(2, rate="1gbit") as lab, Folder() as folder:
+            for turn in range(setup.rounds):
+                for way, words in ways.items():
+                    run = folder / f"{way}{turn}"
+                    done = lab.run(0, setup.tutti, "run", "--hosts", lab.list(1), "--remote-start", "ip netns exec {host}", setup.tutti,
+                                   "train", "model=googlenet", "data=random:3x64x64", f"data.samples={batch * steps}",
+                                   f"batch.global={batch}", "epochs=2", "progress=off", f"run={run}", *words, timeout=600,
+                                   env=setup.environment)
+                    if done.returncode != 0:
+                        raise SystemExit(f"overlap: {done.stdout}{done.stderr}")
+                    found[way].append(batch / speed(run))
+    except Refused as why:
+        raise Skipped(str(why)) from None
+    ratio = statistics.median(during / after for after, during in zip(found["after"], found["during"]))
+    medians = (f"{statistics.median(found[way]):.3f}" for way in ways)
+    table.add("googlenet at 64x64, 10 images a rank", *medians, f"{ratio:.2f}", "0.75", ok=ratio <= 0.75)
+    return table
+
+
+SCALED = [("alexnet", "3x64x64", 16), ("googlenet", "3x64x64", 16), ("vgg16", "3x32x32", 16)]
+
+
+def scaling(setup):
+    """The batch of a process stays; so twice the processes are to take half as long for as many images."""
+    table = Table(f"Seconds per {IMAGES} images", "network", "processes", "seconds", "efficiency", "goal")
+    for model, shape, batch in SCALED:
+        found = {ranks: [] for ranks in (1, 2)}
+        for _ in range(setup.rounds):
+            for ranks, seconds in found.items():
+                with Folder() as folder:
+                    setup.train(ranks, f"model={model}", f"data=random:{shape}", f"data.samples={6 * batch * ranks}",
+                                f"batch.global={batch * ranks}", "epochs=2", "run=run", cwd=folder)
+                    seconds.append(IMAGES / speed(folder / "run"))
+        for ranks, seconds in found.items():
+            efficiency = statistics.median(alone / (ranks * each) for alone, each in zip(found[1], seconds))
+            table.add(f"{model} at {shape}, {batch} images a process", ranks, f"{statistics.median(seconds):.1f}",
+                      f"{100 * efficiency:.0f} %", "90 %", ok=efficiency >= 0.9)
+    return table
