@@ -74,7 +74,14 @@ std::vector<Transform> transforms_for(const Config& config, const DataSplit& dat
 
 Network placed(Network network) {
   if (!network.site) network.site = std::make_shared<nn::Site>();
-  if (network.module) network.module->to(network.site->tensors());
+  if (network.module) {
+    network.module->to(network.site->tensors());
+    return network;
+  }
+  const NetworkTensors all = tensors_of(network);
+  for (const auto* list : {&all.parameters, &all.buffers})
+    for (const auto& [name, tensor] : *list)
+      if (tensor.device() != network.site->tensors()) tensor.set_data(tensor.to(network.site->tensors()));
   return network;
 }
 
@@ -86,12 +93,6 @@ std::unique_ptr<Optimizer> optimizer_for(const Config& config, const Task& task,
                                                               .decay_bias = config.optimizer.decay_bias,
                                                               .decay_norm = config.optimizer.decay_norm}),
                         config.optimizer.options);
-}
-
-std::vector<at::Tensor> values(const std::vector<nn::NamedTensor>& named) {
-  std::vector<at::Tensor> found;
-  for (const auto& [name, tensor] : named) found.push_back(tensor);
-  return found;
 }
 
 }  // namespace
@@ -116,10 +117,9 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
               .threads = size(config.data.threads),
               .seed = static_cast<std::uint64_t>(config.seed)},
              feed ? Loader::Sender([this](Batch& batch) { feed->send(batch); }) : Loader::Sender()),
-      sync(values(tensors.parameters), world,
-           {.first_bytes = size(config.sync.first_bucket_bytes),
-            .cap_bytes = size(config.sync.bucket_bytes),
-            .site = network.site}),
+      sync(tensors.parameters, world,
+           {.first_bytes = size(config.sync.first_bucket_bytes), .cap_bytes = size(config.sync.bucket_bytes)},
+           network.site),
       optimizer(optimizer_for(config, task, network, tensors)),
       report(config.report.progress, world.rank() != 0) {
   total_steps = size(config.epochs) * loader.steps();
@@ -226,7 +226,7 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples, double seconds) 
                      .samples_per_second = samples * world.size() / times[1],
                      .communication = times[0] / times[1]};
   state.epoch_loss = state.epoch_samples = 0;
-  if (network.module) nn::synchronize_buffers(*network.module, world, buffers, network.site);
+  nn::synchronize_buffers(tensors.buffers, world, buffers, site);
   evaluate(result);
   if (schedule.observes()) schedule.observe(epoch, error_of(result));
   judge(result);
@@ -251,7 +251,8 @@ void Trainer::Run::announce() {
 }
 
 TrainResult Trainer::Run::run() {
-  if (network.module) nn::synchronize_parameters(*network.module, world, 0, network.site);
+  nn::synchronize_parameters(tensors.parameters, world, 0, site);
+  nn::synchronize_parameters(tensors.buffers, world, 0, site);
   announce();
   if (config.checkpoint.resume) resume();
   together(world, [&] {
@@ -274,10 +275,8 @@ TrainResult Trainer::Run::run() {
   TrainResult result{
       .losses = state.losses, .epochs = state.epochs, .stopped = stop_reason, .best_epoch = state.best_epoch};
   try {
-    if (network.module)
-      nn::check_replicas(
-          *network.module, world,
-          buffers == nn::BufferPolicy::local ? nn::Compared::parameters : nn::Compared::parameters_and_buffers);
+    const bool compared = buffers != nn::BufferPolicy::local;
+    nn::check_replicas(tensors.parameters, compared ? tensors.buffers : std::vector<nn::NamedTensor>(), world);
   } catch (const Error& error) {
     throw ReplicaError(error, std::move(result));
   }

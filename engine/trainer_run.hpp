@@ -19,9 +19,8 @@
 #include "engine/run_folder.hpp"
 #include "engine/schedules.hpp"
 #include "engine/trainer.hpp"
+#include "nn/at_site.hpp"
 #include "nn/gradient_sync.hpp"
-#include "nn/site.hpp"
-#include "nn/synchronize.hpp"
 
 namespace tutti::engine {
 

@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
-#include <torch/nn/module.h>
 
 #include <chrono>
 #include <string>
@@ -26,6 +25,7 @@ namespace {
 using Accumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 
 struct Slot {
+  std::string name;
   at::Tensor parameter;
   at::Tensor view;  ///< its place in the bucket
   std::size_t bucket = 0;
@@ -187,20 +187,20 @@ void GradientSync::State::publish() {
   }
 }
 
-GradientSync::GradientSync(std::vector<at::Tensor> parameters, Communicator communicator,
-                           const BucketOptions& options) {
+GradientSync::GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options,
+                           std::shared_ptr<Site> site) {
   keep_distinct(parameters);  // a tied weight has one gradient, and so one place
-  std::erase_if(parameters, [](const at::Tensor& one) { return !one.requires_grad(); });  // frozen: never a gradient
-  const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
-  std::shared_ptr<Site> site = options.site ? options.site : site_of(device, communicator);
+  std::erase_if(parameters, [](const NamedTensor& one) { return !one.second.requires_grad(); });  // frozen
+  const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().second.device();
+  if (!site) site = site_of(device, communicator);
   state_ = std::make_shared<State>(std::move(communicator), std::move(site));
   std::vector<ParameterSize> sizes;
-  for (at::Tensor& parameter : parameters) {
+  for (auto& [name, parameter] : parameters) {
     if (parameter.device() != device || !parameter.is_leaf() || !at::isFloatingType(parameter.scalar_type()))
-      throw Error(Code::unsupported,
-                  "GradientSync takes floating-point leaf tensors, all on one device; move the module to one");
+      throw Error(Code::unsupported, "GradientSync takes floating-point leaf tensors, all on one device, which '" +
+                                         name + "' is not; move the network to one");
     sizes.push_back({dtype_of(parameter), static_cast<std::size_t>(parameter.numel())});
-    state_->slots.push_back({.parameter = std::move(parameter), .view = {}});
+    state_->slots.push_back({.name = std::move(name), .parameter = std::move(parameter), .view = {}});
   }
   for (const BucketPlan& plan : plan_buckets(sizes, options.first_bytes, options.cap_bytes)) state_->make_bucket(plan);
   state_->begin();
@@ -213,8 +213,11 @@ GradientSync::GradientSync(std::vector<at::Tensor> parameters, Communicator comm
   }
 }
 
+GradientSync::GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options)
+    : GradientSync(std::move(parameters), std::move(communicator), options, nullptr) {}
+
 GradientSync::GradientSync(torch::nn::Module& module, Communicator communicator, const BucketOptions& options)
-    : GradientSync(module.parameters(), std::move(communicator), options) {}
+    : GradientSync(named_parameters(module), std::move(communicator), options) {}
 
 GradientSync::~GradientSync() {
   for (Slot& slot : state_->slots) slot.accumulator->del_post_hook(slot.hook);

@@ -1,17 +1,12 @@
 // GradientSync: averages gradients over the ranks while backward still runs.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "collectives/communicator.hpp"
-
-namespace torch::nn {
-class Module;
-}
+#include "nn/module.hpp"
 
 namespace tutti::nn {
 
@@ -20,7 +15,6 @@ class Site;
 struct BucketOptions {
   std::size_t first_bytes = 64 << 10;  ///< small, so that the first allreduce starts early
   std::size_t cap_bytes = 1 << 20;
-  std::shared_ptr<Site> site = nullptr;  ///< of the parameters; null: that of their device
 };
 
 struct SyncStats {
@@ -44,8 +38,11 @@ struct SyncStats {
 /// (a tied weight) counts once.
 class GradientSync {
  public:
-  GradientSync(std::vector<at::Tensor> parameters, Communicator communicator, const BucketOptions& options = {});
+  GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options = {});
   GradientSync(torch::nn::Module& module, Communicator communicator, const BucketOptions& options = {});
+  /// At a Site that the caller has already, for the engine.
+  GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options,
+               std::shared_ptr<Site> site);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;

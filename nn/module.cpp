@@ -28,9 +28,9 @@ std::vector<NamedTensor> distinct(const Items& items) {
 
 }  // namespace
 
-void keep_distinct(std::vector<at::Tensor>& tensors) {
+void keep_distinct(std::vector<NamedTensor>& tensors) {
   First first;
-  std::erase_if(tensors, [&](const at::Tensor& each) { return !first(each); });
+  std::erase_if(tensors, [&](const NamedTensor& each) { return !first(each.second); });
 }
 
 std::vector<NamedTensor> named_parameters(const torch::nn::Module& module) {
@@ -39,9 +39,15 @@ std::vector<NamedTensor> named_parameters(const torch::nn::Module& module) {
 
 std::vector<NamedTensor> named_buffers(const torch::nn::Module& module) { return distinct(module.named_buffers()); }
 
+std::vector<NamedTensor> named_state(const torch::nn::Module& module) {
+  std::vector<NamedTensor> state = named_parameters(module);
+  for (NamedTensor& each : named_buffers(module)) state.push_back(std::move(each));
+  return state;
+}
+
 std::vector<at::Tensor> parameters(const torch::nn::Module& module) {
-  std::vector<at::Tensor> all = module.parameters();
-  keep_distinct(all);
+  std::vector<at::Tensor> all;
+  for (auto& [name, tensor] : named_parameters(module)) all.push_back(std::move(tensor));
   return all;
 }
 

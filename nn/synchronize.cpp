@@ -1,15 +1,15 @@
 // Everything travels fused: one flat buffer for many small tensors.
 #include "nn/synchronize.hpp"
 
-#include <torch/nn/module.h>
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <bit>
 #include <map>
 #include <utility>
 
-#include "nn/module.hpp"
-#include "nn/site.hpp"
+#include "nn/at_site.hpp"
 #include "nn/tensor.hpp"
 
 namespace tutti::nn {
@@ -17,18 +17,12 @@ namespace {
 
 constexpr std::size_t piece_bytes = std::size_t{32} << 20;  // bounds the flat copy of a large network
 
-std::vector<NamedTensor> named_state(const torch::nn::Module& module) {
-  std::vector<NamedTensor> state = named_parameters(module);
-  for (NamedTensor& each : named_buffers(module)) state.push_back(std::move(each));
-  return state;
-}
-
 /// Where all of them live.
-std::shared_ptr<Site> site_of_all(const std::vector<NamedTensor>& state, const Communicator& communicator) {
+std::shared_ptr<Site> site_of_all(std::span<const NamedTensor> state, const Communicator& communicator) {
   for (const auto& [name, tensor] : state)
     if (tensor.layout() != at::kStrided || tensor.device() != state.front().second.device())
       throw Error(Code::unsupported, "'" + name + "' is not a dense tensor on " + state.front().second.device().str() +
-                                         ", where the others are: move the module to one device first");
+                                         ", where the others are: move the network to one device first");
   return state.empty() ? std::make_shared<Site>() : site_of(state.front().second.device(), communicator);
 }
 
@@ -100,7 +94,7 @@ at::Tensor hash(const at::Tensor& tensor) {
 }
 
 /// What all ranks must have alike, by parameter and buffer.
-std::vector<std::int64_t> hashes(const std::vector<NamedTensor>& state) {
+std::vector<std::int64_t> hashes(std::span<const NamedTensor> state) {
   std::vector<at::Tensor> parts;
   for (const auto& item : state) parts.push_back(hash(item.second));
   const at::Tensor all = at::stack(parts).cpu();
@@ -137,7 +131,7 @@ void average_fused(const std::vector<at::Tensor>& tensors, Communicator& communi
   }
 }
 
-void broadcast_fused(const std::vector<NamedTensor>& state, Communicator& communicator, int root, Site& site) {
+void broadcast_fused(std::span<const NamedTensor> state, Communicator& communicator, int root, Site& site) {
   for (std::size_t next = 0; next < state.size();) {
     Piece piece;
     while (next < state.size() && piece.has_room_for(state[next].second)) piece.add(state[next++].second);
@@ -147,20 +141,24 @@ void broadcast_fused(const std::vector<NamedTensor>& state, Communicator& commun
 
 }  // namespace
 
-void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root,
-                            std::shared_ptr<Site> site) {
+void synchronize_parameters(std::span<const NamedTensor> tensors, Communicator communicator, int root, Site& site) {
   const at::NoGradGuard no_grad;
-  const auto state = named_state(module);
-  if (!site) site = site_of_all(state, communicator);
-  broadcast_fused(state, communicator, root, *site);
+  broadcast_fused(tensors, communicator, root, site);
 }
 
-void synchronize_buffers(torch::nn::Module& module, Communicator communicator, BufferPolicy policy,
-                         std::shared_ptr<Site> site) {
+void synchronize_parameters(std::span<const NamedTensor> tensors, Communicator communicator, int root) {
+  synchronize_parameters(tensors, communicator, root, *site_of_all(tensors, communicator));
+}
+
+void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root) {
+  synchronize_parameters(named_state(module), communicator, root);
+}
+
+void synchronize_buffers(std::span<const NamedTensor> buffers, Communicator communicator, BufferPolicy policy,
+                         Site& site) {
   if (policy == BufferPolicy::local) return;
   const at::NoGradGuard no_grad;
-  std::vector<NamedTensor> copied = named_buffers(module);
-  if (!site) site = site_of_all(copied, communicator);
+  std::vector<NamedTensor> copied(buffers.begin(), buffers.end());
   std::vector<at::Tensor> averaged;
   if (policy == BufferPolicy::average)
     std::erase_if(copied, [&](const NamedTensor& each) {
@@ -168,16 +166,22 @@ void synchronize_buffers(torch::nn::Module& module, Communicator communicator, B
       if (mean) averaged.push_back(each.second);
       return mean;
     });
-  broadcast_fused(copied, communicator, 0, *site);
-  average_fused(averaged, communicator, *site);
+  broadcast_fused(copied, communicator, 0, site);
+  average_fused(averaged, communicator, site);
 }
 
-GradientReport average_gradients(torch::nn::Module& module, Communicator communicator, std::shared_ptr<Site> site) {
+void synchronize_buffers(std::span<const NamedTensor> buffers, Communicator communicator, BufferPolicy policy) {
+  synchronize_buffers(buffers, communicator, policy, *site_of_all(buffers, communicator));
+}
+
+void synchronize_buffers(torch::nn::Module& module, Communicator communicator, BufferPolicy policy) {
+  synchronize_buffers(named_buffers(module), communicator, policy);
+}
+
+GradientReport average_gradients(std::span<const NamedTensor> parameters, Communicator communicator, Site& site) {
   const at::NoGradGuard no_grad;
-  const std::vector<NamedTensor> parameters = named_parameters(module);
   std::vector<std::uint8_t> present;
   for (const auto& [name, parameter] : parameters) present.push_back(parameter.grad().defined() ? 1 : 0);
-  if (!site) site = site_of_all(parameters, communicator);
   if (!present.empty()) communicator.allreduce(present, max).wait();
   GradientReport report;
   std::vector<at::Tensor> gradients;
@@ -190,24 +194,32 @@ GradientReport average_gradients(torch::nn::Module& module, Communicator communi
     if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
     gradients.push_back(parameter.grad());
   }
-  average_fused(gradients, communicator, *site);
+  average_fused(gradients, communicator, site);
   report.averaged = gradients.size();
   return report;
 }
 
-void check_replicas(const torch::nn::Module& module, Communicator communicator, Compared what) {
-  const bool buffers = what == Compared::parameters_and_buffers;
-  const std::size_t parameters = named_parameters(module).size();
-  const auto state = buffers ? named_state(module) : named_parameters(module);
+GradientReport average_gradients(std::span<const NamedTensor> parameters, Communicator communicator) {
+  return average_gradients(parameters, communicator, *site_of_all(parameters, communicator));
+}
+
+GradientReport average_gradients(torch::nn::Module& module, Communicator communicator) {
+  return average_gradients(named_parameters(module), communicator);
+}
+
+void check_replicas(std::span<const NamedTensor> parameters, std::span<const NamedTensor> buffers,
+                    Communicator communicator) {
+  std::vector<NamedTensor> state(parameters.begin(), parameters.end());
+  state.insert(state.end(), buffers.begin(), buffers.end());
   const auto size = static_cast<std::size_t>(communicator.size());
   const std::vector<std::int64_t> count{static_cast<std::int64_t>(state.size())};
   std::vector<std::int64_t> counts(size);
   communicator.allgather(count, counts).wait();
   for (std::size_t r = 1; r < size; ++r)
     if (counts[r] != counts[0])
-      throw Error(Code::mismatch, "replicas differ: rank 0 has " + std::to_string(counts[0]) + " parameters" +
-                                      (buffers ? " and buffers" : "") + ", rank " + std::to_string(r) + " has " +
-                                      std::to_string(counts[r]) + "; build the same module on every rank");
+      throw Error(Code::mismatch, "replicas differ: rank 0 has " + std::to_string(counts[0]) +
+                                      " parameters and buffers to compare, rank " + std::to_string(r) + " has " +
+                                      std::to_string(counts[r]) + "; build the same network on every rank");
   if (state.empty()) return;
   const std::vector<std::int64_t> mine = hashes(state);
   std::vector<std::int64_t> all(size * state.size());
@@ -219,10 +231,15 @@ void check_replicas(const torch::nn::Module& module, Communicator communicator, 
     if (!ranks.empty())
       throw Error(Code::mismatch,
                   "replicas differ: '" + state[i].first + "' on rank " + ranks + " is not bitwise equal to rank 0's; " +
-                      (i < parameters ? "call synchronize_parameters() first, and update every replica "
-                                        "with the same gradients"
-                                      : "call synchronize_buffers() first, or compare parameters only"));
+                      (i < parameters.size() ? "call synchronize_parameters() first, and update every replica "
+                                               "with the same gradients"
+                                             : "call synchronize_buffers() first, or compare parameters only"));
   }
+}
+
+void check_replicas(const torch::nn::Module& module, Communicator communicator, Compared what) {
+  check_replicas(named_parameters(module),
+                 what == Compared::parameters ? std::vector<NamedTensor>() : named_buffers(module), communicator);
 }
 
 }  // namespace tutti::nn

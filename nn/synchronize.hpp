@@ -1,28 +1,26 @@
 // Whole-network verbs: make replicas equal, average their gradients, prove that they are equal.
 #pragma once
 
-#include <memory>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "collectives/communicator.hpp"
-
-namespace torch::nn {
-class Module;
-}
+#include "nn/module.hpp"
 
 namespace tutti::nn {
 
-class Site;
+// Networks are lists of tensors by name, in one order on all ranks, or modules of LibTorch. Tensors are dense and all
+// on one device, which each verb finds by itself. Of a module, a tensor that is registered more than once counts once,
+// under its first name; a list should have it once.
 
-// Modules may be on a device; all of one on the same. `site` is where; null: that of their device. A tensor that is
-// registered more than once counts once, under its first name.
+/// Gives every rank root's values of these tensors, parameters and buffers alike, in a few large broadcasts.
+/// Collective; blocks.
+void synchronize_parameters(std::span<const NamedTensor> tensors, Communicator communicator, int root = 0);
+void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root = 0);
 
-/// Gives every rank root's parameters and buffers, in a few large broadcasts. Collective; blocks.
-void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root = 0,
-                            std::shared_ptr<Site> site = nullptr);
-
-/// What becomes of a module's buffers. Each rank's forward changes its own, such as the running statistics of a
+/// What becomes of a network's buffers. Each rank's forward changes its own, such as the running statistics of a
 /// BatchNorm, from its own samples.
 enum class BufferPolicy {
   broadcast,  ///< every rank gets rank 0's
@@ -31,8 +29,8 @@ enum class BufferPolicy {
 };
 
 /// Makes the buffers of all ranks alike, unless the policy is local, which does nothing. Collective; blocks.
-void synchronize_buffers(torch::nn::Module& module, Communicator communicator, BufferPolicy policy,
-                         std::shared_ptr<Site> site = nullptr);
+void synchronize_buffers(std::span<const NamedTensor> buffers, Communicator communicator, BufferPolicy policy);
+void synchronize_buffers(torch::nn::Module& module, Communicator communicator, BufferPolicy policy);
 
 /// What average_gradients() found; the same on all ranks.
 struct GradientReport {
@@ -42,13 +40,15 @@ struct GradientReport {
 
 /// Every rank's gradients become their mean. A parameter that has a gradient on some ranks only
 /// counts as zero on the others, and gets the mean everywhere. Collective; blocks.
-GradientReport average_gradients(torch::nn::Module& module, Communicator communicator,
-                                 std::shared_ptr<Site> site = nullptr);
+GradientReport average_gradients(std::span<const NamedTensor> parameters, Communicator communicator);
+GradientReport average_gradients(torch::nn::Module& module, Communicator communicator);
 
 enum class Compared { parameters_and_buffers, parameters };
 
-/// Throws Error{mismatch} on all ranks, naming the first parameter or buffer (in the module's order) that
+/// Throws Error{mismatch} on all ranks, naming the first parameter or buffer (in the network's order) that
 /// is not bitwise equal everywhere, and the ranks that differ from rank 0. Collective; blocks.
+void check_replicas(std::span<const NamedTensor> parameters, std::span<const NamedTensor> buffers,
+                    Communicator communicator);
 void check_replicas(const torch::nn::Module& module, Communicator communicator,
                     Compared what = Compared::parameters_and_buffers);
 

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "engine/models/model.hpp"
 #include "nn/site.hpp"
 #include "tests/support/fake_site.hpp"
 #include "tests/support/worlds.hpp"
@@ -318,6 +319,37 @@ TEST(Trainer, KeepsTheResultWhereReplicasDiffer) {
       EXPECT_EQ(error.result.epochs.size(), 3U);
     }
   });
+}
+
+/// The network of normed(), of which only the tensors are known, as of a script; a rank's own values.
+Network without_module(int rank) {
+  Network network = normed();
+  const auto tensors = std::make_shared<NetworkTensors>(tensors_of(network));
+  const at::NoGradGuard no_grad;
+  for (const auto* list : {&tensors->parameters, &tensors->buffers})
+    for (const auto& [name, tensor] : *list) tensor.add_(rank);
+  network.tensors = tensors;
+  network.set_training = [module = std::move(network.module)](bool on) { module->train(on); };
+  return network;
+}
+
+TEST(Trainer, TreatsANetworkWithoutAModuleAlike) {
+  const Config config = small_config();
+  const DataSplit data = load(config.data.source, 100, 1);
+  const std::vector<TrainResult> wanted = train_these({normed(), normed()}, config, data);
+  const auto spoiled = [](const Network& network) {
+    return Hooks{.on_end_epoch = [tensors = network.tensors](const Moment&) { tensors->buffers[0].second.add_(1); }};
+  };
+  const std::vector<Network> networks{without_module(0), without_module(1)};
+  const std::vector<TrainResult> results = train_these(networks, config, data);
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(results[r].losses, wanted[r].losses);
+    EXPECT_EQ(results[r].epochs.back().test_loss, wanted[r].epochs.back().test_loss);
+  }
+  EXPECT_TRUE(networks[0].tensors->buffers[0].second.equal(networks[1].tensors->buffers[0].second));
+  EXPECT_THROW(
+      train_these(networks, config, data, [&](int rank) { return rank == 1 ? spoiled(networks[1]) : Hooks{}; }),
+      std::runtime_error);
 }
 
 TEST(Optimizer, StepsOnceForAWeightThatIsRegisteredTwice) {

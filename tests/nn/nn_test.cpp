@@ -206,7 +206,7 @@ TEST(GradientSync, SendsInOneOrderWhateverOrderRanksTake) {
   run(2, [](Communicator& world) {
     at::Tensor a = wave({100}, 1).requires_grad_(), b = wave({100}, 2).requires_grad_(),
                c = wave({100}, 3).requires_grad_();
-    GradientSync sync({a, b, c}, world, {.first_bytes = 1, .cap_bytes = 1});
+    GradientSync sync({{"a", a}, {"b", b}, {"c", c}}, world, {.first_bytes = 1, .cap_bytes = 1});
     ASSERT_EQ(sync.buckets(), 3U);
     // A chain: backward reaches its end first. The ranks chain in opposite orders.
     at::Tensor loss = world.rank() == 0 ? ((a * 1).sin() * b).sin() * c : ((c * 1).sin() * b).sin() * a;
@@ -261,7 +261,7 @@ TEST(GradientSync, TakesMixedTypesAndLeavesFrozenParametersAlone) {
   run(2, [](Communicator& world) {
     at::Tensor single = at::ones({5}, at::kFloat).requires_grad_(), twice = at::ones({5}, at::kDouble).requires_grad_(),
                brief = at::ones({5}, at::kBFloat16).requires_grad_(), frozen = at::ones({5});
-    GradientSync sync({single, twice, brief, frozen}, world);
+    GradientSync sync({{"single", single}, {"twice", twice}, {"brief", brief}, {"frozen", frozen}}, world);
     EXPECT_EQ(sync.buckets(), 3U);
     const double factor = world.rank() + 1;
     (single.sum() * factor + twice.sum() * factor + brief.to(at::kFloat).sum() * factor).backward();

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nn/at_site.hpp"
 #include "nn/gradient_sync.hpp"
-#include "nn/synchronize.hpp"
 #include "tests/nn/small_net.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/fake_site.hpp"
@@ -18,7 +18,7 @@ TEST(OnADevice, BucketsLieThereAndEqualTheCpusBitForBit) {
   std::vector<std::vector<at::Tensor>> wanted(2);
   const auto steps = [](Communicator& world, std::shared_ptr<Site> site, const auto& after) {
     Net net;
-    GradientSync sync(net, world, {.first_bytes = 256, .cap_bytes = 1200, .site = std::move(site)});
+    GradientSync sync(named_parameters(net), world, {.first_bytes = 256, .cap_bytes = 1200}, std::move(site));
     for (int step = 0; step < 4; ++step) {
       sync.zero_grad();
       loss_of(net, wave({4, 6}, step + 10 * world.rank())).backward();
@@ -52,7 +52,8 @@ TEST(OnADevice, AbsentGradientsAndNarrowTypes) {
   run(2, [&](Communicator& world) {
     at::Tensor used = at::ones({5}, at::kHalf).requires_grad_(), here = at::ones({7}).requires_grad_(),
                nowhere = at::ones({3}).requires_grad_();
-    GradientSync sync({used, here, nowhere}, world, {.site = tutti::testing::fake_site(gpu, 0)});
+    GradientSync sync({{"used", used}, {"here", here}, {"nowhere", nowhere}}, world, {},
+                      tutti::testing::fake_site(gpu, 0));
     const double factor = world.rank() + 1;
     (world.rank() == 0 ? used.to(at::kFloat).sum() * factor + here.sum() : used.to(at::kFloat).sum() * factor)
         .backward();
@@ -71,14 +72,14 @@ TEST(OnADevice, ModulesBecomeEqualAndAreAveraged) {
   run(3, [&](Communicator& world) {
     const auto site = tutti::testing::fake_site(gpu, world.rank() % 2);
     Net net(world.rank() * 10), wanted(20);
-    synchronize_parameters(net, world, 2, site);
+    synchronize_parameters(named_state(net), world, 2, *site);
     for (std::size_t i = 0; i < net.parameters().size(); ++i)
       EXPECT_TRUE(net.parameters()[i].equal(wanted.parameters()[i])) << i;
     for (std::size_t i = 0; i < net.buffers().size(); ++i)
       EXPECT_TRUE(net.buffers()[i].equal(wanted.buffers()[i])) << i;
     check_replicas(net, world);
     net.fc1->weight.mutable_grad() = at::full_like(net.fc1->weight, world.rank() + 1.0);
-    EXPECT_EQ(average_gradients(net, world, site).averaged, 1U);
+    EXPECT_EQ(average_gradients(named_parameters(net), world, *site).averaged, 1U);
     EXPECT_TRUE(net.fc1->weight.grad().eq(2.0).all().item<bool>());
     world.barrier().wait();
   });
@@ -98,7 +99,10 @@ TEST(OnADevice, SaysWhyATensorCannotBeReached) {
                   AllOf(HasSubstr("built without CUDA"), HasSubstr("-DTUTTI_TORCH")));
     }
     at::Tensor here = at::ones({2}).requires_grad_(), there = at::ones({2}, at::kMeta).requires_grad_();
-    EXPECT_THAT(caught([&] { GradientSync({here, there}, world); }).what(), HasSubstr("all on one device"));
+    EXPECT_THAT(caught([&] {
+                  GradientSync({{"here", here}, {"there", there}}, world);
+                }).what(),
+                HasSubstr("all on one device, which 'there' is not"));
   });
 }
 

@@ -59,7 +59,7 @@ TEST(TiedWeights, TrainAsInOneProcess) {
 TEST(TiedWeights, AreListedTwiceAndAveragedOnce) {
   run(2, [](Communicator& world) {
     at::Tensor one = at::ones({3}, at::kDouble).requires_grad_();
-    GradientSync sync({one, one}, world);
+    GradientSync sync({{"one", one}, {"again", one}}, world);
     EXPECT_EQ(sync.bucket_bytes(0), (3 + 1) * 8U);
     (one * (world.rank() + 1)).sum().backward();
     sync.finish();
