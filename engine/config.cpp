@@ -236,11 +236,13 @@ void Config::check() const {
     }
   }
   loss_info(loss);
-  check_checkpoints();
+  check_folder();
 }
 
-void Config::check_checkpoints() const {
-  if (run.empty() && (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume))
+void Config::check_folder() const {
+  if (has_folder()) return;
+  if (report.trace > 0) refuse("report.trace is kept in the folder of a run: say run=DIR");
+  if (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume)
     refuse("checkpoints are kept in the folder of a run: say run=DIR");
 }
 

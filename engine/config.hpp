@@ -77,6 +77,7 @@ struct Config {
   struct Report {
     std::string progress = "auto";
     std::string loss_file;
+    std::int64_t trace = 0;
   } report;
 
   std::string run;
@@ -106,8 +107,9 @@ struct Config {
   /// Throws Error{invalid} if values contradict one another or something needed is missing.
   void check() const;
 
-  /// What check() says of checkpoints alone: a program's own data and network need no more of the configuration.
-  void check_checkpoints() const;
+  /// What check() says of the run's folder alone: a program's own data and network need no more of the configuration.
+  void check_folder() const;
+  bool has_folder() const { return !run.empty() && run != "none"; }
 
   /// The whole configuration as YAML that read() takes, each value with a comment that says where it came from.
   std::string resolved() const;

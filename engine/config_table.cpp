@@ -135,7 +135,9 @@ constexpr ConfigInfo table[] = {
      .aliases = "patience"},
     {.key = "run",
      .value = [](Config& c) -> Value { return &c.run; },
-     .meaning = "folder of the run: its configuration, metrics and checkpoints; empty: none",
+     .meaning =
+         "folder of the run: its configuration, metrics and checkpoints; none: there is none; left out, `tutti train` "
+         "makes runs/MODEL-TIME",
      .aliases = "record_dir"},
     {.key = "checkpoint.every_epochs",
      .value = [](Config& c) -> Value { return &c.checkpoint.every_epochs; },
@@ -162,6 +164,12 @@ constexpr ConfigInfo table[] = {
      .value = [](Config& c) -> Value { return &c.report.loss_file; },
      .meaning = "writes step,loss of every step here",
      .aliases = "loss_file"},
+    {.key = "report.trace",
+     .value = [](Config& c) -> Value { return &c.report.trace; },
+     .meaning =
+         "what all ranks do in the first so many goes into trace.json in run=, for chrome://tracing and Perfetto",
+     .unit = "steps",
+     .aliases = "trace"},
     {.key = "epochs",
      .value = [](Config& c) -> Value { return &c.epochs; },
      .meaning = "passes over the data",

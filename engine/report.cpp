@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 
@@ -42,6 +43,25 @@ double EpochResult::metric(std::string_view name) const noexcept {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+std::size_t EpochResult::latest() const noexcept {
+  return static_cast<std::size_t>(std::ranges::max_element(waited_for) - waited_for.begin());
+}
+
+std::string shares(const EpochResult& r) {
+  const PhaseTimes& spent = r.phases;
+  const auto share = [&](const char* name, double seconds) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%s %.0f %%", name, spent.wall() > 0 ? 100 * seconds / spent.wall() : 0);
+    return std::string(text);
+  };
+  std::string all = share("compute", spent.compute);
+  if (r.waited_for.size() > 1) {
+    all += ", " + share("communication", spent.communication) + ", " + share("waiting", spent.waiting);
+    if (spent.waiting > 0.005 * spent.wall()) all += " (most for rank " + std::to_string(r.latest()) + ")";
+  }
+  return all + ", " + share("load", spent.load) + ", " + share("other", spent.other);
+}
+
 void Report::epoch(const EpochResult& r) {
   char text[128];
   std::snprintf(text, sizeof text, "epoch %3zu/%zu  loss %.4f  held-out loss %.4f", r.epoch, r.epochs, r.train_loss,
@@ -52,9 +72,8 @@ void Report::epoch(const EpochResult& r) {
     std::snprintf(text, sizeof text, share ? "  %s %.2f %%" : "  %s %.4g", name.c_str(), share ? 100 * value : value);
     all += text;
   }
-  std::snprintf(text, sizeof text, "  %.0f samples/s  communication %.0f %%", r.samples_per_second,
-                100 * r.communication);
-  line(all + text);
+  std::snprintf(text, sizeof text, "  %.0f samples/s  ", r.samples_per_second);
+  line(all + text + shares(r));
 }
 
 }  // namespace tutti::engine

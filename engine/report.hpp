@@ -8,21 +8,32 @@
 #include <utility>
 #include <vector>
 
+#include "engine/report/step_times.hpp"
+
 namespace tutti::engine {
 
 /// The same on all ranks.
 struct EpochResult {
   std::size_t epoch = 0, epochs = 0;                         ///< counted from 1
+  std::size_t step = 0;                                      ///< steps done by its end, over all epochs
   double learning_rate = 0;                                  ///< of the epoch's last step
   double train_loss = 0;                                     ///< mean over the epoch's samples, as they were seen
   double test_loss = 0;                                      ///< on the held-out samples, as are the metrics
   std::vector<std::pair<std::string, double>> metrics = {};  ///< by name; accuracies are 0 .. 1
   double samples_per_second = 0;                             ///< of all ranks together, training only
-  double communication = 0;  ///< share of the step that ranks spent waiting for gradients, 0 .. 1
+  PhaseTimes phases = {};                                    ///< of the epoch's training, means over the ranks
+  /// By rank: how long the others waited for it, together, divided by the ranks. Adds up to phases.waiting.
+  std::vector<double> waited_for = {};
 
   /// The metric of this name; NaN: there is none.
   double metric(std::string_view name) const noexcept;
+  /// The rank that the others waited for most.
+  std::size_t latest() const noexcept;
 };
+
+/// "compute 80 %, communication 12 %, waiting 5 % (most for rank 2), load 1 %, other 2 %": the phases of an epoch. A
+/// rank by itself neither communicates nor waits.
+std::string shares(const EpochResult& result);
 
 /// Lines go to stdout; the live line, which is written over, to stderr. A silent report (any rank but 0) says nothing.
 class Report {

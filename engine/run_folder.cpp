@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <system_error>
 
@@ -38,22 +39,66 @@ std::string number(double value) {
 std::string head_of(const EpochResult& result) {
   std::string text = "epoch,learning_rate,train_loss,held_out_loss";
   for (const auto& [name, value] : result.metrics) text += "," + name;
-  return text + ",samples_per_second,communication\n";
+  return text + ",samples_per_second,seconds,compute,communication,waiting,load,other,late_rank,waited_for_it\n";
 }
 
 std::string line_of(const EpochResult& result) {
   std::string text = std::to_string(result.epoch);
   for (const double value : {result.learning_rate, result.train_loss, result.test_loss}) text += "," + number(value);
   for (const auto& [name, value] : result.metrics) text += "," + number(value);
-  return text + "," + number(result.samples_per_second) + "," + number(result.communication) + "\n";
+  const PhaseTimes& spent = result.phases;
+  for (const double value : {result.samples_per_second, spent.wall(), spent.compute, spent.communication, spent.waiting,
+                             spent.load, spent.other})
+    text += "," + number(value);
+  const std::size_t late = result.latest();
+  return text + "," + std::to_string(late) + "," + number(result.waited_for.empty() ? 0 : result.waited_for[late]) +
+         "\n";
+}
+
+/// As TensorBoard groups them.
+std::vector<std::pair<std::string, double>> scalars_of(const EpochResult& result) {
+  const PhaseTimes& spent = result.phases;
+  const double wall = spent.wall() > 0 ? spent.wall() : 1;
+  std::vector<std::pair<std::string, double>> found = {{"epoch/loss", result.train_loss},
+                                                       {"epoch/learning_rate", result.learning_rate},
+                                                       {"epoch/samples_per_second", result.samples_per_second},
+                                                       {"held_out/loss", result.test_loss}};
+  for (const auto& [name, value] : result.metrics) found.emplace_back("held_out/" + name, value);
+  for (const auto& [name, seconds] : {std::pair("compute", spent.compute),
+                                      {"communication", spent.communication},
+                                      {"waiting", spent.waiting},
+                                      {"load", spent.load},
+                                      {"other", spent.other}})
+    found.emplace_back(std::string("share/") + name, seconds / wall);
+  return found;
+}
+
+/// Of a file with the epoch first on each line: the head and what is of the first `epochs`.
+std::string lines_up_to(const fs::path& file, std::size_t epochs) {
+  std::ifstream in(file);
+  std::string kept;
+  for (std::string line; std::getline(in, line);)
+    if (kept.empty() || std::strtoull(line.c_str(), nullptr, 10) <= epochs) kept += line + "\n";
+  return kept;
+}
+
+void append(const fs::path& file, const std::string& head, const std::string& text) {
+  std::error_code none;
+  const bool first = !fs::exists(file, none);
+  std::ofstream out(file, std::ios::app);
+  out << (first ? head : "") << text << std::flush;
+  if (!out) throw Error(Code::resource, file.string() + ": cannot be written");
 }
 
 }  // namespace
 
 fs::path checkpoint_folder(const Config& config) { return fs::path(config.run) / "checkpoints"; }
 
-RunFolder::RunFolder(const Config& config, int ranks, std::span<const EpochResult> done)
-    : folder_(config.run), metrics_(folder_ / "metrics.csv") {
+RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
+    : folder_(config.run),
+      metrics_(folder_ / "metrics.csv"),
+      waiting_(folder_ / "waiting.csv"),
+      steps_(done.losses.size()) {
   std::error_code failed;
   fs::create_directories(folder_, failed);
   if (failed) throw Error(Code::resource, "run=" + config.run + ": cannot be made: " + failed.message());
@@ -63,15 +108,27 @@ RunFolder::RunFolder(const Config& config, int ranks, std::span<const EpochResul
   write(folder_ / "config.yaml", config.resolved());
   write(folder_ / "environment.txt", environment(ranks));
   fs::remove(metrics_, failed);
-  for (const EpochResult& each : done) epoch(each);
+  for (const EpochResult& each : done.epochs) write_metrics(each);
+  if (fs::exists(waiting_)) write(waiting_, lines_up_to(waiting_, done.epochs.size()));
+  events_ = std::make_unique<EventFile>(folder_);
 }
 
-void RunFolder::epoch(const EpochResult& result) {
-  std::error_code none;
-  const bool first = !fs::exists(metrics_, none);
-  std::ofstream out(metrics_, std::ios::app);
-  out << (first ? head_of(result) : "") << line_of(result) << std::flush;
-  if (!out) throw Error(Code::resource, metrics_.string() + ": cannot be written");
+void RunFolder::write_metrics(const EpochResult& result) const { append(metrics_, head_of(result), line_of(result)); }
+
+void RunFolder::trace(const std::string& json) const { write(folder_ / "trace.json", json); }
+
+void RunFolder::epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses) {
+  write_metrics(result);
+  events_->add(steps_, "loss", losses.subspan(steps_));
+  steps_ = losses.size();
+  events_->add(result.step, scalars_of(result));
+  std::string lines;
+  for (std::size_t late = 0; late < waits.ranks(); ++late)
+    for (std::size_t waiting = 0; waiting < waits.ranks(); ++waiting)
+      if (const double seconds = waits.of(waiting, late); seconds > 0)
+        lines += std::to_string(result.epoch) + "," + std::to_string(late) + "," + std::to_string(waiting) + "," +
+                 number(seconds) + "\n";
+  append(waiting_, "epoch,late_rank,waiting_rank,seconds\n", lines);
 }
 
 }  // namespace tutti::engine

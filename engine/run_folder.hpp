@@ -2,25 +2,37 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <span>
+#include <string>
 
+#include "engine/checkpoint/state.hpp"
 #include "engine/config.hpp"
-#include "engine/report.hpp"
+#include "engine/report/event_file.hpp"
 
 namespace tutti::engine {
 
 /// DIR/config.yaml has the whole configuration and where each value came from, DIR/environment.txt the machine and
-/// versions, DIR/metrics.csv a line for each epoch. One process writes, on one thread.
+/// versions, DIR/metrics.csv a line for each epoch, DIR/waiting.csv one for each two ranks of which one waited for the
+/// other, DIR/events.out.tfevents.* the same for TensorBoard, with the loss of every step. One process writes, on one
+/// thread.
 class RunFolder {
  public:
-  /// Makes the folder. `done`: the epochs of a run that is resumed. Throws Error{resource} naming what cannot be
+  /// Makes the folder. `done`: where a run is that is resumed. Throws Error{resource} naming what cannot be
   /// written, Error{invalid} where the folder has a run in it that is not resumed.
-  RunFolder(const Config& config, int ranks, std::span<const EpochResult> done);
+  RunFolder(const Config& config, int ranks, const RunState& done);
 
-  void epoch(const EpochResult& result);
+  /// An epoch has ended, and `losses` are those of all steps so far.
+  void epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses);
+  /// DIR/trace.json.
+  void trace(const std::string& json) const;
 
  private:
-  std::filesystem::path folder_, metrics_;
+  void write_metrics(const EpochResult& result) const;
+
+  std::filesystem::path folder_, metrics_, waiting_;
+  std::size_t steps_;  ///< whose losses are written
+  std::unique_ptr<EventFile> events_;
 };
 
 /// Where a run's checkpoints are.

@@ -15,10 +15,6 @@
 namespace tutti::engine {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
 void set_threads(int threads) {
   at::set_num_threads(threads);
   // A BLAS with threads of its own does not hear of it.
@@ -72,6 +68,12 @@ std::vector<Transform> transforms_for(const Config& config, const DataSplit& dat
   return found;
 }
 
+/// Without run=none, which says that there is no folder.
+Config with_folder(Config config) {
+  if (config.run == "none") config.run.clear();
+  return config;
+}
+
 Network placed(Network network) {
   if (!network.site) network.site = std::make_shared<nn::Site>();
   if (network.module) {
@@ -98,7 +100,7 @@ std::unique_ptr<Optimizer> optimizer_for(const Config& config, const Task& task,
 }  // namespace
 
 Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hooks user, Trainer& owner)
-    : config(given),
+    : config(with_folder(given)),
       world(std::move(communicator)),
       network(placed(std::move(task.network))),
       site(*network.site),
@@ -121,7 +123,9 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
            {.first_bytes = size(config.sync.first_bucket_bytes), .cap_bytes = size(config.sync.bucket_bytes)},
            network.site),
       optimizer(optimizer_for(config, task, network, tensors)),
+      times(PhaseClock(), size(config.report.trace)),
       report(config.report.progress, world.rank() != 0) {
+  tracing = config.report.trace > 0;
   total_steps = size(config.epochs) * loader.steps();
   if (config.steps > 0) total_steps = std::min(total_steps, size(config.steps));
 }
@@ -146,25 +150,30 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   else
     loader.resume(Progress::parse(state.sampler));
   state.sampler.clear();
-  const auto begin = Clock::now();
+  times.start();
+  const Nanoseconds begin = times.clock().began();
   std::size_t samples = 0;
   bool whole = false;
   while (state.step < total_steps && stop_reason.empty()) {
+    times.begin_step();
     std::optional<Batch> batch = loader.next();
+    times.clock().enter(Phase::other);
     if (!batch) {
       whole = true;
       break;
     }
     train_step(epoch, *batch);
+    times.end_step();
     samples += batch->global_count;
     const double mean = batch->count > 0 ? sums.back() / static_cast<double>(batch->count) : 0;
-    report.step(epoch + 1, batch->step + 1, loader.steps(), mean, static_cast<double>(samples) / since(begin));
+    report.step(epoch + 1, batch->step + 1, loader.steps(), mean,
+                1e9 * static_cast<double>(samples) / static_cast<double>(times.clock().now() - begin));
     whole = batch->step + 1 == loader.steps();
     if (!whole) save_if_due(epoch);
   }
-  const double seconds = since(begin);
+  times.stop();
   if (!whole && keeps_checkpoints()) save(epoch, false);  // the rest of the epoch is there for who resumes
-  end_epoch(epoch, static_cast<double>(samples), seconds);
+  end_epoch(epoch, static_cast<double>(samples));
   if (whole) save_after(epoch);
   return state.step < total_steps && stop_reason.empty();
 }
@@ -214,17 +223,18 @@ void Trainer::Run::judge(const EpochResult& result) {
                                   std::to_string(without) + (without == 1 ? " epoch" : " epochs");
 }
 
-void Trainer::Run::end_epoch(std::size_t epoch, double samples, double seconds) {
+void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
   flush_losses();
-  std::vector<double> times{sync.stats().wait_seconds - waited_before, seconds};
-  waited_before = sync.stats().wait_seconds;
-  world.allreduce(times, sum).wait();
+  times.synchronize(world);
+  const auto [phases, waits] = times.gather(world);
   EpochResult result{.epoch = epoch + 1,
                      .epochs = size(config.epochs),
+                     .step = state.step,
                      .learning_rate = optimizer->learning_rate(),
                      .train_loss = state.epoch_loss / state.epoch_samples,
-                     .samples_per_second = samples * world.size() / times[1],
-                     .communication = times[0] / times[1]};
+                     .samples_per_second = samples / phases.wall(),
+                     .phases = phases,
+                     .waited_for = waits.mean_for_ranks()};
   state.epoch_loss = state.epoch_samples = 0;
   nn::synchronize_buffers(tensors.buffers, world, buffers, site);
   evaluate(result);
@@ -233,11 +243,22 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples, double seconds) 
   state.epochs.push_back(result);
   report.epoch(result);
   together(world, [&] {
-    if (folder) folder->epoch(result);
+    if (folder) folder->epoch(result, waits, state.losses);
   });
+  write_trace();
   Moment now = moment(epoch);
   now.result = &state.epochs.back();
   call(hooks.on_end_epoch, now);
+}
+
+/// Anew after each epoch, until there are enough steps in it.
+void Trainer::Run::write_trace() {
+  if (!tracing) return;
+  tracing = times.trace().recording();
+  const std::string json = times.trace().gather(world, times.offset());
+  together(world, [&] {
+    if (folder) folder->trace(json);
+  });
 }
 
 void Trainer::Run::announce() {
@@ -257,7 +278,7 @@ TrainResult Trainer::Run::run() {
   if (config.checkpoint.resume) resume();
   together(world, [&] {
     if (config.run.empty() || world.rank() != 0) return;
-    folder = std::make_unique<RunFolder>(config, world.size(), state.epochs);
+    folder = std::make_unique<RunFolder>(config, world.size(), state);
     saver = std::make_unique<Saver>(CheckpointStore(checkpoint_folder(config), size(config.checkpoint.keep), true));
   });
   call(hooks.on_start, moment(state.epoch));
@@ -299,7 +320,7 @@ void check_task(const Config& config, const Task& task) {
     refuse("loss=" + config.loss + " is for numbers, but the target of the data is a class: say loss=cross_entropy");
   if (config.target > 0 && task.metrics.empty() && task.data.classes == 0)
     refuse("target is an accuracy, which there is not where the target of the data is numbers: leave it out");
-  config.check_checkpoints();
+  config.check_folder();
 }
 
 }  // namespace

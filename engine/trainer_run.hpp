@@ -16,6 +16,7 @@
 #include "engine/feed.hpp"
 #include "engine/models/model.hpp"
 #include "engine/optimizers/optimizer.hpp"
+#include "engine/report/step_times.hpp"
 #include "engine/run_folder.hpp"
 #include "engine/schedules.hpp"
 #include "engine/trainer.hpp"
@@ -30,15 +31,19 @@ struct Trainer::Run {
   // trainer.cpp: the loop.
   TrainResult run();
   bool train_epoch(std::size_t epoch);
-  void end_epoch(std::size_t epoch, double samples, double seconds);
+  void end_epoch(std::size_t epoch, double samples);
   double error_of(const EpochResult& result) const;
   void evaluate(EpochResult& result);
   void judge(const EpochResult& result);
   void announce();
+  void write_trace();
   std::unique_ptr<Feed> make_feed() const;
   Moment moment(std::size_t epoch) { return {.trainer = trainer, .epoch = epoch, .step = state.step}; }
-  static void call(const Hooks::Hook& hook, const Moment& moment) {
-    if (hook) hook(moment);
+  void call(const Hooks::Hook& hook, const Moment& moment) {
+    if (!hook) return;
+    const Phase before = times.clock().enter(Phase::other);
+    hook(moment);
+    times.clock().enter(before);
   }
 
   // training_step.cpp: one step.
@@ -75,15 +80,16 @@ struct Trainer::Run {
   Loader loader;
   nn::GradientSync sync;
   std::unique_ptr<Optimizer> optimizer;
+  StepTimes times;
   Report report;
   std::unique_ptr<RunFolder> folder;  ///< rank 0's, if there is one
   std::unique_ptr<Saver> saver;       ///< likewise
 
   std::size_t total_steps = 0;
   RunState state;
-  bool best_now = false;    ///< the epoch that has just ended is the best so far
-  std::string stop_reason;  ///< empty: go on
-  double waited_before = 0;
+  bool tracing = false;        ///< the trace is not written as a whole yet
+  bool best_now = false;       ///< the epoch that has just ended is the best so far
+  std::string stop_reason;     ///< empty: go on
   std::vector<double> sums;    ///< this rank's summed loss, of each step since the last flush_losses()
   std::vector<double> counts;  ///< all ranks' samples, likewise
 };

@@ -54,6 +54,7 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
   now.target = &target;
   now.batch = &batch;
   call(hooks.on_sample, now);
+  times.clock().enter(Phase::compute);
   sync.zero_grad();
   sync.weight(static_cast<double>(batch.count) / static_cast<double>(batch.global_count));
   std::vector<std::size_t> pieces = batch.pieces;
@@ -68,7 +69,10 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
     piece(input.narrow(0, begin, count), target.narrow(0, begin, count), share, now);
     begin += count;
   }
+  const nn::SyncStats before = sync.stats();
   sync.finish();
+  times.exchanged(sync.stats().wait_seconds - before.wait_seconds,
+                  sync.stats().exchange_seconds - before.exchange_seconds);
   if (config.optimizer.clip > 0) now.gradient_norm = clip_gradient_norm(tensors.parameters, config.optimizer.clip);
   call(hooks.on_backward, now);
   optimizer->step();

@@ -21,6 +21,10 @@
 namespace tutti::nn {
 namespace {
 
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 /// A shared_ptr or, in newer LibTorch, an intrusive_ptr to the accumulating node.
 using Accumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 
@@ -72,6 +76,7 @@ struct GradientSync::State {
   double factor = 1;            ///< share * size, because the reduction is a mean
   int muted = 0;                ///< NoSync guards alive
   SyncStats stats;
+  std::chrono::steady_clock::time_point left = {};  ///< when the first bucket did
 
   void make_bucket(const BucketPlan& plan);
   void begin();
@@ -156,6 +161,7 @@ void GradientSync::State::send_ready() {
 }
 
 void GradientSync::State::send(Bucket& bucket) {
+  if (&bucket == buckets.data()) left = std::chrono::steady_clock::now();
   bucket.work = communicator.allreduce(bucket.all, avg, site->options());
   bucket.sent = true;
   ++stats.collectives;
@@ -240,7 +246,8 @@ void GradientSync::finish() {
   state.site->wait_for_computed();  // so that what follows is communication alone
   const auto begin = std::chrono::steady_clock::now();
   for (Bucket& bucket : state.buckets) bucket.work.wait();
-  state.stats.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  state.stats.wait_seconds += seconds_since(begin);
+  if (!state.buckets.empty()) state.stats.exchange_seconds += seconds_since(state.left);
   state.publish();
   state.begin();
 }

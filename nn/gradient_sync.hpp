@@ -21,6 +21,7 @@ struct SyncStats {
   std::size_t collectives = 0;  ///< started, in all
   std::size_t overlapped = 0;   ///< of these, before the last gradient of their backward was there
   double wait_seconds = 0;      ///< spent inside finish(): communication that nothing hid
+  double exchange_seconds = 0;  ///< from the first bucket's leaving to the last one's arrival, in all
 };
 
 /// Data-parallel gradients, in two verbs: backward as always, then finish() before the optimizer's step.

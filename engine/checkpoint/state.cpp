@@ -29,23 +29,31 @@ Json of(const EpochResult& result) {
   for (const auto& [name, value] : result.metrics) metrics.push_back({name, value});
   return {{"epoch", result.epoch},
           {"epochs", result.epochs},
+          {"step", result.step},
           {"learning_rate", result.learning_rate},
           {"train_loss", result.train_loss},
           {"test_loss", result.test_loss},
           {"metrics", metrics},
           {"samples_per_second", result.samples_per_second},
-          {"communication", result.communication}};
+          {"phases",
+           {result.phases.compute, result.phases.communication, result.phases.waiting, result.phases.load,
+            result.phases.other}},
+          {"waited_for", result.waited_for}};
 }
 
 EpochResult epoch_of(const Json& json) {
   EpochResult result{.epoch = json.at("epoch").get<std::size_t>(),
                      .epochs = json.at("epochs").get<std::size_t>(),
+                     .step = json.at("step").get<std::size_t>(),
                      .learning_rate = number(json.at("learning_rate")),
                      .train_loss = number(json.at("train_loss")),
                      .test_loss = number(json.at("test_loss")),
                      .metrics = {},
                      .samples_per_second = number(json.at("samples_per_second")),
-                     .communication = number(json.at("communication"))};
+                     .phases = {},
+                     .waited_for = numbers(json.at("waited_for"))};
+  const std::vector<double> phases = numbers(json.at("phases"));
+  if (phases.size() == 5) result.phases = {phases[0], phases[1], phases[2], phases[3], phases[4]};
   for (const Json& metric : json.at("metrics")) result.metrics.emplace_back(metric.at(0), number(metric.at(1)));
   return result;
 }

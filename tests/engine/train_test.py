@@ -7,43 +7,19 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 
-BIN = pathlib.Path(sys.argv.pop(1)).resolve()
-sys.argv = sys.argv[:1]
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")} | {"OMP_NUM_THREADS": "1"}
-TINY = ["model=mlp", "hidden=8", "data=random:1x4x4", "random_samples=40", "epochs=1", "progress=off"]
-
-
-def command(*words, cwd=None, env=CLEAN):
-    return subprocess.run([BIN / "tutti", *map(str, words)], capture_output=True, text=True, timeout=150, env=env, cwd=cwd)
-
-
-def train(ranks, *words, code=0, cwd=None):
-    done = command("run", "-np", ranks, BIN / "tutti", "train", *words, cwd=cwd)
-    if done.returncode != code:
-        raise AssertionError(f"{ranks} x tutti train {' '.join(map(str, words))}: exit code {done.returncode}, not {code}\n"
-                             f"{done.stdout}{done.stderr}")
-    return done
-
-
-class InFolder(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-test-"))
-        self.addCleanup(shutil.rmtree, self.folder)
+from training import BIN, CLEAN, TINY, InFolder, command, train
 
 
 class LossCurve(InFolder):
     def curve(self, ranks, *words):
         file = self.folder / f"{ranks}.csv"
         done = train(ranks, "--config", "lenet-digits", "data=random:1x8x8", "random_samples=1000", "steps=50",
-                     f"loss_file={file}", "batch=70", *words)
+                     f"loss_file={file}", "batch=70", "run=none", *words)
         self.assertIn("bitwise equal", done.stdout)
         lines = file.read_text().splitlines()
         self.assertEqual(lines[0], "step,loss")
@@ -117,7 +93,7 @@ class Text(unittest.TestCase):
             self.skipTest(f"{self.LICENCES} has too little text")
         shares = [count / len(text) for count in collections.Counter(text).values()]
         entropy = -sum(share * math.log(share) for share in shares)
-        done = command("train", "-np", 2, "--config", "gpt-text", "--steps", 100, "--epochs=1", "progress=off")
+        done = command("train", "-np", 2, "--config", "gpt-text", "--steps", 100, "--epochs=1", "progress=off", "run=none")
         self.assertEqual(done.returncode, 0, done.stderr)
         held_out = float(re.search(r"held-out loss ([0-9.]+)", done.stdout)[1])
         self.assertLess(held_out, 0.9 * entropy)

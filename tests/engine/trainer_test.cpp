@@ -1,6 +1,4 @@
 // The training loop with ranks as threads: hooks, loss curves, weighted remainders, accuracy.
-#include "engine/trainer.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -9,56 +7,13 @@
 
 #include "engine/models/model.hpp"
 #include "nn/site.hpp"
+#include "tests/engine/trainings.hpp"
 #include "tests/support/fake_site.hpp"
-#include "tests/support/worlds.hpp"
 
 namespace tutti::engine {
 namespace {
 
 using ::testing::ElementsAre;
-
-Config small_config() {
-  Config config;
-  config.model.name = "mlp";
-  config.set("hidden=12");
-  config.data.source = "random:1x6x6";
-  config.dtype = "float64";
-  config.report.progress = "off";
-  config.epochs = 3;
-  config.batch.global = 10;
-  config.data.shift = 1;
-  config.set("lr=0.1");
-  config.sync.first_bucket_bytes = 128;
-  config.sync.bucket_bytes = 1024;
-  return config;
-}
-
-using HooksOf = std::function<Hooks(int rank)>;
-Hooks no_hooks(int) { return {}; }
-
-/// Every rank's result; `networks` is one for each.
-std::vector<TrainResult> train_these(const std::vector<Network>& networks, const Config& config, const DataSplit& data,
-                                     const HooksOf& hooks = no_hooks) {
-  std::vector<TrainResult> results(networks.size());
-  tutti::testing::run_ranks(static_cast<int>(networks.size()), tutti::testing::test_settings("shm"),
-                            [&](Communicator& world) {
-                              const auto r = static_cast<std::size_t>(world.rank());
-                              results[r] = train(config, world, networks[r], data, hooks(world.rank()));
-                            });
-  return results;
-}
-
-/// Networks are made one after the other: they share LibTorch's random generator.
-std::vector<TrainResult> train_with(
-    int size, const Config& config, const DataSplit& data, const HooksOf& hooks = no_hooks,
-    const std::function<std::shared_ptr<nn::Site>(int rank)>& site = [](int) { return nullptr; }) {
-  std::vector<Network> networks;
-  for (int r = 0; r < size; ++r) {
-    networks.push_back(make_network(config, data.image(), data.classes));
-    networks.back().site = site(r);
-  }
-  return train_these(networks, config, data, hooks);
-}
 
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   EXPECT_EQ(a.size(), b.size());
@@ -89,7 +44,8 @@ TEST(Trainer, AllRanksReportTheSameFigures) {
   for (const TrainResult& result : results)
     for (std::size_t e = 0; e < 3; ++e) {
       EXPECT_EQ(result.epochs[e].samples_per_second, results[0].epochs[e].samples_per_second);
-      EXPECT_EQ(result.epochs[e].communication, results[0].epochs[e].communication);
+      EXPECT_EQ(result.epochs[e].phases, results[0].epochs[e].phases);
+      EXPECT_EQ(result.epochs[e].waited_for, results[0].epochs[e].waited_for);
       EXPECT_GT(result.epochs[e].samples_per_second, 0);
     }
 }

@@ -15,6 +15,8 @@
 #include "engine/trainer.hpp"
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
+#include "tools/train/folder.hpp"
+#include "tools/train/summary.hpp"
 
 namespace {
 
@@ -67,6 +69,12 @@ void take_words(engine::Config& config, const std::vector<std::string>& words) {
   config.set("data.source", "hdf5:" + files[1] + "," + files[2], "the command line");
 }
 
+[[noreturn]] void refuse_resume() {
+  const std::string newest = tutti::tools::newest_run_folder();
+  throw Error(Code::invalid, "which run is to be resumed? Say run=DIR" +
+                                 (newest.empty() ? "" : "; the newest one in runs/ is run=" + newest));
+}
+
 /// Throws Error{invalid} for whatever the user can put right without looking at the data.
 Request read_request(const std::vector<std::string>& arguments) {
   Request request;
@@ -103,6 +111,10 @@ Request read_request(const std::vector<std::string>& arguments) {
   if (!device.empty()) config.set("device", device, "--device");
   if (resume) config.set("checkpoint.resume", "true", "--resume");
   if (print) show(config.resolved());
+  if (config.run.empty()) {
+    if (config.checkpoint.resume) refuse_resume();
+    config.run = tutti::tools::new_run_folder(name.empty() ? config.model.name : name);
+  }
   config.check();
   return request;
 }
@@ -166,6 +178,7 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
                                     : fmt::format("held-out accuracy {:.2f} %", accuracy),
                result.losses.size(), seconds, differ.empty() ? "; parameters are bitwise equal on " + ranks : "");
     if (!result.stopped.empty()) fmt::print("ended early: {}\n", result.stopped);
+    fmt::print("{}", tutti::tools::summary(job.config, result));
     if (!differ.empty()) fmt::print(stderr, "tutti train: {}\n", differ);
     if (!reached) fmt::print(stderr, "tutti train: target={} % was not reached\n", job.config.target);
     std::fflush(stdout);
@@ -191,6 +204,7 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   if (world.rank() != 0 && std::any_of(arguments.begin(), arguments.end(), asks)) return 0;
   Job job;
   engine::together(world, [&] { job = prepare(arguments, world); });
+  job.config.run = tutti::tools::of_first_rank(job.config.run, world);
   const auto trainer = found_by_all([&] {
     engine::settle(job.network, job.config, world);
     return std::make_unique<engine::Trainer>(job.config, world, engine::Task{.network = job.network, .data = job.data});

@@ -1,0 +1,155 @@
+// Reports: phases that add up, clocks that are compared, waits that are booked to who came last.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/report.hpp"
+#include "engine/report/step_times.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr Nanoseconds ms = 1'000'000;
+
+/// A clock that goes only where a test moves it.
+struct FakeClock {
+  Nanoseconds now = 1000 * ms;
+  PhaseClock::Now read() {
+    return [this] { return now; };
+  }
+};
+
+TEST(Phases, AddUpToTheTimeThatPassed) {
+  FakeClock time;
+  PhaseClock clock(time.read());
+  time.now += 5 * ms;
+  clock.start(Phase::load);
+  const Nanoseconds begin = time.now;
+  std::vector<std::pair<Phase, Nanoseconds>> heard;
+  Nanoseconds end_of_last = begin;
+  clock.listen([&](Phase phase, Nanoseconds from, Nanoseconds to) {
+    EXPECT_EQ(from, end_of_last);
+    end_of_last = to;
+    heard.emplace_back(phase, to - from);
+  });
+  time.now += 3 * ms;
+  EXPECT_EQ(clock.enter(Phase::compute), Phase::load);
+  time.now += 20 * ms;
+  EXPECT_EQ(clock.enter(Phase::exchange, 7 * ms), Phase::compute);  // which it has been for 7 ms
+  EXPECT_EQ(clock.began(), begin + 16 * ms);
+  time.now += 1 * ms;
+  clock.enter(Phase::compute, 100 * ms);  // not before the exchange began
+  time.now += 2 * ms;
+  clock.enter(Phase::other);
+  EXPECT_EQ(clock.spent(Phase::load), 3 * ms);
+  EXPECT_EQ(clock.spent(Phase::compute), (13 + 10) * ms);
+  EXPECT_EQ(clock.spent(Phase::exchange), 0);
+  EXPECT_EQ(clock.spent(Phase::load) + clock.spent(Phase::compute), time.now - begin);
+  EXPECT_THAT(heard, ElementsAre(std::pair(Phase::load, 3 * ms), std::pair(Phase::compute, 13 * ms),
+                                 std::pair(Phase::exchange, 0 * ms), std::pair(Phase::compute, 10 * ms)));
+}
+
+TEST(Waits, AreBookedToWhoCameLast) {
+  Waits waits(3);
+  book(std::vector<Arrival>{{.came = 0, .blocked = 40 * ms},  // 30 ms for rank 1, then 10 ms of communication
+                            {.came = 30 * ms, .blocked = 9 * ms},
+                            {.came = 10 * ms, .blocked = 12 * ms}},  // not longer than it was blocked
+       waits);
+  book(std::vector<Arrival>{{.came = 100 * ms, .blocked = ms},
+                            {.came = 100 * ms, .blocked = ms},
+                            {.came = 100 * ms, .blocked = ms}},  // nobody is late
+       waits);
+  EXPECT_DOUBLE_EQ(waits.of(0, 1), 0.030);
+  EXPECT_DOUBLE_EQ(waits.of(2, 1), 0.012);
+  EXPECT_DOUBLE_EQ(waits.by(0), 0.030);
+  EXPECT_DOUBLE_EQ(waits.for_rank(1), 0.042);
+  EXPECT_EQ(waits.for_rank(0) + waits.for_rank(2) + waits.by(1), 0);
+  EXPECT_THAT(waits.mean_for_ranks(), ElementsAre(0, ::testing::DoubleEq(0.014), 0));
+}
+
+void with_ranks(int size, const std::function<void(Communicator&)>& body) {
+  tutti::testing::run_ranks(size, tutti::testing::test_settings("shm"), body);
+}
+
+TEST(Clocks, AreComparedToWithinWhatIsSaid) {
+  with_ranks(3, [](Communicator& world) {
+    const Nanoseconds ahead = world.rank() * 5'000'000 * ms;  // by 5000 s
+    const ClockOffset found = compare_clocks(world, [ahead] { return steady_now() + ahead; });
+    EXPECT_LE(std::abs(found.ahead - ahead), found.error);
+    EXPECT_LT(found.error, 60'000 * ms);
+    EXPECT_EQ(compare_clocks(world).ahead, 0);  // one clock
+  });
+}
+
+// Each rank plays its day on a clock of its own, which is ahead of rank 0's by hours; rank 1 comes 30 ms late to each
+// of 2000 exchanges, which then take 4 ms.
+TEST(StepTimes, AnInjectedDelayIsBookedToItsRank) {
+  with_ranks(3, [](Communicator& world) {
+    const bool late = world.rank() == 1;
+    FakeClock time;
+    time.now += world.rank() * 10'000'000 * ms;
+    StepTimes times{PhaseClock(time.read())};
+    times.synchronize(world);
+    EXPECT_EQ(times.offset().ahead, world.rank() * 10'000'000 * ms);
+    times.start();
+    const Nanoseconds begin = time.now;
+    for (int step = 0; step < 2000; ++step) {
+      times.clock().enter(Phase::load);
+      time.now += 2 * ms;
+      times.clock().enter(Phase::compute);
+      time.now += 10 * ms;
+      if (late) {
+        times.clock().enter(Phase::other);
+        time.now += 30 * ms;
+        times.clock().enter(Phase::compute);
+      }
+      const Nanoseconds blocked = (late ? 4 : 34) * ms;
+      time.now += blocked;
+      times.exchanged(1e-9 * static_cast<double>(blocked));
+      time.now += 1 * ms;
+      times.clock().enter(Phase::other);
+    }
+    times.stop();
+    const auto [mean, waits] = times.gather(world);
+    EXPECT_NEAR(waits.of(0, 1), 60, 1e-9);
+    EXPECT_NEAR(waits.of(2, 1), 60, 1e-9);
+    EXPECT_EQ(waits.for_rank(0) + waits.for_rank(2), 0);
+    EXPECT_NEAR(mean.load, 4, 1e-9);
+    EXPECT_NEAR(mean.compute, 22, 1e-9);
+    EXPECT_NEAR(mean.communication, 8, 1e-9);
+    EXPECT_NEAR(mean.waiting, 40, 1e-9);
+    EXPECT_NEAR(mean.other, 20, 1e-9);
+    EXPECT_NEAR(mean.wall(), 1e-9 * static_cast<double>(time.now - begin), 1e-9);
+  });
+}
+
+// Ranks that do not exchange together wait for nobody; what they are blocked is communication.
+TEST(StepTimes, RanksThatExchangeByThemselvesWaitForNobody) {
+  with_ranks(2, [](Communicator& world) {
+    FakeClock time;
+    StepTimes times{PhaseClock(time.read())};
+    times.start();
+    for (int i = 0; i <= world.rank(); ++i) {
+      time.now += 2 * ms;
+      times.exchanged(0.002);
+    }
+    times.stop();
+    const auto [mean, waits] = times.gather(world);
+    EXPECT_EQ(mean.waiting, 0);
+    EXPECT_NEAR(mean.communication, 0.003, 1e-12);
+  });
+}
+
+TEST(Report, NamesTheRankThatOthersWaitFor) {
+  EpochResult result;
+  result.phases = {.compute = 7, .communication = 1.2, .waiting = 1.3, .load = 0.1, .other = 0.4};
+  EXPECT_EQ(shares(result), "compute 70 %, load 1 %, other 4 %");
+  result.waited_for = {0.1, 0.2, 1.0};
+  EXPECT_EQ(shares(result), "compute 70 %, communication 12 %, waiting 13 % (most for rank 2), load 1 %, other 4 %");
+}
+
+}  // namespace
+}  // namespace tutti::engine

@@ -1,0 +1,72 @@
+#include "tools/train/summary.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace tutti::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using engine::EpochResult;
+
+constexpr double images = 5120;  // the unit that Theano-MPI's tables are in
+
+std::string line(const char* heading, const std::string& text) { return fmt::format("{:<12}{}\n", heading, text); }
+
+std::string value_of(const EpochResult& epoch) {
+  if (epoch.metrics.empty()) return fmt::format("held-out loss {:.4g}", epoch.test_loss);
+  const auto& [name, value] = epoch.metrics[0];
+  return name.ends_with("accuracy") ? fmt::format("{} {:.2f} %", name, 100 * value)
+                                    : fmt::format("{} {:.4g}", name, value);
+}
+
+/// All epochs as if they were one.
+EpochResult whole(const std::vector<EpochResult>& epochs, double& samples) {
+  EpochResult all;
+  for (const EpochResult& each : epochs) {
+    all.phases.compute += each.phases.compute;
+    all.phases.communication += each.phases.communication;
+    all.phases.waiting += each.phases.waiting;
+    all.phases.load += each.phases.load;
+    all.phases.other += each.phases.other;
+    samples += each.samples_per_second * each.phases.wall();
+    if (all.waited_for.size() < each.waited_for.size()) all.waited_for.resize(each.waited_for.size());
+    for (std::size_t rank = 0; rank < each.waited_for.size(); ++rank) all.waited_for[rank] += each.waited_for[rank];
+  }
+  return all;
+}
+
+std::string speed(const std::vector<EpochResult>& epochs) {
+  double samples = 0;
+  const EpochResult all = whole(epochs, samples);
+  const auto seconds = [&](double spent) { return fmt::format("{:.3g} s", images * spent / samples); };
+  std::string text = fmt::format("{:.0f} samples/s; {:.0f} samples in {}: compute {}", samples / all.phases.wall(),
+                                 images, seconds(all.phases.wall()), seconds(all.phases.compute));
+  if (all.waited_for.size() > 1)
+    text += fmt::format(", communication {}, waiting {} (most for rank {})", seconds(all.phases.communication),
+                        seconds(all.phases.waiting), all.latest());
+  return text + fmt::format(", load {}, other {}", seconds(all.phases.load), seconds(all.phases.other));
+}
+
+}  // namespace
+
+std::string summary(const engine::Config& config, const engine::TrainResult& result) {
+  if (result.epochs.empty()) return {};
+  std::string text;
+  if (result.best_epoch > 0 && result.best_epoch <= result.epochs.size())
+    text += line("best", fmt::format("{} in epoch {} of {}", value_of(result.epochs[result.best_epoch - 1]),
+                                     result.best_epoch, result.epochs.size()));
+  text += line("speed", speed(result.epochs));
+  if (!config.has_folder()) return text;
+  const fs::path best = fs::path(config.run) / "checkpoints" / "best";
+  const bool kept = fs::exists(best);
+  text += line("run", config.run + (kept ? "; the best checkpoint is " + best.string() : ""));
+  return text +
+         line("next", kept ? fmt::format("tutti plot {0}; tutti train ... run={0} --resume epochs={1}", config.run,
+                                         2 * config.epochs)
+                           : fmt::format("tutti plot {}; checkpoint.every_epochs=1 keeps checkpoints", config.run));
+}
+
+}  // namespace tutti::tools
