@@ -13,12 +13,12 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tanh.h>
 #include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
 #include <limits>
 
+#include "nn/sync_batch_norm.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::engine {
@@ -126,14 +126,8 @@ void Chain::add_linear(const Layer& layer, std::int64_t classes) {
 
 void Chain::add_batchnorm(const Layer& layer) {
   const auto options = torch::nn::BatchNormOptions(shape_[0]).eps(layer.number).momentum(layer.momentum);
-  const std::string name = next_name("norm");
-  if (shape_.size() == 3) {
-    auto norm = register_module(name, torch::nn::BatchNorm2d(options));
-    steps_.push_back([norm](const at::Tensor& x) { return norm->forward(x); });
-  } else {
-    auto norm = register_module(name, torch::nn::BatchNorm1d(options));
-    steps_.push_back([norm](const at::Tensor& x) { return norm->forward(x); });
-  }
+  auto norm = register_module(next_name("norm"), nn::SyncBatchNorm(options));  // until it is connected, a BatchNorm
+  steps_.push_back([norm](const at::Tensor& x) mutable { return norm->forward(x); });
 }
 
 void Chain::add_pool(const Layer& layer) {
