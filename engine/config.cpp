@@ -236,10 +236,12 @@ void Config::check() const {
     }
   }
   loss_info(loss);
-  check_folder();
+  check_run();
 }
 
-void Config::check_folder() const {
+void Config::check_run() const {
+  if (validate.every_steps > 0 && validate.every_samples > 0)
+    refuse("validate.every_steps and validate.every_samples are two ways to say one thing: leave one out");
   if (has_folder()) return;
   if (report.trace > 0) refuse("report.trace is kept in the folder of a run: say run=DIR");
   if (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume)

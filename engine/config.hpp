@@ -63,8 +63,14 @@ struct Config {
     std::int64_t first_bucket_bytes = 64 << 10;
   } sync;
 
+  struct Validate {
+    std::int64_t every_steps = 0;
+    std::int64_t every_samples = 0;
+  } validate;
+
   struct Stop {
     std::int64_t patience = 0;
+    double target = 0;
   } stop;
 
   struct Checkpoint {
@@ -84,7 +90,6 @@ struct Config {
   std::string loss = "cross_entropy";
   std::int64_t epochs = 10;
   std::int64_t steps = 0;
-  double target = 0;
   std::int64_t seed = 1;
   std::string dtype = "float32";
   std::string device = "auto";
@@ -107,8 +112,9 @@ struct Config {
   /// Throws Error{invalid} if values contradict one another or something needed is missing.
   void check() const;
 
-  /// What check() says of the run's folder alone: a program's own data and network need no more of the configuration.
-  void check_folder() const;
+  /// What check() says of validations and the run's folder alone: a program's own data and network need no more of the
+  /// configuration.
+  void check_run() const;
   bool has_folder() const { return !run.empty() && run != "none"; }
 
   /// The whole configuration as YAML that read() takes, each value with a comment that says where it came from.

@@ -9,6 +9,22 @@
 
 namespace tutti::engine {
 
+bool is_share(std::string_view name) noexcept { return name.ends_with("accuracy"); }
+
+namespace {
+
+std::string shown(const Metrics& metrics) {
+  std::string all;
+  for (const auto& [name, value] : metrics) {
+    char text[32];
+    std::snprintf(text, sizeof text, is_share(name) ? " %.2f %%" : " %.4g", is_share(name) ? 100 * value : value);
+    all += "  " + name + text;
+  }
+  return all;
+}
+
+}  // namespace
+
 Report::Report(std::string_view progress, bool silent)
     : silent_(silent), live_(!silent && (progress == "on" || (progress == "auto" && ::isatty(STDERR_FILENO) == 1))) {}
 
@@ -62,16 +78,17 @@ std::string shares(const EpochResult& r) {
   return all + ", " + share("load", spent.load) + ", " + share("other", spent.other);
 }
 
+void Report::validation(const Validation& found) {
+  char text[128];
+  std::snprintf(text, sizeof text, "  step %zu, epoch %.2f  held-out loss %.4f", found.step, found.epoch, found.loss);
+  line(text + shown(found.metrics));
+}
+
 void Report::epoch(const EpochResult& r) {
   char text[128];
   std::snprintf(text, sizeof text, "epoch %3zu/%zu  loss %.4f  held-out loss %.4f", r.epoch, r.epochs, r.train_loss,
                 r.test_loss);
-  std::string all = text;
-  for (const auto& [name, value] : r.metrics) {
-    const bool share = name.ends_with("accuracy");
-    std::snprintf(text, sizeof text, share ? "  %s %.2f %%" : "  %s %.4g", name.c_str(), share ? 100 * value : value);
-    all += text;
-  }
+  const std::string all = text + shown(r.metrics);
   std::snprintf(text, sizeof text, "  %.0f samples/s  ", r.samples_per_second);
   line(all + text + shares(r));
 }

@@ -12,16 +12,29 @@
 
 namespace tutti::engine {
 
+using Metrics = std::vector<std::pair<std::string, double>>;  ///< by name; accuracies are 0 .. 1
+
+/// Whether a metric of this name is a share, which is shown in percent.
+bool is_share(std::string_view name) noexcept;
+
+/// A look at the held-out samples. The same on all ranks.
+struct Validation {
+  std::size_t step = 0;  ///< steps done before it, over all epochs
+  double epoch = 0;      ///< epochs done before it: 1.5 is in the midst of the second
+  double loss = 0;
+  Metrics metrics = {};
+};
+
 /// The same on all ranks.
 struct EpochResult {
-  std::size_t epoch = 0, epochs = 0;                         ///< counted from 1
-  std::size_t step = 0;                                      ///< steps done by its end, over all epochs
-  double learning_rate = 0;                                  ///< of the epoch's last step
-  double train_loss = 0;                                     ///< mean over the epoch's samples, as they were seen
-  double test_loss = 0;                                      ///< on the held-out samples, as are the metrics
-  std::vector<std::pair<std::string, double>> metrics = {};  ///< by name; accuracies are 0 .. 1
-  double samples_per_second = 0;                             ///< of all ranks together, training only
-  PhaseTimes phases = {};                                    ///< of the epoch's training, means over the ranks
+  std::size_t epoch = 0, epochs = 0;  ///< counted from 1
+  std::size_t step = 0;               ///< steps done by its end, over all epochs
+  double learning_rate = 0;           ///< of the epoch's last step
+  double train_loss = 0;              ///< mean over the epoch's samples, as they were seen
+  double test_loss = 0;               ///< of the last validation, as are the metrics
+  Metrics metrics = {};
+  double samples_per_second = 0;  ///< of all ranks together, training only
+  PhaseTimes phases = {};         ///< of the epoch's training, means over the ranks
   /// By rank: how long the others waited for it, together, divided by the ranks. Adds up to phases.waiting.
   std::vector<double> waited_for = {};
 
@@ -47,6 +60,7 @@ class Report {
   void line(const std::string& text);
   void step(std::size_t epoch, std::size_t step, std::size_t steps, double loss, double samples_per_second);
   void epoch(const EpochResult& result);
+  void validation(const Validation& found);
 
  private:
   void erase();

@@ -55,15 +55,25 @@ std::string line_of(const EpochResult& result) {
          "\n";
 }
 
+std::string head_of(const Validation& found) {
+  std::string text = "step,epoch,held_out_loss";
+  for (const auto& [name, value] : found.metrics) text += "," + name;
+  return text + "\n";
+}
+
+std::string line_of(const Validation& found) {
+  std::string text = std::to_string(found.step) + "," + number(found.epoch) + "," + number(found.loss);
+  for (const auto& [name, value] : found.metrics) text += "," + number(value);
+  return text + "\n";
+}
+
 /// As TensorBoard groups them.
 std::vector<std::pair<std::string, double>> scalars_of(const EpochResult& result) {
   const PhaseTimes& spent = result.phases;
   const double wall = spent.wall() > 0 ? spent.wall() : 1;
   std::vector<std::pair<std::string, double>> found = {{"epoch/loss", result.train_loss},
                                                        {"epoch/learning_rate", result.learning_rate},
-                                                       {"epoch/samples_per_second", result.samples_per_second},
-                                                       {"held_out/loss", result.test_loss}};
-  for (const auto& [name, value] : result.metrics) found.emplace_back("held_out/" + name, value);
+                                                       {"epoch/samples_per_second", result.samples_per_second}};
   for (const auto& [name, seconds] : {std::pair("compute", spent.compute),
                                       {"communication", spent.communication},
                                       {"waiting", spent.waiting},
@@ -98,6 +108,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
     : folder_(config.run),
       metrics_(folder_ / "metrics.csv"),
       waiting_(folder_ / "waiting.csv"),
+      validations_(folder_ / "validations.csv"),
       steps_(done.losses.size()) {
   std::error_code failed;
   fs::create_directories(folder_, failed);
@@ -109,6 +120,8 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
   write(folder_ / "environment.txt", environment(ranks));
   fs::remove(metrics_, failed);
   for (const EpochResult& each : done.epochs) write_metrics(each);
+  if (fs::remove(validations_, failed))
+    for (const Validation& each : done.validations) append(validations_, head_of(each), line_of(each));
   if (fs::exists(waiting_)) write(waiting_, lines_up_to(waiting_, done.epochs.size()));
   events_ = std::make_unique<EventFile>(folder_);
 }
@@ -116,6 +129,13 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
 void RunFolder::write_metrics(const EpochResult& result) const { append(metrics_, head_of(result), line_of(result)); }
 
 void RunFolder::trace(const std::string& json) const { write(folder_ / "trace.json", json); }
+
+void RunFolder::validation(const Validation& found, bool listed) {
+  std::vector<std::pair<std::string, double>> scalars = {{"held_out/loss", found.loss}};
+  for (const auto& [name, value] : found.metrics) scalars.emplace_back("held_out/" + name, value);
+  events_->add(found.step, scalars);
+  if (listed) append(validations_, head_of(found), line_of(found));
+}
 
 void RunFolder::epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses) {
   write_metrics(result);

@@ -22,6 +22,8 @@ class RunFolder {
   /// written, Error{invalid} where the folder has a run in it that is not resumed.
   RunFolder(const Config& config, int ranks, const RunState& done);
 
+  /// Held-out samples have been looked at. DIR/validations.csv has a line for each where `listed`.
+  void validation(const Validation& found, bool listed);
   /// An epoch has ended, and `losses` are those of all steps so far.
   void epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses);
   /// DIR/trace.json.
@@ -30,7 +32,7 @@ class RunFolder {
  private:
   void write_metrics(const EpochResult& result) const;
 
-  std::filesystem::path folder_, metrics_, waiting_;
+  std::filesystem::path folder_, metrics_, waiting_, validations_;
   std::size_t steps_;  ///< whose losses are written
   std::unique_ptr<EventFile> events_;
 };

@@ -6,7 +6,6 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "engine/data/tensors.hpp"
 #include "engine/together.hpp"
@@ -151,79 +150,37 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
     loader.resume(Progress::parse(state.sampler));
   state.sampler.clear();
   times.start();
-  const Nanoseconds begin = times.clock().began();
-  std::size_t samples = 0;
-  bool whole = false;
+  std::size_t samples = 0, last = 0, steps = loader.first_step();
   while (state.step < total_steps && stop_reason.empty()) {
     times.begin_step();
     std::optional<Batch> batch = loader.next();
     times.clock().enter(Phase::other);
-    if (!batch) {
-      whole = true;
-      break;
-    }
+    if (!batch) break;
     train_step(epoch, *batch);
     times.end_step();
     samples += batch->global_count;
+    state.samples += last = batch->global_distinct;
+    steps = batch->step + 1;
     const double mean = batch->count > 0 ? sums.back() / static_cast<double>(batch->count) : 0;
-    report.step(epoch + 1, batch->step + 1, loader.steps(), mean,
-                1e9 * static_cast<double>(samples) / static_cast<double>(times.clock().now() - begin));
-    whole = batch->step + 1 == loader.steps();
-    if (!whole) save_if_due(epoch);
+    report.step(epoch + 1, steps, loader.steps(), mean, static_cast<double>(samples) / times.clock().total());
+    if (steps == loader.steps()) break;
+    if (validation_is_due(last)) {
+      validate(epoch, steps);
+      set_training(network, true);
+    }
+    save_if_due(epoch);
   }
   times.stop();
+  validate_at_end(epoch, steps, last);
+  const bool whole = steps == loader.steps();
   if (!whole && keeps_checkpoints()) save(epoch, false);  // the rest of the epoch is there for who resumes
   end_epoch(epoch, static_cast<double>(samples));
   if (whole) save_after(epoch);
   return state.step < total_steps && stop_reason.empty();
 }
 
-void Trainer::Run::evaluate(EpochResult& result) {
-  const at::NoGradGuard no_grad;
-  set_training(network, false);
-  const Range mine = share(data.test->size(), world.rank(), world.size());
-  const std::vector<Transform> plain = data.preparation();
-  std::vector<double> totals(1 + metrics.size());  // summed over the samples: loss, metrics
-  for (std::size_t done = 0; done < mine.count;) {
-    std::vector<std::uint32_t> ids(std::min<std::size_t>(256, mine.count - done));
-    std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(mine.begin + done));
-    const Batch batch = collate(*data.test, ids, plain);
-    at::Tensor input = to_tensor(batch[data.inputs[0]]).to(site.tensors());
-    if (input.is_floating_point()) input = input.to(type);
-    const at::Tensor output = network.forward(input), target = to_tensor(batch[data.target]).to(site.tensors());
-    const auto count = static_cast<double>(ids.size());
-    totals[0] += loss(output, target).item<double>() * count;
-    for (std::size_t i = 0; i < metrics.size(); ++i) totals[i + 1] += metrics[i].mean(output, target) * count;
-    done += ids.size();
-  }
-  world.allreduce(totals, sum).wait();
-  for (double& total : totals) total /= static_cast<double>(data.test->size());
-  result.test_loss = totals[0];
-  for (std::size_t i = 0; i < metrics.size(); ++i) result.metrics.emplace_back(metrics[i].name, totals[i + 1]);
-}
-
-/// What a schedule is to see fall: the share of wrong answers, where there is an accuracy.
-double Trainer::Run::error_of(const EpochResult& result) const {
-  if (metrics.empty()) return result.test_loss;
-  return metrics[0].larger_is_better ? 1 - result.metrics[0].second : result.metrics[0].second;
-}
-
-/// Notes the best epoch so far, and ends training where there was none for too long.
-void Trainer::Run::judge(const EpochResult& result) {
-  const bool larger = !metrics.empty() && metrics[0].larger_is_better;
-  const double value = metrics.empty() ? result.test_loss : result.metrics[0].second;
-  best_now = state.best_epoch == 0 || (larger ? value > state.best : value < state.best);
-  if (best_now) {
-    state.best = value;
-    state.best_epoch = result.epoch;
-  }
-  const std::size_t without = result.epoch - state.best_epoch;
-  if (config.stop.patience > 0 && without >= size(config.stop.patience))
-    state.stopped = stop_reason = "no epoch was better than epoch " + std::to_string(state.best_epoch) + " for " +
-                                  std::to_string(without) + (without == 1 ? " epoch" : " epochs");
-}
-
 void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
+  set_training(network, false);
   flush_losses();
   times.synchronize(world);
   const auto [phases, waits] = times.gather(world);
@@ -232,14 +189,13 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
                      .step = state.step,
                      .learning_rate = optimizer->learning_rate(),
                      .train_loss = state.epoch_loss / state.epoch_samples,
+                     .test_loss = state.validations.back().loss,
+                     .metrics = state.validations.back().metrics,
                      .samples_per_second = samples / phases.wall(),
                      .phases = phases,
                      .waited_for = waits.mean_for_ranks()};
   state.epoch_loss = state.epoch_samples = 0;
-  nn::synchronize_buffers(tensors.buffers, world, buffers, site);
-  evaluate(result);
-  if (schedule.observes()) schedule.observe(epoch, error_of(result));
-  judge(result);
+  if (schedule.observes()) schedule.observe(epoch, error_of(state.validations.back()));
   state.epochs.push_back(result);
   report.epoch(result);
   together(world, [&] {
@@ -293,8 +249,13 @@ TrainResult Trainer::Run::run() {
   together(world, [&] {
     if (saver) saver->wait();
   });
-  TrainResult result{
-      .losses = state.losses, .epochs = state.epochs, .stopped = stop_reason, .best_epoch = state.best_epoch};
+  TrainResult result{.losses = state.losses,
+                     .epochs = state.epochs,
+                     .validations = state.validations,
+                     .stopped = stop_reason,
+                     .best_validation = state.best_validation,
+                     .best_epoch = state.best_epoch,
+                     .reached_target = !state.validations.empty() && reaches_target(state.validations.back())};
   try {
     const bool compared = buffers != nn::BufferPolicy::local;
     nn::check_replicas(tensors.parameters, compared ? tensors.buffers : std::vector<nn::NamedTensor>(), world);
@@ -318,9 +279,7 @@ void check_task(const Config& config, const Task& task) {
     refuse("loss=" + config.loss + " is for classes, but the target of the data is numbers: say loss=mse, for one");
   if (!task.loss && !info.classes && task.data.classes > 0 && !info.name.starts_with("bce"))
     refuse("loss=" + config.loss + " is for numbers, but the target of the data is a class: say loss=cross_entropy");
-  if (config.target > 0 && task.metrics.empty() && task.data.classes == 0)
-    refuse("target is an accuracy, which there is not where the target of the data is numbers: leave it out");
-  config.check_folder();
+  config.check_run();
 }
 
 }  // namespace

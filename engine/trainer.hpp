@@ -45,24 +45,29 @@ struct Moment {
   const at::Tensor* input = nullptr;
   const at::Tensor* target = nullptr;
   const at::Tensor* output = nullptr;
-  const Batch* batch = nullptr;         ///< what the loader gave: sample numbers and weights, among others
-  const EpochResult* result = nullptr;  ///< in on_end_epoch and on_end
+  const Batch* batch = nullptr;            ///< what the loader gave: sample numbers and weights, among others
+  const Validation* validation = nullptr;  ///< in on_validation
+  const EpochResult* result = nullptr;     ///< in on_end_epoch and on_end
 };
 
-/// Called in this order, on every rank alike. In on_backward the gradients are already averaged. What hooks change must
+/// Called in this order, on every rank alike; on_validation also within an epoch, where the configuration says so. In
+/// on_backward the gradients are already averaged. What hooks change must
 /// be changed on all ranks alike.
 struct Hooks {
   using Hook = std::function<void(const Moment&)>;
   Hook on_start = {}, on_start_epoch = {}, on_sample = {}, on_forward = {}, on_backward = {}, on_update = {},
-       on_end_epoch = {}, on_end = {};
+       on_validation = {}, on_end_epoch = {}, on_end = {};
 };
 
 /// The same on all ranks.
 struct TrainResult {
   std::vector<double> losses;  ///< mean over the global batch, of each step
   std::vector<EpochResult> epochs;
-  std::string stopped;         ///< why it ended before its last step; empty: it did not
-  std::size_t best_epoch = 0;  ///< from 1, by the first metric, or by the loss where there is none
+  std::vector<Validation> validations;
+  std::string stopped;              ///< why it ended before its last step; empty: it did not
+  std::size_t best_validation = 0;  ///< from 1, by the first metric, or by the loss where there is none
+  std::size_t best_epoch = 0;       ///< in which that was, from 1
+  bool reached_target = false;      ///< by the last validation
 };
 
 /// Training ended, but then the replicas were found to differ (code() is mismatch) or could not be compared.

@@ -49,14 +49,14 @@ bool Trainer::Run::keeps_checkpoints() const {
 
 /// Within an epoch.
 void Trainer::Run::save_if_due(std::size_t epoch) {
-  if (due(config.checkpoint.every_steps, state.step)) save(epoch, false);
+  if (due(config.checkpoint.every_steps, state.step) || (keeps_checkpoints() && best_is_now())) save(epoch, false);
 }
 
 /// After an epoch: one that is due, the best so far, and the last one.
 void Trainer::Run::save_after(std::size_t epoch) {
   const bool ends = !stop_reason.empty() || state.step >= total_steps;
   if (due(config.checkpoint.every_steps, state.step) || due(config.checkpoint.every_epochs, epoch + 1) ||
-      (keeps_checkpoints() && (ends || best_now)))
+      (keeps_checkpoints() && (ends || best_is_now())))
     save(epoch, true);
 }
 
@@ -86,7 +86,7 @@ void Trainer::Run::write(std::size_t epoch, bool epoch_ended) {
   files.tensors[optimizer_file] = copies(remembered.tensors);
   files.texts[state_file] = kept.json();
   files.metadata = {{"format", "pt"}, {"model", config.model.name}, {"step", std::to_string(state.step)}};
-  saver->start(state.step, std::move(files), epoch_ended && best_now);
+  saver->start(state.step, std::move(files), best_is_now());
 }
 
 /// The folder has to be seen by all ranks.
@@ -126,6 +126,7 @@ void Trainer::Run::read(const std::filesystem::path& from) {
   if (kept.set_rate > 0) set_rate = kept.set_rate;
   stop_reason = kept.stopped;
   state = std::move(kept);
+  if (!state.validations.empty() && reaches_target(state.validations.back())) stop_reason = target_reached();
 }
 
 }  // namespace tutti::engine

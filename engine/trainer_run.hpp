@@ -32,9 +32,6 @@ struct Trainer::Run {
   TrainResult run();
   bool train_epoch(std::size_t epoch);
   void end_epoch(std::size_t epoch, double samples);
-  double error_of(const EpochResult& result) const;
-  void evaluate(EpochResult& result);
-  void judge(const EpochResult& result);
   void announce();
   void write_trace();
   std::unique_ptr<Feed> make_feed() const;
@@ -45,6 +42,20 @@ struct Trainer::Run {
     hook(moment);
     times.clock().enter(before);
   }
+
+  // trainer_validation.cpp: held-out samples.
+  bool larger_is_better() const;
+  double watched(const Validation& found) const;
+  double error_of(const Validation& found) const;
+  bool reaches_target(const Validation& found) const;
+  std::string target_reached() const;
+  bool validates_within_epochs() const;
+  bool validation_is_due(std::size_t samples) const;
+  void validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples);
+  void validate(std::size_t epoch, std::size_t steps);
+  Validation evaluate();
+  void judge(std::size_t epoch);
+  bool best_is_now() const;
 
   // training_step.cpp: one step.
   void train_step(std::size_t epoch, Batch& batch);
@@ -88,7 +99,6 @@ struct Trainer::Run {
   std::size_t total_steps = 0;
   RunState state;
   bool tracing = false;        ///< the trace is not written as a whole yet
-  bool best_now = false;       ///< the epoch that has just ended is the best so far
   std::string stop_reason;     ///< empty: go on
   std::vector<double> sums;    ///< this rank's summed loss, of each step since the last flush_losses()
   std::vector<double> counts;  ///< all ranks' samples, likewise

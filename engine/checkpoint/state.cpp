@@ -24,16 +24,37 @@ std::vector<double> numbers(const Json& values) {
   return found;
 }
 
+Json of(const Metrics& metrics) {
+  Json all = Json::array();
+  for (const auto& [name, value] : metrics) all.push_back({name, value});
+  return all;
+}
+
+Metrics metrics_of(const Json& json) {
+  Metrics found;
+  for (const Json& metric : json) found.emplace_back(metric.at(0), number(metric.at(1)));
+  return found;
+}
+
+Json of(const Validation& found) {
+  return {{"step", found.step}, {"epoch", found.epoch}, {"loss", found.loss}, {"metrics", of(found.metrics)}};
+}
+
+Validation validation_of(const Json& json) {
+  return {.step = json.at("step").get<std::size_t>(),
+          .epoch = number(json.at("epoch")),
+          .loss = number(json.at("loss")),
+          .metrics = metrics_of(json.at("metrics"))};
+}
+
 Json of(const EpochResult& result) {
-  Json metrics = Json::array();
-  for (const auto& [name, value] : result.metrics) metrics.push_back({name, value});
   return {{"epoch", result.epoch},
           {"epochs", result.epochs},
           {"step", result.step},
           {"learning_rate", result.learning_rate},
           {"train_loss", result.train_loss},
           {"test_loss", result.test_loss},
-          {"metrics", metrics},
+          {"metrics", of(result.metrics)},
           {"samples_per_second", result.samples_per_second},
           {"phases",
            {result.phases.compute, result.phases.communication, result.phases.waiting, result.phases.load,
@@ -48,13 +69,12 @@ EpochResult epoch_of(const Json& json) {
                      .learning_rate = number(json.at("learning_rate")),
                      .train_loss = number(json.at("train_loss")),
                      .test_loss = number(json.at("test_loss")),
-                     .metrics = {},
+                     .metrics = metrics_of(json.at("metrics")),
                      .samples_per_second = number(json.at("samples_per_second")),
                      .phases = {},
                      .waited_for = numbers(json.at("waited_for"))};
   const std::vector<double> phases = numbers(json.at("phases"));
   if (phases.size() == 5) result.phases = {phases[0], phases[1], phases[2], phases[3], phases[4]};
-  for (const Json& metric : json.at("metrics")) result.metrics.emplace_back(metric.at(0), number(metric.at(1)));
   return result;
 }
 
@@ -63,6 +83,8 @@ EpochResult epoch_of(const Json& json) {
 std::string RunState::json() const {
   Json epochs_done = Json::array();
   for (const EpochResult& result : epochs) epochs_done.push_back(of(result));
+  Json validations_done = Json::array();
+  for (const Validation& found : validations) validations_done.push_back(of(found));
   const Json all = {{"version", version},
                     {"step", step},
                     {"epoch", epoch},
@@ -71,7 +93,9 @@ std::string RunState::json() const {
                     {"schedule", {{"errors", schedule.errors}, {"factor", schedule.factor}}},
                     {"epoch_loss", epoch_loss},
                     {"epoch_samples", epoch_samples},
+                    {"samples", samples},
                     {"best", best},
+                    {"best_validation", best_validation},
                     {"best_epoch", best_epoch},
                     {"stopped", stopped},
                     {"set_rate", set_rate},
@@ -79,6 +103,7 @@ std::string RunState::json() const {
                     {"batch", batch},
                     {"ranks", ranks},
                     {"epochs", epochs_done},
+                    {"validations", validations_done},
                     {"losses", losses}};
   return all.dump(1) + "\n";
 }
@@ -104,7 +129,9 @@ RunState RunState::read(const std::filesystem::path& file) {
                       .factor = number(all.at("schedule").at("factor"))};
     state.epoch_loss = number(all.at("epoch_loss"));
     state.epoch_samples = number(all.at("epoch_samples"));
+    state.samples = all.at("samples").get<std::size_t>();
     state.best = number(all.at("best"));
+    state.best_validation = all.at("best_validation").get<std::size_t>();
     state.best_epoch = all.at("best_epoch").get<std::size_t>();
     state.stopped = all.at("stopped").get<std::string>();
     state.set_rate = number(all.at("set_rate"));
@@ -112,6 +139,7 @@ RunState RunState::read(const std::filesystem::path& file) {
     state.batch = all.at("batch").get<std::size_t>();
     state.ranks = all.at("ranks").get<std::size_t>();
     for (const Json& result : all.at("epochs")) state.epochs.push_back(epoch_of(result));
+    for (const Json& found : all.at("validations")) state.validations.push_back(validation_of(found));
     state.losses = numbers(all.at("losses"));
     return state;
   } catch (const nlohmann::json::exception& error) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 namespace tutti::engine {
@@ -15,6 +16,10 @@ void PhaseClock::start(Phase phase) {
   spent_ = {};
   phase_ = phase;
   began_ = now_();
+}
+
+double PhaseClock::total() const {
+  return 1e-9 * static_cast<double>(std::accumulate(spent_.begin(), spent_.end(), now_() - began_));
 }
 
 Phase PhaseClock::enter(Phase phase, Nanoseconds ago) {

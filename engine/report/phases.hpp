@@ -22,8 +22,8 @@ enum class Phase : std::uint8_t {
 };
 inline constexpr std::size_t phase_count = 4;
 
-/// Intervals that follow one another without gaps, each of one phase: what the phases took adds up, exactly, to what
-/// has passed. One thread.
+/// Intervals that follow one another, each of one phase, without gaps but for skip(): what the phases took adds up,
+/// exactly, to what has passed. One thread.
 class PhaseClock {
  public:
   using Now = std::function<Nanoseconds()>;
@@ -39,6 +39,11 @@ class PhaseClock {
   /// Returns the former.
   Phase enter(Phase phase, Nanoseconds ago = 0);
 
+  /// What has passed of the present interval belongs to no phase.
+  void skip() { began_ = now_(); }
+
+  /// Seconds in all phases so far.
+  double total() const;
   /// In intervals that have ended.
   Nanoseconds spent(Phase phase) const { return spent_[static_cast<std::size_t>(phase)]; }
   /// When what is under way began.

@@ -153,6 +153,32 @@ TEST_F(RunTest, AnEpochThatWasCutShortIsGoneOnWith) {
   EXPECT_NE(steady.losses, expected.losses);
 }
 
+TEST_F(RunTest, TheBestCheckpointFollowsValidations) {
+  Config run = config();
+  run.checkpoint = {.every_epochs = 1, .every_steps = 0, .keep = 1, .resume = false};
+  run.validate.every_steps = 3;
+  const TrainResult result = train_on(2, run);
+  const std::size_t step = result.validations[result.best_validation - 1].step;
+  EXPECT_EQ(fs::read_symlink(folder_ / "run/checkpoints/best"), "step-" + std::to_string(step));
+  const std::string lines = text(folder_ / "run/validations.csv");
+  EXPECT_THAT(lines, HasSubstr("step,epoch,held_out_loss,accuracy"));
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 1 + 11);
+  EXPECT_THAT(lines, HasSubstr("\n33,3,"));
+}
+
+// A target that is reached ends a run, which goes on where the target is another one.
+TEST_F(RunTest, ARunThatReachedItsTargetHasItAgain) {
+  Config run = config();
+  run.stop.target = 0.001;
+  EXPECT_EQ(train_on(2, run).losses.size(), 11U);
+  run.checkpoint.resume = true;
+  EXPECT_EQ(train_on(2, run).losses.size(), 11U);
+  run.stop.target = 0;
+  const TrainResult on = train_on(2, run);
+  EXPECT_EQ(on.losses.size(), 33U);
+  EXPECT_EQ(on.epochs.size(), 3U);
+}
+
 TEST_F(RunTest, ARunThatEndedStaysEnded) {
   Config run = config();
   run.set("lr=0");

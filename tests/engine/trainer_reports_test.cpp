@@ -1,4 +1,4 @@
-// What a training run reports: where the time goes.
+// What a training run reports: where the time goes, what validations find, and when that ends it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +11,8 @@
 
 namespace tutti::engine {
 namespace {
+
+using ::testing::ElementsAre;
 
 // Rank 1 sleeps in a hook: that is its own time, and what the others wait for.
 TEST(Trainer, WaitsForARankAreBookedToIt) {
@@ -50,6 +52,85 @@ TEST(Trainer, WaitsForARankAreBookedToIt) {
     EXPECT_NEAR(epoch.waited_for[0] + epoch.waited_for[1] + epoch.waited_for[2], epoch.phases.waiting, 1e-9);
     EXPECT_NEAR(epoch.samples_per_second * epoch.phases.wall(), 100, 1e-6);
   }
+}
+
+std::vector<std::size_t> steps_of(const TrainResult& result) {
+  std::vector<std::size_t> steps;
+  for (const Validation& each : result.validations) steps.push_back(each.step);
+  return steps;
+}
+
+// 103 samples in batches of 10 are 11 steps; whoever counts samples has the same epochs with every batch and size.
+TEST(Trainer, ValidatesWhenItIsTold) {
+  Config config = small_config();
+  const DataSplit data = load(config.data.source, 103, 1);
+  const TrainResult plain = train_with(2, config, data)[0];
+  EXPECT_THAT(steps_of(plain), ElementsAre(11, 22, 33));
+  config.validate.every_steps = 9;
+  const TrainResult often = train_with(2, config, data)[0];
+  EXPECT_THAT(steps_of(often), ElementsAre(9, 18, 27, 33));  // and at the end
+  EXPECT_EQ(often.losses, plain.losses);                     // nothing comes of looking
+  EXPECT_EQ(often.validations.back().loss, plain.validations.back().loss);
+  EXPECT_NEAR(often.validations[1].epoch, 1 + 7.0 / 11, 1e-12);
+  EXPECT_EQ(often.epochs[1].test_loss, often.validations[1].loss);
+  config.validate = {.every_steps = 0, .every_samples = 103};
+  for (const char* remainder : {"uneven", "pad"}) {
+    config.data.remainder = remainder;
+    for (const auto& [ranks, batch] : {std::pair{1, 10}, {3, 9}, {2, 8}, {3, 63}}) {
+      config.batch.global = batch;
+      const TrainResult counted = train_with(ranks, config, data)[0];
+      ASSERT_EQ(counted.validations.size(), 3U) << ranks << " ranks, batches of " << batch;
+      for (std::size_t e = 0; e < 3; ++e) EXPECT_EQ(counted.validations[e].epoch, static_cast<double>(e + 1));
+    }
+  }
+}
+
+/// A run whose metric is `script`, validation by validation; it validates after every second step.
+TrainResult follow(const std::vector<double>& script, Config config, int ranks, bool larger_is_better = true) {
+  config.validate.every_steps = 2;
+  const DataSplit data = load(config.data.source, 103, 1);
+  std::vector<Network> networks;
+  for (int r = 0; r < ranks; ++r) networks.push_back(make_network(config, data.image(), data.classes));
+  TrainResult result;
+  tutti::testing::run_ranks(ranks, tutti::testing::test_settings("shm"), [&](Communicator& world) {
+    std::size_t next = 0;
+    Task task{.network = networks[static_cast<std::size_t>(world.rank())], .data = data};
+    task.metrics = {{larger_is_better ? "accuracy" : "error",
+                     [&](const at::Tensor&, const at::Tensor&) { return script.at(next); }, larger_is_better}};
+    Trainer trainer(config, world, task, {.on_validation = [&](const Moment& now) {
+                      EXPECT_EQ(now.validation->step, now.step);
+                      ++next;
+                    }});
+    TrainResult mine = trainer.run();
+    if (world.rank() == 0) result = std::move(mine);
+  });
+  return result;
+}
+
+TEST(Trainer, EndsAtTheFirstValidationThatReachesTheTarget) {
+  Config config = small_config();
+  config.stop.target = 60;
+  const TrainResult reached = follow({0.1, 0.5, 0.4, 0.7, 0.9}, config, 3);
+  EXPECT_THAT(steps_of(reached), ElementsAre(2, 4, 6, 8));
+  EXPECT_EQ(reached.losses.size(), 8U);
+  EXPECT_TRUE(reached.reached_target);
+  EXPECT_EQ(reached.stopped, "accuracy reached stop.target after step 8");
+  config.stop.target = 0.25;  // an error, which is to fall
+  const TrainResult fell = follow({1, 0.5, 0.25, 0.1}, config, 2, false);
+  EXPECT_EQ(fell.losses.size(), 6U);
+  config.stop.target = 99;
+  const TrainResult missed = follow(std::vector<double>(17, 0.5), config, 2);
+  EXPECT_EQ(missed.losses.size(), 33U);
+  EXPECT_FALSE(missed.reached_target);
+}
+
+TEST(Trainer, PatienceCountsValidations) {
+  Config config = small_config();
+  config.stop.patience = 3;
+  const TrainResult result = follow({0.1, 0.5, 0.4, 0.5, 0.3, 0.9}, config, 2);
+  EXPECT_EQ(result.losses.size(), 10U);
+  EXPECT_EQ(result.best_validation, 2U);
+  EXPECT_EQ(result.stopped, "no validation was better than that after step 4 for 3 validations");
 }
 
 }  // namespace

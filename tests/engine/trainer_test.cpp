@@ -113,13 +113,14 @@ TEST(Trainer, CallsHooksInOrderOnEveryRank) {
                  .on_forward = note("forward"),
                  .on_backward = note("backward"),
                  .on_update = note("update"),
+                 .on_validation = note("validation"),
                  .on_end_epoch = note("end_epoch"),
                  .on_end = note("end")};
   });
   EXPECT_THAT(calls[0], ElementsAre("start00", "epoch00", "sample00", "forward00", "backward00", "update00", "sample01",
-                                    "forward01", "backward01", "update01", "end_epoch02", "epoch12", "sample12",
-                                    "forward12", "backward12", "update12", "sample13", "forward13", "backward13",
-                                    "update13", "end_epoch14", "end24"));
+                                    "forward01", "backward01", "update01", "validation02", "end_epoch02", "epoch12",
+                                    "sample12", "forward12", "backward12", "update12", "sample13", "forward13",
+                                    "backward13", "update13", "validation14", "end_epoch14", "end24"));
   EXPECT_EQ(calls[1], calls[0]);
   EXPECT_EQ(calls[2], calls[0]);
 }

@@ -10,16 +10,16 @@ namespace {
 
 namespace fs = std::filesystem;
 using engine::EpochResult;
+using engine::Validation;
 
 constexpr double images = 5120;  // the unit that Theano-MPI's tables are in
 
 std::string line(const char* heading, const std::string& text) { return fmt::format("{:<12}{}\n", heading, text); }
 
-std::string value_of(const EpochResult& epoch) {
-  if (epoch.metrics.empty()) return fmt::format("held-out loss {:.4g}", epoch.test_loss);
-  const auto& [name, value] = epoch.metrics[0];
-  return name.ends_with("accuracy") ? fmt::format("{} {:.2f} %", name, 100 * value)
-                                    : fmt::format("{} {:.4g}", name, value);
+std::string value_of(const Validation& found) {
+  if (found.metrics.empty()) return fmt::format("held-out loss {:.4g}", found.loss);
+  const auto& [name, value] = found.metrics[0];
+  return engine::is_share(name) ? fmt::format("{} {:.2f} %", name, 100 * value) : fmt::format("{} {:.4g}", name, value);
 }
 
 /// All epochs as if they were one.
@@ -55,8 +55,8 @@ std::string speed(const std::vector<EpochResult>& epochs) {
 std::string summary(const engine::Config& config, const engine::TrainResult& result) {
   if (result.epochs.empty()) return {};
   std::string text;
-  if (result.best_epoch > 0 && result.best_epoch <= result.epochs.size())
-    text += line("best", fmt::format("{} in epoch {} of {}", value_of(result.epochs[result.best_epoch - 1]),
+  if (result.best_validation > 0)
+    text += line("best", fmt::format("{} in epoch {} of {}", value_of(result.validations[result.best_validation - 1]),
                                      result.best_epoch, result.epochs.size()));
   text += line("speed", speed(result.epochs));
   if (!config.has_folder()) return text;

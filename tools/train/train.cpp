@@ -169,7 +169,7 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
            double seconds) {
   const engine::EpochResult last = result.epochs.empty() ? engine::EpochResult() : result.epochs.back();
   const double accuracy = 100 * last.metric("accuracy");
-  const bool reached = job.config.target == 0 || accuracy >= job.config.target;
+  const bool reached = job.config.stop.target == 0 || result.reached_target;
   if (world.rank() == 0) {
     if (!job.config.report.loss_file.empty()) write_losses(job.config.report.loss_file, result.losses);
     const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
@@ -180,7 +180,7 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
     if (!result.stopped.empty()) fmt::print("ended early: {}\n", result.stopped);
     fmt::print("{}", tutti::tools::summary(job.config, result));
     if (!differ.empty()) fmt::print(stderr, "tutti train: {}\n", differ);
-    if (!reached) fmt::print(stderr, "tutti train: target={} % was not reached\n", job.config.target);
+    if (!reached) fmt::print(stderr, "tutti train: stop.target={} was not reached\n", job.config.stop.target);
     std::fflush(stdout);
   }
   return reached && differ.empty() ? 0 : exit_failure;

@@ -1,0 +1,129 @@
+// Held-out samples: when they are looked at, what is measured, and what follows from it.
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <numeric>
+
+#include "engine/data/tensors.hpp"
+#include "engine/together.hpp"
+#include "engine/trainer_run.hpp"
+
+namespace tutti::engine {
+
+/// Whether what is watched is an accuracy or the like: the first metric, or the loss where there is none.
+bool Trainer::Run::larger_is_better() const { return !metrics.empty() && metrics[0].larger_is_better; }
+
+double Trainer::Run::watched(const Validation& found) const {
+  return found.metrics.empty() ? found.loss : found.metrics[0].second;
+}
+
+/// What a schedule is to see fall: the share of wrong answers, where there is an accuracy.
+double Trainer::Run::error_of(const Validation& found) const {
+  return larger_is_better() ? 1 - watched(found) : watched(found);
+}
+
+/// stop.target is in percent where the metric is a share.
+bool Trainer::Run::reaches_target(const Validation& found) const {
+  if (config.stop.target == 0) return false;
+  const bool share = !metrics.empty() && is_share(metrics[0].name);
+  const double target = share ? config.stop.target / 100 : config.stop.target;
+  return larger_is_better() ? watched(found) >= target : watched(found) <= target;
+}
+
+bool Trainer::Run::validates_within_epochs() const {
+  return config.validate.every_steps > 0 || config.validate.every_samples > 0;
+}
+
+/// After a step of so many samples.
+bool Trainer::Run::validation_is_due(std::size_t samples) const {
+  const auto steps = static_cast<std::size_t>(config.validate.every_steps);
+  const auto every = static_cast<std::size_t>(config.validate.every_samples);
+  if (steps > 0) return state.step % steps == 0;
+  return every > 0 && state.samples / every > (state.samples - samples) / every;
+}
+
+/// After the last step of an epoch, or of a part of one with which training ends.
+void Trainer::Run::validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples) {
+  if (!state.validations.empty() && state.validations.back().step == state.step) return;
+  const bool ends = steps < loader.steps() || !stop_reason.empty() || state.step >= total_steps;
+  if (ends || !validates_within_epochs() || schedule.observes() || validation_is_due(samples)) validate(epoch, steps);
+}
+
+/// `steps` of the epoch are done. The time that it takes is not of the epoch.
+void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
+  flush_losses();
+  nn::synchronize_buffers(tensors.buffers, world, buffers, site);
+  Validation found = evaluate();
+  found.step = state.step;
+  found.epoch = static_cast<double>(epoch) + static_cast<double>(steps) / static_cast<double>(loader.steps());
+  state.validations.push_back(found);
+  judge(epoch);
+  if (validates_within_epochs()) report.validation(found);
+  together(world, [&] {
+    if (folder) folder->validation(found, validates_within_epochs());
+  });
+  Moment now = moment(epoch);
+  now.validation = &state.validations.back();
+  if (hooks.on_validation) hooks.on_validation(now);
+  times.clock().skip();
+}
+
+Validation Trainer::Run::evaluate() {
+  const at::NoGradGuard no_grad;
+  set_training(network, false);
+  const Range mine = share(data.test->size(), world.rank(), world.size());
+  const std::vector<Transform> plain = data.preparation();
+  std::vector<double> totals(1 + metrics.size());  // summed over the samples: loss, metrics
+  for (std::size_t done = 0; done < mine.count;) {
+    std::vector<std::uint32_t> ids(std::min<std::size_t>(256, mine.count - done));
+    std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(mine.begin + done));
+    const Batch batch = collate(*data.test, ids, plain);
+    at::Tensor input = to_tensor(batch[data.inputs[0]]).to(site.tensors());
+    if (input.is_floating_point()) input = input.to(type);
+    const at::Tensor output = network.forward(input), target = to_tensor(batch[data.target]).to(site.tensors());
+    const auto count = static_cast<double>(ids.size());
+    totals[0] += loss(output, target).item<double>() * count;
+    for (std::size_t i = 0; i < metrics.size(); ++i) totals[i + 1] += metrics[i].mean(output, target) * count;
+    done += ids.size();
+  }
+  world.allreduce(totals, sum).wait();
+  for (double& total : totals) total /= static_cast<double>(data.test->size());
+  Validation found{.loss = totals[0]};
+  for (std::size_t i = 0; i < metrics.size(); ++i) found.metrics.emplace_back(metrics[i].name, totals[i + 1]);
+  return found;
+}
+
+bool Trainer::Run::best_is_now() const {
+  return state.best_validation == state.validations.size() && !state.validations.empty() &&
+         state.validations.back().step == state.step;
+}
+
+/// Notes the best so far, and ends training where the target is reached, or nothing was better for too long.
+void Trainer::Run::judge(std::size_t epoch) {
+  const Validation& last = state.validations.back();
+  const double value = watched(last);
+  if (state.best_validation == 0 || (larger_is_better() ? value > state.best : value < state.best)) {
+    state.best = value;
+    state.best_validation = state.validations.size();
+    state.best_epoch = epoch + 1;
+  }
+  const std::size_t without = state.validations.size() - state.best_validation;
+  if (reaches_target(last)) {
+    stop_reason = target_reached();  // not for good: a run that is resumed may have another target
+  } else if (config.stop.patience > 0 && without >= static_cast<std::size_t>(config.stop.patience)) {
+    const bool epochs = !validates_within_epochs();
+    const std::string what = epochs ? "epoch" : "validation";
+    state.stopped = stop_reason =
+        "no " + what + " was better than " +
+        (epochs ? "epoch " + std::to_string(state.best_epoch)
+                : "that after step " + std::to_string(state.validations[state.best_validation - 1].step)) +
+        " for " + std::to_string(without) + " " + what + (without == 1 ? "" : "s");
+  }
+}
+
+std::string Trainer::Run::target_reached() const {
+  const std::string name = metrics.empty() ? "held-out loss" : metrics[0].name;
+  return name + " reached stop.target after step " + std::to_string(state.validations.back().step);
+}
+
+}  // namespace tutti::engine
