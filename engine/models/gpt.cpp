@@ -5,6 +5,10 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/softmax.h>
+#include <torch/version.h>
+#if TORCH_VERSION_MAJOR >= 2
+#include <ATen/ops/scaled_dot_product_attention.h>
+#endif
 #include <torch/nn/init.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
@@ -23,6 +27,21 @@ using torch::nn::Embedding;
 using torch::nn::LayerNorm;
 using torch::nn::LayerNormOptions;
 using torch::nn::Linear;
+
+/// softmax(query key^T / sqrt(channels)) value, where each position sees only those before it and itself; all are
+/// (samples, heads, positions, channels). `dropout` is the part of the attention that is left out.
+at::Tensor causal_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double dropout) {
+#if TORCH_VERSION_MAJOR >= 2
+  return at::scaled_dot_product_attention(query, key, value, std::nullopt, dropout, true);
+#else
+  const std::int64_t positions = query.size(2);
+  const at::Tensor later =
+      at::full({positions, positions}, -std::numeric_limits<double>::infinity(), query.options().requires_grad(false));
+  const double scale = 1 / std::sqrt(static_cast<double>(query.size(3)));
+  const at::Tensor scores = query.matmul(key.transpose(2, 3)).mul(scale).add(later.triu(1));
+  return at::dropout(at::softmax(scores, 3), dropout, dropout > 0).matmul(value);
+#endif
+}
 
 /// Attention and two dense layers, each behind a normalisation and added to what went in. Positions see only those
 /// before them and themselves.
@@ -58,12 +77,8 @@ class Block final : public torch::nn::Module {
     const auto by_head = [&](const at::Tensor& part) {
       return part.view({samples, positions, heads_, each}).transpose(1, 2);
     };
-    const double scale = 1 / std::sqrt(static_cast<double>(each));
-    at::Tensor scores = by_head(parts[0]).matmul(by_head(parts[1]).transpose(2, 3)).mul(scale);
-    scores = scores.add(
-        at::full({positions, positions}, -std::numeric_limits<double>::infinity(), x.options().requires_grad(false))
-            .triu(1));
-    const at::Tensor seen = drop(at::softmax(scores, 3)).matmul(by_head(parts[2]));
+    const at::Tensor seen =
+        causal_attention(by_head(parts[0]), by_head(parts[1]), by_head(parts[2]), is_training() ? dropout_ : 0);
     return projection_->forward(seen.transpose(1, 2).reshape({samples, positions, width}));
   }
 
