@@ -1,12 +1,20 @@
-// Greedy filling, in reverse order.
+// Greedy filling.
 #include "nn/bucket.hpp"
+
+#include <numeric>
 
 namespace tutti::nn {
 
-std::vector<BucketPlan> plan_buckets(std::span<const ParameterSize> parameters, std::size_t first_bytes,
-                                     std::size_t cap_bytes) {
+std::vector<std::size_t> last_to_first(std::size_t parameters) {
+  std::vector<std::size_t> order(parameters);
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  return order;
+}
+
+std::vector<BucketPlan> plan_buckets(std::span<const ParameterSize> parameters, std::span<const std::size_t> order,
+                                     std::size_t first_bytes, std::size_t cap_bytes) {
   std::vector<BucketPlan> plan;
-  for (std::size_t i = parameters.size(); i-- > 0;) {
+  for (const std::size_t i : order) {
     const auto [dtype, count] = parameters[i];
     const std::size_t cap = plan.size() <= 1 ? first_bytes : cap_bytes;
     if (plan.empty() || plan.back().dtype != dtype || (plan.back().count + count) * size_of(dtype) > cap)

@@ -21,9 +21,12 @@ struct BucketPlan {
   std::size_t count = 0;                ///< elements of all of them
 };
 
-/// Fills buckets from the last parameter to the first, which is about the order in which backward yields
-/// gradients. A bucket holds one dtype and at most `cap_bytes` (the first `first_bytes`), but at least one parameter.
-std::vector<BucketPlan> plan_buckets(std::span<const ParameterSize> parameters, std::size_t first_bytes,
-                                     std::size_t cap_bytes);
+/// From the last parameter to the first, which is about the order in which backward yields gradients.
+std::vector<std::size_t> last_to_first(std::size_t parameters);
+
+/// Fills buckets with all parameters in this order. A bucket holds one dtype and at most `cap_bytes` (the first
+/// `first_bytes`), but at least one parameter.
+std::vector<BucketPlan> plan_buckets(std::span<const ParameterSize> parameters, std::span<const std::size_t> order,
+                                     std::size_t first_bytes, std::size_t cap_bytes);
 
 }  // namespace tutti::nn

@@ -3,25 +3,27 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collectives/communicator.hpp"
+#include "nn/exchange.hpp"
 #include "nn/module.hpp"
 
 namespace tutti::nn {
 
-class Site;
+class Compression;
 
 struct BucketOptions {
   std::size_t first_bytes = 64 << 10;  ///< small, so that the first allreduce starts early
   std::size_t cap_bytes = 1 << 20;
-};
-
-struct SyncStats {
-  std::size_t collectives = 0;  ///< started, in all
-  std::size_t overlapped = 0;   ///< of these, before the last gradient of their backward was there
-  double wait_seconds = 0;      ///< spent inside finish(): communication that nothing hid
-  double exchange_seconds = 0;  ///< from the first bucket's leaving to the last one's arrival, in all
+  /// What gradients become on their way (nn/compression.hpp); null: they go as they are.
+  std::shared_ptr<const Compression> compression = nullptr;
+  /// After the first step, buckets are filled in the order in which gradients became ready on rank 0.
+  bool reorder = true;
+  /// Names of parameters whose gradients are sparse, as of an embedding's `sparse(true)`: they travel as rows, after
+  /// backward, and are not compressed.
+  std::vector<std::string> sparse = {};
 };
 
 /// Data-parallel gradients, in two verbs: backward as always, then finish() before the optimizer's step.
@@ -36,7 +38,7 @@ struct SyncStats {
 /// gradient here counts as zero; one that has none on any rank is left without. All ranks make the
 /// same calls. One thread at a time; hooks run on autograd's thread. Parameters are dense tensors of one device, where
 /// the buckets lie too: calls go beside backward's kernels, on a stream of their own. One that is listed more than once
-/// (a tied weight) counts once.
+/// (a tied weight) counts once. Each parameter is exchanged exactly once in a step, or finish() throws with its name.
 class GradientSync {
  public:
   GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options = {});
@@ -70,6 +72,15 @@ class GradientSync {
     GradientSync& sync_;
   };
   [[nodiscard]] NoSync no_sync() noexcept { return NoSync(*this); }
+
+  /// What later steps depend on beside the parameters: the order of the buckets (alike on all ranks), and what the
+  /// compression keeps of each parameter (this rank's). Tensors are borrowed until the next finish().
+  std::vector<NamedTensor> state() const;
+  /// Goes on from it. Collective. Throws Error{invalid} where it is of another network or compression.
+  void load_state(const std::vector<NamedTensor>& kept);
+
+  /// How often a parameter was exchanged so far. Throws Error{invalid} for a name that is not there.
+  std::size_t exchanges(const std::string& name) const;
 
   std::size_t buckets() const noexcept;
   std::size_t bucket_bytes(std::size_t bucket) const;

@@ -1,0 +1,145 @@
+// PowerSGD: one step of subspace iteration on the mean of the gradients, of which no rank has all.
+//
+// With M a rank's gradient and what was left over: P = mean(M Q), made orthonormal; Q = mean(M^T P); the mean is about
+// P Q^T, and M - P Q^T is left over. Each step begins with the last one's Q.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "nn/compression.hpp"
+
+namespace tutti::nn {
+namespace {
+
+struct Matrix {
+  std::string name;
+  at::Tensor gradient;  ///< (n, m): a view of the bucket
+  at::Tensor left;      ///< (n, m): what later steps are to make good; while a step runs, M
+  at::Tensor p, q;      ///< (n, r), (m, r): views of what travels
+  at::Tensor begin;     ///< (m, r): the last step's Q
+};
+
+std::int64_t bytes_hash(const std::string& text) {  // FNV-1a
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return static_cast<std::int64_t>(h);
+}
+
+/// The columns of `p` become an orthonormal basis of a space that has them in it.
+void make_orthonormal(at::Tensor& p) {
+  const bool narrow = p.element_size() < 4;
+  p.copy_(std::get<0>(at::linalg_qr(narrow ? p.to(at::kFloat) : p)));
+}
+
+class PowerSgdCodec final : public Codec {
+ public:
+  PowerSgdCodec(const FlatBucket& bucket, Exchange& exchange, const PowerSgdOptions& options) {
+    std::int64_t p_count = 0, q_count = 0;
+    const auto rank_of = [&](const at::Tensor& part) -> std::int64_t {  // 0: goes as it is
+      if (part.dim() < 2 || part.numel() == 0) return 0;
+      const std::int64_t n = part.size(0), m = part.numel() / n, r = std::min({options.rank, n, m});
+      return static_cast<double>((n + m) * r) * options.least_saving < static_cast<double>(n * m) ? r : 0;
+    };
+    for (const auto& [name, part] : bucket.parts) {
+      const std::int64_t r = rank_of(part), n = part.dim() < 1 ? 1 : part.size(0);
+      p_count += r > 0 ? n * r : part.numel();
+      q_count += r > 0 ? part.numel() / n * r : 0;
+    }
+    const at::ScalarType type = bucket.gradients.scalar_type();
+    ps_ = exchange.allocate({p_count}, type);
+    qs_ = exchange.allocate({q_count}, type);
+    std::int64_t p_at = 0, q_at = 0;
+    for (const auto& [name, part] : bucket.parts) {
+      const std::int64_t r = rank_of(part);
+      if (r == 0) {
+        plain_.emplace_back(part.reshape({-1}), ps_.narrow(0, p_at, part.numel()));
+        p_at += part.numel();
+        continue;
+      }
+      const std::int64_t n = part.size(0), m = part.numel() / n;
+      Matrix one{.name = name,
+                 .gradient = part.view({n, m}),
+                 .left = at::zeros({n, m}, part.options()),
+                 .p = {},
+                 .q = {},
+                 .begin = {}};
+      one.p = ps_.narrow(0, p_at, n * r).view({n, r});
+      one.q = qs_.narrow(0, q_at, m * r).view({m, r});
+      const auto draws = at::detail::createCPUGenerator(options.seed ^ static_cast<std::uint64_t>(bytes_hash(name)));
+      one.begin = at::randn({m, r}, draws, at::TensorOptions().dtype(at::kDouble)).to(part.options());
+      matrices_.push_back(std::move(one));
+      p_at += n * r;
+      q_at += m * r;
+    }
+  }
+
+  void start(Exchange& exchange) override {
+    for (Matrix& each : matrices_) {
+      each.left.add_(each.gradient);
+      at::mm_out(each.p, each.left, each.begin);
+    }
+    for (auto& [gradient, place] : plain_) place.copy_(gradient);
+    exchange.allreduce(ps_);
+    at_second_ = false;
+  }
+
+  bool advance(Exchange& exchange) override {
+    if (at_second_) {
+      for (Matrix& each : matrices_) {
+        at::mm_out(each.gradient, each.p, each.q.t());
+        each.left.sub_(each.gradient);
+        each.begin.copy_(each.q);
+      }
+      return true;
+    }
+    for (auto& [gradient, place] : plain_) gradient.copy_(place);
+    for (Matrix& each : matrices_) {
+      make_orthonormal(each.p);
+      at::mm_out(each.q, each.left.t(), each.p);
+    }
+    if (matrices_.empty()) return true;
+    exchange.allreduce(qs_);
+    at_second_ = true;
+    return false;
+  }
+
+  std::vector<NamedTensor> state() const override {
+    std::vector<NamedTensor> all;
+    for (const Matrix& each : matrices_) {
+      all.emplace_back(each.name + ".error", each.left);
+      all.emplace_back(each.name + ".q", each.begin);
+    }
+    return all;
+  }
+
+ private:
+  std::vector<Matrix> matrices_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> plain_;  ///< gradient, and its place among what travels
+  at::Tensor ps_, qs_;
+  bool at_second_ = false;
+};
+
+class PowerSgd final : public Compression {
+ public:
+  explicit PowerSgd(const PowerSgdOptions& options) : options_(options) {
+    if (options.rank < 1 || !(options.least_saving >= 0))
+      throw Error(Code::invalid, "PowerSGD takes a rank from 1 up and a least_saving from 0 up");
+  }
+  std::unique_ptr<Codec> codec(const FlatBucket& bucket, Exchange& exchange) const override {
+    return std::make_unique<PowerSgdCodec>(bucket, exchange, options_);
+  }
+  std::string describe() const override { return "PowerSGD of rank " + std::to_string(options_.rank); }
+
+ private:
+  PowerSgdOptions options_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Compression> power_sgd_compression(const PowerSgdOptions& options) {
+  return std::make_shared<PowerSgd>(options);
+}
+
+}  // namespace tutti::nn
