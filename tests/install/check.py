@@ -1,5 +1,6 @@
 """Installs into a temporary prefix, builds programs out of tree with find_package(tutti), and runs them alone and under the
-installed `tutti run`: the README's and, where this build has the components, examples/train_quadrants.cpp and another one."""
+installed `tutti run`: the README's and, where this build has the components, examples/nn_sync.cpp,
+examples/train_quadrants.cpp and another one."""
 
 import argparse
 import os
@@ -93,6 +94,9 @@ def torch(outside, version):
     """The component nn: with the LibTorch that tutti was built with, and with another one."""
     program = outside.build("lending", LENDING, "COMPONENTS nn", "nn")
     expect(run(outside.prefix / "bin/tutti", "run", "-np", "2", program), "2 ranks: 2")
+    program = outside.build("nn_sync", (ROOT / "examples/nn_sync.cpp").read_text(), "COMPONENTS nn", "nn")
+    for ranks in "1", "3":
+        expect(run(outside.prefix / "bin/tutti", "run", "-np", ranks, program), f"{ranks} ranks: y = 3.00 x + 1.00")
     other = outside.folder / "other"
     for file, text in {"include/torch/csrc/api/include/torch/version.h":
                        "#define TORCH_VERSION_MAJOR 99\n#define TORCH_VERSION_MINOR 7\n",

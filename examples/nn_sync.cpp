@@ -1,0 +1,37 @@
+// A training loop of one's own whose gradients are averaged while backward runs: tutti run -np 2 examples/nn_sync
+#include <ATen/ops/arange.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+
+#include <cstdio>
+
+#include "nn/gradient_sync.hpp"
+#include "nn/synchronize.hpp"
+
+namespace nn = tutti::nn;
+
+int main() {
+  try {
+    auto world = tutti::Communicator::from_env();
+    torch::nn::Linear model(1, 1);
+    nn::synchronize_parameters(*model, world);  // everyone begins with rank 0's
+    nn::GradientSync sync(*model, world);
+    torch::optim::SGD optimizer(model->parameters(), 0.5);
+    // Of 24 samples, x from 0 up to 1 and y = 3 x + 1, this rank has every size-th one.
+    const at::Tensor x = at::arange(world.rank(), 24, world.size(), at::kFloat).div(24).unsqueeze(1), y = x * 3 + 1;
+    for (int step = 0; step < 200; ++step) {
+      sync.zero_grad();
+      sync.weight(static_cast<double>(x.size(0)) / 24);  // this rank's part of the mean
+      (model->forward(x) - y).pow(2).mean().backward();  // gradients leave meanwhile
+      sync.finish();                                     // and are now the means over all samples
+      optimizer.step();
+    }
+    nn::check_replicas(*model, world);
+    if (world.rank() == 0)
+      std::printf("%d ranks: y = %.2f x + %.2f\n", world.size(), model->weight.item<double>(),
+                  model->bias.item<double>());
+  } catch (const tutti::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
