@@ -26,7 +26,8 @@ std::string shown(const Metrics& metrics) {
 }  // namespace
 
 Report::Report(std::string_view progress, bool silent)
-    : silent_(silent), live_(!silent && (progress == "on" || (progress == "auto" && ::isatty(STDERR_FILENO) == 1))) {}
+    : silent_(silent || progress == "none"),
+      live_(!silent_ && (progress == "on" || (progress == "auto" && ::isatty(STDERR_FILENO) == 1))) {}
 
 Report::~Report() { erase(); }
 

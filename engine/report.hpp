@@ -51,7 +51,7 @@ std::string shares(const EpochResult& result);
 /// Lines go to stdout; the live line, which is written over, to stderr. A silent report (any rank but 0) says nothing.
 class Report {
  public:
-  /// `progress`: on, off, or auto, which is on when stderr is a terminal.
+  /// `progress`: on, off, auto, which is on when stderr is a terminal, or none, which says nothing at all.
   Report(std::string_view progress, bool silent);
   ~Report();
   Report(const Report&) = delete;

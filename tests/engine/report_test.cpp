@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/report.hpp"
+#include "engine/report/forecast.hpp"
 #include "engine/report/step_times.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -141,6 +142,29 @@ TEST(StepTimes, RanksThatExchangeByThemselvesWaitForNobody) {
     EXPECT_EQ(mean.waiting, 0);
     EXPECT_NEAR(mean.communication, 0.003, 1e-12);
   });
+}
+
+TEST(Forecast, HidesWhatBackwardCanHide) {
+  const Link link{.latency = 0.001, .bytes_per_second = 1e6};
+  EXPECT_DOUBLE_EQ(ring_bytes(4000, 4), 6000);
+  EXPECT_DOUBLE_EQ(ring_seconds(4000, 4, link), 6 * 0.001 + 0.006);
+  EXPECT_EQ(ring_seconds(4000, 1, link), 0);
+  // Three buckets of 12 ms each, ready after 100, 200 and 300 ms of backward: the last one is exposed.
+  const std::vector<std::size_t> buckets{4000, 4000, 4000};
+  const Forecast slow = forecast(buckets, 4, 0.3, link);
+  EXPECT_DOUBLE_EQ(slow.communication, 0.036);
+  EXPECT_NEAR(slow.exposed, 0.012, 1e-15);
+  // Ready after 3, 6 and 9 ms, and on the link from 3 to 39 ms.
+  EXPECT_NEAR(forecast(buckets, 4, 0.009, link).exposed, 0.030, 1e-15);
+}
+
+TEST(Forecast, LinksAreRead) {
+  const Link link = Link::parse("20us,10Gbit");
+  EXPECT_DOUBLE_EQ(link.latency, 20e-6);
+  EXPECT_DOUBLE_EQ(link.bytes_per_second, 1.25e9);
+  EXPECT_EQ(Link::parse("1.5ms,200mb").text(), "1.5e+03 us, 0.2 GB/s");
+  for (const char* bad : {"", "20us", "20us,", ",10gbit", "20,10gbit", "20us,10", "-1us,1gbit", "20us,0gbit"})
+    EXPECT_THROW(Link::parse(bad), Error) << bad;
 }
 
 TEST(Report, NamesTheRankThatOthersWaitFor) {

@@ -149,6 +149,32 @@ class Resume(InFolder):
         self.assertEqual(again.stderr.count("--resume"), 1)
 
 
+class DryRun(InFolder):
+    """What would be done is said, and nothing is started."""
+
+    WORDS = ["train", "-np", 16, "--dry-run", "model=mlp", "hidden=100", "data=random:1x10x10", "random_samples=2000", "batch=70",
+             "micro_batch=2", "optimizer=adam"]
+
+    def test_says_what_16_ranks_would_do(self):
+        done = command(*self.WORDS, "--link", "50us,1gbit", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for part in ("no rank was started", "16 ranks, data parallel", "70 samples a step: up to 5 on each rank, in 3 pieces of up to 2",
+                     "mlp: 11110 parameters of float32, 44.4 kB", "44.5 kB of gradients in 1 buckets", "83.4 kB a step",
+                     "optimizer 88.9 kB", "50 us, 0.125 GB/s, as was given"):
+            self.assertIn(part, done.stdout)
+        # 30 messages of 50 us, and 83.4 kB at 1 Gbit/s; nothing hides the one bucket
+        self.assertRegex(done.stdout, r"2\.17 ms of communication, .*: 2\.17 ms exposed")
+        self.assertEqual(list(self.folder.iterdir()), [])
+        measured = command(*self.WORDS, cwd=self.folder)
+        self.assertIn("between two threads of this host", measured.stdout, measured.stderr)
+
+    def test_too_much_parallelism_is_refused_before_anything_starts(self):
+        for flags in (["--dry-run"], []):
+            done = command("train", "-np", 8, *flags, *TINY, "batch=6", cwd=self.folder)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("batch.global=6 has no sample for some of 8 ranks: make it at least 8", done.stderr)
+
+
 class Mistakes(InFolder):
     def refused(self, *words, says, ranks=3):
         done = train(ranks, *words, code=2, cwd=self.folder)

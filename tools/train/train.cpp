@@ -15,6 +15,7 @@
 #include "engine/trainer.hpp"
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
+#include "tools/train/dry_run.hpp"
 #include "tools/train/folder.hpp"
 #include "tools/train/summary.hpp"
 
@@ -50,6 +51,8 @@ std::vector<fs::path> config_folders() {
 struct Request {
   engine::Config config;
   int ranks = 0;  ///< to start; 0: this process is what there is
+  bool dry_run = false;
+  std::string link;
 };
 
 /// key=value; or, as other drivers have it, a model's file and lists of the files to train and to validate with.
@@ -95,6 +98,9 @@ Request read_request(const std::vector<std::string>& arguments) {
       ->default_str("text")
       ->check(CLI::IsMember({"text", "markdown"}));
   app.add_flag("--resume", resume, "go on from the last checkpoint in run=DIR: the same as resume=true");
+  app.add_flag("--dry-run", request.dry_run,
+               "start nothing, but say what the ranks of -np would do: batch, bytes, memory, and the expected time");
+  app.add_option("--link", request.link, "of --dry-run: latency and bandwidth between ranks, as 20us,10gbit");
   app.add_flag("--print-config", print, "the whole configuration that would be used, and where each value comes from");
   std::map<std::string, std::string> flags;  // a flag for each key, too: --optimizer.lr 0.1
   for (const std::string& key : engine::config_names())
@@ -135,7 +141,9 @@ std::vector<std::string> without_ranks(const std::vector<std::string>& arguments
 void start_ranks(const std::vector<std::string>& arguments) {
   if (tutti::tools::inside_a_job()) return;
   const Request request = read_request(arguments);
+  if (request.dry_run) show(tutti::tools::dry_run(request.config, std::max(request.ranks, 1), request.link));
   if (request.ranks == 0) return;
+  tutti::tools::check_parallelism(request.config, request.ranks);
   std::vector<std::string> words = without_ranks(arguments);
   words.insert(words.begin(), "train");
   tutti::tools::become_job(request.ranks, tutti::Settings::from_environment(), words);
@@ -146,6 +154,8 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
   const Request request = read_request(arguments);
   if (request.ranks > 0)
     throw Error(Code::invalid, "this is a rank of a job already: leave -np out here, or start no ranks around it");
+  if (request.dry_run)
+    throw Error(Code::invalid, "--dry-run starts no ranks: say `tutti train -np N --dry-run ...` without a launcher");
   Job job{request.config, {}, {}};
   job.data = engine::load(job.config.data.source, static_cast<std::size_t>(job.config.data.samples),
                           static_cast<std::uint64_t>(job.config.seed));

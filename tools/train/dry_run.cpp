@@ -1,0 +1,194 @@
+#include "tools/train/dry_run.hpp"
+
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+#include <limits>
+#include <numeric>
+
+#include "collectives/bootstrap/bootstrap.hpp"
+#include "collectives/bootstrap/stores.hpp"
+#include "engine/models/model.hpp"
+#include "engine/optimizers/optimizer.hpp"
+#include "engine/report/forecast.hpp"
+#include "nn/bucket.hpp"
+#include "nn/tensor.hpp"
+#include "transports/core/host.hpp"
+
+namespace tutti::tools {
+namespace {
+
+using engine::Config;
+using engine::Moment;
+
+std::string line(const char* heading, const std::string& text) { return fmt::format("{:<12}{}\n", heading, text); }
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
+  return bytes >= 1e6 ? fmt::format("{:.2f} MB", bytes / 1e6) : fmt::format("{:.1f} kB", bytes / 1e3);
+}
+
+std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Seconds of the quickest of some steps, and bytes.
+struct Rehearsal {
+  double forward = std::numeric_limits<double>::max(), backward = forward, update = forward;
+  double optimizer_bytes = 0;
+  double step() const { return forward + backward + update; }
+};
+
+/// A few steps of one rank alone, with `samples` in each.
+Rehearsal rehearse(Config config, const engine::Network& network, engine::DataSplit data, std::int64_t samples) {
+  config.batch.global = samples;
+  config.epochs = config.steps = 4;
+  config.run.clear();
+  config.checkpoint = {};
+  config.validate = {};
+  config.stop = {};
+  config.report = {.progress = "none", .loss_file = {}};
+  std::vector<std::uint32_t> some(std::min<std::size_t>(data.train->size(), 4 * static_cast<std::size_t>(samples)));
+  std::iota(some.begin(), some.end(), 0U);
+  data.train = std::make_shared<engine::Subset>(data.train, some);
+  data.test = std::make_shared<engine::Subset>(data.test, std::vector<std::uint32_t>{0});
+  Rehearsal found;
+  engine::Nanoseconds last = 0;
+  const auto note = [&last](double& into) {
+    return [&last, &into](const Moment& now) {
+      const engine::Nanoseconds time = engine::steady_now();
+      if (now.step > 0) into = std::min(into, 1e-9 * static_cast<double>(time - last));  // the first one allocates
+      last = time;
+    };
+  };
+  engine::Hooks hooks{.on_sample = [&last](const Moment&) { last = engine::steady_now(); },
+                      .on_forward = note(found.forward),
+                      .on_backward = note(found.backward),
+                      .on_update = note(found.update)};
+  engine::Trainer trainer(config, Communicator::connect({}), {.network = network, .data = data}, hooks);
+  trainer.run();
+  for (const auto& [name, tensor] : trainer.optimizer().state().tensors)
+    found.optimizer_bytes += static_cast<double>(tensor.nbytes());
+  return found;
+}
+
+/// The quickest of some allreduces of `count` floats.
+double quickest(Communicator& world, std::size_t count, int times) {
+  auto memory = world.allocate<float>(count);
+  std::fill(memory.begin(), memory.end(), 1.0F);
+  engine::Nanoseconds best = std::numeric_limits<engine::Nanoseconds>::max();
+  for (int i = 0; i < times; ++i) {
+    const engine::Nanoseconds begin = engine::steady_now();
+    world.allreduce(memory, avg).wait();
+    best = std::min(best, engine::steady_now() - begin);
+  }
+  return 1e-9 * static_cast<double>(best);
+}
+
+engine::Link measure_link() {
+  Bootstrap two;
+  two.size = two.local_size = 2;
+  two.store = make_local_store();
+  two.launcher = "dry run";
+  two.settings = Settings::from_environment();
+  two.settings.job = "dry-run-" + std::to_string(::getpid());
+  two.settings.secret = "dry run";
+  const auto play = [two](int rank) {
+    Bootstrap mine = two;
+    mine.rank = mine.local_rank = rank;
+    Communicator world = Communicator::connect(mine);
+    constexpr std::size_t many = 1 << 20;
+    const double little = quickest(world, 2, 300), large = quickest(world, many, 12);
+    return engine::Link{.latency = little / 2,
+                        .bytes_per_second = sizeof(float) * many / std::max(large - little, 1e-9)};
+  };
+  auto other = std::async(std::launch::async, play, 1);
+  const engine::Link link = play(0);
+  other.get();
+  return link;
+}
+
+/// By bucket, in the order in which they leave; with the marks of which gradients there were.
+std::vector<std::size_t> buckets_of(const Config& config, const std::vector<nn::NamedTensor>& parameters) {
+  std::vector<nn::ParameterSize> sizes;
+  for (const auto& [name, tensor] : parameters)
+    if (tensor.requires_grad()) sizes.push_back({nn::dtype_of(tensor), static_cast<std::size_t>(tensor.numel())});
+  std::vector<std::size_t> found;
+  for (const nn::BucketPlan& bucket : nn::plan_buckets(sizes, nn::last_to_first(sizes.size()),
+                                                       static_cast<std::size_t>(config.sync.first_bucket_bytes),
+                                                       static_cast<std::size_t>(config.sync.bucket_bytes)))
+    found.push_back((bucket.count + bucket.parameters.size()) * size_of(bucket.dtype));
+  return found;
+}
+
+std::string prediction(std::span<const std::size_t> buckets, int ranks, const Rehearsal& alone,
+                       const engine::Link& link, std::int64_t batch) {
+  const engine::Forecast expected = engine::forecast(buckets, ranks, alone.backward, link);
+  const double step = alone.step() + expected.exposed;
+  return fmt::format(
+      "{:.3g} ms of communication, of which backward hides {:.3g}: {:.3g} ms exposed; {:.3g} ms a step, "
+      "{:.0f} samples/s, if each rank has a core of its own",
+      1e3 * expected.communication, 1e3 * (expected.communication - expected.exposed), 1e3 * expected.exposed,
+      1e3 * step, static_cast<double>(batch) / step);
+}
+
+}  // namespace
+
+void check_parallelism(const Config& config, int ranks) {
+  if (config.batch.global < ranks)
+    throw Error(Code::invalid,
+                fmt::format("batch.global={} has no sample for some of {} ranks: make it at least {}, or "
+                            "start fewer ranks",
+                            config.batch.global, ranks, ranks));
+}
+
+std::string dry_run(const Config& config, int ranks, const std::string& link) {
+  check_parallelism(config, ranks);
+  const engine::Link given = link.empty() ? engine::Link() : engine::Link::parse(link);
+  const engine::DataSplit data = engine::load(config.data.source, static_cast<std::size_t>(config.data.samples),
+                                              static_cast<std::uint64_t>(config.seed));
+  Communicator alone = Communicator::connect({});
+  engine::Network network = engine::make_network(config, data);
+  engine::settle(network, config, alone);
+  const std::vector<nn::NamedTensor> parameters = engine::tensors_of(network).parameters;
+  double count = 0, bytes = 0;
+  for (const auto& [name, tensor] : parameters) {
+    count += static_cast<double>(tensor.numel());
+    bytes += static_cast<double>(tensor.nbytes());
+  }
+  const std::vector<std::size_t> buckets = buckets_of(config, parameters);
+  const double gradients = static_cast<double>(std::accumulate(buckets.begin(), buckets.end(), std::size_t{0}));
+  const std::int64_t share = ceiling(config.batch.global, ranks);
+  const std::int64_t pieces = config.batch.micro > 0 ? ceiling(share, config.batch.micro) : 1;
+  const Rehearsal step = rehearse(config, network, data, share);
+  const engine::Link used = link.empty() && ranks > 1 ? measure_link() : given;
+  struct rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+
+  std::string text = "dry run: no rank was started\n" + line("data", data.description);
+  text += line("mesh", fmt::format("{} rank{}, data parallel; this host has {} cores", ranks, ranks == 1 ? "" : "s",
+                                   usable_cores()));
+  text +=
+      line("batch", fmt::format("{} samples a step: up to {} on each rank, in {} piece{} of up to {}",
+                                config.batch.global, share, pieces, pieces == 1 ? "" : "s", ceiling(share, pieces)));
+  text += line("model", fmt::format("{}: {:.0f} parameters of {}, {}", config.model.name, count, config.dtype,
+                                    bytes_text(bytes)));
+  text += line("exchange",
+               fmt::format("{} of gradients in {} buckets; each rank sends 2 (P-1) / P of it, {} a step",
+                           bytes_text(gradients), buckets.size(), bytes_text(engine::ring_bytes(gradients, ranks))));
+  text += line("memory",
+               fmt::format("of each rank: parameters {}, gradients {}, optimizer {}; {} with all libraries, data and "
+                           "what forward keeps",
+                           bytes_text(bytes), bytes_text(gradients), bytes_text(step.optimizer_bytes),
+                           bytes_text(1024.0 * static_cast<double>(usage.ru_maxrss))));
+  text += line("step", fmt::format("{:.3g} ms by one rank alone: forward {:.3g}, backward {:.3g}, update {:.3g}",
+                                   1e3 * step.step(), 1e3 * step.forward, 1e3 * step.backward, 1e3 * step.update));
+  if (ranks == 1) return text;
+  text +=
+      line("link", used.text() + (link.empty() ? " between two threads of this host; another one: --link 20us,10gbit"
+                                               : ", as was given"));
+  return text + line("prediction", prediction(buckets, ranks, step, used, config.batch.global));
+}
+
+}  // namespace tutti::tools
