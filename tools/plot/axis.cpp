@@ -24,8 +24,8 @@ double step_of(double range, int parts) {
 }  // namespace
 
 std::string short_number(double value, int digits) {
-  if (std::abs(value) >= 1e6) return fmt::format("{:g}M", std::round(value / 1e3) / 1e3);
-  if (std::abs(value) >= 1e4) return fmt::format("{:g}k", std::round(value / 10) / 100);
+  if (std::abs(value) >= 1e6) return fmt::format("{:g}M", std::round(value / 1e4) / 100);
+  if (std::abs(value) >= 1e4) return fmt::format("{:g}k", std::round(value / 100) / 10);
   return fmt::format("{:.{}f}", value, digits);
 }
 

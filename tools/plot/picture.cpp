@@ -111,9 +111,9 @@ void draw_curve(const Panel& panel, const Curve& curve, Out& out) {
 
 /// "runs/digits: best accuracy 98.61 % in epoch 37, 5.3k samples/s".
 std::string summary(const History& run) {
-  double speed = 0;
-  for (const auto& point : run.samples_per_second)
-    speed += point.second / static_cast<double>(run.samples_per_second.size());
+  double seconds = 0;  // of one sample, summed over the epochs, which have equally many
+  for (const auto& point : run.samples_per_second) seconds += 1 / point.second;
+  const double speed = static_cast<double>(run.samples_per_second.size()) / seconds;
   std::string text = run.name + ": ";
   const bool accuracy = run.metric.ends_with("accuracy");
   const Points& values = run.metric.empty() ? run.held_out_loss : run.values;
@@ -121,7 +121,7 @@ std::string summary(const History& run) {
     const auto smaller = [](const auto& a, const auto& b) { return a.second < b.second; };
     const auto best = accuracy ? std::ranges::max_element(values, smaller) : std::ranges::min_element(values, smaller);
     const std::string value = accuracy ? fmt::format("{:.2f} %", best->second) : fmt::format("{:.4g}", best->second);
-    text += fmt::format("best {} {} in epoch {:g}, ", run.metric.empty() ? "held-out loss" : run.metric, value,
+    text += fmt::format("best {} {} in epoch {:.4g}, ", run.metric.empty() ? "held-out loss" : run.metric, value,
                         best->first);
   }
   return text + short_number(speed, 0) + " samples/s";
@@ -141,7 +141,7 @@ std::vector<Panel> panels_of(std::span<const History> runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     losses.push_back({runs[i].train_loss, i});
     losses.push_back({runs[i].held_out_loss, i, true});
-    values.push_back({runs[i].values, i, true});
+    values.push_back({runs[i].values, i});
     speeds.push_back({runs[i].samples_per_second, i});
     if (metric.empty()) metric = runs[i].metric;
   }
