@@ -92,6 +92,7 @@ struct Config {
   std::int64_t steps = 0;
   std::int64_t seed = 1;
   std::string dtype = "float32";
+  std::string precision = "full";
   std::string device = "auto";
   std::int64_t threads = 1;
 

@@ -202,6 +202,12 @@ constexpr ConfigInfo table[] = {
      .value = [](Config& c) -> Value { return &c.dtype; },
      .meaning = "element type of the network",
      .allowed = "float32|float64"},
+    {.key = "precision",
+     .value = [](Config& c) -> Value { return &c.precision; },
+     .meaning = "of forward on the CPU: that of dtype, or products in bfloat16 where LibTorch's autocast has them so; "
+                "weights, "
+                "gradients and losses stay of dtype",
+     .allowed = "full|bf16"},
     {.key = "device",
      .value = [](Config& c) -> Value { return &c.device; },
      .meaning = "where to train: auto takes GPUs if every rank has one",

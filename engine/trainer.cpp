@@ -279,6 +279,10 @@ void check_task(const Config& config, const Task& task) {
     refuse("loss=" + config.loss + " is for classes, but the target of the data is numbers: say loss=mse, for one");
   if (!task.loss && !info.classes && task.data.classes > 0 && !info.name.starts_with("bce"))
     refuse("loss=" + config.loss + " is for numbers, but the target of the data is a class: say loss=cross_entropy");
+  if (config.precision == "bf16" && config.dtype != "float32")
+    refuse("precision=bf16 is for dtype=float32: leave one of them out");
+  if (config.precision == "bf16" && task.network.site && !task.network.site->on_cpu())
+    refuse("precision=bf16 is for the CPU: say device=cpu, or leave it out");
   config.check_run();
 }
 

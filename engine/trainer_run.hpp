@@ -61,6 +61,7 @@ struct Trainer::Run {
   void train_step(std::size_t epoch, Batch& batch);
   void piece(const at::Tensor& input, const at::Tensor& target, double share, Moment& moment);
   std::pair<at::Tensor, at::Tensor> tensors_of(const Batch& batch) const;
+  at::Tensor forward(const at::Tensor& input) const;
   void flush_losses();
 
   // trainer_checkpoint.cpp: what is kept.

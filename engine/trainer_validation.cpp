@@ -80,7 +80,7 @@ Validation Trainer::Run::evaluate() {
     const Batch batch = collate(*data.test, ids, plain);
     at::Tensor input = to_tensor(batch[data.inputs[0]]).to(site.tensors());
     if (input.is_floating_point()) input = input.to(type);
-    const at::Tensor output = network.forward(input), target = to_tensor(batch[data.target]).to(site.tensors());
+    const at::Tensor output = forward(input), target = to_tensor(batch[data.target]).to(site.tensors());
     const auto count = static_cast<double>(ids.size());
     totals[0] += loss(output, target).item<double>() * count;
     for (std::size_t i = 0; i < metrics.size(); ++i) totals[i + 1] += metrics[i].mean(output, target) * count;

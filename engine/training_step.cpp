@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "engine/autocast.hpp"
 #include "engine/data/random.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/trainer_run.hpp"
@@ -29,9 +30,17 @@ std::pair<at::Tensor, at::Tensor> Trainer::Run::tensors_of(const Batch& batch) c
   return {input, target};
 }
 
+/// In bfloat16, where the configuration says so; the outcome is of the network's own type.
+at::Tensor Trainer::Run::forward(const at::Tensor& input) const {
+  const bool cast = config.precision == "bf16";
+  const Autocast autocast(cast);
+  const at::Tensor output = network.forward(input);
+  return cast && output.is_floating_point() ? output.to(type) : output;
+}
+
 /// Forward and backward of some of the samples; `share` is their part of this rank's.
 void Trainer::Run::piece(const at::Tensor& input, const at::Tensor& target, double share, Moment& moment) {
-  const at::Tensor output = network.forward(input);
+  const at::Tensor output = forward(input);
   const at::Tensor value = loss(output, target);
   moment.loss += share * value.item<double>();
   moment.output = share == 1 ? &output : nullptr;

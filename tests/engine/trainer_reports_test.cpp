@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/autocast.hpp"
+#include "engine/models/model.hpp"
 #include "tests/engine/trainings.hpp"
 
 namespace tutti::engine {
@@ -131,6 +133,50 @@ TEST(Trainer, PatienceCountsValidations) {
   EXPECT_EQ(result.losses.size(), 10U);
   EXPECT_EQ(result.best_validation, 2U);
   EXPECT_EQ(result.stopped, "no validation was better than that after step 4 for 3 validations");
+}
+
+// Products are of bfloat16; what is kept is of float32, and so are output and gradients as others see them.
+TEST(Precision, ForwardIsInBfloat16AndWeightsStay) {
+  Config config = small_config();
+  config.dtype = "float32";
+  const DataSplit data = load(config.data.source, 103, 1);
+  const TrainResult full = train_with(2, config, data)[0];
+  config.precision = "bf16";
+  std::vector<Network> networks;
+  std::vector<at::ScalarType> inside(2), output(2), gradient(2);
+  for (std::size_t r = 0; r < 2; ++r) {
+    networks.push_back(make_network(config, data.image(), data.classes));
+    networks[r].forward = [&inside, r, plain = networks[r].forward](const at::Tensor& input) {
+      const at::Tensor found = plain(input);
+      inside[r] = found.scalar_type();
+      return found;
+    };
+  }
+  const auto results = train_these(networks, config, data, [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    return Hooks{.on_forward =
+                     [&, r](const Moment& now) {
+                       if (now.output) output[r] = now.output->scalar_type();
+                     },
+                 .on_update =
+                     [&, r](const Moment& now) {
+                       for (const auto& [name, tensor] : tensors_of(now.trainer.network()).parameters) {
+                         EXPECT_EQ(tensor.scalar_type(), at::kFloat);
+                         gradient[r] = tensor.grad().scalar_type();
+                       }
+                     }};
+  });
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(inside[r], at::kBFloat16);
+    EXPECT_EQ(output[r], at::kFloat);
+    EXPECT_EQ(gradient[r], at::kFloat);
+    EXPECT_EQ(results[r].losses, results[0].losses);
+  }
+  ASSERT_EQ(results[0].losses.size(), full.losses.size());
+  EXPECT_NE(results[0].losses, full.losses);
+  for (std::size_t i = 0; i < full.losses.size(); ++i) EXPECT_NEAR(results[0].losses[i], full.losses[i], 0.02) << i;
+  config.dtype = "float64";
+  EXPECT_THROW(train_with(1, config, data), std::runtime_error);
 }
 
 }  // namespace
