@@ -190,6 +190,10 @@ void Config::set(std::string_view key, std::string_view value, std::string_view 
   else
     std::visit([&](auto* into) { assign(*into, *meaning.info, value); }, meaning.info->value(*this));
   sources.insert_or_assign(meaning.key, std::string(source));
+  if (meaning.key == "batch.global") {  // the last one to be said holds
+    batch.per_rank = 0;
+    sources.erase("batch.per_rank");
+  }
 }
 
 void Config::set(std::string_view assignment) {
@@ -237,6 +241,10 @@ void Config::check() const {
   }
   loss_info(loss);
   check_run();
+}
+
+void Config::settle_batch(int ranks) {
+  if (batch.per_rank > 0) batch.global = batch.per_rank * ranks;
 }
 
 void Config::check_run() const {

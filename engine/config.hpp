@@ -37,6 +37,7 @@ struct Config {
 
   struct Batch {
     std::int64_t global = 64;
+    std::int64_t per_rank = 0;
     std::int64_t micro = 0;
   } batch;
 
@@ -112,6 +113,9 @@ struct Config {
 
   /// Throws Error{invalid} if values contradict one another or something needed is missing.
   void check() const;
+
+  /// batch.per_rank, if it is given, becomes batch.global of so many ranks.
+  void settle_batch(int ranks);
 
   /// What check() says of validations and the run's folder alone: a program's own data and network need no more of the
   /// configuration.

@@ -67,9 +67,10 @@ std::vector<Transform> transforms_for(const Config& config, const DataSplit& dat
   return found;
 }
 
-/// Without run=none, which says that there is no folder.
-Config with_folder(Config config) {
+/// What is given for some ranks or for all in words of their own: run=none, batch.per_rank.
+Config settled(Config config, int ranks) {
   if (config.run == "none") config.run.clear();
+  config.settle_batch(ranks);
   return config;
 }
 
@@ -99,7 +100,7 @@ std::unique_ptr<Optimizer> optimizer_for(const Config& config, const Task& task,
 }  // namespace
 
 Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hooks user, Trainer& owner)
-    : config(with_folder(given)),
+    : config(settled(given, communicator.size())),
       world(std::move(communicator)),
       network(placed(std::move(task.network))),
       site(*network.site),

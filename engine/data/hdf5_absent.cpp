@@ -1,10 +1,18 @@
-// In the place of hdf5.cpp where there is no HDF5 library.
+// In the place of hdf5.cpp and hdf5_file.cpp where there is no HDF5 library.
+#include "engine/data/hdf5_file.hpp"
 #include "engine/data/kinds.hpp"
+#include "transports/core/status.hpp"
 
 namespace tutti::engine {
 
 DataSplit open_hdf5(const Source& source) {
   source.refuse("this tutti was built without HDF5: install libhdf5-dev and build it again");
+}
+
+void write_hdf5(const std::filesystem::path& file, const Fields&) {
+  throw Error(Code::unsupported, file.string() +
+                                     ": this tutti was built without HDF5, which it would be written with: "
+                                     "install libhdf5-dev and build it again");
 }
 
 }  // namespace tutti::engine

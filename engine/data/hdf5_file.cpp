@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/data/files.hpp"
+#include "transports/core/status.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -167,6 +168,31 @@ Array Hdf5File::read(const Hdf5Column& column, std::size_t begin, std::size_t ro
       refuse(file_, "dataset '" + column.path + "': rows " + std::to_string(begin) + " to " +
                         std::to_string(begin + rows - 1) + " cannot be read; the file is corrupt, fetch it again");
   });
+}
+
+namespace {
+
+bool write_column(hid_t file, hid_t groups, const std::string& name, const Array& column) {
+  const std::vector<hsize_t> shape(column.shape().begin(), column.shape().end());
+  const Id space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), H5Sclose);
+  const hid_t type = memory_type(column.dtype());
+  const Id data(H5Dcreate2(file, name.c_str(), type, space, groups, H5P_DEFAULT, H5P_DEFAULT), H5Dclose);
+  return data >= 0 && H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, column.bytes().data()) >= 0;
+}
+
+}  // namespace
+
+void write_hdf5(const std::filesystem::path& file, const Fields& columns) {
+  const Turn turn;
+  const Id out(H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
+  const Id groups(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+  bool written = out >= 0 && H5Pset_create_intermediate_group(groups, 1) >= 0;
+  for (const auto& [name, column] : columns) {
+    const bool halves = column.dtype() == DType::f16 || column.dtype() == DType::bf16;
+    written = written && write_column(out, groups, name, halves ? column.converted(DType::f32) : column);
+  }
+  if (!written || H5Fflush(out, H5F_SCOPE_LOCAL) < 0)
+    throw Error(Code::resource, file.string() + ": cannot be written");
 }
 
 }  // namespace tutti::engine

@@ -1,4 +1,5 @@
-// One HDF5 file, for reading. The library is not made for threads, so all calls of all files take turns.
+// HDF5 files: one for reading, and how one is written. The library is not made for threads, so all calls of all files
+// take turns.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/data/array.hpp"
+#include "engine/data/sample.hpp"
 
 namespace tutti::engine {
 
@@ -43,5 +44,9 @@ class Hdf5File {
   std::int64_t id_ = -1;
   mutable std::map<std::string, std::int64_t> datasets_;  // that are open
 };
+
+/// A file with one dataset for each array, by name; slashes in a name are groups. Throws Error{resource} naming the
+/// file; Error{unsupported} where tutti was built without HDF5. Any thread.
+void write_hdf5(const std::filesystem::path& file, const Fields& columns);
 
 }  // namespace tutti::engine

@@ -3,11 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <hdf5.h>
 
 #include <fstream>
 #include <set>
 
+#include "engine/data/hdf5_file.hpp"
 #include "engine/data/loader.hpp"
 #include "engine/data/source.hpp"
 #include "tests/support/refusal.hpp"
@@ -21,31 +21,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::refusal;
-
-hid_t library_type(DType dtype) {
-  if (dtype == DType::u8) return H5T_NATIVE_UINT8;
-  if (dtype == DType::i32) return H5T_NATIVE_INT32;
-  if (dtype == DType::i64) return H5T_NATIVE_INT64;
-  return dtype == DType::f32 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
-}
-
-/// Names with slashes are in groups.
-void write_file(const fs::path& path, const Fields& columns) {
-  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  const hid_t groups = H5Pcreate(H5P_LINK_CREATE);
-  H5Pset_create_intermediate_group(groups, 1);
-  for (const auto& [name, array] : columns) {
-    const std::vector<hsize_t> dims(array.shape().begin(), array.shape().end());
-    const hid_t space = H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr);
-    const hid_t type = library_type(array.dtype());
-    const hid_t data = H5Dcreate2(file, name.c_str(), type, space, groups, H5P_DEFAULT, H5P_DEFAULT);
-    ASSERT_GE(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, array.bytes().data()), 0);
-    H5Dclose(data);
-    H5Sclose(space);
-  }
-  H5Pclose(groups);
-  H5Fclose(file);
-}
 
 /// `count` samples, whose features are first, first + 1, ... and -first, -(first + 1), ...; labels count up modulo 3.
 Fields counting(std::size_t count, std::size_t first) {
@@ -67,7 +42,7 @@ class Hdf5Test : public ::testing::Test {
     std::ofstream list(folder_ / "list.txt");
     for (std::size_t i = 0; i < counts.size(); ++i) {
       const std::string name = "part" + std::to_string(i) + ".h5";
-      write_file(folder_ / name, counting(counts[i], first));
+      write_hdf5(folder_ / name, counting(counts[i], first));
       list << "  " << name << " \r\n# and\n\n";
       first += counts[i];
     }
@@ -108,7 +83,7 @@ TEST_F(Hdf5Test, OpensAFewAtATimeWhenTheyAreWanted) {
 
 TEST_F(Hdf5Test, NestedInputsAreSortedByName) {
   const auto numbers = [](float value) { return Array(std::vector<float>{value, value}, {2, 1}); };
-  write_file(folder_ / "nested.h5", {{"x/tracks", numbers(3)},
+  write_hdf5(folder_ / "nested.h5", {{"x/tracks", numbers(3)},
                                      {"x/jets/b", numbers(2)},
                                      {"x/jets/a", numbers(1)},
                                      {"y", Array(std::vector<std::uint8_t>{0, 1, 0, 0, 0, 1}, {2, 3})}});
@@ -121,7 +96,7 @@ TEST_F(Hdf5Test, NestedInputsAreSortedByName) {
 }
 
 TEST_F(Hdf5Test, OtherLabelsAreNumbers) {
-  write_file(folder_ / "a.h5", {{"features", Array(std::vector<double>{1, 2}, {2, 1})},
+  write_hdf5(folder_ / "a.h5", {{"features", Array(std::vector<double>{1, 2}, {2, 1})},
                                 {"labels", Array(std::vector<double>{0, 1, 0.5, 0.5}, {2, 2})}});
   const Hdf5Dataset data({folder_ / "a.h5"}, {});
   EXPECT_EQ(data.classes(), 0U);
@@ -216,17 +191,17 @@ TEST_F(Hdf5Test, ErrorsNameListLineFileAndDataset) {
   EXPECT_THAT(refusal([&] { Hdf5Dataset(files, {}); }), HasSubstr("part1.h5: is no whole HDF5 file"));
   Fields other = counting(3, 0);
   other["labels"] = Array(std::vector<std::int32_t>{0, 1});
-  write_file(files[1], other);
+  write_hdf5(files[1], other);
   EXPECT_THAT(refusal([&] { Hdf5Dataset(files, {}); }),
               AllOf(HasSubstr("part1.h5: dataset 'labels' has 2 rows"), HasSubstr("'features' 3")));
   other = counting(3, 0);
   other["features"] = Array(std::vector<float>(9), {3, 3});
-  write_file(files[1], other);
+  write_hdf5(files[1], other);
   EXPECT_THAT(refusal([&] { Hdf5Dataset(files, {}); }),
               AllOf(HasSubstr("part1.h5: dataset 'features' is f32 of 3 for each sample"), HasSubstr("f32 of 2")));
   other = counting(3, 0);
   other["labels"] = Array(std::vector<std::int32_t>{0, -1, 2});
-  write_file(files[1], other);
+  write_hdf5(files[1], other);
   EXPECT_THAT(refusal([&] { Hdf5Dataset(files, {}); }),
               HasSubstr("part1.h5: dataset 'labels': the label of sample 1 is -1"));
 }

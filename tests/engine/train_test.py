@@ -56,6 +56,23 @@ class Digits(InFolder):
         self.assertIn("accuracy reached stop.target", done.stdout)
 
 
+class MpiLearn(InFolder):
+    """The digits in mpi_learn's form, trained as its README trains MNIST."""
+
+    def test_model_and_two_lists_of_files(self):
+        made = command("data", "optdigits", "digits", "--format", "hdf5", cwd=self.folder)
+        if made.returncode == 1 and ("--from" in made.stderr or "without HDF5" in made.stderr):
+            self.skipTest("the digits cannot be made here: " + made.stderr.strip())
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertEqual((self.folder / "digits/train.txt").read_text().split(), [f"train_{i}.h5" for i in range(4)])
+        done = command("train", "-np", 3, "digits/model.json", "digits/train.txt", "digits/test.txt", "--loss",
+                       "categorical_crossentropy", "--epochs", 5, "--batch", 20, "--lr", 0.05, "run=none", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("global batch 60", done.stdout)  # 20 of each rank
+        self.assertEqual(done.stdout.count("held-out loss"), 5)
+        self.assertGreater(float(re.search(r"held-out accuracy ([0-9.]+) %", done.stdout)[1]), 85)
+
+
 class OwnRanks(InFolder):
     """`tutti train -np N` starts its own ranks."""
 

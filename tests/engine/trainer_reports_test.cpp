@@ -135,6 +135,17 @@ TEST(Trainer, PatienceCountsValidations) {
   EXPECT_EQ(result.stopped, "no validation was better than that after step 4 for 3 validations");
 }
 
+TEST(Batch, OfEachRankIsTheGlobalOneDivided) {
+  Config config = small_config();
+  config.batch.global = 12;
+  const DataSplit data = load(config.data.source, 103, 1);
+  const TrainResult global = train_with(3, config, data)[0];
+  config.batch = {.global = 64, .per_rank = 4};
+  EXPECT_EQ(train_with(3, config, data)[0].losses, global.losses);
+  config.set("batch.global=12");  // the last one to be said holds
+  EXPECT_EQ(train_with(2, config, data)[0].losses.size(), global.losses.size());
+}
+
 // Products are of bfloat16; what is kept is of float32, and so are output and gradients as others see them.
 TEST(Precision, ForwardIsInBfloat16AndWeightsStay) {
   Config config = small_config();

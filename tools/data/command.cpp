@@ -35,12 +35,15 @@ class TemporaryFolder {
 };
 
 int run(const std::vector<std::string>& arguments) {
-  std::string set, from;
+  std::string set, from, format = "idx";
   fs::path out;
-  CLI::App app("Makes a data set in MNIST's IDX format.", "tutti data");
+  CLI::App app("Makes a data set to train on.", "tutti data");
   app.add_option("set", set, "optdigits: 1,797 real handwritten digits of 8x8 pixels (UCI, CC BY 4.0)")->required();
   app.add_option("out", out, "the folder to make")->required();
   app.add_option("--from", from, "a digits.csv.gz of scikit-learn, instead of downloading it");
+  app.add_option("--format", format,
+                 "idx: MNIST's files; hdf5: mpi_learn's lists of HDF5 files, and a network for them")
+      ->check(CLI::IsMember({"idx", "hdf5"}));
   parse(app, arguments);
   if (set != "optdigits") usage_error(app, fmt::format("no data set '{}': there is optdigits; ", set));
   out = fs::absolute(out).lexically_normal();
@@ -49,7 +52,10 @@ int run(const std::vector<std::string>& arguments) {
     throw Error(Code::invalid, out.string() + ": is there already; remove it or name another folder");
   const TemporaryFolder folder;
   const Digits digits = read_digits(from.empty() ? fetch_digits(folder.path()) : fs::path(from));
-  write_digits(digits, out);
+  if (format == "hdf5")
+    write_digits_hdf5(digits, out);
+  else
+    write_digits(digits, out);
   fmt::print(
       "{}: {} training and {} held-out images of 8x8 (UCI optical recognition of handwritten digits, CC BY 4.0)\n",
       out.string(), digits.train.size(), digits.test.size());

@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/data/hdf5_file.hpp"
 #include "engine/data/idx.hpp"
 #include "engine/data/random.hpp"
 #include "transports/core/status.hpp"
@@ -165,16 +166,18 @@ Digits read_digits(const fs::path& csv) {
   return digits;
 }
 
-void write_digits(const Digits& digits, const fs::path& out) {
+namespace {
+
+/// Makes the folder `out` with what `fill` writes into the folder that it is given, or not at all.
+template <class Fill>
+void write_folder(const fs::path& out, Fill&& fill) {
   if (fs::exists(out))
     throw Error(Code::invalid, out.string() + ": is there already; remove it or name another folder");
   fs::path partial = out;
   partial += fmt::format(".tmp{}", getpid());
   try {
     fs::create_directories(partial);
-    write_part(partial, "train", digits.train);
-    write_part(partial, "t10k", digits.test);
-    write_readme(partial, digits);
+    fill(partial);
     fs::rename(partial, out);
   } catch (const std::exception& error) {
     std::error_code ignored;
@@ -183,6 +186,60 @@ void write_digits(const Digits& digits, const fs::path& out) {
     if (!system) throw;
     throw Error(Code::resource, fmt::format("{}: cannot be written: {}", out.string(), system->code().message()));
   }
+}
+
+/// Images [begin, end) as mpi_learn has them: rows, columns, channels from 0 to 1, and a row with one 1.
+engine::Fields hdf5_columns(const DigitImages& images, std::size_t begin, std::size_t end) {
+  std::vector<float> features, labels;
+  for (std::size_t i = begin; i < end; ++i) {
+    for (const std::uint8_t pixel : images.image(i)) features.push_back(static_cast<float>(pixel) / 255);
+    for (std::uint8_t digit = 0; digit < 10; ++digit) labels.push_back(images.labels[i] == digit ? 1.0F : 0.0F);
+  }
+  const auto count = static_cast<std::int64_t>(end - begin);
+  return {{"features", engine::Array(std::move(features), {count, 8, 8, 1})},
+          {"labels", engine::Array(std::move(labels), {count, 10})}};
+}
+
+/// NAME.txt and the files that it lists.
+void write_list(const fs::path& folder, const std::string& name, const DigitImages& images, std::size_t files) {
+  std::ofstream list(folder / (name + ".txt"));
+  for (std::size_t i = 0; i < files; ++i) {
+    const std::string file = fmt::format("{}_{}.h5", name, i);
+    engine::write_hdf5(folder / file, hdf5_columns(images, images.size() * i / files, images.size() * (i + 1) / files));
+    list << file << "\n";
+  }
+}
+
+/// mpi_learn's network for MNIST, for these images.
+constexpr const char* keras_model =
+    R"({"class_name": "Sequential", "keras_version": "2.1.3", "backend": "tensorflow", "config": [
+ {"class_name": "Conv2D", "config": {"batch_input_shape": [null, 8, 8, 1], "filters": 32, "kernel_size": [3, 3], "activation": "relu"}},
+ {"class_name": "Conv2D", "config": {"filters": 32, "kernel_size": [3, 3], "activation": "relu"}},
+ {"class_name": "MaxPooling2D", "config": {"pool_size": [2, 2]}},
+ {"class_name": "Dropout", "config": {"rate": 0.25}},
+ {"class_name": "Flatten", "config": {}},
+ {"class_name": "Dense", "config": {"units": 128, "activation": "relu"}},
+ {"class_name": "Dropout", "config": {"rate": 0.5}},
+ {"class_name": "Dense", "config": {"units": 10, "activation": "softmax"}}]}
+)";
+
+}  // namespace
+
+void write_digits(const Digits& digits, const fs::path& out) {
+  write_folder(out, [&](const fs::path& folder) {
+    write_part(folder, "train", digits.train);
+    write_part(folder, "t10k", digits.test);
+    write_readme(folder, digits);
+  });
+}
+
+void write_digits_hdf5(const Digits& digits, const fs::path& out) {
+  write_folder(out, [&](const fs::path& folder) {
+    write_list(folder, "train", digits.train, 4);
+    write_list(folder, "test", digits.test, 1);
+    std::ofstream(folder / "model.json") << keras_model;
+    write_readme(folder, digits);
+  });
 }
 
 }  // namespace tutti::tools

@@ -33,4 +33,8 @@ Digits read_digits(const std::filesystem::path& csv);
 /// nothing. Throws Error{invalid} if `out` is there already, Error{resource} if it cannot be written.
 void write_digits(const Digits& digits, const std::filesystem::path& out);
 
+/// The same in mpi_learn's form: train.txt and test.txt list HDF5 files with features and labels, and model.json is a
+/// network for them.
+void write_digits_hdf5(const Digits& digits, const std::filesystem::path& out);
+
 }  // namespace tutti::tools

@@ -135,7 +135,8 @@ std::string prediction(std::span<const std::size_t> buckets, int ranks, const Re
 
 }  // namespace
 
-void check_parallelism(const Config& config, int ranks) {
+void check_parallelism(Config config, int ranks) {
+  config.settle_batch(ranks);
   if (config.batch.global < ranks)
     throw Error(Code::invalid,
                 fmt::format("batch.global={} has no sample for some of {} ranks: make it at least {}, or "
@@ -143,8 +144,10 @@ void check_parallelism(const Config& config, int ranks) {
                             config.batch.global, ranks, ranks));
 }
 
-std::string dry_run(const Config& config, int ranks, const std::string& link) {
+std::string dry_run(Config config, int ranks, const std::string& link) {
   check_parallelism(config, ranks);
+  config.settle_batch(ranks);
+  config.batch.per_rank = 0;
   const engine::Link given = link.empty() ? engine::Link() : engine::Link::parse(link);
   const engine::DataSplit data = engine::load(config.data.source, static_cast<std::size_t>(config.data.samples),
                                               static_cast<std::uint64_t>(config.seed));

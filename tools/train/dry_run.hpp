@@ -8,12 +8,12 @@
 namespace tutti::tools {
 
 /// Throws Error{invalid} where a configuration asks for more ranks than it has work for.
-void check_parallelism(const engine::Config& config, int ranks);
+void check_parallelism(engine::Config config, int ranks);
 
 /// Some lines for people: how ranks and batch are dealt out, parameters, bytes that are exchanged in a step, memory,
 /// and the time that is to be expected, from a few steps that this process takes alone with one rank's share of the
 /// batch. `link` is engine::Link's text; empty: measured between two threads of this process. Throws what training
 /// would.
-std::string dry_run(const engine::Config& config, int ranks, const std::string& link);
+std::string dry_run(engine::Config config, int ranks, const std::string& link);
 
 }  // namespace tutti::tools

@@ -55,8 +55,9 @@ struct Request {
   std::string link;
 };
 
-/// key=value; or, as other drivers have it, a model's file and lists of the files to train and to validate with.
-void take_words(engine::Config& config, const std::vector<std::string>& words) {
+/// key=value; or, as mpi_learn has it, a model's file and lists of the files to train and to validate with. Whether
+/// there are such files.
+bool take_words(engine::Config& config, const std::vector<std::string>& words) {
   std::vector<std::string> files;
   for (const std::string& word : words) {
     if (word.find('=') == word.npos && fs::is_regular_file(word))
@@ -64,12 +65,13 @@ void take_words(engine::Config& config, const std::vector<std::string>& words) {
     else
       config.set(word);
   }
-  if (files.empty()) return;
+  if (files.empty()) return false;
   if (files.size() != 3)
     throw Error(Code::invalid,
                 "expected key=value, or three files: a model, a list of files to train with, and one to validate with");
   config.set("model.name", files[0], "the command line");
   config.set("data.source", "hdf5:" + files[1] + "," + files[2], "the command line");
+  return true;
 }
 
 [[noreturn]] void refuse_resume() {
@@ -110,9 +112,10 @@ Request read_request(const std::vector<std::string>& arguments) {
   if (!keys.empty()) show(keys == "markdown" ? engine::config_markdown() : engine::config_help());
   engine::Config& config = request.config;
   if (!name.empty()) config.read(engine::find_config(name, config_folders()));
-  take_words(config, words);
-  for (const auto& [key, value] : flags)
-    if (app.count("--" + key) > 0) config.set(key, value, "--" + key);
+  const bool as_mpi_learn = take_words(config, words);
+  for (const auto& [key, value] : flags)  // whose --batch is each worker's
+    if (app.count("--" + key) > 0)
+      config.set(as_mpi_learn && key == "batch" ? "batch.per_rank" : key, value, "--" + key);
   if (!data.empty()) config.set("data.source", data, "--data");
   if (!device.empty()) config.set("device", device, "--device");
   if (resume) config.set("checkpoint.resume", "true", "--resume");
