@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "engine/checkpoint/atomic_file.hpp"
+#include "engine/report/history.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/status.hpp"
 
@@ -105,7 +106,8 @@ void append(const fs::path& file, const std::string& head, const std::string& te
 fs::path checkpoint_folder(const Config& config) { return fs::path(config.run) / "checkpoints"; }
 
 RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
-    : folder_(config.run),
+    : config_(config),
+      folder_(config.run),
       metrics_(folder_ / "metrics.csv"),
       waiting_(folder_ / "waiting.csv"),
       validations_(folder_ / "validations.csv"),
@@ -127,6 +129,10 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
 }
 
 void RunFolder::write_metrics(const EpochResult& result) const { append(metrics_, head_of(result), line_of(result)); }
+
+void RunFolder::history(const RunState& done) const {
+  write(folder_ / "history.json", history_json(config_, done, 1e-9 * static_cast<double>(steady_now() - began_)));
+}
 
 void RunFolder::trace(const std::string& json) const { write(folder_ / "trace.json", json); }
 

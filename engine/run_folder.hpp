@@ -26,12 +26,16 @@ class RunFolder {
   void validation(const Validation& found, bool listed);
   /// An epoch has ended, and `losses` are those of all steps so far.
   void epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses);
+  /// DIR/history.json, when the run has ended.
+  void history(const RunState& done) const;
   /// DIR/trace.json.
   void trace(const std::string& json) const;
 
  private:
   void write_metrics(const EpochResult& result) const;
 
+  const Config config_;
+  const Nanoseconds began_ = steady_now();
   std::filesystem::path folder_, metrics_, waiting_, validations_;
   std::size_t steps_;  ///< whose losses are written
   std::unique_ptr<EventFile> events_;

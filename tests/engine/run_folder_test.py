@@ -104,6 +104,17 @@ class RunFolder(InFolder):
             epoch, late, waits, seconds = map(float, line.split(","))
             self.assertTrue(epoch in (1, 2, 3) and {late, waits} == {0, 1} and seconds > 0, line)
 
+    def test_history_is_as_mpi_learn_writes_it(self):
+        self.run_here(*self.WORDS, "run=mine")
+        history = json.loads((self.folder / "mine/history.json").read_text())
+        self.assertEqual(set(history), {"train_time", "history", "args"})
+        self.assertEqual(history["args"]["batch.global"], "8")
+        rows = [line.split(",") for line in (self.folder / "mine/metrics.csv").read_text().splitlines()]
+        for name, column in (("loss", "train_loss"), ("val_loss", "held_out_loss"), ("val_accuracy", "accuracy")):
+            listed = history["history"]["0:0:0"][name]
+            for value, row in zip(listed, rows[1:], strict=True):
+                self.assertAlmostEqual(value, float(row[rows[0].index(column)]), delta=1e-6)
+
     def test_tensorboard_reads_what_metrics_csv_has(self):
         self.run_here(*self.WORDS, "run=mine", "loss_file=losses.csv")
         scalars = read_events(self.only("mine/events.out.tfevents.*"))

@@ -1,0 +1,24 @@
+#include "engine/report/history.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace tutti::engine {
+
+std::string history_json(const Config& config, const RunState& state, double seconds) {
+  using Json = nlohmann::ordered_json;
+  Json lists = Json::object();
+  for (const EpochResult& epoch : state.epochs) {
+    lists["loss"].push_back(epoch.train_loss);
+    lists["val_loss"].push_back(epoch.test_loss);
+    for (const auto& [name, value] : epoch.metrics) lists["val_" + name].push_back(value);
+    lists["lr"].push_back(epoch.learning_rate);
+    lists["samples_per_second"].push_back(epoch.samples_per_second);
+    lists["seconds"].push_back(epoch.phases.wall());
+  }
+  Json arguments = Json::object();
+  for (const ConfigInfo& info : config_table()) arguments[std::string(info.key)] = value_text(config, info);
+  const Json all = {{"train_time", seconds}, {"history", {{"0:0:0", lists}}}, {"args", arguments}};
+  return all.dump(1) + "\n";
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,16 @@
+// A run's course as JSON, in mpi_learn's form.
+#pragma once
+
+#include <string>
+
+#include "engine/checkpoint/state.hpp"
+#include "engine/config.hpp"
+
+namespace tutti::engine {
+
+/// {"train_time": seconds, "args": what was configured by key, "history": {"0:0:0": lists by epoch}}. Like mpi_learn's
+/// <model>_<trial>_history.json, with loss and, of held-out samples, val_loss and a val_<metric> each; the key stands
+/// for rank 0, which has what all ranks have together.
+std::string history_json(const Config& config, const RunState& state, double seconds);
+
+}  // namespace tutti::engine
