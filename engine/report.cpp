@@ -1,6 +1,7 @@
 // Lines on stdout, and one line on stderr that is written over.
 #include "engine/report.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,7 +28,10 @@ std::string shown(const Metrics& metrics) {
 
 Report::Report(std::string_view progress, bool silent)
     : silent_(silent || progress == "none"),
-      live_(!silent_ && (progress == "on" || (progress == "auto" && ::isatty(STDERR_FILENO) == 1))) {}
+      live_(!silent_ && (progress == "on" || (progress == "auto" && ::isatty(STDERR_FILENO) == 1))),
+      plain_(!silent_ && !live_ && progress == "auto") {
+  if (plain_) last_ = std::chrono::steady_clock::now();
+}
 
 Report::~Report() { erase(); }
 
@@ -43,14 +47,30 @@ void Report::line(const std::string& text) {
   std::fflush(stdout);
 }
 
-void Report::step(std::size_t epoch, std::size_t step, std::size_t steps, double loss, double samples_per_second) {
-  if (!live_) return;
+std::string shown(const Standing& place) {
+  const auto left = static_cast<unsigned long>(std::max(place.seconds_left, 0.0));
+  char time[32], text[200];
+  if (left < 3600)
+    std::snprintf(time, sizeof time, "%lu:%02lu", left / 60, left % 60);
+  else
+    std::snprintf(time, sizeof time, "%lu:%02lu:%02lu", left / 3600, left / 60 % 60, left % 60);
+  std::snprintf(text, sizeof text, "epoch %zu/%zu  step %zu/%zu  loss %.4f  %.0f samples/s  %s left", place.epoch,
+                place.epochs, place.step, place.steps, place.loss, place.samples_per_second, time);
+  return text;
+}
+
+void Report::step(const Standing& place) {
+  if (!live_ && !plain_) return;
   const auto now = std::chrono::steady_clock::now();
-  if (now - last_ < std::chrono::milliseconds(100)) return;
+  if (now - last_ < (live_ ? std::chrono::milliseconds(100) : std::chrono::seconds(30))) return;
   last_ = now;
+  if (plain_) return line("  " + shown(place));
   drawn_ = true;
-  std::fprintf(stderr, "\r\x1b[Kepoch %zu  step %zu/%zu  loss %.4f  %.0f samples/s", epoch, step, steps, loss,
-               samples_per_second);
+  struct winsize window = {};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1;
+  std::string text = shown(place);
+  if (known && text.size() >= window.ws_col) text.resize(window.ws_col - 1U);  // one that wraps cannot be written over
+  std::fprintf(stderr, "\r\x1b[K%s", text.c_str());
   std::fflush(stderr);
 }
 

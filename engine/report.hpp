@@ -48,24 +48,38 @@ struct EpochResult {
 /// rank by itself neither communicates nor waits.
 std::string shares(const EpochResult& result);
 
+/// After a step.
+struct Standing {
+  std::size_t epoch = 0, epochs = 0, step = 0, steps = 0;  ///< from 1; the steps are of the epoch
+  double loss = 0;                                         ///< of the step, on this rank
+  double samples_per_second = 0;
+  double seconds_left = 0;  ///< until the last step, at this pace
+};
+
+/// "epoch 3/40  step 12/23  loss 0.1234  5321 samples/s  2:31 left".
+std::string shown(const Standing& place);
+
 /// Lines go to stdout; the live line, which is written over, to stderr. A silent report (any rank but 0) says nothing.
 class Report {
  public:
-  /// `progress`: on, off, auto, which is on when stderr is a terminal, or none, which says nothing at all.
+  /// `progress`: on, off (not even in a log), auto, which is on when stderr is a terminal, or none, which says nothing
+  /// at all.
   Report(std::string_view progress, bool silent);
   ~Report();
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
 
   void line(const std::string& text);
-  void step(std::size_t epoch, std::size_t step, std::size_t steps, double loss, double samples_per_second);
+  /// Where a run is within an epoch; shown ten times a second at most. Not wider than the terminal. Where there is no
+  /// live line, as in a log file, a plain line is written every half a minute.
+  void step(const Standing& place);
   void epoch(const EpochResult& result);
   void validation(const Validation& found);
 
  private:
   void erase();
 
-  bool silent_, live_;
+  bool silent_, live_, plain_;
   bool drawn_ = false;
   std::chrono::steady_clock::time_point last_{};
 };

@@ -142,6 +142,18 @@ std::unique_ptr<Feed> Trainer::Run::make_feed() const {
   return std::make_unique<Feed>(site.gpu(), site.where().index, largest, size(config.data.prefetch));
 }
 
+/// `samples` of this epoch have been seen since it was begun or resumed.
+void Trainer::Run::tell(std::size_t epoch, std::size_t step, const Batch& batch, double samples) {
+  const double seconds = times.clock().total(), left = static_cast<double>(total_steps - state.step);
+  report.step({.epoch = epoch + 1,
+               .epochs = size(config.epochs),
+               .step = step,
+               .steps = loader.steps(),
+               .loss = batch.count > 0 ? sums.back() / static_cast<double>(batch.count) : 0,
+               .samples_per_second = samples / seconds,
+               .seconds_left = left * seconds / static_cast<double>(step - loader.first_step())});
+}
+
 /// False when training ends here.
 bool Trainer::Run::train_epoch(std::size_t epoch) {
   set_training(network, true);
@@ -162,8 +174,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
     samples += batch->global_count;
     state.samples += last = batch->global_distinct;
     steps = batch->step + 1;
-    const double mean = batch->count > 0 ? sums.back() / static_cast<double>(batch->count) : 0;
-    report.step(epoch + 1, steps, loader.steps(), mean, static_cast<double>(samples) / times.clock().total());
+    tell(epoch, steps, *batch, static_cast<double>(samples));
     if (steps == loader.steps()) break;
     if (validation_is_due(last)) {
       validate(epoch, steps);

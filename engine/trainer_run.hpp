@@ -31,6 +31,7 @@ struct Trainer::Run {
   // trainer.cpp: the loop.
   TrainResult run();
   bool train_epoch(std::size_t epoch);
+  void tell(std::size_t epoch, std::size_t step, const Batch& batch, double samples);
   void end_epoch(std::size_t epoch, double samples);
   void announce();
   void write_trace();

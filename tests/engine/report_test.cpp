@@ -167,6 +167,19 @@ TEST(Forecast, LinksAreRead) {
     EXPECT_THROW(Link::parse(bad), Error) << bad;
 }
 
+TEST(Report, SaysWhereARunIs) {
+  Standing place{.epoch = 3,
+                 .epochs = 40,
+                 .step = 12,
+                 .steps = 23,
+                 .loss = 0.12341,
+                 .samples_per_second = 5321.2,
+                 .seconds_left = 151.9};
+  EXPECT_EQ(shown(place), "epoch 3/40  step 12/23  loss 0.1234  5321 samples/s  2:31 left");
+  place.seconds_left = 2 * 3600 + 5;
+  EXPECT_THAT(shown(place), HasSubstr("  2:00:05 left"));
+}
+
 TEST(Report, NamesTheRankThatOthersWaitFor) {
   EpochResult result;
   result.phases = {.compute = 7, .communication = 1.2, .waiting = 1.3, .load = 0.1, .other = 0.4};

@@ -83,7 +83,11 @@ class RunFolder(InFolder):
         text = self.run_here(*self.WORDS)
         run = self.only("runs/*")
         self.assertRegex(run.name, r"^mlp-\d{8}-\d{6}$")
-        self.assertIn(f"runs/{run.name}", text)
+        self.assertRegex(text, r"(?m)^best +accuracy [0-9.]+ % in epoch [123] of 3$")
+        self.assertRegex(text, r"(?m)^speed +\d+ samples/s; 5120 samples in \S+ s: compute \S+ s, communication \S+ s, waiting \S+ s "
+                               r"\(most for rank [01]\), load \S+ s, other \S+ s$")
+        self.assertRegex(text, rf"(?m)^run +runs/{run.name}$")
+        self.assertRegex(text, rf"(?m)^next +tutti plot runs/{run.name}; ")
         self.assertTrue({"config.yaml", "environment.txt", "metrics.csv", "waiting.csv"} <= {file.name for file in run.iterdir()})
         again = command(*self.WORDS, "--resume", cwd=self.folder)
         self.assertEqual(again.returncode, 2)

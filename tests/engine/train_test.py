@@ -1,14 +1,19 @@
 """tutti train as its users run it: one loss curve for any number of processes, real digits, mistakes."""
 
 import collections
+import contextlib
+import fcntl
 import json
 import math
 import os
 import pathlib
+import pty
 import random
 import re
 import signal
+import struct
 import subprocess
+import termios
 import time
 import unittest
 
@@ -280,6 +285,24 @@ class Output(InFolder):
     def test_live_line_only_where_asked_for(self):
         self.assertNotIn("\x1b[K", train(1, *TINY[:-1]).stderr)
         self.assertIn("\x1b[K", train(1, *TINY[:-1], "progress=on").stderr)
+
+    def test_live_line_fits_its_terminal(self):
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+        done = subprocess.run([BIN / "tutti", "train", "-np", "2", *TINY[:-2], "run=none", "batch=2", "epochs=400"], env=CLEAN,
+                              stdout=subprocess.PIPE, stderr=slave, timeout=150, check=True)
+        os.close(slave)
+        drawn = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while block := os.read(master, 65536):
+                drawn += block
+        os.close(master)
+        lines = drawn.decode().split("\r\x1b[K")
+        self.assertEqual(lines[0], "")
+        self.assertEqual(lines[-1], "")  # rubbed out before what follows
+        self.assertTrue(any(line.startswith("epoch ") for line in lines), lines[:5])
+        self.assertLess(max(map(len, lines)), 30)
+        self.assertNotIn(b"\x1b", done.stdout)
 
     def test_trains_without_a_launcher(self):
         done = command("train", *TINY)

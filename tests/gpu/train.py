@@ -22,7 +22,7 @@ STAGED = {"TUTTI_SELECT": "*: .. on cuda=staged"}
 
 
 def train(ranks, words, device, **more):
-    words = [*words, "progress=off", f"device={device}"]
+    words = [*words, "progress=off", "run=none", f"device={device}"]
     return subprocess.run([BIN / "tutti", "run", "-np", str(ranks), BIN / "tutti", "train", *words], capture_output=True, text=True,
                           timeout=150, env=CLEAN | more)
 
