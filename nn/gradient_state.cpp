@@ -3,6 +3,7 @@
 #include "nn/gradient_state.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <map>

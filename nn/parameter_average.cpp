@@ -1,6 +1,7 @@
 #include "nn/parameter_average.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,7 @@
 #include "nn/sparse_rows.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cstdint>
