@@ -71,6 +71,7 @@ struct Config {
 
   struct Stop {
     std::int64_t patience = 0;
+    std::int64_t smooth = 1;
     double target = 0;
   } stop;
 

@@ -57,6 +57,7 @@ struct Trainer::Run {
   Validation evaluate();
   void judge(std::size_t epoch);
   bool best_is_now() const;
+  std::size_t smoothed_best() const;
 
   // training_step.cpp: one step.
   void train_step(std::size_t epoch, Batch& batch);

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "engine/data/tensors.hpp"
@@ -98,6 +99,22 @@ bool Trainer::Run::best_is_now() const {
          state.validations.back().step == state.step;
 }
 
+/// The number, from 1, of the validation at which the mean of the last stop.smooth ones was best.
+std::size_t Trainer::Run::smoothed_best() const {
+  const auto window = static_cast<std::size_t>(config.stop.smooth);
+  double best = 0;
+  std::size_t found = 0;
+  for (std::size_t end = 1; end <= state.validations.size(); ++end) {
+    const std::size_t begin = end - std::min(window, end);
+    double mean = 0;
+    for (std::size_t i = begin; i < end; ++i) mean += watched(state.validations[i]) / static_cast<double>(end - begin);
+    if (found > 0 && !(larger_is_better() ? mean > best : mean < best)) continue;
+    best = mean;
+    found = end;
+  }
+  return found;
+}
+
 /// Notes the best so far, and ends training where the target is reached, or nothing was better for too long.
 void Trainer::Run::judge(std::size_t epoch) {
   const Validation& last = state.validations.back();
@@ -107,17 +124,16 @@ void Trainer::Run::judge(std::size_t epoch) {
     state.best_validation = state.validations.size();
     state.best_epoch = epoch + 1;
   }
-  const std::size_t without = state.validations.size() - state.best_validation;
+  const std::size_t best = smoothed_best(), without = state.validations.size() - best;
   if (reaches_target(last)) {
     stop_reason = target_reached();  // not for good: a run that is resumed may have another target
   } else if (config.stop.patience > 0 && without >= static_cast<std::size_t>(config.stop.patience)) {
     const bool epochs = !validates_within_epochs();
     const std::string what = epochs ? "epoch" : "validation";
-    state.stopped = stop_reason =
-        "no " + what + " was better than " +
-        (epochs ? "epoch " + std::to_string(state.best_epoch)
-                : "that after step " + std::to_string(state.validations[state.best_validation - 1].step)) +
-        " for " + std::to_string(without) + " " + what + (without == 1 ? "" : "s");
+    state.stopped = stop_reason = "no " + what + " was better than " +
+                                  (epochs ? "epoch " + std::to_string(std::lround(state.validations[best - 1].epoch))
+                                          : "that after step " + std::to_string(state.validations[best - 1].step)) +
+                                  " for " + std::to_string(without) + " " + what + (without == 1 ? "" : "s");
   }
 }
 

@@ -133,6 +133,12 @@ TEST(Trainer, PatienceCountsValidations) {
   EXPECT_EQ(result.losses.size(), 10U);
   EXPECT_EQ(result.best_validation, 2U);
   EXPECT_EQ(result.stopped, "no validation was better than that after step 4 for 3 validations");
+  // Means of two: .1 .3 .45 .45 .4, and then .6: the third is the best for two, and the sixth comes in time.
+  config.stop.smooth = 2;
+  const TrainResult smooth = follow({0.1, 0.5, 0.4, 0.5, 0.3, 0.9, 0.2, 0.2, 0.2, 0.9}, config, 2);
+  EXPECT_EQ(smooth.losses.size(), 18U);
+  EXPECT_EQ(smooth.best_validation, 6U);
+  EXPECT_EQ(smooth.stopped, "no validation was better than that after step 12 for 3 validations");
 }
 
 TEST(Batch, OfEachRankIsTheGlobalOneDivided) {
