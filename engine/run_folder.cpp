@@ -26,7 +26,7 @@ void write(const fs::path& file, const std::string& text) {
 std::string environment(int ranks) {
   struct utsname system = {};
   ::uname(&system);
-  return "ranks: " + std::to_string(ranks) + "\nhost of rank 0: " + host_name() +
+  return "tutti: " TUTTI_VERSION "\nranks: " + std::to_string(ranks) + "\nhost of rank 0: " + host_name() +
          "\ncores: " + std::to_string(usable_cores()) + "\nsystem: " + system.sysname + " " + system.release + " " +
          system.machine + "\n";
 }
