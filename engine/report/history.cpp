@@ -6,7 +6,11 @@ namespace tutti::engine {
 
 std::string history_json(const Config& config, const RunState& state, double seconds) {
   using Json = nlohmann::ordered_json;
-  Json lists = Json::object();
+  Json ranks = Json::object();
+  for (const EpochResult& epoch : state.epochs)
+    for (std::size_t rank = 0; rank < epoch.waited_for.size(); ++rank)
+      ranks["0:0:" + std::to_string(rank)]["waited_for"].push_back(epoch.waited_for[rank]);
+  Json& lists = ranks["0:0:0"];
   for (const EpochResult& epoch : state.epochs) {
     lists["loss"].push_back(epoch.train_loss);
     lists["val_loss"].push_back(epoch.test_loss);
@@ -17,7 +21,7 @@ std::string history_json(const Config& config, const RunState& state, double sec
   }
   Json arguments = Json::object();
   for (const ConfigInfo& info : config_table()) arguments[std::string(info.key)] = value_text(config, info);
-  const Json all = {{"train_time", seconds}, {"history", {{"0:0:0", lists}}}, {"args", arguments}};
+  const Json all = {{"train_time", seconds}, {"history", ranks}, {"args", arguments}};
   return all.dump(1) + "\n";
 }
 

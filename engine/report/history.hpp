@@ -8,9 +8,9 @@
 
 namespace tutti::engine {
 
-/// {"train_time": seconds, "args": what was configured by key, "history": {"0:0:0": lists by epoch}}. Like mpi_learn's
-/// <model>_<trial>_history.json, with loss and, of held-out samples, val_loss and a val_<metric> each; the key stands
-/// for rank 0, which has what all ranks have together.
+/// {"train_time": seconds, "args": what was configured by key, "history": {"0:0:RANK": lists by epoch}}. Like
+/// mpi_learn's <model>_<trial>_history.json: rank 0 has loss and, of held-out samples, val_loss and a val_<metric>
+/// each, which are of all ranks together; each rank has waited_for, how long the others waited for it.
 std::string history_json(const Config& config, const RunState& state, double seconds);
 
 }  // namespace tutti::engine

@@ -113,6 +113,7 @@ class RunFolder(InFolder):
         history = json.loads((self.folder / "mine/history.json").read_text())
         self.assertEqual(set(history), {"train_time", "history", "args"})
         self.assertEqual(history["args"]["batch.global"], "8")
+        self.assertEqual({rank: len(lists["waited_for"]) for rank, lists in history["history"].items()}, {"0:0:0": 3, "0:0:1": 3})
         rows = [line.split(",") for line in (self.folder / "mine/metrics.csv").read_text().splitlines()]
         for name, column in (("loss", "train_loss"), ("val_loss", "held_out_loss"), ("val_accuracy", "accuracy")):
             listed = history["history"]["0:0:0"][name]
