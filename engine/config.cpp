@@ -4,6 +4,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -228,19 +229,21 @@ void Config::check() const {
     const bool file = choice.section == "model" && std::filesystem::path(model.name).has_extension();
     if (file) continue;
     const std::string noun(choice.section);
-    const ChoiceInfo& chosen = choose(noun, choice.table(), choice.name(*this));
+    const bool named = choice.key == noun + ".name";
+    const ChoiceInfo& chosen = choose(named ? noun : choice.key, choice.table(), choice.name(*this));
     for (const auto& [key, value] : choice.options(const_cast<Config&>(*this))) {  // which are only read
       try {
         Options(chosen, {{key, value}});
       } catch (const Error& error) {
         const auto source = sources.find(noun + "." + key);
-        refuse((source == sources.end() ? noun + "." + key : source->second) + ": " + noun +
-               ".name=" + choice.name(*this) + ": " + error.what());
+        refuse((source == sources.end() ? noun + "." + key : source->second) + ": " + std::string(choice.key) + "=" +
+               choice.name(*this) + ": " + error.what());
       }
     }
   }
   loss_info(loss);
   check_run();
+  check_exchange();
 }
 
 void Config::settle_batch(int ranks) {
@@ -254,6 +257,29 @@ void Config::check_run() const {
   if (report.trace > 0) refuse("report.trace is kept in the folder of a run: say run=DIR");
   if (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume)
     refuse("checkpoints are kept in the folder of a run: say run=DIR");
+}
+
+void Config::check_exchange() const {
+  if (sync.every > 1 && sync.rule == "gradients")
+    refuse("sync.every=" + std::to_string(sync.every) +
+           ": gradients travel in every step; say sync.rule=parameters, avg or cdd, or make batch.global larger, with "
+           "batch.micro");
+  if (deterministic == "off") {
+    if (batch.grains > 0) refuse("batch.grains is for deterministic=membership: say so, or leave it out");
+    return;
+  }
+  if (sync.rule != "gradients")
+    refuse("deterministic=membership is for sync.rule=gradients: by other rules each rank has parameters of its own");
+  if (data.way != "batch") refuse("deterministic=membership is for data.way=batch: samples belong to no rank");
+  if (batch.micro > 0) refuse("deterministic=membership cuts a step into batch.grains: leave batch.micro out");
+  if (batch.grains > batch.global || (batch.grains & (batch.grains - 1)) != 0)
+    refuse("batch.grains=" + std::to_string(batch.grains) + ": expected a power of two, at most batch.global");
+}
+
+std::size_t grains_of(const Config& config) {
+  if (config.deterministic == "off") return 0;
+  if (config.batch.grains > 0) return static_cast<std::size_t>(config.batch.grains);
+  return std::bit_floor(static_cast<std::size_t>(std::min<std::int64_t>(config.batch.global, 16)));
 }
 
 double base_learning_rate(const Config& config) {

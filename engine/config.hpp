@@ -39,6 +39,7 @@ struct Config {
     std::int64_t global = 64;
     std::int64_t per_rank = 0;
     std::int64_t micro = 0;
+    std::int64_t grains = 0;
   } batch;
 
   struct Optimizer {
@@ -59,6 +60,9 @@ struct Config {
   } schedule;
 
   struct Sync {
+    std::string rule = "gradients";
+    Options::Given options;
+    std::int64_t every = 1;
     std::string buffers = "broadcast";
     std::int64_t bucket_bytes = 1 << 20;
     std::int64_t first_bucket_bytes = 64 << 10;
@@ -93,6 +97,7 @@ struct Config {
   std::int64_t epochs = 10;
   std::int64_t steps = 0;
   std::int64_t seed = 1;
+  std::string deterministic = "off";
   std::string dtype = "float32";
   std::string precision = "full";
   std::string device = "auto";
@@ -122,6 +127,8 @@ struct Config {
   /// configuration.
   void check_run() const;
   bool has_folder() const { return !run.empty() && run != "none"; }
+  /// And of what ranks exchange.
+  void check_exchange() const;
 
   /// The whole configuration as YAML that read() takes, each value with a comment that says where it came from.
   std::string resolved() const;
@@ -141,10 +148,11 @@ struct ConfigInfo {
 };
 std::span<const ConfigInfo> config_table() noexcept;
 
-/// A section with options of its own for each choice of its `name`: model, optimizer and schedule. A key such as
-/// `optimizer.beta1` is an option of the optimizer.
+/// A section with options of its own for each choice of its `name`: model, optimizer and schedule; or of its `rule`:
+/// sync. A key such as `optimizer.beta1` is an option of the optimizer.
 struct ConfigChoice {
   std::string_view section;
+  std::string_view key;  ///< of the choice: "optimizer.name"
   std::span<const ChoiceInfo> (*table)() noexcept;
   const std::string& (*name)(const Config&);
   Options::Given& (*options)(Config&);
@@ -162,6 +170,9 @@ std::vector<std::string> config_names();
 
 /// The chosen optimizer's own learning rate: optimizer.lr, or what is usual for it.
 double base_learning_rate(const Config& config);
+
+/// Grains that a step is cut into with deterministic=membership: batch.grains, or as many as is usual; 0 without it.
+std::size_t grains_of(const Config& config);
 
 /// The value of a row as text that set() takes.
 std::string value_text(const Config& config, const ConfigInfo& info);

@@ -1,9 +1,8 @@
-// The keys of a configuration, and what is printed of them.
-#include <charconv>
+// The keys of a configuration.
 #include <string>
-#include <type_traits>
 
 #include "engine/config.hpp"
+#include "engine/exchange/table.hpp"
 #include "engine/models/table.hpp"
 #include "engine/optimizers/table.hpp"
 
@@ -79,6 +78,11 @@ constexpr ConfigInfo table[] = {
      .meaning = "a rank takes at most so many at once and adds their gradients up; 0: all of a step",
      .unit = "samples",
      .aliases = "micro_batch"},
+    {.key = "batch.grains",
+     .value = [](Config& c) -> Value { return &c.batch.grains; },
+     .meaning =
+         "parts that deterministic=membership cuts a step into, a power of two; 0: 16, or fewer if batch.global is",
+     .aliases = "grains"},
     {.key = "loss",
      .value = [](Config& c) -> Value { return &c.loss; },
      .meaning =
@@ -116,6 +120,16 @@ constexpr ConfigInfo table[] = {
     {.key = "schedule.scale",
      .value = [](Config& c) -> Value { return &c.schedule.scale; },
      .meaning = "what the learning rate is multiplied by, such as the number of ranks"},
+    {.key = "sync.rule",
+     .value = [](Config& c) -> Value { return &c.sync.rule; },
+     .meaning = "what ranks exchange, and when",
+     .aliases = "sync_rule train_mode"},
+    {.key = "sync.every",
+     .value = [](Config& c) -> Value { return &c.sync.every; },
+     .meaning = "exchange after so many steps of each rank's own, and at the end of an epoch; not for gradients",
+     .unit = "steps",
+     .least = 1,
+     .aliases = "sync_every sync_steps sync_freq avg_freq local_sgd_steps"},
     {.key = "sync.buffers",
      .value = [](Config& c) -> Value { return &c.sync.buffers; },
      .meaning = "running statistics after an epoch: rank 0's, their mean, or each rank's own",
@@ -208,6 +222,10 @@ constexpr ConfigInfo table[] = {
      .value = [](Config& c) -> Value { return &c.seed; },
      .meaning = "of initialisation, order, augmentation and dropout",
      .aliases = "weight_init_seed"},
+    {.key = "deterministic",
+     .value = [](Config& c) -> Value { return &c.deterministic; },
+     .meaning = "with membership no bit depends on the number of ranks, nor on when it changed",
+     .allowed = "off|membership"},
     {.key = "dtype",
      .value = [](Config& c) -> Value { return &c.dtype; },
      .meaning = "element type of the network",
@@ -230,17 +248,25 @@ constexpr ConfigInfo table[] = {
 
 constexpr ConfigChoice choices[] = {
     {.section = "model",
+     .key = "model.name",
      .table = model_table,
      .name = [](const Config& c) -> const std::string& { return c.model.name; },
      .options = [](Config& c) -> Options::Given& { return c.model.options; }},
     {.section = "optimizer",
+     .key = "optimizer.name",
      .table = optimizer_table,
      .name = [](const Config& c) -> const std::string& { return c.optimizer.name; },
      .options = [](Config& c) -> Options::Given& { return c.optimizer.options; }},
     {.section = "schedule",
+     .key = "schedule.name",
      .table = schedule_table,
      .name = [](const Config& c) -> const std::string& { return c.schedule.name; },
      .options = [](Config& c) -> Options::Given& { return c.schedule.options; }},
+    {.section = "sync",
+     .key = "sync.rule",
+     .table = exchange_table,
+     .name = [](const Config& c) -> const std::string& { return c.sync.rule; },
+     .options = [](Config& c) -> Options::Given& { return c.sync.options; }},
 };
 
 constexpr OptionAlias aliases[] = {
@@ -253,137 +279,10 @@ constexpr OptionAlias aliases[] = {
     {"gamma", "schedule.gamma"},
 };
 
-std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(text.size() + 1, width), ' ');
-  return text;
-}
-
-std::string with_commas(std::string_view words) {
-  std::string text(words);
-  for (std::size_t at = 0; (at = text.find(' ', at)) != text.npos; at += 2) text.replace(at, 1, ", ");
-  return text;
-}
-
-std::string_view section(std::string_view key) { return key.substr(0, key.find('.')); }
-
-/// The options of the choice that `config` makes, given or not; of a model in a file, those that are given.
-Options::Given chosen_options(const Config& config, const ConfigChoice& choice) {
-  Options::Given found = choice.options(const_cast<Config&>(config));  // which is only read
-  for (const ChoiceInfo& one : choice.table())
-    if (one.name == choice.name(config))
-      for (const OptionInfo& option : one.options) found.emplace(option.key, option.value);
-  return found;
-}
-
-/// YAML keeps these as they are; anything else is put in quotes.
-bool plain(std::string_view text) {
-  constexpr std::string_view safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-";
-  return !text.empty() && text.find_first_not_of(safe) == text.npos && text.front() != '-';
-}
-
-std::string as_yaml(const std::string& text) {
-  if (plain(text)) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "\"";
-}
-
 }  // namespace
 
 std::span<const ConfigInfo> config_table() noexcept { return table; }
 std::span<const ConfigChoice> config_choices() noexcept { return choices; }
 std::span<const OptionAlias> option_aliases() noexcept { return aliases; }
-
-std::string value_text(const Config& config, const ConfigInfo& info) {
-  const ConfigInfo::Value value = info.value(const_cast<Config&>(config));  // which is only read
-  return std::visit(
-      [](const auto* from) {
-        if constexpr (std::is_same_v<decltype(from), const std::string*>) {
-          return *from;
-        } else if constexpr (std::is_same_v<decltype(from), const bool*>) {
-          return std::string(*from ? "true" : "false");
-        } else {
-          char text[32];
-          return std::string(text, std::to_chars(text, text + sizeof text, *from).ptr);
-        }
-      },
-      value);
-}
-
-std::string Config::resolved() const {
-  std::string text, open;
-  const auto line = [&](std::string_view key, const std::string& value) {
-    const auto source = sources.find(key);
-    const std::string shown = (open.empty() ? "" : "  ") + std::string(key.substr(open.empty() ? 0 : open.size() + 1));
-    text += padded(shown + ": " + as_yaml(value), 40) + "# " + (source == sources.end() ? "default" : source->second) +
-            "\n";
-  };
-  for (std::size_t i = 0; i < std::size(table); ++i) {
-    const ConfigInfo& info = table[i];
-    const std::string here = info.key.find('.') == info.key.npos ? "" : std::string(section(info.key));
-    if (here != open && !here.empty()) text += here + ":\n";
-    open = here;
-    line(info.key, value_text(*this, info));
-    const bool last = i + 1 == std::size(table) || section(table[i + 1].key) != section(info.key);
-    for (const ConfigChoice& choice : choices)
-      if (last && choice.section == open)
-        for (const auto& [key, value] : chosen_options(*this, choice)) line(open + "." + key, value);
-  }
-  return text;
-}
-
-std::string config_help() {
-  const Config defaults;
-  std::string text = "Keys, for files (nested or dotted) and for key=value:\n";
-  for (const ConfigInfo& info : table) {
-    const std::string value = value_text(defaults, info);
-    text += "  " + padded(std::string(info.key), 26) + std::string(info.meaning);
-    if (!info.allowed.empty()) text += " (" + std::string(info.allowed) + ")";
-    if (!value.empty()) text += " [" + value + (info.unit.empty() ? "" : " " + std::string(info.unit)) + "]";
-    if (!info.aliases.empty()) text += "; also " + with_commas(info.aliases);
-    text += "\n";
-  }
-  for (const ConfigChoice& choice : choices) {
-    text +=
-        "\n" + std::string(choice.section) + ".name, and its options as " + std::string(choice.section) + ".OPTION:\n";
-    for (const ChoiceInfo& one : choice.table()) {
-      text += "  " + padded(std::string(one.name), 26) + std::string(one.meaning) + "\n";
-      for (const OptionInfo& option : one.options)
-        text += "    " + padded(std::string(option.key), 24) + std::string(option.meaning) + " [" +
-                std::string(option.value) + "]\n";
-    }
-  }
-  return text;
-}
-
-std::string config_markdown() {
-  const Config defaults;
-  std::string text = "| key | default | unit | meaning | other names |\n|---|---|---|---|---|\n";
-  for (const ConfigInfo& info : table) {
-    std::string allowed;
-    for (const char c : info.allowed) allowed += c == '|' ? std::string(", ") : std::string(1, c);
-    text += "| `" + std::string(info.key) + "` | " + value_text(defaults, info) + " | " + std::string(info.unit) +
-            " | " + std::string(info.meaning) + (allowed.empty() ? "" : ": " + allowed) + " | " +
-            with_commas(info.aliases) + " |\n";
-  }
-  for (const ConfigChoice& choice : choices) {
-    text += "\n| `" + std::string(choice.section) +
-            ".name` | | options, with what holds unless they are given |\n|---|---|---|\n";
-    for (const ChoiceInfo& one : choice.table()) {
-      text += "| `" + std::string(one.name) + "` | " + std::string(one.meaning) + " | ";
-      for (std::size_t i = 0; i < one.options.size(); ++i)
-        text +=
-            (i == 0 ? "`" : ", `") + std::string(one.options[i].key) + "=" + std::string(one.options[i].value) + "`";
-      text += " |\n";
-    }
-  }
-  text += "\n| other name | of |\n|---|---|\n";
-  for (const OptionAlias& each : aliases)
-    text += "| `" + std::string(each.alias) + "` | `" + std::string(each.key) + "` |\n";
-  return text;
-}
 
 }  // namespace tutti::engine

@@ -23,7 +23,8 @@ void set_threads(int threads) {
 std::size_t size(std::int64_t number) { return static_cast<std::size_t>(number); }
 
 /// With batch.micro a rank never takes more samples at once than that.
-std::size_t grains(const Config& config, int ranks) {
+std::size_t cuts_of(const Config& config, int ranks) {
+  if (const std::size_t grains = grains_of(config); grains > 0) return grains;
   if (config.batch.micro == 0) return 0;
   const std::int64_t mine = (config.batch.global + ranks - 1) / ranks;
   const std::int64_t cuts = (mine + config.batch.micro - 1) / config.batch.micro * ranks;
@@ -49,7 +50,7 @@ Sampler sampler_for(const Config& config, const Communicator& world, const Datas
                   .seed = static_cast<std::uint64_t>(config.seed),
                   .way = choice_of<Way>("data.way", config.data.way, {"batch", "contiguous", "strided", "file"}),
                   .remainder = choice_of<Remainder>("data.remainder", config.data.remainder, {"uneven", "drop", "pad"}),
-                  .grains = grains(config, world.size()),
+                  .grains = cuts_of(config, world.size()),
                   .files = config.data.way == "file" ? data.files() : std::vector<std::size_t>{}});
 }
 
@@ -112,6 +113,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
       metrics(task.metrics.empty() ? metrics_of(data.classes) : task.metrics),
       hooks(std::move(user)),
       trainer(owner),
+      grains(grains_of(config)),
       schedule(make_schedule(config)),
       feed(make_feed()),
       loader(data.train, sampler_for(config, world, *data.train), transforms_for(config, data),
@@ -119,10 +121,12 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
               .threads = size(config.data.threads),
               .seed = static_cast<std::uint64_t>(config.seed)},
              feed ? Loader::Sender([this](Batch& batch) { feed->send(batch); }) : Loader::Sender()),
-      sync(tensors.parameters, world,
-           {.first_bytes = size(config.sync.first_bucket_bytes), .cap_bytes = size(config.sync.bucket_bytes)},
-           network.site),
       optimizer(optimizer_for(config, task, network, tensors)),
+      strategy(make_strategy(config, {.world = world,
+                                      .site = network.site,
+                                      .parameters = tensors.parameters,
+                                      .buffers = tensors.buffers,
+                                      .optimizer = *optimizer})),
       times(PhaseClock(), size(config.report.trace)),
       report(config.report.progress, world.rank() != 0) {
   tracing = config.report.trace > 0;
@@ -133,7 +137,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
 std::unique_ptr<Feed> Trainer::Run::make_feed() const {
   if (site.on_cpu()) return nullptr;
   const std::size_t ranks = size(world.size()), batch = size(config.batch.global);
-  const std::size_t cuts = std::max(grains(config, world.size()), ranks);
+  const std::size_t cuts = std::max(cuts_of(config, world.size()), ranks);
   const std::size_t most = (cuts + ranks - 1) / ranks * ((batch + cuts - 1) / cuts);
   std::vector<std::size_t> largest;
   const std::uint32_t any[] = {0};
@@ -143,13 +147,13 @@ std::unique_ptr<Feed> Trainer::Run::make_feed() const {
 }
 
 /// `samples` of this epoch have been seen since it was begun or resumed.
-void Trainer::Run::tell(std::size_t epoch, std::size_t step, const Batch& batch, double samples) {
+void Trainer::Run::tell(std::size_t epoch, std::size_t step, double samples) {
   const double seconds = times.clock().total(), left = static_cast<double>(total_steps - state.step);
   report.step({.epoch = epoch + 1,
                .epochs = size(config.epochs),
                .step = step,
                .steps = loader.steps(),
-               .loss = batch.count > 0 ? sums.back() / static_cast<double>(batch.count) : 0,
+               .loss = last_loss,
                .samples_per_second = samples / seconds,
                .seconds_left = left * seconds / static_cast<double>(step - loader.first_step())});
 }
@@ -174,7 +178,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
     samples += batch->global_count;
     state.samples += last = batch->global_distinct;
     steps = batch->step + 1;
-    tell(epoch, steps, *batch, static_cast<double>(samples));
+    tell(epoch, steps, static_cast<double>(samples));
     if (steps == loader.steps()) break;
     if (validation_is_due(last)) {
       validate(epoch, steps);
@@ -193,6 +197,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
 
 void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
   set_training(network, false);
+  strategy->settle();
   flush_losses();
   times.synchronize(world);
   const auto [phases, waits] = times.gather(world);
@@ -232,8 +237,8 @@ void Trainer::Run::write_trace() {
 void Trainer::Run::announce() {
   std::int64_t parameters = 0;
   for (const auto& [name, tensor] : tensors.parameters) parameters += tensor.numel();
-  report.line(config.model.name + " with " + std::to_string(parameters) + " parameters of " + config.dtype + " in " +
-              std::to_string(sync.buckets()) + " gradient buckets; " + std::to_string(world.size()) +
+  report.line(config.model.name + " with " + std::to_string(parameters) + " parameters of " + config.dtype + " " +
+              strategy->traits().about + "; " + std::to_string(world.size()) +
               (world.size() == 1 ? " rank" : " ranks") + ", global batch " + std::to_string(config.batch.global) +
               ", optimizer " + std::string(optimizer->name()) + "; this one on " + site.describe() +
               (network.why_here.empty() ? "" : ", as " + network.why_here));
@@ -268,10 +273,12 @@ TrainResult Trainer::Run::run() {
                      .stopped = stop_reason,
                      .best_validation = state.best_validation,
                      .best_epoch = state.best_epoch,
-                     .reached_target = !state.validations.empty() && reaches_target(state.validations.back())};
+                     .reached_target = !state.validations.empty() && reaches_target(state.validations.back()),
+                     .exchanged = strategy->stats()};
   try {
     const bool compared = buffers != nn::BufferPolicy::local;
-    nn::check_replicas(tensors.parameters, compared ? tensors.buffers : std::vector<nn::NamedTensor>(), world);
+    if (strategy->traits().equal_when_settled)
+      nn::check_replicas(tensors.parameters, compared ? tensors.buffers : std::vector<nn::NamedTensor>(), world);
   } catch (const Error& error) {
     throw ReplicaError(error, std::move(result));
   }
@@ -297,6 +304,7 @@ void check_task(const Config& config, const Task& task) {
   if (config.precision == "bf16" && task.network.site && !task.network.site->on_cpu())
     refuse("precision=bf16 is for the CPU: say device=cpu, or leave it out");
   config.check_run();
+  config.check_exchange();
 }
 
 }  // namespace

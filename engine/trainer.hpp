@@ -12,6 +12,7 @@
 #include "engine/config.hpp"
 #include "engine/data/sample.hpp"
 #include "engine/data/source.hpp"
+#include "engine/exchange/stats.hpp"
 #include "engine/losses.hpp"
 #include "engine/models/network.hpp"
 #include "engine/optimizers/table.hpp"
@@ -51,15 +52,15 @@ struct Moment {
 };
 
 /// Called in this order, on every rank alike; on_validation also within an epoch, where the configuration says so. In
-/// on_backward the gradients are already averaged. What hooks change must
-/// be changed on all ranks alike.
+/// on_backward the gradients are already averaged, unless sync.rule has it otherwise. What hooks change must be changed
+/// on all ranks alike.
 struct Hooks {
   using Hook = std::function<void(const Moment&)>;
   Hook on_start = {}, on_start_epoch = {}, on_sample = {}, on_forward = {}, on_backward = {}, on_update = {},
        on_validation = {}, on_end_epoch = {}, on_end = {};
 };
 
-/// The same on all ranks.
+/// The same on all ranks, but for `exchanged`.
 struct TrainResult {
   std::vector<double> losses;  ///< mean over the global batch, of each step
   std::vector<EpochResult> epochs;
@@ -68,6 +69,7 @@ struct TrainResult {
   std::size_t best_validation = 0;  ///< from 1, by the first metric, or by the loss where there is none
   std::size_t best_epoch = 0;       ///< in which that was, from 1
   bool reached_target = false;      ///< by the last validation
+  ExchangeStats exchanged = {};     ///< of this run() on this rank
 };
 
 /// Training ended, but then the replicas were found to differ (code() is mismatch) or could not be compared.
@@ -89,13 +91,16 @@ struct Task {
 
 /// Trains a network on all ranks of a communicator, at one global batch whatever their number.
 ///
-/// Gradients are averaged while backward runs, weighted by samples, so that the losses are those of one process.
+/// Gradients are averaged while backward runs, weighted by samples, so that the losses are those of one process; or
+/// ranks exchange other things, as config.sync.rule says (engine/exchange/strategy.hpp), and end each epoch alike.
 /// Buffers, such as running statistics, are each rank's own during an epoch; config.sync.buffers says what becomes of
 /// them at its end, before the held-out samples are looked at. What is drawn at random in a step (dropout) depends on
-/// seed, step and rank. Rank 0 keeps checkpoints in the folder config.run, as config.checkpoint says. A run that
-/// resumes from one continues with the same bits on as many ranks, except that buffers which ranks do not share
-/// (sync.buffers=local, and average within an epoch) become rank 0's; on another number of ranks every sample of the
-/// epoch is still seen once. All ranks read the folder, so all their hosts must have it.
+/// seed, step and rank. With config.deterministic membership no bit of losses and network depends on the ranks, nor on
+/// how many there were before a run was resumed; it holds for processes with as many threads on processors of one kind.
+/// Rank 0 keeps checkpoints in the folder config.run, as config.checkpoint says. A run that resumes from one continues
+/// with the same bits on as many ranks, except that buffers which ranks do not share (sync.buffers=local, and average
+/// within an epoch) become rank 0's; on another number of ranks every sample of the epoch is still seen once. All ranks
+/// read the folder, so all their hosts must have it.
 ///
 /// All calls are collective and made by one thread; the data must be the same on all ranks. They throw tutti::Error, on
 /// all ranks alike.

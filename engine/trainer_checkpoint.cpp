@@ -2,6 +2,7 @@
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
+#include "engine/checkpoint/gather.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/together.hpp"
 #include "engine/trainer_run.hpp"
@@ -9,8 +10,18 @@
 namespace tutti::engine {
 namespace {
 
-constexpr const char *model_file = "model.safetensors", *optimizer_file = "optimizer.safetensors",
-                     *state_file = "state.json";
+constexpr const char *model_file = "model.safetensors", *state_file = "state.json";
+
+/// What a rank remembers, where ranks remember different things; else rank 0's.
+std::string file_of(const char* what, std::size_t rank) {
+  return what + (rank == 0 ? std::string() : "-" + std::to_string(rank)) + ".safetensors";
+}
+
+std::vector<nn::NamedTensor> to_named(const Fields& arrays, const at::Device& device) {
+  std::vector<nn::NamedTensor> found;
+  for (const auto& [name, array] : arrays) found.emplace_back(name, to_tensor(array).to(device));
+  return found;
+}
 
 /// Copies on the host, which training does not change while they are written.
 Fields copies(const std::vector<nn::NamedTensor>& tensors) {
@@ -61,29 +72,37 @@ void Trainer::Run::save_after(std::size_t epoch) {
 }
 
 void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
+  strategy->settle();
   flush_losses();
+  CheckpointFiles files;
+  const auto keep = [&](const char* what, const std::vector<nn::NamedTensor>& mine) {
+    const bool alike = strategy->traits().alike_when_settled;
+    if (alike && !saver) return;
+    const std::vector<Fields> all = alike ? std::vector<Fields>{copies(mine)} : gather(world, copies(mine));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) files.tensors[file_of(what, rank)] = all[rank];
+  };
+  keep("optimizer", optimizer->state().tensors);
+  if (const std::vector<nn::NamedTensor> own = strategy->state(); !own.empty()) keep("strategy", own);
   together(world, [&] {
-    if (saver) write(epoch, epoch_ended);
+    if (saver) write(epoch, epoch_ended, std::move(files));
   });
 }
 
 /// Rank 0's part.
-void Trainer::Run::write(std::size_t epoch, bool epoch_ended) {
+void Trainer::Run::write(std::size_t epoch, bool epoch_ended, CheckpointFiles files) {
   const Progress progress = loader.progress();
-  const OptimizerState remembered = optimizer->state();
   RunState kept = state;
   kept.epoch = epoch_ended ? epoch + 1 : epoch;
   kept.sampler = epoch_ended ? std::string() : progress.text();
   kept.data = progress.data;
   kept.batch = static_cast<std::size_t>(config.batch.global);
-  kept.optimizer = remembered.optimizer;
-  kept.optimizer_steps = remembered.steps;
+  kept.optimizer = optimizer->name();
+  kept.optimizer_steps = optimizer->steps();
+  kept.exchange = strategy->traits().name;
   kept.schedule = schedule.state();
   kept.set_rate = set_rate.value_or(0);
   kept.ranks = static_cast<std::size_t>(world.size());
-  CheckpointFiles files;
   files.tensors[model_file] = copies(all_of(tensors));
-  files.tensors[optimizer_file] = copies(remembered.tensors);
   files.texts[state_file] = kept.json();
   files.metadata = {{"format", "pt"}, {"model", config.model.name}, {"step", std::to_string(state.step)}};
   saver->start(state.step, std::move(files), best_is_now());
@@ -106,27 +125,41 @@ void Trainer::Run::resume() {
     return;
   }
   const std::filesystem::path from = checkpoint_folder(config) / ("step-" + std::to_string(step));
-  together(world, [&] { read(from); });
+  std::vector<nn::NamedTensor> remembered;
+  together(world, [&] { remembered = read(from); });
+  strategy->load_state(remembered);
   report.line("resuming " + from.string() + ", after step " + std::to_string(step) + " in epoch " +
               std::to_string(state.epoch + 1));
 }
 
-void Trainer::Run::read(const std::filesystem::path& from) {
+/// Every rank's part; returns what the strategy remembers.
+std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& from) {
   RunState kept = RunState::read(from / state_file);
   if (kept.data != loader.progress().data || kept.batch != static_cast<std::size_t>(config.batch.global))
     throw Error(Code::invalid, from.string() + " is of a run with other data, another seed or another batch.global (" +
                                    std::to_string(kept.batch) + "): resume with what " + config.run +
                                    "/config.yaml says");
+  if (kept.exchange != strategy->traits().name)
+    throw Error(Code::invalid, from.string() + " is of a run that exchanged other things (" + kept.exchange + ", not " +
+                                   strategy->traits().name +
+                                   "): resume with the keys sync.rule, sync.every, "
+                                   "deterministic and batch.grains of " +
+                                   config.run + "/config.yaml");
   load(read_arrays(from / model_file), all_of(tensors), from / model_file);
-  OptimizerState remembered{.optimizer = kept.optimizer, .steps = kept.optimizer_steps, .tensors = {}};
-  for (const auto& [name, array] : read_arrays(from / optimizer_file))
-    remembered.tensors.emplace_back(name, to_tensor(array).to(site.tensors()));
-  optimizer->load_state(remembered);
+  const std::size_t own =
+      strategy->traits().alike_when_settled ? 0 : static_cast<std::size_t>(world.rank()) % kept.ranks;
+  const auto of_rank = [&](const char* what) {
+    return to_named(read_arrays(from / file_of(what, own)), site.tensors());
+  };
+  optimizer->load_state({.optimizer = kept.optimizer, .steps = kept.optimizer_steps, .tensors = of_rank("optimizer")});
+  std::vector<nn::NamedTensor> remembered;
+  if (std::filesystem::exists(from / file_of("strategy", own))) remembered = of_rank("strategy");
   schedule.load_state(kept.schedule);
   if (kept.set_rate > 0) set_rate = kept.set_rate;
   stop_reason = kept.stopped;
   state = std::move(kept);
   if (!state.validations.empty() && reaches_target(state.validations.back())) stop_reason = target_reached();
+  return remembered;
 }
 
 }  // namespace tutti::engine

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "engine/checkpoint/saver.hpp"
 #include "engine/checkpoint/state.hpp"
 #include "engine/data/loader.hpp"
+#include "engine/exchange/strategy.hpp"
 #include "engine/feed.hpp"
 #include "engine/models/model.hpp"
 #include "engine/optimizers/optimizer.hpp"
@@ -21,7 +23,6 @@
 #include "engine/schedules.hpp"
 #include "engine/trainer.hpp"
 #include "nn/at_site.hpp"
-#include "nn/gradient_sync.hpp"
 
 namespace tutti::engine {
 
@@ -31,7 +32,7 @@ struct Trainer::Run {
   // trainer.cpp: the loop.
   TrainResult run();
   bool train_epoch(std::size_t epoch);
-  void tell(std::size_t epoch, std::size_t step, const Batch& batch, double samples);
+  void tell(std::size_t epoch, std::size_t step, double samples);
   void end_epoch(std::size_t epoch, double samples);
   void announce();
   void write_trace();
@@ -54,16 +55,20 @@ struct Trainer::Run {
   bool validation_is_due(std::size_t samples) const;
   void validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples);
   void validate(std::size_t epoch, std::size_t steps);
+  void evaluate(Range samples, std::span<double> totals);
   Validation evaluate();
   void judge(std::size_t epoch);
   bool best_is_now() const;
   std::size_t smoothed_best() const;
 
   // training_step.cpp: one step.
+  void exchange(const std::function<void()>& call);
   void train_step(std::size_t epoch, Batch& batch);
-  void piece(const at::Tensor& input, const at::Tensor& target, double share, Moment& moment);
+  void pieces(const Batch& batch, const at::Tensor& input, const at::Tensor& target, Moment& moment);
+  double piece(const at::Tensor& input, const at::Tensor& target, double share, double weight, Moment& moment);
   std::pair<at::Tensor, at::Tensor> tensors_of(const Batch& batch) const;
   at::Tensor forward(const at::Tensor& input) const;
+  void seed_draws(std::size_t who) const;
   void flush_losses();
 
   // trainer_checkpoint.cpp: what is kept.
@@ -71,9 +76,9 @@ struct Trainer::Run {
   void save_if_due(std::size_t epoch);
   void save_after(std::size_t epoch);
   void save(std::size_t epoch, bool epoch_ended);
-  void write(std::size_t epoch, bool epoch_ended);
+  void write(std::size_t epoch, bool epoch_ended, CheckpointFiles files);
   void resume();
-  void read(const std::filesystem::path& from);
+  std::vector<nn::NamedTensor> read(const std::filesystem::path& from);
 
   const Config config;
   Communicator world;
@@ -87,13 +92,14 @@ struct Trainer::Run {
   const std::vector<Metric> metrics;
   const Hooks hooks;
   Trainer& trainer;
+  const std::size_t grains;  ///< of a step; 0: the bits may depend on the number of ranks
 
   Schedule schedule;
   std::optional<double> set_rate;  ///< by a hook
   std::unique_ptr<Feed> feed;      ///< of a device
   Loader loader;
-  nn::GradientSync sync;
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Strategy> strategy;
   StepTimes times;
   Report report;
   std::unique_ptr<RunFolder> folder;  ///< rank 0's, if there is one
@@ -103,7 +109,8 @@ struct Trainer::Run {
   RunState state;
   bool tracing = false;        ///< the trace is not written as a whole yet
   std::string stop_reason;     ///< empty: go on
-  std::vector<double> sums;    ///< this rank's summed loss, of each step since the last flush_losses()
+  double last_loss = 0;        ///< mean over this rank's samples
+  std::vector<double> sums;    ///< this rank's summed loss of each step since the last flush_losses(), or of its grains
   std::vector<double> counts;  ///< all ranks' samples, likewise
 };
 

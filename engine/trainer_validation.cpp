@@ -52,8 +52,9 @@ void Trainer::Run::validate_at_end(std::size_t epoch, std::size_t steps, std::si
 
 /// `steps` of the epoch are done. The time that it takes is not of the epoch.
 void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
+  strategy->settle();
   flush_losses();
-  nn::synchronize_buffers(tensors.buffers, world, buffers, site);
+  if (!strategy->traits().has_buffers) nn::synchronize_buffers(tensors.buffers, world, buffers, site);
   Validation found = evaluate();
   found.step = state.step;
   found.epoch = static_cast<double>(epoch) + static_cast<double>(steps) / static_cast<double>(loader.steps());
@@ -69,15 +70,12 @@ void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   times.clock().skip();
 }
 
-Validation Trainer::Run::evaluate() {
-  const at::NoGradGuard no_grad;
-  set_training(network, false);
-  const Range mine = share(data.test->size(), world.rank(), world.size());
+/// Adds to `totals` the loss and the metrics of some of the held-out samples, summed over these.
+void Trainer::Run::evaluate(Range samples, std::span<double> totals) {
   const std::vector<Transform> plain = data.preparation();
-  std::vector<double> totals(1 + metrics.size());  // summed over the samples: loss, metrics
-  for (std::size_t done = 0; done < mine.count;) {
-    std::vector<std::uint32_t> ids(std::min<std::size_t>(256, mine.count - done));
-    std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(mine.begin + done));
+  for (std::size_t done = 0; done < samples.count;) {
+    std::vector<std::uint32_t> ids(std::min<std::size_t>(256, samples.count - done));
+    std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(samples.begin + done));
     const Batch batch = collate(*data.test, ids, plain);
     at::Tensor input = to_tensor(batch[data.inputs[0]]).to(site.tensors());
     if (input.is_floating_point()) input = input.to(type);
@@ -87,8 +85,22 @@ Validation Trainer::Run::evaluate() {
     for (std::size_t i = 0; i < metrics.size(); ++i) totals[i + 1] += metrics[i].mean(output, target) * count;
     done += ids.size();
   }
+}
+
+/// With grains the samples are cut into the same parts for any number of ranks, and the parts' sums added in order.
+Validation Trainer::Run::evaluate() {
+  const at::NoGradGuard no_grad;
+  set_training(network, false);
+  const std::size_t samples = data.test->size(), width = 1 + metrics.size();
+  const int parts = grains > 0 ? static_cast<int>(std::max(grains, (samples + 255) / 256)) : world.size();
+  const Range mine = share(static_cast<std::size_t>(parts), world.rank(), world.size());
+  std::vector<double> totals((grains > 0 ? static_cast<std::size_t>(parts) : 1) * width);
+  for (std::size_t part = mine.begin; part < mine.begin + mine.count; ++part)
+    evaluate(share(samples, static_cast<int>(part), parts),
+             std::span(totals).subspan(grains > 0 ? part * width : 0, width));
   world.allreduce(totals, sum).wait();
-  for (double& total : totals) total /= static_cast<double>(data.test->size());
+  for (std::size_t i = width; i < totals.size(); ++i) totals[i % width] += totals[i];
+  for (std::size_t i = 0; i < width; ++i) totals[i] /= static_cast<double>(samples);
   Validation found{.loss = totals[0]};
   for (std::size_t i = 0; i < metrics.size(); ++i) found.metrics.emplace_back(metrics[i].name, totals[i + 1]);
   return found;

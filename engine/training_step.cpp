@@ -7,6 +7,7 @@
 #include "engine/autocast.hpp"
 #include "engine/data/random.hpp"
 #include "engine/data/tensors.hpp"
+#include "engine/exchange/grain_tree.hpp"
 #include "engine/trainer_run.hpp"
 
 namespace tutti::engine {
@@ -38,24 +39,79 @@ at::Tensor Trainer::Run::forward(const at::Tensor& input) const {
   return cast && output.is_floating_point() ? output.to(type) : output;
 }
 
-/// Forward and backward of some of the samples; `share` is their part of this rank's.
-void Trainer::Run::piece(const at::Tensor& input, const at::Tensor& target, double share, Moment& moment) {
+/// Forward and backward of some of the samples: `share` is their part of this rank's, `weight` that of the gradients.
+/// Returns their mean loss.
+double Trainer::Run::piece(const at::Tensor& input, const at::Tensor& target, double share, double weight,
+                           Moment& moment) {
   const at::Tensor output = forward(input);
   const at::Tensor value = loss(output, target);
-  moment.loss += share * value.item<double>();
+  const auto mean = value.item<double>();
+  moment.loss += share * mean;
   moment.output = share == 1 ? &output : nullptr;
   call(hooks.on_forward, moment);
-  (share == 1 ? value : value * share).backward();
+  (weight == 1 ? value : value * weight).backward();
   moment.output = nullptr;
+  return mean;
+}
+
+/// A call of the strategy, with what it waited for. All ranks finish exchanges in the same calls.
+void Trainer::Run::exchange(const std::function<void()>& call) {
+  const ExchangeStats before = strategy->stats();
+  call();
+  const ExchangeStats& after = strategy->stats();
+  if (after.finished > before.finished)
+    times.exchanged(after.wait_seconds - before.wait_seconds, after.exchange_seconds - before.exchange_seconds);
+}
+
+/// Dropout and the like: other numbers in each step and for each rank or grain, and the same ones when a run is
+/// resumed.
+void Trainer::Run::seed_draws(std::size_t who) const {
+  torch::manual_seed(
+      Random::keyed(static_cast<std::uint64_t>(config.seed), grains > 0 ? 0x677261696e : 0x64726177, state.step, who)
+          .next());
+}
+
+/// All forward and backward passes of a step.
+void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at::Tensor& target, Moment& moment) {
+  std::vector<std::size_t> counts_of = batch.pieces;
+  std::erase(counts_of, 0U);  // a small last step may have fewer samples than there are pieces
+  exchange([&] {
+    strategy->begin_step({.step = state.step,
+                          .learning_rate = moment.learning_rate,
+                          .count = batch.count,
+                          .global_count = batch.global_count,
+                          .pieces = counts_of.size()});
+  });
+  const std::size_t first_grain = share(grains, world.rank(), world.size()).begin, first_sum = sums.size();
+  sums.resize(first_sum + std::max<std::size_t>(grains, 1));
+  if (counts_of.empty()) call(hooks.on_forward, moment);
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < counts_of.size(); ++i) {
+    const auto count = static_cast<std::int64_t>(counts_of[i]);
+    at::Tensor some = input.narrow(0, begin, count), wanted = target.narrow(0, begin, count);
+    if (grains > 0) {
+      seed_draws(first_grain + i);
+      some = some.clone();  // so that kernels meet the same alignment on any number of ranks
+      wanted = wanted.clone();
+    }
+    const double part = static_cast<double>(count) / static_cast<double>(batch.count);
+    const double weight = strategy->begin_piece(i, counts_of[i]);
+    const double mean = piece(some, wanted, part, weight, moment);
+    strategy->end_piece(i);
+    if (grains > 0) sums[first_sum + first_grain + i] = mean * static_cast<double>(count);
+    begin += count;
+  }
+  if (grains == 0) sums[first_sum] = moment.loss * static_cast<double>(batch.count);
+  last_loss = moment.loss;
+  exchange([&] { strategy->end_backward(); });
 }
 
 void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
-  const double rate = set_rate.value_or(
-      schedule.rate({.step = state.step, .steps_per_epoch = loader.steps(), .total_steps = total_steps}));
+  const double rate = strategy->traits().rate_factor *
+                      set_rate.value_or(schedule.rate(
+                          {.step = state.step, .steps_per_epoch = loader.steps(), .total_steps = total_steps}));
   optimizer->set_learning_rate(rate);
-  // Dropout and the like: other numbers in each step and on each rank, and the same ones when a run is resumed.
-  torch::manual_seed(
-      Random::keyed(static_cast<std::uint64_t>(config.seed), 0x64726177, state.step, world.rank()).next());
+  seed_draws(static_cast<std::size_t>(world.rank()));
   const auto [input, target] = tensors_of(batch);
   Moment now = moment(epoch);
   now.learning_rate = rate;
@@ -64,30 +120,13 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
   now.batch = &batch;
   call(hooks.on_sample, now);
   times.clock().enter(Phase::compute);
-  sync.zero_grad();
-  sync.weight(static_cast<double>(batch.count) / static_cast<double>(batch.global_count));
-  std::vector<std::size_t> pieces = batch.pieces;
-  std::erase(pieces, 0U);  // a small last step may have fewer samples than there are pieces
-  if (pieces.empty()) call(hooks.on_forward, now);
-  std::int64_t begin = 0;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const auto count = static_cast<std::int64_t>(pieces[i]);
-    const double share = static_cast<double>(count) / static_cast<double>(batch.count);
-    std::optional<nn::GradientSync::NoSync> kept;  // gradients leave with the last piece
-    if (i + 1 < pieces.size()) kept.emplace(sync);
-    piece(input.narrow(0, begin, count), target.narrow(0, begin, count), share, now);
-    begin += count;
-  }
-  const nn::SyncStats before = sync.stats();
-  sync.finish();
-  times.exchanged(sync.stats().wait_seconds - before.wait_seconds,
-                  sync.stats().exchange_seconds - before.exchange_seconds);
+  pieces(batch, input, target, now);
   if (config.optimizer.clip > 0) now.gradient_norm = clip_gradient_norm(tensors.parameters, config.optimizer.clip);
   call(hooks.on_backward, now);
   optimizer->step();
+  exchange([&] { strategy->end_step(); });
   call(hooks.on_update, now);
   if (feed) site.compute().record(feed->used(batch));
-  sums.push_back(now.loss * static_cast<double>(batch.count));
   counts.push_back(static_cast<double>(batch.global_count));
   ++state.step;
 }
@@ -95,14 +134,17 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
 /// Sums the losses of the steps since the last time up over the ranks. All ranks end training where one is not a
 /// number.
 void Trainer::Run::flush_losses() {
-  if (sums.empty()) return;
-  world.allreduce(sums, sum).wait();
-  const std::size_t first = state.step - sums.size();
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    state.losses.push_back(sums[i] / counts[i]);
-    state.epoch_loss += sums[i];
+  if (counts.empty()) return;
+  world.allreduce(sums, sum).wait();  // a grain's loss is there on one rank, and 0 on the others
+  const std::size_t first = state.step - counts.size();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const double total = grains == 0 ? sums[i]
+                                     : tree_sum(std::span(sums).subspan(i * grains, grains),
+                                                std::min(grains, static_cast<std::size_t>(counts[i])));
+    state.losses.push_back(total / counts[i]);
+    state.epoch_loss += total;
     state.epoch_samples += counts[i];
-    if (!std::isfinite(sums[i]))
+    if (!std::isfinite(total))
       throw Error(Code::invalid,
                   "the loss of step " + std::to_string(first + i) +
                       " is not a number: try a smaller optimizer.lr, a longer schedule.warmup or "

@@ -102,6 +102,7 @@ std::string RunState::json() const {
                     {"data", data},
                     {"batch", batch},
                     {"ranks", ranks},
+                    {"exchange", exchange},
                     {"epochs", epochs_done},
                     {"validations", validations_done},
                     {"losses", losses}};
@@ -138,6 +139,7 @@ RunState RunState::read(const std::filesystem::path& file) {
     state.data = all.at("data").get<std::string>();
     state.batch = all.at("batch").get<std::size_t>();
     state.ranks = all.at("ranks").get<std::size_t>();
+    state.exchange = all.at("exchange").get<std::string>();
     for (const Json& result : all.at("epochs")) state.epochs.push_back(epoch_of(result));
     for (const Json& found : all.at("validations")) state.validations.push_back(validation_of(found));
     state.losses = numbers(all.at("losses"));

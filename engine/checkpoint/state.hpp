@@ -32,7 +32,8 @@ struct RunState {
   double set_rate = 0;              ///< by Trainer::set_learning_rate(); 0: the schedule's
   std::string data = {};            ///< what the order of samples depends on
   std::size_t batch = 0;            ///< samples of a step
-  std::size_t ranks = 1;            ///< of the run that wrote it; for people
+  std::size_t ranks = 1;            ///< of the run that wrote it
+  std::string exchange = {};        ///< Strategy::Traits::name
 
   std::string json() const;
   /// Throws Error{invalid} naming the file and what is missing or wrong.

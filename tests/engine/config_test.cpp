@@ -186,6 +186,43 @@ TEST_F(ConfigTest, CheckpointsNeedAFolder) {
   config_.check();
 }
 
+TEST_F(ConfigTest, RulesOfExchangeHaveOptionsAndLimits) {
+  config_.set("data=random:1x8x8");
+  config_.set("avg_freq=4");
+  EXPECT_THAT(refusal([&] { config_.check(); }), HasSubstr("gradients travel in every step"));
+  config_.set("sync.rule=avg");
+  config_.set("sync.scale_lr=false");
+  config_.check();
+  EXPECT_THAT(config_.resolved(), AllOf(HasSubstr("  rule: avg"), HasSubstr("  every: 4"), HasSubstr("  scale_lr: ")));
+  config_.set("sync.rule=cdd");
+  EXPECT_THAT(refusal([&] { config_.check(); }), AllOf(HasSubstr("sync.rule=cdd"), HasSubstr("scale_lr")));
+  config_.set("sync.rule=averages");
+  EXPECT_THAT(refusal([&] { config_.check(); }), HasSubstr("no sync.rule 'averages'"));
+}
+
+TEST_F(ConfigTest, GrainsHaveLimits) {
+  config_.set("data=random:1x8x8");
+  EXPECT_EQ(grains_of(config_), 0U);
+  config_.set("batch.grains=4");
+  EXPECT_THAT(refusal([&] { config_.check(); }), HasSubstr("deterministic=membership"));
+  config_.set("deterministic=membership");
+  config_.check();
+  EXPECT_EQ(grains_of(config_), 4U);
+  config_.set("batch.grains=0");
+  EXPECT_EQ(grains_of(config_), 16U);
+  config_.set("batch=13");
+  EXPECT_EQ(grains_of(config_), 8U);
+  for (const auto& [bad, what] : {std::pair{"batch.grains=6", "a power of two"},
+                                  {"batch.grains=16", "at most batch"},
+                                  {"batch.micro=2", "batch.micro"},
+                                  {"data.way=strided", "data.way"},
+                                  {"sync.rule=cdd", "sync.rule"}}) {
+    Config config = config_;
+    config.set(bad);
+    EXPECT_THAT(refusal([&] { config.check(); }), HasSubstr(what)) << bad;
+  }
+}
+
 TEST(LearningRate, IsThatOfTheSchedule) {
   Config config;
   config.set("lr=1");

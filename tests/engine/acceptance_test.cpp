@@ -1,0 +1,96 @@
+// What Theano-MPI's and mpi_learn's users count on, where no other test has it by its name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/data/sampler.hpp"
+#include "tests/engine/runs.hpp"
+
+namespace tutti::engine {
+namespace {
+
+Config config_of(const std::string& rule) {
+  Config config;
+  for (const char* word : {"model=mlp", "hidden=12", "data=random:1x6x6", "dtype=float64", "progress=off", "epochs=5",
+                           "batch=32", "optimizer=momentum", "lr=0.01", "steps=50"})
+    config.set(word);
+  config.sync.rule = rule;
+  return config;
+}
+
+DataSplit images() { return load("random:1x6x6", 320, 1); }
+
+// bsp mean: four workers with 8 samples each are one with 32.
+TEST(TheanoMpi, BspIsTheGlobalBatch) {
+  const DataSplit data = images();
+  const Trained alone = run_on(1, config_of("gradients"), data), four = run_on(4, config_of("gradients"), data);
+  EXPECT_LE(largest_difference(four.parameters, alone.parameters), 1e-10);
+}
+
+// The mean of parameters at the rate times the ranks is the sum of updates at the rate; momenta stay local.
+TEST(TheanoMpi, AvgIsCdd) {
+  const DataSplit data = images();
+  for (const int ranks : {2, 3}) {
+    const Trained avg = run_on(ranks, config_of("avg"), data), cdd = run_on(ranks, config_of("cdd"), data);
+    EXPECT_LE(largest_difference(avg.parameters, cdd.parameters), 1e-10) << ranks;
+    EXPECT_EQ(avg.result.exchanged.exchanges, 50U);
+    EXPECT_NEAR(avg.result.epochs[0].learning_rate / cdd.result.epochs[0].learning_rate, ranks, 1e-12);
+    Config mean = config_of("cdd");
+    mean.set("sync.mean=true");
+    Config unscaled = config_of("avg");
+    unscaled.set("sync.scale_lr=false");
+    EXPECT_LE(largest_difference(run_on(ranks, mean, data).parameters, run_on(ranks, unscaled, data).parameters),
+              1e-10);
+  }
+}
+
+// exchange freq: every fourth step of the ten of an epoch, and at its end.
+TEST(TheanoMpi, ExchangesAsOftenAsItIsTold) {
+  for (const char* rule : {"parameters", "avg", "cdd"}) {
+    Config config = config_of(rule);
+    config.sync.every = 4;
+    EXPECT_EQ(run_on(2, config, images()).result.exchanged.exchanges, 15U) << rule;
+    config.sync.every = 5;
+    EXPECT_EQ(run_on(2, config, images()).result.exchanged.exchanges, 10U) << rule;
+  }
+}
+
+TEST(TheanoMpi, TwoRunsHaveTheSameBits) {
+  for (const char* rule : {"gradients", "parameters", "cdd"}) {
+    Config config = config_of(rule);
+    config.set("shift=1");
+    const Trained one = run_on(3, config, images()), other = run_on(3, config, images());
+    EXPECT_EQ(one.result.losses, other.result.losses) << rule;
+    EXPECT_TRUE(same_bits(one.parameters, other.parameters)) << rule;
+  }
+}
+
+// leftover batches: what a file leaves goes into a batch with the next one's.
+TEST(MpiLearn, LeftoversGoAcrossFiles) {
+  Sampler::Plan plan{.samples = 132, .batch = 10, .way = Way::file, .files = {95, 30, 7}};
+  EXPECT_EQ(Sampler(plan).steps(), 14U);
+  EXPECT_EQ(Sampler(plan).global_count(13), 2U);
+  plan.partial = false;
+  EXPECT_EQ(Sampler(plan).steps(), 13U);
+}
+
+// target metric: training ends at the first epoch that reaches it, on every rank.
+TEST(MpiLearn, EndsAtTheTarget) {
+  Config config = config_of("gradients");
+  config.set("lr=0.1");
+  const Trained whole = run_on(3, config, images());
+  const auto loss = [](const EpochResult& epoch) { return epoch.train_loss; };
+  const double target = loss(whole.result.epochs[2]);
+  std::size_t first = 0;
+  while (loss(whole.result.epochs[first]) > target) ++first;
+  const Trained ended = run_on(3, config, images(), [&](int) {
+    return Hooks{.on_end_epoch = [&](const Moment& now) {
+      if (loss(*now.result) <= target) now.trainer.stop("reached the target");
+    }};
+  });
+  EXPECT_EQ(ended.result.epochs.size(), first + 1);
+  EXPECT_EQ(ended.result.losses.size(), 10 * (first + 1));
+  EXPECT_EQ(ended.result.stopped, "reached the target");
+}
+
+}  // namespace
+}  // namespace tutti::engine

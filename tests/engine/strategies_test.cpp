@@ -1,0 +1,263 @@
+// Rules of exchange, against the formulas written out and against one another; resumed runs; counts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/runs.hpp"
+#include "tests/support/fake_site.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Targets are three times the inputs and a bit; what is learnt is one number and another.
+DataSplit line_data(std::size_t samples) {
+  const auto part = [](std::size_t count) {
+    std::vector<double> x;
+    std::vector<float> y;  // as training takes targets
+    for (std::size_t i = 0; i < count; ++i) {
+      x.push_back(std::sin(static_cast<double>(i)));
+      y.push_back(static_cast<float>(3 * x.back() + 0.5 + 0.1 * std::cos(7.0 * static_cast<double>(i))));
+    }
+    const auto rows = static_cast<std::int64_t>(count);
+    return std::make_shared<ArrayDataset>(
+        Fields{{"x", Array(std::move(x), {rows, 1})}, {"y", Array(std::move(y), {rows, 1})}});
+  };
+  DataSplit data;
+  data.train = part(samples);
+  data.test = part(8);
+  data.inputs = {"x"};
+  data.target = "y";
+  return data;
+}
+
+/// y = a x + b, without a module of LibTorch.
+Network line() {
+  const auto number = [](double value) { return at::scalar_tensor(value, at::kDouble).set_requires_grad(true); };
+  NetworkTensors tensors{{{"a", number(0.25)}, {"b", number(-1)}}, {}};
+  const at::Tensor a = tensors.parameters[0].second, b = tensors.parameters[1].second;
+  return {.module = nullptr,
+          .forward = [a, b](const at::Tensor& x) { return x * a + b; },
+          .tensors = std::make_shared<NetworkTensors>(std::move(tensors)),
+          .set_training = [](bool) {}};
+}
+
+struct Line {
+  double a = 0.25, b = -1;
+};
+
+Line values(const Network& network) {
+  return {network.tensors->parameters[0].second.item<double>(), network.tensors->parameters[1].second.item<double>()};
+}
+
+Config line_config(const std::string& rule, int every) {
+  Config config;
+  for (const char* word : {"dtype=float64", "progress=off", "batch=12", "loss=mse", "optimizer=momentum", "lr=0.02",
+                           "weight_decay=0.01", "schedule=constant", "epochs=2"})
+    config.set(word);
+  config.sync.rule = rule;
+  config.sync.every = every;
+  return config;
+}
+
+/// The rules by their definitions, for all ranks at once: Theano-MPI's formulas, with the mean over a step's samples as
+/// gradient. `seen[step][rank]` are the samples.
+class Reference {
+ public:
+  Reference(const Config& config, int ranks, const Dataset& data)
+      : cdd_(config.sync.rule == "cdd"),
+        rate_(0.02 * (config.sync.rule == "avg" ? ranks : 1)),
+        every_(static_cast<std::size_t>(config.sync.every)),
+        data_(data),
+        lines_(static_cast<std::size_t>(ranks)),
+        velocities_(lines_.size(), Line{0, 0}) {}
+
+  void step(const std::vector<std::vector<std::uint32_t>>& samples) {
+    std::size_t count = 0;
+    for (const auto& each : samples) count += each.size();
+    for (std::size_t r = 0; r < lines_.size(); ++r) {
+      Line slope{0, 0}, &line = lines_[r], &v = velocities_[r];
+      for (const std::uint32_t id : samples[r]) {
+        const Sample sample = data_.get(id);
+        const double x = sample["x"].as<double>()[0];
+        const double error = 2 * (line.a * x + line.b - static_cast<double>(sample["y"].as<float>()[0]));
+        const double weight = static_cast<double>(lines_.size()) / static_cast<double>(count);
+        slope = {slope.a + weight * error * x, slope.b + weight * error};
+      }
+      v = {0.9 * v.a - rate_ * (slope.a + 0.01 * line.a), 0.9 * v.b - rate_ * (slope.b + 0.01 * line.b)};
+      line = {line.a + v.a, line.b + v.b};
+    }
+    if (++since_ == every_) exchange();
+  }
+  /// W <- mean of W; or W <- W + sum of what W changed by.
+  void exchange() {
+    if (since_ == 0) return;
+    since_ = 0;
+    const double share = cdd_ ? 1 : 1 / static_cast<double>(lines_.size());
+    Line next = common_;
+    for (const Line& each : lines_)
+      next = {next.a + share * (each.a - common_.a), next.b + share * (each.b - common_.b)};
+    common_ = next;
+    std::fill(lines_.begin(), lines_.end(), next);
+  }
+  const Line& common() const { return common_; }
+
+ private:
+  const bool cdd_;
+  const double rate_;
+  const std::size_t every_;
+  const Dataset& data_;
+  Line common_;
+  std::vector<Line> lines_, velocities_;
+  std::size_t since_ = 0;
+};
+
+// A toy model without LibTorch's modules; 26 samples make steps of 12, 12 and 2, where two of four ranks have none.
+TEST(Strategies, DoWhatTheirFormulasSay) {
+  const DataSplit data = line_data(26);
+  for (const auto& [rule, every, ranks] : {std::tuple{"gradients", 1, 1},
+                                           {"gradients", 1, 3},
+                                           {"parameters", 1, 2},
+                                           {"parameters", 2, 3},
+                                           {"parameters", 5, 4},
+                                           {"avg", 1, 3},
+                                           {"avg", 2, 2},
+                                           {"cdd", 1, 4},
+                                           {"cdd", 2, 3},
+                                           {"cdd", 1, 1}}) {
+    const Config config = line_config(rule, every);
+    std::vector<Network> networks(static_cast<std::size_t>(ranks));
+    for (Network& each : networks) each = line();
+    std::vector<std::vector<std::vector<std::uint32_t>>> seen(6,
+                                                              std::vector<std::vector<std::uint32_t>>(networks.size()));
+    std::vector<std::vector<Line>> found(2, std::vector<Line>(networks.size()));
+    const auto results = train_these(networks, config, data, [&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      return Hooks{.on_sample = [&, r](const Moment& now) { seen[now.step][r] = now.batch->ids; },
+                   .on_end_epoch = [&, r](const Moment& now) { found[now.epoch][r] = values(networks[r]); }};
+    });
+    Reference reference(config, ranks, *data.train);
+    for (std::size_t step = 0; step < 6; ++step) {
+      reference.step(seen[step]);
+      if (step % 3 < 2) continue;
+      reference.exchange();
+      for (const Line& each : found[step / 3]) {
+        EXPECT_NEAR(each.a, reference.common().a, 1e-12) << rule << " every " << every;
+        EXPECT_NEAR(each.b, reference.common().b, 1e-12) << rule << " every " << every;
+        EXPECT_EQ(each.a, found[step / 3][0].a);  // settled: the same bits
+        EXPECT_EQ(each.b, found[step / 3][0].b);
+      }
+    }
+    EXPECT_EQ(results[0].exchanged.exchanges, 2U * static_cast<std::size_t>((3 + every - 1) / every));
+    const std::size_t elements = rule == std::string("gradients") ? 4 : 2;  // and whether there is a gradient
+    EXPECT_EQ(results[0].exchanged.bytes, results[0].exchanged.exchanges * elements * 8);
+  }
+}
+
+/// 50 steps, the last of every epoch smaller; on four ranks one has no sample in it.
+Config mlp_config(const std::string& rule) {
+  Config config;
+  for (const char* word : {"model=mlp", "hidden=12", "data=random:1x6x6", "dtype=float64", "progress=off", "epochs=5",
+                           "batch=10", "optimizer=momentum", "lr=0.02", "sync.first_bucket_bytes=128"})
+    config.set(word);
+  config.steps = 50;
+  config.sync.rule = rule;
+  return config;
+}
+
+TEST(Strategies, ParametersAveragedInEveryStepAreGradientsAveraged) {
+  const DataSplit data = load("random:1x6x6", 103, 1);
+  for (const int ranks : {2, 4}) {
+    const Trained gradients = run_on(ranks, mlp_config("gradients"), data);
+    const Trained parameters = run_on(ranks, mlp_config("parameters"), data);
+    EXPECT_LE(largest_difference(gradients.parameters, parameters.parameters), 1e-10) << ranks;
+    EXPECT_LE(largest_difference(gradients.result.losses, parameters.result.losses), 1e-10) << ranks;
+  }
+}
+
+TEST(Strategies, LocalStepsMakeReplicasDifferUntilTheySettle) {
+  const DataSplit data = load("random:1x6x6", 100, 1);
+  for (const char* rule : {"parameters", "avg", "cdd"}) {
+    Config config = mlp_config(rule);
+    config.sync.every = 3;  // an epoch has ten steps
+    config.steps = 10;
+    std::vector<Network> networks = networks_for(2, config, data);
+    std::vector<std::vector<at::Tensor>> between(2), after(2);
+    train_these(networks, config, data, [&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      return Hooks{.on_update =
+                       [&, r](const Moment& now) {
+                         if (now.step == 1) between[r] = copies_of(networks[r]);
+                       },
+                   .on_end_epoch = [&, r](const Moment&) { after[r] = copies_of(networks[r]); }};
+    });
+    EXPECT_GT(largest_difference(between[0], between[1]), 1e-6) << rule;
+    EXPECT_TRUE(same_bits(after[0], after[1])) << rule;
+  }
+}
+
+// What travels lies on the device: nothing of it changes a bit.
+TEST(Strategies, OnADeviceGiveTheSameBits) {
+  tutti::testing::FakeAccelerator& gpu = tutti::testing::use_fake_accelerator();
+  const DataSplit data = load("random:1x6x6", 40, 1);
+  for (const char* rule : {"parameters", "cdd", "membership"}) {
+    Config config = mlp_config("gradients");
+    config.set((rule == std::string("membership") ? "deterministic=" : "sync.rule=") + std::string(rule));
+    const Trained on_cpu = run_on(3, config, data);
+    std::vector<Network> networks = networks_for(3, config, data);
+    for (int r = 0; r < 3; ++r) networks[static_cast<std::size_t>(r)].site = tutti::testing::fake_site(gpu, r % 2);
+    gpu.stumble(true);
+    const auto results = train_these(networks, config, data);
+    gpu.stumble(false);
+    for (const TrainResult& result : results) EXPECT_EQ(result.losses, on_cpu.result.losses) << rule;
+    for (const Network& each : networks) EXPECT_TRUE(same_bits(copies_of(each), on_cpu.parameters)) << rule;
+  }
+}
+
+class ResumedStrategies : public RunFolderTest {};
+
+TEST_F(ResumedStrategies, ContinueWithTheSameBits) {
+  const DataSplit data = load("random:1x6x6", 103, 1);
+  for (const auto& [rule, every, ranks] :
+       {std::tuple{"gradients", 1, 2}, {"parameters", 3, 3}, {"avg", 1, 2}, {"cdd", 2, 2}}) {
+    Config config = mlp_config(rule);
+    config.sync.every = every;
+    config.steps = 22;
+    config.checkpoint.every_steps = 4;
+    config.run = folder("whole");
+    const Trained whole = run_on(ranks, config, data);
+    config.run = folder("parted");
+    EXPECT_THROW(run_on(ranks, config, data, interrupt_after(9)), std::runtime_error);
+    config.checkpoint.resume = true;
+    const Trained parted = run_on(ranks, config, data);
+    EXPECT_EQ(parted.result.losses, whole.result.losses) << rule;
+    EXPECT_TRUE(same_bits(parted.parameters, whole.parameters)) << rule;
+    EXPECT_EQ(parted.result.epochs.back().test_loss, whole.result.epochs.back().test_loss) << rule;
+    clear();
+  }
+}
+
+// The momentum of each rank is its own, and there is one file of it for each.
+TEST_F(ResumedStrategies, KeepWhatEveryRankRemembers) {
+  Config config = mlp_config("avg");
+  config.steps = 4;
+  config.checkpoint.every_steps = 4;
+  config.run = folder("run");
+  run_on(3, config, load("random:1x6x6", 103, 1));
+  std::vector<Fields> kept;
+  for (const char* file : {"optimizer", "optimizer-1", "optimizer-2"})
+    kept.push_back(read_arrays(folder("run") + "/checkpoints/last/" + file + ".safetensors"));
+  const auto momentum = [&](std::size_t rank) {
+    const auto values = kept[rank]["fc1.weight.momentum"].as<double>();
+    return std::vector<double>(values.begin(), values.end());
+  };
+  EXPECT_NE(momentum(0), momentum(1));
+  EXPECT_NE(momentum(1), momentum(2));
+  config.set("sync.rule=cdd");
+  config.checkpoint.resume = true;
+  config.steps = 8;
+  EXPECT_THAT(failure([&] { run_on(3, config, load("random:1x6x6", 103, 1)); }), HasSubstr("avg every 1, not cdd"));
+}
+
+}  // namespace
+}  // namespace tutti::engine
