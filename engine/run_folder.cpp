@@ -114,7 +114,9 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
       steps_(done.losses.size()) {
   std::error_code failed;
   fs::create_directories(folder_, failed);
-  if (failed) throw Error(Code::resource, "run=" + config.run + ": cannot be made: " + failed.message());
+  if (failed)
+    throw Error(Code::resource, "run=" + config.run + ": cannot be made: " + failed.message() +
+                                    "; name another folder, or say run=none");
   if (!config.checkpoint.resume && (fs::exists(metrics_) || fs::exists(checkpoint_folder(config))))
     throw Error(Code::invalid,
                 "run=" + config.run + " has a run in it already: say --resume to go on, or name another folder");
