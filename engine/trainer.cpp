@@ -270,7 +270,7 @@ TrainResult Trainer::Run::run() {
   TrainResult result{.losses = state.losses,
                      .epochs = state.epochs,
                      .validations = state.validations,
-                     .stopped = stop_reason,
+                     .stopped = state.step < total_steps ? stop_reason : std::string(),
                      .best_validation = state.best_validation,
                      .best_epoch = state.best_epoch,
                      .reached_target = !state.validations.empty() && reaches_target(state.validations.back()),
