@@ -264,12 +264,21 @@ void Config::check_exchange() const {
     refuse("sync.every=" + std::to_string(sync.every) +
            ": gradients travel in every step; say sync.rule=parameters, avg or cdd, or make batch.global larger, with "
            "batch.micro");
+  const auto given = sync.options.find("compression");
+  const std::string compression = given == sync.options.end() ? "none" : given->second;
+  if (sync.rule == "gradients" && !one_of(compression, "none|f16|bf16|top_k|power_sgd"))
+    refuse("sync.compression=" + compression + ": expected none, f16, bf16, top_k or power_sgd");
+  if (sync.batch_norm && (sync.rule != "gradients" || batch.micro > 0 || deterministic != "off"))
+    refuse(
+        "sync.batch_norm normalises over all samples of a step at once: it is for sync.rule=gradients, without "
+        "batch.micro and deterministic=membership");
   if (deterministic == "off") {
     if (batch.grains > 0) refuse("batch.grains is for deterministic=membership: say so, or leave it out");
     return;
   }
   if (sync.rule != "gradients")
     refuse("deterministic=membership is for sync.rule=gradients: by other rules each rank has parameters of its own");
+  if (compression != "none") refuse("deterministic=membership adds gradients up exactly: leave sync.compression out");
   if (data.way != "batch") refuse("deterministic=membership is for data.way=batch: samples belong to no rank");
   if (batch.micro > 0) refuse("deterministic=membership cuts a step into batch.grains: leave batch.micro out");
   if (batch.grains > batch.global || (batch.grains & (batch.grains - 1)) != 0)

@@ -64,6 +64,7 @@ struct Config {
     Options::Given options;
     std::int64_t every = 1;
     std::string buffers = "broadcast";
+    bool batch_norm = false;
     std::int64_t bucket_bytes = 1 << 20;
     std::int64_t first_bucket_bytes = 64 << 10;
   } sync;

@@ -10,6 +10,7 @@
 #include "engine/data/tensors.hpp"
 #include "engine/together.hpp"
 #include "engine/trainer_run.hpp"
+#include "nn/sync_batch_norm.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -88,6 +89,15 @@ Network placed(Network network) {
   return network;
 }
 
+/// With sync.batch_norm, BatchNorms normalise over all ranks. Collective.
+Network connected(Network network, const Config& config, const Communicator& world) {
+  if (!config.sync.batch_norm) return network;
+  if (!network.module || nn::convert_sync_batch_norm(*network.module, world) == 0)
+    throw Error(Code::invalid, "sync.batch_norm=true, but model.name=" + config.model.name +
+                                   " has no BatchNorm that can be exchanged: leave it out");
+  return network;
+}
+
 std::unique_ptr<Optimizer> optimizer_for(const Config& config, const Task& task, const Network& network,
                                          const NetworkTensors& tensors) {
   if (task.optimizer) return task.optimizer(network);
@@ -103,7 +113,7 @@ std::unique_ptr<Optimizer> optimizer_for(const Config& config, const Task& task,
 Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hooks user, Trainer& owner)
     : config(settled(given, communicator.size())),
       world(std::move(communicator)),
-      network(placed(std::move(task.network))),
+      network(connected(placed(std::move(task.network)), config, world)),
       site(*network.site),
       tensors(engine::tensors_of(network)),
       buffers(choice_of<nn::BufferPolicy>("sync.buffers", config.sync.buffers, {"broadcast", "average", "local"})),

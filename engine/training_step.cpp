@@ -85,6 +85,7 @@ void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at:
   const std::size_t first_grain = share(grains, world.rank(), world.size()).begin, first_sum = sums.size();
   sums.resize(first_sum + std::max<std::size_t>(grains, 1));
   if (counts_of.empty()) call(hooks.on_forward, moment);
+  if (counts_of.empty() && config.sync.batch_norm) forward(input).sum().backward();  // the other ranks count on it
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < counts_of.size(); ++i) {
     const auto count = static_cast<std::int64_t>(counts_of[i]);

@@ -107,7 +107,7 @@ class Normalise : public torch::autograd::Function<Normalise> {
     context->save_for_backward({output, scale});
     context->saved_data["count"] = statistics.count;
     context->saved_data["meeting"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(std::move(meeting)));
-    return output.to(input.scalar_type());
+    return output;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -128,7 +128,7 @@ class Normalise : public torch::autograd::Function<Normalise> {
     const at::Tensor means = (sums / count).to(output.scalar_type());
     const at::Tensor input =
         (gradient - spread(means[0], output) - output * spread(means[1], output)) * spread(scale, output);
-    return {input.to(gradients[0].scalar_type()), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {input, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -210,8 +210,8 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
     }
   }
   const at::Tensor output = Normalise::apply(input, found, options.eps(), meeting_);
-  if (!weight.defined()) return output;
-  return output * spread(weight, input) + spread(bias, input);
+  const at::Tensor affine = weight.defined() ? output * spread(weight, input) + spread(bias, input) : output;
+  return affine.to(input.scalar_type());
 }
 
 namespace {

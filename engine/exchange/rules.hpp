@@ -7,7 +7,7 @@
 
 namespace tutti::engine::exchange {
 
-std::unique_ptr<Strategy> make_gradients(const Config& config, Replica replica);
+std::unique_ptr<Strategy> make_gradients(const Config& config, const Options& options, Replica replica);
 /// `parameters` and `avg`.
 std::unique_ptr<Strategy> make_parameters(const Config& config, const Options& options, Replica replica);
 std::unique_ptr<Strategy> make_updates(const Config& config, const Options& options, Replica replica);
