@@ -187,6 +187,9 @@ class DryRun(InFolder):
         # 30 messages of 50 us, and 83.4 kB at 1 Gbit/s; nothing hides the one bucket
         self.assertRegex(done.stdout, r"2\.17 ms of communication, .*: 2\.17 ms exposed")
         self.assertEqual(list(self.folder.iterdir()), [])
+        rarely = command(*self.WORDS, "--link", "50us,1gbit", "sync.rule=parameters", "sync.every=10", cwd=self.folder).stdout
+        self.assertIn("44.4 kB of parameters; each rank sends 2 (P-1) / P of it, 83.3 kB every 10 steps", rarely)
+        self.assertIn("0.217 ms of communication, of which backward hides 0: 0.217 ms exposed", rarely)
         measured = command(*self.WORDS, cwd=self.folder)
         self.assertIn("between two threads of this host", measured.stdout, measured.stderr)
 

@@ -124,9 +124,32 @@ std::vector<std::size_t> buckets_of(const Config& config, const std::vector<nn::
   return found;
 }
 
-std::string prediction(std::span<const std::size_t> buckets, int ranks, const Rehearsal& alone,
-                       const engine::Link& link, std::int64_t batch) {
-  const engine::Forecast expected = engine::forecast(buckets, ranks, alone.backward, link);
+/// What ranks exchange: gradients in buckets in each step, or all parameters after some.
+struct Exchange {
+  std::vector<std::size_t> buckets;
+  std::int64_t every = 0;  ///< steps; 0: gradients
+  double bytes() const { return static_cast<double>(std::accumulate(buckets.begin(), buckets.end(), std::size_t{0})); }
+};
+
+Exchange exchange_of(const Config& config, const std::vector<nn::NamedTensor>& parameters, double bytes) {
+  if (config.sync.rule == "gradients") return {.buckets = buckets_of(config, parameters)};
+  return {.buckets = {static_cast<std::size_t>(bytes)}, .every = config.sync.every};
+}
+
+std::string text_of(const Exchange& exchange, int ranks) {
+  const std::string sent = bytes_text(engine::ring_bytes(exchange.bytes(), ranks));
+  if (exchange.every == 0)
+    return fmt::format("{} of gradients in {} buckets; each rank sends 2 (P-1) / P of it, {} a step",
+                       bytes_text(exchange.bytes()), exchange.buckets.size(), sent);
+  return fmt::format("{} of parameters; each rank sends 2 (P-1) / P of it, {} every {} steps",
+                     bytes_text(exchange.bytes()), sent, exchange.every);
+}
+
+std::string prediction(const Exchange& exchange, int ranks, const Rehearsal& alone, const engine::Link& link,
+                       std::int64_t batch) {
+  engine::Forecast expected = engine::forecast(exchange.buckets, ranks, alone.backward, link);
+  if (exchange.every > 0)  // after the update, where nothing hides it; a step's part of it
+    expected.exposed = expected.communication /= static_cast<double>(exchange.every);
   const double step = alone.step() + expected.exposed;
   return fmt::format(
       "{:.3g} ms of communication, of which backward hides {:.3g}: {:.3g} ms exposed; {:.3g} ms a step, "
@@ -162,8 +185,7 @@ std::string dry_run(Config config, int ranks, const std::string& link) {
     count += static_cast<double>(tensor.numel());
     bytes += static_cast<double>(tensor.nbytes());
   }
-  const std::vector<std::size_t> buckets = buckets_of(config, parameters);
-  const double gradients = static_cast<double>(std::accumulate(buckets.begin(), buckets.end(), std::size_t{0}));
+  const Exchange exchange = exchange_of(config, parameters, bytes);
   const std::int64_t share = ceiling(config.batch.global, ranks);
   const std::int64_t pieces = config.batch.micro > 0 ? ceiling(share, config.batch.micro) : 1;
   const Rehearsal step = rehearse(config, network, data, share);
@@ -179,21 +201,20 @@ std::string dry_run(Config config, int ranks, const std::string& link) {
                                 config.batch.global, share, pieces, pieces == 1 ? "" : "s", ceiling(share, pieces)));
   text += line("model", fmt::format("{}: {:.0f} parameters of {}, {}", config.model.name, count, config.dtype,
                                     bytes_text(bytes)));
-  text += line("exchange",
-               fmt::format("{} of gradients in {} buckets; each rank sends 2 (P-1) / P of it, {} a step",
-                           bytes_text(gradients), buckets.size(), bytes_text(engine::ring_bytes(gradients, ranks))));
-  text += line("memory",
-               fmt::format("of each rank: parameters {}, gradients {}, optimizer {}; {} with all libraries, data and "
-                           "what forward keeps",
-                           bytes_text(bytes), bytes_text(gradients), bytes_text(step.optimizer_bytes),
-                           bytes_text(1024.0 * static_cast<double>(usage.ru_maxrss))));
+  text += line("exchange", text_of(exchange, ranks));
+  text +=
+      line("memory",
+           fmt::format("of each rank: parameters {}, gradients {}, optimizer {}; {} with all libraries, data and "
+                       "what forward keeps",
+                       bytes_text(bytes), bytes_text(exchange.every == 0 ? exchange.bytes() : bytes),
+                       bytes_text(step.optimizer_bytes), bytes_text(1024.0 * static_cast<double>(usage.ru_maxrss))));
   text += line("step", fmt::format("{:.3g} ms by one rank alone: forward {:.3g}, backward {:.3g}, update {:.3g}",
                                    1e3 * step.step(), 1e3 * step.forward, 1e3 * step.backward, 1e3 * step.update));
   if (ranks == 1) return text;
   text +=
       line("link", used.text() + (link.empty() ? " between two threads of this host; another one: --link 20us,10gbit"
                                                : ", as was given"));
-  return text + line("prediction", prediction(buckets, ranks, step, used, config.batch.global));
+  return text + line("prediction", prediction(exchange, ranks, step, used, config.batch.global));
 }
 
 }  // namespace tutti::tools
