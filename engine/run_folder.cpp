@@ -132,8 +132,9 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
 
 void RunFolder::write_metrics(const EpochResult& result) const { append(metrics_, head_of(result), line_of(result)); }
 
-void RunFolder::history(const RunState& done) const {
-  write(folder_ / "history.json", history_json(config_, done, 1e-9 * static_cast<double>(steady_now() - began_)));
+void RunFolder::history(const RunState& done, const ExchangeStats& exchanged) const {
+  write(folder_ / "history.json",
+        history_json(config_, done, exchanged, 1e-9 * static_cast<double>(steady_now() - began_)));
 }
 
 void RunFolder::trace(const std::string& json) const { write(folder_ / "trace.json", json); }

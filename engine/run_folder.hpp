@@ -8,6 +8,7 @@
 
 #include "engine/checkpoint/state.hpp"
 #include "engine/config.hpp"
+#include "engine/exchange/stats.hpp"
 #include "engine/report/event_file.hpp"
 
 namespace tutti::engine {
@@ -27,7 +28,7 @@ class RunFolder {
   /// An epoch has ended, and `losses` are those of all steps so far.
   void epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses);
   /// DIR/history.json, when the run has ended.
-  void history(const RunState& done) const;
+  void history(const RunState& done, const ExchangeStats& exchanged) const;
   /// DIR/trace.json.
   void trace(const std::string& json) const;
 

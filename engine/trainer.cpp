@@ -274,7 +274,7 @@ TrainResult Trainer::Run::run() {
   if (!state.epochs.empty()) now.result = &state.epochs.back();
   call(hooks.on_end, now);
   together(world, [&] {
-    if (folder) folder->history(state);
+    if (folder) folder->history(state, strategy->stats());
     if (saver) saver->wait();
   });
   TrainResult result{.losses = state.losses,

@@ -4,7 +4,7 @@
 
 namespace tutti::engine {
 
-std::string history_json(const Config& config, const RunState& state, double seconds) {
+std::string history_json(const Config& config, const RunState& state, const ExchangeStats& exchanged, double seconds) {
   using Json = nlohmann::ordered_json;
   Json ranks = Json::object();
   for (const EpochResult& epoch : state.epochs)
@@ -21,7 +21,11 @@ std::string history_json(const Config& config, const RunState& state, double sec
   }
   Json arguments = Json::object();
   for (const ConfigInfo& info : config_table()) arguments[std::string(info.key)] = value_text(config, info);
-  const Json all = {{"train_time", seconds}, {"history", ranks}, {"args", arguments}};
+  const Json all = {{"train_time", seconds},
+                    {"exchanges", exchanged.exchanges},
+                    {"exchanged_bytes", exchanged.bytes},
+                    {"history", ranks},
+                    {"args", arguments}};
   return all.dump(1) + "\n";
 }
 

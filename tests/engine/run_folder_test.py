@@ -111,7 +111,9 @@ class RunFolder(InFolder):
     def test_history_is_as_mpi_learn_writes_it(self):
         self.run_here(*self.WORDS, "run=mine")
         history = json.loads((self.folder / "mine/history.json").read_text())
-        self.assertEqual(set(history), {"train_time", "history", "args"})
+        self.assertEqual(set(history), {"train_time", "exchanges", "exchanged_bytes", "history", "args"})
+        # 16x8 + 8 and 8x10 + 10 parameters, and a mark for each of the four tensors, in 15 steps
+        self.assertEqual((history["exchanges"], history["exchanged_bytes"]), (15, 15 * 4 * (226 + 4)))
         self.assertEqual(history["args"]["batch.global"], "8")
         self.assertEqual({rank: len(lists["waited_for"]) for rank, lists in history["history"].items()}, {"0:0:0": 3, "0:0:1": 3})
         rows = [line.split(",") for line in (self.folder / "mine/metrics.csv").read_text().splitlines()]

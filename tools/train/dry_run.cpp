@@ -145,6 +145,13 @@ std::string text_of(const Exchange& exchange, int ranks) {
                      bytes_text(exchange.bytes()), sent, exchange.every);
 }
 
+/// What a compression saves is not in the figures.
+std::string compression_note(const Config& config) {
+  const auto chosen = config.sync.options.find("compression");
+  if (chosen == config.sync.options.end() || chosen->second == "none") return {};
+  return "; as if there were no sync.compression=" + chosen->second;
+}
+
 std::string prediction(const Exchange& exchange, int ranks, const Rehearsal& alone, const engine::Link& link,
                        std::int64_t batch) {
   engine::Forecast expected = engine::forecast(exchange.buckets, ranks, alone.backward, link);
@@ -201,7 +208,7 @@ std::string dry_run(Config config, int ranks, const std::string& link) {
                                 config.batch.global, share, pieces, pieces == 1 ? "" : "s", ceiling(share, pieces)));
   text += line("model", fmt::format("{}: {:.0f} parameters of {}, {}", config.model.name, count, config.dtype,
                                     bytes_text(bytes)));
-  text += line("exchange", text_of(exchange, ranks));
+  text += line("exchange", text_of(exchange, ranks) + compression_note(config));
   text +=
       line("memory",
            fmt::format("of each rank: parameters {}, gradients {}, optimizer {}; {} with all libraries, data and "

@@ -59,6 +59,9 @@ std::string summary(const engine::Config& config, const engine::TrainResult& res
     text += line("best", fmt::format("{} in epoch {} of {}", value_of(result.validations[result.best_validation - 1]),
                                      result.best_epoch, result.epochs.size()));
   text += line("speed", speed(result.epochs));
+  if (result.epochs.back().waited_for.size() > 1)
+    text += line("exchange", fmt::format("{} exchanges, to which each rank gave {:.4g} MB", result.exchanged.exchanges,
+                                         1e-6 * static_cast<double>(result.exchanged.bytes)));
   if (!config.has_folder()) return text;
   const fs::path best = fs::path(config.run) / "checkpoints" / "best";
   const bool kept = fs::exists(best);
