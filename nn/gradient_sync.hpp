@@ -36,7 +36,8 @@ struct BucketOptions {
 /// Gradients lie in flat buckets in the communicator's memory, where a parameter's grad() is a view.
 /// Buckets always leave in one order, whatever order autograd takes. A parameter without a
 /// gradient here counts as zero; one that has none on any rank is left without. All ranks make the
-/// same calls. One thread at a time; hooks run on autograd's thread. Parameters are dense tensors of one device, where
+/// same calls. One thread at a time; hooks run on autograd's thread. Parameters are dense tensors of one device (their
+/// gradients, too, but for those that BucketOptions::sparse names), where
 /// the buckets lie too: calls go beside backward's kernels, on a stream of their own. One that is listed more than once
 /// (a tied weight) counts once. Each parameter is exchanged exactly once in a step, or finish() throws with its name.
 class GradientSync {
