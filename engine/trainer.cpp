@@ -108,6 +108,10 @@ std::unique_ptr<Optimizer> optimizer_for(const Config& config, const Task& task,
                         config.optimizer.options);
 }
 
+std::unique_ptr<Strategy> strategy_for(const Config& config, const Task& task, Replica replica) {
+  return task.strategy ? task.strategy(config, replica) : make_strategy(config, std::move(replica));
+}
+
 }  // namespace
 
 Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hooks user, Trainer& owner)
@@ -132,11 +136,12 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
               .seed = static_cast<std::uint64_t>(config.seed)},
              feed ? Loader::Sender([this](Batch& batch) { feed->send(batch); }) : Loader::Sender()),
       optimizer(optimizer_for(config, task, network, tensors)),
-      strategy(make_strategy(config, {.world = world,
-                                      .site = network.site,
-                                      .parameters = tensors.parameters,
-                                      .buffers = tensors.buffers,
-                                      .optimizer = *optimizer})),
+      strategy(strategy_for(config, task,
+                            {.world = world,
+                             .site = network.site,
+                             .parameters = tensors.parameters,
+                             .buffers = tensors.buffers,
+                             .optimizer = *optimizer})),
       times(PhaseClock(), size(config.report.trace)),
       report(config.report.progress, world.rank() != 0) {
   tracing = config.report.trace > 0;

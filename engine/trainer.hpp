@@ -21,6 +21,8 @@
 namespace tutti::engine {
 
 class Optimizer;
+struct Replica;
+class Strategy;
 class Trainer;
 
 /// The network that config.model names, for this data, initialised from config.seed: the same on every rank. Throws
@@ -87,6 +89,8 @@ struct Task {
   std::vector<Metric> metrics = {};
   /// Makes the optimizer of these parameters, on every rank alike.
   std::function<std::unique_ptr<Optimizer>(const Network&)> optimizer = {};
+  /// Makes what exchanges (engine/exchange/strategy.hpp), in place of the rule that sync.rule names. Collective.
+  std::function<std::unique_ptr<Strategy>(const Config&, const Replica&)> strategy = {};
 };
 
 /// Trains a network on all ranks of a communicator, at one global batch whatever their number.

@@ -73,24 +73,5 @@ TEST(MpiLearn, LeftoversGoAcrossFiles) {
   EXPECT_EQ(Sampler(plan).steps(), 13U);
 }
 
-// target metric: training ends at the first epoch that reaches it, on every rank.
-TEST(MpiLearn, EndsAtTheTarget) {
-  Config config = config_of("gradients");
-  config.set("lr=0.1");
-  const Trained whole = run_on(3, config, images());
-  const auto loss = [](const EpochResult& epoch) { return epoch.train_loss; };
-  const double target = loss(whole.result.epochs[2]);
-  std::size_t first = 0;
-  while (loss(whole.result.epochs[first]) > target) ++first;
-  const Trained ended = run_on(3, config, images(), [&](int) {
-    return Hooks{.on_end_epoch = [&](const Moment& now) {
-      if (loss(*now.result) <= target) now.trainer.stop("reached the target");
-    }};
-  });
-  EXPECT_EQ(ended.result.epochs.size(), first + 1);
-  EXPECT_EQ(ended.result.losses.size(), 10 * (first + 1));
-  EXPECT_EQ(ended.result.stopped, "reached the target");
-}
-
 }  // namespace
 }  // namespace tutti::engine

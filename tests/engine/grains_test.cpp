@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "collectives/bootstrap/bootstrap.hpp"
+#include "engine/data/random.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/models/model.hpp"
 #include "engine/trainer.hpp"
@@ -124,6 +125,24 @@ TEST_F(Membership, ARunThatIsResumedOnOtherRanksIsTheSame) {
   run.checkpoint.resume = true;
   EXPECT_THAT(train_on(3, run, 9), HasSubstr("interrupted"));
   EXPECT_EQ(train_on(4, run), whole);
+}
+
+// Ranks come and go: in each history a run ends a few times, anywhere, and goes on with as many as there are then.
+TEST_F(Membership, NoHistoryOfRanksChangesABit) {
+  Config run = config();
+  run.checkpoint.every_steps = 1;
+  run.run = folder("whole");
+  const std::string whole = train_on(1, run);
+  for (std::uint64_t history = 1; history <= 6; ++history) {
+    Random draws(history);
+    run.run = folder("history-" + std::to_string(history));
+    run.checkpoint.resume = false;
+    for (std::size_t stop = 1 + draws.below(4); stop < 12; stop += 1 + draws.below(4)) {
+      EXPECT_THAT(train_on(1 + static_cast<int>(draws.below(8)), run, stop), HasSubstr("interrupted"));
+      run.checkpoint.resume = true;
+    }
+    EXPECT_EQ(train_on(1 + static_cast<int>(draws.below(8)), run), whole) << "history " << history;
+  }
 }
 
 TEST_F(Membership, OtherGrainsAreAnotherRun) {

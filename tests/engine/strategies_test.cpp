@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/exchange/strategy.hpp"
 #include "tests/engine/runs.hpp"
 #include "tests/support/fake_site.hpp"
 
 namespace tutti::engine {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// Targets are three times the inputs and a bit; what is learnt is one number and another.
@@ -257,6 +259,82 @@ TEST_F(ResumedStrategies, KeepWhatEveryRankRemembers) {
   config.checkpoint.resume = true;
   config.steps = 8;
   EXPECT_THAT(failure([&] { run_on(3, config, load("random:1x6x6", 103, 1)); }), HasSubstr("avg every 1, not cdd"));
+}
+
+/// A strategy of one's own, which exchanges nothing: it writes down what it is asked for, and counts its steps.
+class Scripted final : public Strategy {
+ public:
+  Scripted(int rank, std::vector<std::string>& log)
+      : Strategy({.name = "scripted", .equal_when_settled = false, .alike_when_settled = false}),
+        log_(log),
+        steps_(at::scalar_tensor(100 * rank, at::kLong)) {}
+
+  void begin_step(const StepShare& share) override {
+    share_ = share;
+    note("step " + std::to_string(share.step) + ": " + std::to_string(share.count) + " of " +
+         std::to_string(share.global_count) + " in " + std::to_string(share.pieces));
+  }
+  double begin_piece(std::size_t piece, std::size_t count) override {
+    note("piece " + std::to_string(piece) + " of " + std::to_string(count));
+    return static_cast<double>(count) / static_cast<double>(share_.count);
+  }
+  void end_piece(std::size_t piece) override { note("end " + std::to_string(piece)); }
+  void end_backward() override { note("backward"); }
+  void end_step() override {
+    note("update");
+    steps_.add_(1);
+  }
+  void settle() override { note("settle"); }
+  std::vector<nn::NamedTensor> state() const override { return {{"steps", steps_}}; }
+  void load_state(const std::vector<nn::NamedTensor>& state) override {
+    note("goes on from " + std::to_string(state.at(0).second.item<std::int64_t>()));
+    steps_.copy_(state.at(0).second);
+  }
+
+ private:
+  void note(const std::string& what) { log_.push_back(what); }
+  std::vector<std::string>& log_;
+  at::Tensor steps_;
+  StepShare share_;
+};
+
+/// What each of two ranks' strategies was asked for.
+std::vector<std::vector<std::string>> scripted(const Config& config, std::size_t interrupt = 1000) {
+  std::vector<std::vector<std::string>> logs(2);
+  const Hooks hooks = interrupt_after(interrupt)(0);
+  tutti::testing::run_ranks(2, tutti::testing::test_settings("shm"), [&](Communicator& world) {
+    Task task{.network = line(), .data = line_data(14)};
+    task.strategy = [&](const Config&, const Replica& replica) {
+      const int rank = replica.world.rank();
+      return std::make_unique<Scripted>(rank, logs[static_cast<std::size_t>(rank)]);
+    };
+    Trainer(config, world, std::move(task), hooks).run();
+  });
+  return logs;
+}
+
+// 14 samples are a step of 12, and one of 2 in which rank 1 has none.
+TEST_F(ResumedStrategies, OfOnesOwnAreCalledInOrder) {
+  Config config = line_config("gradients", 1);
+  config.epochs = 1;
+  config.batch.micro = 3;
+  const auto logs = scripted(config);
+  EXPECT_THAT(logs[0], ElementsAre("step 0: 6 of 12 in 2", "piece 0 of 3", "end 0", "piece 1 of 3", "end 1", "backward",
+                                   "update", "step 1: 2 of 2 in 2", "piece 0 of 1", "end 0", "piece 1 of 1", "end 1",
+                                   "backward", "update", "settle", "settle"));
+  EXPECT_THAT(logs[1], ElementsAre("step 0: 6 of 12 in 2", "piece 0 of 3", "end 0", "piece 1 of 3", "end 1", "backward",
+                                   "update", "step 1: 0 of 2 in 0", "backward", "update", "settle", "settle"));
+}
+
+TEST_F(ResumedStrategies, OfOnesOwnKeepAStateOnEveryRank) {
+  Config config = line_config("gradients", 1);
+  config.checkpoint.every_steps = 1;
+  config.run = folder("run");
+  EXPECT_THROW(scripted(config, 3), std::runtime_error);
+  config.checkpoint.resume = true;
+  const auto logs = scripted(config);
+  EXPECT_EQ(logs[0].front(), "goes on from 3");
+  EXPECT_EQ(logs[1].front(), "goes on from 103");
 }
 
 }  // namespace
