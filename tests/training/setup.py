@@ -31,7 +31,8 @@ class Setup:
 
     def train(self, ranks, *words, **options):
         """`tutti train` on so many ranks; it has to end well."""
-        done = self.run("train", "-np", ranks, *words, "progress=off", **options)
+        kept = [] if any(str(word).startswith("run=") for word in words) else ["run=none"]
+        done = self.run("train", "-np", ranks, *words, *kept, "progress=off", **options)
         if done.returncode != 0:
             said = " ".join(map(str, words))
             raise SystemExit(f"tutti train -np {ranks} {said}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
