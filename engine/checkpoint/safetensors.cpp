@@ -21,8 +21,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors are written as they lie in memory");
 
-constexpr std::array<std::string_view, dtype_count> names = {"I8",  "U8",   "I16", "I32", "I64",
-                                                             "F16", "BF16", "F32", "F64"};
+constexpr std::array<std::string_view, dtype_count> names = {"I8",   "U8",  "I16", "I32", "I64", "F16",
+                                                             "BF16", "F32", "F64", "U16", "U32", "U64"};
 constexpr std::size_t longest_header = 100 << 20;  // the limit that the format sets
 
 /// nullopt where there are more elements than a file can have.

@@ -114,6 +114,9 @@ decltype(auto) visit_dtype(DType dtype, Visitor&& visitor) {
     case DType::i16: return visitor(std::int16_t());
     case DType::i32: return visitor(std::int32_t());
     case DType::i64: return visitor(std::int64_t());
+    case DType::u16: return visitor(std::uint16_t());
+    case DType::u32: return visitor(std::uint32_t());
+    case DType::u64: return visitor(std::uint64_t());
     case DType::f16: return visitor(f16());
     case DType::bf16: return visitor(bf16());
     case DType::f32: return visitor(float());

@@ -22,9 +22,9 @@ struct Descr {
   std::string_view text;
   DType dtype;
 };
-constexpr Descr codes[] = {{"|b1", DType::u8},  {"|u1", DType::u8},  {"|i1", DType::i8},
-                           {"<i2", DType::i16}, {"<i4", DType::i32}, {"<i8", DType::i64},
-                           {"<f2", DType::f16}, {"<f4", DType::f32}, {"<f8", DType::f64}};
+constexpr Descr codes[] = {{"|b1", DType::u8},  {"|u1", DType::u8},  {"|i1", DType::i8},  {"<i2", DType::i16},
+                           {"<i4", DType::i32}, {"<i8", DType::i64}, {"<u2", DType::u16}, {"<u4", DType::u32},
+                           {"<u8", DType::u64}, {"<f2", DType::f16}, {"<f4", DType::f32}, {"<f8", DType::f64}};
 
 /// What stands behind 'key': up to one of `ends`.
 std::string_view value_of(std::string_view header, std::string_view key, std::string_view ends) {

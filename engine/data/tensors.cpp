@@ -7,6 +7,8 @@
 
 namespace tutti::engine {
 
+bool has_tensors(DType dtype) noexcept { return dtype != DType::u16 && dtype != DType::u32 && dtype != DType::u64; }
+
 at::ScalarType scalar_type(DType dtype) {
   switch (dtype) {
     case DType::i8: return at::kChar;
@@ -17,9 +19,13 @@ at::ScalarType scalar_type(DType dtype) {
     case DType::f16: return at::kHalf;
     case DType::bf16: return at::kBFloat16;
     case DType::f32: return at::kFloat;
-    case DType::f64: break;
+    case DType::f64: return at::kDouble;
+    case DType::u16:
+    case DType::u32:
+    case DType::u64: break;
   }
-  return at::kDouble;
+  throw Error(Code::invalid, "LibTorch has no tensors of " + std::string(name(dtype)) +
+                                 ": convert the array to a signed type that is wide enough");
 }
 
 at::Tensor to_tensor(const Array& array) {
@@ -33,7 +39,7 @@ at::Tensor to_tensor(const Array& array) {
 Array to_array(const at::Tensor& tensor) {
   const at::Tensor here = tensor.detach().to(at::kCPU).contiguous();
   for (int i = 0; i < dtype_count; ++i)
-    if (const auto dtype = static_cast<DType>(i); scalar_type(dtype) == here.scalar_type()) {
+    if (const auto dtype = static_cast<DType>(i); has_tensors(dtype) && scalar_type(dtype) == here.scalar_type()) {
       const auto owner = std::make_shared<at::Tensor>(here);
       return Array(dtype, here.sizes().vec(), {owner, static_cast<const std::byte*>(here.data_ptr())});
     }

@@ -7,6 +7,9 @@
 
 namespace tutti::engine {
 
+/// LibTorch has none of the unsigned types of 16 bits and more.
+bool has_tensors(DType dtype) noexcept;
+/// Throws Error{invalid} where it has none.
 at::ScalarType scalar_type(DType dtype);
 
 /// A tensor on the host over the array's memory, which it keeps. Nobody may write it: clone() it first.

@@ -24,24 +24,27 @@ double epsilon(DType dtype) {
   }
 }
 
-// Wraps to the dtype, as its arithmetic does.
+// Wraps to the dtype, as its arithmetic does; u64 is the bits of it.
 std::int64_t wrap(DType dtype, std::uint64_t value) {
   switch (dtype) {
     case DType::i8: return static_cast<std::int8_t>(value);
     case DType::u8: return static_cast<std::uint8_t>(value);
     case DType::i16: return static_cast<std::int16_t>(value);
     case DType::i32: return static_cast<std::int32_t>(value);
+    case DType::u16: return static_cast<std::uint16_t>(value);
+    case DType::u32: return static_cast<std::uint32_t>(value);
     default: return static_cast<std::int64_t>(value);
   }
 }
 
 std::int64_t fold(DType dtype, Op op, std::int64_t a, std::int64_t b) {
   const auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
+  const bool less = dtype == DType::u64 ? x < y : a < b;
   switch (op) {
     case Op::sum: return wrap(dtype, x + y);
     case Op::prod: return wrap(dtype, x * y);
-    case Op::min: return a < b ? a : b;
-    case Op::max: return a < b ? b : a;
+    case Op::min: return less ? a : b;
+    case Op::max: return less ? b : a;
     case Op::band: return a & b;
     case Op::bor: return a | b;
     default: return a ^ b;
@@ -111,6 +114,8 @@ std::int64_t integer_at(DType dtype, const std::byte* data, std::size_t i) {
     case DType::u8: return load<std::uint8_t>(data, i);
     case DType::i16: return load<std::int16_t>(data, i);
     case DType::i32: return load<std::int32_t>(data, i);
+    case DType::u16: return load<std::uint16_t>(data, i);
+    case DType::u32: return load<std::uint32_t>(data, i);
     default: return load<std::int64_t>(data, i);
   }
 }

@@ -28,6 +28,7 @@ static_assert(system_error == static_cast<int>(ncclSystemError) &&
 static_assert(invalid_argument == static_cast<int>(ncclInvalidArgument));
 static_assert(int8 == static_cast<int>(ncclInt8) && uint8 == static_cast<int>(ncclUint8));
 static_assert(int32 == static_cast<int>(ncclInt32) && int64 == static_cast<int>(ncclInt64));
+static_assert(uint32 == static_cast<int>(ncclUint32) && uint64 == static_cast<int>(ncclUint64));
 static_assert(float16 == static_cast<int>(ncclFloat16) && bfloat16 == static_cast<int>(ncclBfloat16));
 static_assert(float32 == static_cast<int>(ncclFloat32) && float64 == static_cast<int>(ncclFloat64));
 static_assert(op_sum == static_cast<int>(ncclSum) && op_prod == static_cast<int>(ncclProd));

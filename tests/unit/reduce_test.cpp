@@ -154,8 +154,8 @@ detail::FoldKernel kernel(const detail::FoldIsa& isa, Op op) {
 
 template <class T>
 class ReduceTest : public testing::Test {};
-using Types =
-    testing::Types<std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, f16, bf16, float, double>;
+using Types = testing::Types<std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, f16, bf16, float,
+                             double, std::uint16_t, std::uint32_t, std::uint64_t>;
 TYPED_TEST_SUITE(ReduceTest, Types);
 
 TYPED_TEST(ReduceTest, MatchesTheReferenceOnEveryIsa) {

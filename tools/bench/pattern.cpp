@@ -18,6 +18,9 @@ void with_type(DType dtype, F f) {
     case DType::i16: return f(std::int16_t{});
     case DType::i32: return f(std::int32_t{});
     case DType::i64: return f(std::int64_t{});
+    case DType::u16: return f(std::uint16_t{});
+    case DType::u32: return f(std::uint32_t{});
+    case DType::u64: return f(std::uint64_t{});
     case DType::f16: return f(f16{});
     case DType::bf16: return f(bf16{});
     case DType::f32: return f(float{});

@@ -86,7 +86,7 @@ Request parse_request(const std::string& program, const std::vector<std::string>
   app.add_option("-b,--begin", first, "first size in bytes: 8, 64K, 1M")->capture_default_str();
   app.add_option("-e,--end", last, "last size")->capture_default_str();
   app.add_option("-f,--factor", factor, "from one size to the next: 2, 1.5, sqrt2")->capture_default_str();
-  app.add_option("-d,--dtype", dtype, "i8 u8 i16 i32 i64 f16 bf16 f32 f64")->capture_default_str();
+  app.add_option("-d,--dtype", dtype, "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64")->capture_default_str();
   app.add_option("-o,--op", op, "sum avg prod min max band bor bxor premul_sum")->capture_default_str();
   app.add_option("--root", request.root, "of broadcast, reduce, gather, scatter")->capture_default_str();
   app.add_option("-n,--iterations", request.iterations, "timed iterations; 0: by time")->capture_default_str();

@@ -7,8 +7,8 @@
 namespace tutti {
 namespace {
 
-constexpr std::array<std::string_view, dtype_count> names = {"i8",  "u8",   "i16", "i32", "i64",
-                                                             "f16", "bf16", "f32", "f64"};
+constexpr std::array<std::string_view, dtype_count> names = {"i8",   "u8",  "i16", "i32", "i64", "f16",
+                                                             "bf16", "f32", "f64", "u16", "u32", "u64"};
 
 }  // namespace
 

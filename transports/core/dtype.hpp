@@ -10,16 +10,18 @@
 
 namespace tutti {
 
-enum class DType : std::uint8_t { i8, u8, i16, i32, i64, f16, bf16, f32, f64 };
-inline constexpr int dtype_count = 9;
+/// bool and complex are views: bool as u8 of 0 and 1 (or is bor, and is band), complex as twice as many reals (sum, avg
+/// and premul_sum have a meaning for them).
+enum class DType : std::uint8_t { i8, u8, i16, i32, i64, f16, bf16, f32, f64, u16, u32, u64 };
+inline constexpr int dtype_count = 12;
 
 /// Bytes of one element.
 constexpr std::size_t size_of(DType dtype) noexcept {
-  constexpr std::size_t sizes[dtype_count] = {1, 1, 2, 4, 8, 2, 2, 4, 8};
+  constexpr std::size_t sizes[dtype_count] = {1, 1, 2, 4, 8, 2, 2, 4, 8, 2, 4, 8};
   return sizes[static_cast<std::size_t>(dtype)];
 }
 
-constexpr bool is_integer(DType dtype) noexcept { return dtype <= DType::i64; }
+constexpr bool is_integer(DType dtype) noexcept { return dtype <= DType::i64 || dtype >= DType::u16; }
 
 /// "f32"; parse() is its inverse and answers nullopt for any other text.
 std::string_view name(DType dtype) noexcept;
@@ -38,8 +40,12 @@ template <> inline constexpr int dtype_index<f16> = 5;
 template <> inline constexpr int dtype_index<bf16> = 6;
 template <> inline constexpr int dtype_index<float> = 7;
 template <> inline constexpr int dtype_index<double> = 8;
+template <> inline constexpr int dtype_index<std::uint16_t> = 9;
+template <> inline constexpr int dtype_index<std::uint32_t> = 10;
+template <> inline constexpr int dtype_index<std::uint64_t> = 11;
 // `long` and `long long` are two types of 64 bits, of which int64_t is only one.
 template <> inline constexpr int dtype_index<long long> = sizeof(long long) == 8 ? 4 : -1;
+template <> inline constexpr int dtype_index<unsigned long long> = sizeof(long long) == 8 ? 11 : -1;
 }  // namespace detail
 
 /// A C++ type that a buffer may hold.

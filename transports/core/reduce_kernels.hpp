@@ -245,6 +245,9 @@ constexpr FoldTable make_table() {
   add_integers<std::int16_t, std::uint16_t>(table, DType::i16);
   add_integers<std::int32_t, std::uint32_t>(table, DType::i32);
   add_integers<std::int64_t, std::uint64_t>(table, DType::i64);
+  add_integers<std::uint16_t, std::uint16_t>(table, DType::u16);
+  add_integers<std::uint32_t, std::uint32_t>(table, DType::u32);
+  add_integers<std::uint64_t, std::uint64_t>(table, DType::u64);
   add_floats<Half, float>(table, DType::f16);
   add_floats<BrainHalf, float>(table, DType::bf16);
   add_floats<Plain<float>, float>(table, DType::f32);

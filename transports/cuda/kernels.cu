@@ -167,6 +167,9 @@ cudaError_t fold(DType dtype, Op op, const FoldCall& call, int processors, cudaS
     case DType::i16: return fold_integers<std::int16_t>(op, call, processors, stream);
     case DType::i32: return fold_integers<std::int32_t>(op, call, processors, stream);
     case DType::i64: return fold_integers<std::int64_t>(op, call, processors, stream);
+    case DType::u16: return fold_integers<std::uint16_t>(op, call, processors, stream);
+    case DType::u32: return fold_integers<std::uint32_t>(op, call, processors, stream);
+    case DType::u64: return fold_integers<std::uint64_t>(op, call, processors, stream);
     case DType::f16: return fold_floats<__half>(op, call, processors, stream);
     case DType::bf16: return fold_floats<__nv_bfloat16>(op, call, processors, stream);
     case DType::f32: return fold_floats<float>(op, call, processors, stream);

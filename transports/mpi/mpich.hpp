@@ -21,7 +21,7 @@ inline Handles predefined_handles(void*) {
           MPI_ERRORS_RETURN,
           MPI_REQUEST_NULL,
           {MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_UINT16_T, MPI_UINT16_T, MPI_FLOAT,
-           MPI_DOUBLE},
+           MPI_DOUBLE, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T},
           {MPI_SUM, MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_SUM}};
 }
 

@@ -29,9 +29,9 @@ Handle predefined(void* library, const char* variable) {
 }
 
 inline Handles predefined_handles(void* library) {
-  constexpr const char* types[] = {"ompi_mpi_int8_t",   "ompi_mpi_uint8_t", "ompi_mpi_int16_t",
-                                   "ompi_mpi_int32_t",  "ompi_mpi_int64_t", "ompi_mpi_uint16_t",
-                                   "ompi_mpi_uint16_t", "ompi_mpi_float",   "ompi_mpi_double"};
+  constexpr const char* types[] = {"ompi_mpi_int8_t",  "ompi_mpi_uint8_t",  "ompi_mpi_int16_t",  "ompi_mpi_int32_t",
+                                   "ompi_mpi_int64_t", "ompi_mpi_uint16_t", "ompi_mpi_uint16_t", "ompi_mpi_float",
+                                   "ompi_mpi_double",  "ompi_mpi_uint16_t", "ompi_mpi_uint32_t", "ompi_mpi_uint64_t"};
   constexpr const char* ops[] = {"ompi_mpi_op_sum", "ompi_mpi_op_sum",  "ompi_mpi_op_prod",
                                  "ompi_mpi_op_min", "ompi_mpi_op_max",  "ompi_mpi_op_band",
                                  "ompi_mpi_op_bor", "ompi_mpi_op_bxor", "ompi_mpi_op_sum"};

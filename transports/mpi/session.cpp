@@ -35,8 +35,10 @@ constexpr std::array<OwnFold, 4> arithmetic{{{dtype, Op::sum, fold<dtype, Op::su
                                              {dtype, Op::max, fold<dtype, Op::max>}}};
 
 // MPI knows no 16-bit floating point; its min and max do not say what they do with a NaN; and in small integers MPIs
-// differ: Open MPI 4.1 saturates sums of 8 and 16 bits, MPICH 4.0 compares MPI_UINT8_T as if it had a sign.
-constexpr std::array<OwnFold, 4> whole_rows[] = {arithmetic<DType::i8>, arithmetic<DType::u8>, arithmetic<DType::i16>,
+// differ: Open MPI 4.1 saturates sums of 8 and 16 bits, MPICH 4.0 compares MPI_UINT8_T as if it had a sign, so
+// that all unsigned types are ours.
+constexpr std::array<OwnFold, 4> whole_rows[] = {arithmetic<DType::i8>,  arithmetic<DType::u8>,  arithmetic<DType::i16>,
+                                                 arithmetic<DType::u16>, arithmetic<DType::u32>, arithmetic<DType::u64>,
                                                  arithmetic<DType::f16>, arithmetic<DType::bf16>};
 constexpr OwnFold single_cells[] = {{DType::f32, Op::min, fold<DType::f32, Op::min>},
                                     {DType::f32, Op::max, fold<DType::f32, Op::max>},

@@ -28,7 +28,18 @@ enum Result : int {
   in_progress = 7,
 };
 
-enum DataType : int { int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9 };
+enum DataType : int {
+  int8 = 0,
+  uint8 = 1,
+  int32 = 2,
+  uint32 = 3,
+  int64 = 4,
+  uint64 = 5,
+  float16 = 6,
+  float32 = 7,
+  float64 = 8,
+  bfloat16 = 9
+};
 enum RedOp : int { op_sum = 0, op_prod = 1, op_max = 2, op_min = 3, op_avg = 4 };
 enum Residence : int { scalar_device = 0, scalar_host_immediate = 1 };
 

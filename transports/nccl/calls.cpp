@@ -25,6 +25,8 @@ DataType type_of(DType dtype) noexcept {
     case DType::u8: return uint8;
     case DType::i32: return int32;
     case DType::i64: return int64;
+    case DType::u32: return uint32;
+    case DType::u64: return uint64;
     case DType::f16: return float16;
     case DType::bf16: return bfloat16;
     case DType::f32: return float32;
@@ -301,7 +303,7 @@ Status supported(const Collective& call, std::string_view algorithm) {
   if (device.kind != Device::Kind::cuda) return no("nccl reaches CUDA memory only");
   if (!folds(call.kind)) return {};
   const DType dtype = dtype_of(call);
-  if (dtype == DType::i16) return no("nccl folds no i16");
+  if (dtype == DType::i16 || dtype == DType::u16) return no("nccl folds no " + std::string(name(dtype)));
   if (call.op.op == Op::band || call.op.op == Op::bor || call.op.op == Op::bxor)
     return no("nccl has no operator " + std::string(name(call.op.op)));
   return {};

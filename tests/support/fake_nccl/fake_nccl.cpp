@@ -71,6 +71,8 @@ DType dtype_of(DataType type) {
     case uint8: return DType::u8;
     case int32: return DType::i32;
     case int64: return DType::i64;
+    case uint32: return DType::u32;
+    case uint64: return DType::u64;
     case float16: return DType::f16;
     case bfloat16: return DType::bf16;
     case float32: return DType::f32;

@@ -67,6 +67,8 @@ Function function_of(Op op, DType dtype) {
     case DType::u8: return function_of<std::uint8_t>(op);
     case DType::i32: return function_of<std::int32_t>(op);
     case DType::i64: return function_of<std::int64_t>(op);
+    case DType::u32: return function_of<std::uint32_t>(op);
+    case DType::u64: return function_of<std::uint64_t>(op);
     case DType::f16: return function_of<gloo::float16>(op);
     case DType::f32: return function_of<float>(op);
     case DType::f64: return function_of<double>(op);
