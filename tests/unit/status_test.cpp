@@ -106,6 +106,43 @@ TEST_F(LogTest, LongTextIsCutAndStillEndsItsLine) {
   EXPECT_EQ(line.back(), '\n');
 }
 
+TEST_F(LogTest, AHandlerTakesTheLines) {
+  std::vector<std::pair<LogLevel, std::string>> lines;
+  set_log_handler([&](LogLevel level, std::string_view text) {
+    lines.emplace_back(level, text);
+    if (text == "throw") throw std::runtime_error("which is dropped");
+  });
+  EXPECT_EQ(written(LogLevel::warn, "slow", 3), "");
+  EXPECT_EQ(written(LogLevel::info, "hidden"), "");
+  EXPECT_EQ(written(LogLevel::error, "throw"), "");
+  testing::internal::CaptureStderr();
+  say("asked for");
+  set_log_handler({});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  const std::vector<std::pair<LogLevel, std::string>> expected = {
+      {LogLevel::warn, "[rank 3] slow"}, {LogLevel::error, "throw"}, {LogLevel::info, "asked for"}};
+  EXPECT_EQ(lines, expected);
+  EXPECT_EQ(written(LogLevel::warn, "again"), "tutti warning: again\n");
+}
+
+// The handler is changed while others log: each line goes to one of them, or to stderr.
+TEST_F(LogTest, AHandlerIsChangedUnderWay) {
+  std::atomic<int> told{0};
+  std::atomic<bool> over{false};
+  testing::internal::CaptureStderr();
+  std::thread other([&] {
+    for (int i = 0; i < 200; ++i) log(LogLevel::warn, "x");
+    over = true;
+  });
+  while (!over) {
+    set_log_handler([&told](LogLevel, std::string_view) { ++told; });
+    set_log_handler({});
+  }
+  other.join();
+  const std::string rest = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(told + std::ranges::count(rest, '\n'), 200);
+}
+
 TEST_F(LogTest, ParsesItsLevels) {
   EXPECT_EQ(parse_log_level("off"), LogLevel::off);
   EXPECT_EQ(parse_log_level("warn"), LogLevel::warn);

@@ -9,6 +9,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -41,7 +45,45 @@ void write_line(std::string_view head, std::string_view text) noexcept {
   errno = saved;
 }
 
+using Handler = std::function<void(LogLevel, std::string_view)>;
+
+/// Never destroyed: threads that outlive main() may log.
+struct Handlers {
+  std::atomic<bool> any{false};
+  std::mutex mutex;
+  std::shared_ptr<const Handler> handler;  // mutex
+};
+Handlers& handlers() {
+  static auto* const all = new Handlers;
+  return *all;
+}
+
+/// False: there is no handler.
+bool hand_over(LogLevel level, std::string_view text, int rank) noexcept {
+  Handlers& all = handlers();
+  if (!all.any.load(std::memory_order_relaxed)) return false;
+  try {
+    std::shared_ptr<const Handler> handler;
+    {
+      const std::lock_guard lock(all.mutex);
+      handler = all.handler;
+    }
+    if (!handler) return false;
+    (*handler)(level, rank < 0 ? std::string(text) : "[rank " + std::to_string(rank) + "] " + std::string(text));
+  } catch (...) {  // there is nowhere to say so
+  }
+  return true;
+}
+
 }  // namespace
+
+void set_log_handler(std::function<void(LogLevel, std::string_view)> handler) {
+  auto next = handler ? std::make_shared<const Handler>(std::move(handler)) : nullptr;
+  Handlers& all = handlers();
+  const std::lock_guard lock(all.mutex);
+  all.any = next != nullptr;
+  all.handler.swap(next);  // the old one goes after the mutex has been left
+}
 
 void set_log_level(LogLevel level) noexcept { threshold.store(level, std::memory_order_relaxed); }
 
@@ -55,6 +97,7 @@ std::optional<LogLevel> parse_log_level(std::string_view text) noexcept {
 
 void log(LogLevel level, std::string_view text, int rank) noexcept {
   if (level == LogLevel::off || level > log_level()) return;
+  if (hand_over(level, text, rank)) return;
   const std::string_view label = level == LogLevel::warn ? "warning" : level_names[static_cast<std::size_t>(level)];
   char head[64];
   const int length = rank >= 0 ? std::snprintf(head, sizeof(head), "tutti [rank %d] %s: ", rank, label.data())
@@ -62,6 +105,8 @@ void log(LogLevel level, std::string_view text, int rank) noexcept {
   write_line({head, static_cast<std::size_t>(length)}, text);
 }
 
-void say(std::string_view text) noexcept { write_line("tutti: ", text); }
+void say(std::string_view text) noexcept {
+  if (!hand_over(LogLevel::info, text, -1)) write_line("tutti: ", text);
+}
 
 }  // namespace tutti
