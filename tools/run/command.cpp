@@ -87,6 +87,8 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
                "put \"[rank] \" in front of every line of output (beyond 64 KiB a line is cut)");
   app.add_option("--grace", job.grace, "seconds that the others have to end by themselves once a rank has failed (2)")
       ->check(CLI::Range(0.0, 1e6));
+  app.add_flag("--keep-going", job.keep_going,
+               "a rank that fails is reported and the others go on; the exit code is still that of the first one");
   app.add_option("--time-limit", job.time_limit, "seconds until all ranks are ended, with exit code 124 (none)")
       ->check(CLI::Range(0.0, 1e9));
   app.add_option("-x", request.exports, "a variable for the ranks: NAME, as it is here, or NAME=VALUE")
@@ -153,6 +155,10 @@ int run(const std::vector<std::string>& arguments) {
   if (by_mpiexec && app.count("--grace") > 0)
     usage_error(
         app, "--grace is not for ranks that an mpiexec starts, which ends the others in its own way; leave it out: ");
+  if (by_mpiexec && job.keep_going)
+    usage_error(app, "--keep-going is not for ranks that an mpiexec starts, which ends them together; leave it out: ");
+  if (job.keep_going && app.count("--grace") > 0)
+    usage_error(app, "--grace ends the others and --keep-going leaves them alone; give one of them: ");
   if (by_mpiexec && job.bind)
     usage_error(app, "--bind is not for ranks that an mpiexec starts; it has its own way to bind them; leave it out: ");
   if (!by_mpiexec && !request.mpiexec.empty()) usage_error(app, "--mpiexec is for --backend mpi or --transport mpi: ");

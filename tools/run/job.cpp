@@ -67,6 +67,8 @@ class Session {
   void take_signals();
   void reap();
   void fail_first(std::vector<int>& ended);
+  void tell_and_keep_going(int rank);
+  std::string failure_text(int rank) const;
   void next_stage();
   void kill_all(int signal);
   void drain();
@@ -160,7 +162,21 @@ void Session::reap() {
     at(end.rank).end = end;
     if (exit_code_of(end) != 0) failed.push_back(end.rank);
   }
+  if (job_.keep_going && stage_ == Stage::running) {
+    for (const int rank : failed) tell_and_keep_going(rank);
+    return;
+  }
   if (!failed.empty() && !first_failure_) fail_first(failed);
+}
+
+void Session::tell_and_keep_going(int rank) {
+  if (!first_failure_) first_failure_ = rank;
+  say(fmt::format("{}; {}", failure_text(rank), running() ? "the others go on" : "it was the last"));
+}
+
+std::string Session::failure_text(int rank) const {
+  const Ended& end = all_[static_cast<std::size_t>(rank)].end;
+  return fmt::format("rank {} ({}) {}", rank, ranks_.whereabouts(rank), how_it_ended(end));
 }
 
 void Session::fail_first(std::vector<int>& ended) {
@@ -168,9 +184,7 @@ void Session::fail_first(std::vector<int>& ended) {
   const auto killed = [&](int rank) { return !at(rank).end.lost.empty() || WIFSIGNALED(at(rank).end.status); };
   std::stable_partition(ended.begin(), ended.end(), killed);
   first_failure_ = ended.front();
-  if (!limit_passed_)
-    say(fmt::format("rank {} ({}) {}", *first_failure_, ranks_.whereabouts(*first_failure_),
-                    how_it_ended(at(*first_failure_).end)));
+  if (!limit_passed_) say(failure_text(*first_failure_));
   if (stage_ == Stage::running) {
     stage_ = Stage::grace;
     next_stage_at_ = deadline_in(Seconds(job_.grace));
@@ -220,7 +234,7 @@ void Session::drain() {
 }
 
 void Session::summarise() {
-  if (!first_failure_) return;
+  if (!first_failure_ || (job_.keep_going && !limit_passed_)) return;
   std::map<std::pair<bool, std::pair<int, std::string>>, std::vector<int>> ways;  // by whether we ended it, and how
   for (int i = 0; i < static_cast<int>(all_.size()); ++i) {
     const Rank& rank = at(i);

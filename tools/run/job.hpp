@@ -23,7 +23,8 @@ struct Job {
   bool tag_output = false;
   bool bind = false;      ///< each rank of a host to one of its cores
   double grace = 2;       ///< seconds that the others have to end by themselves once one has failed
-  double time_limit = 0;  ///< seconds until all is ended; 0: none
+  bool keep_going = false;  ///< ranks that fail are reported, and the others are left alone
+  double time_limit = 0;    ///< seconds until all is ended; 0: none
   std::map<std::string, std::string> variables;  ///< for every rank, beside its own
   std::string mark;  ///< the value of TUTTI_STARTER in the ranks of this host, by which stragglers are known
 
@@ -37,7 +38,8 @@ struct Job {
   double start_patience = 60;       ///< seconds that a host has to answer
 };
 
-/// Starts the ranks, passes on signals and output, ends all when one fails. Returns the exit code.
+/// Starts the ranks, passes on signals and output, ends all when one fails, unless the job is to keep going. Returns the
+/// exit code: of the rank that failed first.
 int run_job(const Job& job);
 
 }  // namespace tutti::tools
