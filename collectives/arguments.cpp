@@ -45,8 +45,14 @@ class Checker {
   void point_to_point() const {
     if (call_.to >= size_ || call_.to < -1) out_of_range("to", call_.to);
     if (call_.from >= size_ || call_.from < -1) out_of_range("from", call_.from);
-    if (call_.to < 0 && call_.from < 0) refuse("it has neither a rank to send to nor one to receive from");
-    if (call_.to >= 0 && call_.from >= 0) places();
+    if (call_.from_any) {
+      if (call_.from >= 0) refuse("it is to receive from rank " + std::to_string(call_.from) + " and from anyone");
+      if (call_.out.device.kind != Device::Kind::cpu)
+        throw Error(Code::unsupported, "recv_any: the buffer is on a device; receive on the host, or name the rank");
+    }
+    if (call_.to < 0 && call_.from < 0 && !call_.from_any)
+      refuse("it has neither a rank to send to nor one to receive from");
+    if (call_.to >= 0 && (call_.from >= 0 || call_.from_any)) places();
   }
 
   void settle_dtypes() const {
@@ -97,27 +103,34 @@ class Checker {
     }
   }
 
-  void blocks(const char* what, const std::vector<std::size_t>& counts, std::size_t have, bool held) const {
+  void blocks(const char* what, const std::vector<std::size_t>& counts, std::size_t have) const {
     if (counts.size() != static_cast<std::size_t>(size_))
       refuse("there are " + std::to_string(counts.size()) + " counts for " + std::to_string(size_) + " ranks");
-    if (held)
-      expect(what, have, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), "the sum of the counts");
+    expect(what, have, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), "the sum of the counts");
+  }
+
+  // The root alone knows them.
+  void fill_in_counts() const {
+    std::vector<std::size_t>& counts = call_.kind == Kind::gather ? call_.out_counts : call_.in_counts;
+    counts.assign(static_cast<std::size_t>(size_), 0);
+    counts[static_cast<std::size_t>(rank_)] = call_.kind == Kind::gather ? call_.in.count : call_.out.count;
   }
 
   void counts() const {
     const auto mine = static_cast<std::size_t>(rank_);
+    if ((call_.kind == Kind::gather || call_.kind == Kind::scatter) && !at_root_) return fill_in_counts();
     switch (call_.kind) {
       case Kind::allgather:
       case Kind::gather:
-        blocks("out", call_.out_counts, call_.out.count, call_.kind == Kind::allgather || at_root_);
+        blocks("out", call_.out_counts, call_.out.count);
         return expect("in", call_.in.count, call_.out_counts[mine], "this rank's count");
       case Kind::reduce_scatter:
       case Kind::scatter:
-        blocks("in", call_.in_counts, call_.in.count, call_.kind == Kind::reduce_scatter || at_root_);
+        blocks("in", call_.in_counts, call_.in.count);
         return expect("out", call_.out.count, call_.in_counts[mine], "this rank's count");
       case Kind::alltoall:
-        blocks("in", call_.in_counts, call_.in.count, true);
-        blocks("out", call_.out_counts, call_.out.count, true);
+        blocks("in", call_.in_counts, call_.in.count);
+        blocks("out", call_.out_counts, call_.out.count);
         return expect("out's own block", call_.out_counts[mine], call_.in_counts[mine], "what this rank keeps");
       default: refuse("there is no form with counts");
     }
@@ -178,11 +191,11 @@ void check_arguments(Collective& call, const Group& group) {
   if (!is_sum_in_place(call)) Checker(call, group).run();
 }
 
-void check_message(std::string_view call, int peer, int tag, const Group& group) {
+void check_message(std::string_view call, int peer, int tag, int size) {
   const auto refuse = [&](const std::string& why) { throw Error(Code::invalid, std::string(call) + ": " + why); };
-  if (peer < 0 || peer >= group.size())
-    refuse(not_a_rank("peer", peer, group.size()) +
-           (call == "recv" && peer < 0 ? "; a recv names the one rank that it receives from" : ""));
+  if (peer < 0 || peer >= size)
+    refuse(not_a_rank("peer", peer, size) +
+           (call == "recv" && peer < 0 ? "; recv_any receives from whoever sends" : ""));
   if (tag < 0) refuse("the tag " + std::to_string(tag) + " is negative; tags are 0 or more");
 }
 

@@ -7,6 +7,7 @@
 
 #include "collectives/arguments.hpp"
 #include "collectives/backends.hpp"
+#include "collectives/batch.hpp"
 #include "collectives/bootstrap/bootstrap.hpp"
 #include "collectives/choices.hpp"
 #include "collectives/collective_operation.hpp"
@@ -51,32 +52,44 @@ class Communicator::Impl {
   Work launch(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options, bool is_value = false) {
     context_->refuse_in_child();
     check_arguments(call, group());
-    if (call.kind == Kind::send) return exchange(self, call, options);
-    const Signature summary = signature(call, group().rank, group().size());
-    Accelerator* const gpu = gpu_of(call, context_->settings());
-    const Taken* const taken = gpu != nullptr ? choose_for_device(self, call, summary, options.algorithm)
-                                              : &choices_.choose(call, summary, options.algorithm);
-    const CollectiveOperation::Parts parts{.call = call,
-                                           .taken = taken,
-                                           .summary = context_->checks_messages() ? summary : Signature(),
-                                           .allowed = allowed(options),
-                                           .on_device = gpu != nullptr,
-                                           .chooser = &devices_,
-                                           .wanted = options.algorithm};
-    if (gpu == nullptr && taken->is_prompt && !is_value && !options.keep && !context_->verifies_each_call()) {
+    if (call.kind == Kind::send) return launched(exchange(self, call, options));
+    const Chosen chosen = choose(self, call, options);
+    const CollectiveOperation::Parts parts = parts_of(call, chosen, options);
+    if (chosen.gpu == nullptr && chosen.taken->is_prompt && !is_value && !options.keep &&
+        !context_->verifies_each_call()) {
       PromptCall prompt(prompt_calls_, parts, [&] { return home(self); });
       if (context_->launch_now(prompt)) return prompt.work();
     }
-    CollectiveOperation& operation = *spare_collectives_.take();
-    if (gpu != nullptr) come_after(operation, spare_collectives_, *gpu, call, options);
-    operation.prepare(home(self), spare_collectives_, parts);
+    CollectiveOperation& operation = collective(self, parts, chosen.gpu, options);
     if (is_value) operation.keep_value();
-    if (options.keep) operation.keep(options.keep);
-    context_->launch(operation);
-    return Work(operation);
+    return launched(operation);
+  }
+
+  Work launch_all(const std::shared_ptr<Impl>& self, std::vector<Collective> calls, const CallOptions& options) {
+    context_->refuse_in_child();
+    for (Collective& call : calls) check_arguments(call, group());
+    if (calls.empty()) return {};
+    Batch& batch = *spare_batches_.take();
+    batch.prepare(home(self).keeper, spare_batches_, group().id, options.keep != nullptr);
+    Work work(batch);
+    try {
+      prepare_all(self, calls, options, batch);
+    } catch (...) {  // what there is of it ends with the communicator, as `work` is dropped
+      if (batch.is_empty())
+        batch.give_up();
+      else
+        launch(batch);
+      throw;
+    }
+    launch(batch);
+    return work;
   }
 
   std::string explain(const Collective& call) const { return choices_.explain(call); }
+
+  void throw_if_failed() const {
+    if (const Status why = group_->poison(); !why.ok()) throw Error(why.cause(), std::string(why.text()));
+  }
 
   std::shared_ptr<Impl> child(Group group) const {
     return std::make_shared<Impl>(context_, context_->add_group(std::move(group)), choices_.selector());
@@ -107,6 +120,58 @@ class Communicator::Impl {
   std::uint64_t next_id(int number) { return id_of(++splits_, number); }
 
  private:
+  // Who does a call, which is known before anything of it is prepared.
+  struct Chosen {
+    Accelerator* gpu = nullptr;
+    const Taken* taken = nullptr;  // null: not known yet, on a device
+    Signature summary;
+  };
+  Chosen choose(const std::shared_ptr<Impl>& self, const Collective& call, const CallOptions& options) {
+    const Signature summary = signature(call, group().rank, group().size());
+    Accelerator* const gpu = gpu_of(call, context_->settings());
+    return {gpu,
+            gpu != nullptr ? choose_for_device(self, call, summary, options.algorithm)
+                           : &choices_.choose(call, summary, options.algorithm),
+            summary};
+  }
+  CollectiveOperation::Parts parts_of(Collective& call, const Chosen& chosen, const CallOptions& options) {
+    return {.call = call,
+            .taken = chosen.taken,
+            .summary = context_->checks_messages() ? chosen.summary : Signature(),
+            .allowed = allowed(options),
+            .on_device = chosen.gpu != nullptr,
+            .chooser = &devices_,
+            .wanted = options.algorithm};
+  }
+
+  template <class Call>
+  Work launched(Call& operation) {
+    context_->launch(operation);
+    return Work(operation);
+  }
+  void launch(Batch& batch) {
+    batch.follow();
+    context_->launch(batch);
+  }
+
+  // All are chosen for before the first is prepared: nothing is refused from then on.
+  void prepare_all(const std::shared_ptr<Impl>& self, std::span<Collective> calls, const CallOptions& options,
+                   Batch& batch) {
+    std::vector<std::pair<Collective*, Chosen>> all;
+    for (std::size_t next = 0; next < calls.size();) {
+      const std::size_t n = packed_together(calls.subspan(next), group().size(), context_->settings().lane_bytes);
+      Collective& call = n == 1 ? calls[next] : batch.pack(calls.subspan(next, n), group());
+      all.emplace_back(&call, call.kind == Kind::send ? Chosen() : choose(self, call, options));
+      next += n;
+    }
+    for (auto& [call, chosen] : all) {
+      if (call->kind == Kind::send)
+        batch.add(exchange(self, *call, options));
+      else
+        batch.add(collective(self, parts_of(*call, chosen, options), chosen.gpu, options));
+    }
+  }
+
   const Taken* choose_for_device(const std::shared_ptr<Impl>& self, const Collective& call, Signature summary,
                                  const std::string& wanted) {
     const auto aside = [&](std::uint64_t id) { return Communicator(child({id, group().rank, group().members, {}})); };
@@ -114,15 +179,23 @@ class Communicator::Impl {
     return devices_.choose(call, summary, wanted);
   }
 
-  Work exchange(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options) {
+  CollectiveOperation& collective(const std::shared_ptr<Impl>& self, const CollectiveOperation::Parts& parts,
+                                  Accelerator* gpu, const CallOptions& options) {
+    CollectiveOperation& operation = *spare_collectives_.take();
+    if (gpu != nullptr) come_after(operation, spare_collectives_, *gpu, parts.call, options);
+    operation.prepare(home(self), spare_collectives_, parts);
+    if (options.keep) operation.keep(options.keep);
+    return operation;
+  }
+
+  PointToPoint& exchange(const std::shared_ptr<Impl>& self, const Collective& call, const CallOptions& options) {
     Accelerator* const gpu = gpu_of(call, context_->settings());
     staged::Exchanges* const exchanges = gpu != nullptr ? &devices_.exchanges(*gpu) : nullptr;
     PointToPoint& operation = *spare_exchanges_.take();
     if (gpu != nullptr) come_after(operation, spare_exchanges_, *gpu, call, options);
     operation.prepare(home(self), spare_exchanges_, {call, allowed(options), exchanges});
     if (options.keep) operation.keep(options.keep);
-    context_->launch(operation);
-    return Work(operation);
+    return operation;
   }
 
   // A device that does nothing more, as after an illegal address, ends the communicator on all ranks.
@@ -158,6 +231,7 @@ class Communicator::Impl {
   DeviceCalls devices_{context_, group_, choices_};
   Pool<CollectiveOperation> spare_collectives_;
   Pool<PointToPoint> spare_exchanges_;
+  Pool<Batch> spare_batches_;
   PromptCalls prompt_calls_{spare_collectives_, *group_, EndedWork::make(context_)};
   int attempts_ = 0;  // to make a backend; equal on all ranks
   std::atomic<std::uint64_t> splits_{0};
@@ -166,33 +240,6 @@ class Communicator::Impl {
 namespace {
 
 constexpr std::uint64_t world_id = 1;
-
-Collective make(Kind kind, ConstBuffer in, Buffer out) {
-  Collective call;
-  call.kind = kind;
-  call.in = in;
-  call.out = out;
-  return call;
-}
-
-Collective make(Kind kind, ConstBuffer in, Buffer out, Reduction op, int root = 0) {
-  Collective call = make(kind, in, out);
-  call.op = op;
-  call.root = root;
-  return call;
-}
-
-constexpr int shift_tag = -1;  // one that no user's send can match
-
-Collective make_exchange(ConstBuffer in, int to, Buffer out, int from, int tag) {
-  Collective call = make(Kind::send, in, out);
-  call.to = to;
-  call.from = from;
-  call.tag = tag;
-  return call;
-}
-
-std::vector<std::size_t> as_vector(std::span<const std::size_t> counts) { return {counts.begin(), counts.end()}; }
 
 }  // namespace
 
@@ -218,98 +265,19 @@ const Settings& Communicator::settings() const noexcept { return impl_->context(
 
 Work Communicator::launch(Collective call, const CallOptions& options) { return impl_->launch(impl_, call, options); }
 
+Work Communicator::launch(std::span<const Collective> calls, const CallOptions& options) {
+  if (calls.size() == 1) return launch(calls.front(), options);
+  return impl_->launch_all(impl_, {calls.begin(), calls.end()}, options);
+}
+
 Work Communicator::launch_value(Kind kind, Buffer value, Reduction op, int root, const CallOptions& options) {
-  Collective call = make(kind, kind == Kind::broadcast ? ConstBuffer() : value, value, op, root);
+  Collective call;
+  call.kind = kind;
+  if (kind != Kind::broadcast) call.in = value;
+  call.out = value;
+  call.op = op;
+  call.root = root;
   return impl_->launch(impl_, call, options, true);
-}
-
-// ---- the collectives ----------------------------------------------------------------------------
-
-Work Communicator::allreduce(Buffer data, Reduction op, const CallOptions& options) {
-  return launch(make(Kind::allreduce, data, data, op), options);
-}
-Work Communicator::allreduce(ConstBuffer in, Buffer out, Reduction op, const CallOptions& options) {
-  return launch(make(Kind::allreduce, in, out, op), options);
-}
-Work Communicator::reduce(Buffer data, Reduction op, int root, const CallOptions& options) {
-  return launch(make(Kind::reduce, data, data, op, root), options);
-}
-Work Communicator::reduce(ConstBuffer in, Buffer out, Reduction op, int root, const CallOptions& options) {
-  return launch(make(Kind::reduce, in, out, op, root), options);
-}
-Work Communicator::broadcast(Buffer data, int root, const CallOptions& options) {
-  return launch(make(Kind::broadcast, {}, data, sum, root), options);
-}
-Work Communicator::allgather(ConstBuffer in, Buffer out, const CallOptions& options) {
-  return launch(make(Kind::allgather, in, out), options);
-}
-Work Communicator::allgatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts,
-                              const CallOptions& options) {
-  Collective call = make(Kind::allgather, in, out);
-  call.variable = true;
-  call.out_counts = as_vector(counts);
-  return launch(std::move(call), options);
-}
-Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, Reduction op, const CallOptions& options) {
-  return launch(make(Kind::reduce_scatter, in, out, op), options);
-}
-Work Communicator::reduce_scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, Reduction op,
-                                   const CallOptions& options) {
-  Collective call = make(Kind::reduce_scatter, in, out, op);
-  call.variable = true;
-  call.in_counts = as_vector(counts);
-  return launch(std::move(call), options);
-}
-Work Communicator::gather(ConstBuffer in, Buffer out, int root, const CallOptions& options) {
-  return launch(make(Kind::gather, in, out, sum, root), options);
-}
-Work Communicator::gatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, int root,
-                           const CallOptions& options) {
-  Collective call = make(Kind::gather, in, out, sum, root);
-  call.variable = true;
-  call.out_counts = as_vector(counts);
-  return launch(std::move(call), options);
-}
-Work Communicator::scatter(ConstBuffer in, Buffer out, int root, const CallOptions& options) {
-  return launch(make(Kind::scatter, in, out, sum, root), options);
-}
-Work Communicator::scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, int root,
-                            const CallOptions& options) {
-  Collective call = make(Kind::scatter, in, out, sum, root);
-  call.variable = true;
-  call.in_counts = as_vector(counts);
-  return launch(std::move(call), options);
-}
-Work Communicator::alltoall(ConstBuffer in, Buffer out, const CallOptions& options) {
-  return launch(make(Kind::alltoall, in, out), options);
-}
-Work Communicator::alltoallv(ConstBuffer in, std::span<const std::size_t> in_counts, Buffer out,
-                             std::span<const std::size_t> out_counts, const CallOptions& options) {
-  Collective call = make(Kind::alltoall, in, out);
-  call.variable = true;
-  call.in_counts = as_vector(in_counts);
-  call.out_counts = as_vector(out_counts);
-  return launch(std::move(call), options);
-}
-Work Communicator::barrier(const CallOptions& options) { return launch(make(Kind::barrier, {}, {}), options); }
-
-// ---- point to point -----------------------------------------------------------------------------
-
-Work Communicator::send(ConstBuffer data, int to, int tag, const CallOptions& options) {
-  check_message("send", to, tag, impl_->group());
-  return launch(make_exchange(data, to, Buffer(nullptr, 0, data.dtype), -1, tag), options);
-}
-Work Communicator::recv(Buffer data, int from, int tag, const CallOptions& options) {
-  check_message("recv", from, tag, impl_->group());
-  return launch(make_exchange(ConstBuffer(nullptr, 0, data.dtype), -1, data, from, tag), options);
-}
-Work Communicator::sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag, const CallOptions& options) {
-  for (const int peer : {to, from}) check_message("sendrecv", peer, tag, impl_->group());
-  return launch(make_exchange(in, to, out, from, tag), options);
-}
-Work Communicator::shift(ConstBuffer in, Buffer out, int offset, const CallOptions& options) {
-  const int n = size(), by = ((offset % n) + n) % n;
-  return launch(make_exchange(in, (rank() + by) % n, out, (rank() + n - by) % n, shift_tag), options);
 }
 
 // ---- groups, memory, the rest -------------------------------------------------------------------
@@ -325,6 +293,21 @@ std::optional<Communicator> Communicator::make_group(std::span<const int> ranks,
   made.impl_->make_named_backends(made);
   return made;
 }
+
+Communicator Communicator::make_own_group(std::span<const int> ranks, std::string_view name) {
+  Group group{0, -1, {}, {}};
+  for (const int one : ranks) {
+    if (one == rank()) group.rank = group.size();
+    group.members.push_back(world_rank(one));
+  }
+  if (group.rank < 0)
+    throw Error(Code::invalid,
+                "group: rank " + std::to_string(rank()) + " is not listed; the listed ranks alone make the group");
+  group.id = impl_->context().next_group_id(group.members, name);
+  return Communicator(impl_->child(std::move(group)));
+}
+
+void Communicator::make_named_backends() { impl_->make_named_backends(*this); }
 
 Topology Communicator::topology() const { return impl_->context().topology().of(impl_->group().members); }
 
@@ -343,6 +326,31 @@ void Communicator::use_backend(const std::string& name) {
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
   impl_->context().refuse_in_child();
   return impl_->context().wire().allocate(bytes);
+}
+
+std::shared_ptr<void> Communicator::register_memory(void* data, std::size_t bytes) {
+  impl_->context().refuse_in_child();
+  if (data == nullptr || bytes == 0) return nullptr;
+  return impl_->context().wire().adopt({data, [](void*) {}}, bytes);
+}
+
+std::optional<Arrived> Communicator::probe(int from, int tag) {
+  check_message("probe", from == any_rank ? 0 : from, tag, size());
+  Context& context = impl_->context();
+  std::optional<Unmatched> found;
+  const Group& group = impl_->group();
+  const Tag messages{group.id, static_cast<std::uint32_t>(tag), point_to_point_lane};
+  context.do_holding([&] {
+    context.wire().progress();
+    context.seekers().progress();  // their messages are not there for others
+    found = context.wire().arrived(from == any_rank ? any_rank : world_rank(from), messages);
+  });
+  if (!found) {
+    impl_->throw_if_failed();
+    return std::nullopt;
+  }
+  const DType dtype = element_type(Signature{found->call});
+  return Arrived{group.rank_of(found->from), tag, found->bytes, found->bytes / size_of(dtype), dtype};
 }
 
 void Communicator::abort(const std::string& why) noexcept {

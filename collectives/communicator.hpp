@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,9 +26,22 @@ namespace tutti {
 struct Bootstrap;
 struct Group;
 
+/// A message that has come, or was announced, and that no receive has been posted for.
+struct Arrived {
+  int from = 0;  ///< whose it is, a rank of the communicator
+  int tag = 0;
+  std::size_t bytes = 0;
+  /// Elements and their type, as the sender said; u8 where TUTTI_VERIFY is off, as messages do not tell then.
+  std::size_t count = 0;
+  DType dtype = DType::u8;
+};
+
+/// As a timeout: the call never expires.
+inline constexpr double no_deadline = std::numeric_limits<double>::infinity();
+
 /// Beside the operands of a call; every field has the communicator's value as default.
 struct CallOptions {
-  std::optional<double> timeout = {};  ///< seconds from launch to the deadline
+  std::optional<double> timeout = {};  ///< seconds from launch to the deadline; or no_deadline
   std::string algorithm = {};  ///< "ring", "gloo", "gloo/bcube": instead of the rules' choice; equal on all ranks
   /// Of a call on device memory: it begins after what this stream has by now. Left out: the default stream of the
   /// buffers' device.
@@ -102,12 +116,14 @@ class Communicator {
   Work reduce_scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, Reduction op = sum,
                        const CallOptions& options = {});
 
-  /// As allgather, at root only. For v, all ranks pass the same counts.
+  /// As allgather, at root only. For v, the counts are looked at at the root; elsewhere they may be empty, and a rank
+  /// gives what `in` holds.
   Work gather(ConstBuffer in, Buffer out, int root = 0, const CallOptions& options = {});
   Work gatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, int root = 0,
                const CallOptions& options = {});
 
-  /// Block i of root's `in` (size * count) goes to rank i's `out` (count). For v, all ranks pass the same counts.
+  /// Block i of root's `in` (size * count) goes to rank i's `out` (count). For v, the counts are looked at
+  /// at the root; elsewhere they may be empty, and a rank gets what `out` holds.
   Work scatter(ConstBuffer in, Buffer out, int root = 0, const CallOptions& options = {});
   Work scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, int root = 0,
                 const CallOptions& options = {});
@@ -125,6 +141,13 @@ class Communicator {
   /// dtypes must agree, and the kind of memory: a message from a device is received on a device.
   Work send(ConstBuffer data, int to, int tag = 0, const CallOptions& options = {});
   Work recv(Buffer data, int from, int tag = 0, const CallOptions& options = {});
+  /// From whichever rank sends first: the value is that rank. Of messages that have come the oldest is taken, where
+  /// there are several transports from each in turn; recvs that name a rank go before. Not on device memory.
+  Value<int> recv_any(Buffer data, int tag = 0, const CallOptions& options = {});
+  /// What has come from `from`, or from any_rank, and that no receive has met: the oldest, which a recv() from there
+  /// will get. Local; takes nothing. Where there is nothing, the communicator's first failure is thrown. Does not see
+  /// messages of device memory.
+  std::optional<Arrived> probe(int from, int tag = 0);
   /// Both at once; in and out may be one buffer, and counts may differ.
   Work sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, const CallOptions& options = {});
   /// Everyone's `in` goes to rank + offset (modulo size); out = what rank - offset had.
@@ -153,6 +176,11 @@ class Communicator {
   std::optional<Communicator> split(int color, int key = 0);
   /// Ranks with equal keys, in the order of their ranks here. A key may have any length and any bytes.
   Communicator split_by(std::string_view key);
+  /// The listed ranks, in that order, made by these alone: each passes the same list and the same name, and the other
+  /// ranks take no part. Not a collective of this communicator, as the others are not in it; for one list and name, all
+  /// its members make their groups in the same order. Blocks until all of them are there, for the communicator's
+  /// timeout at most, which ends the new group alone. Throws Error{invalid} where this rank is not listed.
+  Communicator group(std::span<const int> ranks, std::string_view name);
   /// The listed ranks, in that order; all ranks pass the same list. nullopt for those not listed.
   std::optional<Communicator> subgroup(std::span<const int> ranks);
   /// The same ranks again: calls of the two do not wait for one another.
@@ -177,12 +205,17 @@ class Communicator {
   int device() const;
 
   /// Memory for communication, zeroed, which the other ranks of the host read and write in place: in calls of this
-  /// communicator and of all groups of its ranks. Collective; counts may differ by rank. Freeing is local.
+  /// communicator and of all groups of its ranks. Local, and so is freeing.
   template <Element T>
   Allocation<T> allocate(std::size_t count) {
     auto owner = allocate_bytes(count * sizeof(T));
     return {owner, static_cast<T*>(owner.get()), count};
   }
+
+  /// Makes memory of the caller's ready for calls on any part of it, as if it came from allocate() where a transport
+  /// can do that (ibverbs registers it); elsewhere it has no effect. Local; for as long as the result lives. The memory
+  /// must not be unmapped before that is gone. Any thread.
+  std::shared_ptr<void> register_memory(void* data, std::size_t bytes);
 
   /// Ends everything in flight, here and on the other ranks, with Code::aborted.
   void abort(const std::string& why) noexcept;
@@ -202,6 +235,11 @@ class Communicator {
 
   /// Starts a call given as a value; what all of the above do.
   Work launch(Collective call, const CallOptions& options = {});
+  /// Several calls as one, started in their order: done when all are, and failed when one has. All ranks give the same
+  /// list, but for sends and receives, which may be any. Neighbours of one kind, type, operator and root that have at
+  /// most `lane_bytes` together travel packed, as one call. The options are those of each call. What is wrong with one
+  /// of them throws Error{invalid} before any is started. An empty list is done.
+  Work launch(std::span<const Collective> calls, const CallOptions& options = {});
 
   class Impl;
   explicit Communicator(std::shared_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
@@ -211,6 +249,8 @@ class Communicator {
   std::vector<Word> gather_words(std::string_view maker, std::array<std::int64_t, 4> what);
   /// These ranks, equal `number` for equal lists; nullopt where this rank is none of them. See groups.cpp.
   std::optional<Communicator> make_group(std::span<const int> ranks, int number);
+  Communicator make_own_group(std::span<const int> ranks, std::string_view name);
+  void make_named_backends();
   std::shared_ptr<void> allocate_bytes(std::size_t bytes);
   /// Of one element, which is copied before this returns; the result is the Work's own (see Value).
   Work launch_value(Kind kind, Buffer value, Reduction op, int root, const CallOptions& options);

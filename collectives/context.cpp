@@ -4,10 +4,13 @@
 #include <cstring>
 #include <thread>
 
+#include "collectives/batch.hpp"
+#include "collectives/errand.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/let_go.hpp"
 #include "transports/core/log.hpp"
+#include "transports/core/sha256.hpp"
 
 namespace tutti {
 namespace {
@@ -98,6 +101,20 @@ std::shared_ptr<GroupState> Context::add_group(Group group) {
   return state;
 }
 
+std::uint64_t Context::next_group_id(std::span<const int> members, std::string_view name) {
+  std::string key(reinterpret_cast<const char*>(members.data()), members.size_bytes());
+  key.append(1, '/').append(name);
+  std::uint64_t use = 0, id = 0;
+  {
+    const std::lock_guard lock(groups_mutex_);
+    use = ++named_[key];
+  }
+  key.append(1, '/').append(std::to_string(use)).append(1, '/').append(settings_.job);
+  const Digest digest = sha256(std::as_bytes(std::span(key)));
+  std::memcpy(&id, digest.data(), sizeof id);
+  return id | 1u << 1;  // as of all groups but the world
+}
+
 std::vector<std::shared_ptr<GroupState>> Context::groups() {
   std::vector<std::shared_ptr<GroupState>> alive;
   std::lock_guard lock(groups_mutex_);
@@ -152,6 +169,22 @@ void Context::postpone(Ref<Operation> operation, const Status& status) {
   progress_->notice();
 }
 
+Seekers& Context::seekers() {
+  if (!seekers_) add_engine(seekers_ = std::make_shared<Seekers>());
+  return *seekers_;
+}
+
+void Context::do_holding(std::function<void()> errand) {
+  refuse_in_child();
+  if (progress_->holds_token())
+    throw Error(Code::invalid, "this cannot be asked for while the library frees what a call has kept; ask elsewhere");
+  auto* const made = new Errand(shared_from_this(), std::move(errand));
+  const Work work(*made);
+  launch(*made);
+  work.wait();
+  made->check();
+}
+
 void Context::drive(WorkState& work, Deadline until) {
   refuse_in_child();
   progress_->drive(work, until);
@@ -166,6 +199,7 @@ void Context::abandon(WorkState& work) noexcept {
     why.code = Code::aborted;
     why.culprit = why.reporter = rank_;
     if (const auto* operation = dynamic_cast<Operation*>(&work)) why.group = operation->group().group().id;
+    if (const auto* batch = dynamic_cast<Batch*>(&work)) why.group = batch->group_id();
     why.say("rank " + std::to_string(rank_) +
             " gave up: an exception unwound past the handle of an unfinished call. Look at that rank's own error.");
     fail(why);
@@ -284,6 +318,7 @@ void Context::end_backends(const GroupState& group) {
 void Context::tick(Clock::time_point now) {
   for (const auto& operation : running_) {
     if (operation->done() || operation->group().poisoned()) continue;
+    if (!operation->has_deadline()) continue;
     ask(*operation, now);
     if (now >= operation->until()) expire(*operation);
   }

@@ -7,12 +7,15 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/bootstrap/bootstrap.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/progress.hpp"
+#include "collectives/seekers.hpp"
 #include "collectives/topology.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/transport.hpp"
@@ -63,6 +66,13 @@ class Context final : public Driver,
   const std::shared_ptr<Store>& store() const noexcept { return store_; }
   std::int64_t native() const noexcept { return native_; }
 
+  /// Those that wait for a message from anyone. Token held.
+  Seekers& seekers();
+
+  /// Runs `errand` under the token, and returns when it has run. Any thread that does not hold it. What it throws
+  /// is thrown here.
+  void do_holding(std::function<void()> errand);
+
   /// Drives `engine` along, until nobody else holds it.
   void add_engine(std::shared_ptr<Engine> engine) { progress_->add(std::move(engine)); }
   /// Ends soon those that nobody else holds.
@@ -72,6 +82,9 @@ class Context final : public Driver,
 
   /// The same for one that plays calls of `group`, and is told when that ends.
   void add_backend(GroupState& group, const std::shared_ptr<Backend>& backend);
+
+  /// For a group that is made by its members (world ranks) alone: the same on all of them, another one each time.
+  std::uint64_t next_group_id(std::span<const int> members, std::string_view name);
 
   /// Fills in the hosts of its members.
   std::shared_ptr<GroupState> add_group(Group group);
@@ -138,7 +151,8 @@ class Context final : public Driver,
 
   std::mutex groups_mutex_;
   std::map<std::uint64_t, std::weak_ptr<GroupState>> groups_;
-  std::vector<Cause> ended_;  // all causes so far, for groups that are made later
+  std::vector<Cause> ended_;                    // all causes so far, for groups that are made later
+  std::map<std::string, std::uint64_t> named_;  // members and name, and how often a group was made of them
 
   std::mutex news_mutex_;
   std::vector<Cause> causes_;
@@ -149,6 +163,7 @@ class Context final : public Driver,
   std::set<std::pair<std::uint64_t, int>> acted_on_;                     // (group, culprit): each is spread once
 
   std::vector<Ref<Operation>> running_;  // token
+  std::shared_ptr<Seekers> seekers_;     // token
 };
 
 }  // namespace tutti

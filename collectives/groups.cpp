@@ -1,7 +1,8 @@
 // Groups: communicators made of some ranks of another one.
 //
 // All ranks say in one small allgather what they are about to make. From that each works out the groups by
-// itself, and sees whether another one is making something else.
+// itself, and sees whether another one is making something else. Members who make a group alone know what they make,
+// and say so in the group itself, by which they meet.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,10 +16,26 @@
 namespace tutti {
 namespace {
 
-constexpr std::array<std::string_view, 7> makers = {"split", "split_by", "subgroup", "dup",
-                                                    "node",  "across",   "leaders"};
+constexpr std::array<std::string_view, 8> makers = {"split", "split_by", "subgroup", "dup",
+                                                    "node",  "across",   "leaders",  "group"};
 
 std::int64_t number_of(std::string_view maker) { return std::ranges::find(makers, maker) - makers.begin(); }
+
+void check_list(std::string_view maker, std::span<const int> ranks, int size) {
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= size || std::ranges::count(ranks, rank) > 1)
+      throw Error(Code::invalid, std::string(maker) + ": rank " + std::to_string(rank) +
+                                     " is listed twice or is not one of 0 to " + std::to_string(size - 1));
+  }
+}
+
+std::array<std::int64_t, 4> digest_of(ConstBytes bytes) {
+  const Digest digest = sha256(bytes);
+  std::array<std::int64_t, 4> words;
+  static_assert(sizeof words == sizeof digest);
+  std::memcpy(words.data(), digest.data(), sizeof words);
+  return words;
+}
 
 }  // namespace
 
@@ -57,10 +74,7 @@ std::optional<Communicator> Communicator::split(int color, int key) {
 }
 
 Communicator Communicator::split_by(std::string_view key) {
-  const Digest digest = sha256(std::as_bytes(std::span(key)));
-  std::array<std::int64_t, 4> mine;
-  static_assert(sizeof mine == sizeof digest);
-  std::memcpy(mine.data(), digest.data(), sizeof mine);
+  const std::array<std::int64_t, 4> mine = digest_of(std::as_bytes(std::span(key)));
   const std::vector<Word> words = gather_words("split_by", mine);
   std::vector<int> members;
   for (std::size_t i = 0; i < words.size(); ++i)
@@ -69,14 +83,8 @@ Communicator Communicator::split_by(std::string_view key) {
 }
 
 std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
-  for (const int rank : ranks) {
-    if (rank < 0 || rank >= size() || std::ranges::count(ranks, rank) > 1)
-      throw Error(Code::invalid, "subgroup: rank " + std::to_string(rank) + " is listed twice or is not one of 0 to " +
-                                     std::to_string(size() - 1));
-  }
-  const Digest digest = sha256(std::as_bytes(ranks));
-  std::array<std::int64_t, 4> list;
-  std::memcpy(list.data(), digest.data(), sizeof list);
+  check_list("subgroup", ranks, size());
+  const auto list = digest_of(std::as_bytes(ranks));
   const std::vector<Word> words = gather_words("subgroup", list);
   const auto other = std::ranges::find_if(words, [&](const Word& word) { return word.what != list; });
   if (other != words.end())
@@ -84,6 +92,20 @@ std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
                                     " does not list the same ranks as rank " + std::to_string(rank()) +
                                     "; all ranks must pass one list, also those that are not in it");
   return make_group(ranks, 0);
+}
+
+Communicator Communicator::group(std::span<const int> ranks, std::string_view name) {
+  check_list("group", ranks, size());
+  Communicator made = make_own_group(ranks, name);
+  try {
+    made.gather_words("group", digest_of(std::as_bytes(ranks)));
+  } catch (const Error& error) {
+    if (error.code() != Code::timeout) throw;
+    throw Error(error.code(), "group '" + std::string(name) + "': not all of its members made it: " + error.what(),
+                error.culprit());
+  }
+  made.make_named_backends();
+  return made;
 }
 
 Communicator Communicator::dup() {

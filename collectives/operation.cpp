@@ -96,14 +96,17 @@ void Operation::fail_here(const char* what) {
 void Operation::finish(const Status& status) {
   // A failure seen here may be the consequence of one whose news has arrived but is not acted on yet.
   if (!status.ok() && !group_->poisoned()) return context_->postpone(Ref<Operation>(*this), status);
+  if (!status.ok()) return end(group_->poison());
+  group_->completed(call_);
+  end(status);
+}
+
+void Operation::finish_alone(const Status& status) { end(status); }
+
+void Operation::end(const Status& status) {
   const Ref<Operation> self = running_ ? context_->finished(*this) : Ref<Operation>();
-  if (status.ok()) {
-    group_->completed(call_);
-    complete(status);
-  } else {
-    ended_ = Clock::now();
-    complete(group_->poison());
-  }
+  if (!status.ok()) ended_ = Clock::now();
+  complete(status);
   if (joined_.load()) let_streams_go();
   if (keep_) let_owner_go();
 }

@@ -82,6 +82,7 @@ class Operation : public WorkState, public Startable {
   const GroupState& group() const noexcept { return *group_; }
   const CallRecord& call() const noexcept { return call_; }
   Deadline until() const noexcept { return until_; }
+  bool has_deadline() const noexcept { return until_ - launched_ < for_ever; }
   Clock::time_point launched() const noexcept { return launched_; }
 
   /// Where it stands, for the report of a time-out: "lane 0 in round 3 of 6, waiting for rank 2".
@@ -142,6 +143,8 @@ class Operation : public WorkState, public Startable {
 
   /// Ends the operation: with the communicator's first cause if it is poisoned. Token held.
   void finish(const Status& status);
+  /// The same of a call that alone ends: the communicator goes on. Token held.
+  void finish_alone(const Status& status);
   /// What is left is on a device's streams, and done by `end`; see CallListener.
   void note_enqueued(const Event& end);
   /// See CallListener::abandoned.
@@ -152,6 +155,7 @@ class Operation : public WorkState, public Startable {
   GroupState& own_group() const noexcept { return *group_; }
 
  private:
+  void end(const Status& status);
   template <class Begin>
   bool start_with(Begin begin);
   bool leave_running(Ref<Operation> self);

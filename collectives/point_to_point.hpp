@@ -6,6 +6,7 @@
 
 #include "collectives/operation.hpp"
 #include "collectives/pool.hpp"
+#include "collectives/seekers.hpp"
 #include "transports/staged/exchanges.hpp"
 
 namespace tutti {
@@ -16,8 +17,9 @@ inline constexpr std::uint32_t point_to_point_lane = 0xfffffffeu;
 inline constexpr std::uint32_t device_lane = 0xfffffffdu;
 
 /// Of a Collective{kind send}: `in` goes to rank `to`, `out` comes from rank `from`; -1: not this half. The
-/// user's tag is `tag`. See Collective's own fields of these names.
-class PointToPoint final : public Operation, private CallListener {
+/// user's tag is `tag`. See Collective's own fields of these names. From anyone: the rank of whom is the result (see
+/// Value).
+class PointToPoint final : public Operation, private CallListener, private Seeker {
  public:
   using Spare = Pool<PointToPoint>;
   struct Parts {
@@ -31,6 +33,7 @@ class PointToPoint final : public Operation, private CallListener {
   std::string where() const override;
   void cancel(const Status& why) noexcept override;
   bool look() override;
+  bool take_back() override;
 
  private:
   void begin() override;
@@ -41,12 +44,18 @@ class PointToPoint final : public Operation, private CallListener {
   void ended(const Status& status) override { finish(status); }
   void retire() noexcept override;
   void half_done(const Status& status);
+  Tag tag() const noexcept;
+  Bytes landing() noexcept;
+  void receive(int world);
+  bool seek() override;
+  bool withdraw();
 
   Spare* spare_ = nullptr;
   staged::Exchanges* exchanges_ = nullptr;
   Collective call_;
   std::vector<std::byte> copy_;  // of `in`, where `out` is the same memory
   int open_ = 0;
+  bool seeks_ = false;  // it is one of the context's seekers
   Status failure_;
 };
 

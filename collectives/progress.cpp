@@ -270,7 +270,7 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
   auto quiet_since = Clock::time_point{};
   for (int idle = 0, busy = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
     const bool moved = idle < spins ? look(work, ++busy) : turn();
-    if (work.done()) return;
+    if (idle < spins ? work.done() : work.settled()) return;
     // What moves after a yield or a sleep is often but a question of the watchdog's, not worth all the looks again.
     idle = moved ? (idle > spins ? spins : 0) : idle + 1;
     if (moved) nap_ = shortest_nap;

@@ -79,6 +79,7 @@ class Progress {
   void started() noexcept { add(outstanding_, 1); }
   void finished() noexcept { add(outstanding_, -1); }
 
+  bool holds_token() const noexcept { return token_.is_mine(); }
   bool on_background_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:

@@ -4,12 +4,12 @@
 
 namespace tutti {
 
-void ProgressToken::watch(const WorkState& work, Deadline until) {
+void ProgressToken::watch(WorkState& work, Deadline until) {
   std::unique_lock lock(mutex_);
   watchers_.fetch_add(1);
   // wait_until() with time_point::max() overflows in some clocks; an hour at a time is the same.
   const Deadline latest = std::min(until, Clock::now() + std::chrono::hours(1));
-  changed_.wait_until(lock, latest, [&] { return holder_.load() == 0 || work.done(); });
+  changed_.wait_until(lock, latest, [&] { return holder_.load() == 0 || work.settled(); });
   watchers_.fetch_sub(1);
 }
 

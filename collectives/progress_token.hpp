@@ -31,7 +31,7 @@ class ProgressToken {
   }
 
   /// Blocks until the token is free, `work` is done, or `until` has passed.
-  void watch(const WorkState& work, Deadline until);
+  void watch(WorkState& work, Deadline until);
 
   /// The holder has completed works.
   void tell_watchers() {

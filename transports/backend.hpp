@@ -22,6 +22,11 @@ struct Group {
   std::vector<int> members;
   std::vector<int> host;  ///< by rank: which host it is on, numbered from 0; empty: all are on one
   int size() const noexcept { return static_cast<int>(members.size()); }
+  /// The rank here of a member's world rank; -1 of anybody else's.
+  int rank_of(int world) const noexcept {
+    const auto found = std::find(members.begin(), members.end(), world);
+    return found == members.end() ? -1 : static_cast<int>(found - members.begin());
+  }
   int hosts() const noexcept { return host.empty() ? 1 : *std::max_element(host.begin(), host.end()) + 1; }
 };
 

@@ -14,7 +14,7 @@
 namespace tutti {
 
 /// Changes whenever a header that a module is compiled with does.
-inline constexpr std::string_view module_abi = "tutti module 13";
+inline constexpr std::string_view module_abi = "tutti module 14";
 
 /// What a module hands over, by tutti_module(). `abi` stays the first member for ever, so that a module of another
 /// version is refused with a sentence and not with a crash.

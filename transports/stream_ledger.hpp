@@ -146,7 +146,8 @@ struct Arrival {
   std::uint64_t id = 0;
   bool live = false;
   Arrival* next = nullptr;
-  Key key;  // peer: from whom
+  Arrival *older = nullptr, *newer = nullptr;  // in Waiting, by the tag alone
+  Key key;                                     // peer: from whom
   Frame frame;
   std::vector<std::byte> kept;  // the payload so far, of an eager message or a beginning
   Send* local = nullptr;        // a large message to oneself
@@ -212,6 +213,15 @@ class MatchTable {
       if (record->key == key) return unlink(bucket, before, *record);
     return nullptr;
   }
+  /// The oldest record with this key that `wanted` says yes to, taken out; null when there is none.
+  template <class Wanted>
+  T* pop_if(const Key& key, Wanted wanted) noexcept {
+    Bucket& bucket = at(key);
+    T* before = nullptr;
+    for (T* record = bucket.head; record; before = record, record = record->next)
+      if (record->key == key && wanted(*record)) return unlink(bucket, before, *record);
+    return nullptr;
+  }
   void erase(T& record) noexcept {
     Bucket& bucket = at(record.key);
     T* before = nullptr;
@@ -249,6 +259,48 @@ class MatchTable {
   }
   std::vector<Bucket> buckets_ = std::vector<Bucket>(64);
   std::size_t count_ = 0;
+};
+
+/// Messages that no recv has been posted for, also found by their tag alone. Does not own them.
+class Waiting {
+ public:
+  void push(Arrival& arrival) {
+    by_key_.push(arrival);
+    Line& line = line_of(arrival.key.tag);
+    arrival.older = line.newest;
+    (line.newest ? line.newest->newer : line.oldest) = &arrival;
+    line.newest = &arrival;
+  }
+  Arrival* pop(const Key& key) noexcept {
+    Arrival* const found = by_key_.pop(key);
+    if (found) step_out(*found);
+    return found;
+  }
+  void erase(Arrival& arrival) noexcept {
+    by_key_.erase(arrival);
+    step_out(arrival);
+  }
+  /// The oldest of `tag` from this rank, or from any_rank.
+  const Arrival* oldest(int from, const Tag& tag) const noexcept {
+    for (const Arrival* one = lines_[line_number(tag)].oldest; one; one = one->newer)
+      if (one->key.tag == tag && (from == any_rank || one->key.peer == from)) return one;
+    return nullptr;
+  }
+
+ private:
+  struct Line {  // of those whose tags have one number
+    Arrival *oldest = nullptr, *newest = nullptr;
+  };
+  static std::size_t line_number(const Tag& tag) noexcept { return Key{0, tag}.hash() & 255; }
+  Line& line_of(const Tag& tag) noexcept { return lines_[line_number(tag)]; }
+  void step_out(Arrival& arrival) noexcept {
+    Line& line = line_of(arrival.key.tag);
+    (arrival.older ? arrival.older->newer : line.oldest) = arrival.newer;
+    (arrival.newer ? arrival.newer->older : line.newest) = arrival.older;
+    arrival.older = arrival.newer = nullptr;
+  }
+  MatchTable<Arrival> by_key_;
+  std::vector<Line> lines_ = std::vector<Line>(256);
 };
 
 /// Credit between this rank and one peer, in bytes.

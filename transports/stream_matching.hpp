@@ -37,6 +37,12 @@ class StreamTransport final : public Transport, private FrameHandler {
                    Done done) override {
     post(from, tag, call, into, std::move(done), with, fold);
   }
+  std::optional<Unmatched> arrived(int from, const Tag& tag) override {
+    const Arrival* const found = waiting_.oldest(from, tag);
+    if (!found) return std::nullopt;
+    return Unmatched{found->key.peer, static_cast<std::size_t>(found->frame.bytes), found->frame.call};
+  }
+  bool retract(int from, const Tag& tag, const std::byte* into) override;
   void control(int to, ConstBytes message) override;
   void spread(const Cause& why) noexcept override;
   void cancel(std::uint64_t group, const Status& why) noexcept override;
@@ -103,8 +109,8 @@ class StreamTransport final : public Transport, private FrameHandler {
   Placing* const placing_;  // of the wire; null where it has none
   TransportListener& listener_;
   Ledger ledger_;
-  MatchTable<Recv> posted_;      // recvs that no message has come for
-  MatchTable<Arrival> waiting_;  // messages that no recv has been posted for
+  MatchTable<Recv> posted_;  // recvs that no message has come for
+  Waiting waiting_;          // messages that no recv has been posted for
   StreamWriter writer_;
   StreamReader reader_;
   std::vector<Peer> peers_;

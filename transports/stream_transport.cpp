@@ -98,6 +98,12 @@ void StreamTransport::post(int from, const Tag& tag, std::uint64_t call, Bytes i
   if (from != rank()) writer_.flush(from, post_budget);
 }
 
+bool StreamTransport::retract(int from, const Tag& tag, const std::byte* into) {
+  Recv* const recv = posted_.pop_if({from, tag}, [&](const Recv& one) { return one.into.data() == into; });
+  if (recv) ledger_.recvs.give(*recv);
+  return recv != nullptr;
+}
+
 // ---- matching -------------------------------------------------------------------------------
 
 // True when message and recv belong together; else both end, wherever the sender is.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,13 @@ struct Tag {
   std::uint32_t sequence = 0;  ///< its n-th collective, or the user's tag of a send
   std::uint32_t lane = 0;
   bool operator==(const Tag&) const = default;
+};
+
+/// A message that has come, or was announced, and that no recv() has been posted for.
+struct Unmatched {
+  int from = any_rank;     ///< world rank
+  std::size_t bytes = 0;   ///< of the whole message
+  std::uint64_t call = 0;  ///< what its send() was given
 };
 
 /// Where an operation reports, exactly once, from inside progress() or cancel(); never from
@@ -65,6 +73,14 @@ class Transport : public Engine {
   virtual void recv_reduce(int from, const Tag& tag, std::uint64_t call, Bytes into, const std::byte* with,
                            const Fold& fold, Done done);
 
+  /// The oldest unmatched message of `tag` from rank `from`, or from any_rank. Takes nothing: a recv() that follows
+  /// gets it.
+  virtual std::optional<Unmatched> arrived(int /*from*/, const Tag& /*tag*/) { return std::nullopt; }
+
+  /// Takes back the oldest of the recv()s with this tag and this beginning of `into` that no message has come for; its
+  /// `done` never runs. False where there is none. The peer knows nothing of it.
+  virtual bool retract(int /*from*/, const Tag& /*tag*/, const std::byte* /*into*/) { return false; }
+
   /// Sends up to `max_control` bytes that arrive at the peer's listener, without a recv, waking
   /// the peer if it sleeps. Best effort: lost peers are skipped.
   virtual void control(int to, ConstBytes message) = 0;
@@ -84,8 +100,8 @@ class Transport : public Engine {
   /// Memory that peers reach at its best: see Communicator::allocate. May outlive the transport. Any thread.
   virtual std::shared_ptr<void> allocate(std::size_t bytes) { return allocate_shared(bytes); }
 
-  /// `memory` that another transport of this rank allocated, made ready for this one's messages while the result lives.
-  /// Any thread.
+  /// `memory` of the caller's, or that another transport of this rank allocated, made ready for this one's messages
+  /// while the result lives. Any thread.
   virtual std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t /*bytes*/) { return memory; }
 
   /// How `to` is reached, for people: "tcp 10.0.0.2 via eth0".

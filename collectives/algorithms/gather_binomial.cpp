@@ -16,7 +16,7 @@ namespace {
 
 Schedule plan(const Shape& s) {
   const BinomialTree tree{s.rank, s.size, s.root};
-  const Blocks block(s.count, s.size, s.out_counts);
+  const Blocks block(s.count, s.size);
   const Blocks packed = block.rotated(s.root);
   const Slice own = in({0, block[s.rank].count});
   Schedule gather;
@@ -66,7 +66,6 @@ extern const Algorithm gather_binomial{
     .idea = "whole subtrees up a binomial tree: few messages at the root, for small blocks",
     .plan = plan,
     .cost = cost,
-    .variable = true,
     .lanes = false,
 };
 }  // namespace catalog_entries

@@ -26,7 +26,7 @@ namespace {
 
 Schedule plan(const Shape& s) {
   const BinomialTree tree{s.rank, s.size, s.root};
-  const Blocks block(s.count, s.size, s.in_counts);
+  const Blocks block(s.count, s.size);
   const Blocks packed = block.rotated(s.root);
   const Slice own = out({0, block[s.rank].count});
   Schedule scatter;
@@ -72,7 +72,6 @@ extern const Algorithm scatter_binomial{
     .idea = "whole subtrees down a binomial tree: few messages at the root, for small blocks",
     .plan = plan,
     .cost = cost,
-    .variable = true,
     .lanes = false,
 };
 }  // namespace catalog_entries

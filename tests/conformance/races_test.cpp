@@ -282,7 +282,7 @@ TEST(Arguments, APeerThatIsNoRankIsRefusedAndHarmsNobody) {
     const int me = world.rank();
     std::vector<int> out(1, me), in(1, -1);
     const std::string range = " is not a rank of this communicator, whose ranks are 0 to 1";
-    const std::string sender = "; a recv names the one rank that it receives from";
+    const std::string sender = "; recv_any receives from whoever sends";
     for (const int peer : {-1, -2, INT_MIN, 2, INT_MAX}) {
       const std::string wrong = "peer " + std::to_string(peer) + range;
       EXPECT_EQ(refusal([&] { static_cast<void>(world.send(out, peer)); }), "send: " + wrong);

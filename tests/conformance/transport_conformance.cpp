@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "tests/support/meetings.hpp"
+#include "tests/support/every_way.hpp"
 #include "transports/core/collective.hpp"
 
 namespace tutti {
@@ -15,7 +15,6 @@ using testing::Rank;
 using testing::same;
 using Block = std::vector<std::byte>;
 
-constexpr int sizes[] = {1, 2, 3, 4, 5, 8};
 constexpr std::size_t byte_counts[] = {0, 1, 7, 4096, 16384, 16385, 1 << 20};
 
 Tag tag(std::size_t sequence, std::uint64_t group = 1, std::uint32_t lane = 0) {
@@ -23,37 +22,7 @@ Tag tag(std::size_t sequence, std::uint64_t group = 1, std::uint32_t lane = 0) {
 }
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
-class TransportConformance : public ::testing::TestWithParam<testing::Way> {
- protected:
-  void SetUp() override {
-    settings_.job = "conformance";
-    settings_.secret = "a secret";
-    settings_.tcp_connections = GetParam().tcp_connections;
-    if (const std::string reason = testing::not_viable(GetParam(), settings_); !reason.empty()) GTEST_SKIP() << reason;
-  }
-
-  void run(int size, const std::function<void(Rank&)>& body) {
-    SCOPED_TRACE(GetParam().name() + ", " + std::to_string(size) + " ranks");
-    if (testing::process_world().there()) return run_here(size, body);
-    const auto store = make_local_store();
-    testing::run_ranks(
-        size, [&](Rank& rank) { return testing::connect(GetParam(), rank, store, settings_); }, body);
-  }
-  // Where ranks are processes there is one size, and this is one of them.
-  void run_here(int size, const std::function<void(Rank&)>& body) {
-    auto& world = testing::process_world();
-    if (size != world.self.size) return;
-    const auto store = world.next_store();
-    testing::Gathering all(size, store);
-    testing::run_rank(
-        world.self.rank, all, [&](Rank& rank) { return testing::connect(GetParam(), rank, store, settings_); }, body);
-  }
-  void run_all(const std::function<void(Rank&)>& body) {
-    for (const int size : sizes)
-      if (!GetParam().faulty || size == 2 || size == 5) run(size, body);  // faults cost time
-  }
-  Settings settings_;
-};
+class TransportConformance : public testing::EveryWay {};
 
 TEST_P(TransportConformance, carries_every_size_between_every_pair) {
   run_all([](Rank& me) {

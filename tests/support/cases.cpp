@@ -122,6 +122,38 @@ std::vector<std::string> planned_targets(Kind kind, int size, const std::vector<
   return names;
 }
 
+namespace {
+
+// A message of each rank for rank 0, two sums as one call, and a group that only two ranks make.
+void play_from_anyone(Communicator& world) {
+  const int p = world.size(), me = world.rank();
+  std::vector<std::uint64_t> parts(static_cast<std::size_t>(p) * 50);
+  std::vector<Value<int>> whose;
+  const std::vector<std::uint64_t> own(50, std::uint64_t{1} << (me + 40));
+  const Work to = world.send(own, 0, 4);
+  for (int r = 0; r < p && me == 0; ++r)
+    whose.push_back(world.recv_any(std::span(parts).subspan(static_cast<std::size_t>(r) * 50, 50), 4));
+  for (std::size_t i = 0; i < whose.size(); ++i) {
+    const int from = whose[i].wait();
+    require(parts[i * 50 + 49] == std::uint64_t{1} << (from + 40), "a message from anyone");
+  }
+  to.wait();
+  std::int64_t a = me, b = 1;
+  Collective sums;
+  sums.kind = Kind::allreduce;
+  std::vector<Collective> both(2, sums);
+  both[0].in = both[0].out = Buffer(&a, 1, DType::i64);
+  both[1].in = both[1].out = Buffer(&b, 1, DType::i64);
+  world.launch(std::span(both)).wait();
+  require(a == p * (p - 1) / 2 && b == p, "two sums as one");
+  if (me < 2) {
+    Communicator first_two = world.group(p > 1 ? std::vector{1, 0} : std::vector{0}, "two");
+    require(first_two.allreduce(1).wait() == std::min(p, 2), "a group of its members alone");
+  }
+}
+
+}  // namespace
+
 void play_the_rest(Communicator& world) {
   const int p = world.size(), me = world.rank();
   const auto require = [&](bool right, const char* what) {
@@ -142,6 +174,8 @@ void play_the_rest(Communicator& world) {
   from.wait();
   to.wait();
   require(self == mine, "to oneself");
+
+  play_from_anyone(world);
 
   auto half = world.split(me % 2, -me);  // reversed order
   require(half->size() == (p + 1 - me % 2) / 2, "size of a split");

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "collectives/tutti.hpp"
+#include "tests/support/refusal.hpp"
 #include "tests/support/require.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -142,6 +143,79 @@ TEST(Groups, AreMadeWithOperationsInFlight) {
         pending.wait();
         require(data.back() == 4.0f, "what was in flight");
       });
+}
+
+// The others are busy with calls of their own meanwhile, and never hear of it.
+TEST(Groups, AreMadeByTheirMembersAlone) {
+  run_on_hosts(
+      5, [](int rank) { return rank / 3; },
+      [](Communicator& world) {
+        const std::vector<int> members{4, 1, 3};
+        const bool is_member = std::ranges::count(members, world.rank()) > 0;
+        if (!is_member) {
+          int in = -1;
+          const int peer = 2 - world.rank();
+          Work sent = world.send(ConstBuffer(&peer, 1, DType::i32), peer);
+          world.recv(Buffer(&in, 1, DType::i32), peer).wait();
+          sent.wait();
+          require(in == world.rank(), "their own message");
+        } else {
+          for (int use = 0; use < 3; ++use) {  // a name comes again
+            Communicator group = world.group(members, "some");
+            require(world_ranks(group) == members, "the members in their order");
+            require(group.allreduce(world.rank()).wait() == 8, "their sum");
+            Communicator other = world.group(members, "other"), again = world.group(members, "some");
+            std::vector<int> a(1000, 1), b(1000, 2), c(1000, 3);
+            const Work first = group.allreduce(a), second = other.allreduce(b), third = again.allreduce(c);
+            third.wait();
+            second.wait();
+            first.wait();
+            require(a.front() == 3 && b.front() == 6 && c.back() == 9, "groups with their own messages");
+            if (group.rank() > 0) {
+              Communicator pair = group.group(std::vector<int>{2, 1}, "some");
+              require(world_ranks(pair) == std::vector<int>{3, 1} && pair.allreduce(1).wait() == 2, "a group of it");
+            }
+            if (world.rank() == 4) require(world.group(std::vector<int>{4}, "alone").size() == 1, "one rank");
+          }
+        }
+        world.barrier().wait();
+      });
+}
+
+TEST(Groups, OfMembersAloneFailAlone) {
+  Settings settings = test_settings("inproc");
+  settings.timeout = 1;
+  std::string said;
+  run_ranks(3, settings, [&](Communicator& world) {
+    const std::vector<int> pair{0, 1};
+    if (world.rank() == 0) {
+      try {
+        world.group(pair, "lonely");
+      } catch (const Error& error) {
+        require(error.code() == Code::timeout && error.culprit() == 1, error.what());
+        said = error.what();
+      }
+      for (const int peer : {1, 2}) world.send(ConstBuffer(&peer, 1, DType::i32), peer).wait();
+    } else {
+      int in = 0;
+      world.recv(Buffer(&in, 1, DType::i32), 0, 0, {.timeout = no_deadline}).wait();
+    }
+    world.barrier().wait();
+    if (world.rank() < 2) require(world.group(pair, "not lonely").size() == 2, "the next one");
+  });
+  EXPECT_EQ(said.substr(0, 58), "group 'lonely': not all of its members made it: allgather(");
+}
+
+TEST(Groups, WhoIsNotListedMakesNone) {
+  run_ranks(2, test_settings("inproc"), [](Communicator& world) {
+    EXPECT_EQ(refusal([&] { world.group(std::vector<int>{1 - world.rank()}, "x"); }),
+              "group: rank " + std::to_string(world.rank()) + " is not listed; the listed ranks alone make the group");
+    EXPECT_EQ(refusal([&] {
+                world.group(std::vector<int>{0, 2}, "x");
+              }),
+              "group: rank 2 is listed twice or is not one of 0 to 1");
+    world.barrier().wait();
+  });
 }
 
 /// What all ranks throw.

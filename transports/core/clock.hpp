@@ -11,10 +11,12 @@ using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 using Seconds = std::chrono::duration<double>;
 
-/// Saturates, so an hour of hours is "never".
+/// What no wait is longer than.
+inline constexpr Clock::duration for_ever = std::chrono::hours(24 * 365 * 50);
+
+/// Saturates at for_ever.
 inline Clock::duration duration_of(Seconds length) noexcept {
-  const Seconds longest = std::chrono::hours(24 * 365 * 50);
-  return std::chrono::duration_cast<Clock::duration>(length < longest ? length : longest);
+  return length < Seconds(for_ever) ? std::chrono::duration_cast<Clock::duration>(length) : for_ever;
 }
 
 /// `after` from now, as duration_of() has it.

@@ -83,6 +83,11 @@ bool is_whole(Signature signature) noexcept {
   return bits != 0 && (bits & count_limit) != count_limit && (bits & variable_bit) == 0;
 }
 
+DType element_type(Signature signature) noexcept {
+  const auto dtype = static_cast<int>(signature.bits >> 55 & 15);
+  return signature.bits == 0 || dtype >= dtype_count ? DType::u8 : static_cast<DType>(dtype);
+}
+
 std::string describe(Signature signature) {
   const std::uint64_t bits = signature.bits;
   const auto kind = static_cast<Kind>(bits >> 60);

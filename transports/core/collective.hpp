@@ -12,6 +12,9 @@
 
 namespace tutti {
 
+/// In place of a rank that one receives from: whichever sends first.
+inline constexpr int any_rank = -1;
+
 enum class Kind : std::uint8_t {
   allreduce,
   reduce,
@@ -59,6 +62,7 @@ struct Collective {
   // Kind::send only: `in` goes to rank `to`, `out` comes from rank `from`; -1 leaves that half out.
   int to = -1, from = -1;
   int tag = 0;
+  bool from_any = false;  ///< `out` comes from whichever rank sends first; `from` is left out
 };
 
 /// Elements of one block: what each rank gives, or gets, where the kind has a block for every rank; else all of them.
@@ -77,6 +81,9 @@ bool is_whole(Signature signature) noexcept;
 
 /// Of a call on a group of `size` ranks, as made by `rank`.
 Signature signature(const Collective& call, int rank, int size) noexcept;
+
+/// The element type in a signature; u8 in none.
+DType element_type(Signature signature) noexcept;
 
 /// "allreduce(sum, f32, count 1024)", "broadcast(root 2, i8, count 7)", "alltoallv(f32)"; never empty.
 std::string describe(Signature signature);

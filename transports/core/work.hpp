@@ -7,6 +7,8 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "transports/core/accelerator.hpp"
@@ -16,6 +18,7 @@
 
 namespace tutti {
 
+class Work;
 class WorkState;
 
 /// Who moves unfinished work forward; a context (see collectives/context.hpp).
@@ -42,6 +45,9 @@ class WorkState {
   virtual ~WorkState() = default;
 
   bool done() const noexcept { return reactions_.load(std::memory_order_acquire) == over(); }
+
+  /// done(), of what completes itself when whoever waits for it looks. Called where a waiter has nothing better to do.
+  virtual bool settled() { return done(); }
   const Status& status() const noexcept { return status_; }  ///< only after done()
 
   /// Called once, by whoever drives. Runs nothing inline: `then` callbacks go to Driver::defer.
@@ -53,6 +59,9 @@ class WorkState {
 
   /// What is put on the stream from here on waits until this is done. Not after done(). Any thread.
   virtual void join(const Stream& /*stream*/) {}
+
+  /// See Work::cancel(). Any thread, without the token.
+  virtual bool take_back() { return false; }
 
   /// What failed, in full: the collective, its number, elapsed time. Called when an Error is made.
   virtual std::string explain(const Status& status) const { return std::string(status.text()); }
@@ -86,6 +95,7 @@ class WorkState {
 
  private:
   friend class Work;
+  friend std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit);
   struct Reaction {
     std::function<void(const Status&)> callback;
     Reaction* next = nullptr;
@@ -148,6 +158,12 @@ class [[nodiscard]] Work {
 
   bool done() const noexcept { return state_ == nullptr || state_->done(); }
 
+  /// Takes back a recv() or recv_any() that has not met its message: it ends with Code::aborted, its buffer is the
+  /// caller's, and the communicator goes on; the message, when it comes, waits for another recv. False, and nothing
+  /// happens, where the message has been met, and for every other call. Of recvs with one source, tag and buffer the
+  /// oldest is meant.
+  bool cancel() const { return state_ != nullptr && !state_->done() && state_->take_back(); }
+
   /// Runs `callback` with the outcome once the work is done, on whichever thread drives the
   /// context then; at once it is only queued. It must not wait for other work.
   const Work& then(std::function<void(const Status&)> callback) const;
@@ -156,11 +172,17 @@ class [[nodiscard]] Work {
   const std::byte* cell() const noexcept { return state_->cell_; }
 
  private:
+  friend std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit);
   void check() const;  // throws if failed
   WorkState* state_ = nullptr;
 };
 
-/// The Work of a scalar collective: wait() gives the result. The library owns the memory.
+/// The number of one of `works` that is done; failed counts too, and so does a default-constructed Work. Drives
+/// progress meanwhile. nullopt when `limit` has passed, and at once where there are none; 0 only looks. Those of
+/// several jobs of this process are looked at in turns, some 20 ms each. Any thread.
+std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit);
+
+/// The Work of a call that has one result: wait() gives it. Of a scalar collective the library owns the memory.
 template <class T>
 class [[nodiscard]] Value : public Work {
  public:

@@ -23,6 +23,8 @@ class Decorator : public Transport {
                    Done done) override {
     inner_->recv_reduce(from, tag, call, into, with, fold, std::move(done));
   }
+  std::optional<Unmatched> arrived(int from, const Tag& tag) override { return inner_->arrived(from, tag); }
+  bool retract(int from, const Tag& tag, const std::byte* into) override { return inner_->retract(from, tag, into); }
   void control(int to, ConstBytes message) override { inner_->control(to, message); }
   void spread(const Cause& why) noexcept override { inner_->spread(why); }
   void cancel(std::uint64_t group, const Status& why) noexcept override { inner_->cancel(group, why); }

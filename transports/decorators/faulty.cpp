@@ -18,17 +18,35 @@ class FaultyTransport final : public Decorator {
       : Decorator(std::move(inner)), listener_(listener), faults_(faults), random_(faults.seed) {}
 
   void send(int to, const Tag& tag, std::uint64_t call, ConstBytes from, Done done) override {
-    hold({true, to, tag, 0, std::move(done),
+    hold({true, to, tag, nullptr, 0, std::move(done),
           [=, this](Done then) { inner().send(to, tag, call, from, std::move(then)); }});
   }
   void recv(int from, const Tag& tag, std::uint64_t call, Bytes into, Done done) override {
-    hold({false, from, tag, 0, std::move(done),
+    hold({false, from, tag, into.data(), 0, std::move(done),
           [=, this](Done then) { inner().recv(from, tag, call, into, std::move(then)); }});
   }
   void recv_reduce(int from, const Tag& tag, std::uint64_t call, Bytes into, const std::byte* with, const Fold& fold,
                    Done done) override {
-    hold({false, from, tag, 0, std::move(done),
+    hold({false, from, tag, into.data(), 0, std::move(done),
           [=, this](Done then) { inner().recv_reduce(from, tag, call, into, with, fold, std::move(then)); }});
+  }
+
+  // A message that a recv which is held back will get is not there for others.
+  std::optional<Unmatched> arrived(int from, const Tag& tag) override {
+    const bool is_met = std::ranges::any_of(held_, [&](const Held& one) {
+      return !one.sending && one.tag == tag && (from == any_rank || one.peer == from);
+    });
+    return is_met ? std::nullopt : Decorator::arrived(from, tag);
+  }
+
+  // What is held back is younger than what the inner transport has.
+  bool retract(int from, const Tag& tag, const std::byte* into) override {
+    if (Decorator::retract(from, tag, into)) return true;
+    const auto found = std::ranges::find_if(
+        held_, [&](const Held& one) { return !one.sending && one.peer == from && one.tag == tag && one.into == into; });
+    if (found == held_.end()) return false;
+    held_.erase(found);
+    return true;
   }
 
   void cancel(std::uint64_t group, const Status& why) noexcept override {
@@ -52,7 +70,8 @@ class FaultyTransport final : public Decorator {
     bool sending;
     int peer;
     Tag tag;
-    int rounds;  // of progress() that it still waits
+    const std::byte* into;  // of a recv
+    int rounds;             // of progress() that it still waits
     Done done;
     std::function<void(Done)> start;
   };

@@ -55,6 +55,15 @@ class RoutedTransport final : public Transport {
                    Done done) override {
     via(from).recv_reduce(from, tag, call, into, with, fold, std::move(done));
   }
+  std::optional<Unmatched> arrived(int from, const Tag& tag) override {
+    if (from != any_rank) return via(from).arrived(from, tag);
+    for (std::size_t i = 0; i < transports_.size(); ++i) {
+      const std::size_t asked = turn_++ % transports_.size();
+      if (auto found = transports_[asked]->arrived(from, tag)) return found;
+    }
+    return std::nullopt;
+  }
+  bool retract(int from, const Tag& tag, const std::byte* into) override { return via(from).retract(from, tag, into); }
   void control(int to, ConstBytes message) override { via(to).control(to, message); }
 
   void spread(const Cause& why) noexcept override {
@@ -100,6 +109,10 @@ class RoutedTransport final : public Transport {
     for (std::size_t i = 1; i < transports_.size(); ++i) memory = transports_[i]->adopt(std::move(memory), bytes);
     return memory;
   }
+  std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t bytes) override {
+    for (const auto& one : transports_) memory = one->adopt(std::move(memory), bytes);
+    return memory;
+  }
   std::string describe(int to) const override {
     return transports_[static_cast<std::size_t>(route_[static_cast<std::size_t>(to)])]->describe(to);
   }
@@ -110,6 +123,7 @@ class RoutedTransport final : public Transport {
   AnyOf sleep_, watch_;  // before the transports, whose descriptors they hold
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<int> route_;
+  std::size_t turn_ = 0;  // of what is asked first for a message from anyone
 };
 
 }  // namespace

@@ -139,6 +139,25 @@ class InprocTransport final : public Transport {
     me_.news = true;
   }
 
+  std::optional<Unmatched> arrived(int from, const Tag& tag) override {
+    const std::scoped_lock lock(hub_->mutex);
+    match_all();
+    for (const Message& m : me_.inbox)
+      if (m.tag == tag && (from == any_rank || m.from == from)) return Unmatched{m.from, m.data.size(), m.call};
+    return std::nullopt;
+  }
+
+  bool retract(int from, const Tag& tag, const std::byte* into) override {
+    const std::scoped_lock lock(hub_->mutex);
+    match_all();
+    const auto found = std::ranges::find_if(receives_, [&](const Receive& receive) {
+      return receive.from == from && receive.tag == tag && receive.into.data() == into;
+    });
+    if (found == receives_.end()) return false;
+    receives_.erase(found);
+    return true;
+  }
+
   void control(int to, ConstBytes message) override {
     const std::scoped_lock lock(hub_->mutex);
     (*hub_)[to].controls.emplace_back(rank(), std::vector(message.begin(), message.end()));
@@ -176,7 +195,7 @@ class InprocTransport final : public Transport {
     watch();
     {
       const std::scoped_lock lock(hub_->mutex);
-      receives_.remove_if([&](Receive& receive) { return match(receive); });
+      match_all();
     }
     return run_finished();
   }
@@ -212,6 +231,10 @@ class InprocTransport final : public Transport {
   }
   void refuse(Message& message, const Status& why) { finish((*hub_)[message.from], std::move(message.done), why); }
   void give_back(const Message& m) { (*hub_)[m.from].credit[static_cast<std::size_t>(rank())] += m.data.size(); }
+
+  void match_all() {
+    receives_.remove_if([&](Receive& receive) { return match(receive); });
+  }
 
   // Ends `receive` with the first message of its tag, or because its sender has left.
   bool match(Receive& receive) {

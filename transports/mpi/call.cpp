@@ -188,7 +188,7 @@ void MpiCall::reduce_scatter() {
 
 void MpiCall::gather() {
   const Blocks all = blocks(call_.out_counts, call_.in.count);
-  if (!fits(all)) {
+  if (call_.variable || !fits(all)) {  // of the v-form the root alone knows whether it fits
     if (!at_root()) return send(call_.in.data, call_.in.count, call_.root);
     keep_own_block(all);
     for (std::size_t i = 0; i < size(); ++i)
@@ -198,14 +198,8 @@ void MpiCall::gather() {
   const int count = static_cast<int>(call_.in.count);
   const bool in_place = at_root() && count > 0 && call_.in.data == out(all.offsets[me()]);
   const void* const from = in_place ? MPI_IN_PLACE : call_.in.data;
-  if (!call_.variable)
-    return ask("MPI_Igather", [&](MPI_Request* r) {
-      return mpi().igather(from, count, type(), out(), count, type(), call_.root, comm_.get(), r);
-    });
-  list(all);
-  ask("MPI_Igatherv", [&](MPI_Request* r) {
-    return mpi().igatherv(from, count, type(), out(), counts_.data(), places_.data(), type(), call_.root, comm_.get(),
-                          r);
+  ask("MPI_Igather", [&](MPI_Request* r) {
+    return mpi().igather(from, count, type(), out(), count, type(), call_.root, comm_.get(), r);
   });
 }
 
@@ -214,7 +208,7 @@ void MpiCall::scatter() {
   const auto block = [&](std::size_t i) { return call_.in.data + all.offsets[i] * width(); };
   const int count = static_cast<int>(call_.out.count);
   const bool in_place = at_root() && call_.out.count > 0 && call_.out.data == block(me());
-  if (!fits(all)) {
+  if (call_.variable || !fits(all)) {
     if (!at_root()) return receive(out(), call_.out.count, call_.root);
     if (!in_place && call_.out.count > 0) std::memcpy(out(), block(me()), call_.out.bytes());
     for (std::size_t i = 0; i < size(); ++i)
@@ -222,14 +216,8 @@ void MpiCall::scatter() {
     return;
   }
   void* const into = in_place ? MPI_IN_PLACE : out();
-  if (!call_.variable)
-    return ask("MPI_Iscatter", [&](MPI_Request* r) {
-      return mpi().iscatter(call_.in.data, count, type(), into, count, type(), call_.root, comm_.get(), r);
-    });
-  list(all);
-  ask("MPI_Iscatterv", [&](MPI_Request* r) {
-    return mpi().iscatterv(call_.in.data, counts_.data(), places_.data(), type(), into, count, type(), call_.root,
-                           comm_.get(), r);
+  ask("MPI_Iscatter", [&](MPI_Request* r) {
+    return mpi().iscatter(call_.in.data, count, type(), into, count, type(), call_.root, comm_.get(), r);
   });
 }
 

@@ -153,9 +153,7 @@ void take_collectives(Taker& take, Functions& call) {
   take(call.ireduce_scatter, "MPI_Ireduce_scatter");
   take(call.ireduce_scatter_block, "MPI_Ireduce_scatter_block");
   take(call.igather, "MPI_Igather");
-  take(call.igatherv, "MPI_Igatherv");
   take(call.iscatter, "MPI_Iscatter");
-  take(call.iscatterv, "MPI_Iscatterv");
   take(call.ialltoall, "MPI_Ialltoall");
   take(call.ialltoallw, "MPI_Ialltoallw");
   take(call.ibarrier, "MPI_Ibarrier");

@@ -38,9 +38,7 @@ struct Functions {
   decltype(&MPI_Ireduce_scatter) ireduce_scatter;
   decltype(&MPI_Ireduce_scatter_block) ireduce_scatter_block;
   decltype(&MPI_Igather) igather;
-  decltype(&MPI_Igatherv) igatherv;
   decltype(&MPI_Iscatter) iscatter;
-  decltype(&MPI_Iscatterv) iscatterv;
   decltype(&MPI_Ialltoall) ialltoall;
   decltype(&MPI_Ialltoallw) ialltoallw;
   decltype(&MPI_Ibarrier) ibarrier;

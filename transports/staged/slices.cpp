@@ -46,7 +46,7 @@ Slicing::Slicing(const Collective& call, int rank, int size, std::size_t slot_by
   const std::size_t width = size_of(call.out.dtype);
   each_ = std::max<std::size_t>(slot_bytes / width / (many ? size_ : 1), 1);
   std::size_t most = block_count(call, size);
-  if (call.variable && call.kind == Kind::alltoall) {
+  if (has_own_counts(call)) {
     most = largest;
   } else if (call.variable) {
     const auto& counts = has_blocks(call.kind, true) ? call.in_counts : call.out_counts;

@@ -23,11 +23,16 @@ struct Slice {
   bool in_place = false;  ///< the slot has one half: `in` is `out`
 };
 
+/// Whether each rank knows its own counts alone: alltoallv; but for the root, gatherv and scatterv.
+inline bool has_own_counts(const Collective& call) noexcept {
+  return call.variable && (call.kind == Kind::alltoall || call.kind == Kind::gather || call.kind == Kind::scatter);
+}
+
 /// Cuts one call, as `rank` of `size` makes it. Slices are equal in number on all ranks, in bytes bounded by
 /// `slot_bytes` for each half, as long as that has room for an element of every rank.
 class Slicing {
  public:
-  /// Of alltoallv, where no rank knows all counts, `largest` is the largest count of all pairs; else it is not read.
+  /// Where ranks do not know one another's counts, `largest` is the largest of all; else it is not read.
   Slicing(const Collective& call, int rank, int size, std::size_t slot_bytes, std::size_t largest = 0);
 
   std::size_t slices() const noexcept { return slices_; }

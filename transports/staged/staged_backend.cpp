@@ -85,7 +85,7 @@ void StagedBackend::start(const Collective& call, const Launch& launch, CallList
   made->listener = &listener;
   made->side = &side_of(device_of(call).index);
   made->source = Slicing::source(call);
-  if (!call.variable || call.kind != Kind::alltoall)
+  if (!has_own_counts(call))
     made->slicing = std::make_unique<Slicing>(call, group_.rank, group_.size(), host_.slot_bytes);
   calls_.push_back(std::move(made));
   if (!broken_) advance();
@@ -210,7 +210,7 @@ void StagedBackend::play_slice(Staged& one) {
   inner_->start(call, launch, *this);
 }
 
-// Of alltoallv nobody knows how many slices there are to be.
+// Where no rank knows all counts, nobody knows how many slices there are to be.
 void StagedBackend::measure(Call& call) {
   largest_ = 0;
   for (const auto* counts : {&call.call->in_counts, &call.call->out_counts})

@@ -1,0 +1,75 @@
+// A rank dies, its communicators fail, and those of the others go on.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <array>
+
+#include "collectives/tutti.hpp"
+#include "tests/support/joined.hpp"
+#include "tests/support/processes.hpp"
+
+namespace tutti::testing {
+namespace {
+
+constexpr int size = 4, victim = 3;
+
+class GoingOn : public ::testing::TestWithParam<const char*> {
+ protected:
+  Communicator join(int rank) const {
+    Bootstrap bootstrap = bootstrap_in(folder_.path(), rank, size);
+    const std::string transport = GetParam();
+    bootstrap.settings.transport = transport == "routed" ? "shm,tcp" : transport;
+    if (transport == "routed") bootstrap.settings.host_id = rank < 2 ? "one" : "other";
+    return Communicator::connect(bootstrap);
+  }
+  TemporaryFolder folder_;
+};
+
+std::string expect_lost(const Work& work, const std::string& what) {
+  try {
+    work.wait();
+  } catch (const Error& error) {
+    return error.code() == Code::peer_lost && error.culprit() == victim ? "" : what + ": " + error.what();
+  }
+  return what + " has ended well; ";
+}
+
+std::string use(Communicator& group, int rounds) {
+  for (int round = 1; round <= rounds; ++round) {
+    std::vector<std::int64_t> data(static_cast<std::size_t>(round * round * 10), group.rank() + round);
+    group.allreduce(data).wait();
+    const std::int64_t sum = 3 * round + 3;
+    if (data.front() != sum || data.back() != sum) return "a wrong sum; ";
+    std::array<int, 1> in{}, out{group.rank()};
+    group.shift(out, in).wait();
+    if (in[0] != (group.rank() + 2) % 3) return "a wrong message; ";
+  }
+  return "";
+}
+
+TEST_P(GoingOn, WithoutTheRankThatDied) {
+  Fleet fleet(size, [&](int rank) -> std::string {
+    Communicator world = join(rank);
+    const std::array<int, 3> others{0, 1, 2};
+    auto before = world.subgroup(others);
+    int any = 0, named = 0;
+    const Work from_any = world.recv_any(Buffer(&any, 1, DType::i32), 5, {.timeout = no_deadline});
+    const Work from_victim = world.recv(Buffer(&named, 1, DType::i32), victim, 6, {.timeout = no_deadline});
+    world.barrier().wait();
+    if (rank == victim) ::raise(SIGKILL);
+    std::string wrong = use(*before, 20);  // perhaps before the news has come
+    wrong +=
+        expect_lost(from_any, "recv_any") + expect_lost(from_victim, "recv") + expect_lost(world.barrier(), "barrier");
+    wrong += use(*before, 20);
+    Communicator after = before->group(others, "after the death"), again = before->dup();
+    return wrong + use(after, 20) + use(again, 20);
+  });
+  for (int rank = 0; rank < size; ++rank)
+    EXPECT_EQ(fleet.answer(rank), rank == victim ? "killed by signal 9" : "") << "rank " << rank;
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, GoingOn, ::testing::Values("shm", "tcp", "routed"),
+                         [](const auto& one) { return std::string(one.param); });
+
+}  // namespace
+}  // namespace tutti::testing
