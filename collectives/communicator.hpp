@@ -4,6 +4,7 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <memory>
@@ -25,6 +26,7 @@ namespace tutti {
 
 struct Bootstrap;
 struct Group;
+class Store;
 
 /// A message that has come, or was announced, and that no receive has been posted for.
 struct Arrived {
@@ -216,6 +218,18 @@ class Communicator {
   /// can do that (ibverbs registers it); elsewhere it has no effect. Local; for as long as the result lives. The memory
   /// must not be unmapped before that is gone. Any thread.
   std::shared_ptr<void> register_memory(void* data, std::size_t bytes);
+
+  /// A small message, of 1008 bytes at most, to the handler of rank `to`, also of this one; nobody waits for it. Those
+  /// of one rank keep their order; to a rank that is lost they are too. For what is rare: it costs a wake-up there.
+  void control(int to, ConstBytes message);
+  /// `handler` is called with what others send by control(), what came before it was set first: one message at a time,
+  /// in any thread that drives. It must not wait for calls, nor own this communicator. Empty: messages are kept. The
+  /// last one may still run when this returns.
+  void on_control(std::function<void(int from, ConstBytes message)> handler);
+
+  /// A map that all ranks of this communicator see, with keys of its own: for addresses and the like. Local, not in the
+  /// order of calls. See Store for threads and errors; but for wait() nothing of it takes longer than half a second.
+  std::shared_ptr<Store> store() const;
 
   /// Ends everything in flight, here and on the other ranks, with Code::aborted.
   void abort(const std::string& why) noexcept;

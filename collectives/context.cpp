@@ -91,14 +91,24 @@ std::shared_ptr<GroupState> Context::add_group(Group group) {
   const Topology places = topology().of(group.members);
   if (places.hosts().count() > 1) group.host.assign(places.host().begin(), places.host().end());
   auto state = std::make_shared<GroupState>(std::move(group));
+  std::vector<Inbox> early;
+  add_group(state, early);
+  for (const Inbox& letter : early) deliver_to(state, letter.from, letter.message);
+  return state;
+}
+
+void Context::add_group(const std::shared_ptr<GroupState>& state, std::vector<Inbox>& early) {
   std::lock_guard lock(groups_mutex_);
   std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
   groups_[state->group().id] = state;
+  if (const auto found = early_.find(state->group().id); found != early_.end()) {
+    early = std::move(found->second);
+    early_.erase(found);
+  }
   for (const Cause& cause : ended_)  // news may be faster than the split that it is about
     if (cause.group == 0 ? std::ranges::count(state->group().members, cause.culprit) > 0
                          : cause.group == state->group().id)
       state->poison_with(Status(cause));
-  return state;
 }
 
 std::uint64_t Context::next_group_id(std::span<const int> members, std::string_view name) {

@@ -73,6 +73,10 @@ class Context final : public Driver,
   /// is thrown here.
   void do_holding(std::function<void()> errand);
 
+  /// Sends to the user's handler of `group` on rank `to` (a world rank). Any thread that does not hold the token.
+  void send_control(const GroupState& group, int to, ConstBytes message);
+  static constexpr std::size_t most_control = Transport::max_control - 16;
+
   /// Drives `engine` along, until nobody else holds it.
   void add_engine(std::shared_ptr<Engine> engine) { progress_->add(std::move(engine)); }
   /// Ends soon those that nobody else holds.
@@ -112,6 +116,11 @@ class Context final : public Driver,
   void defer(std::function<void()> callback) override;
 
  private:
+  struct Inbox {
+    int from;  // a world rank
+    std::vector<std::byte> message;
+  };
+
   Context(const Bootstrap& bootstrap);
   // TransportListener: only takes note; news() acts.
   void failed(const Cause& why) override;
@@ -120,6 +129,7 @@ class Context final : public Driver,
   void news() override;
   void tick(Clock::time_point now) override;
 
+  void add_group(const std::shared_ptr<GroupState>& state, std::vector<Inbox>& early);
   void act_on(const Cause& why);
   void publish(const Cause& why) noexcept;
   std::optional<Cause> published(std::uint64_t group) noexcept;
@@ -132,12 +142,9 @@ class Context final : public Driver,
   void read_control(int from, ConstBytes message);
   void answer(int from, ConstBytes query);
   void note_answer(int from, ConstBytes answer);
+  void deliver(int from, ConstBytes letter);
+  void deliver_to(const std::shared_ptr<GroupState>& group, int from, ConstBytes message);
   void expire(Operation& operation);
-
-  struct Inbox {
-    int from;
-    std::vector<std::byte> message;
-  };
 
   int rank_, size_;
   std::uint32_t generation_ = 0;  // of forks; see core/fork.hpp
@@ -151,8 +158,9 @@ class Context final : public Driver,
 
   std::mutex groups_mutex_;
   std::map<std::uint64_t, std::weak_ptr<GroupState>> groups_;
-  std::vector<Cause> ended_;                    // all causes so far, for groups that are made later
-  std::map<std::string, std::uint64_t> named_;  // members and name, and how often a group was made of them
+  std::vector<Cause> ended_;                           // all causes so far, for groups that are made later
+  std::map<std::uint64_t, std::vector<Inbox>> early_;  // letters to groups that are still being made here
+  std::map<std::string, std::uint64_t> named_;         // members and name, and how often a group was made of them
 
   std::mutex news_mutex_;
   std::vector<Cause> causes_;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/mailbox.hpp"
 #include "collectives/progress.hpp"
 #include "transports/backend.hpp"
 #include "transports/core/accelerator.hpp"
@@ -50,6 +51,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// True when this is the first failure.
   bool poison_with(const Status& why);
 
+  /// What others send to the user's handler.
+  Mailbox& mailbox() noexcept { return mailbox_; }
+
   /// Whoever plays its calls is told when it ends.
   void add(std::weak_ptr<Backend> backend);
   std::vector<std::shared_ptr<Backend>> backends() const;
@@ -67,6 +71,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::atomic<bool> poisoned_{false};
   Status poison_;                                 // mutex_
   std::vector<std::weak_ptr<Backend>> backends_;  // mutex_
+  Mailbox mailbox_;
 };
 
 /// Where an operation belongs.

@@ -4,3 +4,4 @@
 #include "collectives/communicator.hpp"
 #include "transports/core/collective.hpp"
 #include "transports/core/log.hpp"
+#include "transports/core/store.hpp"

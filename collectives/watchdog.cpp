@@ -1,5 +1,5 @@
-// The watchdog of a context: when a call takes long, every rank of it is asked where it is. That
-// finds calls that do not match although no message is under way (everybody only
+// What ranks of a context say to one another beside their messages. First its watchdog: when a call takes long, every
+// rank of it is asked where it is. That finds calls that do not match although no message is under way (everybody only
 // receives), and lets a time-out name the rank that is missing and what it did last.
 #include <algorithm>
 #include <chrono>
@@ -14,8 +14,9 @@ using namespace std::chrono_literals;
 
 constexpr auto first_question = 200ms;
 constexpr auto next_question = 500ms;
+constexpr std::size_t most_early = 64;  // groups that others have made before this rank has
 
-enum class Letter : std::uint32_t { query = 0x31515554, answer = 0x31415554 };
+enum class Letter : std::uint32_t { query = 0x31515554, answer = 0x31415554, users = 0x31555554 };
 
 struct Query {
   Letter letter = Letter::query;
@@ -33,6 +34,14 @@ struct Reply {
   std::uint32_t completed = 0;
   std::uint32_t made = 0;  // whether there is such a call at all
 };
+
+/// Goes before what a user sends to another one's handler.
+struct Address {
+  Letter letter = Letter::users;
+  std::uint32_t spare = 0;
+  std::uint64_t group = 0;
+};
+static_assert(Context::most_control + sizeof(Address) == Transport::max_control);
 
 template <class T>
 bool parse(ConstBytes message, Letter letter, T& value) {
@@ -72,6 +81,39 @@ void Context::read_control(int from, ConstBytes message) {
   Reply reply;
   if (parse(message, Letter::query, query)) return answer(from, message);
   if (parse(message, Letter::answer, reply)) return note_answer(from, message);
+  deliver(from, message);
+}
+
+// ---- what users send ----------------------------------------------------------------------------
+
+void Context::send_control(const GroupState& group, int to, ConstBytes message) {
+  Address address;
+  address.group = group.group().id;
+  std::vector<std::byte> letter(sizeof address + message.size());
+  std::memcpy(letter.data(), &address, sizeof address);
+  if (!message.empty()) std::memcpy(letter.data() + sizeof address, message.data(), message.size());
+  do_holding([&] { wire().control(to, letter); });
+}
+
+void Context::deliver(int from, ConstBytes letter) {
+  Address address;
+  if (letter.size() < sizeof address || !parse(letter.first(sizeof address), Letter::users, address)) return;
+  const ConstBytes message = letter.subspan(sizeof address);
+  std::shared_ptr<GroupState> group;
+  {
+    const std::lock_guard lock(groups_mutex_);
+    if (const auto found = groups_.find(address.group); found != groups_.end())
+      group = found->second.lock();
+    else if (early_.size() < most_early)
+      early_[address.group].push_back({from, {message.begin(), message.end()}});
+  }
+  if (group) deliver_to(group, from, message);
+}
+
+// The handler runs without the token.
+void Context::deliver_to(const std::shared_ptr<GroupState>& group, int from, ConstBytes message) {
+  group->mailbox().put(group->group().rank_of(from), message);
+  defer([group] { group->mailbox().run(); });
 }
 
 void Context::answer(int from, ConstBytes message) {

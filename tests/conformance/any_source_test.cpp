@@ -287,6 +287,17 @@ TEST(AnySourceArguments, WhatMakesNoSenseIsRefused) {
   });
 }
 
+TEST(RegisteredMemory, IsTheCallersOwn) {
+  for (const char* transport : {"inproc", "shm", "tcp", "shm,tcp"})
+    tutti::testing::run_ranks(2, test_settings(transport), [](Communicator& world) {
+      std::vector<float> data(100'000, 1.0f);
+      const auto registered = world.register_memory(data.data(), data.size() * sizeof(float));
+      require(registered.get() == data.data() && !world.register_memory(nullptr, 8), "what is registered");
+      world.allreduce(std::span(data).subspan(7)).wait();
+      require(data[6] == 1.0f && data[7] == 2.0f && data.back() == 2.0f, "a part of it");
+    });
+}
+
 // A rank says what it sends only where messages are checked.
 TEST(AnySourceArguments, WhereMessagesAreNotCheckedBytesAreTold) {
   Settings settings = test_settings("inproc");

@@ -1,5 +1,6 @@
 // The decorators, over streams in memory.
 #include "tests/support/memory_ranks.hpp"
+#include "transports/decorators/decorator.hpp"
 #include "transports/decorators/faulty.hpp"
 #include "transports/decorators/routed.hpp"
 #include "transports/decorators/traced.hpp"
@@ -94,6 +95,60 @@ TEST(routed, sends_each_rank_its_way_and_checks_the_routes) {
   EXPECT_EQ(far.net.stream(0, 1).total, 0u);
   EXPECT_THROW(make_routed(0, 3, {}, {0, 0, 0}), Error);
   EXPECT_THROW(make_routed(0, 3, {}, {}), Error);
+}
+
+TEST(routed, asks_its_transports_in_turns_who_has_sent) {
+  MemoryRanks near(3, MemoryNet::unlimited), far(3, MemoryNet::unlimited);
+  const Block out = pattern(10, 1);
+  for (int i = 0; i < 4; ++i) {
+    near.send(1, 0, tag(1), out);
+    far.send(2, 0, tag(1), out);
+  }
+  near.settle();
+  far.settle();
+  std::vector<std::unique_ptr<Transport>> both;
+  both.push_back(std::move(near.transports[0]));
+  both.push_back(std::move(far.transports[0]));
+  const auto routed = make_routed(0, 3, std::move(both), {0, 0, 1});
+  std::vector<int> whose;
+  Outcome taken;
+  Block in(10);
+  while (const auto found = routed->arrived(any_rank, tag(1))) {
+    whose.push_back(found->from);
+    routed->recv(found->from, tag(1), 0, in, MemoryRanks::note(taken));
+    routed->progress();
+  }
+  EXPECT_EQ(taken.runs, 8);
+  EXPECT_EQ(whose, (std::vector{1, 2, 1, 2, 1, 2, 1, 2}));
+}
+
+// Counts what it is to make ready.
+class Readying final : public Decorator {
+ public:
+  Readying(std::unique_ptr<Transport> inner, int& count) : Decorator(std::move(inner)), count_(count) {}
+  std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t) override {
+    void* const same = memory.get();
+    ++count_;
+    return {same, [this, memory = std::move(memory)](void*) { --count_; }};
+  }
+
+ private:
+  int& count_;
+};
+
+TEST(routed, readies_the_callers_memory_for_all_of_its_transports) {
+  MemoryRanks near(2, MemoryNet::unlimited), far(2, MemoryNet::unlimited);
+  int ready = 0;
+  std::vector<std::unique_ptr<Transport>> both;
+  both.push_back(std::make_unique<Readying>(std::move(near.transports[0]), ready));
+  both.push_back(std::make_unique<Readying>(std::move(far.transports[0]), ready));
+  const auto routed = make_routed(0, 2, std::move(both), {0, 1});
+  int data = 0;
+  auto registered = routed->adopt({&data, [](void*) {}}, sizeof data);
+  EXPECT_EQ(registered.get(), &data);
+  EXPECT_EQ(ready, 2);
+  registered.reset();
+  EXPECT_EQ(ready, 0);
 }
 
 }  // namespace

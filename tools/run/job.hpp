@@ -21,8 +21,8 @@ struct Job {
   std::vector<std::string> words;  ///< the program and its arguments
   std::string file;                ///< the program's file; on other hosts their agents look for it
   bool tag_output = false;
-  bool bind = false;      ///< each rank of a host to one of its cores
-  double grace = 2;       ///< seconds that the others have to end by themselves once one has failed
+  bool bind = false;        ///< each rank of a host to one of its cores
+  double grace = 2;         ///< seconds that the others have to end by themselves once one has failed
   bool keep_going = false;  ///< ranks that fail are reported, and the others are left alone
   double time_limit = 0;    ///< seconds until all is ended; 0: none
   std::map<std::string, std::string> variables;  ///< for every rank, beside its own
@@ -38,8 +38,8 @@ struct Job {
   double start_patience = 60;       ///< seconds that a host has to answer
 };
 
-/// Starts the ranks, passes on signals and output, ends all when one fails, unless the job is to keep going. Returns the
-/// exit code: of the rank that failed first.
+/// Starts the ranks, passes on signals and output, ends all when one fails, unless the job is to keep going. Returns
+/// the exit code: of the rank that failed first.
 int run_job(const Job& job);
 
 }  // namespace tutti::tools

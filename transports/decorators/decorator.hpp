@@ -31,6 +31,10 @@ class Decorator : public Transport {
   bool progress() override { return inner_->progress(); }
   Fds fds() const noexcept override { return inner_->fds(); }
   bool arm(bool on) override { return inner_->arm(on); }
+  std::shared_ptr<void> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
+  std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t bytes) override {
+    return inner_->adopt(std::move(memory), bytes);
+  }
   std::string describe(int to) const override { return inner_->describe(to); }
   bool polled() const noexcept override { return inner_->polled(); }
   void watch() override { inner_->watch(); }
