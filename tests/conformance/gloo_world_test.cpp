@@ -53,7 +53,7 @@ TEST_F(GlooWorld, TakesEverythingThatItClaims) {
           if (by_gloo == (kind == Kind::reduce_scatter)) throw std::runtime_error(why);
           ++taken[by_gloo];
         }
-    if (taken[true] != 8 * 59 || taken[false] != 59)
+    if (taken[true] != 8 * 80 || taken[false] != 80)
       throw std::runtime_error(std::to_string(taken[true]) + " calls by gloo, " + std::to_string(taken[false]) +
                                " by others");
   });

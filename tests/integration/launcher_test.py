@@ -57,6 +57,22 @@ class Basics(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, warning), done.args)
         self.assertEqual(shell(2, f"TUTTI_LANE_BYTEX=1 {PROBE}").stderr, warning)
 
+    def test_a_job_that_keeps_going(self):
+        script = 'case $TUTTI_RANK in 1) exit 3;; 2) sleep 0.3; kill -9 $$;; esac; sleep 1; echo done $TUTTI_RANK'
+        done = shell(4, script, "--keep-going")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()), ["done 0", "done 3"])
+        first, second = done.stderr.splitlines()
+        self.assertRegex(first, r"^tutti run: rank 1 \(.*\) exited with code 3; the others go on$")
+        self.assertRegex(second, r"^tutti run: rank 2 \(.*\) was killed by signal 9 \(SIGKILL\); the others go on$")
+        self.assertEqual(shell(2, "true", "--keep-going").returncode, 0)
+        last = shell(1, "exit 4", "--keep-going")
+        self.assertEqual(last.returncode, 4)
+        self.assertTrue(last.stderr.endswith("exited with code 4; it was the last\n"), last.stderr)
+        refused = shell(1, "true", "--keep-going", "--grace", "1")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("give one of them", refused.stderr)
+
     def test_omp_num_threads(self):
         self.assertRegex(shell(1, "echo $OMP_NUM_THREADS").stdout, r"^[1-9]\d*\n$")
         cores = len(os.sched_getaffinity(0))
