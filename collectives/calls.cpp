@@ -3,6 +3,7 @@
 
 #include "collectives/arguments.hpp"
 #include "collectives/communicator.hpp"
+#include "collectives/communicator_impl.hpp"
 
 namespace tutti {
 namespace {
@@ -35,6 +36,23 @@ Collective make_exchange(ConstBuffer in, int to, Buffer out, int from, int tag) 
 std::vector<std::size_t> as_vector(std::span<const std::size_t> counts) { return {counts.begin(), counts.end()}; }
 
 }  // namespace
+
+Work Communicator::launch(Collective call, const CallOptions& options) { return impl_->launch(impl_, call, options); }
+
+Work Communicator::launch(std::span<const Collective> calls, const CallOptions& options) {
+  if (calls.size() == 1) return launch(calls.front(), options);
+  return impl_->launch_all(impl_, {calls.begin(), calls.end()}, options);
+}
+
+Work Communicator::launch_value(Kind kind, Buffer value, Reduction op, int root, const CallOptions& options) {
+  Collective call;
+  call.kind = kind;
+  if (kind != Kind::broadcast) call.in = value;
+  call.out = value;
+  call.op = op;
+  call.root = root;
+  return impl_->launch(impl_, call, options, true);
+}
 
 // ---- the collectives ----------------------------------------------------------------------------
 

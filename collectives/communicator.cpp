@@ -32,23 +32,6 @@ int Communicator::size() const noexcept { return impl_->group().size(); }
 int Communicator::world_rank(int i) const { return impl_->group().members.at(static_cast<std::size_t>(i)); }
 const Settings& Communicator::settings() const noexcept { return impl_->context().settings(); }
 
-Work Communicator::launch(Collective call, const CallOptions& options) { return impl_->launch(impl_, call, options); }
-
-Work Communicator::launch(std::span<const Collective> calls, const CallOptions& options) {
-  if (calls.size() == 1) return launch(calls.front(), options);
-  return impl_->launch_all(impl_, {calls.begin(), calls.end()}, options);
-}
-
-Work Communicator::launch_value(Kind kind, Buffer value, Reduction op, int root, const CallOptions& options) {
-  Collective call;
-  call.kind = kind;
-  if (kind != Kind::broadcast) call.in = value;
-  call.out = value;
-  call.op = op;
-  call.root = root;
-  return impl_->launch(impl_, call, options, true);
-}
-
 // ---- groups, memory, the rest -------------------------------------------------------------------
 
 std::optional<Communicator> Communicator::make_group(std::span<const int> ranks, int number) {

@@ -134,13 +134,15 @@ class Communicator::Impl {
   std::uint64_t next_id(int number) { return id_of(++splits_, number); }
 
  private:
-  // Who does a call, which is known before anything of it is prepared.
+  // Who does a call, which is known before anything of it is prepared. Where a call is launched every instruction
+  // counts.
   struct Chosen {
     Accelerator* gpu = nullptr;
     const Taken* taken = nullptr;  // null: not known yet, on a device
     Signature summary;
   };
-  Chosen choose(const std::shared_ptr<Impl>& self, const Collective& call, const CallOptions& options) {
+  [[gnu::always_inline]] Chosen choose(const std::shared_ptr<Impl>& self, const Collective& call,
+                                       const CallOptions& options) {
     const Signature summary = signature(call, group().rank, group().size());
     Accelerator* const gpu = gpu_of(call, context_->settings());
     return {gpu,
@@ -148,7 +150,8 @@ class Communicator::Impl {
                            : &choices_.choose(call, summary, options.algorithm),
             summary};
   }
-  CollectiveOperation::Parts parts_of(Collective& call, const Chosen& chosen, const CallOptions& options) {
+  [[gnu::always_inline]] CollectiveOperation::Parts parts_of(Collective& call, const Chosen& chosen,
+                                                             const CallOptions& options) {
     return {.call = call,
             .taken = chosen.taken,
             .summary = context_->checks_messages() ? chosen.summary : Signature(),
