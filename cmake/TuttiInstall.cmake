@@ -1,5 +1,5 @@
-# Install rules and the package config: find_package(tutti) gives tutti::tutti, and tutti::nn and tutti::engine where they
-# are asked for (COMPONENTS nn engine).
+# Install rules and the package config: find_package(tutti) gives tutti::tutti, and tutti::c, tutti::nn and tutti::engine
+# where they are asked for (COMPONENTS c nn engine). pkg-config knows libtutti_c as tutti.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 
@@ -11,8 +11,20 @@ install(EXPORT tutti-targets NAMESPACE tutti:: DESTINATION ${package_dir})
 install(DIRECTORY transports collectives DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti FILES_MATCHING PATTERN "*.hpp")
 install(FILES collectives/tutti.hpp collectives/tutti_mpi.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
 
-# A component has a file of targets of its own, which the config includes when LibTorch is found.
+# A component has a file of targets of its own, which the config includes; those of nn and engine when LibTorch is found.
 set(TUTTI_COMPONENTS "")
+if(TARGET tutti_c)
+  list(APPEND TUTTI_COMPONENTS c)
+  install(TARGETS tutti_c EXPORT tutti-c-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT tutti-c-targets NAMESPACE tutti:: DESTINATION ${package_dir})
+  install(FILES bindings/c/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
+  file(RELATIVE_PATH TUTTI_UP_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)  # it may be moved
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in ${PROJECT_BINARY_DIR}/tutti.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+else()
+  get_property(TUTTI_WHY_NO_c GLOBAL PROPERTY TUTTI_REASON_C)
+endif()
 foreach(component nn engine)
   if(TARGET tutti_${component})
     list(APPEND TUTTI_COMPONENTS ${component})
@@ -43,7 +55,7 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # What is installed, without tests and examples: `cmake --build DIR --target product`.
 get_property(modules GLOBAL PROPERTY TUTTI_MODULES)
 add_custom_target(product)
-foreach(target IN LISTS modules ITEMS tutti tutti_nn tutti_engine tutti_command tutti_train bench_peer_openmpi bench_peer_mpich
+foreach(target IN LISTS modules ITEMS tutti tutti_c tutti_nn tutti_engine tutti_command tutti_train bench_peer_openmpi bench_peer_mpich
     bench_peer_gloo)
   if(TARGET ${target})
     add_dependencies(product ${target})

@@ -1,20 +1,22 @@
 """Installs into a temporary prefix, builds programs out of tree with find_package(tutti), and runs them alone and under the
-installed `tutti run`: the README's and, where this build has the components, examples/nn_sync.cpp,
-examples/train_quadrants.cpp and another one."""
+installed `tutti run`: the README's and, where this build has the components, those of C, examples/nn_sync.cpp,
+examples/train_quadrants.cpp and another one. C programs are built by find_package and by pkg-config."""
 
 import argparse
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROJECT = """cmake_minimum_required(VERSION 3.22)
-project(outside CXX)
+project(outside {languages})
 find_package(tutti REQUIRED {components})
-add_executable(program program.cpp)
+add_executable(program {source})
+set_target_properties(program PROPERTIES C_STANDARD 11 CXX_STANDARD {standard} CXX_EXTENSIONS OFF)
 target_link_libraries(program PRIVATE tutti::{library})
 """
 LENDING = """// Lends a tensor to a collective.
@@ -67,16 +69,18 @@ class Outside:
         self.folder, self.given, self.prefix = pathlib.Path(folder), given, pathlib.Path(folder) / "prefix"
         run(given.cmake, "--install", given.build, "--prefix", self.prefix)
 
-    def configure(self, name, program, components="", library="tutti", options=()):
+    def configure(self, name, program, components="", library="tutti", file="program.cpp", standard=20, options=()):
         source = self.folder / name
         source.mkdir()
-        (source / "program.cpp").write_text(program)
-        (source / "CMakeLists.txt").write_text(PROJECT.format(components=components, library=library))
+        (source / file).write_text(program)
+        (source / "CMakeLists.txt").write_text(PROJECT.format(
+            components=components, library=library, source=file, standard=standard,
+            languages="C CXX" if file.endswith(".c") else "CXX"))
         return (self.given.cmake, "-S", source, "-B", source / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}",
                 f"-DCMAKE_CXX_COMPILER={self.given.compiler}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra", *options)
 
-    def build(self, name, *project):
-        run(*self.configure(name, *project))
+    def build(self, name, *project, **more):
+        run(*self.configure(name, *project, **more))
         run(self.given.cmake, "--build", self.folder / name / "build")
         return self.folder / name / "build/program"
 
@@ -88,6 +92,24 @@ class Outside:
             if done.returncode == 0 or part not in told:
                 sys.exit(f"find_package(tutti REQUIRED {components}): expected an error with: {part}\nprinted:  {done.stderr}")
         print(f"{components or 'no component'}: {says[0]}")
+
+
+def c_programs(outside):
+    """The component c: C11 and C++17 by CMake, and by pkg-config with the C compiler alone."""
+    tutti, example = outside.prefix / "bin/tutti", (ROOT / "examples/c/average.c").read_text()
+    wanted = "4 ranks: mean 2.5, worst 1.5"
+    for name, file, program in (("c", "program.c", example), ("cxx17", "program.cpp", example)):
+        built = outside.build(name, program, "COMPONENTS c", "c", file=file, standard=17)
+        expect(run(tutti, "run", "-np", "4", built), wanted)
+    if not shutil.which("pkg-config") or not shutil.which("cc"):
+        print("pkg-config: skipped, as pkg-config or cc is missing")
+        return
+    library = next(outside.prefix.glob("lib*/**/pkgconfig")).parent
+    ENVIRONMENT["PKG_CONFIG_PATH"] = f"{library}/pkgconfig"
+    flags = run("pkg-config", "--cflags", "--libs", "tutti").split()
+    built = outside.folder / "c/by_pkg_config"
+    run("cc", "-std=c11", outside.folder / "c/program.c", "-o", built, *flags, f"-Wl,-rpath,{library}")
+    expect(run(tutti, "run", "-np", "4", built), wanted)
 
 
 def torch(outside, version):
@@ -128,9 +150,11 @@ def main():
         program = outside.build("average", readme_program())
         expect(run(program), "1 ranks: mean 1, worst 0")
         expect(run(outside.prefix / "bin/tutti", "run", "-np", "4", program), "4 ranks: mean 2.5, worst 1.5")
-        outside.refused("unknown", "COMPONENTS violin", "tutti has the components nn and engine, but no violin")
-        for component in {"nn", "engine"}.difference(components):
+        outside.refused("unknown", "COMPONENTS violin", "tutti has the components c, nn and engine, but no violin")
+        for component in {"c", "nn", "engine"}.difference(components):
             outside.refused(component, f"COMPONENTS {component}", f"this tutti was built without the component {component}: ")
+        if "c" in components:
+            c_programs(outside)
         if "nn" in components:
             torch(outside, given.torch)
         if "engine" in components:
