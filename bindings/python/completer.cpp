@@ -1,0 +1,140 @@
+#include "bindings/python/completer.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace tutti::python {
+namespace {
+
+constexpr Seconds patience(2);  // at the end of the program
+
+struct Kept {
+  Communicator communicator;
+  Work work;
+  std::vector<Operand> operands;
+};
+
+/// Guarded by its mutex, under which nothing of Python's is run.
+struct Keeper {
+  std::mutex mutex;
+  std::vector<Kept> calls;
+  std::atomic<bool> any = false;
+};
+Keeper& keeper() {
+  static auto* const one = new Keeper;  // never destroyed: it holds objects of Python's
+  return *one;
+}
+
+/// A callback and what it is called with; both are the GIL's.
+struct Callback {
+  PyObject* object;
+  PyObject* callback;
+};
+
+struct Completer {
+  std::mutex mutex;
+  std::condition_variable came;
+  std::deque<Callback> due;
+  bool ends = false;
+  std::thread thread;
+};
+Completer& completer() {
+  static auto* const one = new Completer;
+  return *one;
+}
+
+void run_one(const Callback& one) {
+  const nb::gil_scoped_acquire gil;
+  const nb::object object = nb::steal(one.object), callback = nb::steal(one.callback);
+  PyObject* const result = PyObject_CallFunctionObjArgs(callback.ptr(), object.ptr(), nullptr);
+  if (result == nullptr) {
+    PyErr_WriteUnraisable(callback.ptr());
+  } else {
+    Py_DECREF(result);
+  }
+}
+
+void run_all() {
+  Completer& here = completer();
+  for (;;) {
+    std::unique_lock lock(here.mutex);
+    here.came.wait(lock, [&] { return here.ends || !here.due.empty(); });
+    if (here.ends) return;
+    const Callback one = here.due.front();
+    here.due.pop_front();
+    lock.unlock();
+    run_one(one);
+  }
+}
+
+}  // namespace
+
+void keep_until_done(Communicator communicator, Work work, std::vector<Operand> operands) {
+  Keeper& here = keeper();
+  const std::lock_guard lock(here.mutex);
+  here.calls.push_back({std::move(communicator), std::move(work), std::move(operands)});
+  here.any = true;
+}
+
+void let_go_of_the_done() {
+  Keeper& here = keeper();
+  if (!here.any.load(std::memory_order_relaxed)) return;
+  std::vector<Kept> done;
+  {
+    const std::lock_guard lock(here.mutex);
+    const auto first =
+        std::partition(here.calls.begin(), here.calls.end(), [](const Kept& one) { return !one.work.done(); });
+    std::move(first, here.calls.end(), std::back_inserter(done));
+    here.calls.erase(first, here.calls.end());
+    here.any = !here.calls.empty();
+  }
+  for (Kept& one : done) one.operands.clear();  // objects of Python's
+  const nb::gil_scoped_release released;
+  done.clear();
+}
+
+void call_back(const Work& work, nb::object object, nb::object callback) {
+  Completer& here = completer();
+  const Callback one{object.release().ptr(), callback.release().ptr()};
+  {
+    const std::lock_guard lock(here.mutex);
+    if (!here.thread.joinable() && !here.ends) here.thread = std::thread(run_all);
+  }
+  const auto hand_over = [one] {
+    Completer& to = completer();
+    const std::lock_guard lock(to.mutex);
+    to.due.push_back(one);
+    to.came.notify_one();
+  };
+  if (work.done()) return hand_over();
+  work.then([hand_over](const Status&) { hand_over(); });
+}
+
+void stop_threads() {
+  const nb::gil_scoped_release released;
+  Completer& here = completer();
+  {
+    const std::lock_guard lock(here.mutex);
+    here.ends = true;
+    here.came.notify_one();
+  }
+  if (here.thread.joinable()) here.thread.join();
+  const Deadline until = deadline_in(patience);
+  std::vector<Work> open;
+  {
+    const std::lock_guard lock(keeper().mutex);
+    for (const Kept& one : keeper().calls) open.push_back(one.work);
+  }
+  for (const Work& one : open) {
+    try {
+      static_cast<void>(one.wait_for(std::max(Seconds(0), Seconds(until - Clock::now()))));
+    } catch (const Error&) {  // nobody is left to be told
+    }
+  }
+}
+
+}  // namespace tutti::python

@@ -1,0 +1,38 @@
+"""Collectives with pluggable transports: allreduce, broadcast and the others, on arrays of any library.
+
+    import numpy, tutti
+    world = tutti.init()                    # from `tutti run`, torchrun, mpirun or srun; or alone
+    world.allreduce(gradient, "avg")        # in place; async_op=True returns a Work
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+
+from tutti import _core
+from tutti._core import Communicator, Work, connect, from_mpi, init
+from tutti._types import Arrived, Error, Place
+
+__version__: str = _core.__version__
+__all__ = ["Arrived", "Communicator", "Error", "Place", "Work", "connect", "from_mpi", "info", "init", "version"]
+
+ANY_RANK = -1
+"""As `source` of probe(): whichever rank sends first."""
+
+atexit.register(_core._stop)
+
+
+def version() -> str:
+    """Of the library."""
+    return __version__
+
+
+def info() -> dict[str, object]:
+    """What this installation is: version, folder, the instruction set of its folds, and all settings with their values."""
+    return {
+        "version": __version__,
+        "folder": os.path.dirname(__file__),
+        "isa": _core._fold_isa(),
+        "settings": {key: value for key, value, _ in _core._settings()},
+    }

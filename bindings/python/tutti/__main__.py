@@ -1,0 +1,31 @@
+"""`python -m tutti`: the tutti command, and where a C++ project finds the package that Python has."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+def command() -> str | None:
+    """The compiled command of this installation."""
+    path = os.path.join(FOLDER, "bin", "tutti")
+    return path if os.path.exists(path) else None
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if arguments == ["--cmakedir"]:
+        print(os.path.join(FOLDER, "lib", "cmake", "tutti"))
+    elif arguments == ["--includes"]:
+        print(f"-I{os.path.join(FOLDER, 'include', 'tutti')}")
+    else:
+        path = command()
+        if path is None:
+            sys.exit("tutti: this installation has no command: it was built with TUTTI_TOOLS=OFF")
+        os.execv(path, ["tutti", *arguments])
+
+
+if __name__ == "__main__":
+    main()
