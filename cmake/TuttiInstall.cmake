@@ -3,8 +3,15 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 
+# A wheel has no symbolic links, so each library is there under the one name that programs look for.
+set(namelink "")
+if(DEFINED SKBUILD)
+  set_target_properties(tutti PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
+  set(namelink NAMELINK_SKIP)
+endif()
+
 install(TARGETS tutti EXPORT tutti-targets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${namelink} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tutti-targets NAMESPACE tutti:: DESTINATION ${package_dir})
 
 # The headers keep their paths, so that they include one another as they do here; tutti.hpp and tutti_mpi.hpp are also on top.
@@ -15,8 +22,11 @@ install(FILES collectives/tutti.hpp collectives/tutti_mpi.hpp DESTINATION ${CMAK
 set(TUTTI_COMPONENTS "")
 if(TARGET tutti_c)
   list(APPEND TUTTI_COMPONENTS c)
+  if(DEFINED SKBUILD)
+    set_target_properties(tutti_c PROPERTIES VERSION 0)
+  endif()
   install(TARGETS tutti_c EXPORT tutti-c-targets
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${namelink} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT tutti-c-targets NAMESPACE tutti:: DESTINATION ${package_dir})
   install(FILES bindings/c/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
   file(RELATIVE_PATH TUTTI_UP_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)  # it may be moved

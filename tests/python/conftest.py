@@ -7,7 +7,7 @@ import tutti
 
 @pytest.fixture(scope="session")
 def world():
-    communicator = tutti.init(timeout=60)
+    communicator = tutti.init(timeout=20)
     yield communicator
     communicator.barrier()
 

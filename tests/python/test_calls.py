@@ -138,6 +138,7 @@ def test_messages(world):
 def test_probe(world):
     after, before = (world.rank + 1) % world.size, (world.rank - 1) % world.size
     assert world.probe(before, tag=9) is None
+    world.barrier()
     sending = world.send(numpy.zeros(3, "f4"), after, tag=9, async_op=True)
     while (there := world.probe(tag=9)) is None:
         pass

@@ -24,7 +24,7 @@ def main() -> None:
         path = command()
         if path is None:
             sys.exit("tutti: this installation has no command: it was built with TUTTI_TOOLS=OFF")
-        os.execv(path, ["tutti", *arguments])
+        os.execv(path, [path, *arguments])
 
 
 if __name__ == "__main__":
