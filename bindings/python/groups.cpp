@@ -65,9 +65,7 @@ PyCommunicator from_capsule(nb::handle capsule) {
   return PyCommunicator(*one);
 }
 
-}  // namespace
-
-void def_groups(Class& type) {
+void def_ranks(Class& type) {
   type.def_prop_ro(
       "rank", [](PyCommunicator& self) { return self->rank(); }, "This process's number, from 0.");
   type.def_prop_ro(
@@ -86,7 +84,12 @@ void def_groups(Class& type) {
   type.def(
       "routes", [](PyCommunicator& self) { return self->routes(); }, "What reaches each rank: 'self', 'shm', ...");
   type.def("topology", &topology, nb::sig("def topology(self) -> list[tutti._types.Place]"), "Where each rank is.");
+}
 
+}  // namespace
+
+void def_groups(Class& type) {
+  def_ranks(type);
   type.def(
       "split", [](PyCommunicator& self, int color, int key) { return made([&] { return self->split(color, key); }); },
       nb::arg("color"), nb::arg("key") = 0, "Ranks of equal `color`, by (key, rank); a negative one joins none: None.");
