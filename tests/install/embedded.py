@@ -37,7 +37,7 @@ def main():
         source, build = pathlib.Path(folder), pathlib.Path(folder) / "build"
         (source / "CMakeLists.txt").write_text(PROJECT)
         (source / "program.cpp").write_text((ROOT / "examples/average.cpp").read_text())
-        optional = ("TORCH", "DATA", "ENGINE", "GLOO", "OPENMPI", "MPICH", "IBVERBS", "CUDA", "NCCL")
+        optional = ("TORCH", "PYTHON", "DATA", "ENGINE", "GLOO", "OPENMPI", "MPICH", "IBVERBS", "CUDA", "NCCL")
         run(given.cmake, "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_POLICY_DEFAULT_CMP0077=NEW",
             f"-DCMAKE_CXX_COMPILER={given.compiler}", "-DCMAKE_CXX_FLAGS=-O0", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
             *(f"-DTUTTI_WITH_{part}=OFF" for part in optional))
