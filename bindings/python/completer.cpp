@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "transports/core/fork.hpp"
+
 namespace tutti::python {
 namespace {
 
@@ -41,6 +43,7 @@ struct Completer {
   std::deque<Callback> due;
   bool ends = false;
   std::thread thread;
+  const std::uint32_t generation = fork_generation();
 };
 Completer& completer() {
   static auto* const one = new Completer;
@@ -114,9 +117,11 @@ void call_back(const Work& work, nb::object object, nb::object callback) {
   work.then([hand_over](const Status&) { hand_over(); });
 }
 
+// In a forked child there is no thread to stop, and what is under way is the parent's.
 void stop_threads() {
-  const nb::gil_scoped_release released;
   Completer& here = completer();
+  if (here.generation != fork_generation()) return;
+  const nb::gil_scoped_release released;
   {
     const std::lock_guard lock(here.mutex);
     here.ends = true;

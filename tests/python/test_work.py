@@ -213,5 +213,26 @@ def test_ends_with_calls_in_flight(world):
     assert ended.returncode == 0 and said == ""
 
 
+def test_fork(world):
+    if world.rank:
+        pytest.skip("once is enough")
+    text = """
+import os, sys, numpy, tutti
+world = tutti.init()
+world.barrier(async_op=True).add_done_callback(lambda work: None)
+child = os.fork()
+if child == 0:
+    try:
+        world.allreduce(numpy.ones(1))
+    except tutti.Error as error:
+        sys.exit(error.code != "invalid")  # with all that a Python's end does
+    sys.exit(2)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or world.allreduce(1) - 1)
+"""
+    ended = program(text)
+    _, said = ended.communicate(timeout=60)
+    assert (ended.returncode, said) == (0, "")
+
+
 def test_info():
     assert tutti.info()["version"] == tutti.version() and "timeout" in tutti.info()["settings"]
