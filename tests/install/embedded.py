@@ -5,19 +5,23 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROJECT = f"""cmake_minimum_required(VERSION 3.22)
-project(embedding CXX)
+project(embedding {{languages}})
 include(FetchContent)
 FetchContent_Declare(tutti SOURCE_DIR {ROOT})
 set(TUTTI_TOOLS OFF)
 FetchContent_MakeAvailable(tutti)
 add_executable(program program.cpp)
 target_link_libraries(program PRIVATE tutti::tutti)
+"""
+C_PROGRAM = """add_executable(c_program program.c)
+target_link_libraries(c_program PRIVATE tutti::c)
 """
 
 
@@ -35,7 +39,10 @@ def main():
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         source, build = pathlib.Path(folder), pathlib.Path(folder) / "build"
-        (source / "CMakeLists.txt").write_text(PROJECT)
+        has_c = shutil.which("cc") is not None
+        text = PROJECT.replace("{languages}", "C CXX" if has_c else "CXX") + (C_PROGRAM if has_c else "")
+        (source / "CMakeLists.txt").write_text(text)
+        (source / "program.c").write_text((ROOT / "examples/c/average.c").read_text())
         (source / "program.cpp").write_text((ROOT / "examples/average.cpp").read_text())
         optional = ("TORCH", "PYTHON", "DATA", "ENGINE", "GLOO", "OPENMPI", "MPICH", "IBVERBS", "CUDA", "NCCL")
         run(given.cmake, "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_POLICY_DEFAULT_CMP0077=NEW",
@@ -50,10 +57,11 @@ def main():
                 if file.startswith(f"{ROOT}/{unwanted}/"):
                     sys.exit(f"{file} would be built in a project that embeds tutti")
         run(given.cmake, "--build", build, "-j", str(min(4, os.cpu_count() or 1)))
-        said = run(build / "program").strip()
-        if said != "1 ranks: mean 1, worst 0":
-            sys.exit(f"the program printed: {said}")
-    print(f"{len(commands)} files, none of them with -Werror, no test and no example; the program runs")
+        for program in ("program", "c_program") if has_c else ("program",):
+            said = run(build / program).strip()
+            if said != "1 ranks: mean 1, worst 0":
+                sys.exit(f"the program {program} printed: {said}")
+    print(f"{len(commands)} files, none of them with -Werror, no test and no example; the programs run")
 
 
 main()
