@@ -1,0 +1,295 @@
+// Backend: how a group comes, what a call shares with the others, how a group goes.
+#include "bindings/torch/backend.hpp"
+
+#include <Python.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "bindings/torch/completer.hpp"
+#include "bindings/torch/errors.hpp"
+#include "bindings/torch/memory.hpp"
+#include "bindings/torch/store.hpp"
+#include "collectives/bootstrap/bootstrap.hpp"
+
+namespace tutti::torch_binding {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Those that live, for leave_all().
+std::mutex living_mutex;
+std::set<Backend*>& living() {
+  static auto* const all = new std::set<Backend*>;
+  return *all;
+}
+
+/// Gives Python's lock up where this thread has it, for as long as it lives.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr) {}
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+  ~WithoutGil() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
+std::string random_text() {
+  std::random_device device;
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += std::to_string(device());
+  return text;
+}
+
+int from_environment(const char* name, int otherwise) {
+  const char* const text = std::getenv(name);
+  return text != nullptr && *text != '\0' ? std::atoi(text) : otherwise;
+}
+
+Seconds seconds(milliseconds length) { return std::chrono::duration_cast<Seconds>(length); }
+
+/// A job of its own, whose ranks meet in torch's store. Its name and secret are rank 0's.
+Communicator connect_world(const Origin& origin, milliseconds timeout) {
+  Bootstrap bootstrap;
+  bootstrap.rank = origin.rank;
+  bootstrap.size = origin.size;
+  bootstrap.local_rank = from_environment("LOCAL_RANK", 0);
+  bootstrap.local_size = from_environment("LOCAL_WORLD_SIZE", 1);
+  bootstrap.launcher = "torch";
+  bootstrap.settings = Settings::from_environment();
+  bootstrap.settings.timeout = seconds(timeout).count();
+  double& patience = bootstrap.settings.connect_timeout;
+  patience = std::max(patience, seconds(timeout).count());
+  if (origin.rank == 0) warn_of_unknown(bootstrap.settings);
+  if (origin.size > 1) {
+    bootstrap.store = next_turn(adapt(origin.store), origin.rank);
+    if (origin.rank == 0) bootstrap.store->set("job", random_text() + "/" + random_text());
+    const std::string words = bootstrap.store->wait("job", deadline_in(Seconds(patience)));
+    bootstrap.settings.job = words.substr(0, words.find('/'));
+    bootstrap.settings.secret = words.substr(words.find('/') + 1);
+  } else {
+    bootstrap.settings.job = random_text();
+  }
+  return Communicator::connect(bootstrap);
+}
+
+std::vector<std::int64_t> all_ranks(int size) {
+  std::vector<std::int64_t> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::shared_ptr<const void> token() {
+  static const auto* const one = new auto(std::make_shared<const int>(0));
+  return *one;
+}
+
+}  // namespace
+
+Backend::Backend(const Origin& origin, c10::intrusive_ptr<Options> options)
+    : c10d::Backend(origin.rank, origin.size),
+      options_(std::move(options)),
+      group_(std::make_shared<Group>(options_->backend, options_->timeout,
+                                     origin.members.empty() ? all_ranks(origin.size) : origin.members)) {
+  try {
+    connect(origin);
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).find("torch's store") != std::string_view::npos)
+      C10_THROW_ERROR(DistStoreError, std::string("tutti: ") + error.what());
+    std::rethrow_exception(translated(error, "making a process group", options_->timeout));
+  }
+  {
+    const std::lock_guard lock(living_mutex);
+    living().insert(this);
+  }
+  init();
+}
+
+void Backend::connect(const Origin& origin) {
+  if (!origin.members.empty()) {
+    const std::int64_t self = origin.members[static_cast<std::size_t>(origin.rank)];
+    if (auto group = worlds::group_within(origin.members, self, origin.id)) return group_->open(*std::move(group));
+  }
+  group_->open(connect_world(origin, options_->timeout));
+  worlds::add(group_);
+}
+
+Backend::~Backend() {
+  {
+    const std::lock_guard lock(living_mutex);
+    living().erase(this);
+  }
+  const WithoutGil without;
+  leave(seconds(group_->timeout()));
+}
+
+void Backend::shutdown() {
+  const WithoutGil without;
+  leave(seconds(group_->timeout()));
+}
+
+void Backend::leave(Seconds patience) {
+  if (group_->is_parents() || !group_->find()) return;
+  std::vector<c10::intrusive_ptr<Work>> messages;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : messages_)
+      if (auto work = one.lock()) messages.push_back(std::move(work));
+    messages_.clear();
+  }
+  for (const auto& work : messages) work->cancel();  // nobody would wait for them
+  messages.clear();
+  if (!Completer::instance().drain(*group_, deadline_in(patience))) {
+    if (auto communicator = group_->find())
+      communicator->abort("rank " + std::to_string(rank_) + " has left the process group");
+    Completer::instance().drain(*group_, deadline_in(Seconds(1)));
+  }
+  collectives_.clear();
+  group_->close();
+}
+
+void Backend::leave_all(Seconds patience) {
+  const WithoutGil without;
+  {
+    const std::lock_guard lock(living_mutex);
+    for (Backend* const one : living()) one->leave(patience);
+  }
+  Completer::instance().close();
+}
+
+void Backend::abort() {
+  const WithoutGil without;
+  if (auto communicator = group_->find())
+    communicator->abort("rank " + std::to_string(rank_) + " aborted the process group");
+  Completer::instance().drain(*group_, deadline_in(Seconds(2)));
+}
+
+void Backend::setTimeout(milliseconds limit) {
+  group_->set_timeout(limit);
+  options_->timeout = limit;
+}
+
+c10d::ErrorType Backend::getError() {
+  switch (group_->failure()) {
+    case Code::ok: return c10d::ErrorType::SUCCESS;
+    case Code::timeout: return c10d::ErrorType::TIMEOUT;
+    case Code::peer_lost: return c10d::ErrorType::REMOTE_ERROR;
+    default: return c10d::ErrorType::COMM_ERROR;
+  }
+}
+
+CallOptions Backend::call_options(const Request& request, double limit) const {
+  CallOptions options{.timeout = limit, .algorithm = options_->algorithm, .stream = {}, .keep = token()};
+  for (const Tensors* const list : {&request.inputs, &request.outputs})
+    for (const at::Tensor& tensor : *list)
+      if (tensor.is_cuda() && !options.stream) options.stream = current_stream(tensor.device());
+  return options;
+}
+
+/// Launches a collective, one or several calls.
+Backend::Made Backend::start(Request request) {
+  Communicator communicator = group_->communicator();
+  const milliseconds limit = request.timeout == c10d::kUnsetTimeout ? group_->timeout() : request.timeout;
+  const CallOptions options = call_options(request, seconds(limit).count());
+  const std::vector<Collective> calls = request.calls;
+  const char* const name = request.name;
+  auto work = c10::make_intrusive<Work>(group_, std::move(request), ++sequence_);
+  try {
+    tutti::Work part = calls.size() == 1 ? communicator.launch(calls.front(), options)
+                                         : communicator.launch(std::span(calls), options);
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase_if(collectives_, [](const tutti::Work& one) { return one.done(); });
+      collectives_.push_back(part);
+    }
+    work->follow({std::move(part)}, false);
+  } catch (const Error& error) {
+    const std::exception_ptr why = translated(error, name, limit);
+    work->fail(why);
+    std::rethrow_exception(why);
+  }
+  remember(work);
+  return work;
+}
+
+/// Of a barrier all earlier calls are parts too.
+Backend::Made Backend::barrier(const c10d::BarrierOptions& options) {
+  Communicator communicator = group_->communicator();
+  Request request{.type = c10d::OpType::BARRIER, .name = "barrier", .inputs = {}, .timeout = options.timeout};
+  const milliseconds limit = options.timeout == c10d::kUnsetTimeout ? group_->timeout() : options.timeout;
+  const CallOptions call = call_options(request, seconds(limit).count());
+  auto work = c10::make_intrusive<Work>(group_, std::move(request), ++sequence_);
+  std::vector<tutti::Work> parts;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(collectives_, [](const tutti::Work& one) { return one.done(); });
+    parts = collectives_;
+  }
+  parts.push_back(communicator.barrier(call));
+  work->follow(std::move(parts), false);
+  remember(work);
+  return work;
+}
+
+void Backend::startCoalescing() {
+  const std::lock_guard lock(mutex_);
+  coalescing_.emplace();
+}
+
+void Backend::remember(const c10::intrusive_ptr<Work>& work) {
+  const std::lock_guard lock(mutex_);
+  if (coalescing_) coalescing_->push_back(work);
+}
+
+Backend::Made Backend::endCoalescing() {
+  std::vector<c10::intrusive_ptr<Work>> works;
+  {
+    const std::lock_guard lock(mutex_);
+    if (coalescing_) works = *std::exchange(coalescing_, std::nullopt);
+  }
+  Request request{.type = c10d::OpType::COALESCED, .name = "coalesced", .inputs = {}};
+  request.last = [works] {
+    for (const auto& work : works) work->wait();
+  };
+  std::vector<tutti::Work> parts;
+  for (const auto& work : works) parts.insert(parts.end(), work->parts().begin(), work->parts().end());
+  auto all = c10::make_intrusive<Work>(group_, std::move(request), sequence_);
+  all->follow(std::move(parts), true);
+  return all;
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const std::vector<int>& ranks,
+                                                 const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  const auto self = std::ranges::find(ranks, rank_);
+  if (self == ranks.end()) return nullptr;
+  auto own = c10::make_intrusive<Options>(group_->name(), options->timeout);
+  own->algorithm = options_->algorithm;
+  own->group_name = options->group_name;
+  Origin origin{.store = store,
+                .rank = static_cast<int>(self - ranks.begin()),
+                .size = static_cast<int>(ranks.size()),
+                .id = options->group_name};
+  for (const int rank : ranks) {
+    TORCH_CHECK(rank >= 0 && rank < size_, "tutti: split: ", rank, " is not a rank of this group of ", size_);
+    origin.members.push_back(group_->members()[static_cast<std::size_t>(rank)]);
+    own->global_ranks_in_group.push_back(static_cast<std::uint64_t>(origin.members.back()));
+  }
+  return c10::make_intrusive<Backend>(origin, std::move(own));
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const c10::intrusive_ptr<c10d::Backend::Options>& options,
+                                                 const int& rank, const int& size) {
+  auto own = c10::make_intrusive<Options>(group_->name(), options ? options->timeout : group_->timeout());
+  return c10::make_intrusive<Backend>(Origin{.store = store, .rank = rank, .size = size}, std::move(own));
+}
+
+}  // namespace tutti::torch_binding

@@ -1,0 +1,123 @@
+// Backend: torch.distributed's process group backend over a Communicator.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/torch/group.hpp"
+#include "bindings/torch/tensors.hpp"
+#include "bindings/torch/work.hpp"
+
+namespace tutti::torch_binding {
+
+/// What torch has to say when it makes a group.
+struct Origin {
+  c10::intrusive_ptr<c10d::Store> store;
+  int rank = 0;
+  int size = 1;
+  std::vector<std::int64_t> members = {};  ///< ranks of the default group; empty: all of them
+  std::string id = {};                     ///< the group's name, the same on its members
+};
+
+/// Calls are those of c10d::Backend, which says what they mean. Beyond Gloo's: tensors of any strides, all_gather and
+/// all_to_all of uneven lists, PREMUL_SUM, int16.
+///
+/// Threads: any; that all ranks issue the calls of a group in one order is the caller's duty. Errors: wrong arguments
+/// throw RuntimeError before anything is sent; everything else is DistBackendError from Work::wait().
+class Backend final : public c10d::Backend {
+ public:
+  struct Options : c10d::Backend::Options {
+    explicit Options(std::string name, std::chrono::milliseconds limit = kBackendDefaultTimeout)
+        : c10d::Backend::Options(std::move(name), limit) {}
+    std::string algorithm;  ///< for all calls, instead of the rules' choice; equal on all ranks
+  };
+  using Made = c10::intrusive_ptr<c10d::Work>;
+
+  /// Blocks until all ranks of the group are there.
+  Backend(const Origin& origin, c10::intrusive_ptr<Options> options);
+  ~Backend() override;
+
+  /// Of every Backend that lives: as shutdown(), but with `patience` alone. Then nothing of ours touches Python any
+  /// more.
+  static void leave_all(Seconds patience);
+
+  const std::string getBackendName() const override { return group_->name(); }
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+  void setTimeout(std::chrono::milliseconds limit) override;
+  /// The group's; throws once it has been shut down.
+  Communicator communicator() const { return group_->communicator(); }
+
+  Made broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  Made allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  Made allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  Made allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  Made reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  Made allgather(std::vector<Tensors>& out, Tensors& in, const c10d::AllgatherOptions& options) override;
+  Made _allgather_base(at::Tensor& out, at::Tensor& in, const c10d::AllgatherOptions& options) override;
+  Made allgather_coalesced(std::vector<Tensors>& out, Tensors& in, const c10d::AllgatherOptions& options) override;
+  Made allgather_into_tensor_coalesced(Tensors& out, Tensors& in, const c10d::AllgatherOptions& options) override;
+  Made reduce_scatter(Tensors& out, std::vector<Tensors>& in, const c10d::ReduceScatterOptions& options) override;
+  Made _reduce_scatter_base(at::Tensor& out, at::Tensor& in, const c10d::ReduceScatterOptions& options) override;
+  Made reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in, const c10d::ReduceScatterOptions& options) override;
+  Made gather(std::vector<Tensors>& out, Tensors& in, const c10d::GatherOptions& options) override;
+  Made scatter(Tensors& out, std::vector<Tensors>& in, const c10d::ScatterOptions& options) override;
+  Made alltoall_base(at::Tensor& out, at::Tensor& in, std::vector<std::int64_t>& out_splits,
+                     std::vector<std::int64_t>& in_splits, const c10d::AllToAllOptions& options) override;
+  Made alltoall(Tensors& out, Tensors& in, const c10d::AllToAllOptions& options) override;
+  Made barrier(const c10d::BarrierOptions& options) override;
+
+  Made send(Tensors& tensors, int to, int tag) override;
+  Made recv(Tensors& tensors, int from, int tag) override;
+  Made recvAnysource(Tensors& tensors, int tag) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) override;
+
+  void setSequenceNumberForGroup() override { sequence_ = 0; }
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  void startCoalescing() override;
+  Made endCoalescing() override;
+
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+  c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank,
+                                          const int& size) override;
+  void eagerConnectSingleDevice(at::Device) override {}
+
+  c10d::ErrorType getError() override;
+  void abort() override;
+  void shutdown() override;
+
+  std::shared_ptr<c10::Allocator> getMemAllocator() override;
+  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+
+ private:
+  void connect(const Origin& origin);
+  void leave(Seconds patience);
+  Made start(Request request);
+  Made start_sparse(const at::Tensor& tensor, const c10d::AllreduceOptions& options);
+  CallOptions call_options(const Request& request, double seconds) const;
+  Made message(Request request, int to, int from, int tag);
+  tutti::Work byte_to(int rank, std::byte& one, bool sends);
+  void monitor(std::chrono::milliseconds limit, bool wait_all);
+  void remember(const c10::intrusive_ptr<Work>& work);
+  void check_alike(const Tensors& tensors, const char* call) const;
+  std::size_t ranks() const noexcept { return static_cast<std::size_t>(size_); }
+
+  c10::intrusive_ptr<Options> options_;
+  std::shared_ptr<Group> group_;
+  std::atomic<std::uint64_t> sequence_{0};
+  std::mutex mutex_;
+  std::vector<c10::weak_intrusive_ptr<Work>> messages_;  // sends and receives in flight
+  std::vector<tutti::Work> collectives_;                 // others in flight, for a barrier
+  std::optional<std::vector<c10::intrusive_ptr<Work>>> coalescing_;
+};
+
+}  // namespace tutti::torch_binding

@@ -1,0 +1,76 @@
+// Completer: threads that end Works, as what follows may be Python code that waits for further collectives.
+#include "bindings/torch/completer.hpp"
+
+#include <thread>
+
+#include "bindings/torch/work.hpp"
+#include "transports/core/fork.hpp"
+
+namespace tutti::torch_binding {
+// A forked child has none of the threads, and the lock in any state: it gets another one.
+Completer& Completer::instance() {
+  static std::mutex mutex;
+  static Completer* one = nullptr;
+  static std::uint32_t generation = 0;
+  const std::lock_guard lock(mutex);
+  if (one == nullptr || generation != fork_generation()) {
+    one = new Completer;
+    generation = fork_generation();
+  }
+  return *one;
+}
+
+void Completer::expect(Group& group) {
+  const std::lock_guard lock(mutex_);
+  ++group.held;
+}
+
+void Completer::hand_over(c10::intrusive_ptr<Work> work) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) {
+    static_cast<void>(work.release());
+    return;
+  }
+  queue_.push_back(std::move(work));
+  if (static_cast<int>(queue_.size()) > idle_ && threads_ < most_threads) {
+    ++threads_;
+    std::thread([this] { run(); }).detach();
+  } else {
+    arrived_.notify_one();
+  }
+}
+
+void Completer::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ++idle_;
+    arrived_.wait(lock, [&] { return !queue_.empty(); });
+    --idle_;
+    if (closed_) {  // for ever, without the lock
+      ++idle_;
+      arrived_.wait(lock, [] { return false; });
+    }
+    c10::intrusive_ptr<Work> work = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    const std::shared_ptr<Group> group = work->group();
+    work->complete();
+    work.reset();
+    lock.lock();
+    --group->held;
+    left_.notify_all();
+  }
+}
+
+bool Completer::drain(Group& group, Deadline until) {
+  if (group.is_parents()) return true;
+  std::unique_lock lock(mutex_);
+  return left_.wait_until(lock, until, [&] { return group.held == 0; });
+}
+
+void Completer::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+}  // namespace tutti::torch_binding

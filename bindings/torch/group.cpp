@@ -1,0 +1,86 @@
+// Group: what a process group's Backend and its Works share.
+#include "bindings/torch/group.hpp"
+
+#include <algorithm>
+
+#include "bindings/torch/errors.hpp"
+
+namespace tutti::torch_binding {
+
+void Group::open(Communicator communicator) {
+  const std::lock_guard lock(mutex_);
+  communicator_ = std::move(communicator);
+}
+
+Communicator Group::communicator() const {
+  if (auto found = find()) return *std::move(found);
+  std::rethrow_exception(backend_error("tutti: the process group has been shut down"));
+}
+
+std::optional<Communicator> Group::find() const {
+  const std::lock_guard lock(mutex_);
+  return communicator_;
+}
+
+void Group::close() {
+  std::optional<Communicator> last;
+  const std::lock_guard lock(mutex_);
+  std::swap(last, communicator_);
+}
+
+void Group::note(Code code) noexcept {
+  Code none = Code::ok;
+  failure_.compare_exchange_strong(none, code);
+}
+
+namespace worlds {
+namespace {
+
+std::mutex mutex;
+
+std::vector<std::weak_ptr<Group>>& list() {
+  static auto* const all = new std::vector<std::weak_ptr<Group>>;  // never destroyed: threads may outlive main()
+  return *all;
+}
+
+/// Where each of `members` is in the world; empty where one is missing.
+std::vector<int> places(const Group& world, std::span<const std::int64_t> members) {
+  std::vector<int> found;
+  for (const std::int64_t member : members) {
+    const auto at = std::ranges::find(world.members(), member);
+    if (at == world.members().end()) return {};
+    found.push_back(static_cast<int>(at - world.members().begin()));
+  }
+  return found;
+}
+
+}  // namespace
+
+void add(const std::shared_ptr<Group>& world) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(list(), [](const auto& one) { return one.expired(); });
+  list().push_back(world);
+}
+
+std::optional<Communicator> group_within(std::span<const std::int64_t> members, std::int64_t self,
+                                         const std::string& name) {
+  std::optional<Communicator> world;
+  std::vector<int> ranks;
+  {
+    const std::lock_guard lock(mutex);
+    for (const auto& one : list()) {
+      const auto group = one.lock();
+      if (group == nullptr) continue;
+      ranks = places(*group, members);
+      if (ranks.empty()) continue;
+      world = group->find();
+      if (world && group->members()[static_cast<std::size_t>(world->rank())] == self) break;
+      world.reset();
+    }
+  }
+  if (!world) return std::nullopt;
+  return world->group(ranks, name);
+}
+
+}  // namespace worlds
+}  // namespace tutti::torch_binding
