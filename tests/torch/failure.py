@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What happens when a rank dies, does not call, or forks: the others raise, by name and in time, and nothing hangs.
 
-The promises about time are of whole seconds, and hold on a quiet machine.
+  failure.py [--untimed]    what is promised about time is of whole seconds, and looked at on a quiet machine alone
 """
 
 import os
@@ -14,6 +14,9 @@ import threading
 import time
 
 from common import dist, mp, start, torch
+
+
+TIMED = "--untimed" not in sys.argv
 
 
 def run(body, size, **named):
@@ -59,7 +62,7 @@ def test_killed():
         assert re.search(r"rank 2\b", error), f"rank {rank} does not name the dead one: {error}"
         assert "closed" in error, error
     worst = max(when for when, _ in found.values()) - end
-    assert worst < 1, f"the last one knew after {worst:.2f} s"
+    assert worst < 1 or not TIMED, f"the last one knew after {worst:.2f} s"
     return f"3 of 3 survivors named rank 2, the last after {worst * 1000:.0f} ms"
 
 
@@ -79,7 +82,7 @@ def test_absent():
     took, error = run(absent, 2, timeout=limit)[0]
     assert re.search(r" Timed out waiting 2000ms for all_reduce", error), error
     assert re.search(r"rank 1\b", error), f"the error does not name who is missing: {error}"
-    assert abs(took - limit) < 0.1 * limit, f"after {took:.2f} s"
+    assert took > limit - 0.1 and (abs(took - limit) < 0.1 * limit or not TIMED), f"after {took:.2f} s"
     return f"after {took:.2f} s of {limit} s, naming rank 1"
 
 
@@ -98,7 +101,7 @@ def aborts(rank, size, report):
 
 def test_abort():
     took, error = run(aborts, 2)[0]
-    assert 0.4 < took < 2 and "abort" in error, (took, error)
+    assert (0.4 < took < 2 or not TIMED) and "abort" in error, (took, error)
     return f"ended {took - 0.5:.2f} s after abort()"
 
 
