@@ -14,6 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 STEPS = 8
+TOLERANCE = {"ddp_fp16": 1e-4}  # of four ranks or more: the order of folds shows in 16 bits
 
 
 def network(width=16):
@@ -212,7 +213,7 @@ def main():
                 continue
             difference = max(abs(a - b) for r in range(size) for a, b in zip(ours[r], gloos[r], strict=True))
             worst = max(worst, difference)
-            fine = difference <= 1e-6 and ours[0][0] != ours[0][-1]
+            fine = difference <= TOLERANCE.get(name, 1e-6) and ours[0][0] != ours[0][-1]
             print(f"consumers: {name} at {size} ranks: {len(ours[0])} losses, largest difference {difference:.1e}"
                   f"{'' if fine else ': FAILED'}", flush=True)
             failed += [] if fine else [name]

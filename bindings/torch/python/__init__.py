@@ -52,14 +52,6 @@ def register():
         dist.Backend.register_backend("tutti", create, extended_api=True, devices=["cpu", "cuda"])
 
 
-def communicator(group=None):
-    """The tutti.Communicator of a process group, the default one if none is given."""
-    from tutti import _core  # of the package's own binding
-
-    group = group or dist.group.WORLD
-    return _core.Communicator.from_capsule(_c10d.communicator(group._get_backend(torch.device("cpu"))))
-
-
 register()
 # Threads of ours must not free tensors while the interpreter ends.
 atexit.register(_c10d.leave_all, 2.0)
