@@ -31,11 +31,12 @@ class CudaModule(unittest.TestCase):
         for name, text in PROGRAMS.items():
             self.program(f"bin/{name}", text)
         self.program("third_party/install", "true")
-        self.program("tests/bare", "exit 77")
+        for script in ("tests/bare", "tests/python/wheel"):
+            self.program(script, "exit 77")
 
     def program(self, name, text):
         file = self.folder / name
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"#!/bin/sh\n{text}\n")
         file.chmod(0o755)
 
