@@ -158,7 +158,9 @@ static void messages(void) {
   check(found == 0, "nothing has come");
 }
 
-static void note(tutti_result result, void* user) { *(volatile int*)user = result == TUTTI_OK ? 1 : 2; }
+static void note(tutti_result result, void* user) {
+  __atomic_store_n((int*)user, result == TUTTI_OK ? 1 : 2, __ATOMIC_RELEASE);
+}
 
 static void starts(void) {
   double first = rank + 1, second[2] = {1, 2};
@@ -174,16 +176,17 @@ static void starts(void) {
   ok(tutti_request_free(request), "free");
   refused(tutti_group_end(world, NULL), "no group was begun");
 
-  static volatile int told = 0;
+  static int told = 0;
   int fd = -1;
   ok(tutti_barrier(world, NULL, &request), "barrier");
   ok(tutti_request_eventfd(request, &fd), "eventfd");
-  ok(tutti_request_then(request, note, (void*)&told), "then");
+  ok(tutti_request_then(request, note, &told), "then");
   struct pollfd ready = {fd, POLLIN, 0};
   check(poll(&ready, 1, 20000) == 1, "the descriptor is readable");
   ok(tutti_wait(request), "it is done");
-  for (int i = 0; i < 20000 && told == 0; ++i) check(poll(NULL, 0, 1) == 0, "a pause");
-  check(told == 1, "who wanted to be told was told");
+  for (int i = 0; i < 20000 && __atomic_load_n(&told, __ATOMIC_ACQUIRE) == 0; ++i)
+    check(poll(NULL, 0, 1) == 0, "a pause");
+  check(__atomic_load_n(&told, __ATOMIC_ACQUIRE) == 1, "who wanted to be told was told");
   ok(tutti_request_free(request), "free");
 }
 
