@@ -249,8 +249,10 @@ TEST(AnySourceArguments, WithoutADeadlineNothingExpires) {
       const Error error = caught([&] { other.recv(Buffer(&never, 1, DType::i32), 1, 3).wait(); });
       require(error.code() == Code::timeout, error.what());
       for (const Work& one : waiting) require(!one.done(), "it has expired");
-    } else {  // who hears of it by the failed group
+      world.send(ConstBuffer(&never, 1, DType::i32), 1, 4).wait();  // it has been looked at
+    } else {                                                        // who hears of it by the failed group
       caught([&] { other.barrier({.timeout = no_deadline}).wait(); });
+      world.recv(Buffer(&unused, 1, DType::i32), 0, 4, {.timeout = no_deadline}).wait();
       for (const int tag : {1, 2}) world.send(ConstBuffer(&tag, 1, DType::i32), 0, tag).wait();
       world.barrier().wait();
     }
