@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/communicator.hpp"
+#include "collectives/mesh/mesh.hpp"
 #include "transports/core/collective.hpp"
 #include "transports/core/log.hpp"
 #include "transports/core/store.hpp"

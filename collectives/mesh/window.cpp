@@ -1,0 +1,34 @@
+#include "collectives/mesh/window.hpp"
+
+namespace tutti {
+namespace {
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) noexcept { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return -floor_div(-a, b); }
+
+}  // namespace
+
+std::int64_t Window::outputs(std::int64_t extent) const noexcept {
+  if (transposed) return extent < 1 ? 0 : (extent - 1) * stride - low - high + reach() + extra;
+  const std::int64_t room = extent + low + high - reach();
+  if (room < 0) return 0;
+  std::int64_t count = (ceil ? ceil_div(room, stride) : room / stride) + 1;
+  if (ceil && (count - 1) * stride >= extent + low) --count;  // one that would begin in the padding behind
+  return count;
+}
+
+Interval Window::reads(Interval outputs) const noexcept {
+  if (outputs.empty()) return {};
+  if (!transposed) return {outputs.begin * stride - low, (outputs.end - 1) * stride - low + reach()};
+  return {ceil_div(outputs.begin + low - reach() + 1, stride), floor_div(outputs.end - 1 + low, stride) + 1};
+}
+
+Halo halo(const Window& window, std::int64_t extent, int parts, int part) {
+  const Interval tile = Cut::even(extent, parts)[part];
+  const Interval outputs = Cut::even(window.outputs(extent), parts)[part];
+  if (outputs.empty()) return {};
+  const Interval read = common(window.reads(outputs), {0, extent});
+  return {tile.begin - read.begin, read.end - tile.end};
+}
+
+}  // namespace tutti
