@@ -14,9 +14,9 @@ install(TARGETS tutti EXPORT tutti-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${namelink} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tutti-targets NAMESPACE tutti:: DESTINATION ${package_dir})
 
-# The headers keep their paths, so that they include one another as they do here; tutti.hpp and tutti_mpi.hpp are also on top.
+# The headers keep their paths, so that they include one another as they do here; tutti.hpp, tutti_mpi.hpp and tutti_parameter_server.hpp are also on top.
 install(DIRECTORY transports collectives DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti FILES_MATCHING PATTERN "*.hpp")
-install(FILES collectives/tutti.hpp collectives/tutti_mpi.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
+install(FILES collectives/tutti.hpp collectives/tutti_mpi.hpp collectives/tutti_parameter_server.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
 
 # A component has a file of targets of its own, which the config includes; those of nn and engine when LibTorch is found.
 set(TUTTI_COMPONENTS "")

@@ -1,0 +1,38 @@
+// Loops over elements of any floating-point type, for rules of parameter servers.
+#pragma once
+
+#include <string>
+#include <type_traits>
+
+#include "transports/core/buffer.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti {
+
+/// What one computes in: double for double, else float.
+template <class T>
+using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T>
+T* elements(const Buffer& buffer) noexcept {
+  return reinterpret_cast<T*>(buffer.data);
+}
+template <class T>
+const T* elements(const ConstBuffer& buffer) noexcept {
+  return reinterpret_cast<const T*>(buffer.data);
+}
+
+/// Calls `body` with a null pointer to the type of the elements. Throws Error{invalid} for integers.
+template <class Body>
+void with_elements(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::f16: return body(static_cast<f16*>(nullptr));
+    case DType::bf16: return body(static_cast<bf16*>(nullptr));
+    case DType::f32: return body(static_cast<float*>(nullptr));
+    case DType::f64: return body(static_cast<double*>(nullptr));
+    default:
+      throw Error(Code::invalid, "a parameter server holds f16, bf16, f32 or f64, not " + std::string(name(dtype)));
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,77 @@
+// Letters: what goes as a text of bytes between worker and server: what is opened, and the settings.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "collectives/parameter_server/parameter_server.hpp"
+
+namespace tutti {
+
+/// Puts plain values one after the other.
+class LetterWriter {
+ public:
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  void put(const T& value) { bytes(ConstBytes(reinterpret_cast<const std::byte*>(&value), sizeof value)); }
+  void put_text(std::string_view text) { put_bytes(std::as_bytes(std::span(text))); }
+  void put_bytes(ConstBytes some) {
+    put<std::uint64_t>(some.size());
+    bytes(some);
+  }
+  const std::vector<std::byte>& letter() const noexcept { return letter_; }
+  std::vector<std::byte> take() noexcept { return std::move(letter_); }
+
+ private:
+  void bytes(ConstBytes some) { letter_.insert(letter_.end(), some.begin(), some.end()); }
+  std::vector<std::byte> letter_;
+};
+
+/// Takes them out again. Throws Error{protocol} where the letter is too short.
+class LetterReader {
+ public:
+  explicit LetterReader(ConstBytes letter) : rest_(letter) {}
+  template <class T>
+  requires std::is_trivially_copyable_v<T> T take() {
+    T value;
+    std::memcpy(&value, next(sizeof value).data(), sizeof value);
+    return value;
+  }
+  ConstBytes take_bytes() { return next(take<std::uint64_t>()); }
+  std::string take_text() {
+    const ConstBytes text = take_bytes();
+    return {reinterpret_cast<const char*>(text.data()), text.size()};
+  }
+  bool is_at_end() const noexcept { return rest_.empty(); }
+
+ private:
+  ConstBytes next(std::size_t bytes) {
+    if (bytes > rest_.size()) throw Error(Code::protocol, "parameter server: a message is cut short");
+    const ConstBytes taken = rest_.first(bytes);
+    rest_ = rest_.subspan(bytes);
+    return taken;
+  }
+  ConstBytes rest_;
+};
+
+/// What a worker opens.
+struct Opening {
+  std::string name;
+  std::uint64_t count = 0;
+  DType dtype = DType::f32;
+  std::optional<std::uint64_t> staleness;
+  std::vector<Range> shards;
+  bool operator==(const Opening&) const = default;
+
+  std::vector<std::byte> letter() const;
+  static Opening read(ConstBytes letter);
+};
+
+std::vector<std::byte> letter_of(const std::map<std::string, std::string>& settings);
+std::map<std::string, std::string> read_settings(ConstBytes letter);
+
+}  // namespace tutti

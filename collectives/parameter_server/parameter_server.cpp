@@ -1,0 +1,177 @@
+// Making a parameter server, and a worker's coming and going.
+#include "collectives/parameter_server/parameter_server.hpp"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <numeric>
+#include <thread>
+
+#include "collectives/parameter_server/parameters.hpp"
+#include "collectives/parameter_server/server.hpp"
+
+namespace tutti {
+namespace {
+
+std::vector<int> listed(const std::vector<int>& ranks, int size, const char* what) {
+  std::vector<int> all = ranks;
+  if (all.empty()) {
+    all.resize(static_cast<std::size_t>(size));
+    std::iota(all.begin(), all.end(), 0);
+  }
+  for (const int rank : all)
+    if (rank < 0 || rank >= size || std::ranges::count(all, rank) > 1)
+      throw Error(Code::invalid, "parameter server: rank " + std::to_string(rank) + " among the " + what +
+                                     " is listed twice or is not one of 0 to " + std::to_string(size - 1));
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::byte> tell_all(const std::shared_ptr<Outbox>& outbox, frames::Verb verb, const std::string& what,
+                                std::uint64_t instance, ConstBytes letter) {
+  Request::State state(outbox, what);
+  {
+    const std::lock_guard lock(outbox->order());
+    const std::uint64_t sequence = outbox->next();
+    for (const Link& link : outbox->links())
+      state.parts.push_back(std::make_unique<RequestPart>(
+          link, frames::Request{.verb = verb, .sequence = sequence, .instance = instance, .bytes = letter.size()},
+          letter, Bytes()));
+  }
+  (void)state.wait_for(Seconds(for_ever));
+  state.check();
+  const ConstBytes text = state.parts.front()->text();
+  return {text.begin(), text.end()};
+}
+
+class ParameterServer::Impl {
+ public:
+  Impl(Communicator& group, const Options& options)
+      : servers_(listed(options.servers, group.size(), "servers")),
+        workers_(listed(options.workers, group.size(), "workers")),
+        rank_(group.rank()) {
+    std::vector<Server::Member> members;
+    std::vector<Link> links;
+    for (std::size_t server = 0; server < servers_.size(); ++server)  // in one order on all ranks
+      for (const int worker : workers_)
+        if (servers_[server] == rank_ || worker == rank_)
+          connect(group, options, static_cast<int>(server), worker, members, links);
+    if (std::ranges::count(workers_, rank_) > 0) outbox_ = std::make_shared<Outbox>(std::move(links));
+    if (const auto mine = std::ranges::find(servers_, rank_); mine != servers_.end()) {
+      server_ = std::make_unique<Server>(static_cast<int>(mine - servers_.begin()), std::move(members), options.rules,
+                                         options.settings);
+      thread_ = std::thread([this] { server_->run(); });
+    }
+  }
+  ~Impl() {
+    if (std::uncaught_exceptions() > exceptions_) {
+      if (server_) server_->abort("parameter server: a server ends by an exception");
+    }
+    say_goodbye();
+    serve();
+  }
+
+  void join() {
+    if (joined_) return;
+    settings_ = read_settings(tell_all(outbox(), frames::Verb::join, "join", 0, {}));
+    joined_ = true;
+  }
+  void leave() {
+    (void)tell_all(outbox(), frames::Verb::leave, "leave", 0, {});
+    joined_ = false;
+  }
+  void serve() {
+    if (thread_.joinable()) thread_.join();
+  }
+  const std::shared_ptr<Outbox>& outbox() const {
+    if (!outbox_)
+      throw Error(Code::invalid, "parameter server: rank " + std::to_string(rank_) + " is not one of its workers");
+    return outbox_;
+  }
+
+  const std::vector<int> servers_, workers_;
+  std::map<std::string, std::string> settings_;
+  bool is_server() const noexcept { return server_ != nullptr; }
+  bool is_worker() const noexcept { return outbox_ != nullptr; }
+
+ private:
+  void connect(Communicator& group, const Options& options, int server, int worker,
+               std::vector<Server::Member>& members, std::vector<Link>& links) {
+    const int rank = servers_[static_cast<std::size_t>(server)];
+    const std::array<int, 2> both{rank, worker};
+    const std::span<const int> ranks(both.data(), rank == worker ? 1 : 2);
+    std::optional<Communicator> pair;
+    try {
+      pair = group.group(ranks, "parameter server");
+    } catch (const Error& error) {
+      if (rank != rank_ || error.code() != Code::peer_lost) throw;  // a worker that has died already is left out
+    }
+    if (worker == rank_) links.push_back({*pair, 0, server, rank, options.timeout.value_or(group.settings().timeout)});
+    if (rank == rank_) members.push_back({worker, std::move(pair), rank == worker ? 0 : 1});
+  }
+
+  void say_goodbye() noexcept {
+    if (!outbox_) return;
+    const std::lock_guard lock(outbox_->order());
+    for (const Link& link : outbox_->links()) {
+      try {
+        Communicator pair = link.pair;
+        const frames::Request bye{.verb = frames::Verb::bye};
+        pair.send(ConstBuffer(&bye, sizeof bye, DType::u8), link.peer, frames::requests).wait();
+      } catch (...) {  // the server has gone
+      }
+    }
+  }
+
+  const int rank_;
+  const int exceptions_ = std::uncaught_exceptions();
+  std::shared_ptr<Outbox> outbox_;  // of a worker
+  bool joined_ = false;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+ParameterServer::ParameterServer(Communicator& group, const Options& options)
+    : impl_(std::make_shared<Impl>(group, options)) {
+  if (options.join && is_worker()) join();
+}
+ParameterServer::~ParameterServer() = default;
+
+bool ParameterServer::is_server() const noexcept { return impl_->is_server(); }
+bool ParameterServer::is_worker() const noexcept { return impl_->is_worker(); }
+const std::vector<int>& ParameterServer::servers() const noexcept { return impl_->servers_; }
+const std::vector<int>& ParameterServer::workers() const noexcept { return impl_->workers_; }
+void ParameterServer::serve() { impl_->serve(); }
+
+const std::map<std::string, std::string>& ParameterServer::join() {
+  impl_->join();
+  return impl_->settings_;
+}
+const std::map<std::string, std::string>& ParameterServer::settings() const { return impl_->settings_; }
+void ParameterServer::leave() { impl_->leave(); }
+
+Parameters ParameterServer::open(std::string_view name, std::size_t count, DType dtype, const OpenOptions& options) {
+  const std::string what = "open '" + std::string(name) + "'";
+  const std::size_t servers = impl_->servers_.size();
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Code::invalid, "parameter server: " + what + ": " + why);
+  };
+  if (is_integer(dtype))
+    refuse("a parameter server holds f16, bf16, f32 or f64, not " + std::string(tutti::name(dtype)));
+  if (!options.shares.empty() && options.shares.size() != servers)
+    refuse("there are " + std::to_string(options.shares.size()) + " shares for " + std::to_string(servers) +
+           " servers");
+  const std::vector<Range> shards = options.shares.empty() ? even_shards(count, servers) : shards_of(options.shares);
+  if (shards.back().end() != count)
+    refuse("the shares have " + std::to_string(shards.back().end()) + " elements, and not " + std::to_string(count));
+  auto state = std::make_shared<Parameters::State>();
+  state->outbox = impl_->outbox();
+  state->opening = {std::string(name), count, dtype, options.staleness, shards};
+  state->id = frames::id_of(name);
+  state->seen = std::make_shared<SeenVersions>(servers);
+  (void)tell_all(state->outbox, frames::Verb::open, what, state->id, state->opening.letter());
+  return Parameters(std::move(state));
+}
+
+}  // namespace tutti

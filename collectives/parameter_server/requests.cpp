@@ -1,0 +1,150 @@
+// What a server does with each request, and its replies.
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/parameter_server/server.hpp"
+
+namespace tutti {
+
+void Server::handle(Seat& seat, Arrival& arrival) {
+  const frames::Request request = arrival.request;
+  if (request.values > 0) seat.expected[request.sequence] = request.values;
+  try {
+    perform(seat, arrival);
+  } catch (const Error& error) {
+    refuse(seat, request, error.what());
+  }
+}
+
+void Server::perform(Seat& seat, Arrival& arrival) {
+  const frames::Request& request = arrival.request;
+  switch (request.verb) {
+    case frames::Verb::join:
+      seat.has_joined = true;
+      return reply(seat, {.worker = seat.member.worker, .sequence = request.sequence},
+                   number_ == 0 ? letter_of(settings_) : std::vector<std::byte>());
+    case frames::Verb::leave:
+      leave(seat);
+      return reply(seat, {.worker = seat.member.worker, .sequence = request.sequence});
+    case frames::Verb::bye: return end(seat);
+    case frames::Verb::open: return open(seat, arrival);
+    case frames::Verb::free: return free(seat, request);
+    case frames::Verb::push:
+    case frames::Verb::pull:
+    case frames::Verb::push_pull: return exchange(seat, arrival);
+  }
+  refuse(seat, request, "this version does not know the request");
+}
+
+void Server::open(Seat& seat, const Arrival& arrival) {
+  const frames::Request& request = arrival.request;
+  const Opening opening = Opening::read(arrival.payload.bytes());
+  std::unique_ptr<Instance>& instance = instances_[request.instance];
+  if (!instance) {
+    const Shard::Place place{number_, opening.shards.at(static_cast<std::size_t>(number_)), opening.dtype,
+                             opening.staleness};
+    instance = std::make_unique<Instance>(Instance{opening, Shard(place)});
+  } else if (instance->opening != opening) {
+    const Opening& first = instance->opening;
+    return refuse(seat, request,
+                  first.name != opening.name ? "rename it, as it cannot be told apart from '" + first.name + "'"
+                                             : "another worker opened it as " + std::to_string(first.count) +
+                                                   " elements of " + std::string(name(first.dtype)) +
+                                                   "; all must give the same count, type, shares and staleness");
+  }
+  instance->shard.enter(seat.member.worker);
+  reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .version = instance->shard.version()});
+}
+
+void Server::free(Seat& seat, const frames::Request& request) {
+  const auto found = instances_.find(request.instance);
+  if (found == instances_.end()) return refuse(seat, request, "it is not open");
+  Shard& shard = found->second->shard;
+  const std::uint64_t version = shard.version();
+  shard.part(seat.member.worker, Clock::now(), answers_);
+  after(shard);
+  if (shard.workers() == 0) {
+    timed_.erase(&shard);
+    instances_.erase(found);
+  }
+  reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .version = version});
+}
+
+void Server::exchange(Seat& seat, Arrival& arrival) {
+  const frames::Request& request = arrival.request;
+  const auto found = instances_.find(request.instance);
+  if (found == instances_.end() || !found->second->shard.has(seat.member.worker))
+    return refuse(seat, request, "it is not open; open() it, also again after leave() and free()");
+  Shard& shard = found->second->shard;
+  const Range range{request.offset, request.count};
+  if (common(range, shard.place().range) != range)
+    return refuse(seat, request, "the range is not in this server's shard");
+  const bool wants_values = request.verb != frames::Verb::push;
+  if (request.values != (wants_values ? range.count * size_of(shard.place().dtype) : 0))
+    return refuse(seat, request, "the values would not fit what waits for them");
+  if (request.verb == frames::Verb::pull) {
+    shard.pull(seat.member.worker, request.sequence, range, answers_);
+    return;
+  }
+  const auto rule = rules_.find(request.rule);
+  if (rule == rules_.end()) return refuse(seat, request, "the servers have no rule of this name; give it to them all");
+  PushMeta meta{.worker = seat.member.worker,
+                .version = request.epoch == epoch_ ? request.version : PushMeta::unknown_version,
+                .tokens = request.tokens,
+                .steps = request.steps,
+                .factor = request.factor};
+  shard.push({.sequence = request.sequence,
+              .name = rule->second.name,
+              .rule = &rule->second.rule,
+              .range = range,
+              .data = std::move(arrival.payload),
+              .dtype = static_cast<DType>(request.dtype),
+              .meta = meta,
+              .wants_values = wants_values},
+             Clock::now(), answers_);
+  after(shard);
+}
+
+void Server::send_answers() {
+  while (!answers_.empty())
+    for (const Answer& answer : std::exchange(answers_, {}))
+      if (Seat& seat = *by_worker_.at(answer.worker); !seat.is_over)
+        reply(seat, answer, std::as_bytes(std::span(answer.text)));
+}
+
+void Server::refuse(Seat& seat, const frames::Request& request, const std::string& why) {
+  reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .code = Code::invalid},
+        std::as_bytes(std::span(why)));
+}
+
+// The worker has posted its receives already, for the values too.
+void Server::reply(Seat& seat, const Answer& answer, ConstBytes text) {
+  std::size_t expected = 0;
+  if (const auto found = seat.expected.find(answer.sequence); found != seat.expected.end()) {
+    expected = found->second;
+    seat.expected.erase(found);
+  }
+  const bool is_small = expected <= frames::small_values;
+  const frames::Reply header{static_cast<std::uint32_t>(answer.code), static_cast<std::uint32_t>(text.size()), epoch_,
+                             answer.version};
+  Block message(sizeof header + (is_small ? expected : 0));
+  std::memcpy(message.data(), &header, sizeof header);
+  if (is_small && expected > 0) {
+    if (answer.values.size() == expected)
+      std::memcpy(message.data() + sizeof header, answer.values.data(), expected);
+    else
+      std::memset(message.data() + sizeof header, 0, expected);
+  }
+  const auto send = [&](const Block& owner, ConstBytes bytes, int tag) {
+    (void)seat.member.pair->send(ConstBuffer(bytes.data(), bytes.size(), DType::u8), seat.member.peer, tag,
+                                 {.keep = owner.owner()});
+  };
+  send(message, message.bytes(), frames::reply_tag(answer.sequence));
+  if (!is_small && !answer.values.empty()) send(answer.memory, answer.values, frames::values_tag(answer.sequence));
+  if (!text.empty()) {
+    const Block copy = Block::copy_of(text);
+    send(copy, copy.bytes(), frames::text_tag(answer.sequence));
+  }
+}
+
+}  // namespace tutti
