@@ -28,6 +28,8 @@ std::string agreed_reason(Communicator& communicator, const std::string& mine, s
 MadeBackend make_backend(const BackendAttempt& attempt, Communicator& communicator, Context& context,
                          const Group& group) {
   const std::string& name = attempt.name;
+  if (!context.settings().net.empty())
+    return {nullptr, "with the setting net, which does not shape its messages; leave one of the two out"};
   const Found found = find_provider(name, context.settings());
   std::string mine = found.reason;
   if (mine.empty() && found.provider->make_backend == nullptr)

@@ -18,14 +18,15 @@
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
 #include "transports/decorators/routed.hpp"
+#include "transports/decorators/shaped.hpp"
 #include "transports/modules.hpp"
 
 namespace tutti {
 namespace {
 
 // Settings on which all ranks must agree, since they decide what is sent.
-constexpr std::string_view agreed[] = {"backend",   "select",          "verify",          "lane_bytes",
-                                       "max_lanes", "tcp_connections", "device_backends", "transport"};
+constexpr std::string_view agreed[] = {"backend",         "select",          "verify",    "lane_bytes", "max_lanes",
+                                       "tcp_connections", "device_backends", "transport", "net"};
 
 struct Card {
   Place place;
@@ -295,12 +296,7 @@ class Wirer {
   Wiring finish() {
     Wiring wiring;
     std::vector<Place> places;
-    for (int rank = 0; rank < bootstrap_.size; ++rank) {
-      places.push_back(cards_[index(rank)].place);
-      const int by = route_[index(rank)];
-      wiring.routes.push_back(rank == bootstrap_.rank ? "self"
-                                                      : transports_[static_cast<std::size_t>(by)]->describe(rank));
-    }
+    for (const Card& card : cards_) places.push_back(card.place);
     wiring.topology = Topology(std::move(places));
     const Hosts& hosts = wiring.topology.hosts();
     const std::span<const int> local = hosts[hosts.host_of(bootstrap_.rank)];
@@ -311,6 +307,10 @@ class Wirer {
     wiring.transport = transports_.size() == 1
                            ? std::move(transports_.front())
                            : make_routed(bootstrap_.rank, bootstrap_.size, std::move(transports_), route_);
+    if (!settings_.net.empty())
+      wiring.transport = make_shaped(std::move(wiring.transport), parse_link_shape(settings_.net));
+    for (int rank = 0; rank < bootstrap_.size; ++rank)
+      wiring.routes.push_back(rank == bootstrap_.rank ? "self" : wiring.transport->describe(rank));
     return wiring;
   }
 

@@ -67,6 +67,7 @@ void DeviceCalls::end() noexcept {
 std::vector<std::string> DeviceCalls::worth_trying() const {
   std::vector<std::string> names;
   if (group_->group().size() == 1 || group_->poisoned()) return names;
+  if (!context_->settings().net.empty()) return names;  // their messages would go past the shaped links
   const auto& installed = choices_.selector()->known_backends();
   for (const std::string_view name : rules::words(context_->settings().device_backends, ',')) {
     if (choices_.has(name)) break;

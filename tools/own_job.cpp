@@ -25,6 +25,7 @@ void become_job(int ranks, const Settings& settings, const std::vector<std::stri
   std::vector<std::string> line = {self, "run", "-np", std::to_string(ranks)};
   if (settings.sources.contains("backend")) line.insert(line.end(), {"--backend", settings.backend});
   if (settings.sources.contains("transport")) line.insert(line.end(), {"--transport", settings.transport});
+  if (settings.sources.contains("net")) line.insert(line.end(), {"--net", settings.net});
   line.push_back(self);
   line.insert(line.end(), words.begin(), words.end());
   std::vector<char*> argv;

@@ -44,6 +44,10 @@ class LossCurve(InFolder):
         self.same_curves(1e-5, "dtype=float32")
 
 
+    def test_is_the_same_behind_a_slow_link(self):
+        self.assertEqual(self.curve(2, "--net", "1gbit,100us"), self.curve(2))
+
+
 class Digits(InFolder):
     def test_four_processes_read_handwriting(self):
         made = command("data", "optdigits", "digits", cwd=self.folder)

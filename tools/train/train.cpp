@@ -18,6 +18,7 @@
 #include "tools/train/dry_run.hpp"
 #include "tools/train/folder.hpp"
 #include "tools/train/summary.hpp"
+#include "transports/core/link_shape.hpp"
 
 namespace {
 
@@ -52,7 +53,7 @@ struct Request {
   engine::Config config;
   int ranks = 0;  ///< to start; 0: this process is what there is
   bool dry_run = false;
-  std::string link;
+  std::string link, net;
 };
 
 /// key=value; or, as mpi_learn has it, a model's file and lists of the files to train and to validate with. Whether
@@ -103,6 +104,8 @@ Request read_request(const std::vector<std::string>& arguments) {
   app.add_flag("--dry-run", request.dry_run,
                "start nothing, but say what the ranks of -np would do: batch, bytes, memory, and the expected time");
   app.add_option("--link", request.link, "of --dry-run: latency and bandwidth between ranks, as 20us,10gbit");
+  app.add_option("--net", request.net,
+                 "give each rank's link this rate and one-way latency, for experiments: 50mbit,20ms");
   app.add_flag("--print-config", print, "the whole configuration that would be used, and where each value comes from");
   std::map<std::string, std::string> flags;  // a flag for each key, too: --optimizer.lr 0.1
   for (const std::string& key : engine::config_names())
@@ -140,16 +143,43 @@ std::vector<std::string> without_ranks(const std::vector<std::string>& arguments
   return rest;
 }
 
+/// Those of the environment, with `net` instead of its own where that is given.
+tutti::Settings settings_of(const std::string& net) {
+  tutti::Settings settings = tutti::Settings::from_environment();
+  if (!net.empty()) settings.set("net", net, "flag");
+  return settings;
+}
+
+/// The link that the setting `net` makes, as --link takes it; empty where it is not set in full.
+std::string link_of(const tutti::Settings& settings) {
+  if (settings.net.empty()) return {};
+  const tutti::LinkShape shape = tutti::parse_link_shape(settings.net);
+  if (shape.latency.count() == 0 || shape.bits_per_second == 0) return {};
+  return fmt::format("{}us,{}gbit", 1e-3 * static_cast<double>(shape.latency.count()), 1e-9 * shape.bits_per_second);
+}
+
+/// The word after --net, which has to be known before the ranks connect.
+std::string net_of(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].starts_with("--net=")) return arguments[i].substr(6);
+    if (arguments[i] == "--net" && i + 1 < arguments.size()) return arguments[i + 1];
+  }
+  return {};
+}
+
 /// Outside a job: becomes one if the command line asks for ranks. What is wrong with it is said before they start.
 void start_ranks(const std::vector<std::string>& arguments) {
   if (tutti::tools::inside_a_job()) return;
   const Request request = read_request(arguments);
-  if (request.dry_run) show(tutti::tools::dry_run(request.config, std::max(request.ranks, 1), request.link));
+  tutti::Settings settings = settings_of(request.net);
+  if (request.dry_run)
+    show(tutti::tools::dry_run(request.config, std::max(request.ranks, 1),
+                               request.link.empty() ? link_of(settings) : request.link));
   if (request.ranks == 0) return;
   tutti::tools::check_parallelism(request.config, request.ranks);
   std::vector<std::string> words = without_ranks(arguments);
   words.insert(words.begin(), "train");
-  tutti::tools::become_job(request.ranks, tutti::Settings::from_environment(), words);
+  tutti::tools::become_job(request.ranks, settings, words);
 }
 
 /// Throws Error{invalid} for whatever the user can put right.
@@ -264,7 +294,7 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     start_ranks(arguments);
-    Communicator world = Communicator::from_env();
+    Communicator world = Communicator::from_env(settings_of(net_of(arguments)));
     who += ": rank " + std::to_string(world.rank());
     return run_and_say(arguments, world);
   } catch (const tutti::tools::Finished& finished) {

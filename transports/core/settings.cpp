@@ -13,6 +13,7 @@
 #include <set>
 #include <vector>
 
+#include "transports/core/link_shape.hpp"
 #include "transports/core/log.hpp"
 
 namespace tutti {
@@ -53,6 +54,9 @@ constexpr SettingInfo table[] = {
     {"ib_device", "the RDMA device to use, as 'tutti info' lists them; empty: any", &Settings::ib_device},
     {"ib_port", "the port of RDMA devices to use; 0: any", &Settings::ib_port},
     {"ib_gid_index", "the entry in an RDMA port's table of addresses (GIDs); -1: the best", &Settings::ib_gid_index},
+    {"net",
+     "rate and one-way latency that each rank's link is made to have, for experiments: 50mbit,20ms; empty: its own",
+     &Settings::net},
     {"host_id", "overrides the identity of the host; ranks with the same text share memory", &Settings::host_id},
     {"shm_dir", "folder for the shared segment where memfd is refused", &Settings::shm_dir},
     {"shm_bytes", "upper bound of one job's segment on a host", &Settings::shm_bytes},
@@ -170,6 +174,13 @@ void assign(Settings& settings, const SettingInfo& info, std::string_view value,
     for (const Choice& choice : choices) {
       if (choice.key == info.key && !is_word_of(choice.words, value)) {
         refuse(what, "give one of " + std::string(choice.words));
+      }
+    }
+    if (info.key == "net" && !value.empty()) {
+      try {
+        parse_link_shape(value);
+      } catch (const Error& error) {
+        refuse(what, error.what());
       }
     }
     settings.*(*text) = value;

@@ -37,11 +37,12 @@ struct Settings {
   std::string ib_device;                      // ib_device: the one RDMA device to use
   std::int64_t ib_port = 0;                   // ib_port: of it; 0: all
   std::int64_t ib_gid_index = -1;             // ib_gid_index: of the address to use; -1: the best
-  std::string host_id;                        // host_id: overrides the host's identity
-  std::string shm_dir = "/dev/shm";           // shm_dir: for the segment, where memfd is refused
-  std::int64_t shm_bytes = 32 << 20;          // shm_bytes: upper bound of one job's segment on a host
-  std::int64_t lane_bytes = 1 << 20;          // lane_bytes: a buffer is cut into lanes of about this many bytes
-  std::int64_t max_lanes = 4;                 // max_lanes: at most this many lanes are in flight
+  std::string net;                     // net: links between ranks are made to have this rate and latency: 50mbit,20ms
+  std::string host_id;                 // host_id: overrides the host's identity
+  std::string shm_dir = "/dev/shm";    // shm_dir: for the segment, where memfd is refused
+  std::int64_t shm_bytes = 32 << 20;   // shm_bytes: upper bound of one job's segment on a host
+  std::int64_t lane_bytes = 1 << 20;   // lane_bytes: a buffer is cut into lanes of about this many bytes
+  std::int64_t max_lanes = 4;          // max_lanes: at most this many lanes are in flight
   std::int64_t stage_bytes = 2 << 20;  // stage_bytes: device memory goes through the host in slices of this many bytes
   std::string remote_start = "ssh -o BatchMode=yes";  // remote_start: how `tutti run` starts something on {host}
   std::string store;                                  // store: tcp://HOST:PORT or file:///DIR

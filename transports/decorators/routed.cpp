@@ -1,32 +1,13 @@
 // routed: a table from ranks to transports.
 #include "transports/decorators/routed.hpp"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <string>
 
-#include "transports/core/descriptor.hpp"
+#include "transports/decorators/any_of.hpp"
 
 namespace tutti {
 namespace {
-
-/// A descriptor that is readable when one of others is.
-class AnyOf {
- public:
-  void add(int fd) {
-    if (fd < 0) return;
-    if (!epoll_) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (!epoll_ || epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) != 0)
-      throw Error(Code::resource, "epoll failed: too many open files; raise the limit with `ulimit -n`");
-  }
-  int fd() const noexcept { return epoll_.fd(); }
-
- private:
-  Descriptor epoll_;
-};
 
 class RoutedTransport final : public Transport {
  public:
