@@ -166,6 +166,8 @@ void SyncBatchNormImpl::keep(const at::Tensor& scale, const at::Tensor& shift, a
   num_batches_tracked = register_buffer("num_batches_tracked", std::move(batches));
 }
 
+void SyncBatchNormImpl::connect(const Communicator& communicator) { connect(std::make_shared<Meeting>(communicator)); }
+
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
   stream << "tutti::nn::SyncBatchNorm(" << options.num_features() << ", eps=" << options.eps() << ", "
          << (meeting_ ? std::to_string(meeting_->size()) + " ranks" : "not connected") << ")";

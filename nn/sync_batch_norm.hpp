@@ -44,6 +44,8 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
 
   /// From now on the ranks of the meeting normalise together. Local.
   void connect(std::shared_ptr<Meeting> meeting) { meeting_ = std::move(meeting); }
+  /// The same with the ranks of a communicator, which other calls may use in between.
+  void connect(const Communicator& communicator);
 
   /// Throws Error{invalid} on all ranks where they have fewer than two values of a channel in all.
   at::Tensor forward(const at::Tensor& input);

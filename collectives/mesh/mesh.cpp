@@ -197,7 +197,7 @@ std::string Mesh::describe() const {
     text += (axes().empty() ? "" : " " + axes().back().name + ":");
     for (int rank = first; rank < first + row; ++rank) {
       const std::string& host = places[rank].host_name;
-      text += " rank " + std::to_string(rank);
+      text += (rank == first ? " rank " : ", rank ") + std::to_string(rank);
       if (rank == first || host != places[rank - 1].host_name) text += " on " + host;
     }
     text += "\n";

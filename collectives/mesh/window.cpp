@@ -23,6 +23,17 @@ Interval Window::reads(Interval outputs) const noexcept {
   return {ceil_div(outputs.begin + low - reach() + 1, stride), floor_div(outputs.end - 1 + low, stride) + 1};
 }
 
+Interval inner(const Window& window, Interval outputs, Interval tile, std::int64_t extent) noexcept {
+  const auto is_inside = [&](Interval some) {
+    const Interval read = common(window.reads(some), {0, extent});
+    return read.empty() || common(read, tile) == read;
+  };
+  while (!outputs.empty() && !is_inside({outputs.begin, outputs.begin + 1})) ++outputs.begin;
+  while (!outputs.empty() && !is_inside({outputs.end - 1, outputs.end})) --outputs.end;
+  return outputs.empty() || !is_inside(outputs) ? Interval{}
+                                                : outputs;  // between outputs of padding alone may be others
+}
+
 Halo halo(const Window& window, std::int64_t extent, int parts, int part) {
   const Interval tile = Cut::even(extent, parts)[part];
   const Interval outputs = Cut::even(window.outputs(extent), parts)[part];

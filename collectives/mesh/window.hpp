@@ -27,6 +27,9 @@ struct Window {
   Interval reads(Interval outputs) const noexcept;
 };
 
+/// Those of `outputs` that read nothing beyond `tile` but padding. Not of transposed windows.
+Interval inner(const Window& window, Interval outputs, Interval tile, std::int64_t extent) noexcept;
+
 /// How far `read` reaches beyond `tile` on both sides: negative where it does not reach its end.
 struct Halo {
   std::int64_t low = 0, high = 0;

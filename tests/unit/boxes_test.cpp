@@ -50,6 +50,15 @@ TEST(Windows, PaddingIsNoHalo) {
   EXPECT_EQ(halo(same, 8, 2, 1), (Halo{1, 0}));
 }
 
+TEST(Windows, InnerOutputsReadNothingFromElsewhere) {
+  const Window same{.size = 3, .low = 1, .high = 1};
+  EXPECT_EQ(inner(same, {0, 4}, {0, 4}, 8), (Interval{0, 3}));
+  EXPECT_EQ(inner(same, {4, 8}, {4, 8}, 8), (Interval{5, 8}));
+  EXPECT_EQ(inner(same, {0, 8}, {0, 8}, 8), (Interval{0, 8}));
+  EXPECT_TRUE(inner({.size = 7, .low = 3, .high = 3}, {2, 4}, {2, 4}, 8).empty());
+  EXPECT_TRUE(inner({.size = 1, .low = 3, .high = 3}, {0, 9}, {1, 2}, 3).empty());  // padding, positions, padding
+}
+
 TEST(Windows, OutputsReadWhatTheyTouch) {
   for (std::int64_t extent = 1; extent < 9; ++extent)
     for (std::int64_t size = 1; size < 5; ++size)

@@ -83,9 +83,9 @@ TEST(Mesh, SaysWhichRankSitsWhere) {
                     "mesh data 2 x tensor 2 of 4 ranks\n"
                     "  data 0, tensor: rank 0 on " +
                         host +
-                        " rank 1\n"
+                        ", rank 1\n"
                         "  data 1, tensor: rank 2 on " +
-                        host + " rank 3\n",
+                        host + ", rank 3\n",
                 Mesh(world, {{"data", 2}, {"tensor", 2}}).describe());
       });
 }

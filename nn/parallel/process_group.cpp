@@ -1,0 +1,217 @@
+#include "nn/parallel/process_group.hpp"
+
+#include <ATen/Functions.h>
+
+#include <utility>
+
+#include "nn/tensor.hpp"
+
+namespace tutti::nn {
+namespace {
+
+std::int64_t wrapped(std::int64_t dim, const at::Tensor& values) { return dim < 0 ? dim + values.dim() : dim; }
+
+/// Elements of each rank's part, where a position along the dimension has `each`.
+std::vector<std::size_t> counts_of(const Cut& cut, std::int64_t each) {
+  std::vector<std::size_t> counts;
+  for (int part = 0; part < cut.parts(); ++part) counts.push_back(static_cast<std::size_t>(cut[part].size() * each));
+  return counts;
+}
+
+/// With `dim` first and dense, as blocks of ranks lie.
+at::Tensor blocks(const at::Tensor& values, std::int64_t dim) { return values.movedim(dim, 0).contiguous(); }
+
+std::vector<std::int64_t> with(at::IntArrayRef sizes, std::int64_t first) {
+  std::vector<std::int64_t> changed(sizes.begin(), sizes.end());
+  changed[0] = first;
+  return changed;
+}
+
+std::int64_t outer(const at::Tensor& values, std::size_t dimensions) {
+  std::int64_t product = 1;
+  for (std::int64_t d = 0; d < values.dim() - static_cast<std::int64_t>(dimensions); ++d) product *= values.size(d);
+  return product;
+}
+
+/// Where each piece lies in a packed tensor, as a view of the piece's shape.
+template <class Each>
+void for_each_piece(const std::vector<BoxPlan::Piece>& pieces, const at::Tensor& packed, const at::Tensor& like,
+                    const Each& each) {
+  std::int64_t at = 0;
+  for (const BoxPlan::Piece& piece : pieces) {
+    std::vector<std::int64_t> sizes(like.sizes().begin(),
+                                    like.sizes().end() - static_cast<std::ptrdiff_t>(piece.box.size()));
+    for (const Interval side : piece.box) sizes.push_back(side.size());
+    const std::int64_t count = outer(like, piece.box.size()) * volume(piece.box);
+    each(piece, packed.narrow(0, at, count).view(sizes));
+    at += count;
+  }
+}
+
+}  // namespace
+
+at::Tensor slice(const at::Tensor& values, const Box& box, const Box& part) {
+  at::Tensor found = values;
+  const std::int64_t first = values.dim() - static_cast<std::int64_t>(box.size());
+  for (std::size_t d = 0; d < box.size(); ++d)
+    found = found.narrow(first + static_cast<std::int64_t>(d), part[d].empty() ? 0 : part[d].begin - box[d].begin,
+                         part[d].size());
+  return found;
+}
+
+ProcessGroup::ProcessGroup(Communicator communicator, std::string name)
+    : communicator_(std::move(communicator)), name_(std::move(name)) {}
+
+ProcessGroup::ProcessGroup(const Mesh& mesh, std::string_view axes)
+    : name_(std::string(axes) + " of mesh " + mesh.name()) {
+  if (mesh.size(axes) > 1) communicator_ = mesh[axes];
+}
+
+Traffic ProcessGroup::traffic() const noexcept {
+  Traffic all;
+  for (const Traffic& one : traffic_) all = {all.calls + one.calls, all.bytes + one.bytes};
+  return all;
+}
+
+void ProcessGroup::count(Kind kind, const at::Tensor& given) {
+  Traffic& traffic = traffic_[static_cast<std::size_t>(kind)];
+  ++traffic.calls;
+  traffic.bytes += given.nbytes();
+}
+
+CallOptions ProcessGroup::options(const at::Tensor& values) {
+  if (!site_ || site_->tensors() != values.device()) site_ = site_of(values.device(), *communicator_);
+  site_->note_computed();
+  return site_->options();
+}
+
+at::Tensor ProcessGroup::allreduce(const at::Tensor& values, Reduction op) {
+  if (size() == 1) return values;
+  at::Tensor result = values.clone(at::MemoryFormat::Contiguous);
+  count(Kind::allreduce, result);
+  communicator_->allreduce(buffer(result), op, options(result)).wait();
+  return result;
+}
+
+at::Tensor ProcessGroup::broadcast(const at::Tensor& values, int root) {
+  if (size() == 1) return values;
+  at::Tensor result = values.clone(at::MemoryFormat::Contiguous);
+  count(Kind::broadcast, result);
+  communicator_->broadcast(buffer(result), root, options(result)).wait();
+  return result;
+}
+
+at::Tensor ProcessGroup::allgather(const at::Tensor& part, std::int64_t dim, const Cut& cut) {
+  if (size() == 1) return part;
+  dim = wrapped(dim, part);
+  const at::Tensor mine = blocks(part, dim);
+  at::Tensor all = at::empty(with(mine.sizes(), cut.extent()), mine.options());
+  const std::int64_t each = cut.extent() == 0 ? 0 : all.numel() / cut.extent();
+  count(Kind::allgather, mine);
+  communicator_->allgatherv(buffer(mine), buffer(all), counts_of(cut, each), options(mine)).wait();
+  return all.movedim(0, dim).contiguous();
+}
+
+at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& values, std::int64_t dim, const Cut& cut, Reduction op) {
+  if (size() == 1) return values;
+  dim = wrapped(dim, values);
+  const at::Tensor all = blocks(values, dim);
+  at::Tensor mine = at::empty(with(all.sizes(), cut[rank()].size()), all.options());
+  const std::int64_t each = cut.extent() == 0 ? 0 : all.numel() / cut.extent();
+  count(Kind::reduce_scatter, all);
+  communicator_->reduce_scatterv(buffer(all), buffer(mine), counts_of(cut, each), op, options(all)).wait();
+  return mine.movedim(0, dim).contiguous();
+}
+
+at::Tensor ProcessGroup::alltoall(const at::Tensor& part, std::int64_t from, const Cut& cut, std::int64_t to,
+                                  const Cut& new_cut) {
+  if (size() == 1) return part;
+  from = wrapped(from, part), to = wrapped(to, part);
+  std::vector<at::Tensor> leaving, coming;
+  std::vector<std::size_t> sends, gets;
+  for (int peer = 0; peer < size(); ++peer) {
+    leaving.push_back(part.narrow(to, new_cut[peer].begin, new_cut[peer].size()).reshape({-1}));
+    sends.push_back(static_cast<std::size_t>(leaving.back().numel()));
+  }
+  std::vector<std::int64_t> sizes = part.sizes().vec();
+  sizes[static_cast<std::size_t>(to)] = new_cut[rank()].size();
+  std::int64_t total = 0;
+  for (int peer = 0; peer < size(); ++peer) {
+    sizes[static_cast<std::size_t>(from)] = cut[peer].size();
+    gets.push_back(static_cast<std::size_t>(c10::multiply_integers(sizes)));
+    total += c10::multiply_integers(sizes);
+  }
+  const at::Tensor sent = at::cat(leaving).contiguous();
+  at::Tensor received = at::empty({total}, part.options());
+  count(Kind::alltoall, sent);
+  communicator_->alltoallv(buffer(sent), sends, buffer(received), gets, options(sent)).wait();
+  std::int64_t at = 0;
+  for (int peer = 0; peer < size(); ++peer) {
+    sizes[static_cast<std::size_t>(from)] = cut[peer].size();
+    const std::int64_t elements = c10::multiply_integers(sizes);
+    coming.push_back(received.narrow(0, at, elements).view(sizes));
+    at += elements;
+  }
+  return at::cat(coming, from);
+}
+
+ProcessGroup::Pending ProcessGroup::start(const std::vector<BoxPlan::Piece>& gives,
+                                          const std::vector<BoxPlan::Piece>& takes, const Box& from,
+                                          const at::Tensor& values) {
+  const std::int64_t each = outer(values, from.size());
+  std::vector<std::size_t> sends(static_cast<std::size_t>(size())), gets(sends);
+  std::int64_t sent = 0, received = 0;
+  for (const BoxPlan::Piece& piece : gives)
+    sent += each * volume(piece.box),
+        sends[static_cast<std::size_t>(piece.peer)] = static_cast<std::size_t>(each * volume(piece.box));
+  for (const BoxPlan::Piece& piece : takes)
+    received += each * volume(piece.box),
+        gets[static_cast<std::size_t>(piece.peer)] = static_cast<std::size_t>(each * volume(piece.box));
+  Pending pending{at::empty({sent}, values.options()), at::empty({received}, values.options()), Work()};
+  if (size() == 1) return pending;
+  for_each_piece(gives, pending.sent, values, [&](const BoxPlan::Piece& piece, const at::Tensor& view) {
+    view.copy_(slice(values, from, piece.box));
+  });
+  count(Kind::alltoall, pending.sent);
+  CallOptions how = options(values);
+  if (values.is_cpu()) how.algorithm = "linear";  // all messages in one round
+  pending.work = communicator_->alltoallv(buffer(pending.sent), sends, buffer(pending.received), gets, how);
+  return pending;
+}
+
+ProcessGroup::Pending ProcessGroup::start(const BoxPlan& plan, const at::Tensor& tile) {
+  return start(plan.gives, plan.takes, plan.have, tile);
+}
+
+at::Tensor ProcessGroup::finish(const BoxPlan& plan, const at::Tensor& tile, const Pending& pending) {
+  Work(pending.work).wait();
+  if (plan.takes.empty() && plan.have == plan.want) return tile;
+  std::vector<std::int64_t> sizes(tile.sizes().begin(),
+                                  tile.sizes().end() - static_cast<std::ptrdiff_t>(plan.want.size()));
+  for (const Interval side : plan.want) sizes.push_back(side.size());
+  at::Tensor chunk = at::empty(sizes, tile.options());
+  if (volume(plan.kept) > 0) slice(chunk, plan.want, plan.kept).copy_(slice(tile, plan.have, plan.kept));
+  for_each_piece(plan.takes, pending.received, tile, [&](const BoxPlan::Piece& piece, const at::Tensor& view) {
+    slice(chunk, plan.want, piece.box).copy_(view);
+  });
+  return chunk;
+}
+
+ProcessGroup::Pending ProcessGroup::start_adjoint(const BoxPlan& plan, const at::Tensor& chunk) {
+  return start(plan.takes, plan.gives, plan.want, chunk);
+}
+
+at::Tensor ProcessGroup::finish_adjoint(const BoxPlan& plan, const at::Tensor& chunk, const Pending& pending) {
+  std::vector<std::int64_t> sizes(chunk.sizes().begin(),
+                                  chunk.sizes().end() - static_cast<std::ptrdiff_t>(plan.have.size()));
+  for (const Interval side : plan.have) sizes.push_back(side.size());
+  at::Tensor tile = at::zeros(sizes, chunk.options());
+  if (volume(plan.kept) > 0) slice(tile, plan.have, plan.kept).copy_(slice(chunk, plan.want, plan.kept));
+  Work(pending.work).wait();
+  for_each_piece(plan.gives, pending.received, chunk, [&](const BoxPlan::Piece& piece, const at::Tensor& view) {
+    slice(tile, plan.have, piece.box).add_(view);
+  });
+  return tile;
+}
+
+}  // namespace tutti::nn

@@ -1,0 +1,23 @@
+// What tests of parallel layers share: ranks as threads over inproc, and comparisons.
+#pragma once
+
+#include <functional>
+
+#include "tests/nn/small_net.hpp"
+
+namespace tutti::nn {
+
+inline void run_inproc(int size, const std::function<void(Communicator&)>& body) {
+  tutti::testing::run_ranks(size, tutti::testing::test_settings("inproc"), body);
+}
+
+/// Within 1e-12 of the larger of 1 and the values wanted.
+inline void expect_near(const at::Tensor& got, const at::Tensor& wanted, double tolerance = 1e-12) {
+  ASSERT_TRUE(got.defined() && wanted.defined());
+  ASSERT_EQ(got.sizes(), wanted.sizes());
+  if (wanted.numel() == 0) return;
+  const double scale = std::max(1.0, wanted.abs().max().item<double>());
+  EXPECT_LE((got - wanted).abs().max().item<double>(), tolerance * scale);
+}
+
+}  // namespace tutti::nn
