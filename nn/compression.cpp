@@ -40,20 +40,27 @@ class Cast final : public Compression {
     return std::make_unique<CastCodec>(bucket, exchange, wire_ == DType::f16 ? at::kHalf : at::kBFloat16);
   }
   std::string describe() const override { return std::string(name(wire_)); }
+  std::int64_t bytes(const BucketShape& bucket, std::int64_t) const override {
+    return bucket.count() * std::min<std::int64_t>(2, bucket.width);
+  }
 
  private:
   DType wire_;
 };
 
+std::int64_t largest(std::int64_t count, double part) {
+  return std::min(count, std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(part * double(count)))));
+}
+
 class TopKCodec final : public Codec {
  public:
-  TopKCodec(const FlatBucket& bucket, Exchange& exchange, double part)
-      : bucket_(bucket), error_(at::zeros_like(bucket.gradients)) {
+  TopKCodec(const FlatBucket& bucket, Exchange& exchange, double part, double feedback)
+      : bucket_(bucket), feedback_(feedback), error_(at::zeros_like(bucket.gradients)) {
     const std::int64_t count = bucket.gradients.numel();
     if (count > std::numeric_limits<std::int32_t>::max())
       throw Error(Code::unsupported, "top-k takes buckets of fewer than 2^31 elements, but '" +
                                          bucket.parts.front().first + "' is larger: choose another compression");
-    kept_ = std::min(count, std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(part * double(count)))));
+    kept_ = largest(count, part);
     value_bytes_ = kept_ * static_cast<std::int64_t>(bucket.gradients.element_size());
     const std::int64_t bytes = (value_bytes_ + kept_ * 4 + 7) / 8 * 8;
     mine_ = exchange.allocate({bytes}, at::kByte);
@@ -61,7 +68,7 @@ class TopKCodec final : public Codec {
   }
 
   void start(Exchange& exchange) override {
-    error_.add_(bucket_.gradients);
+    error_.mul_(feedback_).add_(bucket_.gradients);
     const at::Tensor places = std::get<1>(error_.abs().topk(kept_, 0, true, false));
     mine_.narrow(0, 0, value_bytes_).copy_(error_.index_select(0, places).view(at::kByte));
     mine_.narrow(0, value_bytes_, kept_ * 4).copy_(places.to(at::kInt).view(at::kByte));
@@ -92,29 +99,45 @@ class TopKCodec final : public Codec {
 
  private:
   FlatBucket bucket_;
+  const double feedback_;
   at::Tensor error_, mine_, all_;
   std::int64_t kept_ = 0, value_bytes_ = 0;
 };
 
 class TopK final : public Compression {
  public:
-  explicit TopK(double part) : part_(part) {
+  TopK(double part, double feedback) : part_(part), feedback_(feedback) {
     if (!(part > 0 && part <= 1))
       throw Error(Code::invalid,
                   "top-k keeps a part above 0 and at most 1 of the gradients, not " + std::to_string(part));
   }
   std::unique_ptr<Codec> codec(const FlatBucket& bucket, Exchange& exchange) const override {
-    return std::make_unique<TopKCodec>(bucket, exchange, part_);
+    return std::make_unique<TopKCodec>(bucket, exchange, part_, feedback_);
   }
   std::string describe() const override { return "top-k of " + std::to_string(part_); }
+  std::int64_t bytes(const BucketShape& bucket, std::int64_t) const override {
+    return (largest(bucket.count(), part_) * (bucket.width + 4) + 7) / 8 * 8;
+  }
 
  private:
-  double part_;
+  double part_, feedback_;
 };
 
 }  // namespace
 
+std::int64_t BucketShape::count() const {
+  std::int64_t all = 0;
+  for (const std::vector<std::int64_t>& shape : shapes) {
+    std::int64_t one = 1;
+    for (const std::int64_t size : shape) one *= size;
+    all += one;
+  }
+  return all;
+}
+
 std::shared_ptr<const Compression> cast_compression(DType wire) { return std::make_shared<Cast>(wire); }
-std::shared_ptr<const Compression> top_k_compression(double part) { return std::make_shared<TopK>(part); }
+std::shared_ptr<const Compression> top_k_compression(double part, double feedback) {
+  return std::make_shared<TopK>(part, feedback);
+}
 
 }  // namespace tutti::nn

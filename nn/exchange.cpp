@@ -43,6 +43,13 @@ void Exchange::allgather(const at::Tensor& mine, const at::Tensor& all) {
   count(from.bytes());
 }
 
+void Exchange::alltoall(const at::Tensor& mine, const at::Tensor& theirs) {
+  const Buffer from = buffer(mine), into = buffer(theirs);
+  site_->note_computed();
+  open_.push_back(communicator_.alltoall(from, into, mine.is_cuda() ? site_->options() : CallOptions()));
+  count(from.bytes());
+}
+
 void Exchange::wait() {
   for (Work& each : open_) each.wait();
   open_.clear();

@@ -38,6 +38,8 @@ class Exchange {
   void allreduce(Buffer values, Reduction op);
   /// Row r of `all`, which has a row for each rank, becomes rank r's `mine`.
   void allgather(const at::Tensor& mine, const at::Tensor& all);
+  /// Row r of `theirs` becomes the row of rank r's `mine` that has this rank's number.
+  void alltoall(const at::Tensor& mine, const at::Tensor& theirs);
 
   /// Blocks until all calls so far are done. Throws what a call threw.
   void wait();

@@ -33,15 +33,21 @@ void make_orthonormal(at::Tensor& p) {
   p.copy_(std::get<0>(at::linalg_qr(narrow ? p.to(at::kFloat) : p)));
 }
 
+/// Columns that take the place of a gradient of this shape; 0: it goes as it is.
+std::int64_t columns_of(at::IntArrayRef shape, const PowerSgdOptions& options) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  if (shape.size() < 2 || count == 0) return 0;
+  const std::int64_t n = shape[0], m = count / n, r = std::min({options.rank, n, m});
+  return static_cast<double>((n + m) * r) * options.least_saving < static_cast<double>(n * m) ? r : 0;
+}
+
 class PowerSgdCodec final : public Codec {
  public:
-  PowerSgdCodec(const FlatBucket& bucket, Exchange& exchange, const PowerSgdOptions& options) {
+  PowerSgdCodec(const FlatBucket& bucket, Exchange& exchange, const PowerSgdOptions& options)
+      : feedback_(options.feedback) {
     std::int64_t p_count = 0, q_count = 0;
-    const auto rank_of = [&](const at::Tensor& part) -> std::int64_t {  // 0: goes as it is
-      if (part.dim() < 2 || part.numel() == 0) return 0;
-      const std::int64_t n = part.size(0), m = part.numel() / n, r = std::min({options.rank, n, m});
-      return static_cast<double>((n + m) * r) * options.least_saving < static_cast<double>(n * m) ? r : 0;
-    };
+    const auto rank_of = [&](const at::Tensor& part) { return columns_of(part.sizes(), options); };
     for (const auto& [name, part] : bucket.parts) {
       const std::int64_t r = rank_of(part), n = part.dim() < 1 ? 1 : part.size(0);
       p_count += r > 0 ? n * r : part.numel();
@@ -77,7 +83,7 @@ class PowerSgdCodec final : public Codec {
 
   void start(Exchange& exchange) override {
     for (Matrix& each : matrices_) {
-      each.left.add_(each.gradient);
+      each.left.mul_(feedback_).add_(each.gradient);
       at::mm_out(each.p, each.left, each.begin);
     }
     for (auto& [gradient, place] : plain_) place.copy_(gradient);
@@ -115,6 +121,7 @@ class PowerSgdCodec final : public Codec {
   }
 
  private:
+  const double feedback_;
   std::vector<Matrix> matrices_;
   std::vector<std::pair<at::Tensor, at::Tensor>> plain_;  ///< gradient, and its place among what travels
   at::Tensor ps_, qs_;
@@ -131,6 +138,14 @@ class PowerSgd final : public Compression {
     return std::make_unique<PowerSgdCodec>(bucket, exchange, options_);
   }
   std::string describe() const override { return "PowerSGD of rank " + std::to_string(options_.rank); }
+  std::int64_t bytes(const BucketShape& bucket, std::int64_t) const override {
+    std::int64_t elements = 0;
+    for (const std::vector<std::int64_t>& shape : bucket.shapes) {
+      const std::int64_t count = BucketShape{{shape}, 1}.count(), r = columns_of(shape, options_);
+      elements += r > 0 ? (shape[0] + count / shape[0]) * r : count;
+    }
+    return elements * bucket.width;
+  }
 
  private:
   PowerSgdOptions options_;
