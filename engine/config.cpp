@@ -13,6 +13,7 @@
 
 #include "engine/losses.hpp"
 #include "engine/optimizers/table.hpp"
+#include "engine/strategies/axes.hpp"
 #include "transports/core/settings.hpp"
 
 namespace tutti::engine {
@@ -37,7 +38,7 @@ void assign(std::string& into, const ConfigInfo& info, std::string_view value) {
     for (std::size_t at = 0; (at = choices.find('|', at)) != choices.npos; at += 4) choices.replace(at, 1, " or ");
     refuse(std::string(info.key) + "=" + std::string(value) + ": expected " + choices);
   }
-  into = value;
+  into = info.spelling ? info.spelling(value) : std::string(value);
 }
 
 void assign(bool& into, const ConfigInfo& info, std::string_view value) {
@@ -260,25 +261,21 @@ void Config::check_run() const {
 }
 
 void Config::check_exchange() const {
-  if (sync.every > 1 && sync.rule == "gradients")
-    refuse("sync.every=" + std::to_string(sync.every) +
-           ": gradients travel in every step; say sync.rule=parameters, avg or cdd, or make batch.global larger, with "
-           "batch.micro");
-  const auto given = sync.options.find("compression");
-  const std::string compression = given == sync.options.end() ? "none" : given->second;
-  if (sync.rule == "gradients" && !one_of(compression, "none|f16|bf16|top_k|power_sgd"))
-    refuse("sync.compression=" + compression + ": expected none, f16, bf16, top_k or power_sgd");
-  if (sync.batch_norm && (sync.rule != "gradients" || batch.micro > 0 || deterministic != "off"))
+  const Axes axes = axes_of(*this);
+  const bool gradients = axes.what == Axes::What::gradients;
+  if (sync.batch_norm && (!gradients || batch.micro > 0 || deterministic != "off"))
     refuse(
-        "sync.batch_norm normalises over all samples of a step at once: it is for sync.rule=gradients, without "
-        "batch.micro and deterministic=membership");
+        "sync.batch_norm normalises over all samples of a step at once: it is for strategy=bsp, without batch.micro "
+        "and "
+        "deterministic=membership");
   if (deterministic == "off") {
     if (batch.grains > 0) refuse("batch.grains is for deterministic=membership: say so, or leave it out");
     return;
   }
-  if (sync.rule != "gradients")
-    refuse("deterministic=membership is for sync.rule=gradients: by other rules each rank has parameters of its own");
-  if (compression != "none") refuse("deterministic=membership adds gradients up exactly: leave sync.compression out");
+  if (!gradients)
+    refuse("deterministic=membership is for strategy=bsp: by other strategies each rank has parameters of its own");
+  if (axes.codec.kind != CodecChoice::Kind::none)
+    refuse("deterministic=membership adds gradients up exactly: leave strategy.codec out");
   if (data.way != "batch") refuse("deterministic=membership is for data.way=batch: samples belong to no rank");
   if (batch.micro > 0) refuse("deterministic=membership cuts a step into batch.grains: leave batch.micro out");
   if (batch.grains > batch.global || (batch.grains & (batch.grains - 1)) != 0)

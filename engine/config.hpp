@@ -59,10 +59,12 @@ struct Config {
     double scale = 1;
   } schedule;
 
-  struct Sync {
-    std::string rule = "gradients";
+  struct Strategy {
+    std::string name = "bsp";
     Options::Given options;
-    std::int64_t every = 1;
+  } strategy;
+
+  struct Sync {
     std::string buffers = "broadcast";
     bool batch_norm = false;
     std::int64_t bucket_bytes = 1 << 20;
@@ -146,17 +148,19 @@ struct ConfigInfo {
   std::string_view unit = {};
   double least = 0;               ///< numbers
   std::string_view aliases = {};  ///< other names, separated by blanks: shorter ones, and those of other trainers
+  std::string (*spelling)(std::string_view) = nullptr;  ///< texts: what a value is called here
 };
 std::span<const ConfigInfo> config_table() noexcept;
 
-/// A section with options of its own for each choice of its `name`: model, optimizer and schedule; or of its `rule`:
-/// sync. A key such as `optimizer.beta1` is an option of the optimizer.
+/// A section with options of its own for each choice of its `name`: model, optimizer, schedule and strategy. A key such
+/// as `optimizer.beta1` is an option of the optimizer.
 struct ConfigChoice {
   std::string_view section;
   std::string_view key;  ///< of the choice: "optimizer.name"
-  std::span<const ChoiceInfo> (*table)() noexcept;
+  std::span<const ChoiceInfo> (*table)();
   const std::string& (*name)(const Config&);
   Options::Given& (*options)(Config&);
+  std::span<const OptionInfo> (*shared)() = nullptr;  ///< options that all choices have, which differ in their values
 };
 std::span<const ConfigChoice> config_choices() noexcept;
 

@@ -2,9 +2,9 @@
 #include <string>
 
 #include "engine/config.hpp"
-#include "engine/exchange/table.hpp"
 #include "engine/models/table.hpp"
 #include "engine/optimizers/table.hpp"
+#include "engine/strategies/presets.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -120,16 +120,11 @@ constexpr ConfigInfo table[] = {
     {.key = "schedule.scale",
      .value = [](Config& c) -> Value { return &c.schedule.scale; },
      .meaning = "what the learning rate is multiplied by, such as the number of ranks"},
-    {.key = "sync.rule",
-     .value = [](Config& c) -> Value { return &c.sync.rule; },
-     .meaning = "what ranks exchange, and when",
-     .aliases = "sync_rule train_mode"},
-    {.key = "sync.every",
-     .value = [](Config& c) -> Value { return &c.sync.every; },
-     .meaning = "exchange after so many steps of each rank's own, and at the end of an epoch; not for gradients",
-     .unit = "steps",
-     .least = 1,
-     .aliases = "sync_every sync_steps sync_freq avg_freq local_sgd_steps"},
+    {.key = "strategy.name",
+     .value = [](Config& c) -> Value { return &c.strategy.name; },
+     .meaning = "what ranks exchange while they train, and when: a preset of the options below",
+     .aliases = "strategy rule sync_rule sync.rule train_mode semi_sync_method",
+     .spelling = preset_name},
     {.key = "sync.buffers",
      .value = [](Config& c) -> Value { return &c.sync.buffers; },
      .meaning = "running statistics after an epoch: rank 0's, their mean, or each rank's own",
@@ -266,11 +261,12 @@ constexpr ConfigChoice choices[] = {
      .table = schedule_table,
      .name = [](const Config& c) -> const std::string& { return c.schedule.name; },
      .options = [](Config& c) -> Options::Given& { return c.schedule.options; }},
-    {.section = "sync",
-     .key = "sync.rule",
-     .table = exchange_table,
-     .name = [](const Config& c) -> const std::string& { return c.sync.rule; },
-     .options = [](Config& c) -> Options::Given& { return c.sync.options; }},
+    {.section = "strategy",
+     .key = "strategy.name",
+     .table = strategy_table,
+     .name = [](const Config& c) -> const std::string& { return c.strategy.name; },
+     .options = [](Config& c) -> Options::Given& { return c.strategy.options; },
+     .shared = shared_axes},
 };
 
 constexpr OptionAlias aliases[] = {
@@ -281,6 +277,24 @@ constexpr OptionAlias aliases[] = {
     {"weight_decay", "optimizer.weight_decay"},
     {"lr_step", "schedule.milestones"},
     {"gamma", "schedule.gamma"},
+    {"sync.every", "strategy.every"},
+    {"sync_every", "strategy.every"},
+    {"sync_steps", "strategy.every"},
+    {"sync_freq", "strategy.every"},
+    {"avg_freq", "strategy.every"},
+    {"local_sgd_steps", "strategy.every"},
+    {"num_fragments", "strategy.fragments"},
+    {"fragment_sync_delay", "strategy.delay"},
+    {"fragment_update_alpha", "strategy.alpha"},
+    {"should_quantize", "strategy.codec"},
+    {"min_replica_size", "strategy.quorum"},
+    {"p_sparta", "strategy.mask"},
+    {"sync.compression", "strategy.codec"},
+    {"sync.top_k", "strategy.top_k"},
+    {"sync.power_rank", "strategy.power_rank"},
+    {"sync.least_saving", "strategy.least_saving"},
+    {"sync.reorder", "strategy.reorder"},
+    {"sync.scale_lr", "strategy.scale_lr"},
 };
 
 }  // namespace

@@ -31,6 +31,18 @@ Options::Given chosen_options(const Config& config, const ConfigChoice& choice) 
   return found;
 }
 
+/// Of a choice's options those that say something: all, or those that differ from what the choices share.
+std::vector<OptionInfo> told_options(const ConfigChoice& choice, const ChoiceInfo& one) {
+  std::vector<OptionInfo> told(one.options.begin(), one.options.end());
+  if (!choice.shared) return told;
+  std::erase_if(told, [&](const OptionInfo& option) {
+    const auto shared = choice.shared();
+    const auto same = std::ranges::find(shared, option.key, &OptionInfo::key);
+    return same != shared.end() && same->value == option.value;
+  });
+  return told;
+}
+
 /// YAML keeps these as they are; anything else is put in quotes.
 bool plain(std::string_view text) {
   constexpr std::string_view safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-";
@@ -88,6 +100,26 @@ std::string Config::resolved() const {
   return text;
 }
 
+namespace {
+
+std::string with_meanings(std::span<const OptionInfo> options) {
+  std::string text;
+  for (const OptionInfo& option : options)
+    text += "    " + padded(std::string(option.key), 24) + std::string(option.meaning) + " [" +
+            std::string(option.value) + "]\n";
+  return text;
+}
+
+/// In one line.
+std::string with_values(std::span<const OptionInfo> options) {
+  std::string text;
+  for (const OptionInfo& option : options)
+    text += (text.empty() ? "    " : ", ") + std::string(option.key) + "=" + std::string(option.value);
+  return text.empty() ? text : text + "\n";
+}
+
+}  // namespace
+
 std::string config_help() {
   const Config defaults;
   std::string text = "Keys, for files (nested or dotted) and for key=value:\n";
@@ -103,10 +135,12 @@ std::string config_help() {
     text += "\n" + std::string(choice.key) + ", and its options as " + std::string(choice.section) + ".OPTION:\n";
     for (const ChoiceInfo& one : choice.table()) {
       text += "  " + padded(std::string(one.name), 26) + std::string(one.meaning) + "\n";
-      for (const OptionInfo& option : one.options)
-        text += "    " + padded(std::string(option.key), 24) + std::string(option.meaning) + " [" +
-                std::string(option.value) + "]\n";
+      if (choice.shared)
+        text += with_values(told_options(choice, one));
+      else
+        text += with_meanings(one.options);
     }
+    if (choice.shared) text += "  all of them have\n" + with_meanings(choice.shared());
   }
   return text;
 }
@@ -126,11 +160,16 @@ std::string config_markdown() {
         "\n| `" + std::string(choice.key) + "` | | options, with what holds unless they are given |\n|---|---|---|\n";
     for (const ChoiceInfo& one : choice.table()) {
       text += "| `" + std::string(one.name) + "` | " + std::string(one.meaning) + " | ";
-      for (std::size_t i = 0; i < one.options.size(); ++i)
-        text +=
-            (i == 0 ? "`" : ", `") + std::string(one.options[i].key) + "=" + std::string(one.options[i].value) + "`";
+      const std::vector<OptionInfo> told = told_options(choice, one);
+      for (std::size_t i = 0; i < told.size(); ++i)
+        text += (i == 0 ? "`" : ", `") + std::string(told[i].key) + "=" + std::string(told[i].value) + "`";
       text += " |\n";
     }
+    if (!choice.shared) continue;
+    text += "\n| option of every `" + std::string(choice.key) + "` | default | meaning |\n|---|---|---|\n";
+    for (const OptionInfo& option : choice.shared())
+      text += "| `" + std::string(choice.section) + "." + std::string(option.key) + "` | " + std::string(option.value) +
+              " | " + std::string(option.meaning) + " |\n";
   }
   text += "\n| other name | of |\n|---|---|\n";
   for (const OptionAlias& each : option_aliases())

@@ -8,8 +8,8 @@
 
 #include "engine/checkpoint/state.hpp"
 #include "engine/config.hpp"
-#include "engine/exchange/stats.hpp"
 #include "engine/report/event_file.hpp"
+#include "engine/strategies/stats.hpp"
 
 namespace tutti::engine {
 

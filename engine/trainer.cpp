@@ -336,6 +336,7 @@ void Trainer::stop(std::string why) { run_->stop_reason = why.empty() ? "a hook 
 void Trainer::set_learning_rate(double rate) { run_->set_rate = rate; }
 const Network& Trainer::network() const noexcept { return run_->network; }
 Optimizer& Trainer::optimizer() noexcept { return *run_->optimizer; }
+Strategy& Trainer::strategy() noexcept { return *run_->strategy; }
 
 TrainResult train(const Config& config, Communicator world, Network network, const DataSplit& data, Hooks hooks) {
   return Trainer(config, std::move(world), {.network = std::move(network), .data = data}, std::move(hooks)).run();

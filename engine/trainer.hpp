@@ -12,11 +12,11 @@
 #include "engine/config.hpp"
 #include "engine/data/sample.hpp"
 #include "engine/data/source.hpp"
-#include "engine/exchange/stats.hpp"
 #include "engine/losses.hpp"
 #include "engine/models/network.hpp"
 #include "engine/optimizers/table.hpp"
 #include "engine/report.hpp"
+#include "engine/strategies/stats.hpp"
 
 namespace tutti::engine {
 
@@ -54,8 +54,8 @@ struct Moment {
 };
 
 /// Called in this order, on every rank alike; on_validation also within an epoch, where the configuration says so. In
-/// on_backward the gradients are already averaged, unless sync.rule has it otherwise. What hooks change must be changed
-/// on all ranks alike.
+/// on_backward the gradients are already averaged, unless the strategy has it otherwise. What hooks change must be
+/// changed on all ranks alike.
 struct Hooks {
   using Hook = std::function<void(const Moment&)>;
   Hook on_start = {}, on_start_epoch = {}, on_sample = {}, on_forward = {}, on_backward = {}, on_update = {},
@@ -89,14 +89,14 @@ struct Task {
   std::vector<Metric> metrics = {};
   /// Makes the optimizer of these parameters, on every rank alike.
   std::function<std::unique_ptr<Optimizer>(const Network&)> optimizer = {};
-  /// Makes what exchanges (engine/exchange/strategy.hpp), in place of the rule that sync.rule names. Collective.
+  /// Makes what exchanges (engine/strategies/strategy.hpp), in place of config.strategy. Collective.
   std::function<std::unique_ptr<Strategy>(const Config&, const Replica&)> strategy = {};
 };
 
 /// Trains a network on all ranks of a communicator, at one global batch whatever their number.
 ///
 /// Gradients are averaged while backward runs, weighted by samples, so that the losses are those of one process; or
-/// ranks exchange other things, as config.sync.rule says (engine/exchange/strategy.hpp), and end each epoch alike.
+/// ranks exchange other things, as config.strategy says (engine/strategies/strategy.hpp), and end each epoch alike.
 /// Buffers, such as running statistics, are each rank's own during an epoch; config.sync.buffers says what becomes of
 /// them at its end, before the held-out samples are looked at. What is drawn at random in a step (dropout) depends on
 /// seed, step and rank. With config.deterministic membership no bit of losses and network depends on the ranks, nor on
@@ -127,6 +127,8 @@ class Trainer {
   void set_learning_rate(double rate);
   const Network& network() const noexcept;
   Optimizer& optimizer() noexcept;
+  /// What its numbers are set by.
+  Strategy& strategy() noexcept;
 
  private:
   struct Run;

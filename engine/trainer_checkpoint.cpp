@@ -142,7 +142,7 @@ std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& fro
   if (kept.exchange != strategy->traits().name)
     throw Error(Code::invalid, from.string() + " is of a run that exchanged other things (" + kept.exchange + ", not " +
                                    strategy->traits().name +
-                                   "): resume with the keys sync.rule, sync.every, "
+                                   "): resume with the strategy and its options, "
                                    "deterministic and batch.grains of " +
                                    config.run + "/config.yaml");
   load(read_arrays(from / model_file), all_of(tensors), from / model_file);

@@ -7,7 +7,7 @@
 #include "engine/autocast.hpp"
 #include "engine/data/random.hpp"
 #include "engine/data/tensors.hpp"
-#include "engine/exchange/grain_tree.hpp"
+#include "engine/strategies/grain_tree.hpp"
 #include "engine/trainer_run.hpp"
 
 namespace tutti::engine {

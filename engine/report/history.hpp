@@ -5,7 +5,7 @@
 
 #include "engine/checkpoint/state.hpp"
 #include "engine/config.hpp"
-#include "engine/exchange/stats.hpp"
+#include "engine/strategies/stats.hpp"
 
 namespace tutti::engine {
 

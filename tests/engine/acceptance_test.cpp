@@ -13,7 +13,7 @@ Config config_of(const std::string& rule) {
   for (const char* word : {"model=mlp", "hidden=12", "data=random:1x6x6", "dtype=float64", "progress=off", "epochs=5",
                            "batch=32", "optimizer=momentum", "lr=0.01", "steps=50"})
     config.set(word);
-  config.sync.rule = rule;
+  config.set("strategy", rule);
   return config;
 }
 
@@ -35,7 +35,7 @@ TEST(TheanoMpi, AvgIsCdd) {
     EXPECT_EQ(avg.result.exchanged.exchanges, 50U);
     EXPECT_NEAR(avg.result.epochs[0].learning_rate / cdd.result.epochs[0].learning_rate, ranks, 1e-12);
     Config mean = config_of("cdd");
-    mean.set("sync.mean=true");
+    mean.set("strategy.merge=mean");
     Config unscaled = config_of("avg");
     unscaled.set("sync.scale_lr=false");
     EXPECT_LE(largest_difference(run_on(ranks, mean, data).parameters, run_on(ranks, unscaled, data).parameters),
@@ -47,9 +47,9 @@ TEST(TheanoMpi, AvgIsCdd) {
 TEST(TheanoMpi, ExchangesAsOftenAsItIsTold) {
   for (const char* rule : {"parameters", "avg", "cdd"}) {
     Config config = config_of(rule);
-    config.sync.every = 4;
+    config.set("strategy.every=4");
     EXPECT_EQ(run_on(2, config, images()).result.exchanged.exchanges, 15U) << rule;
-    config.sync.every = 5;
+    config.set("strategy.every=5");
     EXPECT_EQ(run_on(2, config, images()).result.exchanged.exchanges, 10U) << rule;
   }
 }

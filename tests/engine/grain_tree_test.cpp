@@ -1,5 +1,5 @@
 // The tree that grains are added up in: its order, written out, and that it is the same whoever adds.
-#include "engine/exchange/grain_tree.hpp"
+#include "engine/strategies/grain_tree.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

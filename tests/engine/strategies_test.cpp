@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/exchange/strategy.hpp"
+#include "engine/strategies/strategy.hpp"
 #include "tests/engine/runs.hpp"
 #include "tests/support/fake_site.hpp"
 
@@ -57,8 +57,8 @@ Config line_config(const std::string& rule, int every) {
   for (const char* word : {"dtype=float64", "progress=off", "batch=12", "loss=mse", "optimizer=momentum", "lr=0.02",
                            "weight_decay=0.01", "schedule=constant", "epochs=2"})
     config.set(word);
-  config.sync.rule = rule;
-  config.sync.every = every;
+  config.set("strategy", rule);
+  config.set("strategy.every", std::to_string(every));
   return config;
 }
 
@@ -67,9 +67,9 @@ Config line_config(const std::string& rule, int every) {
 class Reference {
  public:
   Reference(const Config& config, int ranks, const Dataset& data)
-      : cdd_(config.sync.rule == "cdd"),
-        rate_(0.02 * (config.sync.rule == "avg" ? ranks : 1)),
-        every_(static_cast<std::size_t>(config.sync.every)),
+      : cdd_(config.strategy.name == "cdd"),
+        rate_(0.02 * (config.strategy.name == "avg" ? ranks : 1)),
+        every_(static_cast<std::size_t>(std::stoi(config.strategy.options.at("every")))),
         data_(data),
         lines_(static_cast<std::size_t>(ranks)),
         velocities_(lines_.size(), Line{0, 0}) {}
@@ -163,7 +163,7 @@ Config mlp_config(const std::string& rule) {
                            "batch=10", "optimizer=momentum", "lr=0.02", "sync.first_bucket_bytes=128"})
     config.set(word);
   config.steps = 50;
-  config.sync.rule = rule;
+  config.set("strategy", rule);
   return config;
 }
 
@@ -181,7 +181,7 @@ TEST(Strategies, LocalStepsMakeReplicasDifferUntilTheySettle) {
   const DataSplit data = load("random:1x6x6", 100, 1);
   for (const char* rule : {"parameters", "avg", "cdd"}) {
     Config config = mlp_config(rule);
-    config.sync.every = 3;  // an epoch has ten steps
+    config.set("strategy.every=3");  // an epoch has ten steps
     config.steps = 10;
     std::vector<Network> networks = networks_for(2, config, data);
     std::vector<std::vector<at::Tensor>> between(2), after(2);
@@ -223,7 +223,7 @@ TEST_F(ResumedStrategies, ContinueWithTheSameBits) {
   for (const auto& [rule, every, ranks] :
        {std::tuple{"gradients", 1, 2}, {"parameters", 3, 3}, {"avg", 1, 2}, {"cdd", 2, 2}}) {
     Config config = mlp_config(rule);
-    config.sync.every = every;
+    config.set("strategy.every", std::to_string(every));
     config.steps = 22;
     config.checkpoint.every_steps = 4;
     config.run = folder("whole");

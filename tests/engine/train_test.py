@@ -197,6 +197,18 @@ class DryRun(InFolder):
         measured = command(*self.WORDS, cwd=self.folder)
         self.assertIn("between two threads of this host", measured.stdout, measured.stderr)
 
+    def test_a_strategy_is_explained(self):
+        done = command("train", "-np", 4, "--explain-strategy", *self.WORDS[4:], "strategy=streaming_diloco", "strategy.fragments=2",
+                       cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for part in ("strategy    streaming-diloco: ", "when      every 64, in 2 fragments by turns", "codec     e3m0:64",
+                     "apply     late, 2 steps, alpha 0.5", "bytes       each of 4 ranks gives", "memory      "):
+            self.assertIn(part, done.stdout)
+        self.assertEqual(list(self.folder.iterdir()), [])
+        bad = command("train", "-np", 4, *self.WORDS[4:], "strategy=diloco", "strategy.outer=ftrl", cwd=self.folder)
+        self.assertEqual((bad.returncode, bad.stderr.count("\n")), (2, 1), bad.stderr)
+        self.assertIn("strategy.outer=ftrl: expected none, sgd", bad.stderr)
+
     def test_too_much_parallelism_is_refused_before_anything_starts(self):
         for flags in (["--dry-run"], []):
             done = command("train", "-np", 8, *flags, *TINY, "batch=6", cwd=self.folder)

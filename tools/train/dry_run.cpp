@@ -14,6 +14,8 @@
 #include "engine/models/model.hpp"
 #include "engine/optimizers/optimizer.hpp"
 #include "engine/report/forecast.hpp"
+#include "engine/strategies/axes.hpp"
+#include "engine/strategies/explain.hpp"
 #include "nn/bucket.hpp"
 #include "nn/tensor.hpp"
 #include "transports/core/host.hpp"
@@ -132,8 +134,9 @@ struct Exchange {
 };
 
 Exchange exchange_of(const Config& config, const std::vector<nn::NamedTensor>& parameters, double bytes) {
-  if (config.sync.rule == "gradients") return {.buckets = buckets_of(config, parameters)};
-  return {.buckets = {static_cast<std::size_t>(bytes)}, .every = config.sync.every};
+  const engine::Axes axes = engine::axes_of(config);
+  if (axes.what == engine::Axes::What::gradients) return {.buckets = buckets_of(config, parameters)};
+  return {.buckets = {static_cast<std::size_t>(bytes)}, .every = axes.every};
 }
 
 std::string text_of(const Exchange& exchange, int ranks) {
@@ -147,9 +150,13 @@ std::string text_of(const Exchange& exchange, int ranks) {
 
 /// What a compression saves is not in the figures.
 std::string compression_note(const Config& config) {
-  const auto chosen = config.sync.options.find("compression");
-  if (chosen == config.sync.options.end() || chosen->second == "none") return {};
-  return "; as if there were no sync.compression=" + chosen->second;
+  const engine::Axes axes = engine::axes_of(config);
+  std::string note;
+  if (axes.codec.kind != engine::CodecChoice::Kind::none)
+    note = "; as if there were no strategy.codec=" + axes.codec.describe();
+  if (axes.how == engine::Axes::How::pairs)
+    note += "; as if it were over all ranks: --explain-strategy has the bytes of pairs";
+  return note;
 }
 
 std::string prediction(const Exchange& exchange, int ranks, const Rehearsal& alone, const engine::Link& link,
@@ -222,6 +229,14 @@ std::string dry_run(Config config, int ranks, const std::string& link) {
       line("link", used.text() + (link.empty() ? " between two threads of this host; another one: --link 20us,10gbit"
                                                : ", as was given"));
   return text + line("prediction", prediction(exchange, ranks, step, used, config.batch.global));
+}
+
+std::string explain_strategy(Config config, int ranks) {
+  config.settle_batch(ranks);
+  const engine::DataSplit data = engine::load(config.data.source, static_cast<std::size_t>(config.data.samples),
+                                              static_cast<std::uint64_t>(config.seed));
+  const engine::NetworkTensors all = engine::tensors_of(engine::make_network(config, data));
+  return engine::explain_strategy(config, all.parameters, all.buffers, ranks);
 }
 
 }  // namespace tutti::tools

@@ -16,4 +16,7 @@ void check_parallelism(engine::Config config, int ranks);
 /// would.
 std::string dry_run(engine::Config config, int ranks, const std::string& link);
 
+/// The strategy over its axes, with bytes and memory by formula. Makes the network, and trains nothing.
+std::string explain_strategy(engine::Config config, int ranks);
+
 }  // namespace tutti::tools

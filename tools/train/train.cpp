@@ -53,6 +53,7 @@ struct Request {
   engine::Config config;
   int ranks = 0;  ///< to start; 0: this process is what there is
   bool dry_run = false;
+  bool explain = false;  ///< of the strategy
   std::string link, net;
 };
 
@@ -103,6 +104,8 @@ Request read_request(const std::vector<std::string>& arguments) {
   app.add_flag("--resume", resume, "go on from the last checkpoint in run=DIR: the same as resume=true");
   app.add_flag("--dry-run", request.dry_run,
                "start nothing, but say what the ranks of -np would do: batch, bytes, memory, and the expected time");
+  app.add_flag("--explain-strategy", request.explain,
+               "start nothing, but say what the strategy stands for, and its bytes and memory on the ranks of -np");
   app.add_option("--link", request.link, "of --dry-run: latency and bandwidth between ranks, as 20us,10gbit");
   app.add_option("--net", request.net,
                  "give each rank's link this rate and one-way latency, for experiments: 50mbit,20ms");
@@ -175,6 +178,7 @@ void start_ranks(const std::vector<std::string>& arguments) {
   if (request.dry_run)
     show(tutti::tools::dry_run(request.config, std::max(request.ranks, 1),
                                request.link.empty() ? link_of(settings) : request.link));
+  if (request.explain) show(tutti::tools::explain_strategy(request.config, std::max(request.ranks, 1)));
   if (request.ranks == 0) return;
   tutti::tools::check_parallelism(request.config, request.ranks);
   std::vector<std::string> words = without_ranks(arguments);
@@ -187,6 +191,10 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
   const Request request = read_request(arguments);
   if (request.ranks > 0)
     throw Error(Code::invalid, "this is a rank of a job already: leave -np out here, or start no ranks around it");
+  if (request.explain)
+    throw Error(
+        Code::invalid,
+        "--explain-strategy starts no ranks: say `tutti train -np N --explain-strategy ...` without a launcher");
   if (request.dry_run)
     throw Error(Code::invalid, "--dry-run starts no ranks: say `tutti train -np N --dry-run ...` without a launcher");
   Job job{request.config, {}, {}};

@@ -1,4 +1,4 @@
-#include "engine/exchange/grain_sums.hpp"
+#include "engine/strategies/grain_sums.hpp"
 
 #include <ATen/ops/sub.h>
 #include <c10/core/GradMode.h>

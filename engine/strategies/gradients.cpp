@@ -1,36 +1,27 @@
 // gradients: the mean of the gradients over all ranks, while backward runs. Replicas never differ.
+#include <limits>
 #include <optional>
 
-#include "engine/exchange/rules.hpp"
+#include "engine/strategies/rules.hpp"
 #include "nn/compression.hpp"
 #include "nn/gradient_sync.hpp"
 
 namespace tutti::engine::exchange {
 namespace {
 
-std::shared_ptr<const nn::Compression> compression_of(const Options& options) {
-  const std::string& name = options.text("compression");
-  if (name == "none") return nullptr;
-  if (name == "f16") return nn::cast_compression(DType::f16);
-  if (name == "bf16") return nn::cast_compression(DType::bf16);
-  if (name == "top_k") return nn::top_k_compression(options.number("top_k"));
-  return nn::power_sgd_compression(
-      {.rank = options.whole("power_rank"), .least_saving = options.number("least_saving")});
-}
-
 /// What is left over for later steps is each rank's own.
-bool keeps_errors(const Options& options) {
-  return options.text("compression") == "top_k" || options.text("compression") == "power_sgd";
-}
+bool keeps_errors(const CodecChoice& codec) { return codec.feedback > 0; }
 
 class Gradients final : public Strategy {
  public:
   /// `ranks` is 0 unless these normalise together, where losses are scaled and not gradients.
-  Gradients(std::unique_ptr<nn::GradientSync> sync, const nn::Compression* compression, bool errors, int ranks)
-      : Strategy({.name = "gradients" + (compression ? " by " + compression->describe() : ""),
+  Gradients(std::unique_ptr<nn::GradientSync> sync, const nn::Compression* compression, const Axes& axes, int size,
+            int ranks)
+      : Strategy({.name = "gradients" + (compression ? " by " + axes.codec.describe() : ""),
                   .about = "in " + std::to_string(sync->buckets()) + " gradient buckets" +
                            (compression ? " by " + compression->describe() : ""),
-                  .alike_when_settled = !errors}),
+                  .rate_factor = axes.scale_lr ? size : 1.0,
+                  .alike_when_settled = !keeps_errors(axes.codec)}),
         sync_(std::move(sync)),
         ranks_(ranks) {}
 
@@ -68,15 +59,17 @@ class Gradients final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_gradients(const Config& config, const Options& options, Replica replica) {
-  const nn::BucketOptions buckets{.first_bytes = static_cast<std::size_t>(config.sync.first_bucket_bytes),
-                                  .cap_bytes = static_cast<std::size_t>(config.sync.bucket_bytes),
-                                  .compression = compression_of(options),
-                                  .reorder = options.flag("reorder")};
-  const int ranks = config.sync.batch_norm ? replica.world.size() : 0;
+std::unique_ptr<Strategy> make_gradients(const Config& config, const Axes& axes, Replica replica) {
+  const auto all = std::numeric_limits<std::size_t>::max();  // in one bucket, which is full when backward ends
+  const nn::BucketOptions buckets{
+      .first_bytes = axes.overlap ? static_cast<std::size_t>(config.sync.first_bucket_bytes) : all,
+      .cap_bytes = axes.overlap ? static_cast<std::size_t>(config.sync.bucket_bytes) : all,
+      .compression = compression_of(axes, static_cast<std::uint64_t>(config.seed)),
+      .reorder = axes.reorder};
+  const int size = replica.world.size(), ranks = config.sync.batch_norm ? size : 0;
   auto sync = std::make_unique<nn::GradientSync>(std::move(replica.parameters), std::move(replica.world), buckets,
                                                  replica.site);
-  return std::make_unique<Gradients>(std::move(sync), buckets.compression.get(), keeps_errors(options), ranks);
+  return std::make_unique<Gradients>(std::move(sync), buckets.compression.get(), axes, size, ranks);
 }
 
 }  // namespace tutti::engine::exchange

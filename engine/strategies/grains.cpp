@@ -13,9 +13,9 @@
 #include <map>
 
 #include "engine/data/sampler.hpp"
-#include "engine/exchange/grain_sums.hpp"
-#include "engine/exchange/grain_tree.hpp"
-#include "engine/exchange/rules.hpp"
+#include "engine/strategies/grain_sums.hpp"
+#include "engine/strategies/grain_tree.hpp"
+#include "engine/strategies/rules.hpp"
 #include "nn/at_site.hpp"
 
 namespace tutti::engine::exchange {

@@ -6,12 +6,13 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "collectives/communicator.hpp"
 #include "engine/config.hpp"
-#include "engine/exchange/stats.hpp"
+#include "engine/strategies/stats.hpp"
 #include "nn/module.hpp"
 #include "nn/site.hpp"
 
@@ -78,6 +79,11 @@ class Strategy {
   /// Collective, as the others are.
   virtual void load_state(const std::vector<nn::NamedTensor>& state) { static_cast<void>(state); }
 
+  /// A number of the strategy's, from the next step on: "outer_lr", "outer_momentum", "consensus", "elastic", "alpha"
+  /// or "probability" of config.strategy. On all ranks alike. Not a part of the state. Throws Error{invalid} for
+  /// another key, and for a value that the key does not take.
+  virtual void set(std::string_view key, double value);
+
   const Traits& traits() const noexcept { return traits_; }
   const ExchangeStats& stats() const noexcept { return stats_; }
 
@@ -89,7 +95,7 @@ class Strategy {
   const Traits traits_;
 };
 
-/// The strategy that a configuration means (sync.rule, sync.every, deterministic). Collective; blocks. Throws
+/// The strategy that a configuration means (strategy.*, deterministic). Collective; blocks. Throws
 /// Error{invalid}.
 std::unique_ptr<Strategy> make_strategy(const Config& config, Replica replica);
 

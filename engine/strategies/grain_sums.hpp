@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/exchange/strategy.hpp"
+#include "engine/strategies/strategy.hpp"
 #include "transports/core/buffer.hpp"
 
 namespace tutti::engine::exchange {

@@ -1,4 +1,4 @@
-#include "engine/exchange/grain_tree.hpp"
+#include "engine/strategies/grain_tree.hpp"
 
 #include <algorithm>
 

@@ -1,0 +1,74 @@
+// Axes: what a rule of training on several ranks is made of, one key each. Plain text, without LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/options.hpp"
+#include "engine/strategies/codec_choice.hpp"
+
+namespace tutti::engine {
+
+struct Config;
+
+/// The axes of one run. Counts are steps of a rank's own, from 1.
+struct Axes {
+  std::string preset;
+
+  enum class Inner : std::uint8_t { keep, average, reset };
+  Inner inner = Inner::keep;     ///< what becomes of the optimizer's memory
+  std::int64_t inner_every = 1;  ///< at each so-manieth sync
+
+  enum class When : std::uint8_t { every, probability };
+  When when = When::every;
+  std::int64_t every = 1;        ///< H
+  double probability = 0;        ///< p
+  std::int64_t fragments = 1;    ///< F: fragment f is synced every H steps, first after (f + 1) H / F
+  std::int64_t dense_steps = 0;  ///< steps that begin with the gradients' mean instead
+
+  enum class What : std::uint8_t { gradients, parameters, deltas };
+  What what = What::gradients;
+  CodecChoice codec;
+  double sparta = 0;  ///< besides, in each step, the mean of this part of the parameters
+  enum class How : std::uint8_t { allreduce, pairs, server };
+  How how = How::allreduce;
+  std::int64_t group = 2;  ///< pairs: members of each
+  enum class Merge : std::uint8_t { mean, sum, tokens, radial, elastic, vote, gossip };
+  Merge merge = Merge::mean;
+  double elastic = 0.5;  ///< a, of elastic
+  enum class Outer : std::uint8_t { none, sgd, heavyball, nesterov, delayed_nesterov, adam, gem };
+  Outer outer = Outer::none;
+  double outer_lr = 1, outer_momentum = 0, consensus = 0;
+  std::int64_t outer_every = 1;  ///< N of delayed_nesterov
+  enum class Apply : std::uint8_t { blocking, next, late, eager };
+  Apply apply = Apply::blocking;
+  std::int64_t delay = 0;  ///< tau
+  double alpha = 0;        ///< x <- alpha x + (1 - alpha) theta
+  enum class Members : std::uint8_t { all, quorum, any };
+  Members members = Members::all;
+  std::int64_t quorum = 0;
+  enum class Judged : std::uint8_t { exchange, outer, mean };
+  Judged judged = Judged::exchange;  ///< which parameters are validated and kept; see axis_options()
+  bool overlap = true, reorder = true, scale_lr = false;
+
+  /// "diloco every 32 by int8": what a state depends on, so that a run is resumed with the same.
+  std::string name() const;
+
+  /// Sets one of the numbers that may change while a run goes on; see Strategy::set(). Throws Error{invalid}.
+  void set(std::string_view key, double value);
+
+  /// The nine axes, each with its value and the numbers that it takes: {"when", "every 64"}.
+  std::vector<std::pair<std::string, std::string>> table() const;
+};
+
+/// Every axis and number as an option, with what holds unless a preset has it otherwise.
+std::vector<OptionInfo> axis_options();
+
+/// The preset of config.strategy with the axes that were set. Throws Error{invalid}, in one line, for a value that an
+/// axis does not have, or axes that do not go together.
+Axes axes_of(const Config& config);
+
+}  // namespace tutti::engine

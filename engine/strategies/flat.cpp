@@ -1,0 +1,53 @@
+#include "engine/strategies/flat.hpp"
+
+#include <c10/core/GradMode.h>
+
+#include <map>
+
+#include "nn/tensor.hpp"
+
+namespace tutti::engine::exchange {
+
+Flat::Flat(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::Site& site)
+    : tensors_(std::move(tensors)) {
+  std::int64_t count = 0;
+  for (const auto& [name, tensor] : tensors_) count += tensor.numel();
+  const at::Tensor& first = tensors_.front().second;
+  const DType dtype = nn::dtype_of(first);
+  const std::shared_ptr<std::byte> memory = site.allocate(world, static_cast<std::size_t>(count) * size_of(dtype));
+  all_ = site.tensor(memory, 0, {count}, first.scalar_type());
+  buffer_ = Buffer(memory.get(), static_cast<std::size_t>(count), dtype, site.where());
+  std::int64_t at = 0;
+  for (const auto& [name, tensor] : tensors_) {
+    parts_.emplace_back(name, all_.narrow(0, at, tensor.numel()).view(tensor.sizes()));
+    at += tensor.numel();
+  }
+}
+
+void Flat::read(const at::Tensor& into) const {
+  const at::NoGradGuard no_grad;
+  std::int64_t at = 0;
+  for (const auto& [name, tensor] : tensors_) {
+    into.narrow(0, at, tensor.numel()).view(tensor.sizes()).copy_(tensor);
+    at += tensor.numel();
+  }
+}
+
+void Flat::write(const at::Tensor& from) const {
+  const at::NoGradGuard no_grad;
+  std::int64_t at = 0;
+  for (const auto& [name, tensor] : tensors_) {
+    tensor.copy_(from.narrow(0, at, tensor.numel()).view(tensor.sizes()));
+    at += tensor.numel();
+  }
+}
+
+std::vector<std::vector<nn::NamedTensor>> by_type(const std::vector<nn::NamedTensor>& tensors) {
+  std::map<DType, std::vector<nn::NamedTensor>> sorted;
+  for (const nn::NamedTensor& each : tensors) sorted[nn::dtype_of(each.second)].push_back(each);
+  std::vector<std::vector<nn::NamedTensor>> groups;
+  for (auto& [dtype, group] : sorted) groups.push_back(std::move(group));
+  return groups;
+}
+
+}  // namespace tutti::engine::exchange

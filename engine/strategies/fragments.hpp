@@ -1,0 +1,31 @@
+// Fragments: which parameters are synced together, and after which steps. Plain numbers, without LibTorch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::engine {
+
+/// The block that a parameter is of: "layers.3" of "layers.3.fc.weight", "fc1" of "fc1.weight".
+std::string_view block_of(std::string_view parameter);
+
+/// The fragment of each parameter. Blocks, in the order of their first parameters, go to the fragments in turns: block
+/// i to fragment i modulo `fragments` (Streaming DiLoCo). Throws Error{invalid} where there are fewer blocks than
+/// fragments.
+std::vector<std::size_t> fragments_of(std::span<const std::string> parameters, std::size_t fragments);
+
+/// Throws Error{internal} unless each parameter is in one of the fragments and no fragment is without one.
+void audit_fragments(std::span<const std::size_t> fragment_of, std::size_t fragments);
+
+/// Whether fragment f of F is synced after so many steps, each of them every `every` steps: first after
+/// (f + 1) every / F.
+bool fragment_is_due(std::int64_t steps, std::int64_t fragment, std::int64_t fragments, std::int64_t every);
+
+/// Syncs of all fragments in the first `steps` steps.
+std::int64_t fragment_syncs(std::int64_t steps, std::int64_t fragments, std::int64_t every);
+
+}  // namespace tutti::engine

@@ -1,0 +1,171 @@
+// GoSGD: now and then a rank sends its parameters to another one, which merges them by weight.
+//
+// Weights begin as 1 / p. Who pushes sends half of its weight along; who receives takes the mean by the weights and
+// their sum (Blot et al., "Gossip training for deep learning", 2016). Weights, with those under way, add up to 1, and
+// so the weighted mean of all parameters changes by updates alone.
+//
+// Who pushes to whom in a step is drawn from the seed, so every rank knows it, and all weights, without a message. What
+// was pushed after a step is merged after the next one, in the order of the ranks: a push travels beside the computing,
+// receives are posted before they are waited for, and no two ranks can wait for each other's push. What is judged is
+// the weighted mean, and what is under way is merged before.
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+#include "engine/strategies/counts.hpp"
+#include "engine/strategies/flat.hpp"
+#include "engine/strategies/groups.hpp"
+#include "engine/strategies/local.hpp"
+#include "engine/strategies/merge.hpp"
+#include "engine/strategies/rules.hpp"
+
+namespace tutti::engine::exchange {
+namespace {
+
+class Gossip final : public Local {
+ public:
+  Gossip(const Config& config, const Axes& axes, const Replica& replica)
+      : Local(local_traits(axes, replica.world.size()), replica),
+        axes_(axes),
+        seed_(static_cast<std::uint64_t>(config.seed)),
+        weights_(ranks(), 1.0 / static_cast<double>(ranks())),
+        pushed_(ranks(), 0),
+        targets_(ranks(), -1) {
+    for (auto& group : by_type(trained())) flats_.emplace_back(group, world(), *replica.site);
+  }
+
+  void begin_step(const StepShare& share) override {
+    if (aside_)
+      for (std::size_t i = 0; i < flats_.size(); ++i) flats_[i].write(mine_[i]);
+    aside_ = false;
+    Local::begin_step(share);
+  }
+
+  void end_step() override {
+    merge();
+    push(share().step);
+  }
+
+  void settle() override {
+    if (aside_) return;
+    const at::NoGradGuard no_grad;
+    merge();
+    mine_.clear();
+    for (Flat& flat : flats_) {
+      flat.take();
+      mine_.push_back(flat.all().clone());
+      flat.all().mul_(weights_[static_cast<std::size_t>(world().rank())]);
+      replica().site->note_computed();
+      waited([&] { world().allreduce(flat.buffer(), sum, replica().site->options()).wait(); });
+      flat.give();
+    }
+    aside_ = true;
+  }
+
+  void set(std::string_view key, double value) override { axes_.set(key, value); }
+
+  std::vector<nn::NamedTensor> state() const override {
+    std::vector<nn::NamedTensor> all{measured("strategy.weights", weights_), counted("strategy.aside", {aside_})};
+    for (std::size_t i = 0; i < mine_.size(); ++i)
+      all.emplace_back(flats_[i].parts().front().first + ".mine", mine_[i]);
+    return all;
+  }
+  void load_state(const std::vector<nn::NamedTensor>& state) override {
+    weights_ = measured(state, "strategy.weights", ranks());
+    aside_ = counted(state, "strategy.aside", 1)[0] != 0;
+    mine_.clear();
+    for (const Flat& flat : flats_)
+      for (const auto& [key, tensor] : state)
+        if (key == flat.parts().front().first + ".mine") mine_.push_back(tensor.clone());
+  }
+
+ private:
+  struct Message {
+    std::shared_ptr<std::byte> memory;
+    at::Tensor values;
+    Work work;
+  };
+  std::size_t ranks() { return static_cast<std::size_t>(world().size()); }
+
+  Message message(const Flat& flat) {
+    Message made{replica().site->scratch(flat.buffer().bytes()), {}, {}};
+    made.values = replica().site->tensor(made.memory, 0, flat.all().sizes(), flat.all().scalar_type());
+    return made;
+  }
+  static Buffer buffer(const Message& message, const Flat& flat) {
+    return {message.memory.get(), flat.buffer().count, flat.buffer().dtype, flat.buffer().device};
+  }
+
+  /// After a step: what pushes travels.
+  void push(std::size_t step) {
+    const at::NoGradGuard no_grad;
+    const int me = world().rank(), size = world().size();
+    for (int from = 0; from < size; ++from) {
+      const auto index = static_cast<std::size_t>(from);
+      const int to = targets_[index] = pushes_to(from, size, axes_.probability, seed_, step);
+      if (to < 0) continue;
+      pushed_[index] = weights_[index] /= 2;
+      if (to == me)
+        for (const Flat& flat : flats_) {
+          coming_.push_back(message(flat));
+          coming_.back().work = world().recv(buffer(coming_.back(), flat), from, 0, replica().site->options());
+        }
+      if (from != me) continue;
+      for (const Flat& flat : flats_) {
+        going_.push_back(message(flat));
+        flat.read(going_.back().values);
+        replica().site->note_computed();
+        going_.back().work = world().send(buffer(going_.back(), flat), to, 0, replica().site->options());
+        stats_.bytes += flat.buffer().bytes();
+      }
+      ++stats_.exchanges;
+    }
+  }
+
+  /// What was pushed after the last step arrives.
+  void merge() {
+    const at::NoGradGuard no_grad;
+    waited([&] {
+      for (Message& each : coming_) each.work.wait();
+      for (Message& each : going_) each.work.wait();
+    });
+    if (std::ranges::any_of(targets_, [](int to) { return to >= 0; })) ++stats_.finished;  // on all ranks alike
+    for (std::size_t from = 0, next = 0; from < ranks(); ++from) {
+      if (targets_[from] < 0) continue;
+      double& weight = weights_[static_cast<std::size_t>(targets_[from])];
+      if (targets_[from] != world().rank()) {
+        weight += pushed_[from];
+        continue;
+      }
+      double after = weight;
+      for (Flat& flat : flats_) {
+        after = weight;
+        flat.take();
+        gossip(flat.all(), after, coming_[next++].values, pushed_[from]);
+        flat.give();
+      }
+      weight = after;
+    }
+    std::ranges::fill(targets_, -1);
+    coming_.clear();
+    going_.clear();
+  }
+
+  Axes axes_;
+  const std::uint64_t seed_;
+  std::vector<double> weights_, pushed_;  // of all ranks; what is under way
+  std::vector<int> targets_;              // of what is under way, by sender; -1: nothing
+  std::vector<Flat> flats_;
+  std::vector<at::Tensor> mine_;
+  std::vector<Message> coming_, going_;  // after the memory that they use
+  bool aside_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_gossip(const Config& config, const Axes& axes, Replica replica) {
+  return std::make_unique<Gossip>(config, axes, replica);
+}
+
+}  // namespace tutti::engine::exchange

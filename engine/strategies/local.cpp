@@ -1,0 +1,49 @@
+#include "engine/strategies/local.hpp"
+
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/optimizers/optimizer.hpp"
+
+namespace tutti::engine::exchange {
+namespace {
+
+std::vector<nn::NamedTensor> trained_of(std::vector<nn::NamedTensor> parameters) {
+  std::erase_if(parameters, [](const nn::NamedTensor& one) { return !one.second.requires_grad(); });
+  return parameters;
+}
+
+}  // namespace
+
+Local::Local(Traits traits, Replica replica)
+    : Strategy(std::move(traits)), replica_(std::move(replica)), trained_(trained_of(replica_.parameters)) {}
+
+void Local::begin_step(const StepShare& share) {
+  share_ = share;
+  for (auto& [name, tensor] : trained_) tensor.mutable_grad() = at::Tensor();
+}
+
+double Local::begin_piece(std::size_t, std::size_t count) {
+  return static_cast<double>(count) * replica_.world.size() / static_cast<double>(share_.global_count);
+}
+
+/// A rank without a sample has gradients of zero, so that momentum goes on as it does on the others. A parameter that
+/// had no gradient so far is left without.
+void Local::end_backward() {
+  if (share_.count > 0) return;
+  const OptimizerState remembered = replica_.optimizer.state();
+  for (auto& [name, tensor] : trained_)
+    if (std::ranges::find(remembered.tensors, name + ".step", &nn::NamedTensor::first) != remembered.tensors.end())
+      tensor.mutable_grad() = at::zeros_like(tensor);
+}
+
+void Local::waited(const std::function<void()>& call) {
+  replica_.site->wait_for_computed();  // so that what follows is communication alone
+  const auto begin = std::chrono::steady_clock::now();
+  call();
+  stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace tutti::engine::exchange

@@ -1,0 +1,119 @@
+#include "engine/strategies/presets.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "engine/strategies/axes.hpp"
+
+namespace tutti::engine {
+namespace {
+
+struct Setting {
+  std::string_view key, value;
+};
+
+struct Preset {
+  std::string_view name, meaning;
+  std::vector<Setting> settings;
+};
+
+/// What rules have in common whose ranks step an outer copy by the mean of what they changed.
+std::vector<Setting> outer(std::vector<Setting> more) {
+  std::vector<Setting> all{{"what", "deltas"},  {"every", "64"},           {"outer", "nesterov"},
+                           {"outer_lr", "0.7"}, {"outer_momentum", "0.9"}, {"judged", "outer"}};
+  for (const Setting& each : more) {
+    const auto same = std::ranges::find(all, each.key, &Setting::key);
+    if (same != all.end())
+      same->value = each.value;
+    else
+      all.push_back(each);
+  }
+  return all;
+}
+
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> all{
+      {"bsp", "the mean of the gradients, in every step, while backward runs", {}},
+      {"dsgd", "the same in one piece, after backward", {{"overlap", "false"}}},
+      {"local-sgd",
+       "steps of each rank's own, then the mean of the parameters (Stich 2019)",
+       {{"what", "parameters"}, {"every", "8"}}},
+      {"post-local-sgd",
+       "bsp for the first dense_steps, then local-sgd (Lin 2020)",
+       {{"what", "parameters"}, {"every", "8"}, {"dense_steps", "100"}}},
+      {"diloco", "an outer Nesterov step by the mean of what the ranks changed (Douillard 2023)", outer({})},
+      {"streaming-diloco", "the same fragment by fragment, in four bits, applied later (Douillard 2025)",
+       outer({{"fragments", "4"},
+              {"codec", "e3m0"},
+              {"feedback", "0"},
+              {"apply", "late"},
+              {"delay", "2"},
+              {"alpha", "0.5"}})},
+      {"eager-diloco", "the last sync's mean with the rank's own fresh part, while the next mean travels (Kale 2025)",
+       outer({{"apply", "eager"}, {"judged", "mean"}})},
+      {"noloco", "pairs of ranks, drawn anew for each sync, instead of all (Kolehmainen 2025)",
+       outer({{"how", "pairs"},
+              {"outer", "heavyball"},
+              {"outer_momentum", "0.5"},
+              {"consensus", "0.7"},
+              {"judged", "mean"}})},
+      {"sparseloco",
+       "the largest of each chunk in two bits, with error feedback in the place of outer momentum (Sarfi 2025)",
+       outer({{"codec", "top_k:2/64+2bit"}, {"feedback", "0.95"}, {"outer", "sgd"}, {"outer_momentum", "0"}})},
+      {"sparta",
+       "the mean of a few parameters, others in each step",
+       {{"what", "parameters"}, {"codec", "mask:0.005"}, {"feedback", "0"}, {"judged", "mean"}}},
+      {"gosgd",
+       "a rank sends its parameters to another one, now and then, which merges them by weight (Blot 2016)",
+       {{"what", "parameters"},
+        {"how", "pairs"},
+        {"when", "probability"},
+        {"probability", "0.01"},
+        {"merge", "gossip"},
+        {"judged", "mean"}}},
+      {"gradients", "another name of bsp", {}},
+      {"parameters", "local-sgd that exchanges in every step unless told otherwise", {{"what", "parameters"}}},
+      {"avg",
+       "the same at the learning rate times the ranks, as Theano-MPI's mode of that name",
+       {{"what", "parameters"}, {"scale_lr", "true"}}},
+      {"cdd",
+       "the sum of what the ranks changed, applied at the next step (Theano-MPI)",
+       {{"what", "deltas"}, {"merge", "sum"}, {"apply", "next"}}},
+  };
+  return all;
+}
+
+/// A copy of the axes for each preset, which lives as long as the program.
+struct Table {
+  Table() {
+    for (const Preset& preset : presets()) {
+      options.push_back(axis_options());
+      for (const Setting& each : preset.settings)
+        std::ranges::find(options.back(), each.key, &OptionInfo::key)->value = each.value;
+    }
+    for (std::size_t i = 0; i < options.size(); ++i)
+      choices.push_back({presets()[i].name, presets()[i].meaning, options[i]});
+  }
+  std::vector<std::vector<OptionInfo>> options;
+  std::vector<ChoiceInfo> choices;
+};
+
+const Table& table() {
+  static const Table made;
+  return made;
+}
+
+}  // namespace
+
+std::span<const ChoiceInfo> strategy_table() { return table().choices; }
+
+std::span<const OptionInfo> shared_axes() { return table().options.front(); }
+
+std::string preset_name(std::string_view given) {
+  std::string name(given);
+  for (char& c : name) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,56 @@
+#include "engine/strategies/sparse_average.hpp"
+
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+namespace tutti::engine::exchange {
+namespace {
+
+constexpr const char* prefix = "sparta.";
+
+}  // namespace
+
+SparseAverage::SparseAverage(double part, std::uint64_t seed, const std::vector<nn::NamedTensor>& parameters,
+                             const Replica& replica, nn::SyncStats& given) {
+  if (part == 0) return;
+  Communicator world = replica.world;
+  const auto mask = nn::mask_compression({.part = part, .seed = seed, .feedback = 0, .keep_others = true});
+  for (auto& group : by_type(parameters)) {
+    const Flat& flat = flats_.emplace_back(group, world, *replica.site);
+    exchanges_.push_back(std::make_unique<nn::Exchange>(world, replica.site, given));
+    codecs_.push_back(mask->codec({.gradients = flat.all(), .parts = flat.parts()}, *exchanges_.back()));
+  }
+}
+
+void SparseAverage::step() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < flats_.size(); ++i) {
+    flats_[i].take();
+    codecs_[i]->start(*exchanges_[i]);
+  }
+  for (std::size_t i = 0; i < flats_.size(); ++i) {
+    do exchanges_[i]->wait();
+    while (!codecs_[i]->advance(*exchanges_[i]));
+    flats_[i].give();
+  }
+}
+
+std::vector<nn::NamedTensor> SparseAverage::state() const {
+  std::vector<nn::NamedTensor> all;
+  for (const auto& codec : codecs_)
+    for (const auto& [name, tensor] : codec->state()) all.emplace_back(prefix + name, tensor);
+  return all;
+}
+
+void SparseAverage::load_state(const std::vector<nn::NamedTensor>& state) {
+  for (const auto& codec : codecs_)
+    for (auto& [name, tensor] : codec->state()) {
+      const auto found = std::ranges::find(state, prefix + name, &nn::NamedTensor::first);
+      if (found == state.end())
+        throw Error(Code::invalid, "the state that was kept has no '" + name + "': begin without checkpoint.resume");
+      tensor.copy_(found->second);
+    }
+}
+
+}  // namespace tutti::engine::exchange

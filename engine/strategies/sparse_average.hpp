@@ -1,0 +1,33 @@
+// SparseAverage: a few parameters become their mean in every step, beside what else ranks exchange.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/strategies/flat.hpp"
+#include "engine/strategies/strategy.hpp"
+#include "nn/compression.hpp"
+
+namespace tutti::engine::exchange {
+
+/// SPARTA over another strategy (Baioumy and Cheema 2025). One thread at a time.
+class SparseAverage {
+ public:
+  /// `part` of the parameters in each step, others each time; 0: none. Collective.
+  SparseAverage(double part, std::uint64_t seed, const std::vector<nn::NamedTensor>& parameters, const Replica& replica,
+                nn::SyncStats& given);
+
+  bool empty() const noexcept { return flats_.empty(); }
+  /// Collective; blocks.
+  void step();
+
+  std::vector<nn::NamedTensor> state() const;
+  void load_state(const std::vector<nn::NamedTensor>& state);
+
+ private:
+  std::vector<Flat> flats_;
+  std::vector<std::unique_ptr<nn::Exchange>> exchanges_;
+  std::vector<std::unique_ptr<nn::Codec>> codecs_;
+};
+
+}  // namespace tutti::engine::exchange
