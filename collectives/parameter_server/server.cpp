@@ -67,13 +67,19 @@ void Server::run() {
   }
 }
 
+// For what comes first of each worker and instance: whether it has come meanwhile, or not.
 void Server::wait() {
   std::vector<Work> works;
+  std::set<std::uint64_t> instances;
   for (const auto& seat : seats_) {
     if (seat->is_over) continue;
     if (seat->listens) works.push_back(seat->next);
-    for (const Arrival& one : seat->arrivals)
-      if (!one.work.done()) works.push_back(one.work);
+    instances.clear();
+    for (const Arrival& one : seat->arrivals) {
+      const bool is_first = &one == &seat->arrivals.front();
+      if (one.request.verb < frames::Verb::push && !is_first) break;
+      if (instances.insert(one.request.instance).second) works.push_back(one.work);
+    }
   }
   Deadline first = never;
   for (const Shard* const shard : timed_) first = std::min(first, shard->due());

@@ -85,6 +85,11 @@ class Mpi(unittest.TestCase):
             with self.subTest(ranks=ranks):
                 self.assert_ok(probe(ranks, "cases", "algorithms", "rest", TUTTI_TRANSPORT="mpi"))
 
+    def test_parameter_server_over_messages_of_mpi(self):
+        for ranks in options.sizes[:3]:
+            with self.subTest(ranks=ranks):
+                self.assert_ok(probe(ranks, "servers", 3, TUTTI_TRANSPORT="mpi"))
+
     def test_the_contract_of_transports(self):
         for ranks in options.sizes:
             with self.subTest(ranks=ranks):

@@ -1,7 +1,8 @@
 // What the conformance suite asks of a communicator, for ranks that are processes: started by a launcher, settings from
 // the environment.
 //
-//   world_probe cases | algorithms | rest | roots | large | splits N | mismatch | absence | backend NAME COMMAND...
+//   world_probe cases | algorithms | rest | servers ROUNDS | roots | large | splits N | mismatch | absence | backend
+//   NAME COMMAND...
 //
 // Prints "ok" on rank 0; a line on stderr and exit code 1 where something is wrong. `backend NAME` first makes sure
 // that NAME does the collectives.
@@ -16,6 +17,7 @@
 #include "tests/support/cases.hpp"
 #include "tests/support/reference.hpp"
 #include "tests/support/require.hpp"
+#include "tests/support/server_cases.hpp"
 #include "transports/core/memory.hpp"
 
 namespace tutti::testing {
@@ -131,6 +133,8 @@ int run(int count, char** words) {
               "nothing to play");
     else if (arguments[i] == "rest")
       play_the_rest(world);
+    else if (arguments[i] == "servers")
+      play_server_cases(world, rounds_or(std::stoi(arguments.at(++i))));
     else if (arguments[i] == "roots")
       play_roots(world);
     else if (arguments[i] == "large")

@@ -1,0 +1,133 @@
+// A worker of a parameter server dies, and the others go on; a server dies, and its workers are told; one that has
+// nothing to do takes no time.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "collectives/tutti.hpp"
+#include "collectives/tutti_parameter_server.hpp"
+#include "tests/support/joined.hpp"
+#include "tests/support/processes.hpp"
+#include "tests/support/thinned.hpp"
+
+namespace tutti::testing {
+namespace {
+
+constexpr int size = 4;
+
+class ServerDeaths : public ::testing::TestWithParam<const char*> {
+ protected:
+  Communicator join(int rank) const {
+    Bootstrap bootstrap = bootstrap_in(folder_.path(), rank, size);
+    const std::string transport = GetParam();
+    bootstrap.settings.transport = transport == "routed" ? "shm,tcp" : transport;
+    if (transport == "routed") bootstrap.settings.host_id = rank < 2 ? "one" : "other";
+    return Communicator::connect(bootstrap);
+  }
+  TemporaryFolder folder_;
+};
+
+// Rank 3 dies with a large push under way. Two servers; lockstep and a quorum of all would both wait for it.
+TEST_P(ServerDeaths, OfAWorkerIsItsOwnAffair) {
+  const ServerRule all{.apply =
+                           [](const ShardView& shard, std::span<const Pushed> pushed) {
+                             shard.scalars[0] += static_cast<double>(pushed.size());
+                             reinterpret_cast<float*>(shard.values.data)[0] = static_cast<float>(shard.scalars[0]);
+                           },
+                       .scalars = 1,
+                       .quorum = 3};
+  Fleet fleet(size, [&](int rank) -> std::string {
+    Communicator world = join(rank);
+    ParameterServer server(world, {.servers = {0, 1}, .workers = {1, 2, 3}, .rules = {{"all", all}}});
+    if (rank == 0) {
+      server.serve();
+      return "";
+    }
+    Parameters lockstep = server.open("lockstep", 500'000, DType::f32, {.staleness = 0});
+    Parameters together = server.open("together", 2, DType::f32);
+    Communicator workers = world.group(std::array<int, 3>{1, 2, 3}, "workers");
+    workers.barrier().wait();  // all have opened both
+    std::vector<float> ones(500'000, 1), got(500'000), few(2), some(2);
+    for (int round = 0; round < 3; ++round) {
+      lockstep.push_pull("add", ones, got).wait();
+      together.push_pull("all", few, some).wait();
+      if (some[0] != static_cast<float>(3 * round + 3)) return "a round of three";
+    }
+    if (rank == 3) {
+      const Request under_way = lockstep.push("add", ones);
+      ::raise(SIGKILL);
+    }
+    for (int round = 0; round < 20; ++round) {
+      lockstep.push_pull("add", ones, got).wait();
+      together.push_pull("all", few, some).wait();
+      if (some[0] != static_cast<float>(9 + 2 * round + 2)) return "a round of two: " + std::to_string(some[0]);
+    }
+    lockstep.pull(got).wait();
+    const float least = 9 + 40;  // and the last push of the dead one, in each shard or not
+    for (const float one : got)
+      if (one < least - 1 || one > least + 1) return "the sum: " + std::to_string(one);
+    return "";
+  });
+  for (int rank = 0; rank < size; ++rank)
+    EXPECT_EQ(fleet.answer(rank), rank == 3 ? "killed by signal 9" : "") << "rank " << rank;
+}
+
+TEST_P(ServerDeaths, OfAServerIsToldToItsWorkers) {
+  Fleet fleet(size, [&](int rank) -> std::string {
+    Communicator world = join(rank);
+    ParameterServer server(world, {.servers = {0}, .workers = {1, 2, 3}});
+    if (rank == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      ::raise(SIGKILL);
+    }
+    Communicator workers = world.group(std::array<int, 3>{1, 2, 3}, "workers");
+    Parameters w = server.open("w", 1000, DType::f32);
+    std::vector<float> got(1000);
+    try {
+      while (true) w.push_pull("add", got, got).wait();
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      if (error.code() != Code::peer_lost || error.culprit() != 0) return what;
+      if (what.find("parameter server: push_pull 'add' of 'w' at rank 0: ") != 0) return what;
+    }
+    workers.barrier().wait();  // the others are still there
+    return "";
+  });
+  for (int rank = 0; rank < size; ++rank)
+    EXPECT_EQ(fleet.answer(rank), rank == 0 ? "killed by signal 9" : "") << "rank " << rank;
+}
+
+double seconds_of_cpu() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Of the time of a core, not of the clock: so it does not matter what else the machine does.
+TEST_P(ServerDeaths, AnIdleServerSleeps) {
+  if (thinned) GTEST_SKIP() << "a sanitizer has work of its own";
+  Fleet fleet(size, [&](int rank) -> std::string {
+    Communicator world = join(rank);
+    ParameterServer server(world, {.servers = {0, 1}});
+    Parameters w = server.open("w", 1000, DType::f32);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    const double before = seconds_of_cpu();
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    const double share = (seconds_of_cpu() - before) / 2;
+    return share < 0.01 ? "" : "an idle rank took " + std::to_string(100 * share) + " % of a core";
+  });
+  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(fleet.answer(rank), "") << "rank " << rank;
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, ServerDeaths, ::testing::Values("shm", "tcp", "routed"),
+                         [](const auto& one) { return std::string(one.param); });
+
+}  // namespace
+}  // namespace tutti::testing

@@ -1,0 +1,221 @@
+// Quorum with grace, bounded staleness, and workers that come and go, by arrivals that a test plays to a shard.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "collectives/parameter_server/elements.hpp"
+#include "tests/support/played_shard.hpp"
+
+namespace tutti::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+using NamedRule = std::pair<std::string, ServerRule>;
+
+// "mean": the mean of a round is added, and who was in it is noted.
+struct Rounds {
+  NamedRule mean(int quorum, double grace) {
+    return {"mean",
+            {.apply =
+                 [this](const ShardView& shard, std::span<const Pushed> pushed) {
+                   std::vector<int> who;
+                   double sum = 0;
+                   for (const Pushed& one : pushed) {
+                     who.push_back(one.meta.worker);
+                     sum += elements<double>(one.data)[0];
+                     tokens += one.meta.tokens;
+                   }
+                   elements<double>(shard.values)[0] += sum / static_cast<double>(pushed.size());
+                   rounds.push_back(who);
+                 },
+             .quorum = quorum,
+             .grace = grace}};
+  }
+  std::vector<std::vector<int>> rounds;
+  std::uint64_t tokens = 0;
+};
+
+TEST(Quorum, LateOnesAreInTheNextRound) {
+  Rounds seen;
+  const NamedRule rule = seen.mean(2, 0);
+  PlayedShard played({0}, 3);
+  enum { a, b, c };
+  played.push(rule, {2}, {.worker = c, .tokens = 1});
+  EXPECT_THAT(played.answered(), IsEmpty());
+  played.push(rule, {4}, {.worker = a, .tokens = 10});
+  EXPECT_THAT(played.answered(), ElementsAre(a, c)) << "sorted by worker";
+  EXPECT_EQ(played.values()[0], 3);
+  played.push(rule, {10}, {.worker = b, .tokens = 100});
+  EXPECT_THAT(played.answered(), IsEmpty());
+  played.push(rule, {20}, {.worker = a, .tokens = 1000});
+  EXPECT_THAT(played.answered(), ElementsAre(a, b));
+  EXPECT_EQ(played.values()[0], 18);
+  EXPECT_THAT(seen.rounds, ElementsAre(ElementsAre(a, c), ElementsAre(a, b)));
+  EXPECT_EQ(seen.tokens, 1111u) << "none is lost or counted twice";
+  EXPECT_EQ(played.shard.version(), 2u);
+}
+
+TEST(Quorum, OnePushOfEachWorkerIsInARound) {
+  Rounds seen;
+  const NamedRule rule = seen.mean(2, 0);
+  PlayedShard played({0}, 2);
+  for (const double value : {1, 2, 3}) played.push(rule, {value}, {.worker = 0});
+  EXPECT_THAT(played.answered(), IsEmpty()) << "the quorum is of workers";
+  const std::uint64_t pulled = played.pull(0);
+  ASSERT_EQ(played.answers.size(), 1u) << "who only reads does not wait";
+  EXPECT_EQ(played.answers[0].sequence, pulled);
+  (void)played.answered();
+  for (const double value : {10, 20}) played.push(rule, {value}, {.worker = 1});
+  EXPECT_THAT(played.answered(), ElementsAre(0, 1, 0, 1));
+  EXPECT_EQ(played.values()[0], 5.5 + 11);
+  EXPECT_THAT(seen.rounds, ElementsAre(ElementsAre(0, 1), ElementsAre(0, 1)));
+}
+
+TEST(Quorum, WaitsForMoreWhileGraceLasts) {
+  Rounds seen;
+  const NamedRule rule = seen.mean(2, 5);
+  PlayedShard played({0}, 4);
+  played.push(rule, {1}, {.worker = 0});
+  played.sleep(100);
+  EXPECT_THAT(played.answered(), IsEmpty()) << "grace begins with the quorum";
+  EXPECT_EQ(played.shard.due(), never);
+  played.push(rule, {1}, {.worker = 1});
+  EXPECT_EQ(played.shard.due(), played.now + std::chrono::seconds(5));
+  played.sleep(4);
+  played.push(rule, {4}, {.worker = 2});
+  EXPECT_THAT(played.answered(), IsEmpty());
+  played.sleep(1);
+  EXPECT_THAT(played.answered(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(played.values()[0], 2);
+  EXPECT_EQ(played.shard.due(), never);
+  for (const int worker : {3, 2, 1, 0}) played.push(rule, {1}, {.worker = worker});
+  EXPECT_THAT(played.answered(), ElementsAre(0, 1, 2, 3)) << "all are there: nobody is waited for";
+}
+
+TEST(Quorum, IsOfThoseWhoAreThere) {
+  Rounds seen;
+  const NamedRule rule = seen.mean(3, 0);
+  PlayedShard played({0}, 4);
+  played.push(rule, {1}, {.worker = 0});
+  played.part(3);
+  played.push(rule, {3}, {.worker = 1});
+  EXPECT_THAT(played.answered(), IsEmpty());
+  played.part(2);
+  EXPECT_THAT(played.answered(), ElementsAre(0, 1)) << "two are left";
+  played.push(rule, {5}, {.worker = 1});
+  played.part(1);  // what it has pushed counts
+  EXPECT_THAT(played.answered(), ElementsAre(1));
+  EXPECT_EQ(played.values()[0], 2 + 5);
+  played.shard.enter(2);
+  played.push(rule, {1}, {.worker = 0});
+  EXPECT_THAT(played.answered(), IsEmpty());
+  played.push(rule, {1}, {.worker = 2});
+  EXPECT_THAT(played.answered(), ElementsAre(0, 2));
+}
+
+TEST(Quorum, IsForWholeShards) {
+  Rounds seen;
+  PlayedShard played({0, 0}, 2);
+  played.push(seen.mean(2, 0), {1}, {.worker = 0}, {1, 1});
+  ASSERT_EQ(played.answers.size(), 1u);
+  EXPECT_THAT(played.answers[0].text, HasSubstr("a rule with a quorum is for whole buffers"));
+}
+
+// Decoupled DiLoCo: weights c_tok * c_tok / c_steps; the mean, and radius times direction.
+TEST(Quorum, WeighsByTokens) {
+  for (const bool radial : {false, true}) {
+    const NamedRule rule{"decoupled",
+                         {.apply =
+                              [&](const ShardView& shard, std::span<const Pushed> pushed) {
+                                double all = 0, radius = 0, direction[2] = {}, mean[2] = {};
+                                for (const Pushed& one : pushed) {
+                                  const auto tokens = static_cast<double>(one.meta.tokens);
+                                  const double w = tokens * tokens / static_cast<double>(one.meta.steps);
+                                  const double* const d = elements<double>(one.data);
+                                  const double length = std::hypot(d[0], d[1]);
+                                  all += w;
+                                  radius += w * length;
+                                  for (int i = 0; i < 2; ++i) {
+                                    mean[i] += w * d[i];
+                                    direction[i] += w * d[i] / length;
+                                  }
+                                }
+                                const double length = std::hypot(direction[0], direction[1]);
+                                for (int i = 0; i < 2; ++i)
+                                  elements<double>(shard.values)[i] =
+                                      radial ? radius / all * direction[i] / length : mean[i] / all;
+                              },
+                          .quorum = 2}};
+    PlayedShard played({0, 0}, 2);
+    played.push(rule, {0, 2}, {.worker = 1, .tokens = 300, .steps = 30});
+    played.push(rule, {1, 0}, {.worker = 0, .tokens = 100, .steps = 10});
+    EXPECT_NEAR(played.values()[0], radial ? 0.5533985906 : 0.25, 1e-10);
+    EXPECT_NEAR(played.values()[1], radial ? 1.6601957716 : 1.5, 1e-10);
+  }
+}
+
+const NamedRule& add() {
+  static const NamedRule rule{"add", standard_rules().at("add")};
+  return rule;
+}
+
+TEST(Staleness, HoldsTheRepliesOfWhoIsAhead) {
+  PlayedShard played({0}, 2, 1);
+  const auto push = [&](int worker) { played.push(add(), {1}, {.worker = worker}); };
+  push(0);
+  EXPECT_THAT(played.answered(), ElementsAre(0)) << "one ahead";
+  push(0);
+  EXPECT_THAT(played.answered(), IsEmpty()) << "two ahead";
+  played.pull(0);
+  EXPECT_THAT(played.answered(), IsEmpty());
+  played.pull(1);
+  EXPECT_THAT(played.answered(), ElementsAre(1));
+  EXPECT_EQ(played.values()[0], 2) << "what is pushed takes effect at once";
+  push(1);
+  ASSERT_EQ(played.answers.size(), 3u);
+  EXPECT_EQ(played.answers[0].worker, 1);
+  EXPECT_THAT(numbers(played.answers[1].values), ElementsAre(3)) << "the values as they are when the reply goes";
+  EXPECT_EQ(played.answers[1].version, 3u);
+  EXPECT_EQ(played.answers[1].sequence + 1, played.answers[2].sequence) << "the pull after the push";
+}
+
+TEST(Staleness, OfNothingIsLockstep) {
+  PlayedShard played({0}, 3, 0);
+  for (int round = 1; round <= 3; ++round) {
+    for (const int worker : {2, 0}) played.push(add(), {1}, {.worker = worker});
+    EXPECT_THAT(played.answered(), IsEmpty());
+    played.push(add(), {1}, {.worker = 1});
+    for (const Answer& one : played.answers) EXPECT_THAT(numbers(one.values), ElementsAre(3 * round));
+    EXPECT_THAT(played.answered(), UnorderedElementsAre(0, 1, 2));
+  }
+}
+
+TEST(Staleness, ThoseWhoLeaveHoldNobody) {
+  PlayedShard played({0}, 2, 0);
+  played.push(add(), {1}, {.worker = 0});
+  EXPECT_THAT(played.answered(), IsEmpty());
+  played.part(1);
+  EXPECT_THAT(played.answered(), ElementsAre(0));
+  for (int i = 0; i < 5; ++i) played.push(add(), {1}, {.worker = 0});
+  EXPECT_THAT(played.answered(), ElementsAre(0, 0, 0, 0, 0));
+  played.shard.enter(1);  // begins where the slowest is
+  played.push(add(), {1}, {.worker = 1});
+  EXPECT_THAT(played.answered(), IsEmpty());
+  played.push(add(), {1}, {.worker = 0});
+  EXPECT_THAT(played.answered(), UnorderedElementsAre(0, 1));
+}
+
+TEST(Staleness, ThoseWhoDieAreNotAnswered) {
+  PlayedShard played({0}, 3, 0);
+  played.push(add(), {1}, {.worker = 0});
+  played.part(0);
+  played.push(add(), {1}, {.worker = 1});
+  played.push(add(), {1}, {.worker = 2});
+  EXPECT_THAT(played.answered(), UnorderedElementsAre(1, 2));
+}
+
+}  // namespace
+}  // namespace tutti::testing
