@@ -85,6 +85,7 @@ struct Config {
   struct Checkpoint {
     std::int64_t every_epochs = 0;
     std::int64_t every_steps = 0;
+    bool at_end = true;
     std::int64_t keep = 2;
     bool resume = false;
   } checkpoint;

@@ -204,7 +204,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   times.stop();
   validate_at_end(epoch, steps, last);
   const bool whole = steps == loader.steps();
-  if (!whole && keeps_checkpoints()) save(epoch, false);  // the rest of the epoch is there for who resumes
+  if (!whole && keeps_the_end()) save(epoch, false);  // the rest of the epoch is there for who resumes
   end_epoch(epoch, static_cast<double>(samples));
   if (whole) save_after(epoch);
   return state.step < total_steps && stop_reason.empty();

@@ -58,6 +58,10 @@ bool Trainer::Run::keeps_checkpoints() const {
   return config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0;
 }
 
+bool Trainer::Run::keeps_the_end() const {
+  return keeps_checkpoints() || (config.checkpoint.at_end && config.has_folder());
+}
+
 /// Within an epoch.
 void Trainer::Run::save_if_due(std::size_t epoch) {
   if (due(config.checkpoint.every_steps, state.step) || (keeps_checkpoints() && best_is_now())) save(epoch, false);
@@ -67,7 +71,7 @@ void Trainer::Run::save_if_due(std::size_t epoch) {
 void Trainer::Run::save_after(std::size_t epoch) {
   const bool ends = !stop_reason.empty() || state.step >= total_steps;
   if (due(config.checkpoint.every_steps, state.step) || due(config.checkpoint.every_epochs, epoch + 1) ||
-      (keeps_checkpoints() && (ends || best_is_now())))
+      (keeps_checkpoints() && best_is_now()) || (keeps_the_end() && ends))
     save(epoch, true);
 }
 

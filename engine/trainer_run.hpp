@@ -72,7 +72,8 @@ struct Trainer::Run {
   void flush_losses();
 
   // trainer_checkpoint.cpp: what is kept.
-  bool keeps_checkpoints() const;
+  bool keeps_checkpoints() const;  // as training goes on
+  bool keeps_the_end() const;
   void save_if_due(std::size_t epoch);
   void save_after(std::size_t epoch);
   void save(std::size_t epoch, bool epoch_ended);

@@ -32,8 +32,9 @@ double with_unit(std::string_view word, std::span<const Unit> units) {
 
 Link Link::parse(std::string_view text) {
   const std::size_t comma = std::min(text.find(','), text.size());
-  Link link{.latency = with_unit(text.substr(0, comma), times),
-            .bytes_per_second = comma == text.size() ? 0 : with_unit(text.substr(comma + 1), rates)};
+  std::string_view time = text.substr(0, comma), rate = comma == text.size() ? "" : text.substr(comma + 1);
+  if (with_unit(rate, times) > 0) std::swap(time, rate);
+  Link link{.latency = with_unit(time, times), .bytes_per_second = with_unit(rate, rates)};
   if (!(link.latency > 0) || !(link.bytes_per_second > 0))
     throw Error(Code::invalid,
                 "--link " + std::string(text) +

@@ -13,8 +13,8 @@ struct Link {
   double latency = 0;  ///< seconds
   double bytes_per_second = 1;
 
-  /// "20us,10gbit": a time in s, ms or us, and a rate in gbit, mbit, gb or mb (10^9 or 10^6 bytes) per second. Throws
-  /// Error{invalid}.
+  /// "20us,10gbit" or "10gbit,20us": a time in s, ms or us, and a rate in gbit, mbit, gb or mb (10^9 or 10^6 bytes) per
+  /// second. Throws Error{invalid}.
   static Link parse(std::string_view text);
   std::string text() const;
 };

@@ -163,7 +163,9 @@ TEST(Forecast, LinksAreRead) {
   EXPECT_DOUBLE_EQ(link.latency, 20e-6);
   EXPECT_DOUBLE_EQ(link.bytes_per_second, 1.25e9);
   EXPECT_EQ(Link::parse("1.5ms,200mb").text(), "1.5e+03 us, 0.2 GB/s");
-  for (const char* bad : {"", "20us", "20us,", ",10gbit", "20,10gbit", "20us,10", "-1us,1gbit", "20us,0gbit"})
+  EXPECT_EQ(Link::parse("10gbit,20us").text(), link.text());
+  for (const char* bad : {"", "20us", "20us,", ",10gbit", "20us,20us", "10gbit,10gbit", "20,10gbit", "20us,10",
+                          "-1us,1gbit", "20us,0gbit"})
     EXPECT_THROW(Link::parse(bad), Error) << bad;
 }
 

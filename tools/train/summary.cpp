@@ -63,13 +63,17 @@ std::string summary(const engine::Config& config, const engine::TrainResult& res
     text += line("exchange", fmt::format("{} exchanges, to which each rank gave {:.4g} MB", result.exchanged.exchanges,
                                          1e-6 * static_cast<double>(result.exchanged.bytes)));
   if (!config.has_folder()) return text;
-  const fs::path best = fs::path(config.run) / "checkpoints" / "best";
-  const bool kept = fs::exists(best);
-  text += line("run", config.run + (kept ? "; the best checkpoint is " + best.string() : ""));
-  return text +
-         line("next", kept ? fmt::format("tutti plot {0}; tutti train ... run={0} --resume epochs={1}", config.run,
-                                         2 * config.epochs)
-                           : fmt::format("tutti plot {}; checkpoint.every_epochs=1 keeps checkpoints", config.run));
+  const fs::path checkpoints = fs::path(config.run) / "checkpoints", best = checkpoints / "best",
+                 last = checkpoints / "last";
+  std::string kept;
+  if (fs::exists(best))
+    kept = "; the best checkpoint is " + best.string();
+  else if (fs::exists(last))
+    kept = "; the network is " + (last / "model.safetensors").string();
+  text += line("run", config.run + kept);
+  return text + line("next", kept.empty() ? fmt::format("tutti plot {}", config.run)
+                                          : fmt::format("tutti plot {0}; tutti train ... run={0} --resume epochs={1}",
+                                                        config.run, 2 * config.epochs));
 }
 
 }  // namespace tutti::tools
