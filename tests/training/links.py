@@ -40,6 +40,24 @@ def overlap(setup):
     return table
 
 
+def fusion(setup):
+    """200 gradients of 1 KiB, in buckets and each in an allreduce of its own."""
+    program = setup.tutti_of_torch.parent.parent / "tests/fusion_time"
+    if not program.exists():
+        raise Skipped("wants the target fusion_time in --torch-build")
+    table = Table("200 gradients of 1 KiB", "ranks, transport", "in buckets", "an allreduce each", "ratio", "goal")
+    for ranks in (2, 4):
+        for transport in ("shm", "tcp"):
+            pairs = []
+            for _ in range(setup.rounds):
+                out = setup.run("run", "-np", ranks, "env", f"TUTTI_TRANSPORT={transport}", program, program=setup.tutti_of_torch).stdout
+                pairs.append([float(each) for each in re.search(r"buckets ([0-9.]+) us, an allreduce each ([0-9.]+) us", out).groups()])
+            ratio = statistics.median(fused / each for fused, each in pairs)
+            medians = (f"{statistics.median(each):.0f} us" for each in zip(*pairs))
+            table.add(f"{ranks}, {transport}", *medians, f"{ratio:.2f}", "0.20", ok=ratio <= 0.2)
+    return table
+
+
 FORECAST_LINK = "5us,56gbit"  # InfiniBand FDR, which the literature's tables were measured on
 SCALED = [("alexnet", "3x64x64", 16), ("googlenet", "3x64x64", 16), ("vgg16", "3x32x32", 16)]
 
