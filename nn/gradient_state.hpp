@@ -62,6 +62,7 @@ struct GradientSync::State {
   void pack(Slot& slot);
   void send_ready();
   void send(Bucket& bucket);
+  void note_presence(Bucket& bucket);
   void fill_absent();
   void receive();
   void audit() const;

@@ -83,10 +83,8 @@ void GradientSync::State::pack(Slot& slot) {
   } else if (factor != 1) {
     slot.view.mul_(factor);
   }
-  Bucket& bucket = buckets[slot.bucket];
-  if (bucket.presence.defined()) bucket.presence.select(0, static_cast<std::int64_t>(slot.place)).fill_(1);
   slot.ready = true;
-  --bucket.missing;
+  --buckets[slot.bucket].missing;
   --missing;
 }
 
@@ -100,6 +98,7 @@ void GradientSync::State::send_ready() {
 void GradientSync::State::send(Bucket& bucket) {
   const at::NoGradGuard no_grad;
   if (&bucket == buckets.data()) left = std::chrono::steady_clock::now();
+  if (bucket.presence.defined()) note_presence(bucket);
   for (const std::size_t each : bucket.slots) {
     ++slots[each].sent;
     ++slots[each].exchanges;
@@ -110,17 +109,23 @@ void GradientSync::State::send(Bucket& bucket) {
     bucket.exchange->allreduce(bucket.all, avg);
 }
 
+/// What a bucket says of its gradients: 1 where there is one.
+void GradientSync::State::note_presence(Bucket& bucket) {
+  bucket.presence.fill_(1);
+  for (const std::size_t each : bucket.slots)
+    if (bucket.missing > 0 && !slots[each].ready)
+      bucket.presence.select(0, static_cast<std::int64_t>(slots[each].place)).zero_();
+  site->note_computed();
+}
+
 /// Gradients that did not arrive: left over from a no_sync() backward, or none.
 void GradientSync::State::fill_absent() {
   for (Slot& slot : slots) {
     if (slot.ready) continue;
-    if (slot.parameter.grad().defined()) {
+    if (slot.parameter.grad().defined())
       pack(slot);
-    } else {
+    else
       slot.view.zero_();
-      const at::Tensor& presence = buckets[slot.bucket].presence;
-      if (presence.defined()) presence.select(0, static_cast<std::int64_t>(slot.place)).zero_();
-    }
   }
 }
 
