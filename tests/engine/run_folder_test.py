@@ -86,7 +86,8 @@ class RunFolder(InFolder):
         self.assertRegex(text, r"(?m)^best +accuracy [0-9.]+ % in epoch [123] of 3$")
         self.assertRegex(text, r"(?m)^speed +\d+ samples/s; 5120 samples in \S+ s: compute \S+ s, communication \S+ s, waiting \S+ s "
                                r"\(most for rank [01]\), load \S+ s, other \S+ s$")
-        self.assertRegex(text, rf"(?m)^run +runs/{run.name}$")
+        self.assertRegex(text, rf"(?m)^run +runs/{run.name}; the (best checkpoint|network) is runs/{run.name}/checkpoints/")
+        self.assertTrue((run / "checkpoints/last/model.safetensors").is_file())
         self.assertRegex(text, rf"(?m)^next +tutti plot runs/{run.name}; ")
         self.assertTrue({"config.yaml", "environment.txt", "metrics.csv", "waiting.csv"} <= {file.name for file in run.iterdir()})
         again = command(*self.WORDS, "--resume", cwd=self.folder)

@@ -41,8 +41,8 @@ TEST(OnADevice, BucketsLieThereAndEqualTheCpusBitForBit) {
     steps(world, site, [&](int step, const std::vector<at::Tensor>& all) {
       for (const at::Tensor& each : all) EXPECT_TRUE(each.equal(wanted[0][seen++])) << step;
     });
-    // Every gradient is noted, and each finish() looks once more.
-    EXPECT_EQ(dynamic_cast<tutti::testing::FakeCompute&>(site->compute()).recorded(), 4 * (6 + 1));
+    // Every gradient and every bucket is noted, and each finish() looks once more.
+    EXPECT_EQ(dynamic_cast<tutti::testing::FakeCompute&>(site->compute()).recorded(), 4 * (6 + 3 + 1));
   });
   gpu.stumble(false);
 }

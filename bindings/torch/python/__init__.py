@@ -7,6 +7,7 @@ pipelines, checkpoints. See the book's chapter "Use it from PyTorch".
 import atexit
 import importlib
 import pathlib
+import subprocess
 import sys
 
 import torch
@@ -24,12 +25,31 @@ def _extension():
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{name}":
             raise
-        here = pathlib.Path(__file__).parent
-        built = ", ".join(sorted(f.name for f in here.glob("_c10d_*.so"))) or "none"
-        raise ImportError(
-            f"tutti.torch has no module for torch {torch.__version__} and Python {sys.version_info[0]}."
-            f"{sys.version_info[1]} (there: {built}). Build tutti with -DTUTTI_TORCH_PYTHON={sys.executable}, or install "
-            "one of these versions of torch") from None
+    here = pathlib.Path(__file__).parent
+    sources = sorted(map(str, here.glob("src/bindings/torch/*.cpp")))
+    why = "and none of its sources to compile one"
+    if sources:
+        try:
+            return _compiled(name, here, sources)
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            why = f"and compiling one failed: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+    built = ", ".join(sorted(f.name for f in here.glob("_c10d_*.so"))) or "none"
+    raise ImportError(
+        f"tutti.torch has no module for torch {torch.__version__} and Python {sys.version_info[0]}."
+        f"{sys.version_info[1]} (there: {built}), {why}. Install g++ and ninja, or build tutti with "
+        f"-DTUTTI_TORCH_PYTHON={sys.executable}, or install one of these versions of torch")
+
+
+def _compiled(name, here, sources):
+    """The module, compiled once for this torch into torch's folder of extensions (TORCH_EXTENSIONS_DIR)."""
+    from torch.utils import cpp_extension
+
+    package = here.parent
+    print(f"tutti.torch: compiling the backend for torch {torch.__version__}, once; it takes a minute or two", file=sys.stderr)
+    return cpp_extension.load(
+        name, sources, extra_cflags=["-std=c++20", "-O2", "-DUSE_DISTRIBUTED"],
+        extra_include_paths=[str(here / "src"), str(package / "include/tutti"), str(package / "include")],
+        extra_ldflags=[f"-L{package}/lib", "-l:libtutti.so.0", f"-Wl,-rpath,{package}/lib"])
 
 
 if not dist.is_available():
