@@ -16,8 +16,8 @@ namespace tutti {
 namespace {
 
 constexpr std::array<std::string_view, 6> names = {"data", "depth", "height", "width", "sequence", "tensor"};
-constexpr std::array<std::array<std::string_view, 2>, 4> short_names = {
-    {{"dp", "data"}, {"tp", "tensor"}, {"cp", "sequence"}, {"sp", "sequence"}}};
+constexpr std::array<std::array<std::string_view, 2>, 3> short_names = {
+    {{"dp", "data"}, {"tp", "tensor"}, {"cp", "sequence"}}};
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);

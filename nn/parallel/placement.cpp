@@ -8,9 +8,9 @@
 namespace tutti::nn {
 namespace {
 
-using Kind = Placement::Kind;
+using How = Placement::Kind;
 
-std::int64_t wrapped(std::int64_t dim, const at::Tensor& values) { return dim < 0 ? dim + values.dim() : dim; }
+std::int64_t dim_of(std::int64_t dim, const at::Tensor& values) { return dim < 0 ? dim + values.dim() : dim; }
 
 /// A placement with the cut that a shard has.
 struct Spot {
@@ -19,8 +19,8 @@ struct Spot {
 };
 bool is_same(const Spot& a, const Spot& b) {
   if (a.placement.kind != b.placement.kind) return false;
-  if (a.placement.kind == Kind::shard) return a.placement.dim == b.placement.dim && a.cut == b.cut;
-  return a.placement.kind == Kind::replicate || a.placement.op.op == b.placement.op.op;
+  if (a.placement.kind == How::shard) return a.placement.dim == b.placement.dim && a.cut == b.cut;
+  return a.placement.kind == How::replicate || a.placement.op.op == b.placement.op.op;
 }
 
 at::Tensor own_part(const at::Tensor& values, const Spot& spot, int rank) {
@@ -37,14 +37,14 @@ at::Tensor term_of(const at::Tensor& values, Op op, int rank) {
 
 at::Tensor moved(const at::Tensor& values, const Spot& from, const Spot& to, ProcessGroup& group) {
   if (is_same(from, to)) return values;
-  const Kind source = from.placement.kind, target = to.placement.kind;
-  if (target == Kind::partial) return term_of(moved(values, from, Spot{}, group), to.placement.op.op, group.rank());
-  if (source == Kind::replicate) return own_part(values, to, group.rank());
-  if (source == Kind::partial) {
-    if (target == Kind::replicate) return group.allreduce(values, from.placement.op);
+  const How source = from.placement.kind, target = to.placement.kind;
+  if (target == How::partial) return term_of(moved(values, from, Spot{}, group), to.placement.op.op, group.rank());
+  if (source == How::replicate) return own_part(values, to, group.rank());
+  if (source == How::partial) {
+    if (target == How::replicate) return group.allreduce(values, from.placement.op);
     return group.reduce_scatter(values, to.placement.dim, to.cut, from.placement.op);
   }
-  if (target == Kind::replicate) return group.allgather(values, from.placement.dim, from.cut);
+  if (target == How::replicate) return group.allgather(values, from.placement.dim, from.cut);
   if (from.placement.dim != to.placement.dim)
     return group.alltoall(values, from.placement.dim, from.cut, to.placement.dim, to.cut);
   // Other parts of one dimension: boxes from whoever has them.
@@ -76,7 +76,7 @@ class Move : public torch::autograd::Function<Move> {
     const auto kept = context->saved_data["route"].toCapsule();
     const auto& route = static_cast<const Route&>(*kept);
     const auto refuse = [](const Spot& spot) {
-      return spot.placement.kind == Kind::partial && spot.placement.op.op != Op::sum && spot.placement.op.op != Op::avg;
+      return spot.placement.kind == How::partial && spot.placement.op.op != Op::sum && spot.placement.op.op != Op::avg;
     };
     if (refuse(route.from) || refuse(route.to))
       throw Error(Code::unsupported, "redistribute from " + route.from.placement.text() + " to " +
@@ -102,24 +102,24 @@ at::Tensor move(const at::Tensor& input, const Group& group, Spot from, Spot to,
 }
 
 Spot spot(const Placed& tensor) {
-  if (tensor.placement.kind != Kind::shard) return {tensor.placement};
-  return {Shard(wrapped(tensor.placement.dim, tensor.local)), tensor.cut.value()};
+  if (tensor.placement.kind != How::shard) return {tensor.placement};
+  return {Shard(dim_of(tensor.placement.dim, tensor.local)), tensor.cut.value()};
 }
-Spot shard(const at::Tensor& values, std::int64_t dim, const Cut& cut) { return {Shard(wrapped(dim, values)), cut}; }
+Spot shard(const at::Tensor& values, std::int64_t dim, const Cut& cut) { return {Shard(dim_of(dim, values)), cut}; }
 
 /// How the gradient of what lies so is held: that of a term of a sum is the whole one.
-Spot gradient_of(const Spot& spot) { return spot.placement.kind == Kind::partial ? Spot{} : spot; }
+Spot gradient_of(const Spot& spot) { return spot.placement.kind == How::partial ? Spot{} : spot; }
 
 }  // namespace
 
 std::string Placement::text() const {
-  if (kind == Kind::shard) return "Shard(" + std::to_string(dim) + ")";
-  return kind == Kind::replicate ? "Replicate" : "Partial(" + std::string(tutti::name(op.op)) + ")";
+  if (kind == How::shard) return "Shard(" + std::to_string(dim) + ")";
+  return kind == How::replicate ? "Replicate" : "Partial(" + std::string(tutti::name(op.op)) + ")";
 }
 
 std::vector<std::int64_t> Placed::sizes() const {
   std::vector<std::int64_t> whole = local.sizes().vec();
-  if (placement.kind == Kind::shard) whole[static_cast<std::size_t>(wrapped(placement.dim, local))] = cut->extent();
+  if (placement.kind == How::shard) whole[static_cast<std::size_t>(dim_of(placement.dim, local))] = cut->extent();
   return whole;
 }
 
@@ -136,8 +136,8 @@ Placed partial(at::Tensor term, Group group, Reduction op) { return {std::move(t
 
 Placed redistribute(const Placed& tensor, const Placement& to, std::optional<Cut> cut) {
   Placed result{tensor.local, to, tensor.group, std::nullopt};
-  if (to.kind == Kind::shard) {
-    result.placement.dim = wrapped(to.dim, tensor.local);
+  if (to.kind == How::shard) {
+    result.placement.dim = dim_of(to.dim, tensor.local);
     const std::int64_t extent = tensor.sizes()[static_cast<std::size_t>(result.placement.dim)];
     result.cut = cut ? *cut : Cut::even(extent, tensor.group->size());
     if (result.cut->extent() != extent || result.cut->parts() != tensor.group->size())
@@ -150,8 +150,8 @@ Placed redistribute(const Placed& tensor, const Placement& to, std::optional<Cut
   if (is_same(from, there)) return result;
   // d(mean)/d(term) is one of the ranks' share.
   double scale = 1;
-  if (from.placement.kind == Kind::partial && from.placement.op.op == Op::avg) scale /= tensor.group->size();
-  if (to.kind == Kind::partial && to.op.op == Op::avg) scale *= tensor.group->size();
+  if (from.placement.kind == How::partial && from.placement.op.op == Op::avg) scale /= tensor.group->size();
+  if (to.kind == How::partial && to.op.op == Op::avg) scale *= tensor.group->size();
   result.local = move(tensor.local, tensor.group, from, there, gradient_of(there), gradient_of(from), scale);
   return result;
 }

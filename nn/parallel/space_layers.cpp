@@ -53,7 +53,7 @@ at::Tensor positions_first(const at::Tensor& values, std::int64_t positions) {
   return values.permute(order);
 }
 
-std::string text_of(const Sizes& sizes) { return c10::str(at::IntArrayRef(sizes)); }
+std::string extents_text(const Sizes& sizes) { return c10::str(at::IntArrayRef(sizes)); }
 
 std::int64_t product(at::IntArrayRef sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
@@ -89,7 +89,7 @@ at::Tensor SpaceLocalFilterImpl::filters() const {
 
 Tile SpaceLocalFilterImpl::forward(const Tile& input) {
   if (input.tiling != input_)
-    throw Error(Code::invalid, "'" + options_.name + "' was made for pictures of " + text_of(input_.extents()) +
+    throw Error(Code::invalid, "'" + options_.name + "' was made for pictures of " + extents_text(input_.extents()) +
                                    " positions, cut evenly");
   const at::Tensor chunk = space_.read(input, windows_, output_);
   const Box mine = space_.box(output_);
@@ -104,8 +104,8 @@ Tile SpaceLocalFilterImpl::forward(const Tile& input) {
 
 Tile SpaceLocalFilterImpl::backwards(const Tile& output) {
   if (output.tiling != output_)
-    throw Error(Code::invalid,
-                "'" + options_.name + "' gives pictures of " + text_of(output_.extents()) + " positions, cut evenly");
+    throw Error(Code::invalid, "'" + options_.name + "' gives pictures of " + extents_text(output_.extents()) +
+                                   " positions, cut evenly");
   // The gradient of a sum over what the filters see is that: so the way back is forward's adjoint, built of operations
   // that autograd knows.
   const std::int64_t samples = output.values.size(0), in = weight.size(static_cast<std::int64_t>(windows_.size()) + 1);
@@ -197,8 +197,9 @@ SpaceHeadImpl::SpaceHeadImpl(std::int64_t channels, const Tiling& tiling, std::i
 at::Tensor SpaceHeadImpl::forward(const Tile& input) {
   if (input.tiling != tiling_ || input.values.size(1) != weight.size(1))
     throw Error(Code::invalid, "'" + options_.name + "' was made for " + std::to_string(weight.size(1)) +
-                                   " channels of " + text_of(tiling_.extents()) + " positions, not for " +
-                                   std::to_string(input.values.size(1)) + " of " + text_of(input.tiling.extents()));
+                                   " channels of " + extents_text(tiling_.extents()) + " positions, not for " +
+                                   std::to_string(input.values.size(1)) + " of " +
+                                   extents_text(input.tiling.extents()));
   const at::Tensor term = at::linear(input.values.flatten(1), weight.flatten(1));
   const at::Tensor output = reduce_from(term, space_.group());
   return bias.defined() ? output + bias : output;
