@@ -11,7 +11,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return -floor_d
 std::int64_t Window::outputs(std::int64_t extent) const noexcept {
   if (transposed) return extent < 1 ? 0 : (extent - 1) * stride - low - high + reach() + extra;
   const std::int64_t room = extent + low + high - reach();
-  if (room < 0) return 0;
+  if (room < 0 && (!ceil || room + stride <= 0)) return 0;
   std::int64_t count = (ceil ? ceil_div(room, stride) : room / stride) + 1;
   if (ceil && (count - 1) * stride >= extent + low) --count;  // one that would begin in the padding behind
   return count;

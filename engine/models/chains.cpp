@@ -1,7 +1,10 @@
 // The models that are one chain of layers.
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "engine/models/makers.hpp"
+#include "engine/models/model.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::engine::models {
@@ -123,15 +126,39 @@ std::int64_t Request::scaled(double channels) const {
   return std::max<std::int64_t>(1, std::llround(channels * options.number("width")));
 }
 
-Made make_chain(const Request& request) {
+namespace {
+
+Layers chain_of(const Request& request) {
   const std::string_view name = request.options.choice().name;
-  if (name == "mlp") return made(std::make_shared<Chain>(request.input, mlp(request), request.classes));
-  if (name == "lenet") return made(std::make_shared<Chain>(request.input, lenet(request), request.classes));
-  if (name == "cifar") return made(std::make_shared<Chain>(request.input, cifar(), request.classes));
-  const Layers layers = name == "alexnet" ? alexnet(request) : vgg16(request);
-  const auto chain = std::make_shared<Chain>(request.input, layers, request.classes);
-  if (name == "vgg16") initialise_convolutions(*chain);
+  if (name == "mlp") return mlp(request);
+  if (name == "lenet") return lenet(request);
+  if (name == "cifar") return cifar();
+  return name == "alexnet" ? alexnet(request) : vgg16(request);
+}
+
+}  // namespace
+
+Made make_chain(const Request& request) {
+  const auto chain = std::make_shared<Chain>(request.input, chain_of(request), request.classes);
+  if (request.options.choice().name == "vgg16") initialise_convolutions(*chain);
   return made(chain);
+}
+
+std::vector<Layer> layers_of(const ModelSettings& settings) {
+  constexpr std::string_view chains[] = {"mlp", "lenet", "cifar", "alexnet", "vgg16"};
+  if (std::ranges::find(chains, settings.name) != std::end(chains)) {
+    const Options options(choose("model", model_table(), settings.name), settings.options);
+    return chain_of({options, settings.input, settings.classes});
+  }
+  const std::string kind = std::filesystem::path(settings.name).extension();
+  if (kind == ".yaml" || kind == ".yml" || kind == ".json") {
+    LayerList list = read_layers(settings.name);
+    if (list.input.empty()) return std::move(list.layers);
+  }
+  throw Error(Code::unsupported,
+              "model=" + settings.name +
+                  " is no chain of layers that can be split: take mlp, lenet, cifar, alexnet, vgg16 or "
+                  "a file of layers that states no input");
 }
 
 Made make_from_layers(const std::filesystem::path& file, const SampleShape& input, std::int64_t classes) {

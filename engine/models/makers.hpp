@@ -12,6 +12,10 @@
 #include "engine/models/network.hpp"
 #include "engine/options.hpp"
 
+namespace tutti::engine {
+struct ModelSettings;
+}
+
 namespace tutti::engine::models {
 
 /// What a maker is told; `input` has been checked to be an image, or for gpt one number.
@@ -34,6 +38,9 @@ template <class Module>
 Made made(std::shared_ptr<Module> module) {
   return {module, [raw = module.get()](const at::Tensor& batch) { return raw->forward(batch); }};
 }
+
+/// The layers of a model that is a chain, from the table or a file. Throws Error{unsupported} for any other.
+std::vector<Layer> layers_of(const ModelSettings& settings);
 
 /// Chains of layers: mlp, lenet, cifar, alexnet, vgg16.
 Made make_chain(const Request& request);

@@ -66,6 +66,9 @@ Case draw_case(std::mt19937& source, const std::vector<int>& grid) {
     const std::int64_t reach = (size - 1) * made.dilation.back() + 1;
     // Large enough for one output at least.
     std::int64_t least = std::max<std::int64_t>(reach - 2 * made.padding.back(), 1);
+    if (made.ceil && (layer == Layer::max || layer == Layer::average) &&
+        grid.size() < 3)  // may reach beyond the picture
+      least = std::max<std::int64_t>(least - made.stride.back() + 1, 1);
     if (layer == Layer::transposed)
       least = 1 + std::max<std::int64_t>(2 * made.padding.back() - reach + made.stride.back(), 0) / made.stride.back();
     if (layer == Layer::max) least = std::max(least, made.dilation.back());

@@ -80,6 +80,8 @@ TEST(Windows, OutputsReadWhatTheyTouch) {
   EXPECT_EQ((Window{.size = 3, .stride = 2, .ceil = true}).outputs(6), 3);
   EXPECT_EQ((Window{.size = 2, .stride = 3, .low = 1, .high = 1, .ceil = true}).outputs(5), 2);
   EXPECT_EQ((Window{.size = 7}).outputs(5), 0);
+  EXPECT_EQ((Window{.size = 3, .stride = 2, .ceil = true}).outputs(2), 1);
+  EXPECT_EQ((Window{.size = 3, .stride = 2, .ceil = true}).outputs(1), 0);
   EXPECT_TRUE((Window{.size = 3}).reads({2, 2}).empty());
 }
 
