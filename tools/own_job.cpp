@@ -18,7 +18,7 @@ bool inside_a_job() {
   return std::getenv("RANK") && std::getenv("WORLD_SIZE");
 }
 
-void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words) {
+void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words, bool keep_going) {
   std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
   if (program.filename().string().starts_with("tutti-")) program.replace_filename("tutti");  // tutti-train is beside it
   const std::string self = program;
@@ -26,6 +26,7 @@ void become_job(int ranks, const Settings& settings, const std::vector<std::stri
   if (settings.sources.contains("backend")) line.insert(line.end(), {"--backend", settings.backend});
   if (settings.sources.contains("transport")) line.insert(line.end(), {"--transport", settings.transport});
   if (settings.sources.contains("net")) line.insert(line.end(), {"--net", settings.net});
+  if (keep_going) line.emplace_back("--keep-going");
   line.push_back(self);
   line.insert(line.end(), words.begin(), words.end());
   std::vector<char*> argv;

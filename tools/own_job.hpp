@@ -13,7 +13,9 @@ namespace tutti::tools {
 bool inside_a_job();
 
 /// Replaces this process by `tutti run -np RANKS tutti WORDS...`, which starts the ranks in the way that the settings
-/// need: through an mpiexec where they name MPI. Throws Error{resource}.
-[[noreturn]] void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words);
+/// need: through an mpiexec where they name MPI. With `keep_going` a rank that fails does not end the others. Throws
+/// Error{resource}.
+[[noreturn]] void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words,
+                             bool keep_going = false);
 
 }  // namespace tutti::tools

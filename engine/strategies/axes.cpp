@@ -57,7 +57,7 @@ std::string number(double value) {
 }  // namespace
 
 std::vector<OptionInfo> axis_options() {
-  return {
+  std::vector<OptionInfo> all{
       {"inner", Kind::text, "keep", "what the optimizer remembers, at a sync: keep, average or reset"},
       {"inner_every", Kind::whole, "1", "average or reset it at every so-manieth sync", 1},
       {"when", Kind::text, "every", "sync after every so many steps, or in a step with some probability"},
@@ -103,6 +103,8 @@ std::vector<OptionInfo> axis_options() {
       {"reorder", Kind::flag, "true", "fill buckets anew, after the first step, as gradients become ready"},
       {"scale_lr", Kind::flag, "false", "multiply the learning rate by the number of ranks"},
   };
+  for (OptionInfo& each : server_axis_options()) all.push_back(std::move(each));
+  return all;
 }
 
 namespace {
@@ -124,6 +126,7 @@ void read_numbers(Axes& axes, const Options& options) {
   axes.delay = options.whole("delay");
   axes.alpha = options.number("alpha");
   axes.quorum = options.whole("quorum");
+  axes.server = read_server_axes(options);
   axes.overlap = options.flag("overlap");
   axes.reorder = options.flag("reorder");
   axes.scale_lr = options.flag("scale_lr");
@@ -219,7 +222,10 @@ Axes axes_of(const Config& config) {
   read(axes.members, options, "members", members_words);
   read(axes.judged, options, "judged", judged_words);
   read_numbers(axes, options);
-  if (axes.how == Axes::How::server) return axes;  // whose strategies check for themselves
+  if (axes.how == Axes::How::server) {
+    check_server_axes(axes);
+    return axes;
+  }
   if (axes.what == Axes::What::gradients) {
     check_gradients(axes);
   } else {

@@ -9,6 +9,7 @@
 
 #include "engine/options.hpp"
 #include "engine/strategies/codec_choice.hpp"
+#include "engine/strategies/server_axes.hpp"
 
 namespace tutti::engine {
 
@@ -52,6 +53,7 @@ struct Axes {
   std::int64_t quorum = 0;
   enum class Judged : std::uint8_t { exchange, outer, mean };
   Judged judged = Judged::exchange;  ///< which parameters are validated and kept; see axis_options()
+  ServerAxes server;
   bool overlap = true, reorder = true, scale_lr = false;
 
   /// "diloco every 32 by int8": what a state depends on, so that a run is resumed with the same.

@@ -156,7 +156,11 @@ std::string explain_strategy(const Config& config, const std::vector<nn::NamedTe
     line.resize(std::max<std::size_t>(line.size() + 1, 12), ' ');
     text += line + value + "\n";
   }
-  if (axes.how == Axes::How::server) return text;
+  if (axes.how == Axes::How::server) {
+    const auto whole = static_cast<double>(total_bytes(trained(parameters)));
+    return text + "bytes       each worker sends " + bytes_text(whole) + " and gets as much every " +
+           std::to_string(axes.every) + " steps; to look at the masters' parameters it gets as much\n";
+  }
   const StrategyCost cost = strategy_cost(config, parameters, buffers, ranks);
   text += "bytes       each of " + std::to_string(ranks) + " ranks gives " +
           bytes_text(static_cast<double>(cost.round_bytes)) + " a round, at most " +

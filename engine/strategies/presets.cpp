@@ -32,55 +32,95 @@ std::vector<Setting> outer(std::vector<Setting> more) {
   return all;
 }
 
-const std::vector<Preset>& presets() {
-  static const std::vector<Preset> all{
-      {"bsp", "the mean of the gradients, in every step, while backward runs", {}},
-      {"dsgd", "the same in one piece, after backward", {{"overlap", "false"}}},
-      {"local-sgd",
-       "steps of each rank's own, then the mean of the parameters (Stich 2019)",
-       {{"what", "parameters"}, {"every", "8"}}},
-      {"post-local-sgd",
-       "bsp for the first dense_steps, then local-sgd (Lin 2020)",
-       {{"what", "parameters"}, {"every", "8"}, {"dense_steps", "100"}}},
-      {"diloco", "an outer Nesterov step by the mean of what the ranks changed (Douillard 2023)", outer({})},
-      {"streaming-diloco", "the same fragment by fragment, in four bits, applied later (Douillard 2025)",
-       outer({{"fragments", "4"},
-              {"codec", "e3m0"},
-              {"feedback", "0"},
-              {"apply", "late"},
-              {"delay", "2"},
-              {"alpha", "0.5"}})},
-      {"eager-diloco", "the last sync's mean with the rank's own fresh part, while the next mean travels (Kale 2025)",
-       outer({{"apply", "eager"}, {"judged", "mean"}})},
-      {"noloco", "pairs of ranks, drawn anew for each sync, instead of all (Kolehmainen 2025)",
-       outer({{"how", "pairs"},
-              {"outer", "heavyball"},
-              {"outer_momentum", "0.5"},
-              {"consensus", "0.7"},
-              {"judged", "mean"}})},
-      {"sparseloco",
-       "the largest of each chunk in two bits, with error feedback in the place of outer momentum (Sarfi 2025)",
-       outer({{"codec", "top_k:2/64+2bit"}, {"feedback", "0.95"}, {"outer", "sgd"}, {"outer_momentum", "0"}})},
-      {"sparta",
-       "the mean of a few parameters, others in each step",
-       {{"what", "parameters"}, {"codec", "mask:0.005"}, {"feedback", "0"}, {"judged", "mean"}}},
-      {"gosgd",
-       "a rank sends its parameters to another one, now and then, which merges them by weight (Blot 2016)",
-       {{"what", "parameters"},
-        {"how", "pairs"},
-        {"when", "probability"},
-        {"probability", "0.01"},
-        {"merge", "gossip"},
-        {"judged", "mean"}}},
-      {"gradients", "another name of bsp", {}},
-      {"parameters", "local-sgd that exchanges in every step unless told otherwise", {{"what", "parameters"}}},
-      {"avg",
-       "the same at the learning rate times the ranks, as Theano-MPI's mode of that name",
-       {{"what", "parameters"}, {"scale_lr", "true"}}},
-      {"cdd",
-       "the sum of what the ranks changed, applied at the next step (Theano-MPI)",
-       {{"what", "deltas"}, {"merge", "sum"}, {"apply", "next"}}},
+/// What rules have in common whose workers push to masters.
+std::vector<Setting> server(std::vector<Setting> more) {
+  more.insert(more.begin(), {{"how", "server"}, {"judged", "outer"}});
+  if (std::ranges::find(more, "members", &Setting::key) == more.end()) more.push_back({"members", "any"});
+  return more;
+}
+
+std::vector<Preset> server_presets() {
+  return {
+      {"downpour", "masters step by the gradients that workers push at their own speed (Dean 2012)", server({})},
+      {"asgd", "masters add up what workers change (Theano-MPI)", server({{"what", "deltas"}})},
+      {"easgd", "workers and a centre pull one another (Zhang 2015)",
+       server({{"what", "parameters"}, {"merge", "elastic"}, {"elastic_force", "0.9"}, {"every", "10"}})},
+      {"dp-easgd", "the same, of workers of two ranks that average their gradients",
+       server({{"what", "parameters"},
+               {"merge", "elastic"},
+               {"elastic_force", "0.9"},
+               {"every", "10"},
+               {"processes", "2"}})},
+      {"gem", "gradient energy matching: masters add what workers' momentum has beyond the centre's (Cerri 2018)",
+       server({{"what", "deltas"}, {"outer", "gem"}, {"outer_lr", "0.1"}, {"outer_momentum", "0.9"}})},
+      {"decoupled-diloco",
+       "diloco by masters that wait for a quorum, weighted by samples, while workers go on (Douillard 2026)",
+       server({{"what", "deltas"},
+               {"every", "24"},
+               {"merge", "tokens"},
+               {"outer", "nesterov"},
+               {"outer_lr", "0.7"},
+               {"outer_momentum", "0.9"},
+               {"members", "quorum"},
+               {"apply", "late"},
+               {"delay", "2"},
+               {"alpha", "0.5"}})},
   };
+}
+
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> all = [] {
+    std::vector<Preset> some{
+        {"bsp", "the mean of the gradients, in every step, while backward runs", {}},
+        {"dsgd", "the same in one piece, after backward", {{"overlap", "false"}}},
+        {"local-sgd",
+         "steps of each rank's own, then the mean of the parameters (Stich 2019)",
+         {{"what", "parameters"}, {"every", "8"}}},
+        {"post-local-sgd",
+         "bsp for the first dense_steps, then local-sgd (Lin 2020)",
+         {{"what", "parameters"}, {"every", "8"}, {"dense_steps", "100"}}},
+        {"diloco", "an outer Nesterov step by the mean of what the ranks changed (Douillard 2023)", outer({})},
+        {"streaming-diloco", "the same fragment by fragment, in four bits, applied later (Douillard 2025)",
+         outer({{"fragments", "4"},
+                {"codec", "e3m0"},
+                {"feedback", "0"},
+                {"apply", "late"},
+                {"delay", "2"},
+                {"alpha", "0.5"}})},
+        {"eager-diloco", "the last sync's mean with the rank's own fresh part, while the next mean travels (Kale 2025)",
+         outer({{"apply", "eager"}, {"judged", "mean"}})},
+        {"noloco", "pairs of ranks, drawn anew for each sync, instead of all (Kolehmainen 2025)",
+         outer({{"how", "pairs"},
+                {"outer", "heavyball"},
+                {"outer_momentum", "0.5"},
+                {"consensus", "0.7"},
+                {"judged", "mean"}})},
+        {"sparseloco",
+         "the largest of each chunk in two bits, with error feedback in the place of outer momentum (Sarfi 2025)",
+         outer({{"codec", "top_k:2/64+2bit"}, {"feedback", "0.95"}, {"outer", "sgd"}, {"outer_momentum", "0"}})},
+        {"sparta",
+         "the mean of a few parameters, others in each step",
+         {{"what", "parameters"}, {"codec", "mask:0.005"}, {"feedback", "0"}, {"judged", "mean"}}},
+        {"gosgd",
+         "a rank sends its parameters to another one, now and then, which merges them by weight (Blot 2016)",
+         {{"what", "parameters"},
+          {"how", "pairs"},
+          {"when", "probability"},
+          {"probability", "0.01"},
+          {"merge", "gossip"},
+          {"judged", "mean"}}},
+        {"gradients", "another name of bsp", {}},
+        {"parameters", "local-sgd that exchanges in every step unless told otherwise", {{"what", "parameters"}}},
+        {"avg",
+         "the same at the learning rate times the ranks, as Theano-MPI's mode of that name",
+         {{"what", "parameters"}, {"scale_lr", "true"}}},
+        {"cdd",
+         "the sum of what the ranks changed, applied at the next step (Theano-MPI)",
+         {{"what", "deltas"}, {"merge", "sum"}, {"apply", "next"}}},
+    };
+    for (Preset& each : server_presets()) some.push_back(std::move(each));
+    return some;
+  }();
   return all;
 }
 
@@ -113,7 +153,7 @@ std::span<const OptionInfo> shared_axes() { return table().options.front(); }
 std::string preset_name(std::string_view given) {
   std::string name(given);
   for (char& c : name) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name;
+  return name == "sgd" ? "downpour" : name;  // mpi_learn's --mode
 }
 
 }  // namespace tutti::engine

@@ -13,7 +13,7 @@ std::unique_ptr<Strategy> make_strategy(const Config& config, Replica replica) {
   if (const std::size_t grains = grains_of(config); grains > 0)
     return exchange::make_grains(grains, std::move(replica));
   if (axes.how == Axes::How::server)
-    throw Error(Code::unsupported, "strategy.how=server: no strategy of this build has a server; say allreduce");
+    throw Error(Code::unsupported, "strategy.how=server: train by train_by_masters(), as `tutti train` does");
   if (axes.what == Axes::What::gradients) return exchange::make_gradients(config, axes, std::move(replica));
   if (axes.merge == Axes::Merge::gossip) return exchange::make_gossip(config, axes, std::move(replica));
   if (axes.how == Axes::How::pairs) return exchange::make_pairs(config, axes, std::move(replica));

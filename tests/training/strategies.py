@@ -19,6 +19,12 @@ PRESETS = {
     "sparseloco": ["strategy.every=16", "strategy.outer_lr=1"],
     "sparta": ["strategy.codec=mask:0.05"],
     "gosgd": ["strategy.probability=0.1"],
+    # One master and three workers.
+    "downpour": ["masters=1", "optimizer.lr=0.02"],
+    "asgd": ["masters=1"],
+    "easgd": ["masters=1"],
+    "gem": ["masters=1"],
+    "decoupled-diloco": ["masters=1", "strategy.every=16"],
 }
 
 

@@ -11,6 +11,7 @@
 
 #include "collectives/communicator.hpp"
 #include "engine/checkpoint/atomic_file.hpp"
+#include "engine/masters.hpp"
 #include "engine/together.hpp"
 #include "engine/trainer.hpp"
 #include "tools/options.hpp"
@@ -183,7 +184,9 @@ void start_ranks(const std::vector<std::string>& arguments) {
   tutti::tools::check_parallelism(request.config, request.ranks);
   std::vector<std::string> words = without_ranks(arguments);
   words.insert(words.begin(), "train");
-  tutti::tools::become_job(request.ranks, settings, words);
+  const bool served = engine::has_masters(request.config);
+  if (served) engine::roles_of(request.config, request.ranks);
+  tutti::tools::become_job(request.ranks, settings, words, served);
 }
 
 /// Throws Error{invalid} for whatever the user can put right.
@@ -216,25 +219,41 @@ void write_losses(const fs::path& file, const std::vector<double>& losses) {
 }
 
 /// `differ`: why the replicas cannot be said to be equal; empty: they are.
-int finish(const Job& job, const engine::TrainResult& result, const std::string& differ, const Communicator& world,
+/// Of the rank that tells; `about` follows the number of steps.
+int finish(const Job& job, const engine::TrainResult& result, const std::string& differ, const std::string& about,
            double seconds) {
   const engine::EpochResult last = result.epochs.empty() ? engine::EpochResult() : result.epochs.back();
   const double accuracy = 100 * last.metric("accuracy");
   const bool reached = job.config.stop.target == 0 || result.reached_target;
-  if (world.rank() == 0) {
-    if (!job.config.report.loss_file.empty()) write_losses(job.config.report.loss_file, result.losses);
-    const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
-    fmt::print("{} after {} steps in {:.1f} s{}\n",
-               std::isnan(accuracy) ? fmt::format("held-out loss {:.4f}", last.test_loss)
-                                    : fmt::format("held-out accuracy {:.2f} %", accuracy),
-               result.losses.size(), seconds, differ.empty() ? "; parameters are bitwise equal on " + ranks : "");
-    if (!result.stopped.empty()) fmt::print("ended early: {}\n", result.stopped);
-    fmt::print("{}", tutti::tools::summary(job.config, result));
-    if (!differ.empty()) fmt::print(stderr, "tutti train: {}\n", differ);
-    if (!reached) fmt::print(stderr, "tutti train: stop.target={} was not reached\n", job.config.stop.target);
-    std::fflush(stdout);
-  }
+  if (!job.config.report.loss_file.empty()) write_losses(job.config.report.loss_file, result.losses);
+  fmt::print("{} after {} steps in {:.1f} s{}\n",
+             std::isnan(accuracy) ? fmt::format("held-out loss {:.4f}", last.test_loss)
+                                  : fmt::format("held-out accuracy {:.2f} %", accuracy),
+             result.losses.size(), seconds, differ.empty() ? about : "");
+  if (!result.stopped.empty()) fmt::print("ended early: {}\n", result.stopped);
+  fmt::print("{}", tutti::tools::summary(job.config, result));
+  if (!differ.empty()) fmt::print(stderr, "tutti train: {}\n", differ);
+  if (!reached) fmt::print(stderr, "tutti train: stop.target={} was not reached\n", job.config.stop.target);
+  std::fflush(stdout);
   return reached && differ.empty() ? 0 : exit_failure;
+}
+
+/// Where masters keep the parameters. Ranks end when they like, and with what they know.
+int run_by_masters(const Job& job, Communicator& world) {
+  if (world.rank() == 0) fmt::print("{}\n", job.data.description);
+  std::fflush(stdout);
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    const engine::ServedResult result = engine::train_by_masters(job.config, world, job.network, job.data);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const int code =
+        result.tells ? finish(job, result.training, {}, "; judged on the masters' parameters", seconds) : 0;
+    for (const std::string& line : result.lines) fmt::print("{}\n", line);
+    return code;
+  } catch (const Error& error) {
+    fmt::print(stderr, "tutti train: rank {}: {}\n", world.rank(), error.what());
+    return exit_failure;
+  }
 }
 
 /// A step whose mistakes every rank finds alike: they are rank 0's to tell.
@@ -256,6 +275,13 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   Job job;
   engine::together(world, [&] { job = prepare(arguments, world); });
   job.config.run = tutti::tools::of_first_rank(job.config.run, world);
+  if (engine::has_masters(job.config)) {
+    found_by_all([&] {
+      engine::settle(job.network, job.config, world);
+      engine::roles_of(job.config, world.size());
+    });
+    return run_by_masters(job, world);
+  }
   const auto trainer = found_by_all([&] {
     engine::settle(job.network, job.config, world);
     return std::make_unique<engine::Trainer>(job.config, world, engine::Task{.network = job.network, .data = job.data});
@@ -271,7 +297,12 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
     differ = error.what();
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const int code = finish(job, result, differ, world, seconds);
+  const bool reached = job.config.stop.target == 0 || result.reached_target;
+  int code = reached && differ.empty() ? 0 : exit_failure;
+  if (world.rank() == 0) {
+    const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
+    code = finish(job, result, differ, "; parameters are bitwise equal on " + ranks, seconds);
+  }
   world.barrier().wait();  // nobody leaves while rank 0 still writes
   return code;
 }

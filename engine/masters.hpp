@@ -1,0 +1,44 @@
+// Masters: training where some ranks keep the parameters, and workers push to them and fetch from them at their own
+// speed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "engine/config.hpp"
+#include "engine/trainer.hpp"
+
+namespace tutti::engine {
+
+/// Whether config.strategy has servers (strategy.how=server).
+bool has_masters(const Config& config);
+
+/// Who does what, by rank.
+struct Roles {
+  std::vector<int> masters;               ///< keep the parameters, in shards
+  std::vector<std::vector<int>> workers;  ///< the processes of each, of which the first one talks to the masters
+};
+
+/// The first strategy.masters ranks keep the parameters and do nothing else; without any, all ranks do, beside working,
+/// or rank 0 where rounds have a quorum. The others are workers of strategy.processes ranks each. Throws Error{invalid}
+/// where they cannot be dealt out.
+Roles roles_of(const Config& config, int ranks);
+
+/// What a rank has to tell in the end.
+struct ServedResult {
+  int worker = -1;            ///< from 0; -1: this rank was a master alone
+  bool tells = false;         ///< of all ranks this one is to report: rank 0 of the first worker
+  TrainResult training = {};  ///< of a worker: its losses are its own, what was held out was judged on the centre
+  std::vector<std::string> lines = {};  ///< of the first master: what each worker said of its exchanges
+};
+
+/// Trains, on all ranks; the data are dealt out to the workers once and for all, sample i to worker i modulo their
+/// number, and each takes its part of the batch. `world` is not used any more once training has begun, so that a worker
+/// that dies stops nobody but its own processes, where the launcher lets the others go on. The first worker keeps the
+/// checkpoints and reports. Blocks: of a master, until all workers have left or died. Throws as Trainer does.
+ServedResult train_by_masters(const Config& config, Communicator world, Network network, const DataSplit& data,
+                              const Hooks& hooks = {});
+
+}  // namespace tutti::engine

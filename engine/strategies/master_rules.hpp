@@ -1,0 +1,82 @@
+// What a server that keeps the parameters does with what workers push: functions for a ParameterServer, without
+// LibTorch.
+//
+// Downpour (Dean et al., NIPS 2012), EASGD (Zhang, Choromanska & LeCun, NIPS 2015), delayed Nesterov (Liu et al. 2024),
+// and the quorum, token weights and radial mean of Decoupled DiLoCo (2026). A delta is positive along descent: what a
+// worker began with, minus what it has made of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "collectives/parameter_server/rule.hpp"
+#include "collectives/parameter_server/sharding.hpp"
+
+namespace tutti::engine {
+
+/// How a master steps the centre c by the merged delta D, with the rate g that the pushes give as their factor:
+///
+///     sgd               c -= g D
+///     heavyball         v = m v + D;  c -= g v
+///     nesterov          v = m v + D;  c -= g (D + m v)
+///     delayed_nesterov  c -= g D / N;  s += D;  every N-th time: v = m v + s / N, c -= g m v, s = 0
+///     adam              first and second moments with m and `decay`, corrected for their beginning;
+///                       c -= g sqrt(1 - decay^t) / (1 - m^t) first / (sqrt(second) + epsilon)
+///     rmsprop           a = decay a + (1 - decay) D^2;  c -= g D / sqrt(a + epsilon)
+///     adadelta          a as before;  d = sqrt(b + epsilon) / sqrt(a + epsilon) D;  b = decay b + (1 - decay) d^2;
+///                       c -= g d
+struct MasterStep {
+  enum class Rule : std::uint8_t { sgd, heavyball, nesterov, delayed_nesterov, adam, rmsprop, adadelta };
+  Rule rule = Rule::sgd;
+  double momentum = 0;     ///< m
+  std::int64_t every = 1;  ///< N
+  double decay = 0.999;    ///< of squares
+  double epsilon = 1e-8;
+};
+
+/// Throws Error{invalid} for other names than the rules have ("delayed-nesterov").
+MasterStep::Rule master_rule_of(std::string_view name);
+
+/// How the deltas of one round become one.
+enum class MasterMerge : std::uint8_t {
+  mean,
+  sum,
+  tokens,  ///< weighted by tokens^2 / steps
+  radial   ///< tensor by tensor: the weighted mean length in the weighted mean direction, where there is one
+};
+
+/// What becomes of a delta that was computed from an older centre than there is: so many updates older.
+struct StalenessPolicy {
+  enum class What : std::uint8_t { take, reject, damp } what = What::take;
+  std::uint64_t most = 0;  ///< reject: above this one; the worker gets the new centre all the same
+
+  /// The factor of a delta; 0: it is left out.
+  double factor(std::uint64_t staleness) const noexcept;
+};
+
+struct DeltaRule {
+  MasterStep step = {};
+  MasterMerge merge = MasterMerge::mean;
+  StalenessPolicy staleness = {};
+  std::vector<Range> tensors = {};  ///< in the whole buffer, for radial; empty: it is all one
+  int quorum = 1;
+  double grace = 0;
+};
+
+/// Values: the centre. Data: a delta. Answers with the centre after the round.
+ServerRule delta_rule(const DeltaRule& rule);
+
+/// Values: the centre. Data: a worker's x. d = factor (x - c), of all workers of a round from the same c, is added to
+/// the centre and answered: a worker that subtracts it leaves the sum of centre and workers as it was.
+ServerRule elastic_rule(int quorum = 1, double grace = 0);
+
+/// Values: the centre. The first push becomes the centre, later ones change nothing: all workers begin where the first
+/// one was.
+ServerRule first_rule();
+
+/// tokens^2 / steps: samples, times samples in a step.
+double token_weight(std::uint64_t tokens, std::uint64_t steps) noexcept;
+
+}  // namespace tutti::engine

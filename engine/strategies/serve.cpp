@@ -1,0 +1,108 @@
+#include "engine/strategies/serve.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/strategies/axes.hpp"
+#include "engine/strategies/flat.hpp"
+#include "engine/strategies/master_optimizer.hpp"
+#include "engine/strategies/rules.hpp"
+
+namespace tutti::engine {
+namespace {
+
+StalenessPolicy staleness_of(const Axes& axes) {
+  using What = StalenessPolicy::What;
+  const What what = axes.server.stale == "reject" ? What::reject
+                    : axes.server.stale == "damp" ? What::damp
+                                                  : What::take;
+  return {what, static_cast<std::uint64_t>(axes.server.most_stale)};
+}
+
+int quorum_of(const Axes& axes, int workers) {
+  if (axes.members == Axes::Members::any) return 1;
+  if (axes.members == Axes::Members::all) return workers;
+  return axes.quorum == 0 ? std::max(workers - 1, 1) : static_cast<int>(std::min<std::int64_t>(axes.quorum, workers));
+}
+
+MasterMerge merge_of(const Axes& axes) {
+  switch (axes.merge) {
+    case Axes::Merge::sum: return MasterMerge::sum;
+    case Axes::Merge::tokens: return MasterMerge::tokens;
+    case Axes::Merge::radial: return MasterMerge::radial;
+    default: return MasterMerge::mean;
+  }
+}
+
+MasterStep step_of(const Axes& axes) {
+  const auto with = [&](MasterStep::Rule rule) { return MasterStep{rule, axes.outer_momentum, axes.outer_every}; };
+  switch (axes.outer) {
+    case Axes::Outer::heavyball: return with(MasterStep::Rule::heavyball);
+    case Axes::Outer::nesterov: return with(MasterStep::Rule::nesterov);
+    case Axes::Outer::delayed_nesterov: return with(MasterStep::Rule::delayed_nesterov);
+    case Axes::Outer::adam: return with(MasterStep::Rule::adam);
+    default: return with(MasterStep::Rule::sgd);
+  }
+}
+
+ServedNumbers numbers_of(const Axes& axes, int workers) {
+  using Kind = ServedNumbers::Kind;
+  ServedNumbers numbers;
+  numbers.every = axes.every;
+  numbers.prefetch = axes.server.prefetch;
+  numbers.delay = axes.delay;
+  numbers.alpha = axes.alpha;
+  numbers.outer_lr = axes.outer == Axes::Outer::none ? 1 : axes.outer_lr;
+  numbers.elastic = axes.server.elastic_force > 0 ? axes.server.elastic_force / workers : axes.elastic;
+  numbers.elastic_here = axes.server.elastic_here >= 0 ? axes.server.elastic_here : numbers.elastic;
+  numbers.gem_lr = axes.outer_lr;
+  numbers.gem_momentum = axes.outer_momentum;
+  numbers.gem_kappa = axes.server.kappa;
+  if (axes.what == Axes::What::gradients) numbers.kind = Kind::gradients;
+  if (axes.what == Axes::What::parameters) numbers.kind = Kind::elastic;
+  if (axes.what == Axes::What::deltas) numbers.kind = axes.outer == Axes::Outer::gem ? Kind::gem : Kind::deltas;
+  return numbers;
+}
+
+ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<nn::NamedTensor>& tensors, int workers) {
+  const int quorum = quorum_of(axes, workers);
+  const ServedNumbers numbers = numbers_of(axes, workers);
+  if (numbers.kind == ServedNumbers::Kind::gradients)
+    return gradient_rule(config, tensors, staleness_of(axes), quorum, axes.server.grace);
+  if (numbers.kind == ServedNumbers::Kind::gem ||
+      (numbers.kind == ServedNumbers::Kind::elastic && numbers.prefetch > 0))
+    return standard_rules().at("add");
+  if (numbers.kind == ServedNumbers::Kind::elastic) return elastic_rule(quorum, axes.server.grace);
+  std::vector<Range> ranges;
+  for (const auto& [name, tensor] : tensors)
+    ranges.push_back({ranges.empty() ? 0 : ranges.back().end(), static_cast<std::size_t>(tensor.numel())});
+  return delta_rule({step_of(axes), merge_of(axes), staleness_of(axes), ranges, quorum, axes.server.grace});
+}
+
+}  // namespace
+
+ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters, int workers) {
+  const Axes axes = axes_of(config);
+  std::erase_if(parameters, [](const nn::NamedTensor& one) { return !one.second.requires_grad(); });
+  ServerRules rules{{first_rule_name(), first_rule()}};
+  std::size_t index = 0;
+  for (const auto& tensors : exchange::by_type(parameters))
+    rules.emplace(step_rule_name(index++), step_rule(config, axes, tensors, workers));
+  return rules;
+}
+
+std::unique_ptr<Served> make_worker(const Config& config, int workers, const Replica& replica,
+                                    const WorkerPlace& place) {
+  const Axes axes = axes_of(config);
+  Axes inner;
+  inner.preset = "bsp";
+  WorkerPlace met = place;
+  met.meets = quorum_of(axes, workers) > 1 ? workers : 0;
+  return Served::make(numbers_of(axes, workers),
+                      {.name = axes.name(),
+                       .about = "by masters, with " + std::to_string(workers) + " workers",
+                       .alike_when_settled = false},
+                      replica, met, exchange::make_gradients(config, inner, replica));
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,20 @@
+// Serve: what a configuration means to masters, and to their workers.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/config.hpp"
+#include "engine/strategies/served.hpp"
+
+namespace tutti::engine {
+
+/// For ParameterServer::Options: `parameters` are the network's; the same on all masters. Throws Error{invalid}.
+ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters, int workers);
+
+/// The strategy of one of so many workers, whose ranks are replica.world. Collective over these; blocks until the first
+/// worker has brought the centre.
+std::unique_ptr<Served> make_worker(const Config& config, int workers, const Replica& replica,
+                                    const WorkerPlace& place);
+
+}  // namespace tutti::engine

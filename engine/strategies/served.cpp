@@ -1,0 +1,351 @@
+#include "engine/strategies/served.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "collectives/bootstrap/stores.hpp"
+#include "engine/strategies/flat.hpp"
+#include "nn/tensor.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using Kind = ServedNumbers::Kind;
+using exchange::Flat;
+
+ConstBuffer read_only(const at::Tensor& tensor) {
+  const Buffer all = nn::buffer(tensor);
+  return {all.data, all.count, all.dtype};
+}
+
+/// Parameters of one element type: the worker's own, and what it knows of the centre.
+struct Centre {
+  Centre(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::Site& site)
+      : flat(std::move(tensors), world, site),
+        centre(at::empty_like(flat.all())),
+        base(at::empty_like(centre)),
+        sent(at::empty_like(centre)) {}
+
+  Flat flat;                       // views of the parameters, and memory to read them into
+  at::Tensor centre, base;         // as a reply has it; as it was applied last
+  at::Tensor sent;                 // what travels to the servers
+  at::Tensor sum;                  // of gradients
+  at::Tensor own;                  // the parameters while the centre is judged
+  at::Tensor momentum, previous;   // of gem
+  std::optional<Parameters> kept;  // of the worker's rank 0
+  Request pushed, fetched;         // in flight
+  std::uint64_t seen = 0;          // the version of `base`
+};
+
+class Worker final : public Served {
+ public:
+  Worker(const ServedNumbers& numbers, Traits traits, Replica replica, std::shared_ptr<ParameterServer> servers,
+         std::unique_ptr<Strategy> inner)
+      : Served(std::move(traits)),
+        numbers_(numbers),
+        replica_(std::move(replica)),
+        servers_(std::move(servers)),
+        inner_(std::move(inner)) {
+    std::vector<nn::NamedTensor> trained = replica_.parameters;
+    std::erase_if(trained, [](const nn::NamedTensor& one) { return !one.second.requires_grad(); });
+    for (auto& group : exchange::by_type(trained)) {
+      trained_.push_back(group);
+      centres_.emplace_back(std::move(group), replica_.world, *replica_.site);
+    }
+  }
+
+  void begin(Store* store, bool is_first, int meets) {
+    for (std::size_t i = 0; servers_ && i < centres_.size(); ++i) {
+      Centre& one = centres_[i];
+      one.kept = servers_->open("centre/" + std::to_string(i), static_cast<std::size_t>(one.centre.numel()),
+                                nn::dtype_of(one.centre));
+      one.flat.take();
+      if (is_first) one.kept->push(first_rule_name(), read_only(one.flat.all())).wait();
+    }
+    if (servers_ && store != nullptr) {
+      if (is_first) store->set("centre", "there");
+      store->wait("centre", never);
+      if (meets > 0) meet(*store, meets);
+    }
+    for (Centre& one : centres_) {
+      fetch(one);
+      receive(one, one.fetched, one.centre);
+      one.base.copy_(one.centre);
+      one.flat.write(one.base);
+    }
+  }
+
+  void begin_step(const StepShare& share) override {
+    if (aside_) each([](Centre& one) { one.flat.write(one.own); });
+    aside_ = false;
+    share_ = share;
+    inner_->begin_step(share);
+  }
+  double begin_piece(std::size_t piece, std::size_t count) override { return inner_->begin_piece(piece, count); }
+  void end_piece(std::size_t piece) override { inner_->end_piece(piece); }
+  void end_backward() override { inner_->end_backward(); }
+
+  void end_step() override {
+    const at::NoGradGuard no_grad;
+    ++count_;
+    ++steps_;
+    samples_ += share_.global_count;
+    if (numbers_.kind == Kind::gradients) add_gradients();
+    if (numbers_.prefetch > 0 && (count_ + numbers_.prefetch) % numbers_.every == 0)
+      each([this](Centre& one) { fetch(one); });
+    if (waits_ && count_ >= due_ && has_come()) integrate();
+    if (count_ % numbers_.every == 0 && !waits_) {
+      push();
+      if (numbers_.kind != Kind::deltas || numbers_.delay == 0) integrate();
+    }
+    note_inner();
+  }
+
+  void settle() override {
+    if (aside_) return;
+    const at::NoGradGuard no_grad;
+    waited([&] {
+      each([this](Centre& one) {
+        if (!one.own.defined()) one.own = at::empty_like(one.centre);
+        one.flat.read(one.own);
+        at::Tensor judged = at::empty_like(one.centre);
+        if (one.kept) one.kept->pull(nn::buffer(judged)).wait();
+        share_result(judged);
+        one.flat.write(judged);
+      });
+    });
+    aside_ = true;
+  }
+
+  const ServedReport& report() const noexcept override { return report_; }
+  void set(std::string_view key, double value) override {
+    const std::pair<std::string_view, double*> known[] = {{"elastic", &numbers_.elastic},
+                                                          {"elastic_here", &numbers_.elastic_here},
+                                                          {"alpha", &numbers_.alpha},
+                                                          {"outer_lr", &numbers_.outer_lr},
+                                                          {"kappa", &numbers_.gem_kappa}};
+    const auto found = std::ranges::find(known, key, &std::pair<std::string_view, double*>::first);
+    if (found == std::end(known)) return Strategy::set(key, value);
+    if (!(value >= 0)) throw Error(Code::invalid, "strategy." + std::string(key) + " is at least 0");
+    *found->second = value;
+    if (key == "outer_lr") numbers_.gem_lr = value;
+  }
+  const ServedNumbers& numbers() const noexcept override { return numbers_; }
+
+ private:
+  /// A round of all is one of those who have come so far: so it is better if they come first.
+  static void meet(Store& store, int workers) {
+    if (store.add("workers", 1) == workers) store.set("all workers", "there");
+    try {
+      store.wait("all workers", deadline_in(Seconds(60)));
+    } catch (const Error&) {  // one has died on its way
+    }
+  }
+
+  template <class Call>
+  void each(Call&& call) {
+    for (Centre& one : centres_) call(one);
+  }
+
+  void waited(const std::function<void()>& call) {
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  /// Seconds that the inner one has waited count, too.
+  void note_inner() {
+    stats_.wait_seconds += inner_->stats().wait_seconds - inner_waited_;
+    inner_waited_ = inner_->stats().wait_seconds;
+  }
+
+  void add_gradients() {
+    for (std::size_t i = 0; i < centres_.size(); ++i) {
+      Centre& one = centres_[i];
+      if (!one.sum.defined()) one.sum = at::zeros_like(one.centre);
+      std::int64_t at = 0;
+      for (const auto& [name, tensor] : trained_[i]) {
+        if (tensor.grad().defined()) one.sum.narrow(0, at, tensor.numel()).view(tensor.sizes()).add_(tensor.grad());
+        at += tensor.numel();
+      }
+    }
+  }
+
+  PushMeta meta(double factor) const {
+    return {.tokens = samples_, .steps = static_cast<std::uint64_t>(steps_), .factor = factor};
+  }
+
+  void fetch(Centre& one) {
+    if (!one.kept) return;
+    one.fetched = one.kept->pull(nn::buffer(one.centre));
+    report_.got += one.centre.nbytes();
+  }
+
+  void push() {
+    each([this](Centre& one) {
+      one.flat.read(one.flat.all());
+      switch (numbers_.kind) {
+        case Kind::gradients: start(one, one.sum, share_.learning_rate); break;
+        case Kind::deltas: start(one, one.base - one.flat.all(), numbers_.outer_lr); break;
+        case Kind::elastic: start_elastic(one); break;
+        case Kind::gem: start_gem(one); break;
+      }
+    });
+    ++stats_.exchanges;
+    ++report_.exchanges;
+    samples_ = 0;
+    steps_ = 0;
+    waits_ = true;
+    due_ = count_ + numbers_.delay;
+  }
+
+  void send(Centre& one, const at::Tensor& values, double factor, bool wants_centre) {
+    one.pushed = Request();  // the one before has ended
+    one.sent.copy_(values);
+    stats_.bytes += one.sent.nbytes();
+    report_.sent += one.sent.nbytes();
+    if (!one.kept) return;
+    const std::size_t index = static_cast<std::size_t>(&one - centres_.data());
+    const std::string rule = step_rule_name(index);
+    if (wants_centre) {
+      one.pushed = one.kept->push_pull(rule, read_only(one.sent), nn::buffer(one.centre), {.meta = meta(factor)});
+      report_.got += one.centre.nbytes();
+    } else {
+      one.pushed = one.kept->push(rule, read_only(one.sent), {.meta = meta(factor)});
+    }
+  }
+
+  // With prefetch, what comes back was fetched before, and nobody waits for the push until the next one.
+  void start(Centre& one, const at::Tensor& values, double factor) {
+    if (one.kept) one.pushed.wait();
+    send(one, values, factor, numbers_.prefetch == 0);
+  }
+
+  void start_elastic(Centre& one) {
+    if (numbers_.prefetch == 0) return start(one, one.flat.all(), numbers_.elastic);
+    receive(one, one.fetched, one.centre);
+    one.sum = numbers_.elastic * (one.flat.all() - one.centre);
+    start(one, one.sum, 1);
+  }
+
+  void start_gem(Centre& one) {
+    if (one.kept) one.pushed.wait();
+    fetch(one);
+    receive(one, one.fetched, one.centre);
+    if (!one.momentum.defined()) {
+      one.momentum = at::zeros_like(one.centre);
+      one.previous = at::zeros_like(one.centre);
+    }
+    one.sum = gem(numbers_, one.flat.all(), one.base, one.centre, one.momentum, one.previous);
+    send(one, one.sum, 1, false);
+  }
+
+  bool has_come() {
+    if (replica_.world.size() > 1) return true;  // its ranks have to agree, so they wait
+    return std::ranges::all_of(centres_, [](const Centre& one) { return one.pushed.done(); });
+  }
+
+  /// `request` has ended, and all ranks of the worker have what it brought.
+  void receive(Centre& one, Request& request, const at::Tensor& values) {
+    waited([&] {
+      if (one.kept) {
+        request.wait();
+        note(one, request);
+      }
+      share_result(values);
+    });
+  }
+
+  void share_result(const at::Tensor& values) {
+    if (replica_.world.size() > 1) replica_.world.broadcast(nn::buffer(values), 0).wait();
+  }
+
+  /// Updates of others between the centre that was known and the one that came.
+  void note(Centre& one, const Request& request) {
+    const std::uint64_t version = request.version(), own = &request == &one.pushed ? 1 : 0;
+    if (own == 1 && version > one.seen) ++report_.staleness[version - one.seen - own];
+    one.seen = std::max(version, one.seen);
+  }
+
+  void integrate() {
+    each([this](Centre& one) {
+      at::Tensor x = one.flat.all();
+      switch (numbers_.kind) {
+        case Kind::gradients:
+          receive(one, numbers_.prefetch > 0 ? one.fetched : one.pushed, one.centre);
+          x.copy_(one.centre);
+          one.sum.zero_();
+          break;
+        case Kind::deltas:
+          receive(one, one.pushed, one.centre);
+          one.flat.read(x);
+          if (numbers_.alpha == 0)
+            x.copy_(one.centre);
+          else
+            x.mul_(numbers_.alpha).add_(one.centre, 1 - numbers_.alpha);
+          break;
+        case Kind::elastic:
+          if (numbers_.prefetch == 0) receive(one, one.pushed, one.centre);  // the answer is d
+          subtract(x, numbers_.prefetch == 0 ? one.centre : one.sum);
+          break;
+        case Kind::gem: x.copy_(one.centre).add_(one.sum); break;
+      }
+      one.base.copy_(numbers_.kind == Kind::gem ? x : one.centre);
+      one.flat.write(x);
+    });
+    waits_ = false;
+    ++stats_.finished;
+  }
+
+  void subtract(at::Tensor& x, const at::Tensor& moved) const {
+    if (numbers_.elastic_here == numbers_.elastic)
+      x.sub_(moved);
+    else
+      x.sub_(moved, numbers_.elastic_here / numbers_.elastic);
+  }
+
+  ServedNumbers numbers_;
+  Replica replica_;
+  std::shared_ptr<ParameterServer> servers_;
+  std::unique_ptr<Strategy> inner_;
+  std::vector<std::vector<nn::NamedTensor>> trained_;  // by element type
+  std::vector<Centre> centres_;
+  StepShare share_;
+  std::int64_t count_ = 0, due_ = 0;  // steps; when what was pushed is due
+  std::int64_t steps_ = 0;            // since the last push
+  std::uint64_t samples_ = 0;
+  bool waits_ = false, aside_ = false;
+  double inner_waited_ = 0;
+  ServedReport report_;
+};
+
+}  // namespace
+
+std::string first_rule_name() { return "first"; }
+std::string step_rule_name(std::size_t index) { return "step/" + std::to_string(index); }
+
+at::Tensor gem(const ServedNumbers& numbers, const at::Tensor& x, const at::Tensor& base, const at::Tensor& centre,
+               at::Tensor& momentum, at::Tensor& previous) {
+  const at::Tensor moved = (x - base).mul_(numbers.gem_lr);
+  momentum.mul_(numbers.gem_momentum).add_(moved);
+  const at::Tensor wanted = momentum.abs().mul_(numbers.gem_kappa).sub_((centre - previous).abs());
+  previous.copy_(centre);
+  return wanted.div_((moved + 1e-12).abs()).clamp_(0, 5).mul_(moved);
+}
+
+std::unique_ptr<Served> Served::make(const ServedNumbers& numbers, Traits traits, const Replica& replica,
+                                     const WorkerPlace& place, std::unique_ptr<Strategy> inner) {
+  if (!replica.site->on_cpu()) throw Error(Code::invalid, "strategy.how=server trains on the CPU: say device=cpu");
+  auto made = std::make_unique<Worker>(numbers, std::move(traits), replica, place.servers, std::move(inner));
+  made->begin(place.store.get(), place.is_first, place.meets);
+  return made;
+}
+
+}  // namespace tutti::engine

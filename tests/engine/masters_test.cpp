@@ -1,0 +1,362 @@
+// Masters and their workers: ranks are threads, of which the first one keeps the parameters.
+#include "engine/masters.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cmath>
+#include <set>
+
+#include "collectives/bootstrap/bootstrap.hpp"
+#include "engine/strategies/serve.hpp"
+#include "tests/engine/play.hpp"
+#include "tests/engine/runs.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using Words = std::vector<std::string>;
+using tutti::testing::run_ranks;
+using tutti::testing::test_settings;
+
+/// One worker with scripted steps.
+struct Script {
+  Communicator& world;
+  int worker;
+  Served& served;
+  std::vector<nn::NamedTensor> parameters;
+  std::shared_ptr<ParameterServer> servers;
+  std::size_t step = 0;
+
+  at::Tensor& x() { return parameters[0].second; }
+  void set(const Values& values) {
+    const at::NoGradGuard no_grad;
+    x().copy_(vector_of(values));
+  }
+  /// What happens to x between begin and end of a step; gradients are those that it leaves.
+  void one_step(const std::function<void()>& change, double rate = 1, std::size_t samples = 1) {
+    served.begin_step({.step = step++, .learning_rate = rate, .count = samples, .global_count = samples, .pieces = 1});
+    served.begin_piece(0, samples);
+    (x().sum() * 0).backward();  // so that there are gradients for the mean of a worker's ranks
+    served.end_piece(0);
+    served.end_backward();
+    change();
+    served.end_step();
+  }
+  void move_by(const Values& values, std::size_t samples = 1) {
+    one_step([&] { set(values_of(x() + vector_of(values))); }, 1, samples);
+  }
+  Values centre() {
+    served.settle();
+    const Values found = values_of(x());
+    return found;
+  }
+};
+
+/// Masters and workers of one parameter that begins with `begin`.
+void play_masters(int masters, int workers, const Words& words, const Values& begin,
+                  const std::function<void(Script&)>& body) {
+  run_ranks(masters + workers, test_settings("shm"), [&](Communicator& world) {
+    Words all = words;
+    all.push_back("strategy.masters=" + std::to_string(masters));
+    const Config config = play_config(all);
+    std::vector<nn::NamedTensor> parameters{{"w", vector_of(begin).set_requires_grad(true)}};
+    const Roles roles = roles_of(config, world.size());
+    ParameterServer::Options options;
+    options.servers = roles.masters;
+    for (const auto& one : roles.workers) options.workers.push_back(one[0]);
+    options.rules = master_rules(config, parameters, workers);
+    auto servers = std::make_shared<ParameterServer>(world, options);
+    const int worker = world.rank() - masters;
+    if (worker < 0) return servers->serve();
+    const int ranks[] = {world.rank()};
+    const auto optimizer = make_optimizer("sgd", {{.parameters = parameters}}, {{"lr", "1"}});
+    const auto served = make_worker(config, workers,
+                                    {.world = world.group(ranks, "worker"),
+                                     .site = std::make_shared<nn::Site>(),
+                                     .parameters = parameters,
+                                     .buffers = {},
+                                     .optimizer = *optimizer},
+                                    {servers, world.store(), worker == 0});
+    Script script{world, worker, *served, parameters, servers};
+    body(script);
+  });
+}
+
+TEST(Elastic, MovesWorkerAndCentreAlikeForTenRounds) {
+  play_masters(1, 1, {"strategy=easgd", "strategy.every=1", "strategy.elastic_force=0", "strategy.elastic=0.3"}, {2, 2},
+               [](Script& script) {
+                 double gap = 8;
+                 script.set({10, 2});
+                 for (int i = 0; i < 10; ++i) {
+                   script.one_step([] {});
+                   gap *= 1 - 2 * .3;
+                   const Values x = values_of(script.x()), centre = script.centre();
+                   expect_near({x[0] - centre[0], x[0] + centre[0], x[1], centre[1]}, {gap, 12, 2, 2});
+                 }
+               });
+}
+
+TEST(Elastic, IsDividedByTheWorkersAndMayDifferOnTheirSide) {
+  play_masters(1, 2, {"strategy=easgd", "strategy.every=1", "strategy.elastic_here=0.25"}, {0}, [](Script& script) {
+    if (script.worker != 0) return;
+    EXPECT_DOUBLE_EQ(script.served.numbers().elastic, .45);
+    script.set({1});
+    script.one_step([] {});
+    expect_near(values_of(script.x()), {.75});
+    expect_near(script.centre(), {.45});
+    script.served.set("elastic", .1);
+    script.served.set("elastic_here", .1);
+    EXPECT_THROW(script.served.set("speed", 1), Error);
+    script.one_step([] {});
+    expect_near(values_of(script.x()), {.75 - .1 * .3});
+    expect_near(script.centre(), {.45 + .1 * .3});
+  });
+}
+
+TEST(Looking, ChangesNothingAtTheWorker) {
+  play_masters(1, 1, {"strategy=easgd"}, {1, 2}, [](Script& script) {
+    script.set({5, 6});
+    EXPECT_EQ(script.centre(), (Values{1, 2}));
+    script.one_step([&] { EXPECT_EQ(values_of(script.x()), (Values{5, 6})); });
+  });
+}
+
+TEST(Deltas, AddUpWhateverTheOrder) {
+  std::barrier all(3);
+  play_masters(1, 3, {"strategy=asgd", "strategy.every=2"}, {0, 100}, [&](Script& script) {
+    const double own = script.worker + 1;
+    for (int i = 0; i < 10; ++i) script.move_by({own, -1});
+    all.arrive_and_wait();
+    EXPECT_EQ(script.centre(), (Values{60, 70}));
+  });
+  play_masters(1, 1, {"strategy=asgd", "strategy.every=2"}, {0}, [](Script& script) {
+    for (int i = 1; i <= 5; ++i) script.move_by({1.0 * i});
+    EXPECT_EQ(script.centre(), (Values{10})) << "two exchanges of two steps; the fifth step is not there yet";
+    EXPECT_EQ(script.served.report().exchanges, 2U);
+    EXPECT_EQ(script.served.report().sent, 2 * sizeof(double));
+    EXPECT_EQ(script.served.report().staleness, (std::map<std::uint64_t, std::uint64_t>{{0, 2}}));
+  });
+}
+
+TEST(Deltas, ArriveInAScriptedOrderAndKnowHowOldTheyAre) {
+  for (const auto& [stale, wanted] :
+       std::map<std::string, double>{{"take", 21}, {"damp", 1 + 2. / 2 + 4. / 3 + 7. * 2}}) {
+    std::barrier turn(3);
+    play_masters(1, 3, {"strategy=asgd", "strategy.stale=" + stale}, {0}, [&, total = wanted](Script& script) {
+      turn.arrive_and_wait();  // all have the first centre
+      for (int who = 0; who < 3; ++who) {
+        if (who == script.worker) script.move_by({std::pow(2, who)});
+        turn.arrive_and_wait();
+      }
+      for (int again = 0; again < 2; ++again) {  // the last one knows all, and itself
+        if (script.worker == 2) script.move_by({7});
+        turn.arrive_and_wait();
+      }
+      expect_near(script.centre(), {total});
+      const std::map<std::uint64_t, std::uint64_t> ages[] = {{{0, 1}}, {{1, 1}}, {{0, 2}, {2, 1}}};
+      EXPECT_EQ(script.served.report().staleness, ages[script.worker]);
+      turn.arrive_and_wait();
+    });
+  }
+}
+
+TEST(Prefetch, IsExactlySoManyStepsAhead) {
+  for (const int ahead : {1, 2, 3})
+    play_masters(1, 1, {"strategy=downpour", "strategy.every=4", "strategy.prefetch=" + std::to_string(ahead)}, {0},
+                 [&](Script& script) {
+                   const Parameters centre = script.servers->open("centre/0", 1, DType::f64);
+                   const double one[] = {1};
+                   for (int step = 1; step <= 12; ++step) {
+                     script.one_step([] {}, 0);
+                     if (step % 4 == 0) expect_near(values_of(script.x()), {1.0 * (step - ahead - 1)});
+                     centre.push("add", ConstBuffer(one, 1, DType::f64)).wait();  // others' work, once a step
+                   }
+                 });
+}
+
+TEST(Gem, TakesThreeStepsByTheFormula) {
+  play_masters(1, 1, {"strategy=gem", "strategy.outer_lr=0.5", "strategy.kappa=2"}, {4}, [](Script& script) {
+    double centre = 4, momentum = 0, previous = 0, x = 4;
+    for (const double moved : {-1.0, 2.0, -.25}) {
+      script.move_by({moved});
+      const double d = .5 * moved;
+      momentum = .9 * momentum + d;
+      const double part =
+          std::clamp((2 * std::abs(momentum) - std::abs(centre - previous)) / std::abs(d + 1e-12), 0., 5.);
+      previous = centre;
+      centre += part * d;
+      x = centre;
+      expect_near(values_of(script.x()), {x});
+      expect_near(script.centre(), {centre});
+    }
+    EXPECT_NE(centre, 4);
+  });
+}
+
+TEST(Quorum, WaitsForItsMembersAndWeighsBySamples) {
+  std::barrier turn(2);
+  play_masters(1, 2,
+               {"strategy=decoupled-diloco", "strategy.every=1", "strategy.quorum=2", "strategy.delay=0",
+                "strategy.apply=blocking", "strategy.alpha=0", "strategy.outer=sgd", "strategy.outer_lr=1",
+                "strategy.outer_momentum=0"},
+               {0, 0}, [&](Script& script) {
+                 turn.arrive_and_wait();
+                 if (script.worker == 0)
+                   script.move_by({-1, 0}, 100);
+                 else
+                   script.move_by({0, -2}, 300);
+                 // Weights 100^2 / 1 and 300^2 / 1.
+                 expect_near(values_of(script.x()), {-.1, -1.8});
+                 expect_near(script.centre(), {-.1, -1.8});
+                 turn.arrive_and_wait();
+               });
+}
+
+TEST(Lattice, OfAQuorumOfAllIsDiLoCo) {
+  const auto gradient = [](int rank, int step) { return std::sin(rank + 1.3 * step) + .1; };
+  Play diloco{.ranks = 3,
+              .words = {"strategy=diloco", "strategy.every=4"},
+              .begin = {{"w", vector_of({1})}},
+              .steps = 12,
+              .lr = .1,
+              .gradient = [&](int rank, std::size_t step, const std::string&, const at::Tensor&) {
+                return vector_of({gradient(rank, static_cast<int>(step))});
+              }};
+  const Values wanted = played(diloco)[0].settled;
+  for (const std::string merge : {"mean", "tokens"})
+    play_masters(1, 3,
+                 {"strategy=decoupled-diloco", "strategy.every=4", "strategy.members=all", "strategy.delay=0",
+                  "strategy.apply=blocking", "strategy.alpha=0", "strategy.merge=" + merge},
+                 {1}, [&](Script& script) {
+                   for (int step = 0; step < 12; ++step) script.move_by({-.1 * gradient(script.worker, step)});
+                   expect_near(values_of(script.x()), wanted);
+                 });
+}
+
+TEST(Shards, KeepWhatOneMasterKeeps) {
+  for (const int masters : {1, 2, 3})
+    play_masters(masters, 1, {"strategy=asgd", "strategy.outer=nesterov", "strategy.outer_momentum=0.9"},
+                 {0, 10, 20, 30, 40}, [](Script& script) {
+                   script.move_by({-1, -1, -1, -1, -1});
+                   expect_near(script.centre(), {-1.9, 8.1, 18.1, 28.1, 38.1});
+                 });
+}
+
+TEST(Roles, AreDealtOutByRank) {
+  const auto roles = [](const Words& words, int ranks) { return roles_of(play_config(words), ranks); };
+  EXPECT_EQ(roles({"strategy=easgd"}, 2).masters, (std::vector{0, 1}));
+  EXPECT_EQ(roles({"strategy=easgd"}, 2).workers, (std::vector<std::vector<int>>{{0}, {1}}));
+  EXPECT_EQ(roles({"strategy=decoupled-diloco"}, 3).masters, (std::vector{0}));
+  EXPECT_NE(failure([&] {
+              (void)roles({"strategy=decoupled-diloco", "masters=2"}, 4);
+            }).find("strategy.masters=1"),
+            std::string::npos);
+  EXPECT_EQ(roles({"strategy=easgd", "masters=1"}, 3).workers, (std::vector<std::vector<int>>{{1}, {2}}));
+  EXPECT_EQ(roles({"strategy=dp-easgd", "masters=2"}, 6).workers, (std::vector<std::vector<int>>{{2, 3}, {4, 5}}));
+  EXPECT_NE(failure([&] {
+              (void)roles({"strategy=easgd", "masters=2"}, 2);
+            }).find("nobody is left to work"),
+            std::string::npos);
+  EXPECT_NE(failure([&] {
+              (void)roles({"strategy=dp-easgd", "masters=1"}, 4);
+            }).find("start 5 ranks"),
+            std::string::npos);
+}
+
+TEST(Words, OfOtherTrainersMeanTheSame) {
+  const Config config = play_config({"mode=sgd", "masters=1", "sync-every=5", "elastic-force=0.8", "worker_alpha=0.5"});
+  EXPECT_TRUE(has_masters(config));
+  EXPECT_EQ(config.strategy.name, "downpour");
+  EXPECT_FALSE(has_masters(play_config({"sync_rule=BSP"})));
+  EXPECT_TRUE(has_masters(play_config({"sync_rule=EASGD", "avg_freq=4", "server_alpha=0.9"})));
+  for (const char* wrong : {"strategy.codec=int8", "strategy.fragments=2", "strategy.outer=sgd", "strategy.prefetch=2",
+                            "strategy.stale=old", "strategy.apply=late"})
+    EXPECT_THROW((void)has_masters(play_config({"strategy=downpour", wrong})), Error) << wrong;
+}
+
+/// Two clusters that a line divides: quickly learned.
+DataSplit toy() { return load("random:1x4x4", 96, 3); }
+
+Config toy_config(const Words& words) {
+  Config config;
+  for (const char* word :
+       {"model=mlp", "batch=16", "epochs=2", "run=none", "report.progress=none", "optimizer.lr=0.05"})
+    config.set(word);
+  for (const std::string& word : words) config.set(word);
+  return config;
+}
+
+Values trained_alone(const Config& config) {
+  Network network = make_network(config, toy());
+  train(config, Communicator::connect({}), network, toy());
+  return values_of(tensors_of(network).parameters);
+}
+
+/// What the first worker's network is in the end: the masters' parameters.
+Values trained_by_masters(const Config& config, int ranks) {
+  const std::vector<Network> networks = networks_for(ranks, config, toy());
+  Values found;
+  run_ranks(ranks, test_settings("shm"), [&](Communicator& world) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    const ServedResult result = train_by_masters(config, world, networks[rank], toy());
+    if (result.tells) found = values_of(tensors_of(networks[rank]).parameters);
+  });
+  return found;
+}
+
+TEST(Downpour, OfOneWorkerIsSequentialBitForBit) {
+  for (const char* optimizer : {"sgd", "momentum", "nesterov", "adam", "lars"}) {
+    const std::string chosen = std::string("optimizer=") + optimizer;
+    const Values alone = trained_alone(toy_config({chosen}));
+    EXPECT_EQ(trained_by_masters(toy_config({chosen, "strategy=downpour", "masters=1"}), 2), alone) << optimizer;
+    EXPECT_EQ(trained_by_masters(toy_config({chosen, "strategy=downpour"}), 1), alone) << optimizer;
+  }
+}
+
+TEST(Downpour, OfOneWorkerEveryFiveStepsIsSequentialForSgd) {
+  const Words common{"optimizer=sgd", "dtype=float64", "schedule=constant", "steps=10"};
+  Words served = common;
+  for (const char* word : {"strategy=downpour", "strategy.every=5", "masters=1"}) served.emplace_back(word);
+  expect_near(trained_by_masters(toy_config(served), 2), trained_alone(toy_config(common)));
+}
+
+TEST(Workers, OfTwoProcessesAverageWhatTheyComputeOfOtherSamples) {
+  const Words common{"optimizer=sgd", "dtype=float64"};
+  Words served = common;
+  for (const char* word : {"strategy=downpour", "processes=2", "masters=1"}) served.emplace_back(word);
+  expect_near(trained_by_masters(toy_config(served), 3), trained_alone(toy_config(common)), 1e-10);
+}
+
+TEST(Workers, HaveAllSamplesAndNoneTwice) {
+  const Config config = toy_config({"strategy=asgd", "masters=1", "epochs=1", "batch=12"});
+  const std::vector<Network> networks = networks_for(4, config, toy());
+  std::vector<TrainResult> results(4);
+  run_ranks(4, test_settings("shm"), [&](Communicator& world) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    const ServedResult result = train_by_masters(config, world, networks[rank], toy());
+    results[rank] = result.training;
+    if (rank == 0) {
+      ASSERT_EQ(result.lines.size(), 3U);
+      for (const std::string& line : result.lines) EXPECT_NE(line.find("exchanges"), std::string::npos) << line;
+    }
+  });
+  for (std::size_t rank = 1; rank < 4; ++rank)
+    EXPECT_EQ(results[rank].losses.size(), ((toy().train->size() + 3 - rank) / 3 + 3) / 4) << rank;
+}
+
+TEST(Presets, AllTrainWithMastersAndWithout) {
+  for (const std::string preset : {"downpour", "asgd", "easgd", "dp-easgd", "gem", "decoupled-diloco"})
+    for (const int masters : {0, 1}) {
+      const Config config =
+          toy_config({"strategy=" + preset, "strategy.every=3", "masters=" + std::to_string(masters)});
+      const Values found = trained_by_masters(config, masters + 4);
+      ASSERT_FALSE(found.empty());
+      EXPECT_TRUE(std::ranges::all_of(found, [](double each) { return std::isfinite(each); })) << preset;
+      EXPECT_NE(found, values_of(tensors_of(make_network(config, toy())).parameters)) << preset << ": nothing moved";
+    }
+}
+
+}  // namespace
+}  // namespace tutti::engine
