@@ -22,11 +22,8 @@ constexpr std::string_view prefix = "libtutti_", suffix = ".so";
 
 // The folder of modules beside libtutti; nothing where libtutti is a part of the program.
 fs::path own_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&provider_names), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::error_code error;
-  if (fs::equivalent(info.dli_fname, "/proc/self/exe", error) || error) return {};
-  return fs::path(info.dli_fname).parent_path() / "tutti";
+  const std::string folder = library_folder();
+  return folder.empty() ? fs::path() : fs::path(folder) / "tutti";
 }
 
 std::vector<fs::path> folders(const Settings& settings) {
@@ -106,6 +103,14 @@ bool has_devices(const fs::path& module) {
 }
 
 }  // namespace
+
+std::string library_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&provider_names), &info) == 0 || info.dli_fname == nullptr) return {};
+  std::error_code error;
+  if (fs::equivalent(info.dli_fname, "/proc/self/exe", error) || error) return {};
+  return fs::path(info.dli_fname).parent_path();
+}
 
 bool is_worth_finding(std::string_view name, const Settings& settings) {
   return std::ranges::any_of(modules(settings),

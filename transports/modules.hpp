@@ -14,7 +14,7 @@
 namespace tutti {
 
 /// Changes whenever a header that a module is compiled with does.
-inline constexpr std::string_view module_abi = "tutti module 14";
+inline constexpr std::string_view module_abi = "tutti module 15";
 
 /// What a module hands over, by tutti_module(). `abi` stays the first member for ever, so that a module of another
 /// version is refused with a sentence and not with a crash.
@@ -35,6 +35,9 @@ Found find_provider(std::string_view name, const Settings& settings);
 /// Whether a module that nobody named is worth opening: it is installed, and where it is for devices, this host has
 /// some. Opens nothing. Any thread.
 bool is_worth_finding(std::string_view name, const Settings& settings);
+
+/// Where libtutti lies; empty where it is a part of the program.
+std::string library_folder();
 
 /// Names of the built-in providers and of the modules that are there, in order of preference; opens nothing.
 std::vector<std::string> provider_names(const Settings& settings);

@@ -22,7 +22,7 @@ LIBRARIES = [
     (r"(torch|ATen|c10)/", r"(nn|engine|tools|bindings|examples|tests)/"),
     (r"boost/", r"transports/tcp/"),
     (r"infiniband/", r"(transports/ibverbs|tests)/"),
-    (r"mpi\.h$", r"(transports/mpi/|collectives/tutti_mpi\.hpp|tools/bench/peers/|tests/|examples/)"),
+    (r"mpi\.h$", r"(transports/mpi/|bindings/mpi/|collectives/tutti_mpi\.hpp|tools/bench/peers/|tests/|examples/)"),
     (r"gloo/", r"(transports/gloo|tools/bench/peers|tests)/"),
     (r"(CLI|fmt|nlohmann|yaml-cpp)/", r"(engine|tools|examples|tests)/"),
     (r"(hdf5|jpeglib|png)\.h$", r"(engine/data|tests)/"),

@@ -42,6 +42,7 @@ struct Request {
   bool oversubscribe = false;
   std::string map_by = "slot";
   std::string mpiexec;
+  bool preload_mpi = false;
   std::string bind = "none";
 };
 
@@ -99,6 +100,8 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
       ->check(CLI::IsMember({"none", "core"}));
   app.add_option("--mpiexec", request.mpiexec,
                  "what starts the ranks where the backend or the transport is mpi (the first on PATH)");
+  app.add_flag("--preload-mpi", request.preload_mpi,
+               "a program of MPI's: an mpiexec starts it, and its collectives go over tutti");
   const char* const several = "Several hosts";
   app.add_option("--hosts", request.hosts, "hosts and their slots: h1:2,h2:2")->group(several);
   app.add_option("--hostfile", request.hostfile, "a file of lines 'h1 slots=2'")->group(several);
@@ -148,7 +151,7 @@ int run(const std::vector<std::string>& arguments) {
   if (const auto level = parse_log_level(settings.log)) set_log_level(*level);
   choose_hosts(app, job, request, settings);
   job.bind = request.bind == "core";
-  const bool by_mpiexec = wants_mpiexec(settings);
+  const bool by_mpiexec = wants_mpiexec(settings) || request.preload_mpi;
   if (by_mpiexec && !job.hosts.empty())
     usage_error(app,
                 "ranks that use MPI on several hosts are started by its own mpiexec: mpirun --host h1:2,h2:2 ... ");
@@ -161,7 +164,8 @@ int run(const std::vector<std::string>& arguments) {
     usage_error(app, "--grace ends the others and --keep-going leaves them alone; give one of them: ");
   if (by_mpiexec && job.bind)
     usage_error(app, "--bind is not for ranks that an mpiexec starts; it has its own way to bind them; leave it out: ");
-  if (!by_mpiexec && !request.mpiexec.empty()) usage_error(app, "--mpiexec is for --backend mpi or --transport mpi: ");
+  if (!by_mpiexec && !request.mpiexec.empty())
+    usage_error(app, "--mpiexec is for --backend mpi, --transport mpi or --preload-mpi: ");
   if (job.hosts.empty()) {
     job.file = find_executable(job.words.front());
     if (job.file.empty()) {
@@ -173,7 +177,7 @@ int run(const std::vector<std::string>& arguments) {
   }
   add_exports(job, request);
   add_variables(job, settings);
-  if (by_mpiexec) become_mpiexec(job, request.mpiexec);
+  if (by_mpiexec) become_mpiexec(job, request.mpiexec, request.preload_mpi);
   return run_job(job);
 }
 

@@ -17,6 +17,7 @@
 #include "tools/run/environment.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
+#include "transports/modules.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -85,13 +86,25 @@ void suggest_for_open_mpi(int ranks) {
   if (!has_fabric()) suggest("OMPI_MCA_pml", "ob1");
 }
 
+/// The preload of this family, before what the user has in LD_PRELOAD.
+void add_preload(bool open_mpi) {
+  const std::string name = fmt::format("libtutti_mpi_preload-{}.so", open_mpi ? "openmpi" : "mpich");
+  const fs::path file = fs::path(library_folder()) / name;
+  if (std::error_code error; !fs::exists(file, error))
+    throw Error(Code::resource, fmt::format("--preload-mpi: there is no {}; configure with -DTUTTI_WITH_MPI_PRELOAD=ON "
+                                            "where that MPI's mpi.h is, and install it beside libtutti",
+                                            file.string()));
+  const char* const others = std::getenv("LD_PRELOAD");
+  setenv("LD_PRELOAD", (others != nullptr ? file.string() + ":" + others : file.string()).c_str(), 1);
+}
+
 }  // namespace
 
 bool wants_mpiexec(const Settings& settings) {
   return lists(settings.backend, "mpi") || lists(settings.transport, "mpi");
 }
 
-void become_mpiexec(const Job& job, const std::string& mpiexec) {
+void become_mpiexec(const Job& job, const std::string& mpiexec, bool preload) {
   const std::string file = find_mpiexec(mpiexec);
   const bool open_mpi = is_open_mpi(version_of(file));
   std::vector<std::string> words = {file, "-n", std::to_string(job.ranks)};
@@ -105,6 +118,7 @@ void become_mpiexec(const Job& job, const std::string& mpiexec) {
   for (const char* name : {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE"}) unsetenv(name);
   for (const auto& [name, value] : job.variables) setenv(name.c_str(), value.c_str(), 1);
   if (open_mpi) suggest_for_open_mpi(job.ranks);
+  if (preload) add_preload(open_mpi);
   log(LogLevel::info, fmt::format("the ranks are started by {}", file));
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());

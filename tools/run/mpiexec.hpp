@@ -12,7 +12,7 @@ namespace tutti::tools {
 bool wants_mpiexec(const Settings& settings);
 
 /// Becomes `mpiexec` (empty: the first one on PATH), which starts the job's ranks on this host and whose exit code is
-/// the job's. Returns only by throwing Error.
-[[noreturn]] void become_mpiexec(const Job& job, const std::string& mpiexec);
+/// the job's. `preload`: their collectives of MPI go over tutti. Returns only by throwing Error.
+[[noreturn]] void become_mpiexec(const Job& job, const std::string& mpiexec, bool preload);
 
 }  // namespace tutti::tools

@@ -32,6 +32,9 @@ constexpr SettingInfo table[] = {
     {"accelerator", "the module by which devices are used; none: without devices", &Settings::accelerator},
     {"mpi_library", "file of the MPI library to use where the program has none; empty: the launcher's, or the system's",
      &Settings::mpi_library},
+    {"mpi_min_bytes", "under the MPI preload: calls of fewer bytes per rank stay with MPI", &Settings::mpi_min_bytes},
+    {"mpi_check", "1: under the MPI preload MPI makes every call too, and a difference ends the job; 0: not",
+     &Settings::mpi_check},
     {"device_backends", "backends to try for device memory, best first; what none of them does goes through the host",
      &Settings::device_backends},
     {"nccl_library", "file of the NCCL library to use; empty: the one that the program has, else libnccl.so.2",
@@ -85,6 +88,8 @@ constexpr Range<std::int64_t> integer_ranges[] = {{"shm_bytes", 64 << 10, std::i
                                                   {"stage_bytes", 64, std::int64_t{1} << 30},
                                                   {"max_lanes", 1, 256},
                                                   {"tcp_connections", 0, 8},
+                                                  {"mpi_min_bytes", 0, std::int64_t{1} << 40},
+                                                  {"mpi_check", 0, 1},
                                                   {"ib_port", 0, 255},
                                                   {"ib_gid_index", -1, 255}};
 constexpr Range<double> real_ranges[] = {{"timeout", 0.001, 1e9}, {"connect_timeout", 0.001, 1e9}};

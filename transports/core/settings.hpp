@@ -23,6 +23,8 @@ struct Settings {
   std::string module_path;           // module_path: folders with further modules, separated by ':'
   std::string accelerator = "cuda";  // accelerator: the module for devices; none: without
   std::string mpi_library;           // mpi_library: the MPI to use where the program has none yet
+  std::int64_t mpi_min_bytes = 0;    // mpi_min_bytes: the MPI preload leaves smaller calls to MPI
+  std::int64_t mpi_check = 0;        // mpi_check: 1: under the MPI preload, MPI makes each call too, to compare
   std::string device_backends = "nccl,cudaipc";  // device_backends: tried for device memory, best first
   std::string nccl_library;                      // nccl_library: the NCCL to use; empty: the program's, or the system's
   std::string nccl_shared_gpu = "off";           // nccl_shared_gpu: on: NCCL may try several ranks on one GPU

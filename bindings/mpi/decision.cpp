@@ -1,0 +1,40 @@
+#include "bindings/mpi/decision.hpp"
+
+#include "bindings/mpi/library.hpp"
+#include "bindings/mpi/translation.hpp"
+
+namespace tutti::preload {
+namespace {
+
+/// Of a call that has none in lists. The signatures of what one rank sends and another receives are equal.
+std::optional<std::int64_t> bytes_of(const Call& call) {
+  const auto of = [](const Part& part) { return part.count * size_of_type(part.type); };
+  int rank = 0;
+  switch (call.function) {
+    case Function::gather: library().comm_rank(call.comm, &rank); return of(rank == call.root ? call.out : call.in);
+    case Function::scatter: library().comm_rank(call.comm, &rank); return of(rank == call.root ? call.in : call.out);
+    case Function::allreduce:
+    case Function::bcast:
+    case Function::reduce:
+    case Function::reduce_scatter_block:
+    case Function::allgather:
+    case Function::alltoall: return of(call.out);
+    default: return {};
+  }
+}
+
+}  // namespace
+
+Decision decide(const Call& call, const Policy& policy) {
+  if (call.comm == library().handles.no_comm) return {};
+  Decision made{true, {}};
+  if (is_reduction(call.function)) {
+    made.folding = folding_of(call.out.type, call.op);
+    if (!made.folding) return {};
+  }
+  if (policy.min_bytes == 0) return made;
+  const std::optional<std::int64_t> bytes = bytes_of(call);
+  return bytes && *bytes < policy.min_bytes ? Decision{} : made;
+}
+
+}  // namespace tutti::preload

@@ -1,0 +1,214 @@
+// The engine: each call over tutti, or as the program made it.
+#include "bindings/mpi/engine.hpp"
+
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "bindings/mpi/checking.hpp"
+#include "bindings/mpi/communicators.hpp"
+#include "bindings/mpi/decision.hpp"
+#include "bindings/mpi/failures.hpp"
+#include "bindings/mpi/library.hpp"
+#include "bindings/mpi/requests.hpp"
+#include "bindings/mpi/translation.hpp"
+#include "bindings/mpi/waiting.hpp"
+#include "collectives/bootstrap/common_library.hpp"
+#include "transports/core/log.hpp"
+
+namespace tutti::preload {
+namespace {
+
+Policy policy;
+int rank_here = 0;
+
+/// How many calls of each function were taken, and how many MPI has kept: blocking ones, then those with requests.
+struct Counters {
+  std::array<std::array<std::atomic<std::uint64_t>, function_count>, 2> taken{}, kept{};
+};
+Counters counters;
+
+void count(const Call& call, bool ours, bool with_request) noexcept {
+  auto& row = (ours ? counters.taken : counters.kept)[with_request ? 1 : 0];
+  row[static_cast<std::size_t>(call.function)].fetch_add(1, std::memory_order_relaxed);
+}
+
+std::string listed(const auto& rows) {
+  std::string text;
+  for (std::size_t form = 0; form < rows.size(); ++form)
+    for (std::size_t i = 0; i < function_count; ++i)
+      if (const std::uint64_t n = rows[form][i].load(std::memory_order_relaxed); n > 0) {
+        std::string name = function_name(static_cast<Function>(i));
+        if (form == 1) name = "I" + std::string(1, static_cast<char>(name[0] - 'A' + 'a')) + name.substr(1);
+        text += (text.empty() ? "" : ", ") + name + " " + std::to_string(n);
+      }
+  return text.empty() ? "none" : text;
+}
+
+/// MPI has no deadlines: a rank may wait for the others as long as it likes.
+const CallOptions& options() {
+  static const CallOptions without_end{.timeout = no_deadline};
+  return without_end;
+}
+
+/// Null for arguments that MPI forbids, of which MPI tells the program in its own way.
+std::unique_ptr<Translation> translated(const Call& call, const Known& known, const Decision& decision) {
+  try {
+    return std::make_unique<Translation>(call, known, decision.folding);
+  } catch (const Error& error) {
+    if (error.code() != Code::invalid) throw;
+    return nullptr;
+  }
+}
+
+int run_ours(const Call& call, const Original& original, Known& known, const Decision& decision) {
+  try {
+    const auto translation = translated(call, known, decision);
+    if (!translation) return original();
+    std::optional<Comparison> comparison;
+    if (policy.check) {
+      comparison.emplace(call, original, known, decision.folding);
+      if (comparison->result() != MPI_SUCCESS) return comparison->result();
+    }
+    wait_for_work(known.tutti->launch(translation->collective(), options()));
+    translation->finish();
+    if (comparison) comparison->compare();
+    return MPI_SUCCESS;
+  } catch (const std::exception& error) {
+    return report_failure(call.comm, error);
+  }
+}
+
+int run(const Call& call, const Original& original) {
+  const Decision decision = decide(call, policy);
+  Known* const known = decision.ours ? find_or_make_known(call.comm) : nullptr;
+  const bool ours = known != nullptr && known->tutti.has_value();
+  count(call, ours, false);
+  return ours ? run_ours(call, original, *known, decision) : original();
+}
+
+int start_ours(const Call& call, MPI_Request* request, const Original& original, Known& known,
+               const Decision& decision) {
+  try {
+    Open open{known.shared_from_this(), call.comm, translated(call, known, decision), {}, {}};
+    if (!open.translation) return original();
+    if (policy.check)
+      open.shadow = std::make_unique<Shadow>(call, open.translation->collective(), known, decision.folding);
+    open.work = known.tutti->launch(open.translation->collective(), options());
+    return add_request(std::move(open), request);
+  } catch (const std::exception& error) {
+    return report_failure(call.comm, error);
+  }
+}
+
+/// Nobody may wait here, so a communicator that is not known yet is not made known either.
+int start(const Call& call, MPI_Request* request, const Original& original) {
+  const Decision decision = decide(call, policy);
+  Known* const known = decision.ours ? find_known(call.comm) : nullptr;
+  const bool ours = known != nullptr && known->tutti.has_value();
+  count(call, ours, true);
+  return ours ? start_ours(call, request, original, *known, decision) : original();
+}
+
+void finalize() {
+  end_requests();
+  log(LogLevel::info, "calls of MPI over tutti: " + listed(counters.taken) + "; left to MPI: " + listed(counters.kept),
+      rank_here);
+  library().barrier(library().handles.world);
+  end_communicators();
+  end_waiting();
+}
+
+bool all_can(bool mine) {
+  const int can = mine;
+  int everyone = 0;
+  library().allreduce(&can, &everyone, 1, type_of(DType::i32), op_of(Op::min), library().handles.world);
+  return everyone != 0;
+}
+
+Settings settings_here() {
+  Settings settings = Settings::from_environment();
+  for (const std::string* value : {&settings.backend, &settings.transport})
+    if (value->find("mpi") != std::string::npos)
+      throw Error(Code::invalid, "the setting '" + *value +
+                                     "' would lead back to MPI; leave mpi out of TUTTI_BACKEND and TUTTI_TRANSPORT");
+  return settings;
+}
+
+/// An element's bytes must come out of MPI_Pack() as they are in memory.
+void check_packing() {
+  const std::uint32_t value = 0x01020304;
+  std::array<std::byte, 64> packed{};
+  int position = 0;
+  library().pack(&value, 1, type_of(DType::u32), packed.data(), static_cast<int>(packed.size()), &position,
+                 library().handles.world);
+  if (position != 4 || std::memcmp(packed.data(), &value, 4) != 0)
+    throw Error(Code::unsupported, "MPI_Pack() of this MPI puts more than the data into its result");
+}
+
+Communicator make_world(const Settings& settings) {
+  const MPI_Comm world = library().handles.world;
+  CommonLibrary mpi;
+  mpi.name = "MPI";
+  library().comm_rank(world, &mpi.rank);
+  library().comm_size(world, &mpi.size);
+  mpi.broadcast = [&](std::string& text) {
+    library().bcast(text.data(), static_cast<int>(text.size()), byte_type(), 0, world);
+  };
+  mpi.allgather = [&](const std::string& mine, std::string& all) {
+    const int bytes = static_cast<int>(mine.size());
+    library().allgather(mine.data(), bytes, byte_type(), all.data(), bytes, byte_type(), world);
+  };
+  return Communicator::connect(bootstrap_over(mpi, settings));
+}
+
+/// Runs a step that all ranks take together; false, after a warning, where one of them could not.
+template <class Step>
+bool together(Step&& step) {
+  std::string why;
+  try {
+    step();
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  if (all_can(why.empty())) return true;
+  if (!why.empty()) log(LogLevel::warn, "collectives stay with MPI: " + why, rank_here);
+  return false;
+}
+
+const Engine* begin(void* handle) {
+  take_library(handle);
+  library().comm_rank(library().handles.world, &rank_here);
+  Settings settings;
+  if (!together([&] {
+        settings = settings_here();
+        check_packing();
+        note_types(handle);
+      }))
+    return nullptr;
+  std::int64_t agreed[2] = {settings.mpi_min_bytes, settings.mpi_check};
+  library().bcast(agreed, 2, type_of(DType::i64), 0, library().handles.world);
+  policy = {agreed[0], agreed[1] != 0};
+  begin_failures();
+  begin_waiting();
+  if (!together([&] { begin_communicators(make_world(settings)); })) {
+    end_communicators();
+    end_waiting();
+    return nullptr;
+  }
+  static const Engine engine{
+      &run, &start, &open_requests(), &complete_requests, &settle_requests, &pause_for_requests, &finalize};
+  return &engine;
+}
+
+}  // namespace
+}  // namespace tutti::preload
+
+extern "C" [[gnu::visibility("default")]] const tutti::preload::Engine* tutti_mpi_begin(void* library) {
+  try {
+    return tutti::preload::begin(library);
+  } catch (const std::exception& error) {  // of take_library(): the same library on all ranks
+    tutti::log(tutti::LogLevel::warn, std::string("collectives stay with MPI: ") + error.what());
+    return nullptr;
+  }
+}

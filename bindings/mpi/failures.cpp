@@ -1,0 +1,44 @@
+#include "bindings/mpi/failures.hpp"
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "bindings/mpi/library.hpp"
+#include "transports/core/log.hpp"
+
+namespace tutti::preload {
+namespace {
+
+int error_class = MPI_ERR_OTHER;
+
+/// One code for each sentence. The default handler ends the job with it; others see it in MPI_Error_string().
+int code_of(const std::string& sentence) {
+  static std::mutex mutex;
+  static auto& codes = *new std::map<std::string, int>;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = codes.try_emplace(sentence, error_class);
+  if (is_new && library().add_error_code(error_class, &found->second) == MPI_SUCCESS)
+    library().add_error_string(found->second, sentence.substr(0, MPI_MAX_ERROR_STRING - 1).c_str());
+  return found->second;
+}
+
+}  // namespace
+
+void begin_failures() {
+  library().add_error_class(&error_class);
+  library().add_error_string(error_class, "tutti: a collective failed");
+}
+
+int report_failure(MPI_Comm comm, const std::exception& error) noexcept {
+  int code = error_class;
+  try {
+    log(LogLevel::error, error.what());
+    code = code_of(std::string("tutti: ") + error.what());
+  } catch (const std::exception&) {
+  }
+  library().comm_call_errhandler(comm, code);
+  return code;
+}
+
+}  // namespace tutti::preload

@@ -1,0 +1,96 @@
+// MPI's functions and predefined handles, as the engine uses them; taken by name, because it does not link MPI.
+#pragma once
+
+#include <mpi.h>
+
+#include <vector>
+
+#include "transports/mpi/family.hpp"
+
+namespace tutti::preload {
+
+/// What an element of a predefined type is; its size says the rest.
+enum class Sort : std::uint8_t { whole, natural, real, complex, truth, byte };
+
+struct PredefinedType {
+  MPI_Datatype type;
+  Sort sort;
+};
+
+/// The logical operators, which tutti has as those on bits.
+struct LogicalOps {
+  MPI_Op land = {}, lor = {}, lxor = {};
+};
+
+/// Of the family that this is compiled for. Those that the library lacks are left out.
+std::vector<PredefinedType> predefined_types(void* library);
+LogicalOps logical_ops(void* library);
+
+struct Library {
+  decltype(&MPI_Query_thread) query_thread;
+  decltype(&MPI_Abort) abort;
+  decltype(&MPI_Comm_rank) comm_rank;
+  decltype(&MPI_Comm_size) comm_size;
+  decltype(&MPI_Comm_test_inter) comm_test_inter;
+  decltype(&MPI_Comm_group) comm_group;
+  decltype(&MPI_Group_translate_ranks) group_translate_ranks;
+  decltype(&MPI_Group_free) group_free;
+  decltype(&MPI_Comm_dup) comm_dup;
+  decltype(&MPI_Comm_free) comm_free;
+  decltype(&MPI_Comm_create_keyval) comm_create_keyval;
+  decltype(&MPI_Comm_free_keyval) comm_free_keyval;
+  decltype(&MPI_Comm_get_attr) comm_get_attr;
+  decltype(&MPI_Comm_set_attr) comm_set_attr;
+  decltype(&MPI_Comm_call_errhandler) comm_call_errhandler;
+  decltype(&MPI_Add_error_class) add_error_class;
+  decltype(&MPI_Add_error_code) add_error_code;
+  decltype(&MPI_Add_error_string) add_error_string;
+  decltype(&MPI_Bcast) bcast;
+  decltype(&MPI_Allreduce) allreduce;
+  decltype(&MPI_Allgather) allgather;
+  decltype(&MPI_Barrier) barrier;
+  decltype(&MPI_Iallreduce) iallreduce;
+  decltype(&MPI_Ireduce) ireduce;
+  decltype(&MPI_Ireduce_scatter) ireduce_scatter;
+  decltype(&MPI_Ibcast) ibcast;
+  decltype(&MPI_Iallgather) iallgather;
+  decltype(&MPI_Iallgatherv) iallgatherv;
+  decltype(&MPI_Igather) igather;
+  decltype(&MPI_Igatherv) igatherv;
+  decltype(&MPI_Iscatter) iscatter;
+  decltype(&MPI_Iscatterv) iscatterv;
+  decltype(&MPI_Ialltoall) ialltoall;
+  decltype(&MPI_Ialltoallv) ialltoallv;
+  decltype(&MPI_Ibarrier) ibarrier;
+  decltype(&MPI_Irecv) irecv;
+  decltype(&MPI_Test) test;
+  decltype(&MPI_Wait) wait;
+  decltype(&MPI_Cancel) cancel;
+  decltype(&MPI_Type_size) type_size;
+  decltype(&MPI_Type_get_extent) type_get_extent;
+  decltype(&MPI_Type_get_envelope) type_get_envelope;
+  decltype(&MPI_Type_get_contents) type_get_contents;
+  decltype(&MPI_Type_free) type_free;
+  /// Of MPI 4, which wants it for types that were made with counts of MPI_Count; null in others.
+  int (*type_get_envelope_c)(MPI_Datatype, MPI_Count*, MPI_Count*, MPI_Count*, MPI_Count*, int*);
+  decltype(&MPI_Pack) pack;
+  decltype(&MPI_Unpack) unpack;
+  decltype(&MPI_Grequest_start) grequest_start;
+  decltype(&MPI_Grequest_complete) grequest_complete;
+  decltype(&MPI_Status_set_elements) status_set_elements;
+  decltype(&MPI_Status_set_cancelled) status_set_cancelled;
+
+  mpi::Handles handles;
+  LogicalOps logical;
+};
+
+/// Takes all of it. Throws Error{unsupported} naming what is not there.
+void take_library(void* handle);
+/// After take_library().
+const Library& library() noexcept;
+
+MPI_Datatype byte_type() noexcept;
+MPI_Datatype type_of(DType dtype) noexcept;
+MPI_Op op_of(Op op) noexcept;
+
+}  // namespace tutti::preload

@@ -1,0 +1,79 @@
+// The functions of MPI that end requests, as the preload exports them: those of tutti are ended first, then MPI has its
+// turn, for which they are generalized requests like any other.
+#include "bindings/mpi/interception.hpp"
+
+using namespace tutti::preload;
+
+namespace {
+
+/// The engine, while tutti has requests.
+const Engine* concerned() noexcept {
+  const Engine* const mine = engine();
+  return mine != nullptr && mine->open->load(std::memory_order_acquire) > 0 ? mine : nullptr;
+}
+
+void complete(int count, const MPI_Request* requests) {
+  if (const Engine* const mine = concerned()) mine->complete(count, requests);
+}
+void settle(int count, const MPI_Request* requests) {
+  if (const Engine* const mine = concerned()) mine->settle(count, requests);
+}
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  complete(1, request);
+  return call_original<"PMPI_Wait">(request, status);
+}
+int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
+  complete(count, requests);
+  return call_original<"PMPI_Waitall">(count, requests, statuses);
+}
+int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
+  const Engine* const mine = concerned();
+  while (mine != nullptr && mine->settle(count, requests) > 0) {
+    int some = 0;
+    const int result = call_original<"PMPI_Testany">(count, requests, index, &some, status);
+    if (result != MPI_SUCCESS || some) return result;
+    mine->pause(count, requests);
+  }
+  return call_original<"PMPI_Waitany">(count, requests, index, status);
+}
+int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
+  const Engine* const mine = concerned();
+  while (mine != nullptr && mine->settle(count, requests) > 0) {
+    const int result = call_original<"PMPI_Testsome">(count, requests, done, indices, statuses);
+    if (result != MPI_SUCCESS || *done != 0) return result;
+    mine->pause(count, requests);
+  }
+  return call_original<"PMPI_Waitsome">(count, requests, done, indices, statuses);
+}
+
+int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
+  settle(1, request);
+  return call_original<"PMPI_Test">(request, done, status);
+}
+int MPI_Testall(int count, MPI_Request requests[], int* done, MPI_Status* statuses) {
+  settle(count, requests);
+  return call_original<"PMPI_Testall">(count, requests, done, statuses);
+}
+int MPI_Testany(int count, MPI_Request requests[], int* index, int* done, MPI_Status* status) {
+  settle(count, requests);
+  return call_original<"PMPI_Testany">(count, requests, index, done, status);
+}
+int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
+  settle(count, requests);
+  return call_original<"PMPI_Testsome">(count, requests, done, indices, statuses);
+}
+int MPI_Request_get_status(MPI_Request request, int* done, MPI_Status* status) {
+  settle(1, &request);
+  return call_original<"PMPI_Request_get_status">(request, done, status);
+}
+int MPI_Request_free(MPI_Request* request) {
+  complete(1, request);
+  return call_original<"PMPI_Request_free">(request);
+}
+
+}  // extern "C"

@@ -1,0 +1,163 @@
+#include "bindings/mpi/staging.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "bindings/mpi/library.hpp"
+#include "bindings/mpi/types.hpp"
+#include "collectives/pool.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::preload {
+
+struct Scratch::Block {
+  std::unique_ptr<std::byte[]> memory;
+  std::size_t capacity = 0;
+};
+
+namespace {
+
+constexpr std::size_t most_kept = std::size_t{16} << 20;
+
+Pool<Scratch::Block>& pool() {
+  static auto& all = *new Pool<Scratch::Block>;  // requests may end while the process does
+  return all;
+}
+
+/// Of elements that are packed by one call of MPI, whose positions are of int.
+constexpr std::int64_t most_packed = std::int64_t{1} << 30;
+
+void check_packed(int result, std::int64_t moved, std::int64_t expected) {
+  if (result != MPI_SUCCESS || moved != expected)
+    throw Error(Code::unsupported, "MPI packed " + std::to_string(moved) + " bytes of a derived type instead of " +
+                                       std::to_string(expected) + "; leave the program to MPI alone");
+}
+
+}  // namespace
+
+Scratch::Scratch(std::size_t bytes) : block_(pool().take()) {
+  if (block_->capacity >= bytes) return;
+  block_->memory.reset(new std::byte[bytes]);
+  block_->capacity = bytes;
+}
+Scratch::Scratch(Scratch&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+Scratch& Scratch::operator=(Scratch&& other) noexcept {
+  std::swap(block_, other.block_);
+  return *this;
+}
+Scratch::~Scratch() {
+  if (block_ == nullptr) return;
+  if (block_->capacity > most_kept) *block_ = {};
+  pool().give(block_);
+}
+std::byte* Scratch::data() const noexcept { return block_ != nullptr ? block_->memory.get() : nullptr; }
+
+Side::Side(const Part& part, int blocks, MPI_Comm comm)
+    : part_(part),
+      comm_(comm),
+      size_(static_cast<std::size_t>(size_of_type(part.type))),
+      extent_(extent_of_type(part.type)),
+      contiguous_(is_contiguous(part.type)) {
+  for (int i = 0; i < blocks; ++i) {
+    const std::int64_t count = part.counts.empty() ? part.count : part.counts[i];
+    if (count < 0) throw Error(Code::invalid, "a count is negative: " + std::to_string(count));
+    counts_.push_back(count);
+    displs_.push_back(part.displs.empty() ? i * part.count : part.displs[i]);
+    blocks_.push_back(static_cast<std::size_t>(count) * size_);
+  }
+  total_ = std::accumulate(blocks_.begin(), blocks_.end(), std::size_t{0});
+  direct_ = is_direct();
+  if (!direct_) copy_ = Scratch(total_);
+}
+
+std::byte* Side::place_of(int block) const noexcept {
+  const std::int64_t away = displs_[static_cast<std::size_t>(block)] * extent_;
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::intptr_t>(part_.data) + away);
+}
+
+std::size_t Side::offset_of(int block) const noexcept {
+  return std::accumulate(blocks_.begin(), blocks_.begin() + block, std::size_t{0});
+}
+
+bool Side::is_direct() noexcept {
+  direct_data_ = static_cast<std::byte*>(part_.data);
+  if (total_ == 0) return true;
+  if (!contiguous_) return false;
+  std::byte* next = nullptr;
+  for (int i = 0; i < static_cast<int>(blocks_.size()); ++i) {
+    const std::size_t bytes = blocks_[static_cast<std::size_t>(i)];
+    if (bytes == 0) continue;
+    std::byte* const place = place_of(i);
+    if (next == nullptr) direct_data_ = place;
+    if (next != nullptr && place != next) return false;
+    next = place + bytes;
+  }
+  return true;
+}
+
+void Side::pack(int block, std::byte* into) const {
+  const std::byte* from = place_of(block);
+  std::int64_t left = counts_[static_cast<std::size_t>(block)];
+  if (left == 0 || size_ == 0) return;
+  if (contiguous_) {
+    std::memcpy(into, from, static_cast<std::size_t>(left) * size_);
+    return;
+  }
+  const std::int64_t at_once = std::max<std::int64_t>(most_packed / static_cast<std::int64_t>(size_), 1);
+  while (left > 0) {
+    const std::int64_t n = std::min(left, at_once), bytes = n * static_cast<std::int64_t>(size_);
+    int position = 0;
+    const int room = static_cast<int>(std::min<std::int64_t>(bytes, std::numeric_limits<int>::max()));
+    const int result = library().pack(from, static_cast<int>(n), part_.type, into, room, &position, comm_);
+    check_packed(result, position, bytes);
+    from += n * extent_;
+    into += bytes;
+    left -= n;
+  }
+}
+
+void Side::unpack(int block, const std::byte* from) const {
+  std::byte* into = place_of(block);
+  std::int64_t left = counts_[static_cast<std::size_t>(block)];
+  if (left == 0 || size_ == 0) return;
+  if (contiguous_) {
+    std::memcpy(into, from, static_cast<std::size_t>(left) * size_);
+    return;
+  }
+  const std::int64_t at_once = std::max<std::int64_t>(most_packed / static_cast<std::int64_t>(size_), 1);
+  while (left > 0) {
+    const std::int64_t n = std::min(left, at_once), bytes = n * static_cast<std::int64_t>(size_);
+    int position = 0;
+    const int room = static_cast<int>(std::min<std::int64_t>(bytes, std::numeric_limits<int>::max()));
+    const int result = library().unpack(from, room, &position, into, static_cast<int>(n), part_.type, comm_);
+    check_packed(result, position, bytes);
+    from += bytes;
+    into += n * extent_;
+    left -= n;
+  }
+}
+
+void Side::load(int block) {
+  if (!direct_) pack(block, copy_.data() + offset_of(block));
+}
+void Side::load() {
+  if (!direct_) copy_out(copy_.data());
+}
+void Side::store() {
+  if (!direct_) copy_in(copy_.data());
+}
+
+void Side::copy_out(std::byte* copy) const {
+  for (int i = 0; i < static_cast<int>(blocks_.size()); copy += blocks_[static_cast<std::size_t>(i)], ++i)
+    pack(i, copy);
+}
+void Side::copy_in(const std::byte* copy) const {
+  for (int i = 0; i < static_cast<int>(blocks_.size()); copy += blocks_[static_cast<std::size_t>(i)], ++i)
+    unpack(i, copy);
+}
+
+}  // namespace tutti::preload

@@ -1,0 +1,65 @@
+#include "bindings/mpi/waiting.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "bindings/mpi/library.hpp"
+
+namespace tutti::preload {
+namespace {
+
+constexpr Seconds alone(100e-6), first_turn(50e-6), longest_turn(1e-3);
+constexpr int looks = 4;
+
+/// MPI_Iprobe moves nothing in MPICH 4.0, so it is a receive that is tested, which no message ever meets.
+struct Mover {
+  std::mutex mutex;  // of `never_met`: one thread moves MPI for all
+  MPI_Comm own{};
+  MPI_Request never_met{};
+  char room = 0;
+};
+Mover& mover() {
+  static auto& one = *new Mover;
+  return one;
+}
+
+void move_mpi() {
+  Mover& one = mover();
+  const std::unique_lock lock(one.mutex, std::try_to_lock);
+  if (!lock) return;
+  MPI_Status status;
+  for (int i = 0, done = 0; i < looks; ++i) library().test(&one.never_met, &done, &status);
+}
+
+}  // namespace
+
+void begin_waiting() {
+  Mover& one = mover();
+  library().comm_dup(library().handles.self, &one.own);
+  library().irecv(&one.room, 1, byte_type(), 0, 0, one.own, &one.never_met);
+}
+
+void end_waiting() noexcept {
+  Mover& one = mover();
+  MPI_Status status;
+  library().cancel(&one.never_met);
+  library().wait(&one.never_met, &status);
+  library().comm_free(&one.own);
+}
+
+void wait_for_work(const Work& work) {
+  if (work.wait_for(alone)) return;
+  Seconds turn = first_turn;
+  for (;;) {
+    move_mpi();
+    if (work.wait_for(turn)) return;
+    turn = std::min(2 * turn, longest_turn);
+  }
+}
+
+void wait_a_little(std::span<const Work> works) {
+  static_cast<void>(wait_any(works, alone));
+  move_mpi();
+}
+
+}  // namespace tutti::preload

@@ -1,0 +1,158 @@
+"""MPI programs under the preload: every taken call beside MPI's own, the scenes of behaviour.cpp, and what is exported.
+
+    preload_test.py TESTS_FOLDER LIBRARY_FOLDER FAMILY [--tutti PATH] [--mpiexec PATH]
+
+FAMILY is openmpi or mpich. Exits with 77 where there is no mpiexec of that family.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+LAUNCHERS = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.hydra", "mpiexec.mpich")}
+# As root, with more ranks than cores, without a fabric.
+ENVIRONMENT = {
+    "openmpi": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+                "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none",
+                "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_pml": "ob1"},
+    "mpich": {},
+}
+OTHERS = ("TUTTI_", "OMPI_", "PMI", "PRTE_", "SLURM_", "TORCHELASTIC_", "MASTER_", "MPI_LOCAL", "HYDRA", "HYDI")
+COLLECTIVES = ("Allreduce Bcast Reduce Allgather Allgatherv Reduce_scatter Reduce_scatter_block Alltoall Alltoallv Gather Gatherv "
+               "Scatter Scatterv Barrier").split()
+OTHER_NAMES = ("Init Init_thread Finalize Wait Waitall Waitany Waitsome Test Testall Testany Testsome Request_free "
+               "Request_get_status").split()
+SCENES = "large-send waiting new requests threads errors others".split()
+
+options = None
+
+
+def environment(**extra):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(OTHERS) and k not in ("RANK", "WORLD_SIZE")}
+    return {**kept, **ENVIRONMENT[options.family], "TUTTI_TUNING": "off", **extra}
+
+
+def library(name):
+    return os.path.join(options.libraries, f"libtutti_mpi_{name}-{options.family}.so")
+
+
+def run(ranks, program, *words, preload=True, **variables):
+    words = [options.mpiexec, "-n", str(ranks), os.path.join(options.tests, f"{program}_{options.family}"), *words]
+    if preload:
+        variables = {"LD_PRELOAD": library("preload"), "TUTTI_LOG": "info", **variables}
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment(**variables))
+
+
+def counted(text, what):
+    """The calls of rank 0 that were taken, or left to MPI, by function."""
+    found = re.search(rf"\[rank 0\].*{what}: ([^;\n]*)", text)
+    return {} if not found or found[1] == "none" else {n: int(k) for n, k in re.findall(r"(\w+) (\d+)", found[1])}
+
+
+class Preload(unittest.TestCase):
+    def assert_ok(self, done):
+        self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+        self.assertRegex(done.stdout, "(?m)^ok$")
+
+    def cases(self, ranks, *words, **variables):
+        done = run(ranks, "cases", *words, **variables)
+        self.assert_ok(done)
+        expected = {n: int(k) for n, k in re.findall(r"(?m)^(I?\w+) (\d+)$", done.stdout)}
+        self.assertGreaterEqual(len(expected), 14)
+        return expected, done.stderr
+
+    def test_every_call_beside_mpi_and_how_many_were_taken(self):
+        expected, said = self.cases(3 if options.family == "openmpi" else 2, "brief" if options.family == "mpich" else "all")
+        self.assertEqual(counted(said, "over tutti"), expected)
+        self.assertEqual(set(counted(said, "left to MPI")), {"Allreduce", "Reduce", "Reduce_scatter", "Reduce_scatter_block"})
+
+    def test_the_same_with_requests(self):
+        expected, said = self.cases(2, "requests", "brief")
+        self.assertEqual(counted(said, "over tutti"), expected)
+
+    def test_what_the_check_mode_compares(self):
+        for words in ([], ["requests"]):
+            expected, said = self.cases(2, "brief", *words, TUTTI_MPI_CHECK="1")
+            self.assertEqual(counted(said, "over tutti"), expected)
+            self.assertNotIn("ends the job", said)
+
+    def test_a_difference_ends_the_job(self):
+        self.assert_ok(run(2, "behaviour", "differing"))
+        done = run(2, "behaviour", "differing", TUTTI_MPI_CHECK="1")
+        if "alike" in done.stdout:
+            self.skipTest("this MPI computes what tutti does")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "Allreduce, element 0: tutti has (-56 and MPI 127|200 and MPI 100); TUTTI_MPI_CHECK ends the job")
+
+    def test_small_calls_stay_with_mpi(self):
+        done = run(2, "behaviour", "others", TUTTI_MPI_MIN_BYTES="64K")
+        self.assert_ok(done)
+        self.assertEqual(counted(done.stderr, "over tutti"), {})
+
+    def test_scenes(self):
+        self.assert_ok(run(3, "behaviour", *SCENES))
+        self.assert_ok(run(1, "behaviour", "requests", "errors", "new"))
+
+    def test_ranks_that_do_not_call_the_same(self):
+        done = run(2, "behaviour", "mismatch")
+        self.assertIn("ok\n", done.stdout, done.stderr)
+
+    def test_without_the_part_that_does_the_work(self):
+        done = run(2, "behaviour", "new", LD_LIBRARY_PATH="/nowhere", TUTTI_TRANSPORT="mpi")
+        self.assert_ok(done)
+        self.assertIn("collectives stay with MPI: the setting 'mpi'", done.stderr)
+
+    def test_exports(self):
+        names = subprocess.run(["nm", "-D", library("preload")], capture_output=True, text=True, check=True).stdout.splitlines()
+        defined = {line.split()[-1] for line in names if " U " not in line and " w " not in line}
+        wanted = {"MPI_" + n for n in COLLECTIVES + ["I" + n.lower() for n in COLLECTIVES] + OTHER_NAMES}
+        large = {n + "_c" for n in wanted if n.replace("MPI_I", "MPI_").lower()[4:] in [c.lower() for c in COLLECTIVES[:-1]]}
+        self.assertIn(defined, (wanted, wanted | large) if options.family == "mpich" else (wanted,))
+        for file in (library("preload"), library("calls")):
+            names = subprocess.run(["nm", "-D", "--undefined-only", file], capture_output=True, text=True, check=True).stdout
+            self.assertNotRegex(names, r"P?MPI_|ompi_")
+        needed = subprocess.run(["readelf", "-d", library("preload")], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(re.findall(r"NEEDED.*\[(.*?)\.so", needed), ["libc"])
+
+    def test_a_program_without_mpi_opens_nothing(self):
+        done = subprocess.run(["cat", "/proc/self/maps"], capture_output=True, text=True, check=True,
+                              env=environment(LD_PRELOAD=library("preload")))
+        self.assertIn("libtutti_mpi_preload", done.stdout)
+        self.assertNotRegex(done.stdout, "libtutti_mpi_calls|libtutti.so|libstdc|libmpi")
+
+    def test_the_example_by_tutti_run(self):
+        if not options.tutti:
+            self.skipTest("no tutti command here")
+        words = [options.tutti, "run", "--preload-mpi", "--mpiexec", options.mpiexec, "-np", "3", "--log", "info",
+                 os.path.join(options.tests, f"average_{options.family}")]
+        plain = {k: v for k, v in environment().items() if not k.startswith(("OMPI_", "PRTE_"))}
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=plain)
+        self.assertEqual((done.returncode, done.stdout), (0, "the average of 3 ranks is 1\n"), done.stderr)
+        self.assertEqual(counted(done.stderr, "over tutti"), {"Allreduce": 1})
+
+
+def main():
+    global options
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tests")
+    parser.add_argument("libraries")
+    parser.add_argument("family", choices=LAUNCHERS)
+    parser.add_argument("--mpiexec")
+    parser.add_argument("--tutti", help="the tutti command")
+    options, rest = parser.parse_known_args()
+    if not options.mpiexec:
+        options.mpiexec = next(filter(shutil.which, LAUNCHERS[options.family]), None)
+    if not options.mpiexec:
+        print(f"skipped: no {LAUNCHERS[options.family][0]} here")
+        sys.exit(77)
+    options.mpiexec = shutil.which(options.mpiexec)
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
