@@ -29,8 +29,8 @@ void say(const char* what, const char* more) noexcept {
   _exit(EXIT_FAILURE);
 }
 
-/// The library that lies beside this one and does the work.
-void* open_beside(const char** why) noexcept {
+/// The library that lies beside this one and does the work; says why there is none.
+void* open_beside() noexcept {
   Dl_info self{};
   char path[4096] = "";
   if (dladdr(reinterpret_cast<void*>(&open_beside), &self) != 0 && self.dli_fname != nullptr) {
@@ -40,7 +40,7 @@ void* open_beside(const char** why) noexcept {
                   mpi::is_open_mpi ? "openmpi" : "mpich");
   }
   void* const opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (opened == nullptr) *why = dlerror();
+  if (opened == nullptr) say("collectives stay with MPI, since a part of tutti cannot be opened: ", dlerror());
   return opened;
 }
 
@@ -51,8 +51,7 @@ void begin() noexcept {
   int size = 1;
   if (call_original<"PMPI_Comm_size">(handles.world, &size) != MPI_SUCCESS || size < 2) return;
 
-  const char* why = "";
-  void* const opened = open_beside(&why);
+  void* const opened = open_beside();
   const auto make = opened != nullptr ? reinterpret_cast<Begin>(dlsym(opened, begin_name)) : nullptr;
   const int here = make != nullptr;
   int everywhere = 0;
@@ -60,7 +59,6 @@ void begin() noexcept {
   const auto type = handles.types[static_cast<std::size_t>(DType::i32)];
   call_original<"PMPI_Allreduce">(static_cast<const void*>(&here), static_cast<void*>(&everywhere), 1, type, min,
                                   handles.world);
-  if (!here) say("collectives stay with MPI, since a part of tutti cannot be opened: ", why);
   if (everywhere) the_engine.store(make(library), std::memory_order_release);
 }
 

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 LAUNCHERS = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.hydra", "mpiexec.mpich")}
@@ -102,10 +103,26 @@ class Preload(unittest.TestCase):
         done = run(2, "behaviour", "mismatch")
         self.assertIn("ok\n", done.stdout, done.stderr)
 
-    def test_without_the_part_that_does_the_work(self):
-        done = run(2, "behaviour", "new", LD_LIBRARY_PATH="/nowhere", TUTTI_TRANSPORT="mpi")
+    def test_what_leads_back_to_mpi(self):
+        done = run(2, "behaviour", "new", TUTTI_TRANSPORT="mpi")
         self.assert_ok(done)
         self.assertIn("collectives stay with MPI: the setting 'mpi'", done.stderr)
+
+    def test_without_the_part_that_does_the_work(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = shutil.copy(library("preload"), folder)
+            done = run(2, "behaviour", "new", LD_PRELOAD=alone)
+            self.assert_ok(done)
+            self.assertRegex(done.stderr, "stay with MPI, since a part of tutti cannot be opened: .*: cannot open shared object")
+
+    def test_the_preload_of_the_other_family(self):
+        other = "mpich" if options.family == "openmpi" else "openmpi"
+        file = os.path.join(options.libraries, f"libtutti_mpi_preload-{other}.so")
+        if not os.path.exists(file):
+            self.skipTest("the other one was not built")
+        done = run(2, "behaviour", "nothing", LD_PRELOAD=file)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"preload libtutti_mpi_preload-{options.family}.so, not the one of the other family", done.stderr)
 
     def test_exports(self):
         names = subprocess.run(["nm", "-D", library("preload")], capture_output=True, text=True, check=True).stdout.splitlines()
