@@ -88,7 +88,7 @@ const std::vector<Preset>& presets() {
                 {"delay", "2"},
                 {"alpha", "0.5"}})},
         {"eager-diloco", "the last sync's mean with the rank's own fresh part, while the next mean travels (Kale 2025)",
-         outer({{"apply", "eager"}, {"judged", "mean"}})},
+         outer({{"outer_momentum", "0.5"}, {"apply", "eager"}, {"judged", "mean"}})},
         {"noloco", "pairs of ranks, drawn anew for each sync, instead of all (Kolehmainen 2025)",
          outer({{"how", "pairs"},
                 {"outer", "heavyball"},

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/strategies/axes.hpp"
 #include "engine/strategies/strategy.hpp"
 #include "tests/engine/runs.hpp"
 #include "tests/support/fake_site.hpp"
@@ -202,9 +203,11 @@ TEST(Strategies, LocalStepsMakeReplicasDifferUntilTheySettle) {
 TEST(Strategies, OnADeviceGiveTheSameBits) {
   tutti::testing::FakeAccelerator& gpu = tutti::testing::use_fake_accelerator();
   const DataSplit data = load("random:1x6x6", 40, 1);
-  for (const char* rule : {"parameters", "cdd", "membership"}) {
+  for (const char* rule : {"parameters", "cdd", "membership", "diloco", "eager-diloco", "noloco", "gosgd"}) {
     Config config = mlp_config("gradients");
-    config.set((rule == std::string("membership") ? "deterministic=" : "sync.rule=") + std::string(rule));
+    config.set((rule == std::string("membership") ? "deterministic=" : "strategy=") + std::string(rule));
+    if (axes_of(config).every > 4) config.set("strategy.every=4");
+    if (rule == std::string("gosgd")) config.set("strategy.probability=0.5");
     const Trained on_cpu = run_on(3, config, data);
     std::vector<Network> networks = networks_for(3, config, data);
     for (int r = 0; r < 3; ++r) networks[static_cast<std::size_t>(r)].site = tutti::testing::fake_site(gpu, r % 2);
