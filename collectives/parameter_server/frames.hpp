@@ -18,6 +18,11 @@ enum class Verb : std::uint32_t {
   bye,    ///< no more comes; no reply
   open,
   free,
+  cut,     ///< begins a dump: nothing more is taken; answers with what has been taken of whom
+  cut_at,  ///< goes on up to these counts, and keeps the state; answers with the size of that
+  fetch,   ///< what was kept, as values
+  uncut,   ///< gives the dump up
+  load,    ///< puts the state of a dump in the place of all there is
   push,
   pull,
   push_pull
@@ -61,6 +66,10 @@ struct Reply {
   std::uint64_t version = 0;
 };
 static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 24);
+
+/// Behind its header each request has the counts of the requests that its worker has sent to each server so far, this
+/// one included: std::uint64_t by server. From these follows which states of several servers belong together.
+constexpr std::size_t head_bytes(std::size_t servers) noexcept { return sizeof(Request) + 8 * servers; }
 
 /// FNV-1a (Fowler, Noll & Vo, 1991).
 constexpr std::uint64_t id_of(std::string_view name) noexcept {

@@ -28,21 +28,26 @@ std::vector<int> listed(const std::vector<int>& ranks, int size, const char* wha
 
 }  // namespace
 
-std::vector<std::byte> tell_all(const std::shared_ptr<Outbox>& outbox, frames::Verb verb, const std::string& what,
-                                std::uint64_t instance, ConstBytes letter) {
-  Request::State state(outbox, what);
+std::vector<std::vector<std::byte>> ask_all(const std::shared_ptr<Outbox>& outbox, const Question& question) {
+  Request::State state(outbox, question.what);
   {
     const std::lock_guard lock(outbox->order());
-    const std::uint64_t sequence = outbox->next();
-    for (const Link& link : outbox->links())
-      state.parts.push_back(std::make_unique<RequestPart>(
-          link, frames::Request{.verb = verb, .sequence = sequence, .instance = instance, .bytes = letter.size()},
-          letter, Bytes()));
+    frames::Request request{.verb = question.verb, .sequence = outbox->next(), .instance = question.instance};
+    for (std::uint64_t& count : outbox->counts()) ++count;
+    for (std::size_t i = 0; i < outbox->links().size(); ++i) {
+      const auto& letters = question.letters;
+      const ConstBytes letter = letters.empty() ? ConstBytes() : letters[letters.size() == 1 ? 0 : i];
+      const Bytes into = question.into.empty() ? Bytes() : question.into[i];
+      request.bytes = letter.size();
+      request.values = into.size();
+      state.parts.push_back(std::make_unique<RequestPart>(outbox->links()[i], request, outbox->counts(), letter, into));
+    }
   }
   (void)state.wait_for(Seconds(for_ever));
   state.check();
-  const ConstBytes text = state.parts.front()->text();
-  return {text.begin(), text.end()};
+  std::vector<std::vector<std::byte>> texts;
+  for (const auto& part : state.parts) texts.emplace_back(part->text().begin(), part->text().end());
+  return texts;
 }
 
 class ParameterServer::Impl {
@@ -59,8 +64,9 @@ class ParameterServer::Impl {
           connect(group, options, static_cast<int>(server), worker, members, links);
     if (std::ranges::count(workers_, rank_) > 0) outbox_ = std::make_shared<Outbox>(std::move(links));
     if (const auto mine = std::ranges::find(servers_, rank_); mine != servers_.end()) {
-      server_ = std::make_unique<Server>(static_cast<int>(mine - servers_.begin()), std::move(members), options.rules,
-                                         options.settings);
+      server_ = std::make_unique<Server>(
+          Server::Seating{static_cast<int>(mine - servers_.begin()), servers_.size(), std::move(members)},
+          options.rules, options.settings);
       thread_ = std::thread([this] { server_->run(); });
     }
   }
@@ -74,11 +80,11 @@ class ParameterServer::Impl {
 
   void join() {
     if (joined_) return;
-    settings_ = read_settings(tell_all(outbox(), frames::Verb::join, "join", 0, {}));
+    settings_ = read_settings(ask_all(outbox(), {.verb = frames::Verb::join, .what = "join"}).front());
     joined_ = true;
   }
   void leave() {
-    (void)tell_all(outbox(), frames::Verb::leave, "leave", 0, {});
+    (void)ask_all(outbox(), {.verb = frames::Verb::leave, .what = "leave"});
     joined_ = false;
   }
   void serve() {
@@ -117,8 +123,8 @@ class ParameterServer::Impl {
     for (const Link& link : outbox_->links()) {
       try {
         Communicator pair = link.pair;
-        const frames::Request bye{.verb = frames::Verb::bye};
-        pair.send(ConstBuffer(&bye, sizeof bye, DType::u8), link.peer, frames::requests).wait();
+        const Block bye = request_head({.verb = frames::Verb::bye}, outbox_->counts());
+        pair.send(ConstBuffer(bye.data(), bye.size(), DType::u8), link.peer, frames::requests).wait();
       } catch (...) {  // the server has gone
       }
     }
@@ -151,6 +157,9 @@ const std::map<std::string, std::string>& ParameterServer::join() {
 const std::map<std::string, std::string>& ParameterServer::settings() const { return impl_->settings_; }
 void ParameterServer::leave() { impl_->leave(); }
 
+std::vector<std::byte> ParameterServer::dump() { return dump_of(impl_->outbox()); }
+void ParameterServer::load(ConstBytes dump) { load_into(impl_->outbox(), dump); }
+
 Parameters ParameterServer::open(std::string_view name, std::size_t count, DType dtype, const OpenOptions& options) {
   const std::string what = "open '" + std::string(name) + "'";
   const std::size_t servers = impl_->servers_.size();
@@ -170,7 +179,8 @@ Parameters ParameterServer::open(std::string_view name, std::size_t count, DType
   state->opening = {std::string(name), count, dtype, options.staleness, shards};
   state->id = frames::id_of(name);
   state->seen = std::make_shared<SeenVersions>(servers);
-  (void)tell_all(state->outbox, frames::Verb::open, what, state->id, state->opening.letter());
+  const std::vector<std::byte> letter = state->opening.letter();
+  (void)ask_all(state->outbox, {.verb = frames::Verb::open, .what = what, .instance = state->id, .letters = {letter}});
   return Parameters(std::move(state));
 }
 

@@ -157,6 +157,16 @@ class ParameterServer {
   /// options. Waits.
   Parameters open(std::string_view name, std::size_t count, DType dtype, const OpenOptions& options = {});
 
+  /// All that the servers hold: values, versions, what rules keep, and pushes that wait in a round. A consistent cut
+  /// (Chandy & Lamport, 1985): of each worker's calls it has the first ones, at all servers the same, whatever is under
+  /// way meanwhile; nobody waits for it but who calls it. Only one worker makes one at a time. Waits; to be written to
+  /// a file by the caller.
+  std::vector<std::byte> dump();
+  /// Puts what dump() gave in the place of all that the servers hold, and begins a new epoch. As many servers and
+  /// the same rules are wanted. Nobody may push meanwhile; buffers of the dump are to be opened again, with the same
+  /// count, type and options.
+  void load(ConstBytes dump);
+
  private:
   class Impl;
   std::shared_ptr<Impl> impl_;

@@ -57,6 +57,8 @@ Request Parameters::State::exchange(const Call& call) {
                        .factor = call.meta.factor};
   const std::lock_guard lock(outbox->order());
   head.sequence = outbox->next();
+  for (std::size_t server = 0; server < opening.shards.size(); ++server)
+    if (common(opening.shards[server], call.range).count > 0) ++outbox->counts()[server];
   for (std::size_t server = 0; server < opening.shards.size(); ++server) {
     const Range mine = common(opening.shards[server], call.range);
     if (mine.count == 0) continue;
@@ -69,7 +71,8 @@ Request Parameters::State::exchange(const Call& call) {
     const ShardVersion known = seen->at(server);
     head.epoch = known.epoch;
     head.version = call.meta.version == PushMeta::unknown_version ? known.version : call.meta.version;
-    state->parts.push_back(std::make_unique<RequestPart>(outbox->links()[server], head, payload, into));
+    state->parts.push_back(
+        std::make_unique<RequestPart>(outbox->links()[server], head, outbox->counts(), payload, into));
   }
   return Request(std::move(state));
 }
@@ -110,6 +113,8 @@ Request Parameters::push_pull(std::string_view rule, ConstBuffer data, Buffer in
                            .meta = options.meta});
 }
 
-void Parameters::free() { tell_all(state_->outbox, frames::Verb::free, "free '" + name() + "'", state_->id, {}); }
+void Parameters::free() {
+  (void)ask_all(state_->outbox, {.verb = frames::Verb::free, .what = "free '" + name() + "'", .instance = state_->id});
+}
 
 }  // namespace tutti

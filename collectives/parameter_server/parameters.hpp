@@ -30,9 +30,19 @@ struct Parameters::State {
   std::shared_ptr<SeenVersions> seen;
 };
 
-/// The same to every server, whether it has a part or not; returns once all have replied, with the text of the first
-/// one's reply. Throws what a server answered.
-std::vector<std::byte> tell_all(const std::shared_ptr<Outbox>& outbox, frames::Verb verb, const std::string& what,
-                                std::uint64_t instance, ConstBytes letter);
+/// What every server is asked, whether it has a part of a buffer or not.
+struct Question {
+  frames::Verb verb = frames::Verb::join;
+  std::string what = {};
+  std::uint64_t instance = 0;
+  std::vector<ConstBytes> letters = {};  ///< for each server; or one for all; or none
+  std::vector<Bytes> into = {};          ///< for each server, or none: where values go
+};
+/// Returns once all have replied: what their replies had as text, by server. Throws what a server answered.
+std::vector<std::vector<std::byte>> ask_all(const std::shared_ptr<Outbox>& outbox, const Question& question);
+
+/// See ParameterServer.
+std::vector<std::byte> dump_of(const std::shared_ptr<Outbox>& outbox);
+void load_into(const std::shared_ptr<Outbox>& outbox, ConstBytes dump);
 
 }  // namespace tutti

@@ -13,19 +13,27 @@ ConstBuffer bytes_at(ConstBytes bytes) { return {bytes.data(), bytes.size(), DTy
 
 }  // namespace
 
-RequestPart::RequestPart(const Link& link, const frames::Request& request, ConstBytes payload, Bytes into)
+Block request_head(const frames::Request& request, std::span<const std::uint64_t> counts) {
+  Block head(frames::head_bytes(counts.size()));
+  std::memcpy(head.data(), &request, sizeof request);
+  std::memcpy(head.data() + sizeof request, counts.data(), counts.size_bytes());
+  return head;
+}
+
+RequestPart::RequestPart(const Link& link, const frames::Request& request, std::span<const std::uint64_t> counts,
+                         ConstBytes payload, Bytes into)
     : link_(&link),
       sequence_(request.sequence),
       into_(into),
       is_small_(into.size() <= frames::small_values),
       message_(sizeof(frames::Reply) + (is_small_ ? into.size() : 0)) {
   Communicator pair = link.pair;
-  const auto head = std::make_shared<frames::Request>(request);
+  const Block head = request_head(request, counts);
   const CallOptions patient{.timeout = link.timeout};
   header_ = pair.recv(bytes_at(message_.bytes()), link.peer, frames::reply_tag(sequence_),
                       {.timeout = link.timeout, .keep = message_.owner()});
   if (!is_small_) values_ = pair.recv(bytes_at(into), link.peer, frames::values_tag(sequence_), patient);
-  head_ = pair.send(ConstBuffer(head.get(), sizeof *head, DType::u8), link.peer, frames::requests, {.keep = head});
+  head_ = pair.send(bytes_at(ConstBytes(head.bytes())), link.peer, frames::requests, {.keep = head.owner()});
   if (!payload.empty()) body_ = pair.send(bytes_at(payload), link.peer, frames::payloads, patient);
 }
 

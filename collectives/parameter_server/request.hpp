@@ -25,22 +25,29 @@ struct Link {
 /// The requests of one worker, numbered in the order in which they go. Any thread.
 class Outbox {
  public:
-  explicit Outbox(std::vector<Link> links) : links_(std::move(links)) {}
+  explicit Outbox(std::vector<Link> links) : links_(std::move(links)), counts_(links_.size()) {}
   const std::vector<Link>& links() const noexcept { return links_; }
   std::mutex& order() noexcept { return order_; }
   std::uint64_t next() noexcept { return ++sequence_; }  ///< order() held
+  /// Of requests to each server so far; order() held.
+  std::vector<std::uint64_t>& counts() noexcept { return counts_; }
 
  private:
   std::vector<Link> links_;
   std::mutex order_;
   std::uint64_t sequence_ = 0;
+  std::vector<std::uint64_t> counts_;
 };
+
+/// What goes first of a request.
+Block request_head(const frames::Request& request, std::span<const std::uint64_t> counts);
 
 /// One server's part of a request.
 class RequestPart {
  public:
   /// Posts what the reply needs, and sends; `payload` and `into` are borrowed until it is settled().
-  RequestPart(const Link& link, const frames::Request& request, ConstBytes payload, Bytes into);
+  RequestPart(const Link& link, const frames::Request& request, std::span<const std::uint64_t> counts,
+              ConstBytes payload, Bytes into);
 
   /// Moves on what can be moved without waiting; true once it is over.
   bool settled();

@@ -29,6 +29,13 @@ void Server::perform(Seat& seat, Arrival& arrival) {
     case frames::Verb::bye: return end(seat);
     case frames::Verb::open: return open(seat, arrival);
     case frames::Verb::free: return free(seat, request);
+    case frames::Verb::cut: return begin_cut(seat, arrival);
+    case frames::Verb::cut_at: return cut_at(seat, arrival);
+    case frames::Verb::fetch: return fetch(seat, request);
+    case frames::Verb::uncut:
+      if (cut_ && cut_->owner == seat.member.worker) cut_.reset();
+      return reply(seat, {.worker = seat.member.worker, .sequence = request.sequence});
+    case frames::Verb::load: return load(seat, arrival);
     case frames::Verb::push:
     case frames::Verb::pull:
     case frames::Verb::push_pull: return exchange(seat, arrival);

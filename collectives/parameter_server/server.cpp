@@ -2,21 +2,27 @@
 #include "collectives/parameter_server/server.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <utility>
 
 namespace tutti {
 namespace {
 
+constexpr std::size_t large_payload = 256 << 10, most_large = 4;  // of which the memory is kept
 constexpr std::size_t most_queued = 64 << 20;  // bytes of one worker's payloads, from which on no more headers are read
+
+// These go before what a cut holds up.
+bool is_step_of_cut(frames::Verb verb) {
+  return verb == frames::Verb::cut_at || verb == frames::Verb::fetch || verb == frames::Verb::uncut;
+}
 
 Buffer bytes_at(void* data, std::size_t bytes) { return {data, bytes, DType::u8}; }
 
 }  // namespace
 
-Server::Server(int number, std::vector<Member> members, const ServerRules& rules,
-               const std::map<std::string, std::string>& settings)
-    : number_(number), settings_(settings) {
+Server::Server(Seating seating, const ServerRules& rules, const std::map<std::string, std::string>& settings)
+    : number_(seating.number), servers_(seating.servers), settings_(settings) {
   for (const ServerRules& some : {standard_rules(), rules})
     for (const auto& [name, rule] : some) {
       NamedRule& one = rules_[frames::id_of(name)];
@@ -26,9 +32,11 @@ Server::Server(int number, std::vector<Member> members, const ServerRules& rules
       if (!rule.apply) throw Error(Code::invalid, "parameter server: the rule '" + name + "' has no function");
       one = {name, rule};
     }
-  for (Member& member : members) {
+  for (Member& member : seating.members) {
     auto seat = std::make_unique<Seat>();
     seat->is_over = !member.pair;
+    seat->header = Block(frames::head_bytes(servers_));
+    seat->taken.resize(servers_);
     seat->member = std::move(member);
     by_worker_[seat->member.worker] = seat.get();
     seats_.push_back(std::move(seat));
@@ -48,8 +56,8 @@ void Server::abort(const std::string& why) noexcept {
 }
 
 void Server::listen(Seat& seat) {
-  seat.next = seat.member.pair->recv(bytes_at(&seat.header, sizeof seat.header), seat.member.peer, frames::requests,
-                                     {.timeout = no_deadline});
+  seat.next = seat.member.pair->recv(bytes_at(seat.header.data(), seat.header.size()), seat.member.peer,
+                                     frames::requests, {.timeout = no_deadline});
   seat.listens = true;
 }
 
@@ -63,6 +71,7 @@ void Server::run() {
       shard->tick(now, answers_);
       after(*shard);
     }
+    end_cut();
     send_answers();
   }
 }
@@ -75,10 +84,17 @@ void Server::wait() {
     if (seat->is_over) continue;
     if (seat->listens) works.push_back(seat->next);
     instances.clear();
+    bool is_blocked = false;
     for (const Arrival& one : seat->arrivals) {
+      const frames::Verb verb = one.request.verb;
       const bool is_first = &one == &seat->arrivals.front();
-      if (one.request.verb < frames::Verb::push && !is_first) break;
-      if (instances.insert(one.request.instance).second) works.push_back(one.work);
+      if (is_step_of_cut(verb))
+        works.push_back(one.work);
+      else if (verb >= frames::Verb::push || is_first) {
+        const bool goes = !is_blocked && may_be_taken(*seat, one) && instances.insert(one.request.instance).second;
+        if (goes) works.push_back(one.work);
+      }
+      is_blocked |= verb < frames::Verb::push && !is_step_of_cut(verb);
     }
   }
   Deadline first = never;
@@ -99,7 +115,8 @@ void Server::look_at(Seat& seat) {
       }
       moved |= work_on_arrivals(seat);
       send_answers();
-      if (!seat.is_over && !seat.listens && (seat.queued < most_queued || seat.arrivals.empty())) {
+      const bool makes_cut = cut_ && cut_->owner == seat.member.worker;  // and has more to say about it
+      if (!seat.is_over && !seat.listens && (seat.queued < most_queued || makes_cut)) {
         listen(seat);
         moved = true;
       }
@@ -109,29 +126,46 @@ void Server::look_at(Seat& seat) {
   }
 }
 
+// Pages that the kernel has just given cost more than what is received into them.
+Block Server::room_for(std::size_t bytes) {
+  if (bytes < large_payload) return Block(bytes);
+  const auto free =
+      std::ranges::find_if(large_, [&](const Block& one) { return one.size() == bytes && !one.is_shared(); });
+  Block taken = free == large_.end() ? Block(bytes) : *free;
+  if (free != large_.end()) large_.erase(free);
+  large_.push_front(taken);
+  if (large_.size() > most_large) large_.pop_back();
+  return taken;
+}
+
 void Server::take_header(Seat& seat) {
   seat.listens = false;
   seat.next.wait();
   Arrival& arrival = seat.arrivals.emplace_back();
-  arrival.request = seat.header;
-  if (const std::size_t bytes = seat.header.bytes; bytes > 0) {
-    arrival.payload = Block(bytes);
+  std::memcpy(&arrival.request, seat.header.data(), sizeof arrival.request);
+  arrival.counts.resize(servers_);
+  std::memcpy(arrival.counts.data(), seat.header.data() + sizeof arrival.request, 8 * servers_);
+  if (const std::size_t bytes = arrival.request.bytes; bytes > 0) {
+    arrival.payload = room_for(bytes);
     seat.queued += bytes;
     arrival.work = seat.member.pair->recv(bytes_at(arrival.payload.data(), bytes), seat.member.peer, frames::payloads,
                                           {.keep = arrival.payload.owner()});
   }
 }
 
-// What waits for its payload holds up what comes after it for the same instance, and what concerns all of them.
+// What waits for its payload holds up what comes after it for the same instance; what concerns all of them is held up
+// by everything before, and holds up everything behind. While a dump is made, what is not to be in it waits.
 bool Server::work_on_arrivals(Seat& seat) {
-  bool moved = false;
+  bool moved = false, is_blocked = false;
   std::set<std::uint64_t> waiting;
   for (std::size_t i = 0; i < seat.arrivals.size() && !seat.is_over;) {
     Arrival& one = seat.arrivals[i];
-    const bool is_exchange = one.request.verb >= frames::Verb::push;
-    if (!one.work.done() || waiting.contains(one.request.instance) || (!is_exchange && i > 0)) {
-      if (!is_exchange) return moved;
-      waiting.insert(one.request.instance);
+    const frames::Verb verb = one.request.verb;
+    const bool is_exchange = verb >= frames::Verb::push, is_step = is_step_of_cut(verb);
+    const bool is_in_turn = is_exchange ? !waiting.contains(one.request.instance) : i == 0;
+    if (!one.work.done() || (!is_step && (is_blocked || !is_in_turn || !may_be_taken(seat, one)))) {
+      if (is_exchange) waiting.insert(one.request.instance);
+      is_blocked |= !is_exchange && !is_step;
       ++i;
       continue;
     }
@@ -139,6 +173,8 @@ bool Server::work_on_arrivals(Seat& seat) {
     Arrival arrival = std::move(one);
     seat.arrivals.erase(seat.arrivals.begin() + static_cast<std::ptrdiff_t>(i));
     seat.queued -= arrival.request.bytes;
+    if (!is_step || seat.taken[static_cast<std::size_t>(number_)] < arrival.counts[static_cast<std::size_t>(number_)])
+      seat.taken = arrival.counts;
     handle(seat, arrival);
     moved = true;
   }
@@ -159,6 +195,7 @@ void Server::end(Seat& seat) {
   if (std::exchange(seat.listens, false)) (void)seat.next.cancel();
   seat.next = {};
   seat.arrivals.clear();
+  if (cut_ && cut_->owner == seat.member.worker) cut_.reset();
   leave(seat);
   send_answers();
 }

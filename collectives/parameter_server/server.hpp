@@ -25,9 +25,12 @@ class Server {
     std::optional<Communicator> pair;  ///< none: it has died already
     int peer = 1;                      ///< the worker in `pair`
   };
-  /// `number` among the servers.
-  Server(int number, std::vector<Member> members, const ServerRules& rules,
-         const std::map<std::string, std::string>& settings);
+  struct Seating {
+    int number = 0;  ///< among the servers
+    std::size_t servers = 1;
+    std::vector<Member> members;
+  };
+  Server(Seating seating, const ServerRules& rules, const std::map<std::string, std::string>& settings);
   ~Server();
 
   /// Returns when all workers have left for good or have died.
@@ -38,14 +41,16 @@ class Server {
  private:
   struct Arrival {
     frames::Request request;
+    std::vector<std::uint64_t> counts;  // of its worker's requests to each server, this one included
     Block payload;
     Work work;  // its arrival
   };
   struct Seat {
     Member member;
     bool has_joined = false, is_over = false;
-    frames::Request header;  // of the next request
-    Work next;               // its arrival; only while `listens`
+    Block header;                      // of the next request
+    std::vector<std::uint64_t> taken;  // the counts of the last request that was taken
+    Work next;                         // its arrival; only while `listens`
     bool listens = false;
     std::deque<Arrival> arrivals;
     std::size_t queued = 0;                                   // bytes of their payloads
@@ -55,15 +60,23 @@ class Server {
     Opening opening;
     Shard shard;
   };
+  /// A dump that a worker makes: of each worker, how many requests are taken before it is over.
+  struct Cut {
+    int owner = -1;
+    std::map<int, std::uint64_t> until;
+    std::uint64_t sequence = 0;  // of the request that waits for it; 0: the others' counts are not known yet
+  };
   struct NamedRule {
     std::string name;
     ServerRule rule;
   };
 
   void listen(Seat& seat);
+  Block room_for(std::size_t bytes);
   void take_header(Seat& seat);
   void look_at(Seat& seat);
   bool work_on_arrivals(Seat& seat);
+  bool may_be_taken(const Seat& seat, const Arrival& arrival) const;
   void wait();
   void end(Seat& seat);
   void leave(Seat& seat);
@@ -72,12 +85,20 @@ class Server {
   void open(Seat& seat, const Arrival& arrival);
   void free(Seat& seat, const frames::Request& request);
   void exchange(Seat& seat, Arrival& arrival);
+  // cuts.cpp
+  void begin_cut(Seat& seat, const Arrival& arrival);
+  void cut_at(Seat& seat, const Arrival& arrival);
+  void end_cut();
+  void fetch(Seat& seat, const frames::Request& request);
+  void load(Seat& seat, const Arrival& arrival);
+  std::vector<std::byte> state() const;
   void after(Shard& shard);
   void send_answers();
   void reply(Seat& seat, const Answer& answer, ConstBytes text = {});
   void refuse(Seat& seat, const frames::Request& request, const std::string& why);
 
   const int number_;
+  const std::size_t servers_;
   const std::map<std::string, std::string> settings_;
   std::uint64_t epoch_ = 1;
   std::vector<std::unique_ptr<Seat>> seats_;
@@ -86,6 +107,9 @@ class Server {
   std::unordered_map<std::uint64_t, std::unique_ptr<Instance>> instances_;
   std::set<Shard*> timed_;  // that have something to do later
   Answers answers_;
+  std::optional<Cut> cut_;
+  Block kept_;               // of a cut
+  std::deque<Block> large_;  // for payloads, the last one used first; free where nobody else holds them
 };
 
 }  // namespace tutti

@@ -212,6 +212,7 @@ void Shard::answer(Held held, Answers& answers) {
 }
 
 void Shard::send(Held held, Answers& answers) {
+  if (held.answer.sequence == 0) return;
   held.answer.version = version_;
   if (held.reads) {
     held.answer.memory = values_;

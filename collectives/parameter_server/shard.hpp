@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/parameter_server/block.hpp"
+#include "collectives/parameter_server/letters.hpp"
 #include "collectives/parameter_server/parameter_server.hpp"
 #include "transports/core/clock.hpp"
 
@@ -37,8 +38,8 @@ class Shard {
     std::optional<std::uint64_t> staleness = {};
   };
   struct Push {
-    std::uint64_t sequence = 0;
-    std::string name = {};  ///< of the rule
+    std::uint64_t sequence = 0;  ///< 0: nobody waits for a reply
+    std::string name = {};       ///< of the rule
     const ServerRule* rule = nullptr;
     Range range = {};  ///< within the shard's, in the whole buffer
     Block data = {};
@@ -63,6 +64,11 @@ class Shard {
   /// A push whose data do not fit, or that does not cover the shard though its rule has a quorum, is answered so.
   void push(Push push, Clock::time_point now, Answers& answers);
   void pull(int worker, std::uint64_t sequence, const Range& range, Answers& answers);
+
+  /// All but who has it open and what it owes them: of what waits in rounds, that is the reply.
+  void save(LetterWriter& letter) const;
+  /// In the place of what there is. `rule_of` gives the rule of a name, or throws. Throws Error{protocol}.
+  void restore(LetterReader& letter, const std::function<const ServerRule&(const std::string&)>& rule_of);
 
   /// When tick() has something to do, if nothing comes before.
   Deadline due() const noexcept;

@@ -236,6 +236,58 @@ TEST_P(ParameterServers, MakesAndFreesThousandsOfBuffers) {
   });
 }
 
+// A push to two buffers' worth of shards is in a dump as a whole or not at all, though all push while it is made.
+TEST_P(ParameterServers, DumpsAConsistentCut) {
+  run([](Communicator& world) {
+    const int p = world.size(), me = world.rank();
+    const ServerRule count{.apply =
+                               [](const ShardView& shard, std::span<const Pushed>) {
+                                 ++shard.scalars[0];
+                                 reinterpret_cast<float*>(shard.slots[0].data)[0] += 2;
+                                 reinterpret_cast<double*>(shard.values.data)[0] = shard.scalars[0];
+                               },
+                           .slots = 1,
+                           .scalars = 1};
+    const ServerRule never{.apply = [](const ShardView&, std::span<const Pushed>) {}, .quorum = 99};
+    ParameterServer server(world, {.rules = {{"count", count}, {"never", never}}});
+    const std::string own = "own " + std::to_string(me);
+    Parameters mine = server.open(own, 30'000, DType::f32);  // the others' pushes do not change it
+    Parameters counted = server.open("counted", static_cast<std::size_t>(p), DType::f64);
+    Floats one(30'000, 1), got(30'000);
+    const std::vector<double> none(static_cast<std::size_t>(p));
+    counted.push("count", none).wait();
+    world.barrier().wait();
+    std::vector<Request> under_way;
+    for (int i = 0; i < 10; ++i) under_way.push_back(mine.push("add", one));
+    std::vector<std::byte> dump;
+    if (me == p - 1) dump = server.dump();
+    for (int i = 0; i < 10; ++i) under_way.push_back(mine.push("add", one));
+    for (const Request& request : under_way) request.wait();
+    world.barrier().wait();
+    if (me == p - 1) server.load(dump);
+    world.barrier().wait();
+    require(caught([&] { mine.pull(got).wait(); }).code() == Code::invalid, "to be opened again");
+    mine = server.open(own, 30'000, DType::f32);
+    counted = server.open("counted", static_cast<std::size_t>(p), DType::f64);
+    const Request pull = mine.pull(got);
+    pull.wait();
+    require(std::ranges::count(got, got[0]) == std::ssize(got), "the same pushes in all shards");
+    require(me == p - 1 ? got[0] == 10 : got[0] >= 0 && got[0] <= 20,
+            "those of a worker before its dump, no later ones");
+    for (const ShardVersion& one_shard : pull.versions())
+      require(one_shard.epoch == 2 && one_shard.version == static_cast<std::uint64_t>(got[0]), "versions, a new epoch");
+    world.barrier().wait();
+    counted.push("count", none).wait();
+    world.barrier().wait();
+    std::vector<double> counts(static_cast<std::size_t>(p));
+    counted.pull(counts).wait();
+    require(std::ranges::count(counts, 2.0 * p) == p, "what rules keep goes on");
+    const std::string what = caught([&] { server.load(std::vector<std::byte>(16)); }).what();
+    require(what.find("this is not a dump") != std::string::npos, what);
+    world.barrier().wait();
+  });
+}
+
 // Several threads of each rank, each with a buffer of its own and with one that all use.
 TEST_P(ParameterServers, ManyThreads) {
   run([](Communicator& world) {

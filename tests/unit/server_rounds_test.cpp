@@ -116,6 +116,29 @@ TEST(Quorum, IsOfThoseWhoAreThere) {
   EXPECT_THAT(played.answered(), ElementsAre(0, 2));
 }
 
+TEST(Quorum, GoesOnFromADump) {
+  Rounds seen;
+  const NamedRule rule = seen.mean(3, 0);
+  PlayedShard played({7}, 3), loaded({0}, 3);
+  played.push(rule, {3}, {.worker = 2, .tokens = 1});
+  played.push(rule, {6}, {.worker = 2, .tokens = 10});
+  LetterWriter writer;
+  played.shard.save(writer);
+  LetterReader reader(writer.letter());
+  loaded.shard.restore(reader, [&](const std::string&) -> const ServerRule& { return rule.second; });
+  EXPECT_TRUE(reader.is_at_end());
+  EXPECT_THAT(loaded.values(), ElementsAre(7));
+  loaded.push(rule, {3}, {.worker = 0});
+  loaded.push(rule, {3}, {.worker = 1});
+  EXPECT_THAT(loaded.answered(), ElementsAre(0, 1)) << "and nobody waits for the third";
+  EXPECT_EQ(loaded.values()[0], 10);
+  EXPECT_EQ(seen.tokens, 1u);
+  loaded.push(rule, {0}, {.worker = 0});
+  loaded.push(rule, {0}, {.worker = 1});
+  EXPECT_EQ(loaded.values()[0], 12);
+  EXPECT_EQ(seen.tokens, 11u);
+}
+
 TEST(Quorum, IsForWholeShards) {
   Rounds seen;
   PlayedShard played({0, 0}, 2);

@@ -1,0 +1,103 @@
+// A server's part in dumps: which requests are in one, and its state then.
+//
+// First every server takes nothing more, and says up to which requests it has come. These were sent together with
+// others, to other servers, as their counts tell: so the worker that makes the dump knows what each server has still to
+// take. When that has been done, the state of each is kept, and all goes on. After Chandy & Lamport, "Distributed
+// snapshots", 1985; the counts are vector clocks.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "collectives/parameter_server/server.hpp"
+
+namespace tutti {
+
+bool Server::may_be_taken(const Seat& seat, const Arrival& arrival) const {
+  if (!cut_) return true;
+  const auto until = cut_->until.find(seat.member.worker);
+  return until == cut_->until.end() || arrival.counts[static_cast<std::size_t>(number_)] <= until->second;
+}
+
+void Server::begin_cut(Seat& seat, const Arrival& arrival) {
+  if (cut_) return refuse(seat, arrival.request, "another worker is making one; try again when it is done");
+  kept_ = {};
+  cut_.emplace().owner = seat.member.worker;
+  LetterWriter letter;
+  for (const auto& one : seats_) {
+    cut_->until[one->member.worker] = one->taken[static_cast<std::size_t>(number_)];
+    letter.put(one->member.worker);
+    for (const std::uint64_t count : one->taken) letter.put(count);
+  }
+  reply(seat, {.worker = seat.member.worker, .sequence = arrival.request.sequence}, letter.letter());
+}
+
+void Server::cut_at(Seat& seat, const Arrival& arrival) {
+  if (!cut_ || cut_->owner != seat.member.worker) return refuse(seat, arrival.request, "no dump is being made");
+  LetterReader letter(arrival.payload.bytes());
+  while (!letter.is_at_end()) {
+    const int worker = letter.take<int>();
+    std::uint64_t& until = cut_->until[worker];
+    until = std::max(until, letter.take<std::uint64_t>());
+  }
+  cut_->sequence = arrival.request.sequence;
+}
+
+// Of a worker that has died nothing more comes.
+void Server::end_cut() {
+  if (!cut_ || cut_->sequence == 0) return;
+  for (const auto& seat : seats_)
+    if (!seat->is_over && seat->taken[static_cast<std::size_t>(number_)] < cut_->until[seat->member.worker]) return;
+  const Cut cut = *std::exchange(cut_, std::nullopt);
+  kept_ = Block::copy_of(state());
+  LetterWriter size;
+  size.put<std::uint64_t>(kept_.size());
+  reply(*by_worker_.at(cut.owner), {.worker = cut.owner, .sequence = cut.sequence}, size.letter());
+}
+
+void Server::fetch(Seat& seat, const frames::Request& request) {
+  if (kept_.size() == 0 || request.values != kept_.size()) return refuse(seat, request, "no dump has been made");
+  const Block kept = std::exchange(kept_, {});
+  reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .memory = kept, .values = kept.bytes()});
+}
+
+std::vector<std::byte> Server::state() const {
+  LetterWriter letter;
+  letter.put(epoch_);
+  letter.put<std::uint64_t>(static_cast<std::uint64_t>(number_));
+  letter.put<std::uint64_t>(instances_.size());
+  for (const auto& [id, instance] : instances_) {
+    letter.put(id);
+    letter.put_bytes(instance->opening.letter());
+    instance->shard.save(letter);
+  }
+  return letter.take();
+}
+
+// All of it is read before anything is changed.
+void Server::load(Seat& seat, const Arrival& arrival) {
+  const auto rule_of = [&](const std::string& name) -> const ServerRule& {
+    const auto found = rules_.find(frames::id_of(name));
+    if (found == rules_.end()) throw Error(Code::invalid, "the servers have no rule '" + name + "'; give it to them");
+    return found->second.rule;
+  };
+  LetterReader letter(arrival.payload.bytes());
+  const auto epoch = letter.take<std::uint64_t>();
+  if (letter.take<std::uint64_t>() != static_cast<std::uint64_t>(number_))
+    throw Error(Code::invalid, "this is another server's part of the dump");
+  std::unordered_map<std::uint64_t, std::unique_ptr<Instance>> loaded;
+  for (auto left = letter.take<std::uint64_t>(); left > 0; --left) {
+    const auto id = letter.take<std::uint64_t>();
+    const Opening opening = Opening::read(letter.take_bytes());
+    const Shard::Place place{number_, opening.shards.at(static_cast<std::size_t>(number_)), opening.dtype,
+                             opening.staleness};
+    auto instance = std::make_unique<Instance>(Instance{opening, Shard(place)});
+    instance->shard.restore(letter, rule_of);
+    loaded[id] = std::move(instance);
+  }
+  timed_.clear();
+  instances_ = std::move(loaded);
+  epoch_ = std::max(epoch, epoch_) + 1;
+  reply(seat, {.worker = seat.member.worker, .sequence = arrival.request.sequence});
+}
+
+}  // namespace tutti

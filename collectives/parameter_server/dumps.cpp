@@ -1,0 +1,82 @@
+// A worker's part in dumps.
+#include <algorithm>
+#include <map>
+
+#include "collectives/parameter_server/parameters.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::uint64_t mark = 0x3173707369747574u;  // marks a dump, and its version
+
+// Of each worker: up to which request each server has to come, so that whatever one has taken all others have.
+std::map<int, std::vector<std::uint64_t>> agreed(const std::vector<std::vector<std::byte>>& taken) {
+  std::map<int, std::vector<std::uint64_t>> until;
+  for (const std::vector<std::byte>& text : taken) {
+    LetterReader letter(text);
+    while (!letter.is_at_end()) {
+      std::vector<std::uint64_t>& counts = until[letter.take<int>()];
+      counts.resize(taken.size());
+      for (std::uint64_t& count : counts) count = std::max(count, letter.take<std::uint64_t>());
+    }
+  }
+  return until;
+}
+
+std::vector<std::size_t> cut(const std::shared_ptr<Outbox>& outbox) {
+  const auto until = agreed(ask_all(outbox, {.verb = frames::Verb::cut, .what = "dump"}));
+  std::vector<std::vector<std::byte>> letters;
+  for (std::size_t server = 0; server < outbox->links().size(); ++server) {
+    LetterWriter letter;
+    for (const auto& [worker, counts] : until) {
+      letter.put(worker);
+      letter.put(counts[server]);
+    }
+    letters.push_back(letter.take());
+  }
+  const std::vector<ConstBytes> views(letters.begin(), letters.end());
+  std::vector<std::size_t> sizes;
+  for (const auto& text : ask_all(outbox, {.verb = frames::Verb::cut_at, .what = "dump", .letters = views}))
+    sizes.push_back(LetterReader(text).take<std::uint64_t>());
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<std::byte> dump_of(const std::shared_ptr<Outbox>& outbox) {
+  std::vector<std::size_t> sizes;
+  try {
+    sizes = cut(outbox);
+  } catch (...) {  // those that wait for the rest of it go on
+    try {
+      (void)ask_all(outbox, {.verb = frames::Verb::uncut, .what = "dump"});
+    } catch (const Error&) {  // the first failure counts
+    }
+    throw;
+  }
+  std::vector<std::vector<std::byte>> parts;
+  std::vector<Bytes> into;
+  for (const std::size_t size : sizes) parts.emplace_back(size);
+  for (std::vector<std::byte>& part : parts) into.emplace_back(part);
+  (void)ask_all(outbox, {.verb = frames::Verb::fetch, .what = "dump", .into = into});
+  LetterWriter dump;
+  dump.put(mark);
+  dump.put<std::uint64_t>(parts.size());
+  for (const std::vector<std::byte>& part : parts) dump.put_bytes(part);
+  return dump.take();
+}
+
+void load_into(const std::shared_ptr<Outbox>& outbox, ConstBytes dump) {
+  LetterReader reader(dump);
+  if (reader.take<std::uint64_t>() != mark) throw Error(Code::invalid, "parameter server: load: this is not a dump");
+  const auto servers = reader.take<std::uint64_t>();
+  if (servers != outbox->links().size())
+    throw Error(Code::invalid, "parameter server: load: this is a dump of " + std::to_string(servers) +
+                                   " servers, and there are " + std::to_string(outbox->links().size()) +
+                                   "; take as many, or pull and push the values");
+  std::vector<ConstBytes> parts;
+  for (std::uint64_t i = 0; i < servers; ++i) parts.push_back(reader.take_bytes());
+  (void)ask_all(outbox, {.verb = frames::Verb::load, .what = "load", .letters = parts});
+}
+
+}  // namespace tutti

@@ -1,0 +1,68 @@
+// A shard's state as a letter, for dumps.
+#include <cstring>
+
+#include "collectives/parameter_server/shard.hpp"
+
+namespace tutti {
+namespace {
+
+void save_push(LetterWriter& letter, int worker, const PushMeta& meta, const Block& data) {
+  letter.put(worker);
+  letter.put(meta.version);
+  letter.put(meta.tokens);
+  letter.put(meta.steps);
+  letter.put(meta.factor);
+  letter.put_bytes(data.bytes());
+}
+
+void fill(const Block& block, ConstBytes bytes) {
+  if (bytes.size() != block.size()) throw Error(Code::protocol, "load: what was dumped has another size");
+  if (!bytes.empty()) std::memcpy(block.data(), bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+void Shard::save(LetterWriter& letter) const {
+  letter.put(version_);
+  letter.put_bytes(values_.bytes());
+  letter.put<std::uint64_t>(rules_.size());
+  for (const auto& [name, state] : rules_) {
+    letter.put_text(name);
+    letter.put_bytes(std::as_bytes(std::span(state.scalars)));
+    letter.put<std::uint64_t>(state.slots.size());
+    for (const Block& slot : state.slots) letter.put_bytes(slot.bytes());
+    letter.put<std::uint64_t>(state.round.pushed.size() + state.round.next.size());
+    for (const Push& one : state.round.pushed) save_push(letter, one.meta.worker, one.meta, one.data);
+    for (const Push& one : state.round.next) save_push(letter, one.meta.worker, one.meta, one.data);
+  }
+}
+
+// Those of a round join it again in their order; it goes on with the next push.
+void Shard::restore(LetterReader& letter, const std::function<const ServerRule&(const std::string&)>& rule_of) {
+  version_ = letter.take<std::uint64_t>();
+  values_ = Block::zeroed(values_.size());
+  fill(values_, letter.take_bytes());
+  rules_.clear();
+  for (auto left = letter.take<std::uint64_t>(); left > 0; --left) {
+    Push push{.name = letter.take_text(), .range = place_.range, .dtype = place_.dtype};
+    push.rule = &rule_of(push.name);
+    RuleState& state = state_of(push);
+    const ConstBytes scalars = letter.take_bytes();
+    const auto slots = letter.take<std::uint64_t>();
+    if (scalars.size() != state.scalars.size() * sizeof(double) || slots != state.slots.size())
+      throw Error(Code::invalid, "load: the rule '" + push.name + "' kept other things when this was dumped");
+    if (!scalars.empty()) std::memcpy(state.scalars.data(), scalars.data(), scalars.size());
+    for (const Block& slot : state.slots) fill(slot, letter.take_bytes());
+    for (auto pushes = letter.take<std::uint64_t>(); pushes > 0; --pushes) {
+      push.meta.worker = letter.take<int>();
+      push.meta.version = letter.take<std::uint64_t>();
+      push.meta.tokens = letter.take<std::uint64_t>();
+      push.meta.steps = letter.take<std::uint64_t>();
+      push.meta.factor = letter.take<double>();
+      push.data = Block::copy_of(letter.take_bytes());
+      state.round.next.push_back(push);
+    }
+  }
+}
+
+}  // namespace tutti
