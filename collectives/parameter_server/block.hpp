@@ -1,6 +1,7 @@
 // Block: memory that several may hold, and whose last holder frees it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -9,12 +10,12 @@
 
 namespace tutti {
 
-/// Copies are the same memory. Threads: as a shared_ptr.
+/// Copies are the same memory, and belong to one thread at a time; a lease may end in any.
 class Block {
  public:
   Block() = default;
   /// Not zeroed.
-  explicit Block(std::size_t bytes) : memory_(std::make_shared_for_overwrite<std::byte[]>(bytes)), size_(bytes) {}
+  explicit Block(std::size_t bytes) : memory_(std::make_shared<Memory>(bytes)), size_(bytes) {}
   static Block zeroed(std::size_t bytes) {
     Block made(bytes);
     if (bytes > 0) std::memset(made.data(), 0, bytes);
@@ -26,14 +27,27 @@ class Block {
     return made;
   }
 
-  std::byte* data() const noexcept { return memory_.get(); }
+  std::byte* data() const noexcept { return memory_ ? memory_->bytes.get() : nullptr; }
   std::size_t size() const noexcept { return size_; }
   Bytes bytes() const noexcept { return {data(), size_}; }
-  bool is_shared() const noexcept { return memory_.use_count() > 1; }
-  const std::shared_ptr<std::byte[]>& owner() const noexcept { return memory_; }
+
+  /// Keeps the memory, for a call that uses it.
+  std::shared_ptr<const void> lease() const {
+    memory_->leases.fetch_add(1, std::memory_order_relaxed);
+    return {data(), [memory = memory_](const void*) { memory->leases.fetch_sub(1, std::memory_order_release); }};
+  }
+  /// Whether there are other copies or leases. Where not, what was done under a lease has happened before this.
+  bool is_shared() const noexcept {
+    return memory_.use_count() > 1 || (memory_ && memory_->leases.load(std::memory_order_acquire) > 0);
+  }
 
  private:
-  std::shared_ptr<std::byte[]> memory_;
+  struct Memory {
+    explicit Memory(std::size_t size) : bytes(std::make_unique_for_overwrite<std::byte[]>(size)) {}
+    std::unique_ptr<std::byte[]> bytes;
+    std::atomic<int> leases{0};  // a use_count() by itself orders nothing
+  };
+  std::shared_ptr<Memory> memory_;
   std::size_t size_ = 0;
 };
 

@@ -31,9 +31,9 @@ RequestPart::RequestPart(const Link& link, const frames::Request& request, std::
   const Block head = request_head(request, counts);
   const CallOptions patient{.timeout = link.timeout};
   header_ = pair.recv(bytes_at(message_.bytes()), link.peer, frames::reply_tag(sequence_),
-                      {.timeout = link.timeout, .keep = message_.owner()});
+                      {.timeout = link.timeout, .keep = message_.lease()});
   if (!is_small_) values_ = pair.recv(bytes_at(into), link.peer, frames::values_tag(sequence_), patient);
-  head_ = pair.send(bytes_at(ConstBytes(head.bytes())), link.peer, frames::requests, {.keep = head.owner()});
+  head_ = pair.send(bytes_at(ConstBytes(head.bytes())), link.peer, frames::requests, {.keep = head.lease()});
   if (!payload.empty()) body_ = pair.send(bytes_at(payload), link.peer, frames::payloads, patient);
 }
 

@@ -144,7 +144,7 @@ void Server::reply(Seat& seat, const Answer& answer, ConstBytes text) {
   }
   const auto send = [&](const Block& owner, ConstBytes bytes, int tag) {
     (void)seat.member.pair->send(ConstBuffer(bytes.data(), bytes.size(), DType::u8), seat.member.peer, tag,
-                                 {.keep = owner.owner()});
+                                 {.keep = owner.lease()});
   };
   send(message, message.bytes(), frames::reply_tag(answer.sequence));
   if (!is_small && !answer.values.empty()) send(answer.memory, answer.values, frames::values_tag(answer.sequence));

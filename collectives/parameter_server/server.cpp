@@ -149,7 +149,7 @@ void Server::take_header(Seat& seat) {
     arrival.payload = room_for(bytes);
     seat.queued += bytes;
     arrival.work = seat.member.pair->recv(bytes_at(arrival.payload.data(), bytes), seat.member.peer, frames::payloads,
-                                          {.keep = arrival.payload.owner()});
+                                          {.keep = arrival.payload.lease()});
   }
 }
 
