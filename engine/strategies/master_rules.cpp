@@ -81,9 +81,9 @@ template <class T, class Wide>
 void merge(std::vector<Wide>& merged, const DeltaRule& rule, std::vector<Delta<T>> deltas, const ShardView& shard) {
   const std::size_t count = shard.values.count;
   if (rule.merge == MasterMerge::radial) {
-    const Range here{shard.offset, count};
-    for (const Range& tensor : rule.tensors.empty() ? std::vector<Range>{here} : rule.tensors) {
-      const Range part = common(tensor, here);
+    const ShardRange here{shard.offset, count};
+    for (const ShardRange& tensor : rule.tensors.empty() ? std::vector<ShardRange>{here} : rule.tensors) {
+      const ShardRange part = common(tensor, here);
       if (part.count > 0) radial_mean(merged, deltas, part.offset - here.offset, part.end() - here.offset);
     }
     return;

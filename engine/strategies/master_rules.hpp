@@ -60,7 +60,7 @@ struct DeltaRule {
   MasterStep step = {};
   MasterMerge merge = MasterMerge::mean;
   StalenessPolicy staleness = {};
-  std::vector<Range> tensors = {};  ///< in the whole buffer, for radial; empty: it is all one
+  std::vector<ShardRange> tensors = {};  ///< in the whole buffer, for radial; empty: it is all one
   int quorum = 1;
   double grace = 0;
 };

@@ -73,7 +73,7 @@ ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<n
       (numbers.kind == ServedNumbers::Kind::elastic && numbers.prefetch > 0))
     return standard_rules().at("add");
   if (numbers.kind == ServedNumbers::Kind::elastic) return elastic_rule(quorum, axes.server.grace);
-  std::vector<Range> ranges;
+  std::vector<ShardRange> ranges;
   for (const auto& [name, tensor] : tensors)
     ranges.push_back({ranges.empty() ? 0 : ranges.back().end(), static_cast<std::size_t>(tensor.numel())});
   return delta_rule({step_of(axes), merge_of(axes), staleness_of(axes), ranges, quorum, axes.server.grace});
