@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/range.hpp"
 #include "transports/core/collective.hpp"
 
 namespace tutti {
@@ -25,12 +26,6 @@ struct Shape {
   std::span<const int> host = {};                ///< by rank: which host it is on; empty: all are on one
 };
 
-/// Elements [offset, offset + count) of one of the three memories a plan knows.
-struct Range {
-  std::size_t offset = 0;
-  std::size_t count = 0;
-  bool operator==(const Range&) const = default;
-};
 enum class Memory : std::uint8_t { in, out, scratch };
 struct Slice {
   Memory memory = Memory::out;

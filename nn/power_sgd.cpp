@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "nn/compression.hpp"
+#include "transports/core/hash.hpp"
 
 namespace tutti::nn {
 namespace {
@@ -20,12 +21,6 @@ struct Matrix {
   at::Tensor p, q;      ///< (n, r), (m, r): views of what travels
   at::Tensor begin;     ///< (m, r): the last step's Q
 };
-
-std::int64_t bytes_hash(const std::string& text) {  // FNV-1a
-  std::uint64_t h = 0xcbf29ce484222325ULL;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return static_cast<std::int64_t>(h);
-}
 
 /// The columns of `p` become an orthonormal basis of a space that has them in it.
 void make_orthonormal(at::Tensor& p) {
@@ -73,7 +68,7 @@ class PowerSgdCodec final : public Codec {
                  .begin = {}};
       one.p = ps_.narrow(0, p_at, n * r).view({n, r});
       one.q = qs_.narrow(0, q_at, m * r).view({m, r});
-      const auto draws = at::detail::createCPUGenerator(options.seed ^ static_cast<std::uint64_t>(bytes_hash(name)));
+      const auto draws = at::detail::createCPUGenerator(options.seed ^ fnv1a(name));
       one.begin = at::randn({m, r}, draws, at::TensorOptions().dtype(at::kDouble)).to(part.options());
       matrices_.push_back(std::move(one));
       p_at += n * r;

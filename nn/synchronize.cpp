@@ -11,6 +11,7 @@
 
 #include "nn/at_site.hpp"
 #include "nn/tensor.hpp"
+#include "transports/core/hash.hpp"
 
 namespace tutti::nn {
 namespace {
@@ -67,11 +68,7 @@ class Piece {
   std::size_t bytes_ = 0;
 };
 
-std::int64_t hash(const std::string& name) {  // FNV-1a
-  std::uint64_t h = 0xcbf29ce484222325ULL;
-  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return static_cast<std::int64_t>(h);
-}
+std::int64_t hash(const std::string& name) { return static_cast<std::int64_t>(fnv1a(name)); }
 
 /// The tensor's bits in 64: the sum of its words, each mixed with its place. Computed where the tensor lives; a change
 /// of one word always shows.

@@ -141,7 +141,7 @@ Known* find_or_make_known(MPI_Comm comm) {
   library().comm_test_inter(comm, &between_groups);
   library().comm_size(comm, &known->size);
   library().comm_rank(comm, &known->rank);
-  // What is outside MPI_COMM_WORLD, or alone, all members see without asking one another.
+  // All members see by themselves whether the communicator has a single rank, or ranks outside MPI_COMM_WORLD.
   if (!between_groups && known->size > 1) {
     const std::vector<int> ranks = world_ranks(comm, known->size);
     if (!ranks.empty()) known->tutti = make_group(comm, ranks);

@@ -21,7 +21,8 @@ struct Known : std::enable_shared_from_this<Known> {
 /// Makes the attribute's key, and `world` known as MPI_COMM_WORLD's.
 void begin_communicators(Communicator world);
 
-/// What is known of it; null where nothing is. Local. Any thread. The result is there as long as `comm`.
+/// Returns what find_or_make_known() has made for `comm`, or null. Local. Any thread. The result lives as long as
+/// `comm`.
 Known* find_known(MPI_Comm comm);
 
 /// The same; what nobody has asked for yet is made, which is collective over `comm` and blocks. Any thread.

@@ -6,7 +6,8 @@
 namespace tutti::preload {
 namespace {
 
-/// Of a call that has none in lists. The signatures of what one rank sends and another receives are equal.
+/// Bytes that each rank gives or gets; none for calls with lists of counts, which differ between ranks. The type
+/// signatures at sender and receiver are equal, so all ranks find the same number.
 std::optional<std::int64_t> bytes_of(const Call& call) {
   const auto of = [](const Part& part) { return part.count * size_of_type(part.type); };
   int rank = 0;

@@ -1,6 +1,6 @@
-// Whether tutti or MPI makes a call. All ranks of a call must decide alike, so this looks at nothing but what MPI makes
-// equal on them: the function, the communicator, of reductions the operator, type and count, and how many bytes a call
-// without lists has for each rank.
+// Decides whether tutti or MPI carries out a call. All ranks have to decide alike, or the program hangs. So only what
+// MPI requires to be equal on all ranks is looked at: the function and the communicator; of a reduction the operator,
+// the type and the count; and the bytes per rank of a call that has no list of counts.
 #pragma once
 
 #include <cstdint>

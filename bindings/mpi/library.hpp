@@ -22,7 +22,7 @@ struct LogicalOps {
   MPI_Op land = {}, lor = {}, lxor = {};
 };
 
-/// Of the family that this is compiled for. Those that the library lacks are left out.
+/// The predefined types of the MPI family whose mpi.h this is compiled with, without those that the library lacks.
 std::vector<PredefinedType> predefined_types(void* library);
 LogicalOps logical_ops(void* library);
 
@@ -71,7 +71,7 @@ struct Library {
   decltype(&MPI_Type_get_envelope) type_get_envelope;
   decltype(&MPI_Type_get_contents) type_get_contents;
   decltype(&MPI_Type_free) type_free;
-  /// Of MPI 4, which wants it for types that were made with counts of MPI_Count; null in others.
+  /// MPI 4 has this function, and requires it for types made with counts of MPI_Count. It is null in older ones.
   int (*type_get_envelope_c)(MPI_Datatype, MPI_Count*, MPI_Count*, MPI_Count*, MPI_Count*, int*);
   decltype(&MPI_Pack) pack;
   decltype(&MPI_Unpack) unpack;

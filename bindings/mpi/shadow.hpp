@@ -23,7 +23,7 @@ class Shadow {
   Shadow(const Shadow&) = delete;
   Shadow& operator=(const Shadow&) = delete;
 
-  /// Whether the twin has ended. Local.
+  /// Returns whether MPI's own call, the twin, has completed. Local.
   bool done();
   /// After done(), and tutti's call has ended: ends the job where the two differ.
   void compare();

@@ -28,7 +28,7 @@ Pool<Scratch::Block>& pool() {
   return all;
 }
 
-/// Of elements that are packed by one call of MPI, whose positions are of int.
+/// Bytes that one call of MPI_Pack or MPI_Unpack handles at most, as their positions are of type int.
 constexpr std::int64_t most_packed = std::int64_t{1} << 30;
 
 void check_packed(int result, std::int64_t moved, std::int64_t expected) {
@@ -99,46 +99,44 @@ bool Side::is_direct() noexcept {
   return true;
 }
 
-void Side::pack(int block, std::byte* into) const {
-  const std::byte* from = place_of(block);
-  std::int64_t left = counts_[static_cast<std::size_t>(block)];
-  if (left == 0 || size_ == 0) return;
-  if (contiguous_) {
-    std::memcpy(into, from, static_cast<std::size_t>(left) * size_);
-    return;
-  }
-  const std::int64_t at_once = std::max<std::int64_t>(most_packed / static_cast<std::int64_t>(size_), 1);
-  while (left > 0) {
-    const std::int64_t n = std::min(left, at_once), bytes = n * static_cast<std::int64_t>(size_);
+template <class Move>
+void Side::in_runs(int block, const Move& move) const {
+  std::byte* elements = place_of(block);
+  const auto size = static_cast<std::int64_t>(size_), at_once = std::max<std::int64_t>(most_packed / size, 1);
+  std::size_t packed = 0;
+  for (std::int64_t left = counts_[static_cast<std::size_t>(block)]; left > 0;) {
+    const std::int64_t n = std::min(left, at_once), bytes = n * size;
     int position = 0;
     const int room = static_cast<int>(std::min<std::int64_t>(bytes, std::numeric_limits<int>::max()));
-    const int result = library().pack(from, static_cast<int>(n), part_.type, into, room, &position, comm_);
-    check_packed(result, position, bytes);
-    from += n * extent_;
-    into += bytes;
+    check_packed(move(elements, packed, static_cast<int>(n), room, &position), position, bytes);
+    elements += n * extent_;
+    packed += static_cast<std::size_t>(bytes);
     left -= n;
   }
 }
 
-void Side::unpack(int block, const std::byte* from) const {
-  std::byte* into = place_of(block);
-  std::int64_t left = counts_[static_cast<std::size_t>(block)];
-  if (left == 0 || size_ == 0) return;
+void Side::pack(int block, std::byte* into) const {
+  const std::size_t bytes = blocks_[static_cast<std::size_t>(block)];
+  if (bytes == 0) return;
   if (contiguous_) {
-    std::memcpy(into, from, static_cast<std::size_t>(left) * size_);
+    std::memcpy(into, place_of(block), bytes);
     return;
   }
-  const std::int64_t at_once = std::max<std::int64_t>(most_packed / static_cast<std::int64_t>(size_), 1);
-  while (left > 0) {
-    const std::int64_t n = std::min(left, at_once), bytes = n * static_cast<std::int64_t>(size_);
-    int position = 0;
-    const int room = static_cast<int>(std::min<std::int64_t>(bytes, std::numeric_limits<int>::max()));
-    const int result = library().unpack(from, room, &position, into, static_cast<int>(n), part_.type, comm_);
-    check_packed(result, position, bytes);
-    from += bytes;
-    into += n * extent_;
-    left -= n;
+  in_runs(block, [&](const std::byte* elements, std::size_t at, int n, int room, int* position) {
+    return library().pack(elements, n, part_.type, into + at, room, position, comm_);
+  });
+}
+
+void Side::unpack(int block, const std::byte* from) const {
+  const std::size_t bytes = blocks_[static_cast<std::size_t>(block)];
+  if (bytes == 0) return;
+  if (contiguous_) {
+    std::memcpy(place_of(block), from, bytes);
+    return;
   }
+  in_runs(block, [&](std::byte* elements, std::size_t at, int n, int room, int* position) {
+    return library().unpack(from + at, room, position, elements, n, part_.type, comm_);
+  });
 }
 
 void Side::load(int block) {

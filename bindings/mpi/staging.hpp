@@ -55,6 +55,10 @@ class Side {
   bool is_direct() noexcept;
   void pack(int block, std::byte* into) const;
   void unpack(int block, const std::byte* from) const;
+  /// Calls move(elements, place in the packed bytes, n, room in bytes, &position) until the block is done; it returns
+  /// what MPI_Pack or MPI_Unpack did.
+  template <class Move>
+  void in_runs(int block, const Move& move) const;
 
   const Part part_;
   std::vector<std::int64_t> counts_, displs_;  // of the program's lists, which may go before a request ends

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "transports/core/hash.hpp"
+
 namespace tutti::frames {
 
 enum class Verb : std::uint32_t {
@@ -71,11 +73,6 @@ static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 24);
 /// one included: std::uint64_t by server. From these follows which states of several servers belong together.
 constexpr std::size_t head_bytes(std::size_t servers) noexcept { return sizeof(Request) + 8 * servers; }
 
-/// FNV-1a (Fowler, Noll & Vo, 1991).
-constexpr std::uint64_t id_of(std::string_view name) noexcept {
-  std::uint64_t id = 0xcbf29ce484222325u;
-  for (const char c : name) id = (id ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return id;
-}
+constexpr std::uint64_t id_of(std::string_view name) noexcept { return fnv1a(name); }
 
 }  // namespace tutti::frames

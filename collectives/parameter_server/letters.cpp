@@ -11,7 +11,7 @@ std::vector<std::byte> Opening::letter() const {
   writer.put<std::uint8_t>(staleness.has_value());
   writer.put(staleness.value_or(0));
   writer.put<std::uint64_t>(shards.size());
-  for (const ShardRange& shard : shards) writer.put<std::uint64_t>(shard.count);
+  for (const Range& shard : shards) writer.put<std::uint64_t>(shard.count);
   return writer.take();
 }
 

@@ -64,7 +64,7 @@ struct Opening {
   std::uint64_t count = 0;
   DType dtype = DType::f32;
   std::optional<std::uint64_t> staleness;
-  std::vector<ShardRange> shards;
+  std::vector<Range> shards;
   bool operator==(const Opening&) const = default;
 
   std::vector<std::byte> letter() const;

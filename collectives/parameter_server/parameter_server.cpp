@@ -171,8 +171,7 @@ Parameters ParameterServer::open(std::string_view name, std::size_t count, DType
   if (!options.shares.empty() && options.shares.size() != servers)
     refuse("there are " + std::to_string(options.shares.size()) + " shares for " + std::to_string(servers) +
            " servers");
-  const std::vector<ShardRange> shards =
-      options.shares.empty() ? even_shards(count, servers) : shards_of(options.shares);
+  const std::vector<Range> shards = options.shares.empty() ? even_shards(count, servers) : shards_of(options.shares);
   if (shards.back().end() != count)
     refuse("the shares have " + std::to_string(shards.back().end()) + " elements, and not " + std::to_string(count));
   auto state = std::make_shared<Parameters::State>();

@@ -75,7 +75,7 @@ class Parameters {
   std::size_t count() const noexcept;
   DType dtype() const noexcept;
   /// One for each server, some may be empty.
-  const std::vector<ShardRange>& shards() const noexcept;
+  const std::vector<Range>& shards() const noexcept;
 
   /// Hands `data` to the rule of this name, at each server that has a part of it. Done once it has been applied: for a
   /// rule with a quorum, with its round. Data of another floating-point type is converted by the server. A rule that

@@ -6,13 +6,13 @@
 namespace tutti {
 namespace {
 
-std::string text_of(const ShardRange& range) {
+std::string text_of(const Range& range) {
   return "[" + std::to_string(range.offset) + ", " + std::to_string(range.end()) + ")";
 }
 
 // Of a buffer at `base`, the part `of` of what is at `range`.
 template <class B>
-auto part(const B& buffer, const ShardRange& range, const ShardRange& of) {
+auto part(const B& buffer, const Range& range, const Range& of) {
   const std::size_t width = size_of(buffer.dtype);
   return buffer.view().subspan((of.offset - range.offset) * width, of.count * width);
 }
@@ -22,9 +22,9 @@ auto part(const B& buffer, const ShardRange& range, const ShardRange& of) {
 const std::string& Parameters::name() const noexcept { return state_->opening.name; }
 std::size_t Parameters::count() const noexcept { return state_->opening.count; }
 DType Parameters::dtype() const noexcept { return state_->opening.dtype; }
-const std::vector<ShardRange>& Parameters::shards() const noexcept { return state_->opening.shards; }
+const std::vector<Range>& Parameters::shards() const noexcept { return state_->opening.shards; }
 
-void Parameters::State::check(std::string_view what, const ShardRange& range, const ConstBuffer* data,
+void Parameters::State::check(std::string_view what, const Range& range, const ConstBuffer* data,
                               const Buffer* into) const {
   const auto refuse = [&](const std::string& why) {
     throw Error(Code::invalid, "parameter server: " + std::string(what) + " '" + opening.name + "': " + why);
@@ -60,7 +60,7 @@ Request Parameters::State::exchange(const Call& call) {
   for (std::size_t server = 0; server < opening.shards.size(); ++server)
     if (common(opening.shards[server], call.range).count > 0) ++outbox->counts()[server];
   for (std::size_t server = 0; server < opening.shards.size(); ++server) {
-    const ShardRange mine = common(opening.shards[server], call.range);
+    const Range mine = common(opening.shards[server], call.range);
     if (mine.count == 0) continue;
     const ConstBytes payload = call.data ? part(*call.data, call.range, mine) : ConstBytes();
     const Bytes into = call.into ? part(*call.into, call.range, mine) : Bytes();
@@ -78,7 +78,7 @@ Request Parameters::State::exchange(const Call& call) {
 }
 
 Request Parameters::push(std::string_view rule, ConstBuffer data, const PushOptions& options) const {
-  const ShardRange range{options.offset, data.count};
+  const Range range{options.offset, data.count};
   state_->check("push to", range, &data, nullptr);
   return state_->exchange({.verb = frames::Verb::push,
                            .what = "push '" + std::string(rule) + "' to",
@@ -96,13 +96,13 @@ Request Parameters::push(std::string_view rule) const {
 }
 
 Request Parameters::pull(Buffer into, std::size_t offset) const {
-  const ShardRange range{offset, into.count};
+  const Range range{offset, into.count};
   state_->check("pull of", range, nullptr, &into);
   return state_->exchange({.verb = frames::Verb::pull, .what = "pull of", .range = range, .into = &into});
 }
 
 Request Parameters::push_pull(std::string_view rule, ConstBuffer data, Buffer into, const PushOptions& options) const {
-  const ShardRange range{options.offset, data.count};
+  const Range range{options.offset, data.count};
   state_->check("push_pull of", range, &data, &into);
   return state_->exchange({.verb = frames::Verb::push_pull,
                            .what = "push_pull '" + std::string(rule) + "' of",

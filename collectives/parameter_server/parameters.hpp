@@ -16,12 +16,12 @@ struct Parameters::State {
     frames::Verb verb = frames::Verb::push;
     std::string what = {};
     std::uint64_t rule = 0;
-    ShardRange range = {};
+    Range range = {};
     const ConstBuffer* data = nullptr;
     const Buffer* into = nullptr;
     PushMeta meta = {};
   };
-  void check(std::string_view what, const ShardRange& range, const ConstBuffer* data, const Buffer* into) const;
+  void check(std::string_view what, const Range& range, const ConstBuffer* data, const Buffer* into) const;
   Request exchange(const Call& call);
 
   std::shared_ptr<Outbox> outbox;

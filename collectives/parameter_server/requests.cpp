@@ -83,7 +83,7 @@ void Server::exchange(Seat& seat, Arrival& arrival) {
   if (found == instances_.end() || !found->second->shard.has(seat.member.worker))
     return refuse(seat, request, "it is not open; open() it, also again after leave() and free()");
   Shard& shard = found->second->shard;
-  const ShardRange range{request.offset, request.count};
+  const Range range{request.offset, request.count};
   if (common(range, shard.place().range) != range)
     return refuse(seat, request, "the range is not in this server's shard");
   const bool wants_values = request.verb != frames::Verb::push;

@@ -30,7 +30,7 @@ Block converted(const Block& data, DType from, DType to, std::size_t count) {
   return made;
 }
 
-std::string text_of(const ShardRange& range) {
+std::string text_of(const Range& range) {
   return "[" + std::to_string(range.offset) + ", " + std::to_string(range.end()) + ")";
 }
 
@@ -81,7 +81,7 @@ void Shard::push(Push push, Clock::time_point now, Answers& answers) {
   release(answers);
 }
 
-void Shard::pull(int worker, std::uint64_t sequence, const ShardRange& range, Answers& answers) {
+void Shard::pull(int worker, std::uint64_t sequence, const Range& range, Answers& answers) {
   answer({.worker = worker, .answer = {.worker = worker, .sequence = sequence}, .reads = true, .range = range},
          answers);
 }
@@ -137,7 +137,7 @@ void Shard::close_rounds(RuleState& state, Clock::time_point now, Answers& answe
   }
 }
 
-Buffer Shard::part_of(const Block& block, DType dtype, const ShardRange& range) const noexcept {
+Buffer Shard::part_of(const Block& block, DType dtype, const Range& range) const noexcept {
   return {block.data() + (range.offset - place_.range.offset) * size_of(dtype), range.count, dtype};
 }
 
@@ -148,7 +148,7 @@ void Shard::write_values() {
 
 void Shard::apply(std::vector<Push> pushed, Answers& answers) {
   const ServerRule& rule = *pushed.front().rule;
-  const ShardRange range = pushed.front().range;
+  const Range range = pushed.front().range;
   RuleState& state = state_of(pushed.front());
   std::vector<Pushed> messages;
   std::vector<Block> own(rule.answers ? pushed.size() : 0);

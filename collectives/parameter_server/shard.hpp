@@ -33,7 +33,7 @@ class Shard {
  public:
   struct Place {
     int server = 0;
-    ShardRange range = {};  ///< in the whole buffer
+    Range range = {};  ///< in the whole buffer
     DType dtype = DType::f32;
     std::optional<std::uint64_t> staleness = {};
   };
@@ -41,7 +41,7 @@ class Shard {
     std::uint64_t sequence = 0;  ///< 0: nobody waits for a reply
     std::string name = {};       ///< of the rule
     const ServerRule* rule = nullptr;
-    ShardRange range = {};  ///< within the shard's, in the whole buffer
+    Range range = {};  ///< within the shard's, in the whole buffer
     Block data = {};
     DType dtype = DType::f32;  ///< of the data
     PushMeta meta = {};        ///< the worker among it
@@ -63,7 +63,7 @@ class Shard {
 
   /// A push whose data do not fit, or that does not cover the shard though its rule has a quorum, is answered so.
   void push(Push push, Clock::time_point now, Answers& answers);
-  void pull(int worker, std::uint64_t sequence, const ShardRange& range, Answers& answers);
+  void pull(int worker, std::uint64_t sequence, const Range& range, Answers& answers);
 
   /// All but who has it open and what it owes them: of what waits in rounds, that is the reply.
   void save(LetterWriter& letter) const;
@@ -89,7 +89,7 @@ class Shard {
     int worker = -1;
     Answer answer;
     bool reads = false;  // the values as they are when it goes
-    ShardRange range = {};
+    Range range = {};
   };
 
   std::size_t width() const noexcept { return size_of(place_.dtype); }
@@ -99,7 +99,7 @@ class Shard {
   bool closes(const ServerRule& rule, Round& round, Clock::time_point now) const;
   void close_rounds(RuleState& state, Clock::time_point now, Answers& answers);
   void apply(std::vector<Push> pushed, Answers& answers);
-  Buffer part_of(const Block& block, DType dtype, const ShardRange& range) const noexcept;
+  Buffer part_of(const Block& block, DType dtype, const Range& range) const noexcept;
   void write_values();
   bool is_ahead(int worker) const;
   void answer(Held held, Answers& answers);

@@ -39,4 +39,14 @@ std::vector<double> measured(const std::vector<nn::NamedTensor>& state, const st
   return {found.data_ptr<double>(), found.data_ptr<double>() + count};
 }
 
+void copy_from(const std::vector<nn::NamedTensor>& state, const std::vector<nn::NamedTensor>& into,
+               const std::string& prefix) {
+  for (const auto& [name, tensor] : into) {
+    const auto found = std::ranges::find(state, prefix + name, &nn::NamedTensor::first);
+    if (found == state.end())
+      throw Error(Code::invalid, "the state that was kept has no '" + name + "': begin without checkpoint.resume");
+    tensor.copy_(found->second);
+  }
+}
+
 }  // namespace tutti::engine::exchange

@@ -19,4 +19,9 @@ std::vector<std::int64_t> counted(const std::vector<nn::NamedTensor>& state, con
                                   std::size_t count);
 std::vector<double> measured(const std::vector<nn::NamedTensor>& state, const std::string& name, std::size_t count);
 
+/// Copies into the tensors those of the same names, behind `prefix`, in `state`. Throws Error{invalid} where one is
+/// missing.
+void copy_from(const std::vector<nn::NamedTensor>& state, const std::vector<nn::NamedTensor>& into,
+               const std::string& prefix = "");
+
 }  // namespace tutti::engine::exchange

@@ -19,6 +19,7 @@
 #include "engine/strategies/part.hpp"
 #include "engine/strategies/rules.hpp"
 #include "engine/strategies/sparse_average.hpp"
+#include "engine/strategies/weights.hpp"
 
 namespace tutti::engine::exchange {
 namespace {
@@ -80,6 +81,7 @@ class Deltas final : public Local {
       if (fragments_[0].sent()) apply(fragments_[0]);
       if (due) end_sync(0);
       count_ = 0;
+      stats_.bytes = given_.bytes;
       return;
     }
     if (aside_ || (axes_.what == Axes::What::deltas && !fragments_[0].parts[0].remembers())) return;
@@ -126,7 +128,6 @@ class Deltas final : public Local {
     for (Part& part : fragment.parts) part.send();
     fragment.samples = fragment.steps = 0;
     ++stats_.exchanges;
-    stats_.bytes = given_.bytes;
   }
 
   /// Weights of ranks become factors of what they send, so that the mean of what travels is the weighted one.
@@ -166,7 +167,6 @@ class Deltas final : public Local {
       });
       ++stats_.exchanges;
       ++stats_.finished;
-      stats_.bytes = given_.bytes;
       return;
     }
     waited([&] {
@@ -175,14 +175,12 @@ class Deltas final : public Local {
     ++stats_.finished;
     for (std::size_t p = 0; p < fragment.lengths.size(); ++p) fragment.parts[p].set_lengths(fragment.lengths[p]);
     for (Part& part : fragment.parts) part.apply();
-    stats_.bytes = given_.bytes;
   }
 
   /// What follows the last fragment's sync: the optimizer's memory and the buffers.
   void end_sync(std::size_t f) {
     if (axes_.judged == Axes::Judged::exchange && axes_.fragments == 1) count_ = 0;
     if (f + 1 == fragments_.size()) waited([&] { inner_.sync(given_); });
-    stats_.bytes = given_.bytes;
   }
 
   Axes axes_;

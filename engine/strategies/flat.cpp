@@ -17,29 +17,34 @@ Flat::Flat(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::
   const std::shared_ptr<std::byte> memory = site.allocate(world, static_cast<std::size_t>(count) * size_of(dtype));
   all_ = site.tensor(memory, 0, {count}, first.scalar_type());
   buffer_ = Buffer(memory.get(), static_cast<std::size_t>(count), dtype, site.where());
+  parts_ = views(all_);
+}
+
+std::vector<nn::NamedTensor> Flat::views(const at::Tensor& of) const {
+  std::vector<nn::NamedTensor> found;
   std::int64_t at = 0;
   for (const auto& [name, tensor] : tensors_) {
-    parts_.emplace_back(name, all_.narrow(0, at, tensor.numel()).view(tensor.sizes()));
+    found.emplace_back(name, of.narrow(0, at, tensor.numel()).view(tensor.sizes()));
     at += tensor.numel();
   }
+  return found;
 }
 
 void Flat::read(const at::Tensor& into) const {
   const at::NoGradGuard no_grad;
-  std::int64_t at = 0;
-  for (const auto& [name, tensor] : tensors_) {
-    into.narrow(0, at, tensor.numel()).view(tensor.sizes()).copy_(tensor);
-    at += tensor.numel();
-  }
+  const std::vector<nn::NamedTensor> parts = views(into);
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].second.copy_(tensors_[i].second);
 }
 
 void Flat::write(const at::Tensor& from) const {
   const at::NoGradGuard no_grad;
-  std::int64_t at = 0;
-  for (const auto& [name, tensor] : tensors_) {
-    tensor.copy_(from.narrow(0, at, tensor.numel()).view(tensor.sizes()));
-    at += tensor.numel();
-  }
+  const std::vector<nn::NamedTensor> parts = views(from);
+  for (std::size_t i = 0; i < parts.size(); ++i) tensors_[i].second.copy_(parts[i].second);
+}
+
+std::vector<nn::NamedTensor> trained_of(std::vector<nn::NamedTensor> parameters) {
+  std::erase_if(parameters, [](const nn::NamedTensor& one) { return !one.second.requires_grad(); });
+  return parameters;
 }
 
 std::vector<std::vector<nn::NamedTensor>> by_type(const std::vector<nn::NamedTensor>& tensors) {

@@ -24,7 +24,10 @@ class Flat {
   void read(const at::Tensor& into) const;                 ///< the tensors' values, into as many numbers elsewhere
   void write(const at::Tensor& from) const;                ///< and back
   const at::Tensor& all() const noexcept { return all_; }  ///< of one dimension
-  /// Views of it, by the tensors' names.
+  const std::vector<nn::NamedTensor>& tensors() const noexcept { return tensors_; }
+  /// The parts of `of`, which has as many numbers as all(), in the tensors' shapes.
+  std::vector<nn::NamedTensor> views(const at::Tensor& of) const;
+  /// Those of all(), by the tensors' names.
   const std::vector<nn::NamedTensor>& parts() const noexcept { return parts_; }
   Buffer buffer() const noexcept { return buffer_; }
 
@@ -33,6 +36,9 @@ class Flat {
   at::Tensor all_;
   Buffer buffer_;
 };
+
+/// Those that want a gradient.
+std::vector<nn::NamedTensor> trained_of(std::vector<nn::NamedTensor> parameters);
 
 /// The tensors of each element type.
 std::vector<std::vector<nn::NamedTensor>> by_type(const std::vector<nn::NamedTensor>& tensors);

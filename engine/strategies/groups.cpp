@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <utility>
+#include <span>
 
 #include "engine/data/random.hpp"
 
@@ -17,8 +17,7 @@ double real(Random& draw) { return std::ldexp(static_cast<double>(draw.next() >>
 std::vector<int> group_of(int rank, int ranks, std::int64_t group, std::uint64_t seed, std::uint64_t sync) {
   std::vector<int> order(static_cast<std::size_t>(ranks));
   std::iota(order.begin(), order.end(), 0);
-  Random draw = Random::keyed(seed, 0x70616972, sync);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  shuffle(std::span(order), Random::keyed(seed, 0x70616972, sync));
   const auto place = std::ranges::find(order, rank) - order.begin();
   const std::int64_t begin = place / group * group, end = std::min<std::int64_t>(begin + group, ranks);
   std::vector<int> members(order.begin() + begin, order.begin() + end);

@@ -6,16 +6,9 @@
 #include <chrono>
 
 #include "engine/optimizers/optimizer.hpp"
+#include "engine/strategies/flat.hpp"
 
 namespace tutti::engine::exchange {
-namespace {
-
-std::vector<nn::NamedTensor> trained_of(std::vector<nn::NamedTensor> parameters) {
-  std::erase_if(parameters, [](const nn::NamedTensor& one) { return !one.second.requires_grad(); });
-  return parameters;
-}
-
-}  // namespace
 
 Local::Local(Traits traits, Replica replica)
     : Strategy(std::move(traits)), replica_(std::move(replica)), trained_(trained_of(replica_.parameters)) {}

@@ -59,7 +59,7 @@ class MasterOptimizer {
  private:
   struct Place {
     std::string name;
-    ShardRange range;  // in the whole buffer
+    tutti::Range range;  // in the whole buffer
     std::vector<std::int64_t> sizes;
     at::ScalarType type;
   };
@@ -78,7 +78,7 @@ class MasterOptimizer {
   void make(const ShardView& shard) {
     std::vector<nn::NamedTensor> named;
     for (const Place& place : layout_) {
-      const ShardRange part = common(place.range, {shard.offset, shard.values.count});
+      const tutti::Range part = common(place.range, {shard.offset, shard.values.count});
       if (part.count == 0) continue;
       Here one{{}, part.offset - shard.offset, place.sizes, place.type};
       if (part.count != place.range.count) one.sizes = {static_cast<std::int64_t>(part.count)};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "collectives/parameter_server/elements.hpp"
+#include "engine/strategies/weights.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::engine {
@@ -81,9 +82,9 @@ template <class T, class Wide>
 void merge(std::vector<Wide>& merged, const DeltaRule& rule, std::vector<Delta<T>> deltas, const ShardView& shard) {
   const std::size_t count = shard.values.count;
   if (rule.merge == MasterMerge::radial) {
-    const ShardRange here{shard.offset, count};
-    for (const ShardRange& tensor : rule.tensors.empty() ? std::vector<ShardRange>{here} : rule.tensors) {
-      const ShardRange part = common(tensor, here);
+    const tutti::Range here{shard.offset, count};
+    for (const tutti::Range& tensor : rule.tensors.empty() ? std::vector<tutti::Range>{here} : rule.tensors) {
+      const tutti::Range part = common(tensor, here);
       if (part.count > 0) radial_mean(merged, deltas, part.offset - here.offset, part.end() - here.offset);
     }
     return;
@@ -206,11 +207,6 @@ MasterStep::Rule master_rule_of(std::string_view name) {
 double StalenessPolicy::factor(std::uint64_t staleness) const noexcept {
   if (what == What::reject) return staleness > most ? 0 : 1;
   return what == What::damp ? 1 / (1 + static_cast<double>(staleness)) : 1;
-}
-
-double token_weight(std::uint64_t tokens, std::uint64_t steps) noexcept {
-  const auto many = static_cast<double>(tokens);
-  return steps == 0 ? 0 : many * many / static_cast<double>(steps);
 }
 
 ServerRule delta_rule(const DeltaRule& rule) {

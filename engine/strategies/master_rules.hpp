@@ -60,7 +60,7 @@ struct DeltaRule {
   MasterStep step = {};
   MasterMerge merge = MasterMerge::mean;
   StalenessPolicy staleness = {};
-  std::vector<ShardRange> tensors = {};  ///< in the whole buffer, for radial; empty: it is all one
+  std::vector<tutti::Range> tensors = {};  ///< in the whole buffer, for radial; empty: it is all one
   int quorum = 1;
   double grace = 0;
 };
@@ -75,8 +75,5 @@ ServerRule elastic_rule(int quorum = 1, double grace = 0);
 /// Values: the centre. The first push becomes the centre, later ones change nothing: all workers begin where the first
 /// one was.
 ServerRule first_rule();
-
-/// tokens^2 / steps: samples, times samples in a step.
-double token_weight(std::uint64_t tokens, std::uint64_t steps) noexcept;
 
 }  // namespace tutti::engine

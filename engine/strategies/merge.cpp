@@ -8,11 +8,6 @@
 
 namespace tutti::engine::exchange {
 
-double token_weight(std::size_t samples, std::size_t steps) {
-  const auto tokens = static_cast<double>(samples);
-  return steps == 0 ? 0 : tokens * tokens / static_cast<double>(steps);
-}
-
 bool is_embedding(std::string_view parameter) {
   return parameter.find("embed") != parameter.npos || parameter.find("wte") != parameter.npos ||
          parameter.find("wpe") != parameter.npos;

@@ -10,9 +10,6 @@
 
 namespace tutti::engine::exchange {
 
-/// Of a member that saw so many samples (tokens) in so many steps: samples^2 / steps (Decoupled DiLoCo 2026).
-double token_weight(std::size_t samples, std::size_t steps);
-
 /// Whether a parameter is a table of rows, whose mean direction means nothing.
 bool is_embedding(std::string_view parameter);
 

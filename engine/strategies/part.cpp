@@ -3,7 +3,7 @@
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
-#include <algorithm>
+#include "engine/strategies/counts.hpp"
 
 namespace tutti::engine::exchange {
 
@@ -170,13 +170,7 @@ void Part::load_state(const std::vector<nn::NamedTensor>& state) {
     if (key.starts_with(name + ".outer.")) of_rule.emplace_back(key.substr(name.size() + 7), tensor);
   }
   rule_.load_state(of_rule);
-  if (!codec_) return;
-  for (auto& [key, tensor] : codec_->state()) {
-    const auto found = std::ranges::find(state, key, &nn::NamedTensor::first);
-    if (found == state.end())
-      throw Error(Code::invalid, "the state that was kept has no '" + key + "': begin without checkpoint.resume");
-    tensor.copy_(found->second);
-  }
+  if (codec_) copy_from(state, codec_->state());
 }
 
 std::int64_t Part::kept() const {

@@ -73,7 +73,7 @@ ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<n
       (numbers.kind == ServedNumbers::Kind::elastic && numbers.prefetch > 0))
     return standard_rules().at("add");
   if (numbers.kind == ServedNumbers::Kind::elastic) return elastic_rule(quorum, axes.server.grace);
-  std::vector<ShardRange> ranges;
+  std::vector<tutti::Range> ranges;
   for (const auto& [name, tensor] : tensors)
     ranges.push_back({ranges.empty() ? 0 : ranges.back().end(), static_cast<std::size_t>(tensor.numel())});
   return delta_rule({step_of(axes), merge_of(axes), staleness_of(axes), ranges, quorum, axes.server.grace});
@@ -83,10 +83,9 @@ ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<n
 
 ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters, int workers) {
   const Axes axes = axes_of(config);
-  std::erase_if(parameters, [](const nn::NamedTensor& one) { return !one.second.requires_grad(); });
   ServerRules rules{{first_rule_name(), first_rule()}};
   std::size_t index = 0;
-  for (const auto& tensors : exchange::by_type(parameters))
+  for (const auto& tensors : exchange::by_type(exchange::trained_of(std::move(parameters))))
     rules.emplace(step_rule_name(index++), step_rule(config, axes, tensors, workers));
   return rules;
 }

@@ -53,12 +53,8 @@ class Worker final : public Served {
         replica_(std::move(replica)),
         servers_(std::move(servers)),
         inner_(std::move(inner)) {
-    std::vector<nn::NamedTensor> trained = replica_.parameters;
-    std::erase_if(trained, [](const nn::NamedTensor& one) { return !one.second.requires_grad(); });
-    for (auto& group : exchange::by_type(trained)) {
-      trained_.push_back(group);
+    for (auto& group : exchange::by_type(exchange::trained_of(replica_.parameters)))
       centres_.emplace_back(std::move(group), replica_.world, *replica_.site);
-    }
   }
 
   void begin(Store* store, bool is_first, int meets) {
@@ -167,13 +163,12 @@ class Worker final : public Served {
   }
 
   void add_gradients() {
-    for (std::size_t i = 0; i < centres_.size(); ++i) {
-      Centre& one = centres_[i];
+    for (Centre& one : centres_) {
       if (!one.sum.defined()) one.sum = at::zeros_like(one.centre);
-      std::int64_t at = 0;
-      for (const auto& [name, tensor] : trained_[i]) {
-        if (tensor.grad().defined()) one.sum.narrow(0, at, tensor.numel()).view(tensor.sizes()).add_(tensor.grad());
-        at += tensor.numel();
+      const std::vector<nn::NamedTensor> sums = one.flat.views(one.sum);
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        const at::Tensor& gradient = one.flat.tensors()[i].second.grad();
+        if (gradient.defined()) sums[i].second.add_(gradient);
       }
     }
   }
@@ -315,7 +310,6 @@ class Worker final : public Served {
   Replica replica_;
   std::shared_ptr<ParameterServer> servers_;
   std::unique_ptr<Strategy> inner_;
-  std::vector<std::vector<nn::NamedTensor>> trained_;  // by element type
   std::vector<Centre> centres_;
   StepShare share_;
   std::int64_t count_ = 0, due_ = 0;  // steps; when what was pushed is due

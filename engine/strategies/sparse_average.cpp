@@ -2,7 +2,7 @@
 
 #include <c10/core/GradMode.h>
 
-#include <algorithm>
+#include "engine/strategies/counts.hpp"
 
 namespace tutti::engine::exchange {
 namespace {
@@ -44,13 +44,7 @@ std::vector<nn::NamedTensor> SparseAverage::state() const {
 }
 
 void SparseAverage::load_state(const std::vector<nn::NamedTensor>& state) {
-  for (const auto& codec : codecs_)
-    for (auto& [name, tensor] : codec->state()) {
-      const auto found = std::ranges::find(state, prefix + name, &nn::NamedTensor::first);
-      if (found == state.end())
-        throw Error(Code::invalid, "the state that was kept has no '" + name + "': begin without checkpoint.resume");
-      tensor.copy_(found->second);
-    }
+  for (const auto& codec : codecs_) copy_from(state, codec->state(), prefix);
 }
 
 }  // namespace tutti::engine::exchange

@@ -33,12 +33,6 @@ at::Tensor nothing_of(const at::Tensor& chunk, const at::Tensor& weight, at::Int
   return zero.expand(sizes);
 }
 
-std::vector<std::int64_t> sizes_of(const at::Tensor& like, std::int64_t channels, const Box& box) {
-  std::vector<std::int64_t> sizes{like.size(0), channels};
-  for (const Interval side : box) sizes.push_back(side.size());
-  return sizes;
-}
-
 }  // namespace
 
 at::Tensor safe_sqrt(const at::Tensor& values) {
@@ -83,15 +77,8 @@ at::Tensor SpaceConvImpl::convolve(const at::Tensor& chunk, const at::Tensor& ke
 
 at::Tensor SpaceConvImpl::outputs_of(const at::Tensor& values, const Box& there, const Box& outputs,
                                      const Tiling& tiling, const at::Tensor& kernel) const {
-  Box inside;
-  std::vector<std::int64_t> pads;
-  for (std::size_t d = windows_.size(); d-- > 0;) {
-    const Interval read = windows_[d].reads(outputs[d]), has = common(read, tiling[d].whole());
-    inside.insert(inside.begin(), has);
-    pads.push_back(has.empty() ? read.size() : has.begin - read.begin);
-    pads.push_back(has.empty() ? 0 : read.end - has.end);
-  }
-  return convolve(at::constant_pad_nd(slice(values, there, inside), pads), kernel);
+  const Box reads = reads_of(outputs, windows_), inside = common(reads, tiling.whole());
+  return convolve(at::constant_pad_nd(slice(values, there, inside), pads_around(inside, reads)), kernel);
 }
 
 /// The inner outputs first, and then what is left on both sides along each dimension: slabs that do not overlap.
@@ -101,9 +88,7 @@ at::Tensor SpaceConvImpl::overlapped(const Tile& input, const Tiling& outputs, c
   at::Tensor values = outputs_of(read.tile(), space_.box(input.tiling), inner, input.tiling, kernel);
   const at::Tensor chunk = read.finish();
   const Box mine = space_.box(outputs);
-  Box there;
-  for (std::size_t d = 0; d < windows_.size(); ++d)
-    there.push_back(common(windows_[d].reads(mine[d]), input.tiling[d].whole()));
+  const Box there = common(reads_of(mine, windows_), input.tiling.whole());
   Box done = inner;
   for (std::size_t d = windows_.size(); d-- > 0;) {
     Box before = done, after = done;
@@ -147,14 +132,14 @@ Tile SpaceConvImpl::forward(const Tile& input) {
     values = overlapped(input, outputs, inner, kernel);
   } else if (options_.transposed) {
     const at::Tensor chunk = space_.read_inside(input, windows_, outputs);
-    Box inside;
-    for (std::size_t d = 0; d < windows_.size(); ++d)
-      inside.push_back(common(windows_[d].reads(mine[d]), input.tiling[d].whole()));
-    values = chunk.numel() == 0 || volume(mine) == 0 ? nothing_of(chunk, kernel, sizes_of(chunk, channels, mine))
-                                                     : spread(chunk, kernel, inside, mine);
+    const Box inside = common(reads_of(mine, windows_), input.tiling.whole());
+    values = chunk.numel() == 0 || volume(mine) == 0
+                 ? nothing_of(chunk, kernel, sizes_of({chunk.size(0), channels}, mine))
+                 : spread(chunk, kernel, inside, mine);
   } else {
     const at::Tensor chunk = space_.read(input, windows_, outputs);
-    values = volume(mine) == 0 ? nothing_of(chunk, kernel, sizes_of(chunk, channels, mine)) : convolve(chunk, kernel);
+    values = volume(mine) == 0 ? nothing_of(chunk, kernel, sizes_of({chunk.size(0), channels}, mine))
+                               : convolve(chunk, kernel);
   }
   if (bias.defined()) {
     Sizes shape(windows_.size() + 2, 1);
@@ -208,7 +193,7 @@ Tile SpacePoolImpl::forward(const Tile& input) {
   const Box mine = space_.box(outputs);
   const double outside = kind_ == Pool::max ? -std::numeric_limits<double>::infinity() : 0;
   const at::Tensor chunk = space_.read(input, windows_, outputs, outside);
-  if (volume(mine) == 0) return {nothing_of(chunk, {}, sizes_of(chunk, chunk.size(1), mine)), outputs};
+  if (volume(mine) == 0) return {nothing_of(chunk, {}, sizes_of({chunk.size(0), chunk.size(1)}, mine)), outputs};
   // A line is a picture one high.
   const bool is_line = windows_.size() == 1;
   const auto wide = [&](Sizes sizes, std::int64_t one) {

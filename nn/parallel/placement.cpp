@@ -1,6 +1,7 @@
 #include "nn/parallel/placement.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/core/WrapDimMinimal.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>
@@ -9,8 +10,6 @@ namespace tutti::nn {
 namespace {
 
 using How = Placement::Kind;
-
-std::int64_t dim_of(std::int64_t dim, const at::Tensor& values) { return dim < 0 ? dim + values.dim() : dim; }
 
 /// A placement with the cut that a shard has.
 struct Spot {
@@ -103,9 +102,11 @@ at::Tensor move(const at::Tensor& input, const Group& group, Spot from, Spot to,
 
 Spot spot(const Placed& tensor) {
   if (tensor.placement.kind != How::shard) return {tensor.placement};
-  return {Shard(dim_of(tensor.placement.dim, tensor.local)), tensor.cut.value()};
+  return {Shard(c10::maybe_wrap_dim(tensor.placement.dim, tensor.local.dim())), tensor.cut.value()};
 }
-Spot shard(const at::Tensor& values, std::int64_t dim, const Cut& cut) { return {Shard(dim_of(dim, values)), cut}; }
+Spot shard(const at::Tensor& values, std::int64_t dim, const Cut& cut) {
+  return {Shard(c10::maybe_wrap_dim(dim, values.dim())), cut};
+}
 
 /// How the gradient of what lies so is held: that of a term of a sum is the whole one.
 Spot gradient_of(const Spot& spot) { return spot.placement.kind == How::partial ? Spot{} : spot; }
@@ -119,7 +120,8 @@ std::string Placement::text() const {
 
 std::vector<std::int64_t> Placed::sizes() const {
   std::vector<std::int64_t> whole = local.sizes().vec();
-  if (placement.kind == How::shard) whole[static_cast<std::size_t>(dim_of(placement.dim, local))] = cut->extent();
+  if (placement.kind == How::shard)
+    whole[static_cast<std::size_t>(c10::maybe_wrap_dim(placement.dim, local.dim()))] = cut->extent();
   return whole;
 }
 
@@ -137,7 +139,7 @@ Placed partial(at::Tensor term, Group group, Reduction op) { return {std::move(t
 Placed redistribute(const Placed& tensor, const Placement& to, std::optional<Cut> cut) {
   Placed result{tensor.local, to, tensor.group, std::nullopt};
   if (to.kind == How::shard) {
-    result.placement.dim = dim_of(to.dim, tensor.local);
+    result.placement.dim = c10::maybe_wrap_dim(to.dim, tensor.local.dim());
     const std::int64_t extent = tensor.sizes()[static_cast<std::size_t>(result.placement.dim)];
     result.cut = cut ? *cut : Cut::even(extent, tensor.group->size());
     if (result.cut->extent() != extent || result.cut->parts() != tensor.group->size())

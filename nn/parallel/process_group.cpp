@@ -1,6 +1,8 @@
 #include "nn/parallel/process_group.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/core/WrapDimMinimal.h>
+#include <c10/util/accumulate.h>
 
 #include <utility>
 
@@ -8,8 +10,6 @@
 
 namespace tutti::nn {
 namespace {
-
-std::int64_t wrapped(std::int64_t dim, const at::Tensor& values) { return dim < 0 ? dim + values.dim() : dim; }
 
 /// Elements of each rank's part, where a position along the dimension has `each`.
 std::vector<std::size_t> counts_of(const Cut& cut, std::int64_t each) {
@@ -27,10 +27,9 @@ std::vector<std::int64_t> with(at::IntArrayRef sizes, std::int64_t first) {
   return changed;
 }
 
-std::int64_t outer(const at::Tensor& values, std::size_t dimensions) {
-  std::int64_t product = 1;
-  for (std::int64_t d = 0; d < values.dim() - static_cast<std::int64_t>(dimensions); ++d) product *= values.size(d);
-  return product;
+/// The sizes in front of the dimensions that are a box.
+at::IntArrayRef leading(const at::Tensor& values, const Box& box) {
+  return values.sizes().slice(0, static_cast<std::size_t>(values.dim()) - box.size());
 }
 
 /// Where each piece lies in a packed tensor, as a view of the piece's shape.
@@ -39,16 +38,19 @@ void for_each_piece(const std::vector<BoxPlan::Piece>& pieces, const at::Tensor&
                     const Each& each) {
   std::int64_t at = 0;
   for (const BoxPlan::Piece& piece : pieces) {
-    std::vector<std::int64_t> sizes(like.sizes().begin(),
-                                    like.sizes().end() - static_cast<std::ptrdiff_t>(piece.box.size()));
-    for (const Interval side : piece.box) sizes.push_back(side.size());
-    const std::int64_t count = outer(like, piece.box.size()) * volume(piece.box);
-    each(piece, packed.narrow(0, at, count).view(sizes));
+    const std::int64_t count = c10::multiply_integers(leading(like, piece.box)) * volume(piece.box);
+    each(piece, packed.narrow(0, at, count).view(sizes_of(leading(like, piece.box), piece.box)));
     at += count;
   }
 }
 
 }  // namespace
+
+std::vector<std::int64_t> sizes_of(at::IntArrayRef leading, const Box& box) {
+  std::vector<std::int64_t> sizes = leading.vec();
+  for (const Interval side : box) sizes.push_back(side.size());
+  return sizes;
+}
 
 at::Tensor slice(const at::Tensor& values, const Box& box, const Box& part) {
   at::Tensor found = values;
@@ -103,7 +105,7 @@ at::Tensor ProcessGroup::broadcast(const at::Tensor& values, int root) {
 
 at::Tensor ProcessGroup::allgather(const at::Tensor& part, std::int64_t dim, const Cut& cut) {
   if (size() == 1) return part;
-  dim = wrapped(dim, part);
+  dim = c10::maybe_wrap_dim(dim, part.dim());
   const at::Tensor mine = blocks(part, dim);
   at::Tensor all = at::empty(with(mine.sizes(), cut.extent()), mine.options());
   const std::int64_t each = cut.extent() == 0 ? 0 : all.numel() / cut.extent();
@@ -114,7 +116,7 @@ at::Tensor ProcessGroup::allgather(const at::Tensor& part, std::int64_t dim, con
 
 at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& values, std::int64_t dim, const Cut& cut, Reduction op) {
   if (size() == 1) return values;
-  dim = wrapped(dim, values);
+  dim = c10::maybe_wrap_dim(dim, values.dim());
   const at::Tensor all = blocks(values, dim);
   at::Tensor mine = at::empty(with(all.sizes(), cut[rank()].size()), all.options());
   const std::int64_t each = cut.extent() == 0 ? 0 : all.numel() / cut.extent();
@@ -126,7 +128,7 @@ at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& values, std::int64_t d
 at::Tensor ProcessGroup::alltoall(const at::Tensor& part, std::int64_t from, const Cut& cut, std::int64_t to,
                                   const Cut& new_cut) {
   if (size() == 1) return part;
-  from = wrapped(from, part), to = wrapped(to, part);
+  from = c10::maybe_wrap_dim(from, part.dim()), to = c10::maybe_wrap_dim(to, part.dim());
   std::vector<at::Tensor> leaving, coming;
   std::vector<std::size_t> sends, gets;
   for (int peer = 0; peer < size(); ++peer) {
@@ -158,7 +160,7 @@ at::Tensor ProcessGroup::alltoall(const at::Tensor& part, std::int64_t from, con
 ProcessGroup::Pending ProcessGroup::start(const std::vector<BoxPlan::Piece>& gives,
                                           const std::vector<BoxPlan::Piece>& takes, const Box& from,
                                           const at::Tensor& values) {
-  const std::int64_t each = outer(values, from.size());
+  const std::int64_t each = c10::multiply_integers(leading(values, from));
   std::vector<std::size_t> sends(static_cast<std::size_t>(size())), gets(sends);
   std::int64_t sent = 0, received = 0;
   for (const BoxPlan::Piece& piece : gives)
@@ -186,10 +188,7 @@ ProcessGroup::Pending ProcessGroup::start(const BoxPlan& plan, const at::Tensor&
 at::Tensor ProcessGroup::finish(const BoxPlan& plan, const at::Tensor& tile, const Pending& pending) {
   Work(pending.work).wait();
   if (plan.takes.empty() && plan.have == plan.want) return tile;
-  std::vector<std::int64_t> sizes(tile.sizes().begin(),
-                                  tile.sizes().end() - static_cast<std::ptrdiff_t>(plan.want.size()));
-  for (const Interval side : plan.want) sizes.push_back(side.size());
-  at::Tensor chunk = at::empty(sizes, tile.options());
+  at::Tensor chunk = at::empty(sizes_of(leading(tile, plan.want), plan.want), tile.options());
   if (volume(plan.kept) > 0) slice(chunk, plan.want, plan.kept).copy_(slice(tile, plan.have, plan.kept));
   for_each_piece(plan.takes, pending.received, tile, [&](const BoxPlan::Piece& piece, const at::Tensor& view) {
     slice(chunk, plan.want, piece.box).copy_(view);
@@ -202,10 +201,7 @@ ProcessGroup::Pending ProcessGroup::start_adjoint(const BoxPlan& plan, const at:
 }
 
 at::Tensor ProcessGroup::finish_adjoint(const BoxPlan& plan, const at::Tensor& chunk, const Pending& pending) {
-  std::vector<std::int64_t> sizes(chunk.sizes().begin(),
-                                  chunk.sizes().end() - static_cast<std::ptrdiff_t>(plan.have.size()));
-  for (const Interval side : plan.have) sizes.push_back(side.size());
-  at::Tensor tile = at::zeros(sizes, chunk.options());
+  at::Tensor tile = at::zeros(sizes_of(leading(chunk, plan.have), plan.have), chunk.options());
   if (volume(plan.kept) > 0) slice(tile, plan.have, plan.kept).copy_(slice(chunk, plan.want, plan.kept));
   Work(pending.work).wait();
   for_each_piece(plan.gives, pending.received, chunk, [&](const BoxPlan::Piece& piece, const at::Tensor& view) {

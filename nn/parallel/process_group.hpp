@@ -85,6 +85,9 @@ using Group = std::shared_ptr<ProcessGroup>;
 inline Group group_of(const Mesh& mesh, std::string_view axes) { return std::make_shared<ProcessGroup>(mesh, axes); }
 inline Group group_of(Communicator communicator) { return std::make_shared<ProcessGroup>(std::move(communicator)); }
 
+/// Sizes of a tensor whose first dimensions are `leading` and whose last ones are the box.
+std::vector<std::int64_t> sizes_of(at::IntArrayRef leading, const Box& box);
+
 /// The part `part` of a tensor whose last dimensions are `box`: a view.
 at::Tensor slice(const at::Tensor& values, const Box& box, const Box& part);
 

@@ -58,13 +58,23 @@ std::string text_of(const std::vector<Number>& numbers) {
   return c10::str(c10::ArrayRef<Number>(numbers));  // "[2, 3]"
 }
 
+}  // namespace
+
 Box reads_of(const Box& outputs, std::span<const Window> windows) {
   Box read;
   for (std::size_t d = 0; d < outputs.size(); ++d) read.push_back(windows[d].reads(outputs[d]));
   return read;
 }
 
-}  // namespace
+std::vector<std::int64_t> pads_around(const Box& inside, const Box& reads) {
+  std::vector<std::int64_t> pads;
+  for (std::size_t d = reads.size(); d-- > 0;) {
+    const bool none = inside[d].empty();
+    pads.push_back(none ? reads[d].size() : inside[d].begin - reads[d].begin);
+    pads.push_back(none ? 0 : reads[d].end - inside[d].end);
+  }
+  return pads;
+}
 
 at::Tensor exchange(const at::Tensor& tile, const BoxPlan& plan, const Group& group) {
   return travel(tile, plan, group, Way::forward);
@@ -143,12 +153,7 @@ at::Tensor Space::read_inside(const Tile& tile, std::span<const Window> windows,
 at::Tensor Space::read(const Tile& tile, std::span<const Window> windows, const Tiling& outputs, double padding) const {
   const Box reads = reads_of(box(outputs), windows), inside = common(reads, tile.tiling.whole());
   const at::Tensor chunk = read_inside(tile, windows, outputs);
-  std::vector<std::int64_t> pads;  // the last dimension's first
-  for (std::size_t d = reads.size(); d-- > 0;) {
-    const bool none = inside[d].empty();
-    pads.push_back(none ? reads[d].size() : inside[d].begin - reads[d].begin);
-    pads.push_back(none ? 0 : reads[d].end - inside[d].end);
-  }
+  const std::vector<std::int64_t> pads = pads_around(inside, reads);
   const bool is_padded = volume(reads) > 0 && std::ranges::any_of(pads, [](std::int64_t pad) { return pad != 0; });
   return is_padded ? at::constant_pad_nd(chunk, pads, padding) : chunk;
 }
@@ -198,10 +203,9 @@ class Depart : public torch::autograd::Function<Depart> {
           "a convolution that computes while boxes travel is differentiable once: make it with overlap = false");
     at::Tensor chunk = std::exchange(passage.gradient, at::Tensor());
     if (!chunk.defined()) {  // nothing was computed from it here, but others' gradients come
-      std::vector<std::int64_t> sizes = gradients[0].sizes().vec();
-      sizes.resize(sizes.size() - passage.plan.want.size());
-      for (const Interval side : passage.plan.want) sizes.push_back(side.size());
-      chunk = at::zeros(sizes, gradients[0].options());
+      const Box& want = passage.plan.want;
+      const at::IntArrayRef sizes = gradients[0].sizes();
+      chunk = at::zeros(sizes_of(sizes.slice(0, sizes.size() - want.size()), want), gradients[0].options());
       passage.back = passage.group->start_adjoint(passage.plan, chunk);
     }
     const at::Tensor added = passage.group->finish_adjoint(passage.plan, chunk, passage.back);

@@ -20,6 +20,12 @@ struct Tile {
   Tiling tiling;  ///< of the whole positions, even or not
 };
 
+/// The positions that the outputs read, those of the padding among them.
+Box reads_of(const Box& outputs, std::span<const Window> windows);
+/// As at::constant_pad_nd takes it, what lies of `reads` around `inside`, all of it where that is empty: low and high
+/// for each dimension, the last one first.
+std::vector<std::int64_t> pads_around(const Box& inside, const Box& reads);
+
 /// The ranks that have one picture together, as a grid. A value: copies talk through the same group.
 class Space {
  public:

@@ -94,8 +94,7 @@ Tile SpaceLocalFilterImpl::forward(const Tile& input) {
   const at::Tensor chunk = space_.read(input, windows_, output_);
   const Box mine = space_.box(output_);
   const std::int64_t samples = chunk.size(0), out = weight.size(static_cast<std::int64_t>(windows_.size()));
-  std::vector<std::int64_t> sizes{samples, out};
-  for (const Interval side : mine) sizes.push_back(side.size());
+  const std::vector<std::int64_t> sizes = sizes_of({samples, out}, mine);
   if (volume(mine) == 0) return {(chunk.sum() * 0 + weight.sum() * 0).expand(sizes), output_};
   const at::Tensor seen = positions_first(unfolded(chunk, windows_), static_cast<std::int64_t>(windows_.size()));
   const at::Tensor rows = seen.reshape({volume(mine), samples, -1});
@@ -109,9 +108,8 @@ Tile SpaceLocalFilterImpl::backwards(const Tile& output) {
   // The gradient of a sum over what the filters see is that: so the way back is forward's adjoint, built of operations
   // that autograd knows.
   const std::int64_t samples = output.values.size(0), in = weight.size(static_cast<std::int64_t>(windows_.size()) + 1);
-  std::vector<std::int64_t> sizes{samples, in};
-  for (const Interval side : space_.box(input_)) sizes.push_back(side.size());
-  const at::Tensor picture = at::zeros(sizes, output.values.options()).requires_grad_();
+  const at::Tensor picture =
+      at::zeros(sizes_of({samples, in}, space_.box(input_)), output.values.options()).requires_grad_();
   const bool is_enabled = at::GradMode::is_enabled();
   const at::AutoGradMode grad(true);
   const at::Tensor there = forward(Tile{picture, input_}).values;

@@ -17,30 +17,22 @@ import tempfile
 import time
 import unittest
 
-LAUNCHERS = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.hydra", "mpiexec.mpich")}
-# As root, with more ranks than cores, without a fabric.
-ENVIRONMENT = {
-    "openmpi": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-                "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none",
-                "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_pml": "ob1"},
-    "mpich": {},
-}
-OTHERS = ("TUTTI_", "OMPI_", "PMI", "PRTE_", "SLURM_", "TORCHELASTIC_", "MASTER_", "MPI_LOCAL", "HYDRA", "HYDI")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import mpi_programs  # noqa: E402
 
 options = None
 
 
 def environment(**extra):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(OTHERS) and k not in ("RANK", "WORLD_SIZE")}
+    added = {}
     if options.library:
-        kept["TUTTI_MPI_LIBRARY"] = options.library
+        added["TUTTI_MPI_LIBRARY"] = options.library
     # What MPI itself keeps for ever, and what it does between its own threads, is not ours to report.
-    kept["ASAN_OPTIONS"] = "detect_leaks=0"
-    kept["TSAN_OPTIONS"] = "ignore_noninstrumented_modules=1"
+    added["ASAN_OPTIONS"] = "detect_leaks=0"
+    added["TSAN_OPTIONS"] = "ignore_noninstrumented_modules=1"
     if options.thin:
-        kept["UCX_MEM_EVENTS"] = "n"  # UCX's hooks into madvise() end an empty program under ThreadSanitizer
-    return {**kept, **ENVIRONMENT[options.family], **extra}
+        added["UCX_MEM_EVENTS"] = "n"  # UCX's hooks into madvise() end an empty program under ThreadSanitizer
+    return mpi_programs.environment(options.family, **{**added, **extra})
 
 
 def probe(ranks, *words, program="world_probe", **variables):
@@ -230,7 +222,7 @@ def main():
     global options
     parser = argparse.ArgumentParser()
     parser.add_argument("tests")
-    parser.add_argument("family", choices=LAUNCHERS)
+    parser.add_argument("family", choices=mpi_programs.LAUNCHERS)
     parser.add_argument("--mpiexec")
     parser.add_argument("--library")
     parser.add_argument("--tutti", help="the tutti command")
@@ -239,9 +231,9 @@ def main():
     options = parser.parse_args()
     options.sizes = (2, 3) if options.thin else (1, 2, 3, 4, 5, 8)
     if not options.mpiexec:
-        options.mpiexec = next(filter(shutil.which, LAUNCHERS[options.family]), None)
+        options.mpiexec = next(filter(shutil.which, mpi_programs.LAUNCHERS[options.family]), None)
     if not options.mpiexec:
-        print(f"skipped: no {LAUNCHERS[options.family][0]} here")
+        print(f"skipped: no {mpi_programs.LAUNCHERS[options.family][0]} here")
         sys.exit(77)
     unittest.main(argv=[sys.argv[0]], verbosity=2)
 

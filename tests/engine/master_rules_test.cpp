@@ -1,5 +1,6 @@
 // What masters do with scripted arrivals, number by number, in double precision.
 #include "engine/strategies/master_rules.hpp"
+#include "engine/strategies/weights.hpp"
 
 #include <gtest/gtest.h>
 
@@ -140,7 +141,7 @@ TEST(decoupled, weighs_by_tokens_and_keeps_the_mean_length) {
 }
 
 TEST(decoupled, takes_lengths_tensor_by_tensor_across_shards) {
-  const std::vector<ShardRange> tensors{{0, 1}, {1, 2}};
+  const std::vector<tutti::Range> tensors{{0, 1}, {1, 2}};
   Master master(delta_rule({.merge = MasterMerge::radial, .tensors = tensors, .quorum = 2}), {0, 0, 0});
   master.round({{{3, 1, 0}, trained(100, 10)}, {{1, 0, 2}, trained(300, 30)}});
   EXPECT_NEAR(master.centre()[0], -1.5, exact) << "one number: its mean";

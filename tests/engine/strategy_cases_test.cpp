@@ -6,6 +6,7 @@
 
 #include "engine/strategies/merge.hpp"
 #include "engine/strategies/outer.hpp"
+#include "engine/strategies/weights.hpp"
 #include "tests/engine/play.hpp"
 
 namespace tutti::engine {
@@ -140,7 +141,7 @@ TEST(OuterRules, FollowTheirFormulas) {
 }
 
 TEST(Merges, OfDecoupledDiLoCo) {
-  const Values weights{exchange::token_weight(100, 10), exchange::token_weight(300, 30)};
+  const Values weights{token_weight(100, 10), token_weight(300, 30)};
   EXPECT_EQ(weights, (Values{1000, 3000}));
   const std::vector<at::Tensor> deltas{vector_of({1, 0}), vector_of({0, 2})};
   expect_near(values_of(exchange::weighted_mean(deltas, weights)), {.25, 1.5});

@@ -22,11 +22,7 @@ constexpr int size = 4;
 class ServerDeaths : public ::testing::TestWithParam<const char*> {
  protected:
   Communicator join(int rank) const {
-    Bootstrap bootstrap = bootstrap_in(folder_.path(), rank, size);
-    const std::string transport = GetParam();
-    bootstrap.settings.transport = transport == "routed" ? "shm,tcp" : transport;
-    if (transport == "routed") bootstrap.settings.host_id = rank < 2 ? "one" : "other";
-    return Communicator::connect(bootstrap);
+    return Communicator::connect(bootstrap_in(folder_.path(), rank, size, GetParam()));
   }
   TemporaryFolder folder_;
 };

@@ -14,16 +14,9 @@ import sys
 import tempfile
 import unittest
 
-LAUNCHERS = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.hydra", "mpiexec.mpich")}
-# As root, with more ranks than cores, without a fabric.
-ENVIRONMENT = {
-    "openmpi": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-                "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none",
-                "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_pml": "ob1"},
-    "mpich": {},
-}
-OTHERS = ("TUTTI_", "OMPI_", "PMI", "PRTE_", "SLURM_", "TORCHELASTIC_", "MASTER_", "MPI_LOCAL", "HYDRA", "HYDI")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import mpi_programs  # noqa: E402
+
 COLLECTIVES = ("Allreduce Bcast Reduce Allgather Allgatherv Reduce_scatter Reduce_scatter_block Alltoall Alltoallv Gather Gatherv "
                "Scatter Scatterv Barrier").split()
 OTHER_NAMES = ("Init Init_thread Finalize Wait Waitall Waitany Waitsome Test Testall Testany Testsome Request_free "
@@ -34,8 +27,7 @@ options = None
 
 
 def environment(**extra):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(OTHERS) and k not in ("RANK", "WORLD_SIZE")}
-    return {**kept, **ENVIRONMENT[options.family], "TUTTI_TUNING": "off", **extra}
+    return mpi_programs.environment(options.family, **{"TUTTI_TUNING": "off", **extra})
 
 
 def library(name):
@@ -158,14 +150,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tests")
     parser.add_argument("libraries")
-    parser.add_argument("family", choices=LAUNCHERS)
+    parser.add_argument("family", choices=mpi_programs.LAUNCHERS)
     parser.add_argument("--mpiexec")
     parser.add_argument("--tutti", help="the tutti command")
     options, rest = parser.parse_known_args()
     if not options.mpiexec:
-        options.mpiexec = next(filter(shutil.which, LAUNCHERS[options.family]), None)
+        options.mpiexec = next(filter(shutil.which, mpi_programs.LAUNCHERS[options.family]), None)
     if not options.mpiexec:
-        print(f"skipped: no {LAUNCHERS[options.family][0]} here")
+        print(f"skipped: no {mpi_programs.LAUNCHERS[options.family][0]} here")
         sys.exit(77)
     options.mpiexec = shutil.which(options.mpiexec)
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

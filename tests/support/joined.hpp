@@ -20,4 +20,13 @@ inline Bootstrap bootstrap_in(const std::string& folder, int rank, int size) {
   return bootstrap;
 }
 
+/// The same where they talk by `transport`; "routed": by shm within two hosts, whose first one has ranks 0 and 1, and
+/// by tcp between them.
+inline Bootstrap bootstrap_in(const std::string& folder, int rank, int size, const std::string& transport) {
+  Bootstrap bootstrap = bootstrap_in(folder, rank, size);
+  bootstrap.settings.transport = transport == "routed" ? "shm,tcp" : transport;
+  if (transport == "routed") bootstrap.settings.host_id = rank < 2 ? "one" : "other";
+  return bootstrap;
+}
+
 }  // namespace tutti::testing

@@ -27,7 +27,7 @@ struct PlayedShard {
   }
 
   std::uint64_t push(const std::pair<std::string, ServerRule>& rule, std::vector<double> data, PushMeta meta,
-                     ShardRange range = {}, bool wants_values = true) {
+                     Range range = {}, bool wants_values = true) {
     if (range.count == 0) range = shard.place().range;
     shard.push({.sequence = ++sequence,
                 .name = rule.first,

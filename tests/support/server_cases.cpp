@@ -25,7 +25,7 @@ void require_all(const Parameters& buffer, float value, const char* what) {
 
 void play_default_init(Communicator& world, ParameterServer& server) {
   Parameters buffer = server.open("default init", 1024, DType::f32);
-  const ShardRange mine = buffer.shards()[static_cast<std::size_t>(world.rank())];
+  const Range mine = buffer.shards()[static_cast<std::size_t>(world.rank())];
   const Floats own(1024, number(world.rank()));
   buffer.push("copy", std::span(own).subspan(mine.offset, mine.count), {.offset = mine.offset}).wait();
   world.barrier().wait();

@@ -191,7 +191,7 @@ TEST(ServerRules, SeeHowStaleAPushIs) {
 TEST(Sharding, CoversExactly) {
   for (std::size_t servers = 1; servers <= 9; ++servers)
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, servers - 1, servers, std::size_t{911 * 101}}) {
-      const std::vector<ShardRange> shards = even_shards(count, servers);
+      const std::vector<Range> shards = even_shards(count, servers);
       ASSERT_EQ(shards.size(), servers);
       std::size_t next = 0;
       for (std::size_t i = 0; i < servers; ++i) {
@@ -201,9 +201,8 @@ TEST(Sharding, CoversExactly) {
       }
       EXPECT_EQ(next, count);
     }
-  EXPECT_THAT(shards_of(std::vector<std::size_t>{3, 0, 2}),
-              ElementsAre(ShardRange{0, 3}, ShardRange{3, 0}, ShardRange{3, 2}));
-  EXPECT_EQ(common({0, 4}, {2, 9}), (ShardRange{2, 2}));
+  EXPECT_THAT(shards_of(std::vector<std::size_t>{3, 0, 2}), ElementsAre(Range{0, 3}, Range{3, 0}, Range{3, 2}));
+  EXPECT_EQ(common({0, 4}, {2, 9}), (Range{2, 2}));
   EXPECT_EQ(common({0, 4}, {4, 9}).count, 0u);
 }
 
