@@ -1,5 +1,6 @@
 #include "transports/core/process.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -7,8 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "transports/core/fork.hpp"
@@ -28,6 +31,19 @@ bool process_lives(pid_t number, int descriptor) noexcept {
   if (descriptor < 0) return ::kill(number, 0) == 0 || errno == EPERM;
   pollfd death{descriptor, POLLIN, 0};
   return ::poll(&death, 1, 0) <= 0;
+}
+
+bool process_runs(pid_t number) noexcept {
+  char path[32], text[512];
+  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(number));
+  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+  const ssize_t n = file ? ::read(file.fd(), text, sizeof text) : -1;
+  if (n <= 0) return false;
+  const std::string_view stat(text, static_cast<std::size_t>(n));
+  const std::size_t name_end = stat.rfind(')');  // "7 (name) R ..."; a name may hold anything
+  if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return false;
+  const char state = stat[name_end + 2];
+  return state == 'R' || state == 'S' || state == 'D';
 }
 
 int read_memory_of(pid_t process, std::uint64_t at, void* into, std::size_t bytes) noexcept {

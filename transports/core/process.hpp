@@ -18,6 +18,9 @@ Descriptor process_descriptor(pid_t number);
 /// Whether it has not ended: by such a descriptor, or where there is none (-1) by its number.
 bool process_lives(pid_t number, int descriptor) noexcept;
 
+/// Whether it is seen to run, or to be about to: not where it is stopped (SIGSTOP, a debugger), has ended or is hidden.
+bool process_runs(pid_t number) noexcept;
+
 /// Copies what lies at `at` in that process's own memory, by the kernel (cross memory attach). 0, or why not: an errno.
 /// EFAULT where not all of it is there.
 int read_memory_of(pid_t process, std::uint64_t at, void* into, std::size_t bytes) noexcept;

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "transports/causes.hpp"
+#include "transports/core/log.hpp"
 
 namespace tutti::shm {
 namespace {
@@ -215,8 +216,12 @@ bool DirectBackend::arm(bool on) {
 // Others may have passed the meeting already, and be writing to the buffers of the call that fails.
 void DirectBackend::withdraw(const Status& why) noexcept {
   if (!begun_ || (engine_ != Engine::direct && engine_ != Engine::cma && engine_ != Engine::meeting)) return;
-  if (!room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1))
-    room_.quarantine(call_.in, call_.out);
+  if (room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1)) return;
+  room_.quarantine(call_.in, call_.out);
+  log(LogLevel::warn,
+      "a rank that is stopped may, when it goes on, still write into the buffers of the call that failed: do not use "
+      "them again",
+      room_.world_rank(room_.rank()));
 }
 
 void DirectBackend::cancel(const Status& why) noexcept {

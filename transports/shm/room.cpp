@@ -68,11 +68,13 @@ bool Room::leave_alone(int dead) noexcept {
   if (own_.slab == nullptr || !open()) return true;
   own_.slab->cancelled.store(1, std::memory_order_relaxed);
   heavy_barrier();
-  const Deadline until = deadline_in(Seconds(0.05));
+  const Deadline stopped_until = deadline_in(Seconds(0.05)), until = deadline_in(Seconds(1));
   for (int other = 0; other < size(); ++other) {
     if (other == rank() || world_rank(other) == dead) continue;
     while (of(other).touching.load(std::memory_order_acquire) != 0) {
-      if (Clock::now() > until) return false;
+      const auto now = Clock::now();
+      // A rank that waits for a core goes on soon; a stopped one may never.
+      if (now > until || (now > stopped_until && !process_runs(commons_->process(local(other))))) return false;
       std::this_thread::yield();
     }
   }

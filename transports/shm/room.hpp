@@ -129,8 +129,9 @@ class Room {
     return false;
   }
 
-  /// Nobody begins to write to this rank's buffers any more. Returns when nobody does; false where a rank that lives
-  /// has not stopped for 50 ms. `dead`: a rank of the world that need not be waited for, -1: none.
+  /// Nobody begins to write to this rank's buffers any more. Returns when nobody does; false where a rank still does
+  /// after 50 ms and is stopped or hidden, or after 1 s. `dead`: a rank of the world that need not be waited for, -1:
+  /// none.
   bool leave_alone(int dead) noexcept;
   /// Those own buffers are never handed out again: somebody may still write there.
   void quarantine(const std::byte* in, const std::byte* out) noexcept;

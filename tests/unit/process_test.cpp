@@ -1,0 +1,45 @@
+// Another process: whether it lives, and whether it runs.
+#include "transports/core/process.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace tutti::testing {
+namespace {
+
+TEST(ProcessTest, AStoppedProcessLivesButDoesNotRun) {
+  const pid_t child = ::fork();
+  if (child == 0)
+    while (true) ::pause();
+  const Descriptor death = process_descriptor(child);
+  EXPECT_TRUE(process_lives(child, death.fd()));
+  EXPECT_TRUE(process_runs(child));  // one that sleeps counts
+
+  int status = 0;
+  ::kill(child, SIGSTOP);
+  ASSERT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  EXPECT_TRUE(process_lives(child, death.fd()));
+  EXPECT_FALSE(process_runs(child));
+
+  ::kill(child, SIGCONT);
+  ASSERT_EQ(::waitpid(child, &status, WCONTINUED), child);
+  EXPECT_TRUE(process_runs(child));
+
+  ::kill(child, SIGKILL);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(process_runs(child));  // its number is still taken
+  ::waitpid(child, &status, 0);
+  EXPECT_FALSE(process_runs(child));
+  EXPECT_FALSE(process_lives(child, death.fd()));
+}
+
+TEST(ProcessTest, ItselfRunsAndNobodyDoesNot) {
+  EXPECT_TRUE(process_runs(::getpid()));
+  EXPECT_FALSE(process_runs(0));
+}
+
+}  // namespace
+}  // namespace tutti::testing
