@@ -1,7 +1,7 @@
 // tutti: collectives with pluggable transports. This is the one header that programs include.
 #pragma once
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "collectives/mesh/mesh.hpp"
 #include "transports/core/collective.hpp"
 #include "transports/core/log.hpp"

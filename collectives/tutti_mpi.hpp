@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "collectives/api/communicator.hpp"
 #include "collectives/bootstrap/common_library.hpp"
-#include "collectives/communicator.hpp"
 #include "transports/core/fork.hpp"
 
 namespace tutti {

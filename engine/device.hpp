@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 
 namespace tutti::engine {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "engine/data/dataset.hpp"
 #include "engine/data/sampler.hpp"
 #include "nn/gradient_sync.hpp"

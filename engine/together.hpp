@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 
 namespace tutti::engine {
 

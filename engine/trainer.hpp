@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "engine/config.hpp"
 #include "engine/data/sample.hpp"
 #include "engine/data/source.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "nn/exchange.hpp"
 #include "nn/module.hpp"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 
 namespace tutti::nn {
 

@@ -10,7 +10,7 @@
 #include <iosfwd>
 #include <memory>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 
 namespace tutti::nn {
 

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "bindings/c/handles.hpp"
-#include "collectives/arguments.hpp"
+#include "collectives/api/arguments.hpp"
 
 namespace tutti::c {
 namespace {

@@ -2,6 +2,7 @@
 #include <climits>
 
 #include "bindings/c/handles.hpp"
+#include "transports/core/layout.hpp"
 
 namespace tutti::c {
 namespace {
@@ -22,13 +23,11 @@ std::span<const int> listed(const int* ranks, int n) {
 
 /// A call of this kind for explain(), which looks at no memory.
 Collective sketch(Kind kind, std::size_t count, const bindings::View& view, Reduction op, int size) {
-  const std::size_t block = count * view.elements, all = block * static_cast<std::size_t>(size);
-  const bool many_in = kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall;
-  const bool many_out = kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall;
+  const std::size_t block = count * view.elements;
   Collective call;
   call.kind = kind;
-  call.in = ConstBuffer(nullptr, many_in ? all : block, view.dtype);
-  call.out = Buffer(nullptr, many_out ? all : block, view.dtype);
+  call.in = ConstBuffer(nullptr, block * blocks_in(kind, size), view.dtype);
+  call.out = Buffer(nullptr, block * blocks_out(kind, size), view.dtype);
   call.op = op;
   return call;
 }

@@ -15,7 +15,7 @@
 
 #include "bindings/c/tutti.h"
 #include "bindings/common/views.hpp"
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/core/settings.hpp"
 #include "transports/core/status.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 
 namespace tutti::preload {
 

@@ -9,7 +9,7 @@
 
 #include "bindings/mpi/library.hpp"
 #include "bindings/mpi/types.hpp"
-#include "collectives/pool.hpp"
+#include "collectives/runtime/pool.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::preload {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "bindings/python/work.hpp"
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 
 namespace tutti::python {
 

@@ -1,6 +1,6 @@
 // Messages between two ranks, and the barrier, for Python.
 #include "bindings/python/communicator.hpp"
-#include "collectives/arguments.hpp"
+#include "collectives/api/arguments.hpp"
 
 namespace tutti::python {
 namespace {

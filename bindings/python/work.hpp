@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bindings/python/arrays.hpp"
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "transports/core/descriptor.hpp"
 
 namespace tutti::python {

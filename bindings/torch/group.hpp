@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "transports/core/fork.hpp"
 
 namespace tutti::torch_binding {

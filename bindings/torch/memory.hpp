@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 
 namespace tutti::torch_binding {
 

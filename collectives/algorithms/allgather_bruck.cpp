@@ -8,8 +8,8 @@
 // message-passing systems", IEEE TPDS 1997.
 #include <algorithm>
 
-#include "collectives/algorithm.hpp"
-#include "collectives/geometry.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/geometry.hpp"
 
 namespace tutti {
 namespace {

@@ -4,8 +4,8 @@
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007.
-#include "collectives/algorithm.hpp"
-#include "collectives/geometry.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/geometry.hpp"
 
 namespace tutti {
 namespace {

@@ -8,9 +8,9 @@
 //   for each of the two that is no power     scratch n     crossing L n times h log2 h + 2(H-h) in all
 //
 // TorchMPI's cartesian communicators, 2017; for each axis see allreduce_recursive_doubling.cpp.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
-#include "collectives/hosts.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/hosts.hpp"
 
 namespace tutti {
 namespace {

@@ -5,8 +5,8 @@
 //   rounds 1     elements (p-1) n     scratch (p-1) n
 //
 // Called "linear" or "flat" elsewhere; Chan et al., "Collective communication: theory, practice, and experience", 2007.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 

@@ -7,8 +7,8 @@
 //   (exactly: n to split, and to double all that rank 0 has, chunks 0 to 2^j - 1, for each j < log2 k)
 //
 // Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 namespace {

@@ -6,8 +6,8 @@
 //   rounds log2 k, and 2 more if k < p     elements n log2 k, and n more if k < p     scratch n
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 

@@ -6,8 +6,8 @@
 //   rounds 2(p-1)     elements 2n less the two smallest chunks: about 2n(p-1)/p     scratch none
 //
 // Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 

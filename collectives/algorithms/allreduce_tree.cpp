@@ -4,8 +4,8 @@
 //   rounds ceil(log2 p) + floor(log2 p)     elements ceil(log2 p) n (rank 0)     scratch n
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 namespace {

@@ -11,9 +11,9 @@
 // 2000.
 #include <algorithm>
 
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
-#include "collectives/hosts.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/hosts.hpp"
 
 namespace tutti {
 namespace {

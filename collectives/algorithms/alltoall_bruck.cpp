@@ -6,8 +6,8 @@
 //
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", IEEE TPDS 1997.
-#include "collectives/algorithm.hpp"
-#include "collectives/geometry.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/geometry.hpp"
 
 namespace tutti {
 namespace {

@@ -5,8 +5,8 @@
 //   rounds ceil(log2 p)     elements 0     scratch none
 //
 // Hensgen, Finkel & Manber, "Two algorithms for barrier synchronization", Int. J. Parallel Programming 1988.
-#include "collectives/algorithm.hpp"
-#include "collectives/geometry.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/geometry.hpp"
 
 namespace tutti {
 namespace {

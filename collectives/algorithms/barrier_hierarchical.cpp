@@ -5,9 +5,9 @@
 //   crossing nothing but H ceil(log2 H) notifications
 //
 // Mellor-Crummey & Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", TOCS 1991.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
-#include "collectives/hosts.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/hosts.hpp"
 
 namespace tutti {
 namespace {

@@ -5,8 +5,8 @@
 //   rounds floor(log2 p), the depth of the tree     elements ceil(log2 p) n (the root)     scratch none
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 

@@ -5,8 +5,8 @@
 //   rounds floor(log2 p) + p - 1     elements 2n less the two largest chunks (the root)     scratch none
 //
 // Barnett, Gupta, Payne, Shuler, van de Geijn & Watts, "Interprocessor collective communication library", SHPCC 1994.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 namespace {

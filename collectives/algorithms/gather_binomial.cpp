@@ -8,8 +8,8 @@
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 #include <algorithm>
 
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 namespace {

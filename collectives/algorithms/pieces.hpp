@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "collectives/geometry.hpp"
-#include "collectives/schedule.hpp"
+#include "collectives/plan/geometry.hpp"
+#include "collectives/plan/schedule.hpp"
 
 namespace tutti {
 class Hosts;

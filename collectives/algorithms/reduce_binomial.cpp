@@ -7,8 +7,8 @@
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 #include <ranges>
 
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 

@@ -7,9 +7,9 @@
 //
 // Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize collective operation performance",
 // IPDPS 2000.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
-#include "collectives/hosts.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/hosts.hpp"
 
 namespace tutti {
 namespace {

@@ -7,9 +7,9 @@
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
-#include "collectives/hosts.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/hosts.hpp"
 
 namespace tutti {
 namespace {

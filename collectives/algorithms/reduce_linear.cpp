@@ -5,8 +5,8 @@
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 namespace {

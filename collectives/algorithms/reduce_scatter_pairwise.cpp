@@ -5,8 +5,8 @@
 //   rounds p-1     elements (p-1) n, n the count of one block     scratch none
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
-#include "collectives/algorithm.hpp"
-#include "collectives/geometry.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/geometry.hpp"
 
 namespace tutti {
 namespace {

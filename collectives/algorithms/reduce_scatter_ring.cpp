@@ -5,8 +5,8 @@
 //   rounds p-1     elements (p-1) n, n the count of one block     scratch 2n
 //
 // Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 namespace {

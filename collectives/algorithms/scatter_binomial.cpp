@@ -6,8 +6,8 @@
 //   p/2
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
-#include "collectives/algorithm.hpp"
 #include "collectives/algorithms/pieces.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 

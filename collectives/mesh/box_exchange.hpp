@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "collectives/mesh/cut.hpp"
 
 namespace tutti {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 
 namespace tutti {
 

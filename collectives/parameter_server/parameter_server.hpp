@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "collectives/parameter_server/rule.hpp"
 #include "collectives/parameter_server/sharding.hpp"
 

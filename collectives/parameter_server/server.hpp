@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "collectives/parameter_server/frames.hpp"
 #include "collectives/parameter_server/letters.hpp"
 #include "collectives/parameter_server/shard.hpp"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/range.hpp"
+#include "collectives/plan/range.hpp"
 
 namespace tutti {
 

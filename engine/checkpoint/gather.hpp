@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "engine/data/sample.hpp"
 
 namespace tutti::engine {

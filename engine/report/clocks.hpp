@@ -1,7 +1,7 @@
 // Clocks of ranks, compared.
 #pragma once
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "engine/report/phases.hpp"
 
 namespace tutti::engine {

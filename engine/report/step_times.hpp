@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "engine/report/clocks.hpp"
 #include "engine/report/phases.hpp"
 #include "engine/report/trace.hpp"

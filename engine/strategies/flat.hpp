@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "nn/module.hpp"
 #include "nn/site.hpp"
 #include "transports/core/buffer.hpp"

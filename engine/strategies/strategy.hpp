@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "engine/config.hpp"
 #include "engine/strategies/stats.hpp"
 #include "nn/module.hpp"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "collectives/mesh/box_exchange.hpp"
 #include "collectives/mesh/cut.hpp"
 #include "collectives/mesh/mesh.hpp"

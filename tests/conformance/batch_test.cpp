@@ -7,7 +7,7 @@
 
 #include "collectives/bootstrap/bootstrap.hpp"
 #include "collectives/bootstrap/stores.hpp"
-#include "collectives/packing.hpp"
+#include "collectives/runtime/packing.hpp"
 #include "collectives/tutti.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/reference.hpp"

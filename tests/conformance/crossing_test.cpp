@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <tuple>
 
-#include "collectives/algorithm.hpp"
 #include "collectives/bootstrap/stores.hpp"
-#include "collectives/planned_backend.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/planned_backend.hpp"
 #include "tests/support/meetings.hpp"
 #include "transports/decorators/traced.hpp"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <thread>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/comes_true.hpp"
 #include "tests/support/fake_gpus.hpp"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "tests/support/comes_true.hpp"
 #include "tests/support/floats.hpp"
 #include "tests/support/worlds.hpp"

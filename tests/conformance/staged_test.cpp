@@ -7,7 +7,7 @@
 #include <numeric>
 #include <thread>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/comes_true.hpp"

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "tests/gpu/user_kernels.hpp"
 #include "transports/accelerators.hpp"
 

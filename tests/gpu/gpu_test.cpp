@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/worlds.hpp"
 #include "transports/accelerators.hpp"

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/algorithm.hpp"
 #include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/hosts.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/hosts.hpp"
 #include "collectives/tutti.hpp"
 #include "tests/support/played.hpp"
 #include "tests/support/thinned.hpp"

@@ -7,11 +7,19 @@ import common
 # Floor: the prefixes that its files may include by a quoted path. The first matching floor counts;
 # `{folder}` is the provider's own folder. None: everything.
 CORE, VOCABULARY = "transports/core/", r"transports/[^/]+\.hpp$"
+PLAN, BELOW = "collectives/plan/", "collectives/(bootstrap|plan)/"
+NO_MEDIUM = "transports/(decorators|staged)/"  # these two have no medium of their own
 FLOORS = [
     (r"transports/core/", [CORE]),
     (r"transports/[^/]+$", [CORE, VOCABULARY]),
     (r"transports/[^/]+/", [CORE, VOCABULARY, "{folder}"]),
-    (r"collectives/", [CORE, VOCABULARY, "transports/decorators/", "transports/staged/", "collectives/"]),  # these two have no medium of their own
+    (r"collectives/algorithms/", [CORE, VOCABULARY, PLAN, "collectives/algorithms/"]),
+    (r"collectives/plan/", [CORE, VOCABULARY, PLAN]),
+    (r"collectives/bootstrap/", [CORE, VOCABULARY, PLAN, "collectives/bootstrap/"]),
+    (r"collectives/runtime/", [CORE, VOCABULARY, BELOW, "collectives/runtime/", NO_MEDIUM]),
+    (r"collectives/route/", [CORE, VOCABULARY, BELOW, "collectives/(route|runtime)/"]),
+    (r"collectives/api/", [CORE, VOCABULARY, BELOW, "collectives/(api|route|runtime)/", NO_MEDIUM]),
+    (r"collectives/", [CORE, VOCABULARY, "collectives/"]),
     (r"nn/", [CORE, "collectives/", "tutti.hpp$", "nn/"]),
     (r"engine/", [CORE, "collectives/", "tutti.hpp$", "nn/", "engine/"]),
     (r"(tools|bindings|examples|tests)/", None),

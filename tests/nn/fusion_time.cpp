@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "nn/gradient_sync.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
-#include "collectives/algorithm.hpp"
+#include "collectives/plan/algorithm.hpp"
 #include "nn/gradient_sync.hpp"
 #include "nn/parallel/attention.hpp"
 #include "nn/parallel/linear.hpp"

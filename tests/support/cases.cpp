@@ -7,7 +7,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "collectives/algorithm.hpp"
+#include "collectives/plan/algorithm.hpp"
 #include "tests/support/require.hpp"
 
 namespace tutti::testing {

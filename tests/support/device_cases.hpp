@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "tests/support/fake_gpus.hpp"
 #include "tests/support/reference.hpp"
 #include "transports/core/collective.hpp"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "collectives/geometry.hpp"
+#include "collectives/plan/geometry.hpp"
 #include "tests/support/simulator.hpp"
 
 namespace tutti::testing {

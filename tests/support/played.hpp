@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "tests/support/reference.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/core/collective.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/algorithm.hpp"
+#include "collectives/plan/algorithm.hpp"
 
 namespace tutti::testing {
 

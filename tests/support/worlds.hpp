@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "transports/core/settings.hpp"
 
 namespace tutti::testing {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/algorithm.hpp"
+#include "collectives/plan/algorithm.hpp"
 #include "tests/support/simulator.hpp"
 #include "tests/support/thinned.hpp"
 

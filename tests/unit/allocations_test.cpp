@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "tests/support/counted_heap.hpp"
 #include "tests/support/thinned.hpp"
 #include "tests/support/worlds.hpp"

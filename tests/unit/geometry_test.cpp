@@ -1,5 +1,5 @@
 // Geometry: chunks and blocks tile their buffer, neighbours and trees agree with each other.
-#include "collectives/geometry.hpp"
+#include "collectives/plan/geometry.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/algorithm.hpp"
-#include "collectives/hosts.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/hosts.hpp"
 #include "tests/support/simulator.hpp"
 #include "tests/support/thinned.hpp"
 

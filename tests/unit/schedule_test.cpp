@@ -1,5 +1,5 @@
 // Schedules: what round() keeps, composition, relabelling, the last folds, and how they print.
-#include "collectives/schedule.hpp"
+#include "collectives/plan/schedule.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // Rules that choose backends and algorithms: their text, their order, and what is chosen where a rule's target cannot.
-#include "collectives/selector.hpp"
+#include "collectives/route/selector.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "collectives/algorithm.hpp"
-#include "collectives/planned_backend.hpp"
-#include "collectives/rules.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/planned_backend.hpp"
+#include "collectives/route/rules.hpp"
 #include "tests/support/caught.hpp"
 #include "transports/provider.hpp"
 

@@ -1,5 +1,5 @@
 // Topology: places of ranks, restricted to groups; hosts counted however ranks alternate.
-#include "collectives/topology.hpp"
+#include "collectives/bootstrap/topology.hpp"
 
 #include <gtest/gtest.h>
 

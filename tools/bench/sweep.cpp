@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "transports/core/layout.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::bench {
@@ -109,19 +110,11 @@ std::optional<Kind> parse_collective(std::string_view text) noexcept {
   return kind == Kind::send ? std::nullopt : kind;
 }
 
-bool Case::reduces() const noexcept {
-  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
-}
+bool Case::reduces() const noexcept { return folds(kind); }
 
-std::size_t Case::in_count() const noexcept {
-  const bool blocks = kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall;
-  return blocks ? count * static_cast<std::size_t>(ranks) : count;
-}
+std::size_t Case::in_count() const noexcept { return count * blocks_in(kind, ranks); }
 
-std::size_t Case::out_count() const noexcept {
-  const bool blocks = kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall;
-  return blocks ? count * static_cast<std::size_t>(ranks) : count;
-}
+std::size_t Case::out_count() const noexcept { return count * blocks_out(kind, ranks); }
 
 std::size_t Case::bytes() const noexcept { return std::max(in_count(), out_count()) * size_of(dtype); }
 

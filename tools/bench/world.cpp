@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/algorithm.hpp"
-#include "collectives/planned_backend.hpp"
-#include "collectives/selector.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/planned_backend.hpp"
+#include "collectives/route/selector.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/core/status.hpp"
 #include "transports/modules.hpp"

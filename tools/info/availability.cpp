@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "collectives/algorithm.hpp"
-#include "collectives/planned_backend.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/planned_backend.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/modules.hpp"
 #include "transports/staged/staged_backend.hpp"

@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "collectives/algorithm.hpp"
+#include "collectives/plan/algorithm.hpp"
 #include "collectives/tutti.hpp"
 #include "tools/info/availability.hpp"
 #include "tools/info/parts.hpp"

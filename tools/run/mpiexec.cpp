@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "collectives/rules.hpp"
+#include "collectives/route/rules.hpp"
 #include "tools/run/environment.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"

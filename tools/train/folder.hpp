@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 
 namespace tutti::tools {
 

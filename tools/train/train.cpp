@@ -9,7 +9,7 @@
 #include <map>
 #include <memory>
 
-#include "collectives/communicator.hpp"
+#include "collectives/api/communicator.hpp"
 #include "engine/checkpoint/atomic_file.hpp"
 #include "engine/masters.hpp"
 #include "engine/together.hpp"

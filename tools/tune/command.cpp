@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "collectives/selector.hpp"
-#include "collectives/tuning.hpp"
+#include "collectives/route/selector.hpp"
+#include "collectives/route/tuning.hpp"
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
 #include "tools/tune/check.hpp"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "collectives/algorithm.hpp"
-#include "collectives/planned_backend.hpp"
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/planned_backend.hpp"
 #include "tools/bench/explain.hpp"
 #include "tools/bench/measure.hpp"
 #include "tools/bench/pattern.hpp"

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 
+#include "transports/core/layout.hpp"
+
 namespace tutti {
 namespace {
 
@@ -18,14 +20,6 @@ constexpr std::array<std::string_view, kind_count> names = {
 constexpr std::uint64_t count_limit = (std::uint64_t{1} << 36) - 1;
 constexpr std::uint64_t root_limit = (std::uint64_t{1} << 15) - 1;
 constexpr std::uint64_t variable_bit = std::uint64_t{1} << 59;
-
-constexpr bool reduces(Kind kind) {
-  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
-}
-
-constexpr bool rooted(Kind kind) {
-  return kind == Kind::reduce || kind == Kind::broadcast || kind == Kind::gather || kind == Kind::scatter;
-}
 
 struct Block {
   DType dtype = DType::i8;
@@ -72,8 +66,8 @@ std::size_t block_count(const Collective& call, int size) noexcept {
 Signature signature(const Collective& call, int /*rank*/, int size) noexcept {
   const Block block = block_of(call, static_cast<std::size_t>(std::max(size, 0)));
   const std::uint64_t count = call.variable ? 0 : std::min<std::uint64_t>(block.count, count_limit);
-  const std::uint64_t op = reduces(call.kind) ? static_cast<std::uint64_t>(call.op.op) : 0;
-  const std::uint64_t root = rooted(call.kind) ? static_cast<std::uint64_t>(call.root) & root_limit : 0;
+  const std::uint64_t op = folds(call.kind) ? static_cast<std::uint64_t>(call.op.op) : 0;
+  const std::uint64_t root = has_root(call.kind) ? static_cast<std::uint64_t>(call.root) & root_limit : 0;
   return {static_cast<std::uint64_t>(call.kind) << 60 | (call.variable ? variable_bit : 0) |
           static_cast<std::uint64_t>(block.dtype) << 55 | op << 51 | root << 36 | count};
 }
@@ -100,8 +94,8 @@ std::string describe(Signature signature) {
   std::string text(kind == Kind::send ? "send/recv" : name(kind));
   if (variable) text += 'v';
   text += '(';
-  if (reduces(kind)) text.append(name(op)).append(", ");
-  if (rooted(kind)) text.append("root ").append(std::to_string(bits >> 36 & root_limit)).append(", ");
+  if (folds(kind)) text.append(name(op)).append(", ");
+  if (has_root(kind)) text.append("root ").append(std::to_string(bits >> 36 & root_limit)).append(", ");
   text += name(dtype);
   if (!variable) text.append(count == count_limit ? ", count of at least " : ", count ").append(std::to_string(count));
   return text += ')';

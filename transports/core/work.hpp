@@ -21,7 +21,7 @@ namespace tutti {
 class Work;
 class WorkState;
 
-/// Who moves unfinished work forward; a context (see collectives/context.hpp).
+/// Who moves unfinished work forward; a context (see collectives/runtime/context.hpp).
 class Driver {
  public:
   virtual ~Driver() = default;

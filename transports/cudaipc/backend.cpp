@@ -7,6 +7,7 @@
 
 #include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
+#include "transports/core/layout.hpp"
 #include "transports/core/log.hpp"
 
 namespace tutti::cudaipc {
@@ -55,9 +56,7 @@ Status IpcBackend::supports(const Collective& call, std::string_view algorithm) 
   if (!algorithm.empty())
     return no("cudaipc has one way: write 'cudaipc', not 'cudaipc/" + std::string(algorithm) + "'");
   if (algorithms(call.kind).empty()) return no("cudaipc has no " + std::string(tutti::name(call.kind)));
-  const bool from_out = call.kind == Kind::broadcast || call.kind == Kind::scatter;
-  if ((from_out ? call.out.device : call.in.device).kind != Device::Kind::cuda)
-    return no("cudaipc reaches CUDA memory only");
+  if (common_device(call).kind != Device::Kind::cuda) return no("cudaipc reaches CUDA memory only");
   return {};
 }
 

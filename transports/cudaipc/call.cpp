@@ -4,6 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "transports/core/layout.hpp"
+
 namespace tutti::cudaipc {
 
 IpcCall::IpcCall(Room& room, const Collective& call, const Launch& launch)
@@ -17,14 +19,12 @@ std::byte* IpcCall::own_input() const noexcept {
   return call_.kind == Kind::broadcast ? call_.out.data : const_cast<std::byte*>(call_.in.data);
 }
 
-bool IpcCall::blocks_apart() const noexcept {
-  return call_.kind == Kind::reduce_scatter || call_.kind == Kind::scatter || call_.kind == Kind::alltoall;
-}
+bool IpcCall::blocks_apart() const noexcept { return has_blocks_in(call_.kind); }
 
 bool IpcCall::little() const noexcept { return common_bytes(call_, room_.size()) <= std::min(little_bytes, area_); }
 
 bool IpcCall::may_be_read_in_place() const {
-  return !(part_.folds && call_.op.op == Op::premul_sum) && !overwrites(call_);
+  return !(part_.folds && call_.op.op == Op::premul_sum) && !overwrites_input(call_);
 }
 
 bool IpcCall::in_parts() const noexcept { return call_.kind == Kind::allreduce && bytes_of(0) > little_bytes; }

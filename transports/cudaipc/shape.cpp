@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "transports/core/layout.hpp"
+
 namespace tutti::cudaipc {
 namespace {
 
@@ -29,8 +31,7 @@ Part part_of(const Collective& call, int rank, int size) {
   Part part;
   part.rank = static_cast<std::size_t>(rank);
   part.size = static_cast<std::size_t>(size);
-  const bool from_out = call.kind == Kind::broadcast || call.kind == Kind::scatter;
-  part.width = size_of(from_out ? call.out.dtype : call.in.dtype);
+  part.width = size_of(common_dtype(call));
   const std::vector<std::size_t> none(part.size, 0);
   part.shown = part.shown_at = part.read = part.read_into = none;
   const auto root = static_cast<std::size_t>(call.root);
@@ -85,18 +86,7 @@ Part part_of(const Collective& call, int rank, int size) {
 }
 
 std::size_t common_bytes(const Collective& call, int size) {
-  if (call.variable) return SIZE_MAX;
-  switch (call.kind) {
-    case Kind::broadcast:
-    case Kind::reduce_scatter:
-    case Kind::scatter: return call.out.bytes();
-    case Kind::alltoall: return call.in.bytes() / static_cast<std::size_t>(size);
-    default: return call.in.bytes();
-  }
-}
-
-bool overwrites(const Collective& call) {
-  return call.kind == Kind::alltoall && call.in.data == call.out.data && call.in.count > 0;
+  return call.variable ? SIZE_MAX : block_count(call, size) * size_of(common_dtype(call));
 }
 
 Range even_part(std::size_t bytes, std::size_t parts, std::size_t index) {

@@ -26,9 +26,6 @@ Part part_of(const Collective& call, int rank, int size);
 /// Of what one rank shows one other, as all ranks know it alike; SIZE_MAX where counts may differ.
 std::size_t common_bytes(const Collective& call, int size);
 
-/// Whether memory that is still to be read by others is written: `out` lies where others read `in`.
-bool overwrites(const Collective& call);
-
 /// [begin, end) of the `index`-th of `parts` even parts of `bytes`, cut at multiples of 256 bytes.
 struct Range {
   std::size_t begin, end;

@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "transports/core/layout.hpp"
+
 namespace tutti {
 namespace {
 
@@ -32,8 +34,6 @@ constexpr std::array rings = {"ring"sv};
 constexpr std::array binomials = {"binomial"sv};
 constexpr std::array linears = {"linear"sv};
 constexpr std::array disseminations = {"dissemination"sv};
-
-bool folds(Kind kind) noexcept { return kind == Kind::allreduce || kind == Kind::reduce; }
 
 /// Where only the width of an element counts, one type of each width does.
 template <class F>

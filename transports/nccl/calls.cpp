@@ -7,17 +7,10 @@
 #include <vector>
 
 #include "transports/core/half.hpp"
+#include "transports/core/layout.hpp"
 
 namespace tutti::nccl {
 namespace {
-
-bool folds(Kind kind) noexcept {
-  return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
-}
-
-DType dtype_of(const Collective& call) noexcept {
-  return call.kind == Kind::broadcast || call.kind == Kind::scatter ? call.out.dtype : call.in.dtype;
-}
 
 DataType type_of(DType dtype) noexcept {
   switch (dtype) {
@@ -105,7 +98,7 @@ class Grouped {
 class Player {
  public:
   Player(const Collective& call, const Stage& stage)
-      : call_(call), stage_(stage), dtype_(dtype_of(call)), width_(size_of(dtype_)) {}
+      : call_(call), stage_(stage), dtype_(common_dtype(call)), width_(size_of(dtype_)) {}
 
   Issued play() {
     switch (call_.kind) {
@@ -299,10 +292,9 @@ Status supported(const Collective& call, std::string_view algorithm) {
     return no("nccl chooses its algorithms itself: write 'nccl', not 'nccl/" + std::string(algorithm) + "'");
   if (call.kind == Kind::send) return no("nccl is a backend for collectives, not for messages");
   if (call.kind == Kind::barrier) return {};
-  const Device device = call.kind == Kind::broadcast || call.kind == Kind::scatter ? call.out.device : call.in.device;
-  if (device.kind != Device::Kind::cuda) return no("nccl reaches CUDA memory only");
+  if (common_device(call).kind != Device::Kind::cuda) return no("nccl reaches CUDA memory only");
   if (!folds(call.kind)) return {};
-  const DType dtype = dtype_of(call);
+  const DType dtype = common_dtype(call);
   if (dtype == DType::i16 || dtype == DType::u16) return no("nccl folds no " + std::string(name(dtype)));
   if (call.op.op == Op::band || call.op.op == Op::bor || call.op.op == Op::bxor)
     return no("nccl has no operator " + std::string(name(call.op.op)));

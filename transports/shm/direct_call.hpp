@@ -9,6 +9,7 @@
 
 #include "transports/core/collective.hpp"
 #include "transports/core/copy.hpp"
+#include "transports/core/layout.hpp"
 #include "transports/shm/room.hpp"
 
 namespace tutti::shm {
@@ -61,31 +62,22 @@ struct DirectCall {
   std::size_t bytes() const noexcept { return count * width; }  ///< of one block
   bool insists_on(Insisted engine) const noexcept { return way % 4 == static_cast<std::uint64_t>(engine); }
   bool at_root() const noexcept { return rank == root; }
-  bool folds() const noexcept {
-    return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
-  }
+  bool folds() const noexcept { return tutti::folds(kind); }
 
   /// Whether `other` has something that ranks need; whether `other` needs what others have.
-  bool gives(int other) const noexcept {
-    return kind == Kind::broadcast || kind == Kind::scatter ? other == root : true;
-  }
+  bool gives(int other) const noexcept { return !only_root_gives(kind) || other == root; }
   bool takes(int other) const noexcept {
     if (kind == Kind::broadcast) return other != root;
-    return kind == Kind::reduce || kind == Kind::gather ? other == root : true;
+    return !only_root_takes(kind) || other == root;
   }
   /// Whether somebody but this rank takes.
-  bool others_take() const noexcept {
-    return size > 1 && !((kind == Kind::reduce || kind == Kind::gather) && at_root());
-  }
+  bool others_take() const noexcept { return size > 1 && !(only_root_takes(kind) && at_root()); }
   /// Whether the root has a block that it gives to itself alone.
   bool root_keeps() const noexcept { return kind == Kind::scatter || kind == Kind::gather; }
   /// Blocks of what a rank gives: one, or one for each rank.
-  std::size_t blocks_given() const noexcept {
-    const bool each = kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall;
-    return kind == Kind::barrier ? 0 : each ? static_cast<std::size_t>(size) : 1;
-  }
+  std::size_t blocks_given() const noexcept { return kind == Kind::barrier ? 0 : blocks_in(kind, size); }
   std::size_t given_bytes() const noexcept { return blocks_given() * bytes(); }
-  std::size_t out_bytes() const noexcept { return (has_places() ? static_cast<std::size_t>(size) : 1) * bytes(); }
+  std::size_t out_bytes() const noexcept { return blocks_out(kind, size) * bytes(); }
   /// Whether others had better not write to this rank's buffers, though they could: lines of a result that its owner
   /// has read since are slower to take than those of slots. In place, who writes them has just read them.
   bool keeps_buffers() const noexcept {
@@ -96,7 +88,9 @@ struct DirectCall {
   bool in_shares() const noexcept { return kind == Kind::allreduce || kind == Kind::reduce; }
   /// Elements before what is for rank `to` in what a rank gives; before what `from` gives, in `out`.
   std::size_t given_at(int to) const noexcept { return blocks_given() > 1 ? static_cast<std::size_t>(to) * count : 0; }
-  std::size_t taken_at(int from) const noexcept { return has_places() ? static_cast<std::size_t>(from) * count : 0; }
+  std::size_t taken_at(int from) const noexcept {
+    return has_blocks_out(kind) ? static_cast<std::size_t>(from) * count : 0;
+  }
   const std::byte* given() const noexcept { return kind == Kind::broadcast ? out : in; }
 
   /// Copies to where a result belongs.
@@ -107,14 +101,10 @@ struct DirectCall {
  private:
   Write best_write() const noexcept;
   // Ranks.
-  std::size_t givers() const noexcept {
-    return kind == Kind::broadcast || kind == Kind::scatter ? 1 : static_cast<std::size_t>(size);
-  }
+  std::size_t givers() const noexcept { return only_root_gives(kind) ? 1 : static_cast<std::size_t>(size); }
   std::size_t takers() const noexcept { return kind == Kind::gather ? 1 : static_cast<std::size_t>(size); }
   // Of what this rank gives, what lies where its result goes: in place, all that is in both; else nothing.
   std::size_t shared_bytes() const noexcept;
-  // Whether `out` has a block for every rank.
-  bool has_places() const noexcept { return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall; }
 };
 
 /// The share of rank `index` of `size` in `count` elements, cut where cache lines end if they begin with one.

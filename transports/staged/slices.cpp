@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "transports/core/layout.hpp"
+
 namespace tutti::staged {
 namespace {
 
@@ -10,12 +12,7 @@ bool is_rooted_elsewhere(const Collective& call, std::size_t rank) noexcept {
   return static_cast<std::size_t>(call.root) != rank;
 }
 
-// Whether a side of the call has a block for every rank.
-bool has_blocks(Kind kind, bool of_in) noexcept {
-  if (kind == Kind::alltoall) return true;
-  return of_in ? kind == Kind::reduce_scatter || kind == Kind::scatter
-               : kind == Kind::allgather || kind == Kind::gather;
-}
+bool has_blocks(Kind kind, bool of_in) noexcept { return of_in ? has_blocks_in(kind) : has_blocks_out(kind); }
 
 }  // namespace
 

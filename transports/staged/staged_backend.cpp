@@ -5,6 +5,7 @@
 
 #include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
+#include "transports/core/layout.hpp"
 #include "transports/core/let_go.hpp"
 #include "transports/staged/settling.hpp"
 
@@ -157,8 +158,7 @@ bool StagedBackend::is_ready(Call& call) {
 void StagedBackend::begin(Call& call) {
   const Stream& stream = *call.side->fetching;
   const Collective& made = *call.call;
-  const bool moves_about = made.kind == Kind::alltoall && made.variable && made.in.data == made.out.data &&
-                           made.in_counts != made.out_counts && made.in.count > 0;
+  const bool moves_about = made.variable && overwrites_input(made) && made.in_counts != made.out_counts;
   if (!moves_about) return;
   call.copied = take_scratch(*call.side, made.in.bytes());
   call.source = static_cast<const std::byte*>(call.copied.memory.get());

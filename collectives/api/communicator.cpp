@@ -1,0 +1,147 @@
+#include "collectives/api/communicator.hpp"
+
+#include <utility>
+
+#include "collectives/api/communicator_impl.hpp"
+
+namespace tutti {
+
+namespace {
+
+constexpr std::uint64_t world_id = 1;
+
+}  // namespace
+
+Communicator Communicator::from_env() { return from_env(Settings::from_environment()); }
+
+Communicator Communicator::from_env(const Settings& settings) { return connect(bootstrap_from_environment(settings)); }
+
+Communicator Communicator::connect(const Bootstrap& bootstrap) {
+  auto context = Context::make(bootstrap);
+  auto selector = std::make_shared<const Selector>(context->settings(), context->tuned(), context->backends());
+  Group world{world_id, context->rank(), {}, {}};
+  for (int rank = 0; rank < context->size(); ++rank) world.members.push_back(rank);
+  auto group = context->add_group(std::move(world));
+  Communicator made(std::make_shared<Impl>(std::move(context), std::move(group), std::move(selector)));
+  made.impl_->make_named_backends(made);
+  return made;
+}
+
+int Communicator::rank() const noexcept { return impl_->group().rank; }
+int Communicator::size() const noexcept { return impl_->group().size(); }
+int Communicator::world_rank(int i) const { return impl_->group().members.at(static_cast<std::size_t>(i)); }
+const Settings& Communicator::settings() const noexcept { return impl_->context().settings(); }
+
+// ---- groups, memory, the rest -------------------------------------------------------------------
+
+std::optional<Communicator> Communicator::make_group(std::span<const int> ranks, int number) {
+  Group group{impl_->next_id(number), -1, {}, {}};
+  for (const int one : ranks) {
+    if (one == rank()) group.rank = group.size();
+    group.members.push_back(world_rank(one));
+  }
+  if (group.rank < 0) return std::nullopt;
+  Communicator made(impl_->child(std::move(group)));
+  made.impl_->make_named_backends(made);
+  return made;
+}
+
+Communicator Communicator::make_own_group(std::span<const int> ranks, std::string_view name) {
+  Group group{0, -1, {}, {}};
+  for (const int one : ranks) {
+    if (one == rank()) group.rank = group.size();
+    group.members.push_back(world_rank(one));
+  }
+  if (group.rank < 0)
+    throw Error(Code::invalid,
+                "group: rank " + std::to_string(rank()) + " is not listed; the listed ranks alone make the group");
+  group.id = impl_->context().next_group_id(group.members, name);
+  return Communicator(impl_->child(std::move(group)));
+}
+
+void Communicator::make_named_backends() { impl_->make_named_backends(*this); }
+
+Topology Communicator::topology() const { return impl_->context().topology().of(impl_->group().members); }
+
+Accelerator& Communicator::accelerator() const { return tutti::accelerator(settings()); }
+
+int Communicator::device() const {
+  const Context& context = impl_->context();
+  return device_of_rank(accelerator(), context.topology().hosts().index_of(context.rank()));
+}
+
+void Communicator::use_backend(const std::string& name) {
+  if (const std::string reason = impl_->make(name, *this); !reason.empty())
+    throw Error(Code::unsupported, "the backend '" + name + "' cannot be used " + reason);
+}
+
+std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
+  impl_->context().refuse_in_child();
+  return impl_->context().wire().allocate(bytes);
+}
+
+std::shared_ptr<void> Communicator::register_memory(void* data, std::size_t bytes) {
+  impl_->context().refuse_in_child();
+  if (data == nullptr || bytes == 0) return nullptr;
+  return impl_->context().wire().adopt({data, [](void*) {}}, bytes);
+}
+
+std::optional<Arrived> Communicator::probe(int from, int tag) {
+  check_message("probe", from == any_rank ? 0 : from, tag, size());
+  Context& context = impl_->context();
+  std::optional<Unmatched> found;
+  const Group& group = impl_->group();
+  const Tag messages{group.id, static_cast<std::uint32_t>(tag), point_to_point_lane};
+  context.do_holding([&] {
+    context.wire().progress();
+    context.seekers().progress();  // their messages are not there for others
+    found = context.wire().arrived(from == any_rank ? any_rank : world_rank(from), messages);
+  });
+  if (!found) {
+    impl_->throw_if_failed();
+    return std::nullopt;
+  }
+  const DType dtype = element_type(Signature{found->call});
+  return Arrived{group.rank_of(found->from), tag, found->bytes, found->bytes / size_of(dtype), dtype};
+}
+
+void Communicator::control(int to, ConstBytes message) {
+  check_message("control", to, 0, size());
+  if (message.size() > Context::most_control)
+    throw Error(Code::invalid, "control: the message has " + std::to_string(message.size()) + " bytes, and at most " +
+                                   std::to_string(Context::most_control) + " go; send() more");
+  impl_->throw_if_failed();
+  impl_->context().send_control(impl_->state(), world_rank(to), message);
+}
+
+void Communicator::on_control(std::function<void(int from, ConstBytes message)> handler) {
+  const auto state = impl_->shared_state();
+  state->mailbox().set(std::move(handler));
+  impl_->context().defer([state] { state->mailbox().run(); });  // what has come before
+}
+
+std::shared_ptr<Store> Communicator::store() const { return impl_->store(); }
+
+void Communicator::abort(const std::string& why) noexcept {
+  Cause cause;
+  cause.code = Code::aborted;
+  cause.culprit = cause.reporter = impl_->context().rank();
+  cause.group = impl_->group().id;
+  cause.say("rank " + std::to_string(cause.culprit) + " called abort: " + why);
+  impl_->context().fail(cause);
+}
+
+std::vector<std::string> Communicator::routes() const {
+  std::vector<std::string> routes;
+  for (const int member : impl_->group().members)
+    routes.push_back(impl_->context().routes()[static_cast<std::size_t>(member)]);
+  return routes;
+}
+
+std::string Communicator::explain(const Collective& call) const {
+  Collective checked = call;
+  check_arguments(checked, impl_->group());
+  return impl_->explain(checked);
+}
+
+}  // namespace tutti

@@ -1,0 +1,259 @@
+// What is behind the handles of one communicator: who does its calls, and how they are launched.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "collectives/api/arguments.hpp"
+#include "collectives/api/backends.hpp"
+#include "collectives/api/communicator.hpp"
+#include "collectives/api/device_calls.hpp"
+#include "collectives/bootstrap/bootstrap.hpp"
+#include "collectives/bootstrap/stores.hpp"
+#include "collectives/plan/planned_backend.hpp"
+#include "collectives/route/choices.hpp"
+#include "collectives/route/rules.hpp"
+#include "collectives/route/selector.hpp"
+#include "collectives/runtime/batch.hpp"
+#include "collectives/runtime/collective_operation.hpp"
+#include "collectives/runtime/context.hpp"
+#include "collectives/runtime/point_to_point.hpp"
+#include "collectives/runtime/pool.hpp"
+#include "collectives/runtime/prompt_call.hpp"
+#include "transports/accelerators.hpp"
+#include "transports/core/log.hpp"
+#include "transports/modules.hpp"
+
+namespace tutti {
+
+class Communicator::Impl {
+ public:
+  Impl(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, std::shared_ptr<const Selector> selector)
+      : context_(std::move(context)),
+        group_(std::move(group)),
+        choices_(std::move(selector), this->group(), context_->settings().explain == "on" && context_->rank() == 0),
+        allowed_(duration_of(Seconds(context_->settings().timeout))) {
+    choices_.add(std::make_shared<PlannedBackend>(context_->wire(), this->group(), context_->settings()));
+    if (std::shared_ptr<Backend> own = context_->wire().make_backend(this->group())) {
+      context_->add_backend(*group_, own);
+      choices_.add(std::move(own));
+    }
+    choices_.add(devices_.staging());
+  }
+  ~Impl() {
+    group_->mailbox().set({});
+    choices_.drop_backends();
+    devices_.end();
+    context_->drop_engines();
+  }
+
+  const Group& group() const noexcept { return group_->group(); }
+  Context& context() const noexcept { return *context_; }
+  const GroupState& state() const noexcept { return *group_; }
+  const std::shared_ptr<GroupState>& shared_state() const noexcept { return group_; }
+
+  std::shared_ptr<Store> store() {
+    std::call_once(store_made_, [&] {
+      const std::shared_ptr<Store>& jobs = context_->store();
+      store_ = make_prefix_store(jobs ? jobs : make_local_store(), "user/" + std::to_string(group().id));
+    });
+    return store_;
+  }
+
+  /// Of a scalar, where `is_value`: the value is the library's from here on. `self` is this.
+  Work launch(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options, bool is_value = false) {
+    context_->refuse_in_child();
+    check_arguments(call, group());
+    if (call.kind == Kind::send) return launched(exchange(self, call, options));
+    const Chosen chosen = choose(self, call, options);
+    const CollectiveOperation::Parts parts = parts_of(call, chosen, options);
+    if (chosen.gpu == nullptr && chosen.route->is_prompt && !is_value && !options.keep &&
+        !context_->verifies_each_call()) {
+      PromptCall prompt(prompt_calls_, parts, [&] { return home(self); });
+      if (context_->launch_now(prompt)) return prompt.work();
+    }
+    CollectiveOperation& operation = collective(self, parts, chosen.gpu, options);
+    if (is_value) operation.keep_value();
+    return launched(operation);
+  }
+
+  Work launch_all(const std::shared_ptr<Impl>& self, std::vector<Collective> calls, const CallOptions& options) {
+    context_->refuse_in_child();
+    for (Collective& call : calls) check_arguments(call, group());
+    if (calls.empty()) return {};
+    Batch& batch = *spare_batches_.take();
+    batch.prepare(home(self).keeper, spare_batches_, group().id, options.keep != nullptr);
+    Work work(batch);
+    try {
+      prepare_all(self, calls, options, batch);
+    } catch (...) {  // what there is of it ends with the communicator, as `work` is dropped
+      if (batch.is_empty())
+        batch.give_up();
+      else
+        launch(batch);
+      throw;
+    }
+    launch(batch);
+    return work;
+  }
+
+  std::string explain(const Collective& call) const { return choices_.explain(call); }
+
+  void throw_if_failed() const {
+    if (const Status why = group_->poison(); !why.ok()) throw Error(why.cause(), std::string(why.text()));
+  }
+
+  std::shared_ptr<Impl> child(Group group) const {
+    return std::make_shared<Impl>(context_, context_->add_group(std::move(group)), choices_.selector());
+  }
+
+  /// What the rules name for this communicator, all ranks together.
+  void make_named_backends(Communicator& self) {
+    for (const auto& [name, insisted] : choices_.selector()->named(group().size(), group().hosts())) {
+      const std::string reason = make(name, self);
+      if (reason.empty()) continue;
+      if (insisted) throw Error(Code::unsupported, "the backend '" + name + "' cannot be used " + reason);
+      log(LogLevel::info, "rules that name " + name + " are passed over, " + reason, context_->rank());
+    }
+  }
+
+  /// Why not; empty: it is there.
+  std::string make(const std::string& name, Communicator& self) {
+    devices_.wait();  // it may be this one that is being made
+    if (choices_.has(name)) return {};
+    MadeBackend made = make_backend({name, ++attempts_}, self, *context_, group());
+    if (!made.backend) return made.reason;
+    context_->add_backend(*group_, made.backend);
+    choices_.add(std::move(made.backend));
+    return {};
+  }
+
+  // Equal on all ranks of the new group, because all make groups in the same order.
+  std::uint64_t next_id(int number) { return id_of(++splits_, number); }
+
+ private:
+  // Who does a call, which is known before anything of it is prepared. Where a call is launched every instruction
+  // counts.
+  struct Chosen {
+    Accelerator* gpu = nullptr;
+    const Route* route = nullptr;  // null: not known yet, on a device
+    Signature summary;
+  };
+  [[gnu::always_inline]] Chosen choose(const std::shared_ptr<Impl>& self, const Collective& call,
+                                       const CallOptions& options) {
+    const Signature summary = signature(call, group().rank, group().size());
+    Accelerator* const gpu = gpu_of(call, context_->settings());
+    return {gpu,
+            gpu != nullptr ? choose_for_device(self, call, summary, options.algorithm)
+                           : &choices_.choose(call, summary, options.algorithm),
+            summary};
+  }
+  [[gnu::always_inline]] CollectiveOperation::Parts parts_of(Collective& call, const Chosen& chosen,
+                                                             const CallOptions& options) {
+    return {.call = call,
+            .route = chosen.route,
+            .summary = context_->checks_messages() ? chosen.summary : Signature(),
+            .allowed = allowed(options),
+            .on_device = chosen.gpu != nullptr,
+            .router = &devices_,
+            .wanted = options.algorithm};
+  }
+
+  template <class Call>
+  Work launched(Call& operation) {
+    context_->launch(operation);
+    return Work(operation);
+  }
+  void launch(Batch& batch) {
+    batch.follow();
+    context_->launch(batch);
+  }
+
+  // All are chosen for before the first is prepared: nothing is refused from then on.
+  void prepare_all(const std::shared_ptr<Impl>& self, std::span<Collective> calls, const CallOptions& options,
+                   Batch& batch) {
+    std::vector<std::pair<Collective*, Chosen>> all;
+    for (std::size_t next = 0; next < calls.size();) {
+      const std::size_t n = packed_together(calls.subspan(next), group().size(), context_->settings().lane_bytes);
+      Collective& call = n == 1 ? calls[next] : batch.pack(calls.subspan(next, n), group());
+      all.emplace_back(&call, call.kind == Kind::send ? Chosen() : choose(self, call, options));
+      next += n;
+    }
+    for (auto& [call, chosen] : all) {
+      if (call->kind == Kind::send)
+        batch.add(exchange(self, *call, options));
+      else
+        batch.add(collective(self, parts_of(*call, chosen, options), chosen.gpu, options));
+    }
+  }
+
+  const Route* choose_for_device(const std::shared_ptr<Impl>& self, const Collective& call, Signature summary,
+                                 const std::string& wanted) {
+    const auto aside = [&](std::uint64_t id) { return Communicator(child({id, group().rank, group().members, {}})); };
+    devices_.prepare({self, &devices_}, id_of(0, 0), aside);
+    return devices_.choose(call, summary, wanted);
+  }
+
+  CollectiveOperation& collective(const std::shared_ptr<Impl>& self, const CollectiveOperation::Parts& parts,
+                                  Accelerator* gpu, const CallOptions& options) {
+    CollectiveOperation& operation = *spare_collectives_.take();
+    if (gpu != nullptr) come_after(operation, spare_collectives_, *gpu, parts.call, options);
+    operation.prepare(home(self), spare_collectives_, parts);
+    if (options.keep) operation.keep(options.keep);
+    return operation;
+  }
+
+  PointToPoint& exchange(const std::shared_ptr<Impl>& self, const Collective& call, const CallOptions& options) {
+    Accelerator* const gpu = gpu_of(call, context_->settings());
+    staged::Exchanges* const exchanges = gpu != nullptr ? &devices_.exchanges(*gpu) : nullptr;
+    PointToPoint& operation = *spare_exchanges_.take();
+    if (gpu != nullptr) come_after(operation, spare_exchanges_, *gpu, call, options);
+    operation.prepare(home(self), spare_exchanges_, {call, allowed(options), exchanges});
+    if (options.keep) operation.keep(options.keep);
+    return operation;
+  }
+
+  // A device that does nothing more, as after an illegal address, ends the communicator on all ranks.
+  template <class Call>
+  void come_after(Call& operation, Pool<Call>& spare, Accelerator& gpu, const Collective& call,
+                  const CallOptions& options) {
+    try {
+      operation.come_after(gpu, options.stream.value_or(Stream{nullptr, device_of(call).index}));
+    } catch (const Error& error) {
+      spare.give(&operation);
+      end_where_broken(*context_, group(), error);
+      throw;
+    }
+  }
+
+  std::uint64_t id_of(std::uint64_t split, int number) const noexcept {
+    std::uint64_t id = group().id * 0x9e3779b97f4a7c15ull + split;
+    id = (id ^ (id >> 31)) * 0xbf58476d1ce4e5b9ull + static_cast<std::uint64_t>(number);
+    id = (id ^ (id >> 29)) * 0x94d049bb133111ebull;
+    return (id ^ (id >> 32)) | 1u << 1;  // never 0 or 1: nobody, and the world
+  }
+  Home home(const std::shared_ptr<Impl>& self) const {
+    return {std::shared_ptr<Driver>(self, context_.get()), *context_, *group_};
+  }
+  Clock::duration allowed(const CallOptions& options) const {
+    return options.timeout ? duration_of(Seconds(*options.timeout)) : allowed_;
+  }
+
+  const std::shared_ptr<Context> context_;
+  const std::shared_ptr<GroupState> group_;
+  Choices choices_;
+  const Clock::duration allowed_;
+  DeviceCalls devices_{context_, group_, choices_};
+  Pool<CollectiveOperation> spare_collectives_;
+  Pool<PointToPoint> spare_exchanges_;
+  Pool<Batch> spare_batches_;
+  std::once_flag store_made_;
+  std::shared_ptr<Store> store_;
+  PromptCalls prompt_calls_{spare_collectives_, *group_, EndedWork::make(context_)};
+  int attempts_ = 0;  // to make a backend; equal on all ranks
+  std::atomic<std::uint64_t> splits_{0};
+};
+
+}  // namespace tutti

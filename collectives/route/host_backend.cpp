@@ -1,0 +1,56 @@
+#include "collectives/route/host_backend.hpp"
+
+#include "collectives/plan/planned_backend.hpp"
+
+namespace tutti {
+
+HostBackend::HostBackend(Transport& wire, Group group, const Settings& settings,
+                         std::shared_ptr<const Selector> selector)
+    : group_([&] {
+        group.id = (group.id ^ 0x5354414745ull) * 0x9e3779b97f4a7c15ull | 1u << 1;  // never 0 or 1, as all numbers
+        return std::move(group);
+      }()),
+      choices_(std::move(selector), group_, false) {
+  backends_.push_back(std::make_shared<PlannedBackend>(wire, group_, settings));
+  if (std::shared_ptr<Backend> own = wire.make_backend(group_)) backends_.push_back(std::move(own));
+  for (const auto& one : backends_) choices_.add(one);
+}
+
+Status HostBackend::supports(const Collective& call, std::string_view algorithm) const {
+  return backends_.front()->supports(call, algorithm);
+}
+
+void HostBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
+  const Route& route = choices_.choose(call, signature(call, group_.rank, group_.size()), {});
+  route.backend->start(call, {launch.sequence, launch.summary, route.algorithm, route.token}, listener);
+}
+
+void HostBackend::cancel(const Status& why) noexcept {
+  for (const auto& one : backends_) one->cancel(why);
+}
+
+std::string HostBackend::where(std::uint32_t sequence) const {
+  for (const auto& one : backends_)
+    if (std::string where = one->where(sequence); !where.empty()) return where;
+  return {};
+}
+
+bool HostBackend::progress() {
+  bool moved = false;
+  for (const auto& one : backends_) moved |= one->progress();
+  return moved;
+}
+
+bool HostBackend::arm(bool on) {
+  bool armed = true;
+  for (const auto& one : backends_) armed &= one->arm(on);
+  return armed;
+}
+
+bool HostBackend::polled() const noexcept {
+  bool any = false;
+  for (const auto& one : backends_) any |= one->polled();
+  return any;
+}
+
+}  // namespace tutti

@@ -1,0 +1,34 @@
+// HostBackend: collectives on host memory as the rules choose them, for who stages device memory through the host.
+#pragma once
+
+#include <memory>
+
+#include "collectives/route/choices.hpp"
+#include "transports/core/settings.hpp"
+#include "transports/transport.hpp"
+
+namespace tutti {
+
+/// Our own plans and the transport's engines, for the ranks of a communicator under a number of its own, so that its
+/// calls and the communicator's never meet.
+class HostBackend final : public Backend {
+ public:
+  HostBackend(Transport& wire, Group group, const Settings& settings, std::shared_ptr<const Selector> selector);
+
+  std::string_view name() const noexcept override { return "host"; }
+  Status supports(const Collective& call, std::string_view algorithm) const override;
+  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  void cancel(const Status& why) noexcept override;
+  std::string where(std::uint32_t sequence) const override;
+  bool progress() override;
+  Fds fds() const noexcept override { return {}; }  // the wire's doorbell rings for all of them
+  bool arm(bool on) override;
+  bool polled() const noexcept override;
+
+ private:
+  const Group group_;
+  Choices choices_;
+  Backends backends_;
+};
+
+}  // namespace tutti

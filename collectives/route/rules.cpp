@@ -1,0 +1,183 @@
+#include "collectives/route/rules.hpp"
+
+#include <algorithm>
+
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/planned_backend.hpp"
+#include "transports/core/settings.hpp"
+
+namespace tutti {
+
+namespace rules {
+
+std::string_view trim(std::string_view text) noexcept {
+  const auto first = text.find_first_not_of(" \t\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
+}
+
+std::vector<std::string_view> words(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(separator), text.size());
+    if (const auto part = trim(text.substr(0, end)); !part.empty()) parts.push_back(part);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+}  // namespace rules
+
+namespace {
+
+using rules::trim;
+
+[[noreturn]] void refuse(std::string_view part, const std::string& why) {
+  throw Error(Code::invalid, "cannot read the selection rule '" + std::string(part) + "': " + why +
+                                 "; write for example 'allreduce: ..64K=recursive_doubling, 64K.. ranks 3..=ring'");
+}
+
+// "LOW..HIGH", either may be missing.
+Span parse_span(std::string_view text, std::string_view part) {
+  const auto dots = text.find("..");
+  if (dots == std::string_view::npos) refuse(part, "a range LOW..HIGH is missing");
+  Span span;
+  if (const auto left = trim(text.substr(0, dots)); !left.empty())
+    span.low = static_cast<std::size_t>(parse_bytes(left));
+  if (const auto right = trim(text.substr(dots + 2)); !right.empty())
+    span.high = static_cast<std::size_t>(parse_bytes(right));
+  if (span.low > span.high) refuse(part, "the range is empty");
+  return span;
+}
+
+// Cuts "WORD ..." off the end of `text`, and gives what stood behind the word; nothing where it is not there.
+std::optional<std::string_view> cut_clause(std::string_view& text, std::string_view word) {
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+    const bool begins = at == 0 || text[at - 1] == ' ' || text[at - 1] == '.' || text[at - 1] == '\t';
+    const std::size_t end = at + word.size();
+    if (!begins || end >= text.size() || (text[end] != ' ' && text[end] != '\t')) continue;
+    const std::string_view clause = trim(text.substr(end));
+    text = trim(text.substr(0, at));
+    return clause;
+  }
+  return std::nullopt;
+}
+
+std::string joined(std::span<const std::string> names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+Rule parse_rule(std::optional<Kind> kind, std::string_view part, std::string_view source,
+                std::span<const std::string> backends) {
+  const auto equals = part.find('=');
+  if (equals == std::string_view::npos) refuse(part, "'=algorithm' is missing");
+  std::string_view condition = trim(part.substr(0, equals));
+  Rule rule;
+  rule.kind = kind;
+  rule.source = source;
+  // Clauses are cut from the end, so they stand in this order.
+  if (const auto device = cut_clause(condition, "on")) {
+    if (*device != "cpu" && *device != "cuda") refuse(part, "'on' takes cpu or cuda");
+    rule.device = *device == "cpu" ? Device::Kind::cpu : Device::Kind::cuda;
+  }
+  if (const auto hosts = cut_clause(condition, "hosts")) rule.hosts = parse_span(*hosts, part);
+  if (const auto ranks = cut_clause(condition, "ranks")) rule.ranks = parse_span(*ranks, part);
+  rule.bytes = parse_span(condition, part);
+  try {
+    rule.target = parse_target(part.substr(equals + 1), kind, backends);
+  } catch (const Error& error) {
+    refuse(part, error.what());
+  }
+  return rule;
+}
+
+void parse_sentence(std::string_view sentence, std::string_view source, std::span<const std::string> backends,
+                    std::vector<Rule>& found) {
+  const auto colon = sentence.find(':');
+  if (colon == std::string_view::npos) refuse(sentence, "'kind:' is missing");
+  const auto word = trim(sentence.substr(0, colon));
+  const auto kind = parse_kind(word);
+  if (!kind && word != "*") refuse(sentence, "there is no collective '" + std::string(word) + "'");
+  for (const auto part : rules::words(sentence.substr(colon + 1), ','))
+    found.push_back(parse_rule(kind, part, source, backends));
+}
+
+std::string to_string(const Span& span) {
+  return (span.low > 0 ? std::to_string(span.low) : "") + ".." +
+         (span.high != SIZE_MAX ? std::to_string(span.high) : "");
+}
+
+bool everything(const Span& span) noexcept { return span.low == 0 && span.high == SIZE_MAX; }
+
+}  // namespace
+
+Target parse_target(std::string_view text, std::optional<Kind> kind, std::span<const std::string> backends) {
+  const std::string word(trim(text));
+  const std::string planned(PlannedBackend::own_name);
+  const auto is_backend = [&](const std::string& name) {
+    return name == planned || std::ranges::count(backends, name);
+  };
+  const auto check_own = [&](const std::string& algorithm) {
+    if (kind && find_algorithm(*kind, algorithm) == nullptr)
+      throw Error(Code::invalid,
+                  std::string(name(*kind)) + " has no algorithm '" + algorithm + "', but " + algorithm_names(*kind));
+  };
+  if (const auto slash = word.find('/'); slash != std::string::npos) {
+    Target target{std::string(trim(word.substr(0, slash))), std::string(trim(word.substr(slash + 1)))};
+    if (!is_backend(target.backend))
+      throw Error(Code::invalid, "there is no backend '" + target.backend + "' here, but " + planned +
+                                     (backends.empty() ? "" : ", ") + joined(backends));
+    if (target.backend == planned) check_own(target.algorithm);
+    return target;
+  }
+  if (kind && find_algorithm(*kind, word) != nullptr) return {planned, word};
+  if (is_backend(word)) return {word, {}};
+  const std::string known = planned + (backends.empty() ? "" : ", ") + joined(backends);
+  const std::string others = " (and the backends " + known + ")";
+  if (!kind)
+    throw Error(Code::invalid, "there is no backend '" + word + "' here, but " + known +
+                                   "; `tutti info` says what else could be built");
+  throw Error(Code::invalid,
+              std::string(name(*kind)) + " has no algorithm '" + word + "', but " + algorithm_names(*kind) + others);
+}
+
+std::vector<Rule> parse_rules(std::string_view text, std::string_view source, std::span<const std::string> backends) {
+  std::vector<Rule> found;
+  for (const auto sentence : rules::words(text, ';')) parse_sentence(sentence, source, backends, found);
+  return found;
+}
+
+std::vector<Rule> rules::parse_leniently(std::string_view text, std::string_view source,
+                                         std::span<const std::string> backends, const Unread& unread) {
+  std::vector<Rule> found;
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    for (const auto sentence : words(line.substr(0, line.find('#')), ';')) {
+      try {
+        std::vector<Rule> whole;
+        parse_sentence(sentence, source, backends, whole);
+        std::ranges::move(whole, std::back_inserter(found));
+      } catch (const Error& error) {
+        unread(number, error.what());
+      }
+    }
+  }
+  return found;
+}
+
+std::string to_string(const Rule& rule) {
+  std::string text(rule.kind ? name(*rule.kind) : "*");
+  text += ": " + to_string(rule.bytes);
+  if (!everything(rule.ranks)) text += " ranks " + to_string(rule.ranks);
+  if (!everything(rule.hosts)) text += " hosts " + to_string(rule.hosts);
+  if (rule.device) text += *rule.device == Device::Kind::cpu ? " on cpu" : " on cuda";
+  const bool own = rule.kind && rule.target.backend == PlannedBackend::own_name && !rule.target.algorithm.empty();
+  text += "=" + (own ? "" : rule.target.backend);
+  if (rule.target.algorithm.empty()) return text;
+  return text + (own ? "" : "/") + rule.target.algorithm;
+}
+
+}  // namespace tutti

@@ -1,0 +1,165 @@
+#include "collectives/route/selector.hpp"
+
+#include <algorithm>
+
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/planned_backend.hpp"
+#include "collectives/route/rules.hpp"
+#include "transports/core/log.hpp"
+
+namespace tutti {
+namespace {
+
+// Between hosts bytes count most: what crosses least goes first. Within a host, measured on two shared cores over
+// shared memory; `tutti tune` measures another machine.
+constexpr std::string_view built_in =
+    "allreduce: ..64K hosts 2..=tree_of_hosts, .. hosts 2..=hierarchical;"
+    "reduce: ..64K hosts 2..=hierarchical, .. hosts 2..=hierarchical_chain;"
+    "broadcast: ..64K hosts 2..=hierarchical, .. hosts 2..=hierarchical_chain;"
+    "allgather: .. hosts 2..=hierarchical; reduce_scatter: .. hosts 2..=hierarchical;"
+    "alltoall: ..4K hosts 2..=hierarchical; barrier: .. hosts 2..=hierarchical;"
+    "*: .. hosts ..1=shm;"
+    "*: .. on cuda=nccl, .. hosts ..1 on cuda=cudaipc, .. on cuda=staged;"
+    "allreduce: ..16K=recursive_doubling, .. ranks ..2=ring, ..256K=halving_doubling, ..=ring;"
+    "reduce: ..64K=binomial, ..=chain; broadcast: ..64K=binomial, ..=chain;"
+    "allgather: ..2K=bruck, ..=ring; reduce_scatter: ..=ring;"
+    "gather: ..16K=binomial, ..=linear; scatter: ..16K=binomial, ..=linear;"
+    "alltoall: ..=pairwise; barrier: ..=dissemination";
+
+constexpr std::string_view staged = "staged";  // which every communicator has, as it has our own plans
+
+Backend* find(const Backends& backends, std::string_view name) noexcept {
+  for (const auto& backend : backends)
+    if (backend->name() == name) return backend.get();
+  return nullptr;
+}
+
+// Our own plans, by whichever algorithm the built-in rules choose.
+bool is_plain_planned(const Target& target) noexcept {
+  return target.backend == PlannedBackend::own_name && target.algorithm.empty();
+}
+
+std::string full_name(std::string_view backend, std::string_view algorithm) {
+  return std::string(backend) + (algorithm.empty() ? "" : "/" + std::string(algorithm));
+}
+
+}  // namespace
+
+bool Rule::matches(const Facts& facts) const noexcept {
+  return (!kind || *kind == facts.kind) && bytes.has(facts.bytes) && ranks.has(static_cast<std::size_t>(facts.size)) &&
+         hosts.has(static_cast<std::size_t>(facts.hosts)) && (!device || *device == facts.device);
+}
+
+Selector::Selector(const Settings& settings, std::string_view tuned, std::vector<std::string> backends)
+    : known_(std::move(backends)) {
+  known_.emplace_back(staged);
+  const auto add = [this](std::vector<Rule> rules) { std::ranges::move(rules, std::back_inserter(rules_)); };
+  add(parse_rules(settings.select, "TUTTI_SELECT", known_));
+  for (const std::string_view name : rules::words(settings.backend, ',')) {
+    Rule rule;
+    rule.target = parse_target(name, std::nullopt, known_);
+    rule.source = "TUTTI_BACKEND";
+    rules_.push_back(std::move(rule));
+  }
+  const auto unread = [](int line, std::string_view why) {
+    log(LogLevel::info, "tuned, line " + std::to_string(line) + ": " + std::string(why));
+  };
+  add(rules::parse_leniently(tuned, "tuned", known_, unread));
+  built_in_ = rules_.size();
+  std::vector<std::string> built_in_backends = known_;
+  for (const char* const name : {"shm", "nccl", "cudaipc"}) built_in_backends.emplace_back(name);
+  add(parse_rules(built_in, "built in", built_in_backends));
+}
+
+std::vector<Selector::Named> Selector::named(int size, int hosts) const {
+  std::vector<Named> names;
+  for (const Rule& rule : std::span(rules_).first(built_in_)) {
+    const std::string& name = rule.target.backend;
+    if (name == PlannedBackend::own_name || name == staged || !rule.ranks.has(static_cast<std::size_t>(size)) ||
+        !rule.hosts.has(static_cast<std::size_t>(hosts)))
+      continue;
+    const auto there = std::ranges::find(names, name, &Named::backend);
+    if (there == names.end())
+      names.push_back({name, rule.source == "TUTTI_BACKEND"});
+    else
+      there->insisted |= rule.source == "TUTTI_BACKEND";
+  }
+  return names;
+}
+
+Choice Selector::first_match(const Collective& call, const Facts& facts, const Backends& backends) const {
+  for (const Rule& rule : rules_) {
+    if (!rule.matches(facts)) continue;
+    Backend* const backend = find(backends, rule.target.backend);
+    if (backend == nullptr || !backend->supports(call, rule.target.algorithm).ok()) continue;
+    if (is_plain_planned(rule.target)) return first_plan(call, facts, backends);
+    return {backend, rule.target.algorithm, &rule};
+  }
+  for (const auto& backend : backends)
+    if (backend->supports(call, {}).ok()) return {backend.get(), {}, nullptr};
+  return {};
+}
+
+// Of our own plans, the one that the built-in rules take.
+Choice Selector::first_plan(const Collective& call, const Facts& facts, const Backends& backends) const {
+  Backend* const plans = find(backends, PlannedBackend::own_name);
+  for (const Rule& rule : std::span(rules_).subspan(built_in_))
+    if (rule.target.backend == PlannedBackend::own_name && rule.matches(facts) &&
+        plans->supports(call, rule.target.algorithm).ok())
+      return {plans, rule.target.algorithm, &rule};
+  return {plans, {}, nullptr};
+}
+
+Choice Selector::choose(const Collective& call, const Facts& facts, const Backends& backends) const {
+  return first_match(call, facts, backends);
+}
+
+Choice Selector::require(std::string_view wanted, const Collective& call, const Facts& facts,
+                         const Backends& backends) const {
+  const Target target = parse_target(wanted, call.kind, known_);
+  Backend* const backend = find(backends, target.backend);
+  if (backend == nullptr)
+    throw Error(Code::invalid, "the backend '" + target.backend +
+                                   "' was not made for this communicator; name it in TUTTI_BACKEND or in a rule, or "
+                                   "call use_backend(\"" +
+                                   target.backend + "\") on all its ranks first");
+  if (const Status able = backend->supports(call, target.algorithm); !able.ok())
+    throw Error(able.cause(), std::string(able.text()));
+  if (is_plain_planned(target)) return first_plan(call, facts, backends);
+  // The same words in the text that was given, which lives longer than the target.
+  const std::string_view word = rules::trim(wanted);
+  return {backend, target.algorithm.empty() ? std::string_view() : rules::trim(word.substr(word.find('/') + 1)),
+          nullptr};
+}
+
+std::string Selector::explain(const Collective& call, const Facts& facts, const Backends& backends) const {
+  const Choice choice = choose(call, facts, backends);
+  if (choice.backend == nullptr) return "nobody can do this call";
+  std::string_view algorithm = choice.algorithm;
+  if (algorithm.empty() && choice.backend->name() == PlannedBackend::own_name)
+    algorithm = static_cast<const PlannedBackend*>(choice.backend)->algorithm(call, {})->name;
+  std::string why = full_name(choice.backend->name(), algorithm);
+  why += choice.rule ? ": rule '" + to_string(*choice.rule) + "' (" + choice.rule->source + ")"
+                     : ": no rule fits, the first that can";
+  std::string others;
+  const auto add = [&](const std::string& name) { others += (others.empty() ? "" : ", ") + name; };
+  for (const auto& backend : backends) {
+    if (backend->name() == PlannedBackend::own_name) {
+      for (const Algorithm* other : catalog())
+        if (other->kind == call.kind && (backend.get() != choice.backend || other->name != algorithm))
+          add(std::string(other->name));
+    } else if (backend.get() != choice.backend && (backend->name() != staged || facts.device != Device::Kind::cpu)) {
+      const Status able = backend->supports(call, {});
+      add(std::string(backend->name()) + (able.ok() ? "" : " (" + std::string(able.text()) + ")"));
+    }
+  }
+  for (const std::string& name : known_)
+    if (name != staged && find(backends, name) == nullptr && std::ranges::any_of(rules_, [&](const Rule& rule) {
+          return rule.target.backend == name && (!rule.device || *rule.device == facts.device);
+        }))
+      add(name + " (not made for this communicator)");
+  if (!others.empty()) why += "; not chosen: " + others;
+  return why;
+}
+
+}  // namespace tutti

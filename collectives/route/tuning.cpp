@@ -1,0 +1,64 @@
+#include "collectives/route/tuning.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "transports/core/host.hpp"
+
+namespace tutti {
+namespace {
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(':'), line.size() - 1) + 1);
+  return "processor";
+}
+
+// Not those of the affinity mask: ranks that a launcher bound to cores use the same rules.
+int cores_of_host() { return cores_in_quota(static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)))); }
+
+}  // namespace
+
+std::string machine_key() {
+  std::string key;
+  for (const char c : processor() + " " + std::to_string(cores_of_host()) + " cores") {
+    const auto u = static_cast<unsigned char>(c);
+    if (std::isalnum(u))
+      key += static_cast<char>(std::tolower(u));
+    else if (!key.empty() && key.back() != '-')
+      key += '-';
+  }
+  return key;
+}
+
+std::string tuning_file(const Settings& settings) {
+  if (settings.tuning == "off") return {};
+  if (settings.tuning != "auto") return settings.tuning;
+  const char* const config = std::getenv("XDG_CONFIG_HOME");
+  const char* const home = std::getenv("HOME");
+  if (config != nullptr && *config != '\0') return std::string(config) + "/tutti/" + machine_key() + ".rules";
+  if (home == nullptr || *home == '\0') return {};
+  return std::string(home) + "/.config/tutti/" + machine_key() + ".rules";
+}
+
+std::string read_tuning(const Settings& settings) {
+  const std::string path = tuning_file(settings);
+  if (path.empty()) return {};
+  std::ifstream file(path);
+  if (!file) {
+    if (settings.tuning == "auto") return {};
+    throw Error(Code::invalid,
+                "TUTTI_TUNING: the file " + path + " cannot be read; make it with `tutti tune`, or give auto or off");
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace tutti

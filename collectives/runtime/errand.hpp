@@ -1,0 +1,42 @@
+// Errand: something short that wants the progress token, and that a thread waits for.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "collectives/runtime/progress.hpp"
+#include "transports/core/work.hpp"
+
+namespace tutti {
+
+/// See Context::do_holding.
+class Errand final : public WorkState, public Startable {
+ public:
+  Errand(std::shared_ptr<Driver> driver, std::function<void()> what) : what_(std::move(what)) {
+    prepare(std::move(driver));
+  }
+
+  bool start() override {
+    const Ref<Errand> self = Ref<Errand>::adopt(*this);
+    try {
+      what_();
+    } catch (...) {
+      thrown_ = std::current_exception();
+    }
+    complete({});
+    return false;
+  }
+
+  /// Once it is done. Throws what it threw.
+  void check() const {
+    if (thrown_) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  std::function<void()> what_;
+  std::exception_ptr thrown_;
+};
+
+}  // namespace tutti

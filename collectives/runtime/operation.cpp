@@ -1,0 +1,173 @@
+#include "collectives/runtime/operation.hpp"
+
+#include <cstdio>
+
+#include "collectives/runtime/context.hpp"
+#include "transports/accelerators.hpp"
+#include "transports/core/for_ever.hpp"
+#include "transports/core/let_go.hpp"
+
+namespace tutti {
+
+std::uint32_t GroupState::begin(Signature call) {
+  if (++sequence_ == 0) ++sequence_;  // 0 is point to point
+  recent_[sequence_ % recent_.size()] = {sequence_, call};
+  return sequence_;
+}
+
+void GroupState::completed(const CallRecord& call) {
+  if (call.sequence != 0 && static_cast<std::int32_t>(call.sequence - completed_.sequence) > 0) completed_ = call;
+}
+
+bool GroupState::begun(std::uint32_t sequence, Signature& call) const {
+  const CallRecord& record = recent_[sequence % recent_.size()];
+  if (record.sequence != sequence || sequence == 0) return false;
+  call = record.call;
+  return true;
+}
+
+Status GroupState::poison() const {
+  std::lock_guard lock(mutex_);
+  return poison_;
+}
+
+bool GroupState::poison_with(const Status& why) {
+  std::lock_guard lock(mutex_);
+  if (poisoned_.load(std::memory_order_relaxed)) return false;
+  poison_ = why;
+  poisoned_.store(true, std::memory_order_release);
+  return true;
+}
+
+void GroupState::add(std::weak_ptr<Backend> backend) {
+  std::lock_guard lock(mutex_);
+  backends_.push_back(std::move(backend));
+}
+
+std::vector<std::shared_ptr<Backend>> GroupState::backends() const {
+  std::vector<std::shared_ptr<Backend>> alive;
+  std::lock_guard lock(mutex_);
+  for (const auto& weak : backends_)
+    if (auto backend = weak.lock()) alive.push_back(std::move(backend));
+  return alive;
+}
+
+void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered, bool on_device) {
+  WorkState::prepare(std::move(home.keeper));
+  context_ = &home.context;
+  group_ = &home.group;
+  call_ = {0, call};
+  numbered_ = numbered;
+  on_device_ = on_device;
+  launched_ = about_now();
+  until_ = launched_ + allowed;
+  asked = {};
+  answers.clear();
+  if (end_.handle != nullptr) end_ = {};
+  joined_.store(false, std::memory_order_relaxed);
+}
+
+bool Operation::start() {
+  return start_with([this] {
+    if (numbered_) call_.sequence = group_->begin(call_.call);
+    group_->poisoned() ? finish(group_->poison()) : begin();
+  });
+}
+
+// True: a turn would move it.
+bool Operation::leave_running(Ref<Operation> self) {
+  running_ = true;
+  context_->begun(std::move(self));
+  return over_wire();
+}
+
+bool Operation::look() { return context_->wire().progress(); }
+
+void Operation::fail_here(const char* what) {
+  const Status why =
+      Status::failure(Code::resource,
+                      describe(call_.call) + " could not go on on rank " + std::to_string(context_->rank()) + ": " +
+                          what + ". Free memory there, or use smaller buffers.",
+                      context_->rank());
+  in_trouble(why);
+  finish(why);
+}
+
+void Operation::finish(const Status& status) {
+  // A failure seen here may be the consequence of one whose news has arrived but is not acted on yet.
+  if (!status.ok() && !group_->poisoned()) return context_->postpone(Ref<Operation>(*this), status);
+  if (!status.ok()) return end(group_->poison());
+  group_->completed(call_);
+  end(status);
+}
+
+void Operation::finish_alone(const Status& status) { end(status); }
+
+void Operation::end(const Status& status) {
+  const Ref<Operation> self = running_ ? context_->finished(*this) : Ref<Operation>();
+  if (!status.ok()) ended_ = Clock::now();
+  complete(status);
+  if (joined_.load()) let_streams_go();
+  if (keep_) let_owner_go();
+}
+
+void Operation::keep(std::shared_ptr<const void> owner) noexcept {
+  keep_ = std::move(owner);
+  detach_when_dropped();
+}
+
+// Last, for it may take its time; and elsewhere, where it may even wait for a device.
+void Operation::let_owner_go() noexcept {
+  std::shared_ptr<const void> owner = std::move(keep_);
+  if (on_device_) let_go_elsewhere(std::move(owner));  // and not even a copy of it goes here
+}
+
+void Operation::keep_owner_for_ever() noexcept {
+  if (keep_) keep_for_ever(std::move(keep_));
+}
+
+// ---- streams ------------------------------------------------------------------------------------
+
+void Operation::come_after(Accelerator& gpu, const Stream& stream) {
+  if (!ready_ || (*ready_).device != stream.device) ready_ = Owned<Event>(gpu, gpu.make_event(stream.device));
+  gpu.record(*ready_, stream);
+}
+
+// Pairs with finish(), which completes first and then looks at joined_.
+void Operation::join(const Stream& stream) {
+  Accelerator& gpu = accelerator(context_->settings());
+  joined_.store(true);
+  const std::lock_guard lock(streams_mutex_);
+  if (done()) return;
+  if (end_.handle != nullptr) return gpu.wait(stream, end_);
+  gates_.push_back(gpu.hold(stream));
+}
+
+void Operation::note_enqueued(const Event& end) {
+  const std::lock_guard lock(streams_mutex_);
+  end_ = end;
+}
+
+void Operation::let_streams_go() {
+  const std::lock_guard lock(streams_mutex_);
+  gates_.clear();
+}
+
+void Operation::in_trouble(const Status& why) { context_->trouble(group_->shared_from_this(), why); }
+
+void Operation::finish_postponed(const Status& status) {
+  group_->poison_with(status);
+  finish(status);
+}
+
+std::string Operation::explain(const Status& status) const {
+  const Group& group = group_->group();
+  const double elapsed = Seconds(ended_ - launched_).count();
+  char head[256];
+  std::snprintf(head, sizeof head,
+                "%s, call %u on rank %d of %d (world rank %d), failed after %.3f s: ", describe(call_.call).c_str(),
+                call_.sequence, group.rank, group.size(), group.members[static_cast<std::size_t>(group.rank)], elapsed);
+  return head + std::string(status.text());
+}
+
+}  // namespace tutti

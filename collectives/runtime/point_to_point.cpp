@@ -1,0 +1,150 @@
+#include "collectives/runtime/point_to_point.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "collectives/runtime/context.hpp"
+
+namespace tutti {
+namespace {
+
+// Each half carries the summary of its own buffer, so that counts may differ between the halves.
+std::uint64_t half_signature(const ConstBuffer& buffer) {
+  Collective half;
+  half.kind = Kind::send;
+  half.in = buffer;
+  half.out = Buffer(nullptr, buffer.count, buffer.dtype);
+  return signature(half, 0, 1).bits;
+}
+
+bool overlap(const ConstBuffer& a, const ConstBuffer& b) noexcept {
+  return a.bytes() > 0 && b.bytes() > 0 && a.data < b.data + b.bytes() && b.data < a.data + a.bytes();
+}
+
+}  // namespace
+
+void PointToPoint::prepare(Home&& home, Spare& spare, const Parts& parts) {
+  const Collective& call = parts.call;
+  const Signature summary{half_signature(call.to >= 0 ? call.in : ConstBuffer(call.out))};
+  Operation::prepare(std::move(home), summary, parts.allowed, false, parts.exchanges != nullptr);
+  spare_ = &spare;
+  exchanges_ = parts.exchanges;
+  call_ = call;
+  seeks_ = false;
+  failure_ = {};
+}
+
+void PointToPoint::retire() noexcept {
+  const std::shared_ptr<Driver> keeper = take_driver();  // goes last
+  copy_ = {};
+  spare_->give(this);
+}
+
+Tag PointToPoint::tag() const noexcept {
+  return {group().group().id, static_cast<std::uint32_t>(call_.tag),
+          exchanges_ == nullptr ? point_to_point_lane : device_lane};
+}
+
+// Where a message of no bytes lands tells these receives apart.
+Bytes PointToPoint::landing() noexcept {
+  return call_.out.bytes() > 0 ? call_.out.view() : Bytes(reinterpret_cast<std::byte*>(this), 0);
+}
+
+void PointToPoint::begin() {
+  if (exchanges_ != nullptr) return begin_on_device(tag());
+  const auto world = [&](int rank) { return group().group().members[static_cast<std::size_t>(rank)]; };
+  open_ = 1 + (call_.to >= 0) + (call_.from >= 0 || call_.from_any);
+  if (call_.to >= 0) {
+    ConstBytes data = call_.in.view();
+    if (call_.from >= 0 && overlap(call_.in, call_.out)) {
+      copy_.assign(data.begin(), data.end());
+      data = copy_;
+    }
+    const std::uint64_t summary = context().checks_messages() ? half_signature(call_.in) : 0;
+    context().wire().send(world(call_.to), tag(), summary, data, [this](const Status& status) { half_done(status); });
+  }
+  if (call_.from >= 0) receive(world(call_.from));
+  if (call_.from_any) {
+    seeks_ = true;
+    context().seekers().add(tag(), *this);
+    context().seekers().progress();  // the older ones first
+  }
+  half_done({});
+}
+
+void PointToPoint::receive(int world) {
+  const std::uint64_t summary = context().checks_messages() ? half_signature(call_.out) : 0;
+  context().wire().recv(world, tag(), summary, landing(), [this](const Status& status) { half_done(status); });
+}
+
+// A message that is there becomes that of an ordinary recv.
+bool PointToPoint::seek() {
+  const std::optional<Unmatched> found = context().wire().arrived(any_rank, tag());
+  if (!found) return false;
+  seeks_ = false;
+  const int from = group().group().rank_of(found->from);
+  std::memcpy(cell(), &from, sizeof from);
+  receive(found->from);
+  return true;
+}
+
+bool PointToPoint::take_back() {
+  if (call_.to >= 0 || exchanges_ != nullptr) return false;
+  bool taken = false;
+  context().do_holding([&] { taken = withdraw(); });
+  return taken;
+}
+
+bool PointToPoint::withdraw() {
+  if (done()) return false;
+  if (seeks_) {
+    context().seekers().drop(*this);
+    seeks_ = false;
+  } else {
+    const auto from = static_cast<std::size_t>(call_.from);
+    if (call_.from_any || !context().wire().retract(group().group().members[from], tag(), landing().data()))
+      return false;
+  }
+  finish_alone(Status::failure(Code::aborted, "it was taken back by cancel() before a message had come for it"));
+  return true;
+}
+
+void PointToPoint::begin_on_device(const Tag& tag) {
+  const bool check = context().checks_messages();
+  exchanges_->start(call_, {tag, check ? half_signature(call_.in) : 0}, {tag, check ? half_signature(call_.out) : 0},
+                    ready(), *this);
+}
+
+// What the transport has of it has ended by now.
+void PointToPoint::cancel(const Status& why) noexcept {
+  if (exchanges_ != nullptr) exchanges_->cancel(why);
+  if (!std::exchange(seeks_, false)) return;
+  context().seekers().drop(*this);
+  half_done(why);
+}
+
+bool PointToPoint::look() {
+  const bool moved = Operation::look();
+  if (seeks_) return context().seekers().progress() || moved;
+  return exchanges_ != nullptr ? exchanges_->progress() || moved : moved;
+}
+
+void PointToPoint::half_done(const Status& status) {
+  if (failure_.ok() && !status.ok()) {
+    failure_ = status;
+    in_trouble(status);
+  }
+  if (--open_ == 0) finish(failure_);
+}
+
+std::string PointToPoint::where() const {
+  std::string text;
+  const auto world = [&](int rank) { return std::to_string(group().group().members[static_cast<std::size_t>(rank)]); };
+  if (call_.to >= 0) text = "send to world rank " + world(call_.to);
+  if (call_.from >= 0) text += (text.empty() ? "recv from world rank " : ", recv from world rank ") + world(call_.from);
+  if (call_.from_any) text += text.empty() ? "recv from anyone" : ", recv from anyone";
+  return text + " with tag " + std::to_string(call_.tag) + " has not ended: does that rank make the counterpart" +
+         (exchanges_ != nullptr ? ", with device memory too, and is the device done with what came before?" : "?");
+}
+
+}  // namespace tutti

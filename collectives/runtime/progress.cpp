@@ -1,0 +1,397 @@
+#include "collectives/runtime/progress.hpp"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "collectives/runtime/counted.hpp"
+#include "transports/core/host.hpp"
+#include "transports/core/log.hpp"
+#include "transports/core/relax.hpp"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int bare_looks = 400;              // of a waiter, before it pauses between two
+constexpr int paused_looks = 1000;           // then, before it yields
+constexpr int crowded_looks = 2;             // instead of both, where spinning takes the core from whom one waits for
+constexpr int looks_at_work = 16;            // of so many looks all but one are at what is waited for alone
+constexpr auto yield_budget = 500us;         // how long a waiter yields before it sleeps
+constexpr auto polled_yield_budget = 100ms;  // the same where a library moves only while it is asked whether it has
+constexpr auto tick_interval = 20ms;
+constexpr std::chrono::milliseconds light_nap = 1ms;  // of the background thread, while calls keep coming
+constexpr int eager_wakes = 4;
+constexpr auto a_moment = 50us;      // from a call to its wait, where the two follow one another
+constexpr auto deep_after = 100ms;   // without a call
+constexpr auto shortest_nap = 20us;  // between two looks at what is polled
+constexpr auto longest_nap = 1000us;
+
+int checked(int fd, const char* what) {
+  if (fd >= 0) return fd;
+  throw Error(Code::resource,
+              std::string(what) + " failed: " + std::strerror(errno) + "; raise the limit of open files");
+}
+
+void watch_for(int epoll, int fd, std::uint32_t events) {
+  if (fd < 0) return;
+  epoll_event event{events, {.fd = fd}};
+  checked(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+}
+
+void signal(int event) noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(event, &one, sizeof one);
+}
+
+void drain(int event) noexcept {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto got = ::read(event, &count, sizeof count);
+}
+
+}  // namespace
+
+Progress::Progress(Transport& wire, ProgressHooks& hooks, Cores cores)
+    : wire_(wire), hooks_(hooks), cores_(cores), engines_(wire) {
+  go_home();
+  for (auto* const tasks : {&queue_, &starting_}) tasks->reserve(64);
+  sleep_epoll_ = Descriptor(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
+  idle_epoll_ = Descriptor(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
+  wake_event_ = Descriptor(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd"));
+  background_event_ = Descriptor(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd"));
+  const Transport::Fds fds = wire_.fds();
+  watch_for(sleep_epoll_.fd(), wake_event_.fd(), EPOLLIN);
+  watch_for(sleep_epoll_.fd(), fds.sleep, EPOLLIN);
+  watch_for(idle_epoll_.fd(), background_event_.fd(), EPOLLIN);
+  watch_for(idle_epoll_.fd(), fds.watch, EPOLLIN);
+  watch_for(idle_epoll_.fd(), fds.sleep, EPOLLIN | EPOLLONESHOT);
+}
+
+void Progress::start() {
+  thread_ = std::thread([this] { background(); });
+}
+
+Progress::~Progress() { stop(); }
+
+// ---- the token -------------------------------------------------------------------------------
+
+class Progress::Holding {
+ public:
+  explicit Holding(Progress& progress) : progress_(progress) {}
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+  ~Holding() { progress_.release(); }
+
+ private:
+  Progress& progress_;
+};
+
+void Progress::stop() {
+  if (!thread_.joinable()) return;
+  stop_.store(true);
+  signal(background_event_.fd());
+  thread_.join();
+  if (!news_.load() || !token_.try_acquire()) return;
+  const Holding token(*this);
+  turn();  // an abort right before the end is told to the others too
+}
+
+void Progress::release() {
+  token_.release();
+  if (queued_.load()) poke();  // launched after the last look
+  if (deferred_.any()) deferred_.run();
+}
+
+// ---- starting and deferring ------------------------------------------------------------------
+
+bool Progress::launch_now(Startable& task) {
+  if (queued_.load() || !token_.try_acquire()) return false;
+  {
+    const Holding token(*this);
+    if (task.start()) turn();
+    add(starts_, 1);
+  }
+  if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
+  return true;
+}
+
+void Progress::put_in_queue(Startable& task) {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    queue_.push_back(&task);
+    queued_.store(true);
+  }
+  turn_if_free();
+  if (poke_wanted_.load()) poke();
+}
+
+void Progress::start_queued() {
+  std::vector<std::shared_ptr<Engine>> joining;
+  bool tidies = false;
+  {
+    const std::lock_guard lock(queue_mutex_);
+    starting_.swap(queue_);
+    joining.swap(joining_);
+    tidies = std::exchange(tidies_, false);
+    queued_.store(false);
+  }
+  if (tidies) drop_engines();
+  for (auto& engine : joining) join(std::move(engine));
+  for (Startable* const task : starting_) task->start();
+  add(starts_, static_cast<std::int64_t>(starting_.size()));
+  starting_.clear();
+}
+
+void Progress::defer(std::function<void()> callback) {
+  deferred_.push(std::move(callback));
+  if (sleeping_.load()) signal(wake_event_.fd());
+  poke();
+}
+
+void Progress::notice() noexcept {
+  news_.store(true);
+  if (sleeping_.load()) signal(wake_event_.fd());
+  poke();
+}
+
+void Progress::poke() noexcept { signal(background_event_.fd()); }
+
+// ---- engines beside the wire -----------------------------------------------------------------
+
+void Progress::add(std::shared_ptr<Engine> engine) {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    joining_.push_back(std::move(engine));
+    queued_.store(true);
+  }
+  turn_if_free();
+}
+
+void Progress::drop_unused() {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    queued_.store(tidies_ = true);
+  }
+  turn_if_free();
+}
+
+// Whoever fails to take the token leaves the queue to the holder, who looks at it once more when it releases.
+void Progress::turn_if_free() {
+  if (token_.try_acquire()) {
+    const Holding token(*this);
+    turn();
+  } else if (sleeping_.load()) {
+    signal(wake_event_.fd());
+  }
+}
+
+void Progress::join(std::shared_ptr<Engine> engine) {
+  engines_.add(engine);
+  try {
+    watch_for(sleep_epoll_.fd(), engine->fds().sleep, EPOLLIN);
+    watch_for(idle_epoll_.fd(), engine->fds().sleep, EPOLLIN | EPOLLONESHOT);
+  } catch (const Error& error) {  // out of kernel memory, or of the user's watches
+    log(LogLevel::warn, std::string("sleeping is given up for looking again and again: ") + error.what());
+    engines_.poll_all();
+  }
+}
+
+// ---- driving ---------------------------------------------------------------------------------
+
+bool Progress::turn() {
+  const bool queued = queued_.load();
+  if (queued) start_queued();
+  bool moved = engines_.progress() || queued;
+  moved |= hear_news();
+  if (moved) token_.tell_watchers();
+  return moved;
+}
+
+// Most looks are at what moves this work alone.
+bool Progress::look(WorkState& work, int number) {
+  if (number % looks_at_work == 0) return turn();
+  const bool moved = work.look();
+  if (moved) token_.tell_watchers();
+  return moved;
+}
+
+void Progress::drive(WorkState& work, Deadline until) {
+  if (token_.is_mine())
+    throw Error(
+        Code::invalid,
+        "wait() inside a callback of the same context would never return; use then(), or wait on another thread");
+  wait_shortly(work);
+  if (!work.done()) wait_long(work, until);
+  // What is still outstanding has lost its driver.
+  if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
+}
+
+// Most waits end here: a few microseconds without a look at the clock.
+void Progress::wait_shortly(WorkState& work) {
+  if (!token_.try_acquire()) return;
+  const Holding token(*this);
+  engines_.arm(false);
+  const int looks = cores_.crowded ? crowded_looks : bare_looks;
+  for (int i = 1; i <= looks && !work.done(); ++i) look(work, i);
+}
+
+void Progress::wait_long(WorkState& work, Deadline until) {
+  const Counted waiting(waiters_);
+  while (!work.done() && (until == never || Clock::now() < until)) {
+    if (token_.try_acquire()) {
+      const Holding token(*this);
+      wait_holding(work, until);
+    } else {
+      token_.watch(work, until);
+    }
+  }
+}
+
+bool Progress::tick_if_due(Clock::time_point now) {
+  if (now - last_tick_ < tick_interval) return false;
+  last_tick_ = now;
+  hooks_.tick(now);
+  drop_engines();
+  return true;
+}
+
+void Progress::wait_holding(WorkState& work, Deadline until) {
+  engines_.arm(false);
+  nap_ = shortest_nap;
+  const int spins = cores_.crowded ? crowded_looks : paused_looks;
+  auto quiet_since = Clock::time_point{};
+  for (int idle = 0, busy = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
+    const bool moved = idle < spins ? look(work, ++busy) : turn();
+    if (idle < spins ? work.done() : work.settled()) return;
+    // What moves after a yield or a sleep is often but a question of the watchdog's, not worth all the looks again.
+    idle = moved ? (idle > spins ? spins : 0) : idle + 1;
+    if (moved) nap_ = shortest_nap;
+    if (idle < spins && busy < 1000) {
+      if (!moved) relax();
+      continue;
+    }
+    busy = 0;
+    const auto now = Clock::now();
+    if (now >= until) return;
+    if (tick_if_due(now)) go_home();
+    if (idle < spins) continue;
+    if (idle == spins) quiet_since = now;
+    if (now - quiet_since < (engines_.polled() ? polled_yield_budget : yield_budget)) {
+      sched_yield();
+    } else {
+      sleep(now, until);  // and again, unless the next look moves something
+    }
+  }
+}
+
+// The scheduler puts whoever wakes up beside whom it was woken by, and is slow to spread ranks that hardly ever sleep:
+// half of the cores would play most of them. The affinity mask stays as it is.
+void Progress::go_home() const {
+  if (cores_.home >= 0 && sched_getcpu() != cores_.home) step_onto_core(cores_.home);
+}
+
+// In the kernel until something rings, or for `limit`.
+void Progress::sleep_at_most(std::chrono::nanoseconds limit) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(limit);
+  const timespec timeout{seconds.count(), (limit - seconds).count()};
+  pollfd bell{sleep_epoll_.fd(), POLLIN, 0};
+  if (::ppoll(&bell, 1, &timeout, nullptr) <= 0) return;
+  std::array<epoll_event, 4> events;
+  const int n = epoll_wait(sleep_epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < n; ++i)
+    if (events[static_cast<std::size_t>(i)].data.fd == wake_event_.fd()) drain(wake_event_.fd());
+}
+
+void Progress::sleep(Clock::time_point now, Deadline until) {
+  if (engines_.arm(true)) {
+    sleeping_.store(true);
+    // Pairs with launch() and notice(), which store first and then look at sleeping_.
+    if (!queued_.load() && !news_.load() && !deferred_.any()) {
+      std::chrono::nanoseconds limit = tick_interval * 2;
+      if (engines_.polled()) {
+        limit = nap_;
+        nap_ = std::min<std::chrono::microseconds>(nap_ * 2, longest_nap);
+      }
+      if (until != never) limit = std::clamp<std::chrono::nanoseconds>(until - now, 0ns, limit);
+      sleep_at_most(limit);
+    }
+    sleeping_.store(false);
+  }
+  engines_.arm(false);
+}
+
+// ---- the background thread --------------------------------------------------------------------
+
+// Moves what nobody waits for until nothing moves or a waiter comes. True: all is armed, sleep.
+bool Progress::serve() {
+  if (!token_.try_acquire()) return true;
+  const Holding token(*this);
+  bool moved = true;
+  while (moved && waiters_.load() == 0 && !stop_.load()) moved = turn();
+  tick_if_due(Clock::now());
+  if (waiters_.load() > 0) return true;
+  polling_.store(engines_.polled());
+  if (!engines_.arm(true)) return false;
+  engines_.sleep_fds([this](int fd) {  // each is heard of once, until somebody has looked
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLONESHOT;
+    event.data.fd = fd;
+    epoll_ctl(idle_epoll_.fd(), EPOLL_CTL_MOD, fd, &event);
+  });
+  return true;
+}
+
+// Whether what is unserved stays so, or its caller was just about to wait for it.
+bool Progress::is_left_alone() const {
+  const auto starts = starts_.load();
+  std::this_thread::sleep_for(a_moment);
+  return unserved() && starts_.load() == starts;
+}
+
+void Progress::background() {
+  const int watch_fd = wire_.fds().watch;
+  std::int64_t seen = 0;
+  bool serving = false;
+  int eager = 0;  // so many times it waits to be told of a call, as calls were made lately that nobody waited for
+  auto last_call = Clock::now();
+  while (!stop_.load()) {
+    if (const auto calls = starts_.load(); calls != seen) {
+      seen = calls;
+      last_call = Clock::now();
+    }
+    const bool deep = Clock::now() - last_call > deep_after;
+    auto timeout = light_nap;
+    serving = unserved() && (serving || is_left_alone());
+    eager = serving ? eager_wakes : std::max(eager - 1, 0);
+    if (eager > 0 || deep || news_.load() || deferred_.any()) {
+      poke_wanted_.store(true);
+      if (waiters_.load() == 0 && !serve()) continue;
+      if (deferred_.any()) deferred_.run();
+      if (starts_.load() != seen || (news_.load() && waiters_.load() == 0)) continue;
+      if (outstanding_.load() == 0 || waiters_.load() > 0)  // the others, or who waits, may have something to say
+        timeout = polling_.load() ? tick_interval : 1000ms;
+      else if (!polling_.load())
+        timeout = tick_interval;
+    } else {
+      poke_wanted_.store(false);
+    }
+    std::array<epoll_event, 4> events;
+    const int n =
+        epoll_wait(idle_epoll_.fd(), events.data(), static_cast<int>(events.size()), static_cast<int>(timeout.count()));
+    for (int i = 0; i < n; ++i) {
+      const int fd = events[static_cast<std::size_t>(i)].data.fd;
+      if (fd == background_event_.fd()) drain(background_event_.fd());
+      if (fd == watch_fd) wire_.watch();
+    }
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,102 @@
+// PromptCall: a call that may be over before its launch is. Then it was no operation, and leaves but a number behind.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "collectives/runtime/collective_operation.hpp"
+#include "collectives/runtime/operation.hpp"
+#include "collectives/runtime/progress.hpp"
+#include "transports/backend.hpp"
+#include "transports/core/work.hpp"
+
+namespace tutti {
+
+/// What the Works of all calls of one communicator that ended in their launch refer to.
+class EndedWork final : public WorkState {
+ public:
+  struct Close {
+    void operator()(EndedWork* work) const noexcept { work->drop_all(std::exchange(work->counted_, 0)); }
+  };
+  using Owner = std::unique_ptr<EndedWork, Close>;  ///< Works may outlive it
+
+  static Owner make(std::shared_ptr<Driver> driver) { return Owner(new EndedWork(std::move(driver))); }
+
+  /// Handles are counted in advance, many at a time. Token.
+  Work work() noexcept {
+    constexpr std::uint32_t many = 1u << 20;
+    if (counted_ == 0) add_handles(counted_ = many);
+    --counted_;
+    return Work(*this);
+  }
+
+ private:
+  explicit EndedWork(std::shared_ptr<Driver> driver) {
+    prepare(std::move(driver));
+    complete({});
+  }
+  std::uint32_t counted_ = 1;  // handles that nobody has yet
+};
+
+/// What the prompt calls of one communicator have in common. Token.
+struct PromptCalls {
+  Pool<CollectiveOperation>& pool;
+  GroupState& group;
+  EndedWork::Owner ended;
+  std::unique_ptr<CollectiveOperation> spare = {};  ///< there before a call starts, for then nothing may fail
+};
+
+/// One of them, for as long as it is launched. `HomeOf`: gives the Home of an operation.
+template <class HomeOf>
+class PromptCall final : public Startable, private CallListener {
+ public:
+  PromptCall(PromptCalls& all, const CollectiveOperation::Parts& parts, HomeOf home_of)
+      : all_(all), parts_(parts), home_of_(home_of) {}
+
+  bool start() override {
+    if (!all_.spare) all_.spare.reset(all_.pool.take());
+    if (all_.group.poisoned()) return operation().start();
+    const Route& route = *parts_.route;
+    begun_.sequence = all_.group.begin(parts_.summary);
+    try {
+      route.backend->start(parts_.call, {begun_.sequence, parts_.summary, route.algorithm, route.token}, *this);
+    } catch (const std::exception&) {
+      begun_.thrown = std::current_exception();
+    }
+    if (!over_) return operation().carry_on(begun_);
+    all_.group.completed({begun_.sequence, parts_.summary});
+    work_ = all_.ended->work();
+    return false;
+  }
+
+  /// After start().
+  Work work() noexcept { return std::move(work_); }
+
+ private:
+  CollectiveOperation& operation() {
+    CollectiveOperation& operation = *all_.spare.release();
+    operation.prepare(home_of_(), all_.pool, parts_);
+    work_ = Work(operation);
+    return operation;
+  }
+
+  void trouble(const Status& why) override { begun_.trouble = why; }
+  void ended(const Status& status) override {
+    if (status.ok())
+      over_ = true;
+    else
+      begun_.failure = status;
+  }
+
+  PromptCalls& all_;
+  const CollectiveOperation::Parts& parts_;
+  HomeOf home_of_;
+  CollectiveOperation::Begun begun_;
+  bool over_ = false;  // well
+  Work work_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,36 @@
+// Verification: with TUTTI_VERIFY=full, the ranks compare what they are about to do before any of them touches a
+// buffer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "collectives/plan/execution.hpp"
+#include "collectives/runtime/operation.hpp"
+
+namespace tutti {
+
+/// Gathers the signatures of one call over the context's transport. Token holder only.
+class Verification final : private ExecutionOwner {
+ public:
+  struct Outcome {
+    std::function<void(const Status&)> trouble;  ///< parts are still under way; the communicator must be cancelled
+    std::function<void(const Status&)> ended;    ///< once; Ok: all ranks make the same call
+  };
+  Verification(Transport& wire, const Group& group, const CallRecord& call, Outcome outcome);
+  void begin();
+
+ private:
+  void trouble(const Status& why) override { outcome_.trouble(why); }
+  void ended(Execution& execution, const Status& status) override;
+  Status compared() const;
+
+  const Group& group_;
+  const CallRecord call_;
+  const Outcome outcome_;
+  std::vector<std::int64_t> signatures_;
+  Execution execution_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,191 @@
+// What ranks of a context say to one another beside their messages. First its watchdog: when a call takes long, every
+// rank of it is asked where it is. That finds calls that do not match although no message is under way (everybody only
+// receives), and lets a time-out name the rank that is missing and what it did last.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "collectives/runtime/context.hpp"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto first_question = 200ms;
+constexpr auto next_question = 500ms;
+constexpr std::size_t most_early = 64;  // groups that others have made before this rank has
+
+enum class Letter : std::uint32_t { query = 0x31515554, answer = 0x31415554, users = 0x31555554 };
+
+struct Query {
+  Letter letter = Letter::query;
+  std::uint32_t sequence = 0;
+  std::uint64_t group = 0;
+  std::uint64_t call = 0;
+};
+
+struct Reply {
+  Letter letter = Letter::answer;
+  std::uint32_t sequence = 0;
+  std::uint64_t group = 0;
+  std::uint64_t call = 0;  // of the same number, as the answering rank made it
+  std::uint64_t completed_call = 0;
+  std::uint32_t completed = 0;
+  std::uint32_t made = 0;  // whether there is such a call at all
+};
+
+/// Goes before what a user sends to another one's handler.
+struct Address {
+  Letter letter = Letter::users;
+  std::uint32_t spare = 0;
+  std::uint64_t group = 0;
+};
+static_assert(Context::most_control + sizeof(Address) == Transport::max_control);
+
+template <class T>
+bool parse(ConstBytes message, Letter letter, T& value) {
+  if (message.size() != sizeof(T)) return false;
+  std::memcpy(&value, message.data(), sizeof value);
+  return value.letter == letter;
+}
+
+template <class T>
+ConstBytes as_message(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+std::string call_text(std::uint32_t sequence, Signature call) {
+  return "call " + std::to_string(sequence) + ", " + describe(call);
+}
+
+}  // namespace
+
+void Context::ask(Operation& operation, Clock::time_point now) {
+  if (operation.call().sequence == 0) return;  // point to point: the others need not take part
+  const auto allowed = operation.until() - operation.launched();
+  const auto patience = std::min<Clock::duration>(first_question, allowed / 2);
+  if (now - operation.launched() < patience) return;
+  if (operation.asked != Clock::time_point{} && now - operation.asked < next_question) return;
+  operation.asked = now;
+  Query query;
+  query.sequence = operation.call().sequence;
+  query.group = operation.group().group().id;
+  query.call = operation.call().call.bits;
+  for (const int member : operation.group().group().members)
+    if (member != rank_) wire().control(member, as_message(query));
+}
+
+void Context::read_control(int from, ConstBytes message) {
+  Query query;
+  Reply reply;
+  if (parse(message, Letter::query, query)) return answer(from, message);
+  if (parse(message, Letter::answer, reply)) return note_answer(from, message);
+  deliver(from, message);
+}
+
+// ---- what users send ----------------------------------------------------------------------------
+
+void Context::send_control(const GroupState& group, int to, ConstBytes message) {
+  Address address;
+  address.group = group.group().id;
+  std::vector<std::byte> letter(sizeof address + message.size());
+  std::memcpy(letter.data(), &address, sizeof address);
+  if (!message.empty()) std::memcpy(letter.data() + sizeof address, message.data(), message.size());
+  do_holding([&] { wire().control(to, letter); });
+}
+
+void Context::deliver(int from, ConstBytes letter) {
+  Address address;
+  if (letter.size() < sizeof address || !parse(letter.first(sizeof address), Letter::users, address)) return;
+  const ConstBytes message = letter.subspan(sizeof address);
+  std::shared_ptr<GroupState> group;
+  {
+    const std::lock_guard lock(groups_mutex_);
+    if (const auto found = groups_.find(address.group); found != groups_.end())
+      group = found->second.lock();
+    else if (early_.size() < most_early)
+      early_[address.group].push_back({from, {message.begin(), message.end()}});
+  }
+  if (group) deliver_to(group, from, message);
+}
+
+// The handler runs without the token.
+void Context::deliver_to(const std::shared_ptr<GroupState>& group, int from, ConstBytes message) {
+  group->mailbox().put(group->group().rank_of(from), message);
+  defer([group] { group->mailbox().run(); });
+}
+
+void Context::answer(int from, ConstBytes message) {
+  Query query;
+  parse(message, Letter::query, query);
+  Reply reply;
+  reply.sequence = query.sequence;
+  reply.group = query.group;
+  for (const auto& group : groups()) {
+    if (group->group().id != query.group) continue;
+    Signature mine;
+    const CallRecord completed = group->last_completed();
+    reply.completed = completed.sequence;
+    reply.completed_call = completed.call.bits;
+    reply.call = query.call;  // what is too long ago to remember was agreed upon then
+    reply.made =
+        group->begun(query.sequence, mine) || static_cast<std::int32_t>(group->last_begun() - query.sequence) >= 0;
+    if (group->begun(query.sequence, mine)) reply.call = mine.bits;
+  }
+  wire().control(from, as_message(reply));
+}
+
+void Context::note_answer(int from, ConstBytes message) {
+  Reply reply;
+  parse(message, Letter::answer, reply);
+  for (const auto& operation : running_) {
+    const CallRecord& mine = operation->call();
+    if (operation->group().group().id != reply.group || mine.sequence != reply.sequence) continue;
+    operation->answers[from] = {reply.made != 0, {reply.completed, {reply.completed_call}}};
+    if (reply.made == 0 || reply.call == mine.call.bits) return;
+    Cause why;
+    why.code = Code::mismatch;
+    why.culprit = from;
+    why.reporter = rank_;
+    why.group = reply.group;
+    why.say("the ranks do not agree: rank " + std::to_string(rank_) + " made " + call_text(mine.sequence, mine.call) +
+            ", but rank " + std::to_string(from) + " made " + call_text(mine.sequence, {reply.call}) +
+            ". All ranks must make the same calls in the same order.");
+    return fail(why);
+  }
+}
+
+// The deadline has passed: name whoever has not come, and what they did last.
+void Context::expire(Operation& operation) {
+  Cause why;
+  why.code = Code::timeout;
+  why.reporter = rank_;
+  why.group = operation.group().group().id;
+  std::string missing;
+  const bool collective = operation.call().sequence > 0;
+  for (const int member : operation.group().group().members) {
+    if (member == rank_ || !collective) continue;
+    const auto found = operation.answers.find(member);
+    if (found != operation.answers.end() && found->second.made) continue;
+    if (why.culprit < 0) why.culprit = member;
+    missing += (missing.empty() ? "rank " : "; rank ") + std::to_string(member) + " on " + topology()[member].host_name;
+    if (found == operation.answers.end()) {
+      missing += " does not answer (stopped, or its host is gone)";
+    } else if (const CallRecord& last = found->second.completed; last.sequence == 0) {
+      missing += " has not made this call, nor completed any on this communicator";
+    } else {
+      missing += " has not made this call; the last it completed was " + call_text(last.sequence, last.call);
+    }
+  }
+  const std::string waited = std::to_string(Seconds(operation.until() - operation.launched()).count());
+  std::string text = "the deadline passed after " + waited.substr(0, waited.find('.') + 3) + " s: ";
+  if (!collective)
+    text += operation.where();
+  else
+    text += missing.empty() ? "all ranks have made this call but it has not ended; " + operation.where() : missing;
+  why.say(text + ". Raise TUTTI_TIMEOUT if the work really takes that long.");
+  fail(why);
+}
+
+}  // namespace tutti
