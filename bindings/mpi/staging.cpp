@@ -108,7 +108,8 @@ void Side::in_runs(int block, const Move& move) const {
     const std::int64_t n = std::min(left, at_once), bytes = n * size;
     int position = 0;
     const int room = static_cast<int>(std::min<std::int64_t>(bytes, std::numeric_limits<int>::max()));
-    check_packed(move(elements, packed, static_cast<int>(n), room, &position), position, bytes);
+    const int result = move(elements, packed, static_cast<int>(n), room, &position);
+    check_packed(result, position, bytes);
     elements += n * extent_;
     packed += static_cast<std::size_t>(bytes);
     left -= n;
