@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/losses.hpp"
+#include "engine/models/split.hpp"
 #include "engine/optimizers/table.hpp"
 #include "engine/strategies/axes.hpp"
 #include "transports/core/settings.hpp"
@@ -243,6 +244,7 @@ void Config::check() const {
     }
   }
   loss_info(loss);
+  split_choices(*this);
   check_run();
   check_exchange();
 }

@@ -71,6 +71,24 @@ struct Config {
     std::int64_t first_bucket_bytes = 64 << 10;
   } sync;
 
+  struct Parallel {
+    std::string mode = "auto";
+    std::int64_t data = 0;
+    std::int64_t depth = 1;
+    std::int64_t height = 1;
+    std::int64_t width = 1;
+    std::int64_t sequence = 1;
+    std::int64_t tensor = 1;
+    std::string layers;
+  } parallel;
+
+  struct Pretrain {
+    std::int64_t epochs = 0;
+    std::int64_t head_epochs = 0;
+    double sparsity = 0.1;
+    bool tied = true;
+  } pretrain;
+
   struct Validate {
     std::int64_t every_steps = 0;
     std::int64_t every_samples = 0;

@@ -4,36 +4,48 @@
 #include "engine/data/source.hpp"
 #include "engine/device.hpp"
 #include "engine/models/model.hpp"
+#include "engine/models/parallel.hpp"
+#include "engine/models/split.hpp"
 #include "engine/trainer.hpp"
 #include "nn/site.hpp"
 
 namespace tutti::engine {
 namespace {
 
-Network make_network(const Config& config, SampleShape input, std::size_t classes) {
-  return make_model({.name = config.model.name,
-                     .input = std::move(input),
-                     .classes = static_cast<std::int64_t>(classes),
-                     .options = config.model.options,
-                     .seed = static_cast<std::uint64_t>(config.seed),
-                     .dtype = config.dtype});
+ModelSettings settings_of(const Config& config, SampleShape input, std::size_t classes) {
+  return {.name = config.model.name,
+          .input = std::move(input),
+          .classes = static_cast<std::int64_t>(classes),
+          .options = config.model.options,
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .dtype = config.dtype};
 }
 
 }  // namespace
 
-Network make_network(const Config& config, const DataSplit& data) {
+ModelSettings settings_of(const Config& config, const DataSplit& data) {
   if (data.inputs.size() != 1)
     throw Error(Code::invalid, "model.name=" + config.model.name + " takes one input, but a sample of " +
                                    config.data.source + " has " + std::to_string(data.inputs.size()));
   const Sample sample = data.train->get(0);
   const std::size_t outputs =
       data.classes > 0 ? data.classes : sample[data.target].count();  // else numbers to come near to
-  return make_network(config, sample[data.inputs[0]].shape(), outputs);
+  return settings_of(config, sample[data.inputs[0]].shape(), outputs);
 }
+
+Network make_network(const Config& config, const DataSplit& data) { return make_model(settings_of(config, data)); }
 
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes) {
   const auto side = [](std::size_t length) { return static_cast<std::int64_t>(length); };
-  return make_network(config, SampleShape{side(image.channels), side(image.height), side(image.width)}, classes);
+  return make_model(
+      settings_of(config, SampleShape{side(image.channels), side(image.height), side(image.width)}, classes));
+}
+
+void spread(Network& network, const Config& config, const DataSplit& data, Communicator& world) {
+  if (!splits_network(config, world.size())) return;
+  check_split(config, world.size());
+  const Mesh mesh(world, mesh_axes(config, world.size()));
+  network = split_model(network, settings_of(config, data), mesh, split_choices(config));
 }
 
 void settle(Network& network, const Config& config, Communicator& world) {

@@ -89,9 +89,22 @@ Network placed(Network network) {
   return network;
 }
 
-/// With sync.batch_norm, BatchNorms normalise over all ranks. Collective.
+/// The ranks that have other samples.
+Communicator dealt(const Network& network, const Config& config, const Communicator& all) {
+  if (!network.parts && splits_network(config, all.size()))
+    throw Error(Code::invalid, "parallel: the network is whole yet, but the configuration wants mesh " +
+                                   Mesh::name_of(mesh_axes(config, all.size())) + ": call engine::spread() first");
+  if (!network.parts) return all;
+  if (network.parts->mesh().world().size() != all.size())
+    throw Error(Code::invalid, "a network over mesh " + network.parts->mesh().name() + " is trained by the " +
+                                   std::to_string(network.parts->mesh().world().size()) +
+                                   " ranks of the mesh: give the trainer the mesh's communicator");
+  return network.parts->mesh()["data"];
+}
+
+/// With sync.batch_norm, BatchNorms normalise over all ranks; those of a network over a mesh do so already. Collective.
 Network connected(Network network, const Config& config, const Communicator& world) {
-  if (!config.sync.batch_norm) return network;
+  if (!config.sync.batch_norm || network.parts) return network;
   if (!network.module || nn::convert_sync_batch_norm(*network.module, world) == 0)
     throw Error(Code::invalid, "sync.batch_norm=true, but model.name=" + config.model.name +
                                    " has no BatchNorm that can be exchanged: leave it out");
@@ -115,8 +128,9 @@ std::unique_ptr<Strategy> strategy_for(const Config& config, const Task& task, R
 }  // namespace
 
 Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hooks user, Trainer& owner)
-    : config(settled(given, communicator.size())),
-      world(std::move(communicator)),
+    : config(settled(given, dealt(task.network, given, communicator).size())),
+      everyone(std::move(communicator)),
+      world(dealt(task.network, config, everyone)),
       network(connected(placed(std::move(task.network)), config, world)),
       site(*network.site),
       tensors(engine::tensors_of(network)),
@@ -143,7 +157,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
                              .buffers = tensors.buffers,
                              .optimizer = *optimizer})),
       times(PhaseClock(), size(config.report.trace)),
-      report(config.report.progress, world.rank() != 0) {
+      report(config.report.progress, everyone.rank() != 0) {
   tracing = config.report.trace > 0;
   total_steps = size(config.epochs) * loader.steps();
   if (config.steps > 0) total_steps = std::min(total_steps, size(config.steps));
@@ -214,8 +228,8 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
   set_training(network, false);
   strategy->settle();
   flush_losses();
-  times.synchronize(world);
-  const auto [phases, waits] = times.gather(world);
+  times.synchronize(everyone);
+  const auto [phases, waits] = times.gather(everyone);
   EpochResult result{.epoch = epoch + 1,
                      .epochs = size(config.epochs),
                      .step = state.step,
@@ -230,7 +244,7 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
   if (schedule.observes()) schedule.observe(epoch, error_of(state.validations.back()));
   state.epochs.push_back(result);
   report.epoch(result);
-  together(world, [&] {
+  together(everyone, [&] {
     if (folder) folder->epoch(result, waits, state.losses);
   });
   write_trace();
@@ -243,8 +257,8 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
 void Trainer::Run::write_trace() {
   if (!tracing) return;
   tracing = times.trace().recording();
-  const std::string json = times.trace().gather(world, times.offset());
-  together(world, [&] {
+  const std::string json = times.trace().gather(everyone, times.offset());
+  together(everyone, [&] {
     if (folder) folder->trace(json);
   });
 }
@@ -252,11 +266,13 @@ void Trainer::Run::write_trace() {
 void Trainer::Run::announce() {
   std::int64_t parameters = 0;
   for (const auto& [name, tensor] : tensors.parameters) parameters += tensor.numel();
+  if (network.parts) parameters = network.parts->count(tensors.parameters);
   report.line(config.model.name + " with " + std::to_string(parameters) + " parameters of " + config.dtype + " " +
-              strategy->traits().about + "; " + std::to_string(world.size()) +
-              (world.size() == 1 ? " rank" : " ranks") + ", global batch " + std::to_string(config.batch.global) +
-              ", optimizer " + std::string(optimizer->name()) + "; this one on " + site.describe() +
-              (network.why_here.empty() ? "" : ", as " + network.why_here));
+              strategy->traits().about + "; " + std::to_string(everyone.size()) +
+              (everyone.size() == 1 ? " rank" : " ranks") +
+              (network.parts ? " as mesh " + network.parts->mesh().name() : "") + ", global batch " +
+              std::to_string(config.batch.global) + ", optimizer " + std::string(optimizer->name()) + "; this one on " +
+              site.describe() + (network.why_here.empty() ? "" : ", as " + network.why_here));
 }
 
 TrainResult Trainer::Run::run() {
@@ -264,9 +280,9 @@ TrainResult Trainer::Run::run() {
   nn::synchronize_parameters(tensors.buffers, world, 0, site);
   announce();
   if (config.checkpoint.resume) resume();
-  together(world, [&] {
-    if (config.run.empty() || world.rank() != 0) return;
-    folder = std::make_unique<RunFolder>(config, world.size(), state);
+  together(everyone, [&] {
+    if (config.run.empty() || everyone.rank() != 0) return;
+    folder = std::make_unique<RunFolder>(config, everyone.size(), state);
     saver = std::make_unique<Saver>(CheckpointStore(checkpoint_folder(config), size(config.checkpoint.keep), true));
   });
   call(hooks.on_start, moment(state.epoch));
@@ -278,7 +294,7 @@ TrainResult Trainer::Run::run() {
   Moment now = moment(state.epochs.size());
   if (!state.epochs.empty()) now.result = &state.epochs.back();
   call(hooks.on_end, now);
-  together(world, [&] {
+  together(everyone, [&] {
     if (folder) folder->history(state, strategy->stats());
     if (saver) saver->wait();
   });
@@ -292,8 +308,11 @@ TrainResult Trainer::Run::run() {
                      .exchanged = strategy->stats()};
   try {
     const bool compared = buffers != nn::BufferPolicy::local;
-    if (strategy->traits().equal_when_settled)
-      nn::check_replicas(tensors.parameters, compared ? tensors.buffers : std::vector<nn::NamedTensor>(), world);
+    const std::vector<nn::NamedTensor> kept = compared ? tensors.buffers : std::vector<nn::NamedTensor>();
+    if (network.parts)
+      network.parts->check_replicas(tensors.parameters, kept);
+    else if (strategy->traits().equal_when_settled)
+      nn::check_replicas(tensors.parameters, kept, world);
   } catch (const Error& error) {
     throw ReplicaError(error, std::move(result));
   }

@@ -32,6 +32,11 @@ Network make_network(const Config& config, const DataSplit& data);
 /// The same for images of a shape and a number of classes.
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes);
 
+/// Cuts a network of make_network() over the mesh that config.parallel means; leaves it as it is where only samples are
+/// in parts. Collective; the same on all ranks. Throws Error{invalid} or {unsupported} in one line for what cannot be
+/// split (engine/models/parallel.hpp).
+void spread(Network& network, const Config& config, const DataSplit& data, Communicator& world);
+
 /// Says where `network` is to be trained, as config.device has it: a device by Communicator::device(), or the CPU.
 /// Collective; blocks. Throws Error{invalid} on all ranks alike where that cannot be.
 void settle(Network& network, const Config& config, Communicator& world);
@@ -97,14 +102,16 @@ struct Task {
 ///
 /// Gradients are averaged while backward runs, weighted by samples, so that the losses are those of one process; or
 /// ranks exchange other things, as config.strategy says (engine/strategies/strategy.hpp), and end each epoch alike.
-/// Buffers, such as running statistics, are each rank's own during an epoch; config.sync.buffers says what becomes of
-/// them at its end, before the held-out samples are looked at. What is drawn at random in a step (dropout) depends on
-/// seed, step and rank. With config.deterministic membership no bit of losses and network depends on the ranks, nor on
-/// how many there were before a run was resumed; it holds for processes with as many threads on processors of one kind.
-/// Rank 0 keeps checkpoints in the folder config.run, as config.checkpoint says. A run that resumes from one continues
-/// with the same bits on as many ranks, except that buffers which ranks do not share (sync.buffers=local, and average
-/// within an epoch) become rank 0's; on another number of ranks every sample of the epoch is still seen once. All ranks
-/// read the folder, so all their hosts must have it.
+/// A network over a mesh (spread()) has its samples dealt out along the mesh's axis data, and is kept as a whole, so
+/// that ranks in any other mesh can go on with it. Buffers, such as running statistics, are each rank's own during an
+/// epoch; config.sync.buffers says what becomes of them at its end, before the held-out samples are looked at. What is
+/// drawn at random in a step (dropout) depends on seed, step and rank. With config.deterministic membership no bit of
+/// losses and network depends on the ranks, nor on how many there were before a run was resumed; it holds for processes
+/// with as many threads on processors of one kind. Rank 0 keeps checkpoints in the folder config.run, as
+/// config.checkpoint says. A run that resumes from one continues with the same bits on as many ranks, except that
+/// buffers which ranks do not share (sync.buffers=local, and average within an epoch) become rank 0's; on another
+/// number of ranks every sample of the epoch is still seen once. All ranks read the folder, so all their hosts must
+/// have it.
 ///
 /// All calls are collective and made by one thread; the data must be the same on all ranks. They throw tutti::Error, on
 /// all ranks alike.

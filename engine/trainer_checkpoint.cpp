@@ -33,19 +33,6 @@ Fields copies(const std::vector<nn::NamedTensor>& tensors) {
 
 bool due(std::int64_t every, std::size_t done) { return every > 0 && done % static_cast<std::size_t>(every) == 0; }
 
-void load(const Fields& arrays, const std::vector<nn::NamedTensor>& into, const std::filesystem::path& file) {
-  const at::NoGradGuard no_grad;
-  for (auto [name, tensor] : into) {
-    const Array* found = arrays.find(name);
-    if (!found) throw Error(Code::invalid, file.string() + " has no tensor '" + name + "': it is of another model");
-    const at::Tensor value = to_tensor(*found);
-    if (value.sizes() != tensor.sizes())
-      throw Error(Code::invalid, file.string() + ": '" + name + "' has the shape " + describe(found->shape()) +
-                                     ", which the model's has not: it is of another model");
-    tensor.copy_(value);
-  }
-}
-
 std::vector<nn::NamedTensor> all_of(const NetworkTensors& tensors) {
   std::vector<nn::NamedTensor> all = tensors.parameters;
   all.insert(all.end(), tensors.buffers.begin(), tensors.buffers.end());
@@ -53,6 +40,25 @@ std::vector<nn::NamedTensor> all_of(const NetworkTensors& tensors) {
 }
 
 }  // namespace
+
+/// Of a network over a mesh, tensors as a whole, at rank 0. All its ranks call alike.
+std::vector<nn::NamedTensor> Trainer::Run::wholes(std::vector<nn::NamedTensor> mine) const {
+  return network.parts ? network.parts->whole(mine) : std::move(mine);
+}
+
+/// Parameters and buffers, of which a file has the whole.
+void Trainer::Run::load(const Fields& arrays, const std::filesystem::path& file) {
+  const at::NoGradGuard no_grad;
+  for (auto [name, tensor] : all_of(tensors)) {
+    const Array* found = arrays.find(name);
+    if (!found) throw Error(Code::invalid, file.string() + " has no tensor '" + name + "': it is of another model");
+    const at::Tensor value = network.parts ? network.parts->part_of(name, to_tensor(*found)) : to_tensor(*found);
+    if (value.sizes() != tensor.sizes())
+      throw Error(Code::invalid, file.string() + ": '" + name + "' has the shape " + describe(found->shape()) +
+                                     ", which the model's has not: it is of another model");
+    tensor.copy_(value);
+  }
+}
 
 bool Trainer::Run::keeps_checkpoints() const {
   return config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0;
@@ -81,13 +87,22 @@ void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   CheckpointFiles files;
   const auto keep = [&](const char* what, const std::vector<nn::NamedTensor>& mine) {
     const bool alike = strategy->traits().alike_when_settled;
+    if (alike && network.parts && config.has_folder()) {
+      const std::vector<nn::NamedTensor> whole = wholes(mine);
+      if (saver) files.tensors[file_of(what, 0)] = copies(whole);
+      return;
+    }
     if (alike && !saver) return;
     const std::vector<Fields> all = alike ? std::vector<Fields>{copies(mine)} : gather(world, copies(mine));
     for (std::size_t rank = 0; rank < all.size(); ++rank) files.tensors[file_of(what, rank)] = all[rank];
   };
   keep("optimizer", optimizer->state().tensors);
   if (const std::vector<nn::NamedTensor> own = strategy->state(); !own.empty()) keep("strategy", own);
-  together(world, [&] {
+  if (network.parts && config.has_folder()) {
+    const std::vector<nn::NamedTensor> whole = wholes(all_of(tensors));
+    if (saver) files.tensors[model_file] = copies(whole);
+  }
+  together(everyone, [&] {
     if (saver) write(epoch, epoch_ended, std::move(files));
   });
 }
@@ -106,7 +121,7 @@ void Trainer::Run::write(std::size_t epoch, bool epoch_ended, CheckpointFiles fi
   kept.schedule = schedule.state();
   kept.set_rate = set_rate.value_or(0);
   kept.ranks = static_cast<std::size_t>(world.size());
-  files.tensors[model_file] = copies(all_of(tensors));
+  if (!network.parts) files.tensors[model_file] = copies(all_of(tensors));
   files.texts[state_file] = kept.json();
   files.metadata = {{"format", "pt"}, {"model", config.model.name}, {"step", std::to_string(state.step)}};
   saver->start(state.step, std::move(files), best_is_now());
@@ -115,22 +130,22 @@ void Trainer::Run::write(std::size_t epoch, bool epoch_ended, CheckpointFiles fi
 /// The folder has to be seen by all ranks.
 void Trainer::Run::resume() {
   std::int64_t step = -1;  // which rank 0 decides
-  together(world, [&] {
+  together(everyone, [&] {
     const CheckpointStore store(checkpoint_folder(config), static_cast<std::size_t>(config.checkpoint.keep), false);
-    const auto last = world.rank() == 0 ? store.last() : std::nullopt;
+    const auto last = everyone.rank() == 0 ? store.last() : std::nullopt;
     if (last) step = static_cast<std::int64_t>(RunState::read(*last / state_file).step);
-    if (world.rank() == 0 && !last && std::filesystem::exists(std::filesystem::path(config.run) / "metrics.csv"))
+    if (everyone.rank() == 0 && !last && std::filesystem::exists(std::filesystem::path(config.run) / "metrics.csv"))
       throw Error(Code::invalid,
                   "run=" + config.run + " has a run in it, but no checkpoint to resume: name another folder");
   });
-  step = world.broadcast(step, 0).wait();
+  step = everyone.broadcast(step, 0).wait();
   if (step < 0) {
     report.line("nothing to resume in run=" + config.run + ": beginning");
     return;
   }
   const std::filesystem::path from = checkpoint_folder(config) / ("step-" + std::to_string(step));
   std::vector<nn::NamedTensor> remembered;
-  together(world, [&] { remembered = read(from); });
+  together(everyone, [&] { remembered = read(from); });
   strategy->load_state(remembered);
   report.line("resuming " + from.string() + ", after step " + std::to_string(step) + " in epoch " +
               std::to_string(state.epoch + 1));
@@ -149,11 +164,14 @@ std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& fro
                                    "): resume with the strategy and its options, "
                                    "deterministic and batch.grains of " +
                                    config.run + "/config.yaml");
-  load(read_arrays(from / model_file), all_of(tensors), from / model_file);
+  load(read_arrays(from / model_file), from / model_file);
   const std::size_t own =
       strategy->traits().alike_when_settled ? 0 : static_cast<std::size_t>(world.rank()) % kept.ranks;
   const auto of_rank = [&](const char* what) {
-    return to_named(read_arrays(from / file_of(what, own)), site.tensors());
+    std::vector<nn::NamedTensor> found = to_named(read_arrays(from / file_of(what, own)), site.tensors());
+    if (network.parts)
+      for (auto& [name, tensor] : found) tensor = network.parts->part_of(name, tensor);
+    return found;
   };
   optimizer->load_state({.optimizer = kept.optimizer, .steps = kept.optimizer_steps, .tensors = of_rank("optimizer")});
   std::vector<nn::NamedTensor> remembered;

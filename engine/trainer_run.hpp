@@ -16,6 +16,7 @@
 #include "engine/data/loader.hpp"
 #include "engine/feed.hpp"
 #include "engine/models/model.hpp"
+#include "engine/models/parts.hpp"
 #include "engine/optimizers/optimizer.hpp"
 #include "engine/report/step_times.hpp"
 #include "engine/run_folder.hpp"
@@ -80,9 +81,12 @@ struct Trainer::Run {
   void write(std::size_t epoch, bool epoch_ended, CheckpointFiles files);
   void resume();
   std::vector<nn::NamedTensor> read(const std::filesystem::path& from);
+  std::vector<nn::NamedTensor> wholes(std::vector<nn::NamedTensor> mine) const;
+  void load(const Fields& arrays, const std::filesystem::path& file);
 
   const Config config;
-  Communicator world;
+  Communicator everyone;  ///< every rank of the run
+  Communicator world;     ///< the ranks that have other samples: those along data of a network over a mesh, else all
   Network network;
   nn::Site& site;
   const NetworkTensors tensors;

@@ -61,7 +61,7 @@ void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   state.validations.push_back(found);
   judge(epoch);
   if (validates_within_epochs()) report.validation(found);
-  together(world, [&] {
+  together(everyone, [&] {
     if (folder) folder->validation(found, validates_within_epochs());
   });
   Moment now = moment(epoch);

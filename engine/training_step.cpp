@@ -122,9 +122,14 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
   call(hooks.on_sample, now);
   times.clock().enter(Phase::compute);
   pieces(batch, input, target, now);
-  if (config.optimizer.clip > 0) now.gradient_norm = clip_gradient_norm(tensors.parameters, config.optimizer.clip);
+  if (config.optimizer.clip > 0) {
+    std::optional<double> norm;
+    if (network.parts) norm = network.parts->gradient_norm(tensors.parameters);
+    now.gradient_norm = clip_gradient_norm(tensors.parameters, config.optimizer.clip, norm);
+  }
   call(hooks.on_backward, now);
   optimizer->step();
+  if (network.after_update) network.after_update();
   exchange([&] { strategy->end_step(); });
   call(hooks.on_update, now);
   if (feed) site.compute().record(feed->used(batch));

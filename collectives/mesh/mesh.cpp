@@ -43,40 +43,6 @@ std::string full_name(std::string_view axis) {
                                  "': axes are data (dp), depth, height, width, sequence (cp) and tensor (tp)");
 }
 
-std::string text_of(const std::vector<Mesh::Axis>& axes) {
-  std::string text;
-  for (const Mesh::Axis& axis : axes)
-    text += (text.empty() ? "" : " x ") + axis.name + " " + (axis.size < 0 ? "?" : std::to_string(axis.size));
-  return text.empty() ? "of no axes" : text;
-}
-
-/// Full names, and the size that was left open.
-std::vector<Mesh::Axis> settled(std::vector<Mesh::Axis> axes, int ranks) {
-  std::int64_t product = 1;
-  Mesh::Axis* open = nullptr;
-  for (Mesh::Axis& axis : axes) {
-    axis.name = full_name(axis.name);
-    if (std::ranges::count(axes, axis.name, &Mesh::Axis::name) > 1)
-      throw Error(Code::invalid, "mesh " + text_of(axes) + " has the axis " + axis.name + " twice");
-    if (axis.size == 0 || axis.size < -1 || (axis.size == -1 && open != nullptr))
-      throw Error(Code::invalid, "mesh " + text_of(axes) + ": the size of " + axis.name +
-                                     " must be at least 1, or -1 on one axis for what the others leave");
-    if (axis.size == -1)
-      open = &axis;
-    else
-      product *= axis.size;
-  }
-  if (open != nullptr && ranks % product == 0) {
-    open->size = static_cast<int>(ranks / product);
-    product = ranks;
-  }
-  if (product != ranks)
-    throw Error(Code::invalid, "mesh " + text_of(axes) + " has " + (open == nullptr ? "" : "a multiple of ") +
-                                   std::to_string(product) + " ranks, but the communicator has " +
-                                   std::to_string(ranks) + ": start that many, or change an axis");
-  return axes;
-}
-
 /// Throws on all ranks unless they give the same axes.
 void check_agreed(Communicator& world, const std::string& text) {
   const Digest mine = sha256(std::as_bytes(std::span(text)));
@@ -92,6 +58,39 @@ void check_agreed(Communicator& world, const std::string& text) {
 
 }  // namespace
 
+std::string Mesh::name_of(const std::vector<Axis>& axes) {
+  std::string text;
+  for (const Axis& axis : axes)
+    text += (text.empty() ? "" : " x ") + axis.name + " " + (axis.size < 0 ? "?" : std::to_string(axis.size));
+  return text.empty() ? "of no axes" : text;
+}
+
+std::vector<Mesh::Axis> Mesh::fit(std::vector<Axis> axes, int ranks) {
+  std::int64_t product = 1;
+  Axis* open = nullptr;
+  for (Axis& axis : axes) {
+    axis.name = full_name(axis.name);
+    if (std::ranges::count(axes, axis.name, &Axis::name) > 1)
+      throw Error(Code::invalid, "mesh " + name_of(axes) + " has the axis " + axis.name + " twice");
+    if (axis.size == 0 || axis.size < -1 || (axis.size == -1 && open != nullptr))
+      throw Error(Code::invalid, "mesh " + name_of(axes) + ": the size of " + axis.name +
+                                     " must be at least 1, or -1 on one axis for what the others leave");
+    if (axis.size == -1)
+      open = &axis;
+    else
+      product *= axis.size;
+  }
+  if (open != nullptr && ranks % product == 0) {
+    open->size = static_cast<int>(ranks / product);
+    product = ranks;
+  }
+  if (product != ranks)
+    throw Error(Code::invalid, "mesh " + name_of(axes) + " has " + (open == nullptr ? "" : "a multiple of ") +
+                                   std::to_string(product) + " ranks, but the communicator has " +
+                                   std::to_string(ranks) + ": start that many, or change an axis");
+  return axes;
+}
+
 struct Mesh::State {
   Communicator world;
   std::vector<Axis> axes;
@@ -106,7 +105,7 @@ struct Mesh::State {
       if (found != axes.end())
         is_in[static_cast<std::size_t>(found - axes.begin())] = true;
       else if (must_be_there)
-        throw Error(Code::invalid, "mesh " + text_of(axes) + " has no axis " + full_name(piece));
+        throw Error(Code::invalid, "mesh " + Mesh::name_of(axes) + " has no axis " + full_name(piece));
     }
     return is_in;
   }
@@ -120,8 +119,8 @@ struct Mesh::State {
 };
 
 Mesh::Mesh(Communicator world, std::vector<Axis> axes) {
-  axes = settled(std::move(axes), world.size());
-  check_agreed(world, text_of(axes));
+  axes = fit(std::move(axes), world.size());
+  check_agreed(world, name_of(axes));
   state_ = std::make_shared<State>(std::move(world), std::move(axes));
 }
 
@@ -180,11 +179,11 @@ Communicator Mesh::operator[](std::string_view axes) const {
     if (is_in[i]) name += (name.empty() ? "" : ",") + state_->axes[i].name;
   const std::scoped_lock lock(state_->mutex);
   if (const auto found = state_->groups.find(name); found != state_->groups.end()) return found->second;
-  Communicator made = state_->world.group(members(axes, world().rank()), "mesh " + text_of(this->axes()) + ": " + name);
+  Communicator made = state_->world.group(members(axes, world().rank()), "mesh " + name_of(this->axes()) + ": " + name);
   return state_->groups.emplace(name, std::move(made)).first->second;
 }
 
-std::string Mesh::name() const { return text_of(axes()); }
+std::string Mesh::name() const { return name_of(axes()); }
 
 std::string Mesh::describe() const {
   std::string text = "mesh " + name() + " of " + std::to_string(world().size()) + " ranks\n";

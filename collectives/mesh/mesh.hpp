@@ -29,6 +29,11 @@ class Mesh {
   /// From text: "data=2,height=2" or "data=-1,tensor=4".
   static std::vector<Axis> parse(std::string_view text);
 
+  /// The axes by their full names, for so many ranks, with the size that was left open. Local. Throws Error{invalid}
+  /// where they do not fit.
+  static std::vector<Axis> fit(std::vector<Axis> axes, int ranks);
+  static std::string name_of(const std::vector<Axis>& axes);  ///< "data 2 x tensor 4"
+
   const Communicator& world() const noexcept;
   const std::vector<Axis>& axes() const noexcept;
 
@@ -50,7 +55,7 @@ class Mesh {
   /// Whether both are of one communicator and have the same axes.
   bool operator==(const Mesh& other) const noexcept { return state_ == other.state_; }
 
-  std::string name() const;      ///< "data 2 x tensor 4"
+  std::string name() const;      ///< name_of(axes())
   std::string describe() const;  ///< which rank sits where, on which host, a line for each row of the innermost axis
 
  private:

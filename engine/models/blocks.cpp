@@ -116,52 +116,44 @@ constexpr InceptionSize googlenet[] = {
 
 bool is_small(const SampleShape& image) { return image[1] < 64 || image[2] < 64; }
 
-}  // namespace
-
 /// With the paper's 5x5 convolutions, where torchvision has 3x3. The stem keeps the size of images below 64 pixels.
-Made make_googlenet(const Request& request) {
+std::vector<BlockPlan> googlenet_blocks(const Request& request) {
   const Style style(request.options.flag("batchnorm"), 1e-3);
   const auto width = [&](double channels) { return request.scaled(channels); };
   const bool small = is_small(request.input);
   const Layer pool = pool_layer(Kind::maxpool, 3, 2, 0, true);
-  auto net = std::make_shared<Blocks>(request.input);
-
   Layers stem = style.layers({small ? Convolution{width(64), 3, 1, 1} : Convolution{width(64), 7, 2, 3}});
   if (!small) stem.push_back(pool);
   for (const Layer& each : style.layers({{width(64), 1}, {width(192), 3, 1, 1}})) stem.push_back(each);
   if (!small) stem.push_back(pool);
-  net->chain("stem", stem);
+  std::vector<BlockPlan> blocks{{.name = "stem", .chains = {stem}}};
   for (const InceptionSize& size : googlenet) {
     const std::string name = size.name;
-    if (name == "4a" || name == "5a") net->chain("pool" + name.substr(0, 1), {pool});
+    if (name == "4a" || name == "5a") blocks.push_back({.name = "pool" + name.substr(0, 1), .chains = {{pool}}});
     Layers pooled{pool_layer(Kind::maxpool, 3, 1, 1)};
     for (const Layer& each : style.layers({{width(size.pooled), 1}})) pooled.push_back(each);
-    net->block(
-        "inception" + name,
-        std::make_shared<Inception>(
-            net->shape(),
-            std::vector<Layers>{style.layers({{width(size.one), 1}}),
-                                style.layers({{width(size.before_three), 1}, {width(size.three), 3, 1, 1}}),
-                                style.layers({{width(size.before_five), 1}, {width(size.five), 5, 1, 2}}), pooled}));
+    blocks.push_back({.kind = BlockPlan::Kind::side_by_side,
+                      .name = "inception" + name,
+                      .chains = {style.layers({{width(size.one), 1}}),
+                                 style.layers({{width(size.before_three), 1}, {width(size.three), 3, 1, 1}}),
+                                 style.layers({{width(size.before_five), 1}, {width(size.five), 5, 1, 2}}), pooled}});
   }
-  net->chain(
-      "head",
-      {grid_layer(1), plain_layer(Kind::flatten), dropout_layer(request.options.number("dropout")), linear_layer(0)},
-      request.classes);
-  initialise_convolutions(*net);
-  return made(net);
+  blocks.push_back({.name = "head",
+                    .chains = {{grid_layer(1), plain_layer(Kind::flatten),
+                                dropout_layer(request.options.number("dropout")), linear_layer(0)}}});
+  return blocks;
 }
 
 /// The stride is in the 3x3 convolution of a bottleneck (torchvision's). Images below 64 pixels get the paper's stem
 /// for CIFAR-10: 3x3, without pooling.
-Made make_resnet(const Request& request) {
+std::vector<BlockPlan> resnet_blocks(const Request& request) {
   const bool deep = request.options.choice().name == "resnet50";
   const Style style(true, 1e-5);
-  auto net = std::make_shared<Blocks>(request.input);
-  const std::int64_t first = request.scaled(64);
-  Layers stem = style.layers({is_small(request.input) ? Convolution{first, 3, 1, 1} : Convolution{first, 7, 2, 3}});
+  std::int64_t channels = request.scaled(64);
+  Layers stem =
+      style.layers({is_small(request.input) ? Convolution{channels, 3, 1, 1} : Convolution{channels, 7, 2, 3}});
   if (!is_small(request.input)) stem.push_back(pool_layer(Kind::maxpool, 3, 2, 1));
-  net->chain("stem", stem);
+  std::vector<BlockPlan> blocks{{.name = "stem", .chains = {stem}}};
   const std::array<int, 4> depths = deep ? std::array{3, 4, 6, 3} : std::array{2, 2, 2, 2};
   for (std::size_t stage = 0; stage < depths.size(); ++stage)
     for (int i = 0; i < depths[stage]; ++i) {
@@ -170,12 +162,37 @@ Made make_resnet(const Request& request) {
       const std::vector<Convolution> body =
           deep ? std::vector<Convolution>{{inner, 1}, {inner, 3, stride, 1}, {outer, 1, 1, 0, false}}
                : std::vector<Convolution>{{inner, 3, stride, 1}, {inner, 3, 1, 1, false}};
-      const bool changes = stride != 1 || net->shape()[0] != outer;
-      net->block("block" + std::to_string(stage + 1) + "_" + std::to_string(i + 1),
-                 std::make_shared<Residual>(net->shape(), style.layers(body),
-                                            changes ? style.layers({{outer, 1, stride, 0, false}}) : Layers{}));
+      BlockPlan block{.kind = BlockPlan::Kind::residual,
+                      .name = "block" + std::to_string(stage + 1) + "_" + std::to_string(i + 1),
+                      .chains = {style.layers(body)}};
+      if (stride != 1 || channels != outer) block.chains.push_back(style.layers({{outer, 1, stride, 0, false}}));
+      channels = outer;
+      blocks.push_back(std::move(block));
     }
-  net->chain("head", {grid_layer(1), plain_layer(Kind::flatten), linear_layer(0)}, request.classes);
+  blocks.push_back({.name = "head", .chains = {{grid_layer(1), plain_layer(Kind::flatten), linear_layer(0)}}});
+  return blocks;
+}
+
+}  // namespace
+
+std::vector<BlockPlan> blocks_of(const Request& request) {
+  const std::string_view name = request.options.choice().name;
+  if (name == "googlenet") return googlenet_blocks(request);
+  return name.starts_with("resnet") ? resnet_blocks(request) : std::vector<BlockPlan>{};
+}
+
+Made make_blocks(const Request& request) {
+  auto net = std::make_shared<Blocks>(request.input);
+  for (const BlockPlan& plan : blocks_of(request)) {
+    const std::vector<Layers>& chains = plan.chains;
+    if (plan.kind == BlockPlan::Kind::chain)
+      net->chain(plan.name, chains[0], request.classes);
+    else if (plan.kind == BlockPlan::Kind::side_by_side)
+      net->block(plan.name, std::make_shared<Inception>(net->shape(), chains));
+    else
+      net->block(plan.name,
+                 std::make_shared<Residual>(net->shape(), chains[0], chains.size() > 1 ? chains[1] : Layers{}));
+  }
   initialise_convolutions(*net);
   return made(net);
 }

@@ -21,15 +21,7 @@
 #include "transports/core/status.hpp"
 
 namespace tutti::engine::models {
-namespace {
 
-using torch::nn::Embedding;
-using torch::nn::LayerNorm;
-using torch::nn::LayerNormOptions;
-using torch::nn::Linear;
-
-/// softmax(query key^T / sqrt(channels)) value, where each position sees only those before it and itself; all are
-/// (samples, heads, positions, channels). `dropout` is the part of the attention that is left out.
 at::Tensor causal_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double dropout) {
 #if TORCH_VERSION_MAJOR >= 2
   return at::scaled_dot_product_attention(query, key, value, std::nullopt, dropout, true);
@@ -42,6 +34,13 @@ at::Tensor causal_attention(const at::Tensor& query, const at::Tensor& key, cons
   return at::dropout(at::softmax(scores, 3), dropout, dropout > 0).matmul(value);
 #endif
 }
+
+namespace {
+
+using torch::nn::Embedding;
+using torch::nn::LayerNorm;
+using torch::nn::LayerNormOptions;
+using torch::nn::Linear;
 
 /// Attention and two dense layers, each behind a normalisation and added to what went in. Positions see only those
 /// before them and themselves.

@@ -15,6 +15,9 @@ using Kind = OptionInfo::Kind;
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
+constexpr OptionInfo parallel{"parallel", Kind::text, "auto",
+                              "on a mesh of ranks: auto, replicate, column, row or space"};
+
 // The first option is the one that a bare value is for, as in {maxpool: 2}.
 constexpr OptionInfo conv[] = {
     {"filters", Kind::whole, "0", "channels that come out", 1},
@@ -23,21 +26,25 @@ constexpr OptionInfo conv[] = {
     {"padding", Kind::text, "0", "zeros around: a number, or same"},
     {"groups", Kind::whole, "1", "parts that the channels are divided into", 1},
     {"bias", Kind::flag, "true", "add a number to each channel"},
+    parallel,
 };
 constexpr OptionInfo pool[] = {
     {"kernel", Kind::sizes, "", "rows and columns, or one number for both"},
     {"stride", Kind::sizes, "", "rows and columns; the kernel's unless given"},
     {"padding", Kind::text, "0", "a number, or same"},
     {"ceil", Kind::flag, "false", "count windows that reach beyond the edge"},
+    parallel,
 };
 constexpr OptionInfo grid[] = {{"size", Kind::sizes, "1", "rows and columns that come out, unless fewer go in"}};
 constexpr OptionInfo linear[] = {
     {"units", Kind::text, "", "numbers that come out, or `classes`"},
     {"bias", Kind::flag, "true", "add a number to each"},
+    parallel,
 };
 constexpr OptionInfo batchnorm[] = {
     {"eps", Kind::number, "1e-5", "added to the variance"},
     {"momentum", Kind::number, "0.1", "the new part of running statistics"},
+    parallel,
 };
 constexpr OptionInfo dropout[] = {{"rate", Kind::number, "0.5", "the part that is left out", 0, 1}};
 constexpr OptionInfo leaky[] = {{"slope", Kind::number, "0.01", "below 0"}};
@@ -140,6 +147,8 @@ Layer make_layer(const std::string& name, const Options::Given& options, const s
     Layer layer;
     layer.kind = static_cast<Layer::Kind>(&choice - table);  // the table is in the order of Kind
     layer.place = place;
+    for (const OptionInfo& option : choice.options)
+      if (option.key == parallel.key) layer.split = parse_split(checked.text(parallel.key));
     switch (layer.kind) {
       case Layer::Kind::conv: set_conv(layer, checked); break;
       case Layer::Kind::linear:

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/models/split.hpp"
 #include "engine/options.hpp"
 
 namespace tutti::engine {
@@ -44,7 +45,8 @@ struct Layer {
   bool ceil = false;      ///< a window that reaches beyond the edge counts
   double number = 0;      ///< dropout: the part; leakyrelu: the slope; elu: alpha; batchnorm: epsilon
   double momentum = 0.1;  ///< batchnorm: of the running statistics, the part that is new
-  std::string place;      ///< where it is stated, for errors
+  Split split = Split::automatic;  ///< how it lies on a mesh
+  std::string place;               ///< where it is stated, for errors
 };
 
 /// The layers that a file can name, with their options.

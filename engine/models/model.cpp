@@ -37,8 +37,8 @@ models::Made from_table(const ModelSettings& settings) {
   const models::Request request{options, settings.input, settings.classes};
   try {
     if (settings.name == "gpt") return models::make_gpt(request);
-    if (settings.name == "googlenet") return models::make_googlenet(request);
-    if (settings.name.starts_with("resnet")) return models::make_resnet(request);
+    if (settings.name == "sparse") return models::make_sparse(request);
+    if (settings.name == "googlenet" || settings.name.starts_with("resnet")) return models::make_blocks(request);
     return models::make_chain(request);
   } catch (const Error& error) {
     throw Error(error.code(), "model=" + settings.name + ": " + error.what());
@@ -68,7 +68,9 @@ Network make_model(const ModelSettings& settings) {
   torch::manual_seed(settings.seed);
   models::Made made = is_file(settings.name) ? from_file(settings.name, settings) : from_table(settings);
   made.module->to(settings.dtype == "float64" ? at::kDouble : at::kFloat);
-  return {.module = std::move(made.module), .forward = std::move(made.forward)};
+  return {.module = std::move(made.module),
+          .forward = std::move(made.forward),
+          .after_update = std::move(made.after_update)};
 }
 
 }  // namespace tutti::engine

@@ -37,6 +37,11 @@ struct ModelSettings {
   std::string dtype = "float32";  ///< or float64
 };
 
+struct Config;
+struct DataSplit;
+/// What a configuration means for this data. Throws Error{invalid} where samples have several inputs.
+ModelSettings settings_of(const Config& config, const DataSplit& data);
+
 /// The network, on the CPU, initialised from the seed alone (TorchScript: from the file): the same on every rank,
 /// whatever their number. Images give
 /// scores (samples, classes); gpt takes token numbers (samples, positions), int64, and gives scores of the next token

@@ -18,9 +18,10 @@ class Site;
 namespace tutti::engine {
 
 struct NetworkTensors;  // engine/models/model.hpp
+class NetworkParts;     // engine/models/parts.hpp
 
 /// A module, and how a batch (the first dimension is the sample) becomes class scores. What a network does without a
-/// module of LibTorch it states in the last two members.
+/// module of LibTorch it states in `tensors` and `set_training`.
 struct Network {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;
@@ -28,6 +29,8 @@ struct Network {
   std::string why_here = {};                             ///< where that was not the first choice: why
   std::shared_ptr<const NetworkTensors> tensors = {};    ///< null: the module's
   std::function<void(bool training)> set_training = {};  ///< dropout and the like on or off; empty: the module's
+  std::function<void()> after_update = {};               ///< brings parameters back to what they have to be, if need be
+  std::shared_ptr<const NetworkParts> parts = {};        ///< of a network over a mesh (engine/models/parallel.hpp)
 };
 
 }  // namespace tutti::engine

@@ -26,6 +26,13 @@ constexpr OptionInfo gpt[] = {
     dropout("0"),
     {"tie", Kind::flag, "true", "one matrix for tokens at the beginning and scores at the end"},
 };
+constexpr OptionInfo sparse[] = {
+    {"filters", Kind::sizes, "8,8", "filters of each layer, at every position their own"},
+    {"kernel", Kind::whole, "3", "of filters, rows and columns", 1},
+    {"pool", Kind::whole, "3", "of the roots of sums of squares, rows and columns", 1},
+    {"stride", Kind::whole, "2", "of the pools", 1},
+    {"contrast", Kind::whole, "3", "of local contrast normalisation, rows and columns", 1},
+};
 
 constexpr ChoiceInfo table[] = {
     {"mlp", "dense layers alone", mlp},
@@ -36,6 +43,7 @@ constexpr ChoiceInfo table[] = {
     {"vgg16", "Simonyan's thirteen convolutions of 3x3", vgg},
     {"resnet18", "He's eight basic residual blocks", resnet},
     {"resnet50", "He's sixteen bottleneck residual blocks", resnet},
+    {"sparse", "Le's layers of local filters, pools and contrast, which can learn without classes first", sparse},
     {"gpt", "a transformer that predicts the next token", gpt},
 };
 

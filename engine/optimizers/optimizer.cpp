@@ -217,9 +217,9 @@ double gradient_norm(const std::vector<nn::NamedTensor>& parameters) {
   return norms.empty() ? 0 : at::stack(norms).norm().item<double>();
 }
 
-double clip_gradient_norm(const std::vector<nn::NamedTensor>& parameters, double most) {
+double clip_gradient_norm(const std::vector<nn::NamedTensor>& parameters, double most, std::optional<double> known) {
   const at::NoGradGuard no_grad;
-  const double norm = gradient_norm(parameters);
+  const double norm = known ? *known : gradient_norm(parameters);
   if (std::isfinite(norm) && norm > most)
     for (const auto& [name, tensor] : parameters)
       if (tensor.grad().defined()) tensor.mutable_grad().mul_(most / norm);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -119,6 +120,7 @@ double gradient_norm(const std::vector<nn::NamedTensor>& parameters);
 
 /// Scales all gradients by the same factor so that their norm is at most `most` (Pascanu, Mikolov and Bengio 2013).
 /// Returns the norm that they had. Where that is not finite the gradients are left as they are: the caller judges.
-double clip_gradient_norm(const std::vector<nn::NamedTensor>& parameters, double most);
+/// `norm`: where the caller knows it, as of a network that lies in parts on several ranks.
+double clip_gradient_norm(const std::vector<nn::NamedTensor>& parameters, double most, std::optional<double> norm = {});
 
 }  // namespace tutti::engine

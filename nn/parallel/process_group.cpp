@@ -62,11 +62,17 @@ at::Tensor slice(const at::Tensor& values, const Box& box, const Box& part) {
 }
 
 ProcessGroup::ProcessGroup(Communicator communicator, std::string name)
-    : communicator_(std::move(communicator)), name_(std::move(name)) {}
+    : communicator_(std::move(communicator)),
+      rank_(communicator_->rank()),
+      size_(communicator_->size()),
+      name_(std::move(name)) {}
 
 ProcessGroup::ProcessGroup(const Mesh& mesh, std::string_view axes)
-    : name_(std::string(axes) + " of mesh " + mesh.name()) {
-  if (mesh.size(axes) > 1) communicator_ = mesh[axes];
+    : rank_(mesh.rank(axes)),
+      size_(mesh.size(axes)),
+      name_(std::string(axes) + " of mesh " + mesh.name()),
+      axes_(axes) {
+  if (size_ > 1) communicator_ = mesh[axes];
 }
 
 Traffic ProcessGroup::traffic() const noexcept {
@@ -76,6 +82,7 @@ Traffic ProcessGroup::traffic() const noexcept {
 }
 
 void ProcessGroup::count(Kind kind, const at::Tensor& given) {
+  if (!communicator_) throw Error(Code::unsupported, name_ + " is only planned: it has nobody to talk to");
   Traffic& traffic = traffic_[static_cast<std::size_t>(kind)];
   ++traffic.calls;
   traffic.bytes += given.nbytes();

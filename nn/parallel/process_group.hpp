@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "collectives/api/communicator.hpp"
@@ -35,11 +36,16 @@ class ProcessGroup {
   /// The ranks along these axes (see Mesh). Collective among them. An axis that the mesh lacks is a group of one.
   ProcessGroup(const Mesh& mesh, std::string_view axes);
 
-  int rank() const noexcept { return communicator_ ? communicator_->rank() : 0; }
-  int size() const noexcept { return communicator_ ? communicator_->size() : 1; }
-  /// Of more than one rank; a group of one made from a mesh has none.
+  /// Rank `rank` of a group that is only planned: layers can be made for it, and asked for their sizes and bytes, but
+  /// collectives throw Error{unsupported} unless it is a group of one.
+  ProcessGroup(int rank, int size, std::string name) : rank_(rank), size_(size), name_(std::move(name)) {}
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  /// Of more than one rank; a group of one made from a mesh has none, nor has one that is planned.
   const std::optional<Communicator>& communicator() const noexcept { return communicator_; }
   const std::string& name() const noexcept { return name_; }  ///< "tensor of mesh data 2 x tensor 4"
+  const std::string& axes() const noexcept { return axes_; }  ///< "height,width"; empty where it is of no mesh
 
   at::Tensor allreduce(const at::Tensor& values, Reduction op = sum);
   /// Root's values; the others give a tensor of the same shape.
@@ -76,7 +82,8 @@ class ProcessGroup {
                 const at::Tensor& values);
 
   std::optional<Communicator> communicator_;
-  std::string name_;
+  int rank_ = 0, size_ = 1;
+  std::string name_, axes_;
   std::shared_ptr<Site> site_;
   std::array<Traffic, kind_count> traffic_ = {};
 };

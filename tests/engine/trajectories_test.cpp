@@ -24,6 +24,7 @@ const std::vector<Small>& smallest() {
       {"vgg16", "width=0.05 hidden=8 dropout=0 batchnorm=true", "1x8x8", 13},
       {"resnet18", "width=0.05", "1x8x8", 20},
       {"resnet50", "width=0.05", "1x16x16", 53},
+      {"sparse", "filters=2", "1x8x8"},
       {"gpt", "layers=2 heads=2 embedding=8", ""},
   };
   return models;

@@ -2,7 +2,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "nn/parallel/attention.hpp"
+#include "nn/parallel/ring_attention.hpp"
 #include "nn/parallel/vocabulary.hpp"
 #include "tests/nn/parallel_ranks.hpp"
 
@@ -101,6 +104,36 @@ TEST(Ulysses, EqualsAttentionInOnePlace) {
       for (std::size_t i = 0; i < 3; ++i) expect_near(here[i].grad(), part(in[i].grad()));
       EXPECT_EQ(group->traffic(Kind::alltoall).calls, p == 1 ? 0U : 8U);
     });
+}
+
+TEST(RingAttention, PartsOfKeysAreMergedByTheirWeights) {
+  const auto of = [](double number) { return at::full({1, 1}, number, at::kDouble); };
+  EXPECT_EQ(merge({of(1), of(0)}, {of(5), of(std::log(3))}).values.item<double>(), 4);  // a quarter and three quarters
+}
+
+TEST(RingAttention, EqualsAttentionInOnePlace) {
+  for (const bool causal : {true, false}) {
+    const std::vector<at::Tensor> whole = {wave({2, 3, 7, 4}, 1), wave({2, 3, 7, 4}, 2), wave({2, 3, 7, 4}, 3)};
+    const at::Tensor dy = wave({2, 3, 7, 4}, 4);
+    std::vector<at::Tensor> in;
+    for (const at::Tensor& each : whole) in.push_back(each.clone().requires_grad_());
+    const at::Tensor wanted = attend(in[0], in[1], in[2], causal);
+    wanted.backward(dy);
+    for (const int p : {1, 2, 3, 4, 8})  // of 8 ranks the last has no position
+      run_inproc(p, [&](Communicator& world) {
+        const Group group = group_of(world);
+        const Cut positions = Cut::even(7, p);
+        const auto part = [&](const at::Tensor& all) {
+          return all.narrow(2, positions[world.rank()].begin, positions[world.rank()].size()).contiguous();
+        };
+        std::vector<at::Tensor> here;
+        for (const at::Tensor& each : whole) here.push_back(part(each).requires_grad_());
+        const at::Tensor y = attend_ring(here[0], here[1], here[2], causal, positions, group);
+        y.backward(part(dy));
+        expect_near(y, part(wanted.detach()));
+        for (std::size_t i = 0; i < 3; ++i) expect_near(here[i].grad(), part(in[i].grad()));
+      });
+  }
 }
 
 }  // namespace

@@ -18,8 +18,8 @@
 
 namespace tutti::testing {
 
-/// A call, and what a backend reported of it.
-struct Report final : Call {
+/// What a backend reported of one call.
+struct Report final : CallListener {
   void trouble(const Status& why) override { troubles.push_back(why); }
   void ended(const Status& status) override {
     ++ends;
@@ -39,12 +39,9 @@ class BackendRank {
 
   /// Starts the call, which is kept here.
   Report& start(Collective call, std::string_view algorithm = {}) {
+    calls_.push_back(std::make_unique<Collective>(std::move(call)));
     Report& report = reports_.emplace_back();
-    report.what = std::move(call);
-    report.sequence = ++sequence_;
-    report.summary = signature(report.what, rank_, size_);
-    report.algorithm = algorithm;
-    backend->start(report);
+    backend->start(*calls_.back(), {++sequence_, signature(*calls_.back(), rank_, size_), algorithm}, report);
     return report;
   }
   /// Drives until `reached`, asleep wherever there is nothing to do. False after a minute.
@@ -76,6 +73,7 @@ class BackendRank {
   int rank_, size_;
   std::uint32_t sequence_ = 0;
   std::deque<Report> reports_;
+  std::deque<std::unique_ptr<Collective>> calls_;
 
  public:
   std::unique_ptr<Backend> backend;

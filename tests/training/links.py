@@ -58,6 +58,23 @@ def fusion(setup):
     return table
 
 
+def tiles(setup):
+    """Convolutions over images in tiles: what halos cost beyond the arithmetic."""
+    program = setup.tutti.parent.parent / "tests/tower_time"
+    if not program.exists():
+        raise Skipped("wants the target tower_time in --build")
+    table = Table("Six convolutions over images of 512x512 in tiles", "ranks, transport", "overlapped", "waited for", "sending nothing",
+                  "exposed", "goal")
+    for transport in ("shm", "tcp"):
+        seen = []
+        for _ in range(setup.rounds):
+            out = setup.run("run", "-np", 2, "env", f"TUTTI_TRANSPORT={transport}", program).stdout
+            seen.append([float(each) for each in re.findall(r" ([0-9.-]+) (?:ms|%)", out)])
+        *times, exposed = (statistics.median(each) for each in zip(*seen))
+        table.add(f"2x1, {transport}", *(f"{each:.1f} ms" for each in times), f"{exposed:.1f} %", "20 %", ok=exposed < 20)
+    return table
+
+
 FORECAST_LINK = "5us,56gbit"  # InfiniBand FDR, which the literature's tables were measured on
 SCALED = [("alexnet", "3x64x64", 16), ("googlenet", "3x64x64", 16), ("vgg16", "3x32x32", 16)]
 

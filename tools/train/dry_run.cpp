@@ -12,12 +12,14 @@
 #include "collectives/bootstrap/bootstrap.hpp"
 #include "collectives/bootstrap/stores.hpp"
 #include "engine/models/model.hpp"
+#include "engine/models/split.hpp"
 #include "engine/optimizers/optimizer.hpp"
 #include "engine/report/forecast.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/explain.hpp"
 #include "nn/bucket.hpp"
 #include "nn/tensor.hpp"
+#include "tools/train/split_plan.hpp"
 #include "transports/core/host.hpp"
 
 namespace tutti::tools {
@@ -27,11 +29,6 @@ using engine::Config;
 using engine::Moment;
 
 std::string line(const char* heading, const std::string& text) { return fmt::format("{:<12}{}\n", heading, text); }
-
-std::string bytes_text(double bytes) {
-  if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
-  return bytes >= 1e6 ? fmt::format("{:.2f} MB", bytes / 1e6) : fmt::format("{:.1f} kB", bytes / 1e3);
-}
 
 std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -50,6 +47,7 @@ Rehearsal rehearse(Config config, const engine::Network& network, engine::DataSp
   config.checkpoint = {};
   config.validate = {};
   config.stop = {};
+  config.parallel = {};
   config.report = {.progress = "none", .loss_file = {}};
   std::vector<std::uint32_t> some(std::min<std::size_t>(data.train->size(), 4 * static_cast<std::size_t>(samples)));
   std::iota(some.begin(), some.end(), 0U);
@@ -175,55 +173,103 @@ std::string prediction(const Exchange& exchange, int ranks, const Rehearsal& alo
 }  // namespace
 
 void check_parallelism(Config config, int ranks) {
-  config.settle_batch(ranks);
-  if (config.batch.global < ranks)
+  engine::check_split(config, ranks);
+  const int dealt = engine::mesh_axes(config, ranks).front().size;  // along data
+  config.settle_batch(dealt);
+  if (config.batch.global < dealt)
     throw Error(Code::invalid,
                 fmt::format("batch.global={} has no sample for some of {} ranks: make it at least {}, or "
                             "start fewer ranks",
-                            config.batch.global, ranks, ranks));
+                            config.batch.global, dealt, dealt));
 }
+
+namespace {
+
+/// What the two kinds of dry run have in common.
+struct Prepared {
+  engine::DataSplit data;
+  engine::Network network;
+  double count = 0, bytes = 0;  ///< of all parameters
+  std::int64_t share = 0;       ///< samples of a step on a rank
+};
+
+Prepared prepared(const Config& config, int dealt) {
+  Prepared found{.data = engine::load(config.data.source, static_cast<std::size_t>(config.data.samples),
+                                      static_cast<std::uint64_t>(config.seed)),
+                 .network = {}};
+  Communicator alone = Communicator::connect({});
+  found.network = engine::make_network(config, found.data);
+  engine::settle(found.network, config, alone);
+  for (const auto& [name, tensor] : engine::tensors_of(found.network).parameters) {
+    found.count += static_cast<double>(tensor.numel());
+    found.bytes += static_cast<double>(tensor.nbytes());
+  }
+  found.share = ceiling(config.batch.global, dealt);
+  return found;
+}
+
+std::string about(const Config& config, const Prepared& found, const std::string& mesh) {
+  const std::int64_t pieces = config.batch.micro > 0 ? ceiling(found.share, config.batch.micro) : 1;
+  return "dry run: no rank was started\n" + line("data", found.data.description) +
+         line("mesh", fmt::format("{}; this host has {} cores", mesh, usable_cores())) +
+         line("batch",
+              fmt::format("{} samples a step: up to {} on each rank, in {} piece{} of up to {}", config.batch.global,
+                          found.share, pieces, pieces == 1 ? "" : "s", ceiling(found.share, pieces))) +
+         line("model", fmt::format("{}: {:.0f} parameters of {}, {}", config.model.name, found.count, config.dtype,
+                                   bytes_text(found.bytes)));
+}
+
+std::string times_text(const Rehearsal& step, const char* whose) {
+  return line("step",
+              fmt::format("{:.3g} ms by one rank alone{}: forward {:.3g}, backward {:.3g}, update {:.3g}",
+                          1e3 * step.step(), whose, 1e3 * step.forward, 1e3 * step.backward, 1e3 * step.update));
+}
+
+/// Of a network in parts.
+std::string split_run(const Config& config, int ranks) {
+  const std::vector<Mesh::Axis> axes = engine::mesh_axes(config, ranks);
+  const int dealt = axes.front().size;
+  const Prepared found = prepared(config, dealt);
+  const SplitPlan plan = plan_split(config, engine::settings_of(config, found.data), ranks);
+  const Rehearsal step = rehearse(config, found.network, found.data, found.share);
+  const auto weights = static_cast<double>(plan.weights());
+  std::string text = about(config, found, fmt::format("{} ranks as mesh {}", ranks, Mesh::name_of(axes)));
+  text += line("layers", "what the rank with the most gives to collectives in a step, and keeps") + split_text(plan);
+  if (dealt > 1)
+    text += line("exchange", fmt::format("{} of gradients along data; each rank sends 2 (P-1) / P of it, {} a step",
+                                         bytes_text(weights), bytes_text(engine::ring_bytes(weights, dealt))));
+  text += line("memory", fmt::format("of this rank: parameters {}, gradients {}, optimizer {}, activations {}",
+                                     bytes_text(weights), bytes_text(weights),
+                                     bytes_text(step.optimizer_bytes * weights / found.bytes),
+                                     bytes_text(static_cast<double>(plan.activations()))));
+  return text + times_text(step, " with the whole network");
+}
+
+}  // namespace
 
 std::string dry_run(Config config, int ranks, const std::string& link) {
   check_parallelism(config, ranks);
-  config.settle_batch(ranks);
+  const int dealt = engine::mesh_axes(config, ranks).front().size;
+  config.settle_batch(dealt);
   config.batch.per_rank = 0;
   const engine::Link given = link.empty() ? engine::Link() : engine::Link::parse(link);
-  const engine::DataSplit data = engine::load(config.data.source, static_cast<std::size_t>(config.data.samples),
-                                              static_cast<std::uint64_t>(config.seed));
-  Communicator alone = Communicator::connect({});
-  engine::Network network = engine::make_network(config, data);
-  engine::settle(network, config, alone);
-  const std::vector<nn::NamedTensor> parameters = engine::tensors_of(network).parameters;
-  double count = 0, bytes = 0;
-  for (const auto& [name, tensor] : parameters) {
-    count += static_cast<double>(tensor.numel());
-    bytes += static_cast<double>(tensor.nbytes());
-  }
-  const Exchange exchange = exchange_of(config, parameters, bytes);
-  const std::int64_t share = ceiling(config.batch.global, ranks);
-  const std::int64_t pieces = config.batch.micro > 0 ? ceiling(share, config.batch.micro) : 1;
-  const Rehearsal step = rehearse(config, network, data, share);
+  if (engine::splits_network(config, ranks)) return split_run(config, ranks);
+  const Prepared found = prepared(config, ranks);
+  const Exchange exchange = exchange_of(config, engine::tensors_of(found.network).parameters, found.bytes);
+  const Rehearsal step = rehearse(config, found.network, found.data, found.share);
   const engine::Link used = link.empty() && ranks > 1 ? measure_link() : given;
   struct rusage usage = {};
   ::getrusage(RUSAGE_SELF, &usage);
 
-  std::string text = "dry run: no rank was started\n" + line("data", data.description);
-  text += line("mesh", fmt::format("{} rank{}, data parallel; this host has {} cores", ranks, ranks == 1 ? "" : "s",
-                                   usable_cores()));
-  text +=
-      line("batch", fmt::format("{} samples a step: up to {} on each rank, in {} piece{} of up to {}",
-                                config.batch.global, share, pieces, pieces == 1 ? "" : "s", ceiling(share, pieces)));
-  text += line("model", fmt::format("{}: {:.0f} parameters of {}, {}", config.model.name, count, config.dtype,
-                                    bytes_text(bytes)));
+  std::string text = about(config, found, fmt::format("{} rank{}, data parallel", ranks, ranks == 1 ? "" : "s"));
   text += line("exchange", text_of(exchange, ranks) + compression_note(config));
   text +=
       line("memory",
            fmt::format("of each rank: parameters {}, gradients {}, optimizer {}; {} with all libraries, data and "
                        "what forward keeps",
-                       bytes_text(bytes), bytes_text(exchange.every == 0 ? exchange.bytes() : bytes),
+                       bytes_text(found.bytes), bytes_text(exchange.every == 0 ? exchange.bytes() : found.bytes),
                        bytes_text(step.optimizer_bytes), bytes_text(1024.0 * static_cast<double>(usage.ru_maxrss))));
-  text += line("step", fmt::format("{:.3g} ms by one rank alone: forward {:.3g}, backward {:.3g}, update {:.3g}",
-                                   1e3 * step.step(), 1e3 * step.forward, 1e3 * step.backward, 1e3 * step.update));
+  text += times_text(step, "");
   if (ranks == 1) return text;
   text +=
       line("link", used.text() + (link.empty() ? " between two threads of this host; another one: --link 20us,10gbit"

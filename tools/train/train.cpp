@@ -12,6 +12,7 @@
 #include "collectives/api/communicator.hpp"
 #include "engine/checkpoint/atomic_file.hpp"
 #include "engine/masters.hpp"
+#include "engine/pretrain.hpp"
 #include "engine/together.hpp"
 #include "engine/trainer.hpp"
 #include "tools/options.hpp"
@@ -267,6 +268,15 @@ auto found_by_all(Step&& step) {
   }
 }
 
+void tell(const engine::Pretraining& done, const Communicator& world) {
+  if (world.rank() != 0) return;
+  for (std::size_t i = 0; i < done.losses.size(); ++i)
+    fmt::print("pretraining of filter{}: cost {:.6g} at first, {:.6g} after {} steps\n", i + 1, done.losses[i].front(),
+               done.losses[i].back(), done.losses[i].size());
+  if (!done.head_losses.empty())
+    fmt::print("the head alone: loss {:.6g} after {} steps\n", done.head_losses.back(), done.head_losses.size());
+}
+
 int run(const std::vector<std::string>& arguments, Communicator& world) {
   const auto asks = [](const std::string& word) {
     return word == "-h" || word == "--help" || word == "--help-config" || word == "--print-config";
@@ -283,7 +293,10 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
     return run_by_masters(job, world);
   }
   const auto trainer = found_by_all([&] {
+    engine::spread(job.network, job.config, job.data, world);
     engine::settle(job.network, job.config, world);
+    if (engine::wants_pretraining(job.config, world))
+      tell(engine::pretrain(job.config, world, job.network, job.data), world);
     return std::make_unique<engine::Trainer>(job.config, world, engine::Task{.network = job.network, .data = job.data});
   });
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
@@ -301,7 +314,9 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   int code = reached && differ.empty() ? 0 : exit_failure;
   if (world.rank() == 0) {
     const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
-    code = finish(job, result, differ, "; parameters are bitwise equal on " + ranks, seconds);
+    const std::string what =
+        job.network.parts ? "; what ranks have alike is bitwise equal on " : "; parameters are bitwise equal on ";
+    code = finish(job, result, differ, what + ranks, seconds);
   }
   world.barrier().wait();  // nobody leaves while rank 0 still writes
   return code;
@@ -314,7 +329,8 @@ int run_and_say(const std::vector<std::string>& arguments, Communicator& world) 
     return run(arguments, world);
   } catch (const Error& error) {
     if (error.code() == Code::aborted && error.culprit() != world.rank()) return exit_failure;  // it has been said
-    if (error.code() != Code::invalid && error.code() != Code::resource) throw;
+    const bool is_usage = error.code() == Code::invalid || error.code() == Code::unsupported;
+    if (!is_usage && error.code() != Code::resource) throw;
     const bool all_know = error.culprit() >= 0;
     if (!all_know || error.culprit() == world.rank()) fmt::print(stderr, "tutti train: {}\n", error.what());
     std::fflush(stderr);
@@ -322,7 +338,7 @@ int run_and_say(const std::vector<std::string>& arguments, Communicator& world) 
       world.barrier().wait();  // the launcher ends the job with the first rank that exits: after the line is out
     else
       world.abort(error.what());
-    return error.code() == Code::invalid ? exit_usage : exit_failure;
+    return is_usage ? exit_usage : exit_failure;
   }
 }
 

@@ -1,5 +1,7 @@
 #include "transports/gloo/backend.hpp"
 
+#include <algorithm>
+
 #include "transports/core/fork.hpp"
 #include "transports/gloo/calls.hpp"
 
@@ -18,26 +20,28 @@ Status GlooBackend::supports(const Collective& call, std::string_view algorithm)
   return gloo_supports(call, algorithm);
 }
 
-void GlooBackend::start(Call& call) {
+void GlooBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
   if (!worker_) {
-    gloo_play_alone(call.what);
-    return call.ended({});
+    gloo_play_alone(call);
+    return listener.ended({});
   }
-  if (call.algorithm.empty()) call.algorithm = gloo_algorithms(call.what.kind).front();
-  worker_->play(call);
+  // The names of the table live as long as the module, which is for ever.
+  const auto known = gloo_algorithms(call.kind);
+  const auto named = std::ranges::find(known, launch.algorithm);
+  worker_->play({&call, launch.sequence, named == known.end() ? known.front() : *named, &listener});
 }
 
 void GlooBackend::cancel(const Status& why) noexcept {
   if (!worker_) return;
-  // The last call may take this backend with it.
-  for (Call* const call : worker_->cancel()) call->ended(why);
+  // The last listener may take this backend with it.
+  for (const Worker::Call& call : worker_->cancel()) call.listener->ended(why);
 }
 
 bool GlooBackend::progress() {
   if (!worker_ || !worker_->has_news()) return false;
   const Worker::News news = worker_->take_news();
-  // The last call may take this backend with it.
-  for (Call* const call : news.ended) call->ended({});
+  // The last listener may take this backend with it.
+  for (const Worker::Call& call : news.ended) call.listener->ended({});
   if (news.troubled != nullptr) news.troubled->trouble(news.trouble);
   return true;
 }
