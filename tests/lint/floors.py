@@ -67,6 +67,23 @@ def angled_problem(name, target):
     return None
 
 
+def installed(text):
+    """The headers that TuttiInstall.cmake lists."""
+    lists = re.findall(r"set\(TUTTI_(?:PUBLIC|PROVIDER)_HEADERS\s([^)]*)\)", text)
+    return set(" ".join(lists).split())
+
+
+def installed_problems(listed, names):
+    """Headers that an installed one includes, and that are not installed; and listed ones that are not there."""
+    shipped = listed | {name for name in names if re.match(r"(nn|engine)/.*\.hpp$", name)}
+    problems = [f"cmake/TuttiInstall.cmake lists {name}, which is not there" for name in sorted(listed - set(names))]
+    for name in sorted(shipped & set(names)):
+        for kind, target in INCLUDE.findall(common.text(name)):
+            if kind == '"' and target in names and target not in shipped:
+                problems.append(f'{name}: is installed, but "{target}", which it includes, is not (cmake/TuttiInstall.cmake)')
+    return problems
+
+
 def main():
     problems, names = [], common.files(*common.CPP)
     for name in names:
@@ -79,6 +96,7 @@ def main():
         for match in FEATURE_TEST.finditer(source):
             line = source.count("\n", 0, match.start()) + 1
             problems.append(f"{name}:{line}: no HAVE_ tests in the logic; make it a part of its own (cmake/TuttiOptions.cmake)")
+    problems += installed_problems(installed(common.text("cmake/TuttiInstall.cmake")), names)
     for name in common.files():
         if name.startswith("third_party/") and not name.endswith(THIRD_PARTY):
             problems.append(f"{name}: third_party holds finders and lists, no library sources")

@@ -32,6 +32,13 @@ class Floors(unittest.TestCase):
         self.assertIsNotNone(floors.angled_problem("collectives/x.cpp", "torch/torch.h"))
         self.assertIsNotNone(floors.angled_problem("collectives/x.cpp", "fmt/format.h"))
 
+    def test_what_is_installed_is_complete(self):
+        names = common.files(*common.CPP)
+        listed = floors.installed(common.text("cmake/TuttiInstall.cmake"))
+        self.assertEqual(floors.installed_problems(listed, names), [])
+        self.assertEqual(len(floors.installed_problems(listed - {"transports/core/status.hpp"}, names)) > 0, True)
+        self.assertEqual(len(floors.installed_problems(listed | {"collectives/nowhere.hpp"}, names)), 1)
+
     def test_feature_tests(self):
         self.assertTrue(floors.FEATURE_TEST.search("#if" + "def HAVE_SHM"))
         self.assertFalse(floors.FEATURE_TEST.search("#ifdef __linux__"))
