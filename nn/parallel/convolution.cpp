@@ -128,7 +128,7 @@ Tile SpaceConvImpl::forward(const Tile& input) {
     inner.push_back(tutti::inner(windows_[d], mine[d], tile[d], input.tiling[d].extent()));
   const std::int64_t apart = options_.transposed ? 0 : volume(inner);
   at::Tensor values;
-  if (apart > 0 && space_.group()->size() > 1 && options_.overlap.value_or(2 * apart >= volume(mine))) {
+  if (apart > 0 && space_.group()->size() > 1 && options_.overlap) {
     values = overlapped(input, outputs, inner, kernel);
   } else if (options_.transposed) {
     const at::Tensor chunk = space_.read_inside(input, windows_, outputs);

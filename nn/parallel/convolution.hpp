@@ -22,9 +22,10 @@ struct SpaceConvOptions {
   bool bias = true;
   bool transposed = false;
   Sizes output_padding = {0};  ///< of transposed ones
-  /// Outputs that read this rank's tile alone are computed while boxes travel; then differentiable once. Left out:
-  /// where these are at least half of the outputs. Not of transposed ones.
-  std::optional<bool> overlap = {};
+  /// Outputs that read this rank's tile alone are computed while boxes travel; then differentiable once. It takes
+  /// copies of the tile and of the outputs, which cost more than halos do over shared memory: for slow links. Not of
+  /// transposed ones.
+  bool overlap = false;
   std::optional<std::uint64_t> seed = {};
   std::string name = "convolution";  ///< for errors
 };

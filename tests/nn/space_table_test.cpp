@@ -141,7 +141,7 @@ Tile forward_in_tiles(const Case& one, const Wanted& wanted, const Space& space,
         .kernel = one.kernel, .stride = one.stride, .padding = one.padding, .dilation = one.dilation};
     options.groups = one.groups, options.transposed = one.layer == Layer::transposed;
     options.output_padding = one.output_padding, options.seed = 1;
-    if (one.ceil) options.overlap = one.count_include_pad;  // which mean nothing here
+    options.overlap = !one.ceil || one.count_include_pad;  // which mean nothing here
     conv = SpaceConv(one.in, one.out, space, options);
     (*conv)->to(at::kDouble);
     (*conv)->load("weight", wanted.weight.detach());

@@ -64,14 +64,15 @@ def tiles(setup):
     if not program.exists():
         raise Skipped("wants the target tower_time in --build")
     table = Table("Six convolutions over images of 512x512 in tiles", "ranks, transport", "overlapped", "waited for", "sending nothing",
-                  "exposed", "goal")
+                  "exposed, overlapped", "exposed, waited for", "goal")
     for transport in ("shm", "tcp"):
         seen = []
         for _ in range(setup.rounds):
             out = setup.run("run", "-np", 2, "env", f"TUTTI_TRANSPORT={transport}", program).stdout
             seen.append([float(each) for each in re.findall(r" ([0-9.-]+) (?:ms|%)", out)])
-        *times, exposed = (statistics.median(each) for each in zip(*seen))
-        table.add(f"2x1, {transport}", *(f"{each:.1f} ms" for each in times), f"{exposed:.1f} %", "20 %", ok=exposed < 20)
+        *times, overlapped, waited = (statistics.median(each) for each in zip(*seen))
+        table.add(f"2x1, {transport}", *(f"{each:.1f} ms" for each in times), f"{overlapped:.1f} %", f"{waited:.1f} %", "20 %",
+                  ok=min(overlapped, waited) < 20)
     return table
 
 
