@@ -70,6 +70,11 @@ std::vector<std::byte> Server::state() const {
     letter.put_bytes(instance->opening.letter());
     instance->shard.save(letter);
   }
+  for (const auto& [_, one] : rules_)
+    if (one.rule.save) {
+      letter.put_text(one.name);
+      letter.put_bytes(one.rule.save());
+    }
   return letter.take();
 }
 
@@ -94,8 +99,15 @@ void Server::load(Seat& seat, const Arrival& arrival) {
     instance->shard.restore(letter, rule_of);
     loaded[id] = std::move(instance);
   }
+  std::vector<std::pair<const ServerRule*, ConstBytes>> saved;
+  while (!letter.is_at_end()) {
+    const ServerRule& rule = rule_of(letter.take_text());
+    saved.emplace_back(&rule, letter.take_bytes());
+  }
   timed_.clear();
   instances_ = std::move(loaded);
+  for (const auto& [rule, bytes] : saved)
+    if (rule->load) rule->load(bytes);
   epoch_ = std::max(epoch, epoch_) + 1;
   reply(seat, {.worker = seat.member.worker, .sequence = arrival.request.sequence});
 }

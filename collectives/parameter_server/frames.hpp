@@ -18,6 +18,7 @@ enum class Verb : std::uint32_t {
   join,   ///< answers with the settings
   leave,  ///< does not count until the next join
   bye,    ///< no more comes; no reply
+  alive,  ///< a sign of life, of a worker that may have nothing else to say; no reply
   open,
   free,
   cut,     ///< begins a dump: nothing more is taken; answers with what has been taken of whom

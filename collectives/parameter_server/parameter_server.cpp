@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "collectives/parameter_server/parameters.hpp"
+#include "collectives/parameter_server/pulse.hpp"
 #include "collectives/parameter_server/server.hpp"
 
 namespace tutti {
@@ -66,15 +67,19 @@ class ParameterServer::Impl {
     if (const auto mine = std::ranges::find(servers_, rank_); mine != servers_.end()) {
       server_ = std::make_unique<Server>(
           Server::Seating{static_cast<int>(mine - servers_.begin()), servers_.size(), std::move(members)},
-          options.rules, options.settings);
+          options.rules, options.settings, options.silence);
       thread_ = std::thread([this] { server_->run(); });
     }
+    if (outbox_ && options.silence > 0) pulse_ = std::make_unique<Pulse>(outbox_, Seconds(options.silence / 4));
   }
   ~Impl() {
+    pulse_.reset();
     if (std::uncaught_exceptions() > exceptions_) {
       if (server_) server_->abort("parameter server: a server ends by an exception");
+      abort_links();
+    } else {
+      say_goodbye();
     }
-    say_goodbye();
     serve();
   }
 
@@ -117,6 +122,14 @@ class ParameterServer::Impl {
     if (rank == rank_) members.push_back({worker, std::move(pair), rank == worker ? 0 : 1});
   }
 
+  void abort_links() noexcept {
+    if (!outbox_) return;
+    for (const Link& link : outbox_->links()) {
+      Communicator pair = link.pair;
+      pair.abort("parameter server: rank " + std::to_string(rank_) + " ends by an exception");
+    }
+  }
+
   void say_goodbye() noexcept {
     if (!outbox_) return;
     const std::lock_guard lock(outbox_->order());
@@ -136,6 +149,7 @@ class ParameterServer::Impl {
   bool joined_ = false;
   std::unique_ptr<Server> server_;
   std::thread thread_;
+  std::unique_ptr<Pulse> pulse_;  // of a worker
 };
 
 ParameterServer::ParameterServer(Communicator& group, const Options& options)

@@ -126,12 +126,16 @@ class ParameterServer {
     bool join = true;  ///< a worker joins at once
     /// Seconds that a worker waits for a reply, which ends its group with that server; the communicator's otherwise.
     std::optional<double> timeout = {};
+    /// Seconds after which a server gives a worker up from which nothing is heard, as if it had died: stopped, or on a
+    /// host that has gone. Workers that have nothing to say tell that they live, on a thread of their own. When one
+    /// that was given up goes on, its next call throws and says so. 0: servers wait for ever.
+    double silence = 0;
   };
 
   /// Collective over `group`, with the same servers and workers on all ranks; blocks until they are connected.
   ParameterServer(Communicator& group, const Options& options);
-  /// A worker leaves for good. A server stays until all workers have done so or have died; while an exception unwinds,
-  /// it ends what its workers wait for instead.
+  /// A worker leaves for good. A server stays until all workers have done so or have died. While an exception unwinds,
+  /// a server ends what its workers wait for instead, and a worker counts as having died.
   ~ParameterServer();
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;

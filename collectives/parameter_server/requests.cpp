@@ -26,7 +26,8 @@ void Server::perform(Seat& seat, Arrival& arrival) {
     case frames::Verb::leave:
       leave(seat);
       return reply(seat, {.worker = seat.member.worker, .sequence = request.sequence});
-    case frames::Verb::bye: return end(seat);
+    case frames::Verb::bye: return end(seat, Parting::left);
+    case frames::Verb::alive: return;
     case frames::Verb::open: return open(seat, arrival);
     case frames::Verb::free: return free(seat, request);
     case frames::Verb::cut: return begin_cut(seat, arrival);

@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "transports/core/buffer.hpp"
 
@@ -40,6 +41,13 @@ struct ShardView {
   int server = 0;                 ///< its number among the servers
 };
 
+/// How a worker has gone.
+enum class Parting : std::uint8_t {
+  left,   ///< it has said so
+  died,   ///< or an exception has ended it
+  silent  ///< nothing was heard from it for ParameterServer::Options::silence
+};
+
 /// A function of the shard, the messages and what is said of them, and of nothing else: so a test may call it in any
 /// order of arrivals. It changes values, slots, scalars and answers in place. Threads: a server calls its rules one at
 /// a time, in a thread of its own; they must not wait for calls. What a rule throws is told to the workers concerned,
@@ -58,6 +66,13 @@ struct ServerRule {
   int quorum = 1;
   /// Seconds that a round waits, from its quorum on, for the pushes of further workers; it ends early with the last.
   double grace = 0;
+
+  // Of a rule whose function has a state of its own beside slots and scalars; each may be left out.
+  /// This worker has gone, between two updates. What of it waits in a round is applied all the same, afterwards.
+  std::function<void(int worker, Parting how)> parted = {};
+  /// What load() gets back; of every server its own, whatever its instances are.
+  std::function<std::vector<std::byte>()> save = {};
+  std::function<void(std::span<const std::byte> saved)> load = {};
 };
 
 using ServerRules = std::map<std::string, ServerRule>;

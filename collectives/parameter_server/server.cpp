@@ -2,6 +2,7 @@
 #include "collectives/parameter_server/server.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -21,8 +22,9 @@ Buffer bytes_at(void* data, std::size_t bytes) { return {data, bytes, DType::u8}
 
 }  // namespace
 
-Server::Server(Seating seating, const ServerRules& rules, const std::map<std::string, std::string>& settings)
-    : number_(seating.number), servers_(seating.servers), settings_(settings) {
+Server::Server(Seating seating, const ServerRules& rules, const std::map<std::string, std::string>& settings,
+               double silence)
+    : number_(seating.number), servers_(seating.servers), settings_(settings), silence_(silence) {
   for (const ServerRules& some : {standard_rules(), rules})
     for (const auto& [name, rule] : some) {
       NamedRule& one = rules_[frames::id_of(name)];
@@ -37,6 +39,7 @@ Server::Server(Seating seating, const ServerRules& rules, const std::map<std::st
     seat->is_over = !member.pair;
     seat->header = Block(frames::head_bytes(servers_));
     seat->taken.resize(servers_);
+    seat->heard = Clock::now();
     seat->member = std::move(member);
     by_worker_[seat->member.worker] = seat.get();
     seats_.push_back(std::move(seat));
@@ -71,6 +74,7 @@ void Server::run() {
       shard->tick(now, answers_);
       after(*shard);
     }
+    give_up_silent();
     end_cut();
     send_answers();
   }
@@ -99,6 +103,7 @@ void Server::wait() {
   }
   Deadline first = never;
   for (const Shard* const shard : timed_) first = std::min(first, shard->due());
+  for (const auto& seat : seats_) first = std::min(first, silent_at(*seat));
   const Seconds limit = first == never ? Seconds(for_ever) : std::max(Seconds(0), Seconds(first - Clock::now()));
   (void)wait_any(works, limit);
 }
@@ -122,7 +127,25 @@ void Server::look_at(Seat& seat) {
       }
     }
   } catch (const Error&) {  // its pair has ended, most likely with the worker
-    end(seat);
+    end(seat, Parting::died);
+  }
+}
+
+// While this server itself does not listen to it, a worker may well be silent.
+Deadline Server::silent_at(const Seat& seat) const {
+  if (silence_ <= 0 || seat.is_over || !seat.listens) return never;
+  return seat.heard + duration_of(Seconds(silence_));
+}
+
+void Server::give_up_silent() {
+  const Clock::time_point now = Clock::now();
+  for (const auto& seat : seats_) {
+    if (now < silent_at(*seat)) continue;
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%g", silence_);
+    seat->member.pair->abort("parameter server: rank " + std::to_string(seat->member.worker) +
+                             " was not heard from for " + seconds + " s and was given up; start it again");
+    end(*seat, Parting::silent);
   }
 }
 
@@ -142,7 +165,9 @@ void Server::take_header(Seat& seat) {
   seat.listens = false;
   seat.next.wait();
   Arrival& arrival = seat.arrivals.emplace_back();
+  seat.heard = Clock::now();
   std::memcpy(&arrival.request, seat.header.data(), sizeof arrival.request);
+  if (arrival.request.verb == frames::Verb::alive) return seat.arrivals.pop_back();
   arrival.counts.resize(servers_);
   std::memcpy(arrival.counts.data(), seat.header.data() + sizeof arrival.request, 8 * servers_);
   if (const std::size_t bytes = arrival.request.bytes; bytes > 0) {
@@ -190,12 +215,14 @@ void Server::leave(Seat& seat) {
   }
 }
 
-void Server::end(Seat& seat) {
+void Server::end(Seat& seat, Parting how) {
   if (std::exchange(seat.is_over, true)) return;
   if (std::exchange(seat.listens, false)) (void)seat.next.cancel();
   seat.next = {};
   seat.arrivals.clear();
   if (cut_ && cut_->owner == seat.member.worker) cut_.reset();
+  for (const auto& [_, one] : rules_)
+    if (one.rule.parted) one.rule.parted(seat.member.worker, how);
   leave(seat);
   send_answers();
 }

@@ -30,7 +30,9 @@ class Server {
     std::size_t servers = 1;
     std::vector<Member> members;
   };
-  Server(Seating seating, const ServerRules& rules, const std::map<std::string, std::string>& settings);
+  /// `silence` in seconds, as in ParameterServer::Options.
+  Server(Seating seating, const ServerRules& rules, const std::map<std::string, std::string>& settings,
+         double silence = 0);
   ~Server();
 
   /// Returns when all workers have left for good or have died.
@@ -48,6 +50,7 @@ class Server {
   struct Seat {
     Member member;
     bool has_joined = false, is_over = false;
+    Clock::time_point heard;           // when its last request came
     Block header;                      // of the next request
     std::vector<std::uint64_t> taken;  // the counts of the last request that was taken
     Work next;                         // its arrival; only while `listens`
@@ -78,7 +81,9 @@ class Server {
   bool work_on_arrivals(Seat& seat);
   bool may_be_taken(const Seat& seat, const Arrival& arrival) const;
   void wait();
-  void end(Seat& seat);
+  Deadline silent_at(const Seat& seat) const;
+  void give_up_silent();
+  void end(Seat& seat, Parting how);
   void leave(Seat& seat);
   void handle(Seat& seat, Arrival& arrival);
   void perform(Seat& seat, Arrival& arrival);
@@ -100,6 +105,7 @@ class Server {
   const int number_;
   const std::size_t servers_;
   const std::map<std::string, std::string> settings_;
+  const double silence_;
   std::uint64_t epoch_ = 1;
   std::vector<std::unique_ptr<Seat>> seats_;
   std::map<int, Seat*> by_worker_;

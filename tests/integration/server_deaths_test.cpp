@@ -2,9 +2,12 @@
 // nothing to do takes no time.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -18,6 +21,13 @@ namespace tutti::testing {
 namespace {
 
 constexpr int size = 4;
+
+/// In memory that processes have in common.
+std::atomic<int>* shared_number() {
+  void* const page =
+      ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return new (page) std::atomic<int>(0);
+}
 
 class ServerDeaths : public ::testing::TestWithParam<const char*> {
  protected:
@@ -95,6 +105,51 @@ TEST_P(ServerDeaths, OfAServerIsToldToItsWorkers) {
   });
   for (int rank = 0; rank < size; ++rank)
     EXPECT_EQ(fleet.answer(rank), rank == 0 ? "killed by signal 9" : "") << "rank " << rank;
+}
+
+// Rank 3 is stopped; rank 1 says nothing for as long, and lives. The round of all goes on without rank 3, which is told
+// when it runs again.
+TEST_P(ServerDeaths, AStoppedWorkerIsGivenUp) {
+  std::atomic<int>* const parted = shared_number();
+  const ServerRule all{.apply =
+                           [](const ShardView& shard, std::span<const Pushed> pushed) {
+                             reinterpret_cast<double*>(shard.values.data)[0] = static_cast<double>(pushed.size());
+                           },
+                       .quorum = 3,
+                       .parted =
+                           [&](int worker, Parting how) {
+                             if (worker == 3 && how == Parting::silent) ++*parted;
+                           }};
+  Fleet fleet(size, [&](int rank) -> std::string {
+    Communicator world = join(rank);
+    ParameterServer server(world, {.servers = {0}, .workers = {1, 2, 3}, .rules = {{"all", all}}, .silence = 1});
+    if (rank == 0) {
+      server.serve();
+      return "";
+    }
+    Parameters pids = server.open("pids", 1, DType::f64), w = server.open("w", 1, DType::f64);
+    double pid[] = {static_cast<double>(::getpid())}, value[] = {0};
+    if (rank == 3) pids.push("add", pid).wait();
+    const Communicator workers = world.group(std::array<int, 3>{1, 2, 3}, "workers");
+    Communicator(workers).barrier().wait();
+    if (rank == 3) {
+      ::raise(SIGSTOP);
+      try {
+        while (true) pids.pull(pid).wait();
+      } catch (const Error& error) {
+        const std::string what = error.what();
+        return what.find("rank 3 was not heard from for 1 s and was given up") != what.npos ? "" : what;
+      }
+    }
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    w.push_pull("all", value, value).wait();
+    if (value[0] != 2) return "a round of " + std::to_string(value[0]);
+    pids.pull(pid).wait();
+    if (rank == 2) ::kill(static_cast<pid_t>(pid[0]), SIGCONT);
+    return "";
+  });
+  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(fleet.answer(rank), "") << "rank " << rank;
+  EXPECT_EQ(*parted, 1);
 }
 
 double seconds_of_cpu() {
