@@ -50,13 +50,4 @@ bool fragment_is_due(std::int64_t steps, std::int64_t fragment, std::int64_t fra
   return steps >= first && (steps - first) % every == 0;
 }
 
-std::int64_t fragment_syncs(std::int64_t steps, std::int64_t fragments, std::int64_t every) {
-  std::int64_t syncs = 0;
-  for (std::int64_t f = 0; f < fragments; ++f) {
-    const std::int64_t first = (f + 1) * every / fragments;
-    if (steps >= first) syncs += (steps - first) / every + 1;
-  }
-  return syncs;
-}
-
 }  // namespace tutti::engine

@@ -25,7 +25,4 @@ void audit_fragments(std::span<const std::size_t> fragment_of, std::size_t fragm
 /// (f + 1) every / F.
 bool fragment_is_due(std::int64_t steps, std::int64_t fragment, std::int64_t fragments, std::int64_t every);
 
-/// Syncs of all fragments in the first `steps` steps.
-std::int64_t fragment_syncs(std::int64_t steps, std::int64_t fragments, std::int64_t every);
-
 }  // namespace tutti::engine

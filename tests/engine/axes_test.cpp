@@ -140,8 +140,6 @@ TEST(Fragments, AreDueEveryHStepsEachAtItsOwn) {
   EXPECT_THAT(due[0], ElementsAre(2, 9));
   EXPECT_THAT(due[1], ElementsAre(4, 11));
   EXPECT_THAT(due[2], ElementsAre(7, 14));
-  EXPECT_EQ(fragment_syncs(14, 3, 7), 6);
-  EXPECT_EQ(fragment_syncs(8, 3, 7), 3);
 }
 
 TEST(Groups, ArePartitionsThatAllRanksDrawAlike) {
