@@ -1,13 +1,15 @@
 #include "engine/masters.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <cstdio>
 #include <memory>
+#include <thread>
 
 #include "collectives/bootstrap/stores.hpp"
 #include "engine/data/dataset.hpp"
 #include "engine/models/model.hpp"
+#include "engine/sampling.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/serve.hpp"
 
@@ -16,10 +18,57 @@ namespace {
 
 int count(std::size_t number) { return static_cast<int>(number); }
 
-std::vector<std::uint32_t> share_of(std::size_t samples, std::size_t worker, std::size_t workers) {
-  std::vector<std::uint32_t> ids;
-  for (std::size_t i = worker; i < samples; i += workers) ids.push_back(static_cast<std::uint32_t>(i));
-  return ids;
+/// How the samples are dealt out: sample i to worker i modulo their number.
+class Shares {
+ public:
+  /// `config` is a worker's own.
+  Shares(Config config, std::shared_ptr<const Dataset> data, std::size_t workers, std::size_t processes)
+      : config_(std::move(config)), data_(std::move(data)), workers_(workers), processes_(count(processes)) {}
+
+  std::shared_ptr<const Dataset> of(std::size_t worker) const {
+    std::vector<std::uint32_t> ids;
+    for (std::size_t i = worker; i < data_->size(); i += workers_) ids.push_back(static_cast<std::uint32_t>(i));
+    return std::make_shared<Subset>(data_, std::move(ids));
+  }
+
+  std::vector<Ledger::Share> steps() const {
+    std::vector<Ledger::Share> found;
+    for (std::size_t worker = 0; worker < workers_; ++worker) {
+      const auto each = static_cast<std::int64_t>(sampler_for(config_, 0, processes_, *of(worker)).steps());
+      const std::int64_t all = config_.epochs * each;
+      found.push_back({config_.steps > 0 ? std::min(all, config_.steps) : all, each});
+    }
+    return found;
+  }
+
+  /// The samples of one step of a worker, of all its processes.
+  Further samples(const DealtStep& step) {
+    const auto worker = static_cast<std::size_t>(step.worker);
+    Further found{data_, {}};
+    for (int process = 0; process < processes_; ++process) {
+      Sampler sampler = sampler_for(config_, process, processes_, *of(worker));
+      const auto each = static_cast<std::int64_t>(sampler.steps());
+      sampler.start_epoch(static_cast<std::size_t>(step.number / each));
+      const auto in_epoch = static_cast<std::size_t>(step.number % each);
+      for (const std::uint32_t own : sampler.local(in_epoch).first(sampler.distinct(in_epoch)))
+        found.ids.push_back(static_cast<std::uint32_t>(worker + own * workers_));
+    }
+    return found;
+  }
+
+ private:
+  const Config config_;
+  const std::shared_ptr<const Dataset> data_;
+  const std::size_t workers_;
+  const int processes_;
+};
+
+/// Of one worker.
+Config own_config(Config config, std::size_t workers, std::size_t processes) {
+  config.settle_batch(count(workers * processes));
+  config.batch.per_rank = 0;
+  config.batch.global = (config.batch.global + count(workers) - 1) / count(workers);
+  return config;
 }
 
 /// Of a worker that is not the first: it keeps and says nothing.
@@ -48,35 +97,32 @@ std::string line_of(int worker, const ServedReport& report) {
 
 std::string report_key(std::size_t worker) { return "worker/" + std::to_string(worker); }
 
-const Config& checked(const Config& config) {
-  if (config.checkpoint.resume)
-    throw Error(Code::invalid, "checkpoint.resume=true: a run with masters begins anew; leave it out");
-  return config;
-}
-
 class Run {
  public:
   Run(const Config& config, Communicator world, Network network, const DataSplit& data, const Hooks& hooks)
-      : config_(checked(config)),
+      : config_(config),
         axes_(axes_of(config)),
         roles_(roles_of(config, world.size())),
         world_(world.dup()),  // with a store of its own
         store_(world_.size() > 1 ? world_.store() : nullptr),
         network_(std::move(network)),
         data_(data),
-        hooks_(hooks) {
+        hooks_(hooks),
+        shares_(own_config(config, roles_.workers.size(), roles_.workers[0].size()), data.train, roles_.workers.size(),
+                roles_.workers[0].size()),
+        ledger_(std::make_shared<Ledger>(shares_.steps())) {
     for (std::size_t i = 0; i < roles_.workers.size(); ++i)
       if (std::ranges::count(roles_.workers[i], world_.rank()) > 0) worker_ = count(i);
   }
 
   ServedResult run() {
-    const int workers = count(roles_.workers.size());
     ParameterServer::Options options;
     options.servers = roles_.masters;
     for (const auto& processes : roles_.workers) options.workers.push_back(processes.front());
-    options.rules = master_rules(config_, tensors_of(network_).parameters, workers);
+    options.rules = master_rules(config_, tensors_of(network_).parameters, ledger_, options.workers);
     options.settings = {{"strategy", axes_.name()}};
     options.timeout = no_deadline;
+    options.silence = axes_.server.silence;
     auto servers = std::make_shared<ParameterServer>(world_, options);
     ServedResult result;
     result.worker = worker_;
@@ -96,21 +142,19 @@ class Run {
     const std::size_t workers = roles_.workers.size();
     Communicator own = world_.group(processes, "worker");
     const bool talks = own.rank() == 0;
-    Config config = worker_ == 0 ? config_ : quiet(config_);
-    config.settle_batch(count(workers * processes.size()));
-    config.batch.per_rank = 0;
-    config.batch.global = (config.batch.global + count(workers) - 1) / count(workers);
+    const Config config = own_config(worker_ == 0 ? config_ : quiet(config_), workers, processes.size());
     DataSplit data = data_;
-    data.train = std::make_shared<Subset>(data_.train,
-                                          share_of(data_.train->size(), static_cast<std::size_t>(worker_), workers));
-    const Served* served = nullptr;
+    data.train = shares_.of(static_cast<std::size_t>(worker_));
+    Served* served = nullptr;
     Task task{.network = network_, .data = data};
     task.strategy = [&](const Config& given, const Replica& replica) {
       auto made = make_worker(given, count(workers), replica,
-                              talks ? WorkerPlace{servers, store_, worker_ == 0} : WorkerPlace{});
+                              {talks ? servers : nullptr, talks ? store_ : nullptr, worker_ == 0});
       served = made.get();
       return made;
     };
+    task.done = [&] { return static_cast<std::size_t>(served->own_steps()); };
+    task.further = [&](std::size_t epoch, bool is_last) { return further(*served, epoch, is_last); };
     Hooks hooks = worker_ == 0 ? hooks_ : Hooks{.on_update = [this](const Moment& now) { stop_with_first(now); }};
     Trainer trainer(config, own, std::move(task), std::move(hooks));
     TrainResult result = trainer.run();
@@ -120,22 +164,55 @@ class Run {
     return result;
   }
 
+  /// At the end of the run a worker stays until all others have done their shares, as one of them might die.
+  Further further(Served& served, std::size_t epoch, bool is_last) {
+    while (true) {
+      const Ledger::Deal deal = served.further(epoch, is_last);
+      if (deal.what == Ledger::Deal::What::take) return shares_.samples(deal.step);
+      if (deal.what == Ledger::Deal::What::none || has_stopped()) return {};
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
   /// The first worker judges when training is to end before its time. Where a worker has several processes they hear of
   /// it in one step.
   void stop_with_first(const Moment& now) {
-    const bool alone = roles_.workers[static_cast<std::size_t>(worker_)].size() == 1;
-    if (!store_ || !alone || now.step % 8 != 7) return;
     std::string why;
-    if (store_->find("stop", why)) now.trainer.stop("the first worker did: " + why);
+    if (now.step % 8 == 7 && has_stopped(&why)) now.trainer.stop("the first worker did: " + why);
+  }
+
+  bool has_stopped(std::string* why = nullptr) const {
+    const bool alone = roles_.workers[static_cast<std::size_t>(worker_)].size() == 1;
+    std::string text;
+    const bool has = store_ && alone && worker_ != 0 && store_->find("stop", text);
+    if (has && why != nullptr) *why = text;
+    return has;
   }
 
   std::vector<std::string> lines() const {
     std::vector<std::string> found = lines_;
     std::string text;
     for (std::size_t i = 0; store_ && i < roles_.workers.size(); ++i)
-      found.push_back(store_->find(report_key(i), text) ? text
-                                                        : "worker " + std::to_string(i) + "  did not come to the end");
+      found.push_back(store_->find(report_key(i), text) ? text : why_not(i));
+    if (const Ledger::Rounds& rounds = ledger_->rounds(); rounds.small > 0)
+      found.push_back("warning: in " + std::to_string(rounds.small) + " of " + std::to_string(rounds.all) +
+                      " rounds fewer than half of the " + std::to_string(ledger_->workers()) +
+                      " workers took part: make strategy.quorum or strategy.grace larger");
     return found;
+  }
+
+  std::string why_not(std::size_t worker) const {
+    const Ledger::Fate fate = ledger_->fate(count(worker));
+    std::string text = "worker " + std::to_string(worker) + "  did not come to the end";
+    if (fate.is_there || fate.parting == Parting::left) return text;
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%g", axes_.server.silence);
+    text += ": rank " + std::to_string(roles_.workers[worker][0]);
+    text += fate.parting == Parting::died ? " died" : " was not heard from for " + std::string(seconds) + " s";
+    text += " after " + std::to_string(fate.own) + " of " + std::to_string(fate.share) + " steps; others did " +
+            std::to_string(fate.share - fate.own - fate.missing);
+    if (fate.missing > 0) text += ", and nobody " + std::to_string(fate.missing);
+    return text;
   }
 
   const Config config_;
@@ -146,6 +223,8 @@ class Run {
   Network network_;
   const DataSplit data_;
   const Hooks hooks_;
+  Shares shares_;
+  std::shared_ptr<Ledger> ledger_;  // a master's
   int worker_ = -1;
   std::vector<std::string> lines_;
 };

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "engine/data/tensors.hpp"
+#include "engine/sampling.hpp"
 #include "engine/together.hpp"
 #include "engine/trainer_run.hpp"
 #include "nn/sync_batch_norm.hpp"
@@ -22,52 +23,6 @@ void set_threads(int threads) {
 }
 
 std::size_t size(std::int64_t number) { return static_cast<std::size_t>(number); }
-
-/// With batch.micro a rank never takes more samples at once than that.
-std::size_t cuts_of(const Config& config, int ranks) {
-  if (const std::size_t grains = grains_of(config); grains > 0) return grains;
-  if (config.batch.micro == 0) return 0;
-  const std::int64_t mine = (config.batch.global + ranks - 1) / ranks;
-  const std::int64_t cuts = (mine + config.batch.micro - 1) / config.batch.micro * ranks;
-  return size(std::max<std::int64_t>(std::min(cuts, config.batch.global), ranks));
-}
-
-/// The enumerator that `name` stands for; `names` are in the enumeration's order.
-template <class Choice>
-Choice choice_of(std::string_view key, std::string_view name, std::initializer_list<std::string_view> names) {
-  const auto found = std::ranges::find(names, name);
-  if (found != names.end()) return static_cast<Choice>(found - names.begin());
-  std::string known;
-  for (auto each = names.begin(); each != names.end(); ++each)
-    known += (each == names.begin() ? "" : each + 1 == names.end() ? " or " : ", ") + std::string(*each);
-  throw Error(Code::invalid, std::string(key) + "=" + std::string(name) + ": expected " + known);
-}
-
-Sampler sampler_for(const Config& config, const Communicator& world, const Dataset& data) {
-  return Sampler({.samples = data.size(),
-                  .batch = size(config.batch.global),
-                  .rank = world.rank(),
-                  .size = world.size(),
-                  .seed = static_cast<std::uint64_t>(config.seed),
-                  .way = choice_of<Way>("data.way", config.data.way, {"batch", "contiguous", "strided", "file"}),
-                  .remainder = choice_of<Remainder>("data.remainder", config.data.remainder, {"uneven", "drop", "pad"}),
-                  .grains = cuts_of(config, world.size()),
-                  .files = config.data.way == "file" ? data.files() : std::vector<std::size_t>{}});
-}
-
-std::vector<Transform> transforms_for(const Config& config, const DataSplit& data) {
-  std::vector<Transform> found;
-  const std::string& input = data.inputs[0];
-  if (config.data.shift > 0) found.push_back(shift(input, static_cast<int>(config.data.shift)));
-  if (config.data.crop > 0) {
-    const ImageShape image = data.image();
-    found.push_back(random_crop(input, static_cast<int>(image.height), static_cast<int>(image.width),
-                                static_cast<int>(config.data.crop)));
-  }
-  if (config.data.mirror) found.push_back(mirror(input));
-  for (Transform& each : data.preparation()) found.push_back(std::move(each));
-  return found;
-}
 
 /// What is given for some ranks or for all in words of their own: run=none, batch.per_rank.
 Config settled(Config config, int ranks) {
@@ -134,17 +89,20 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
       network(connected(placed(std::move(task.network)), config, world)),
       site(*network.site),
       tensors(engine::tensors_of(network)),
-      buffers(choice_of<nn::BufferPolicy>("sync.buffers", config.sync.buffers, {"broadcast", "average", "local"})),
+      buffers(static_cast<nn::BufferPolicy>(
+          place_of("sync.buffers", config.sync.buffers, {"broadcast", "average", "local"}))),
       type(config.dtype == "float64" ? at::kDouble : at::kFloat),
       data(std::move(task.data)),
       loss(task.loss ? task.loss : make_loss(config.loss)),
       metrics(task.metrics.empty() ? metrics_of(data.classes) : task.metrics),
+      steps_done(task.done),
+      further(task.further),
       hooks(std::move(user)),
       trainer(owner),
       grains(grains_of(config)),
       schedule(make_schedule(config)),
       feed(make_feed()),
-      loader(data.train, sampler_for(config, world, *data.train), transforms_for(config, data),
+      loader(data.train, sampler_for(config, world.rank(), world.size(), *data.train), transforms_for(config, data),
              {.depth = size(config.data.prefetch),
               .threads = size(config.data.threads),
               .seed = static_cast<std::uint64_t>(config.seed)},
@@ -215,6 +173,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
     }
     save_if_due(epoch);
   }
+  if (further) train_further(epoch, samples);
   times.stop();
   validate_at_end(epoch, steps, last);
   const bool whole = steps == loader.steps();
@@ -279,7 +238,10 @@ TrainResult Trainer::Run::run() {
   nn::synchronize_parameters(tensors.parameters, world, 0, site);
   nn::synchronize_parameters(tensors.buffers, world, 0, site);
   announce();
-  if (config.checkpoint.resume) resume();
+  if (config.checkpoint.resume)
+    resume();
+  else if (steps_done)
+    go_on_after(steps_done());
   together(everyone, [&] {
     if (config.run.empty() || everyone.rank() != 0) return;
     folder = std::make_unique<RunFolder>(config, everyone.size(), state);

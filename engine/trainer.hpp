@@ -86,6 +86,12 @@ struct ReplicaError : Error {
   TrainResult result;  ///< what run() would have returned
 };
 
+/// Samples that are trained in one step though they do not belong to the trainer's data; of all its ranks together.
+struct Further {
+  std::shared_ptr<const Dataset> data;
+  std::vector<std::uint32_t> ids;  ///< empty: there are none
+};
+
 /// What a run is about. Empty members are made from the configuration.
 struct Task {
   Network network;
@@ -96,6 +102,11 @@ struct Task {
   std::function<std::unique_ptr<Optimizer>(const Network&)> optimizer = {};
   /// Makes what exchanges (engine/strategies/strategy.hpp), in place of config.strategy. Collective.
   std::function<std::unique_ptr<Strategy>(const Config&, const Replica&)> strategy = {};
+  /// Steps of the trainer's own that are done already, where no checkpoint is resumed. Collective.
+  std::function<std::size_t()> done = {};
+  /// Asked when the steps of an epoch are done, until there are none; `is_last`: those of the run are. These steps have
+  /// the learning rate of the next one of the trainer's own. Collective.
+  std::function<Further(std::size_t epoch, bool is_last)> further = {};
 };
 
 /// Trains a network on all ranks of a communicator, at one global batch whatever their number.

@@ -151,6 +151,17 @@ void Trainer::Run::resume() {
               std::to_string(state.epoch + 1));
 }
 
+/// With nothing but the steps known.
+void Trainer::Run::go_on_after(std::size_t steps) {
+  Progress progress = loader.progress();
+  const std::size_t in_epoch = steps % loader.steps();
+  state.step = steps;
+  state.epoch = progress.epoch = steps / loader.steps();
+  if (in_epoch == 0) return;
+  progress.parts = {{world.size(), static_cast<std::size_t>(config.batch.global), in_epoch}};
+  state.sampler = progress.text();
+}
+
 /// Every rank's part; returns what the strategy remembers.
 std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& from) {
   RunState kept = RunState::read(from / state_file);

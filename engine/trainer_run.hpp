@@ -65,6 +65,7 @@ struct Trainer::Run {
   // training_step.cpp: one step.
   void exchange(const std::function<void()>& call);
   void train_step(std::size_t epoch, Batch& batch);
+  void train_further(std::size_t epoch, std::size_t& samples);
   void pieces(const Batch& batch, const at::Tensor& input, const at::Tensor& target, Moment& moment);
   double piece(const at::Tensor& input, const at::Tensor& target, double share, double weight, Moment& moment);
   std::pair<at::Tensor, at::Tensor> tensors_of(const Batch& batch) const;
@@ -80,6 +81,7 @@ struct Trainer::Run {
   void save(std::size_t epoch, bool epoch_ended);
   void write(std::size_t epoch, bool epoch_ended, CheckpointFiles files);
   void resume();
+  void go_on_after(std::size_t steps);
   std::vector<nn::NamedTensor> read(const std::filesystem::path& from);
   std::vector<nn::NamedTensor> wholes(std::vector<nn::NamedTensor> mine) const;
   void load(const Fields& arrays, const std::filesystem::path& file);
@@ -95,6 +97,8 @@ struct Trainer::Run {
   const DataSplit data;
   const Loss loss;
   const std::vector<Metric> metrics;
+  const std::function<std::size_t()> steps_done;
+  const std::function<Further(std::size_t, bool)> further;
   const Hooks hooks;
   Trainer& trainer;
   const std::size_t grains;  ///< of a step; 0: the bits may depend on the number of ranks

@@ -4,9 +4,12 @@
 
 #include <cmath>
 
+#include <algorithm>
+
 #include "engine/autocast.hpp"
 #include "engine/data/random.hpp"
 #include "engine/data/tensors.hpp"
+#include "engine/sampling.hpp"
 #include "engine/strategies/grain_tree.hpp"
 #include "engine/trainer_run.hpp"
 
@@ -108,9 +111,10 @@ void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at:
 }
 
 void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
-  const double rate = strategy->traits().rate_factor *
-                      set_rate.value_or(schedule.rate(
-                          {.step = state.step, .steps_per_epoch = loader.steps(), .total_steps = total_steps}));
+  const double rate =
+      strategy->traits().rate_factor *
+      set_rate.value_or(schedule.rate(
+          {.step = state.step - state.further, .steps_per_epoch = loader.steps(), .total_steps = total_steps}));
   optimizer->set_learning_rate(rate);
   seed_draws(static_cast<std::size_t>(world.rank()));
   const auto [input, target] = tensors_of(batch);
@@ -135,6 +139,30 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
   if (feed) site.compute().record(feed->used(batch));
   counts.push_back(static_cast<double>(batch.global_count));
   ++state.step;
+}
+
+/// The steps of an epoch that others have left undone.
+void Trainer::Run::train_further(std::size_t epoch, std::size_t& samples) {
+  const bool is_last = state.step >= total_steps;
+  const std::vector<Transform> transforms = transforms_for(config, data);
+  while (stop_reason.empty()) {
+    const Further some = further(epoch, is_last);
+    if (some.ids.empty()) return;
+    const Range mine = share(some.ids.size(), world.rank(), world.size());
+    Batch batch = collate(
+        *some.data, std::span(some.ids).subspan(mine.begin, mine.count), transforms,
+        {.seed = static_cast<std::uint64_t>(config.seed), .epoch = epoch, .step = state.step, .sample = some.ids[0]});
+    batch.step = state.step;
+    batch.global_count = batch.global_distinct = some.ids.size();
+    const std::size_t most = config.batch.micro > 0 ? static_cast<std::size_t>(config.batch.micro) : batch.count;
+    for (std::size_t left = batch.count; left > 0; left -= batch.pieces.back())
+      batch.pieces.push_back(std::min(left, most));
+    ++total_steps;
+    train_step(epoch, batch);
+    ++state.further;
+    samples += batch.global_count;
+    state.samples += batch.global_count;
+  }
 }
 
 /// Sums the losses of the steps since the last time up over the ranks. All ranks end training where one is not a

@@ -94,6 +94,7 @@ std::string RunState::json() const {
                     {"epoch_loss", epoch_loss},
                     {"epoch_samples", epoch_samples},
                     {"samples", samples},
+                    {"further", further},
                     {"best", best},
                     {"best_validation", best_validation},
                     {"best_epoch", best_epoch},
@@ -131,6 +132,7 @@ RunState RunState::read(const std::filesystem::path& file) {
     state.epoch_loss = number(all.at("epoch_loss"));
     state.epoch_samples = number(all.at("epoch_samples"));
     state.samples = all.at("samples").get<std::size_t>();
+    state.further = all.value("further", std::size_t{0});
     state.best = number(all.at("best"));
     state.best_validation = all.at("best_validation").get<std::size_t>();
     state.best_epoch = all.at("best_epoch").get<std::size_t>();

@@ -13,9 +13,10 @@
 namespace tutti::engine {
 
 struct RunState {
-  std::size_t step = 0;   ///< steps done, over all epochs
-  std::size_t epoch = 0;  ///< the one that is under way, from 0
-  std::string sampler;    ///< Progress::text(): what of the epoch has been seen
+  std::size_t step = 0;     ///< steps done, over all epochs
+  std::size_t further = 0;  ///< steps among them that belonged to others
+  std::size_t epoch = 0;    ///< the one that is under way, from 0
+  std::string sampler;      ///< Progress::text(): what of the epoch has been seen
   std::string optimizer;
   std::int64_t optimizer_steps = 0;
   ScheduleState schedule = {};

@@ -34,6 +34,7 @@ void read(Choice& into, const Options& options, std::string_view key, Words word
   std::string text = options.text(key);
   for (char& c : text)
     if (c == '_' && key == "outer") c = '-';
+  if (key == "members" && (text == "true" || text == "false")) text = text == "true" ? "all" : "any";  // synchronous
   std::string known;
   for (auto word = words.begin(); word != words.end(); ++word) {
     if (*word == text) {

@@ -136,6 +136,10 @@ StrategyCost strategy_cost(const Config& config, const std::vector<nn::NamedTens
   const Axes axes = axes_of(config);
   const std::vector<nn::NamedTensor> own = trained(parameters);
   const auto codec = exchange::compression_of(axes, 1);
+  if (axes.how == Axes::How::server) {
+    const auto whole = static_cast<std::uint64_t>(total_bytes(own));
+    return {whole, whole, static_cast<double>(whole) / static_cast<double>(axes.every), 0};
+  }
   if (axes.how == Axes::How::pairs) return message_cost(axes, total_bytes(own), ranks);
   if (axes.what != Axes::What::gradients) return delta_cost(config, axes, own, buffers, codec.get(), ranks);
   StrategyCost cost;
@@ -157,9 +161,10 @@ std::string explain_strategy(const Config& config, const std::vector<nn::NamedTe
     text += line + value + "\n";
   }
   if (axes.how == Axes::How::server) {
-    const auto whole = static_cast<double>(total_bytes(trained(parameters)));
-    return text + "bytes       each worker sends " + bytes_text(whole) + " and gets as much every " +
-           std::to_string(axes.every) + " steps; to look at the masters' parameters it gets as much\n";
+    const StrategyCost cost = strategy_cost(config, parameters, buffers, ranks);
+    return text + "bytes       each worker sends " + bytes_text(static_cast<double>(cost.round_bytes)) +
+           " and gets as much every " + std::to_string(axes.every) +
+           " steps; to look at the masters' parameters it gets as much\n";
   }
   const StrategyCost cost = strategy_cost(config, parameters, buffers, ranks);
   text += "bytes       each of " + std::to_string(ranks) + " ranks gives " +

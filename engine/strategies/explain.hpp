@@ -10,8 +10,9 @@
 
 namespace tutti::engine {
 
-/// Bytes are what a rank gives to collectives and messages, before what these make of it: a ring's allreduce sends
-/// 2 (p - 1) / p times as much.
+/// Of strategies with masters a round is a worker's exchange: what it sends, and it gets as much; its state is not
+/// counted. Else bytes are what a rank gives to collectives and messages, before what these make of it: a ring's
+/// allreduce sends 2 (p - 1) / p times as much.
 struct StrategyCost {
   std::uint64_t round_bytes = 0;  ///< of one round, in which everything is exchanged once; of gossip: of one push
   std::uint64_t peak_bytes = 0;   ///< the most of them in one step

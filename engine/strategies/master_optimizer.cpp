@@ -3,9 +3,12 @@
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "collectives/parameter_server/letters.hpp"
 #include "collectives/parameter_server/sharding.hpp"
 #include "engine/optimizers/optimizer.hpp"
 #include "transports/core/status.hpp"
@@ -23,6 +26,29 @@ class MasterOptimizer {
       layout_.push_back({name, {at, count}, tensor.sizes().vec(), tensor.scalar_type()});
       at += count;
     }
+  }
+
+  /// What the optimizer remembers: of each tensor its name, type, sizes and bytes.
+  std::vector<std::byte> save() const {
+    if (!optimizer_) return kept_;
+    const OptimizerState state = optimizer_->state();
+    LetterWriter letter;
+    letter.put(state.steps);
+    for (const auto& [name, tensor] : state.tensors) {
+      const at::Tensor whole = tensor.contiguous();
+      letter.put_text(name);
+      letter.put(whole.scalar_type());
+      letter.put_bytes(std::as_bytes(std::span(whole.sizes().data(), whole.sizes().size())));
+      letter.put_bytes({static_cast<const std::byte*>(whole.data_ptr()), whole.nbytes()});
+    }
+    return letter.take();
+  }
+
+  /// It is taken up with the next push, which brings the shard.
+  void load(std::span<const std::byte> saved) {
+    optimizer_.reset();
+    here_.clear();
+    kept_.assign(saved.begin(), saved.end());
   }
 
   void apply(const ShardView& shard, std::span<const Pushed> pushed) {
@@ -91,6 +117,28 @@ class MasterOptimizer {
                                                          .decay_bias = config_.optimizer.decay_bias,
                                                          .decay_norm = config_.optimizer.decay_norm}),
                                 config_.optimizer.options);
+    if (!kept_.empty()) take_up();
+  }
+
+  void take_up() {
+    LetterReader letter(kept_);
+    OptimizerState state{
+        .optimizer = std::string(optimizer_->name()), .steps = letter.take<std::int64_t>(), .tensors = {}};
+    while (!letter.is_at_end()) {
+      const std::string name = letter.take_text();
+      const auto type = letter.take<at::ScalarType>();
+      const ConstBytes sizes = letter.take_bytes();
+      std::vector<std::int64_t> shape(sizes.size() / sizeof(std::int64_t));
+      if (!sizes.empty()) std::memcpy(shape.data(), sizes.data(), sizes.size());
+      const at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(type));
+      const ConstBytes values = letter.take_bytes();
+      if (values.size() != tensor.nbytes())
+        throw Error(Code::protocol, "a master's optimizer is cut short in the dump");
+      if (!values.empty()) std::memcpy(tensor.data_ptr(), values.data(), values.size());
+      state.tensors.emplace_back(name, tensor);
+    }
+    optimizer_->load_state(state);
+    kept_.clear();
   }
 
   const Config config_;
@@ -98,6 +146,7 @@ class MasterOptimizer {
   std::vector<Place> layout_;
   std::vector<Here> here_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::vector<std::byte> kept_;  // of a dump, until there is an optimizer
 };
 
 }  // namespace
@@ -107,7 +156,9 @@ ServerRule gradient_rule(const Config& config, const std::vector<nn::NamedTensor
   auto master = std::make_shared<MasterOptimizer>(config, tensors, staleness);
   return {.apply = [master](const ShardView& shard, std::span<const Pushed> pushed) { master->apply(shard, pushed); },
           .quorum = quorum,
-          .grace = grace};
+          .grace = grace,
+          .save = [master] { return master->save(); },
+          .load = [master](std::span<const std::byte> saved) { master->load(saved); }};
 }
 
 }  // namespace tutti::engine

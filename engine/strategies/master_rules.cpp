@@ -1,32 +1,22 @@
 #include "engine/strategies/master_rules.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "collectives/parameter_server/elements.hpp"
+#include "collectives/parameter_server/letters.hpp"
 #include "engine/strategies/weights.hpp"
-#include "transports/core/status.hpp"
 
 namespace tutti::engine {
 namespace {
 
 using Rule = MasterStep::Rule;
 
-constexpr std::array<std::pair<std::string_view, Rule>, 7> names = {{{"sgd", Rule::sgd},
-                                                                     {"heavyball", Rule::heavyball},
-                                                                     {"nesterov", Rule::nesterov},
-                                                                     {"delayed-nesterov", Rule::delayed_nesterov},
-                                                                     {"adam", Rule::adam},
-                                                                     {"rmsprop", Rule::rmsprop},
-                                                                     {"adadelta", Rule::adadelta}}};
-
 std::size_t slots_of(Rule rule) {
   if (rule == Rule::sgd) return 0;
-  return rule == Rule::delayed_nesterov || rule == Rule::adam || rule == Rule::adadelta ? 2 : 1;
+  return rule == Rule::delayed_nesterov || rule == Rule::adam ? 2 : 1;
 }
 
 /// One delta that counts, as Wide numbers.
@@ -138,17 +128,6 @@ void step(const MasterStep& how, T* centre, const std::vector<Wide>& delta, Slot
         *s = decay * *s + (1 - decay) * d * d;
         moved = g * corrected * *v / (std::sqrt(*s) + epsilon);
         break;
-      case Rule::rmsprop:
-        *v = decay * *v + (1 - decay) * d * d;
-        moved = g * d / std::sqrt(*v + epsilon);
-        break;
-      case Rule::adadelta: {
-        *v = decay * *v + (1 - decay) * d * d;
-        const Wide scaled = std::sqrt(*s + epsilon) / std::sqrt(*v + epsilon) * d;
-        *s = decay * *s + (1 - decay) * scaled * scaled;
-        moved = g * scaled;
-        break;
-      }
     }
     centre[i] = static_cast<T>(c - moved);
   }
@@ -175,8 +154,19 @@ void apply_deltas(const DeltaRule& rule, const ShardView& shard, std::span<const
   });
 }
 
+template <class T>
+void keep_copy(WorkerCopies& copies, double here, const Pushed& one) {
+  using Wide = WideOf<T>;
+  std::vector<std::byte>& copy = copies.values[one.meta.worker];
+  copy.resize(one.data.count * sizeof(T));
+  auto* const values = reinterpret_cast<T*>(copy.data());
+  for (std::size_t i = 0; i < one.data.count; ++i)
+    values[i] = static_cast<T>(static_cast<Wide>(elements<T>(one.data)[i]) -
+                               static_cast<Wide>(here) * static_cast<Wide>(elements<T>(one.answer)[i]));
+}
+
 // All answers come from the centre as it was; what is added is what is answered, rounded as it travels.
-void apply_elastic(const ShardView& shard, std::span<const Pushed> pushed) {
+void apply_elastic(WorkerCopies* copies, double here, const ShardView& shard, std::span<const Pushed> pushed) {
   with_elements(shard.values.dtype, [&]<class T>(T*) {
     using Wide = WideOf<T>;
     T* const centre = elements<T>(shard.values);
@@ -191,18 +181,12 @@ void apply_elastic(const ShardView& shard, std::span<const Pushed> pushed) {
       }
       centre[i] = static_cast<T>(after);
     }
+    for (const Pushed& one : pushed)
+      if (copies != nullptr) keep_copy<T>(*copies, here, one);
   });
 }
 
 }  // namespace
-
-MasterStep::Rule master_rule_of(std::string_view name) {
-  const auto found = std::ranges::find(names, name, &std::pair<std::string_view, Rule>::first);
-  if (found != names.end()) return found->second;
-  std::string known;
-  for (const auto& [word, rule] : names) known += (known.empty() ? "" : ", ") + std::string(word);
-  throw Error(Code::invalid, "a master has no rule '" + std::string(name) + "': give one of " + known);
-}
 
 double StalenessPolicy::factor(std::uint64_t staleness) const noexcept {
   if (what == What::reject) return staleness > most ? 0 : 1;
@@ -218,8 +202,48 @@ ServerRule delta_rule(const DeltaRule& rule) {
       .grace = rule.grace};
 }
 
-ServerRule elastic_rule(int quorum, double grace) {
-  return {.apply = apply_elastic, .answers = true, .quorum = quorum, .grace = grace};
+std::vector<std::byte> WorkerCopies::save() const {
+  LetterWriter letter;
+  for (const auto& [rank, copy] : values) {
+    letter.put(rank);
+    letter.put_bytes(copy);
+  }
+  return letter.take();
+}
+
+void WorkerCopies::load(std::span<const std::byte> saved) {
+  values.clear();
+  for (LetterReader letter(saved); !letter.is_at_end();) {
+    std::vector<std::byte>& copy = values[letter.take<int>()];
+    const ConstBytes bytes = letter.take_bytes();
+    copy.assign(bytes.begin(), bytes.end());
+  }
+}
+
+ServerRule elastic_rule(int quorum, double grace, std::shared_ptr<WorkerCopies> copies, double here) {
+  ServerRule rule{
+      .apply = [copies, here](const ShardView& shard,
+                              std::span<const Pushed> pushed) { apply_elastic(copies.get(), here, shard, pushed); },
+      .answers = true,
+      .quorum = quorum,
+      .grace = grace};
+  if (!copies) return rule;
+  rule.save = [copies] { return copies->save(); };
+  rule.load = [copies](std::span<const std::byte> saved) { copies->load(saved); };
+  return rule;
+}
+
+ServerRule own_rule(std::shared_ptr<WorkerCopies> copies) {
+  return {.apply =
+              [copies](const ShardView& shard, std::span<const Pushed> pushed) {
+                for (const Pushed& one : pushed) {
+                  const auto found = copies->values.find(one.meta.worker);
+                  const bool fits = found != copies->values.end() && found->second.size() == shard.values.bytes();
+                  if (one.answer.count > 0)
+                    std::memcpy(one.answer.data, fits ? found->second.data() : shard.values.data, shard.values.bytes());
+                }
+              },
+          .answers = true};
 }
 
 ServerRule first_rule() {

@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <map>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "collectives/parameter_server/rule.hpp"
@@ -24,20 +26,14 @@ namespace tutti::engine {
 ///     delayed_nesterov  c -= g D / N;  s += D;  every N-th time: v = m v + s / N, c -= g m v, s = 0
 ///     adam              first and second moments with m and `decay`, corrected for their beginning;
 ///                       c -= g sqrt(1 - decay^t) / (1 - m^t) first / (sqrt(second) + epsilon)
-///     rmsprop           a = decay a + (1 - decay) D^2;  c -= g D / sqrt(a + epsilon)
-///     adadelta          a as before;  d = sqrt(b + epsilon) / sqrt(a + epsilon) D;  b = decay b + (1 - decay) d^2;
-///                       c -= g d
 struct MasterStep {
-  enum class Rule : std::uint8_t { sgd, heavyball, nesterov, delayed_nesterov, adam, rmsprop, adadelta };
+  enum class Rule : std::uint8_t { sgd, heavyball, nesterov, delayed_nesterov, adam };
   Rule rule = Rule::sgd;
   double momentum = 0;     ///< m
   std::int64_t every = 1;  ///< N
   double decay = 0.999;    ///< of squares
   double epsilon = 1e-8;
 };
-
-/// Throws Error{invalid} for other names than the rules have ("delayed-nesterov").
-MasterStep::Rule master_rule_of(std::string_view name);
 
 /// How the deltas of one round become one.
 enum class MasterMerge : std::uint8_t {
@@ -56,6 +52,13 @@ struct StalenessPolicy {
   double factor(std::uint64_t staleness) const noexcept;
 };
 
+/// What the workers of a shard had after their last pushes, by rank, in the type of the values. For dumps.
+struct WorkerCopies {
+  std::map<int, std::vector<std::byte>> values;
+  std::vector<std::byte> save() const;
+  void load(std::span<const std::byte> saved);
+};
+
 struct DeltaRule {
   MasterStep step = {};
   MasterMerge merge = MasterMerge::mean;
@@ -69,8 +72,13 @@ struct DeltaRule {
 ServerRule delta_rule(const DeltaRule& rule);
 
 /// Values: the centre. Data: a worker's x. d = factor (x - c), of all workers of a round from the same c, is added to
-/// the centre and answered: a worker that subtracts it leaves the sum of centre and workers as it was.
-ServerRule elastic_rule(int quorum = 1, double grace = 0);
+/// the centre and answered: a worker that subtracts it leaves the sum of centre and workers as it was. `copies`, if
+/// there are any, have what a worker makes of it: x - here d.
+ServerRule elastic_rule(int quorum = 1, double grace = 0, std::shared_ptr<WorkerCopies> copies = nullptr,
+                        double here = 1);
+
+/// Answers with the worker's copy, or the centre where there is none; data and values stay as they are.
+ServerRule own_rule(std::shared_ptr<WorkerCopies> copies);
 
 /// Values: the centre. The first push becomes the centre, later ones change nothing: all workers begin where the first
 /// one was.

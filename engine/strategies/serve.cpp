@@ -64,7 +64,9 @@ ServedNumbers numbers_of(const Axes& axes, int workers) {
   return numbers;
 }
 
-ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<nn::NamedTensor>& tensors, int workers) {
+/// `copies`: of the workers, where checkpoints are to have them.
+ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<nn::NamedTensor>& tensors, int workers,
+                     const std::shared_ptr<WorkerCopies>& copies) {
   const int quorum = quorum_of(axes, workers);
   const ServedNumbers numbers = numbers_of(axes, workers);
   if (numbers.kind == ServedNumbers::Kind::gradients)
@@ -72,7 +74,8 @@ ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<n
   if (numbers.kind == ServedNumbers::Kind::gem ||
       (numbers.kind == ServedNumbers::Kind::elastic && numbers.prefetch > 0))
     return standard_rules().at("add");
-  if (numbers.kind == ServedNumbers::Kind::elastic) return elastic_rule(quorum, axes.server.grace);
+  if (numbers.kind == ServedNumbers::Kind::elastic)
+    return elastic_rule(quorum, axes.server.grace, copies, numbers.elastic_here / numbers.elastic);
   std::vector<tutti::Range> ranges;
   for (const auto& [name, tensor] : tensors)
     ranges.push_back({ranges.empty() ? 0 : ranges.back().end(), static_cast<std::size_t>(tensor.numel())});
@@ -81,12 +84,20 @@ ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<n
 
 }  // namespace
 
-ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters, int workers) {
+ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters,
+                         const std::shared_ptr<Ledger>& ledger, const std::vector<int>& ranks) {
   const Axes axes = axes_of(config);
-  ServerRules rules{{first_rule_name(), first_rule()}};
+  ServerRules rules{{first_rule_name(), first_rule()}, {deal_rule_name(), deal_rule(ledger, ranks)}};
   std::size_t index = 0;
-  for (const auto& tensors : exchange::by_type(exchange::trained_of(std::move(parameters))))
-    rules.emplace(step_rule_name(index++), step_rule(config, axes, tensors, workers));
+  const bool keeps = config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0 ||
+                     (config.checkpoint.at_end && config.has_folder());
+  for (const auto& tensors : exchange::by_type(exchange::trained_of(std::move(parameters)))) {
+    const auto copies = keeps ? std::make_shared<WorkerCopies>() : nullptr;
+    rules.emplace(step_rule_name(index), step_rule(config, axes, tensors, static_cast<int>(ranks.size()), copies));
+    rules.emplace(own_rule_name(index++), own_rule(copies ? copies : std::make_shared<WorkerCopies>()));
+  }
+  ServerRule& counted = rules.at(step_rule_name(0));  // each step is in a push of every type
+  counted = with_ledger(std::move(counted), ledger, ranks);
   return rules;
 }
 
@@ -97,6 +108,7 @@ std::unique_ptr<Served> make_worker(const Config& config, int workers, const Rep
   inner.preset = "bsp";
   WorkerPlace met = place;
   met.meets = quorum_of(axes, workers) > 1 ? workers : 0;
+  met.resumes = config.checkpoint.resume;
   return Served::make(numbers_of(axes, workers),
                       {.name = axes.name(),
                        .about = "by masters, with " + std::to_string(workers) + " workers",

@@ -9,8 +9,10 @@
 
 namespace tutti::engine {
 
-/// For ParameterServer::Options: `parameters` are the network's; the same on all masters. Throws Error{invalid}.
-ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters, int workers);
+/// For ParameterServer::Options: `parameters` are the network's; the same on all masters. The ledger is of the workers
+/// for which the ranks talk. Throws Error{invalid}.
+ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters,
+                         const std::shared_ptr<Ledger>& ledger, const std::vector<int>& ranks);
 
 /// The strategy of one of so many workers, whose ranks are replica.world. Collective over these; blocks until the first
 /// worker has brought the centre.

@@ -6,79 +6,45 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "collectives/bootstrap/stores.hpp"
+#include "engine/strategies/centre.hpp"
+#include "engine/strategies/counts.hpp"
 #include "engine/strategies/flat.hpp"
+#include "engine/strategies/worker_seat.hpp"
 #include "nn/tensor.hpp"
 
 namespace tutti::engine {
 namespace {
 
 using Kind = ServedNumbers::Kind;
-using exchange::Flat;
-
-ConstBuffer read_only(const at::Tensor& tensor) {
-  const Buffer all = nn::buffer(tensor);
-  return {all.data, all.count, all.dtype};
-}
-
-/// Parameters of one element type: the worker's own, and what it knows of the centre.
-struct Centre {
-  Centre(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::Site& site)
-      : flat(std::move(tensors), world, site),
-        centre(at::empty_like(flat.all())),
-        base(at::empty_like(centre)),
-        sent(at::empty_like(centre)) {}
-
-  Flat flat;                       // views of the parameters, and memory to read them into
-  at::Tensor centre, base;         // as a reply has it; as it was applied last
-  at::Tensor sent;                 // what travels to the servers
-  at::Tensor sum;                  // of gradients
-  at::Tensor own;                  // the parameters while the centre is judged
-  at::Tensor momentum, previous;   // of gem
-  std::optional<Parameters> kept;  // of the worker's rank 0
-  Request pushed, fetched;         // in flight
-  std::uint64_t seen = 0;          // the version of `base`
-};
+using exchange::Centre;
+using exchange::read_only;
 
 class Worker final : public Served {
  public:
-  Worker(const ServedNumbers& numbers, Traits traits, Replica replica, std::shared_ptr<ParameterServer> servers,
+  Worker(const ServedNumbers& numbers, Traits traits, Replica replica, const WorkerPlace& place,
          std::unique_ptr<Strategy> inner)
       : Served(std::move(traits)),
         numbers_(numbers),
         replica_(std::move(replica)),
-        servers_(std::move(servers)),
+        seat_(place),
         inner_(std::move(inner)) {
     for (auto& group : exchange::by_type(exchange::trained_of(replica_.parameters)))
       centres_.emplace_back(std::move(group), replica_.world, *replica_.site);
   }
 
-  void begin(Store* store, bool is_first, int meets) {
-    for (std::size_t i = 0; servers_ && i < centres_.size(); ++i) {
-      Centre& one = centres_[i];
-      one.kept = servers_->open("centre/" + std::to_string(i), static_cast<std::size_t>(one.centre.numel()),
-                                nn::dtype_of(one.centre));
-      one.flat.take();
-      if (is_first) one.kept->push(first_rule_name(), read_only(one.flat.all())).wait();
-    }
-    if (servers_ && store != nullptr) {
-      if (is_first) store->set("centre", "there");
-      store->wait("centre", never);
-      if (meets > 0) meet(*store, meets);
-    }
-    for (Centre& one : centres_) {
-      fetch(one);
-      receive(one, one.fetched, one.centre);
-      one.base.copy_(one.centre);
-      one.flat.write(one.base);
-    }
+  void begin() {
+    if (seat_.place().is_first && seat_.place().resumes) return;  // load_state() brings the centre, or the first step
+    begin_anew();
   }
 
   void begin_step(const StepShare& share) override {
+    if (!has_begun_) begin_anew();
+    take_part();
     if (aside_) each([](Centre& one) { one.flat.write(one.own); });
     aside_ = false;
     share_ = share;
@@ -107,6 +73,7 @@ class Worker final : public Served {
   void settle() override {
     if (aside_) return;
     const at::NoGradGuard no_grad;
+    take_part();
     waited([&] {
       each([this](Centre& one) {
         if (!one.own.defined()) one.own = at::empty_like(one.centre);
@@ -121,6 +88,50 @@ class Worker final : public Served {
   }
 
   const ServedReport& report() const noexcept override { return report_; }
+
+  Ledger::Deal further(std::size_t epoch, bool is_last) override {
+    const auto answer = ask({static_cast<double>(count_ - since_), static_cast<double>(epoch), is_last ? 1.0 : 0.0});
+    const auto what = static_cast<Ledger::Deal::What>(answer[0]);
+    if (what == Ledger::Deal::What::wait && !std::exchange(rests_, true)) seat_.rest();
+    return {what, {static_cast<int>(answer[1]), static_cast<std::int64_t>(answer[2])}};
+  }
+
+  std::int64_t own_steps() override { return static_cast<std::int64_t>(ask({-1, 0, 0})[2]); }
+
+  std::vector<nn::NamedTensor> state() const override {
+    std::vector<nn::NamedTensor> found;
+    std::vector<std::int64_t> counts{count_, due_, steps_, static_cast<std::int64_t>(samples_), waits_ ? 1 : 0};
+    for (std::size_t i = 0; i < centres_.size(); ++i) {
+      const Centre& one = centres_[i];
+      one.pushed.wait();  // what they bring is a part of the state
+      one.fetched.wait();
+      counts.push_back(static_cast<std::int64_t>(one.seen));
+      std::ranges::copy(one.remembered(i), std::back_inserter(found));
+    }
+    found.push_back(exchange::counted("counts", counts));
+    if (const auto dump = seat_.dump()) found.emplace_back("masters", *dump);
+    return found;
+  }
+
+  void load_state(const std::vector<nn::NamedTensor>& state) override {
+    const at::NoGradGuard no_grad;
+    const auto dump = std::ranges::find(state, "masters", &nn::NamedTensor::first);
+    if (dump != state.end()) seat_.load(dump->second, centres_);
+    seat_.announce();
+    seat_.meet();
+    const std::vector<std::int64_t> counts = exchange::counted(state, "counts", 5 + centres_.size());
+    count_ = counts[0];
+    due_ = counts[1];
+    steps_ = counts[2];
+    samples_ = static_cast<std::uint64_t>(counts[3]);
+    waits_ = counts[4] != 0;
+    since_ = count_ - steps_;
+    for (std::size_t i = 0; i < centres_.size(); ++i) {
+      centres_[i].seen = static_cast<std::uint64_t>(counts[5 + i]);
+      centres_[i].recall(state, i);
+    }
+    aside_ = has_begun_ = true;
+  }
   void set(std::string_view key, double value) override {
     const std::pair<std::string_view, double*> known[] = {{"elastic", &numbers_.elastic},
                                                           {"elastic_here", &numbers_.elastic_here},
@@ -136,13 +147,43 @@ class Worker final : public Served {
   const ServedNumbers& numbers() const noexcept override { return numbers_; }
 
  private:
-  /// A round of all is one of those who have come so far: so it is better if they come first.
-  static void meet(Store& store, int workers) {
-    if (store.add("workers", 1) == workers) store.set("all workers", "there");
-    try {
-      store.wait("all workers", deadline_in(Seconds(60)));
-    } catch (const Error&) {  // one has died on its way
+  void begin_anew() {
+    const bool is_first = seat_.place().is_first;
+    if (!is_first) seat_.announce();
+    seat_.open(centres_);
+    if (!is_first) seat_.meet();
+    for (Centre& one : centres_) {
+      one.flat.take();
+      if (one.kept && is_first) one.kept->push(first_rule_name(), read_only(one.flat.all())).wait();
     }
+    if (is_first) seat_.announce();
+    if (is_first) seat_.meet();
+    const bool goes_on = !is_first && own_steps() > 0;
+    for (std::size_t i = 0; i < centres_.size(); ++i) {
+      Centre& one = centres_[i];
+      fetch(one);
+      receive(one, one.fetched, one.centre);
+      one.base.copy_(one.centre);
+      if (goes_on && numbers_.kind == Kind::elastic) {
+        if (one.kept) one.kept->push_pull(own_rule_name(i), read_only(one.sent), nn::buffer(one.flat.all())).wait();
+        share_result(one.flat.all());
+        one.flat.write(one.flat.all());
+      } else {
+        one.flat.write(one.base);
+      }
+    }
+    has_begun_ = true;
+  }
+
+  /// Again, after it has rested.
+  void take_part() {
+    if (std::exchange(rests_, false)) seat_.open(centres_);
+  }
+
+  exchange::WorkerSeat::Question ask(const exchange::WorkerSeat::Question& question) {
+    exchange::WorkerSeat::Question answer = seat_.ask(question);
+    if (replica_.world.size() > 1) replica_.world.broadcast(answer, 0).wait();
+    return answer;
   }
 
   template <class Call>
@@ -308,11 +349,13 @@ class Worker final : public Served {
 
   ServedNumbers numbers_;
   Replica replica_;
-  std::shared_ptr<ParameterServer> servers_;
+  exchange::WorkerSeat seat_;
   std::unique_ptr<Strategy> inner_;
   std::vector<Centre> centres_;
   StepShare share_;
+  bool has_begun_ = false, rests_ = false;
   std::int64_t count_ = 0, due_ = 0;  // steps; when what was pushed is due
+  std::int64_t since_ = 0;            // steps that the ledger counts no more, as they were before a dump
   std::int64_t steps_ = 0;            // since the last push
   std::uint64_t samples_ = 0;
   bool waits_ = false, aside_ = false;
@@ -324,6 +367,8 @@ class Worker final : public Served {
 
 std::string first_rule_name() { return "first"; }
 std::string step_rule_name(std::size_t index) { return "step/" + std::to_string(index); }
+std::string own_rule_name(std::size_t index) { return "own/" + std::to_string(index); }
+std::string deal_rule_name() { return "deal"; }
 
 at::Tensor gem(const ServedNumbers& numbers, const at::Tensor& x, const at::Tensor& base, const at::Tensor& centre,
                at::Tensor& momentum, at::Tensor& previous) {
@@ -337,8 +382,8 @@ at::Tensor gem(const ServedNumbers& numbers, const at::Tensor& x, const at::Tens
 std::unique_ptr<Served> Served::make(const ServedNumbers& numbers, Traits traits, const Replica& replica,
                                      const WorkerPlace& place, std::unique_ptr<Strategy> inner) {
   if (!replica.site->on_cpu()) throw Error(Code::invalid, "strategy.how=server trains on the CPU: say device=cpu");
-  auto made = std::make_unique<Worker>(numbers, std::move(traits), replica, place.servers, std::move(inner));
-  made->begin(place.store.get(), place.is_first, place.meets);
+  auto made = std::make_unique<Worker>(numbers, std::move(traits), replica, place, std::move(inner));
+  made->begin();
   return made;
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "collectives/tutti_parameter_server.hpp"
+#include "engine/strategies/ledger.hpp"
 #include "engine/strategies/strategy.hpp"
 
 namespace tutti::engine {
@@ -47,12 +48,14 @@ struct WorkerPlace {
   std::shared_ptr<Store> store =
       nullptr;            ///< of all workers: tells that the centre is there; null: nobody waits for it
   bool is_first = false;  ///< this worker brings the centre
+  bool resumes = false;   ///< it is a checkpoint's, which load_state() of the first worker brings
   int meets = 0;          ///< begin when so many workers are there, or a minute has passed; 0: at once
 };
 
 /// A worker is the ranks of `replica.world`, which average their gradients in each step; rank 0 of them talks to the
 /// servers. Between settle() and the next step the parameters are the centre, and the worker's own are kept. Tensors
-/// are on the CPU. Collective over the worker; blocks until the first worker has brought the centre.
+/// are on the CPU. Collective over the worker; blocks until the first worker has brought the centre, which it does when
+/// it is made, or where it resumes, with load_state() or its first step. state() has a dump of the masters.
 class Served : public Strategy {
  public:
   /// `inner` averages gradients over the worker's ranks.
@@ -60,15 +63,22 @@ class Served : public Strategy {
                                       const WorkerPlace& place, std::unique_ptr<Strategy> inner);
 
   virtual const ServedReport& report() const noexcept = 0;
+  /// The steps of its share that are in the masters' parameters: where it goes on. Collective over the worker.
+  virtual std::int64_t own_steps() = 0;
+  /// Asks the ledger for a step that another worker has left undone. Collective over the worker; waits for the answer.
+  virtual Ledger::Deal further(std::size_t epoch, bool is_last) = 0;
   virtual const ServedNumbers& numbers() const noexcept = 0;
 
  protected:
   using Strategy::Strategy;
 };
 
-/// Names of the rules that the masters are to have for element type `index` of the parameters.
+/// Names of the rules that the masters are to have: for element type `index` of the parameters, and for questions to
+/// the ledger.
 std::string first_rule_name();
 std::string step_rule_name(std::size_t index);
+std::string own_rule_name(std::size_t index);
+std::string deal_rule_name();
 
 /// One worker's GEM: changes `momentum` and `previous` (the centre before), and returns P D. Any floating-point type.
 at::Tensor gem(const ServedNumbers& numbers, const at::Tensor& x, const at::Tensor& base, const at::Tensor& centre,

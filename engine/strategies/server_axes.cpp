@@ -27,6 +27,8 @@ std::vector<OptionInfo> server_axis_options() {
        "age"},
       {"most_stale", Kind::whole, "0", "stale=reject: the age, in updates, that is still taken", 0},
       {"grace", Kind::number, "0", "how=server: seconds that a round waits for others beyond its quorum", 0},
+      {"silence", Kind::number, "60",
+       "how=server: seconds after which a worker from which nothing is heard counts as dead; 0: never", 0},
   };
 }
 
@@ -41,6 +43,7 @@ ServerAxes read_server_axes(const Options& options) {
   axes.stale = options.text("stale");
   axes.most_stale = options.whole("most_stale");
   axes.grace = options.number("grace");
+  axes.silence = options.number("silence");
   return axes;
 }
 

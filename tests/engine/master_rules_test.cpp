@@ -224,21 +224,6 @@ TEST(master_steps, are_those_of_the_formulas) {
     v = .999 * v + .001 * d * d;
     return .001 * std::sqrt(1 - std::pow(.999, t)) / (1 - std::pow(.9, t)) * m / (std::sqrt(v) + 1e-8);
   });
-  compare({MasterStep::Rule::rmsprop, 0, 1, .9, 1e-8}, .001, [](double d, double& a, double&, int) {
-    a = .9 * a + .1 * d * d;
-    return .001 / std::sqrt(a + 1e-8) * d;
-  });
-  compare({MasterStep::Rule::adadelta, 0, 1, .95, 1e-8}, 1, [](double d, double& a, double& b, int) {
-    a = .95 * a + .05 * d * d;
-    const double moved = std::sqrt(b + 1e-8) / std::sqrt(a + 1e-8) * d;
-    b = .95 * b + .05 * moved * moved;
-    return moved;
-  });
-}
-
-TEST(master_steps, have_names) {
-  EXPECT_EQ(master_rule_of("delayed-nesterov"), MasterStep::Rule::delayed_nesterov);
-  EXPECT_THROW(master_rule_of("lion"), Error);
 }
 
 }  // namespace

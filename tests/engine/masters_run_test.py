@@ -26,28 +26,88 @@ class Masters(InFolder):
             self.assertEqual(done.returncode, 0, (preset, done.stderr))
             self.assertIn("judged on the masters' parameters", done.stdout, preset)
 
-    def test_the_others_go_on_when_a_worker_is_killed(self):
-        words = [*TINY[:-1], "random_samples=4000", "epochs=15", "batch=30", "run=kept", "masters=1"]
-        for preset in ("downpour", "easgd"):
-            script = f"echo $TUTTI_RANK $$; exec {BIN / 'tutti'} train {' '.join(words)} strategy={preset}"
-            with subprocess.Popen([BIN / "tutti", "run", "-np", "4", "--keep-going", "sh", "-c", script], text=True, env=CLEAN,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder) as job:
-                pids = dict(map(int, job.stdout.readline().split()) for _ in range(4))
-                metrics = self.folder / "kept" / "metrics.csv"
-                for _ in range(3000):  # until the first epoch is over
-                    if metrics.exists() and len(metrics.read_text().splitlines()) > 1 or job.poll() is not None:
-                        break
-                    time.sleep(0.01)
-                os.kill(pids[2], signal.SIGKILL)  # the second worker
-                stdout, stderr = job.communicate(timeout=120)
+    def job(self, run, *words):
+        """Four ranks, one of them the master, after their first epoch; by rank, their process ids."""
+        words = [*TINY[:-1], "random_samples=4000", "epochs=8", "batch=30", f"run={run}", "masters=1", *words]
+        script = f"echo $TUTTI_RANK $$; exec {BIN / 'tutti'} train {' '.join(words)}"
+        job = subprocess.Popen([BIN / "tutti", "run", "-np", "4", "--keep-going", "sh", "-c", script], text=True, env=CLEAN,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder)
+        pids = dict(map(int, job.stdout.readline().split()) for _ in range(4))
+        for _ in range(3000):
+            if len(self.lines(run)) > 1 or job.poll() is not None:
+                break
+            time.sleep(0.01)
+        return job, pids
+
+    def lines(self, run):
+        """What the metrics have: a heading, and a line for each epoch."""
+        metrics = self.folder / run / "metrics.csv"
+        return metrics.read_text().splitlines() if metrics.exists() else []
+
+    def check_share(self, run, stdout, stderr, how):
+        """The second worker did a part of its 8 epochs of 134 steps, and the others the rest."""
+        self.assertIn("judged on the masters' parameters", stdout, stderr)
+        found = re.search(r"^worker 1  did not come to the end: rank 2 " + how + r" after (\d+) of 1072 steps; others did (\d+)$",
+                          stdout, re.M)
+        self.assertTrue(found, stdout + stderr)
+        self.assertEqual(int(found[1]) + int(found[2]), 1072, stdout)
+        self.assertGreater(int(found[2]), 0, stdout)
+        self.assertEqual(len(re.findall(r"^worker [02]  \d+ exchanges", stdout, re.M)), 2, stdout)
+        self.assertEqual(len(self.lines(run)), 9)
+        return int(found[1]), int(found[2])
+
+    PRESETS = ("downpour", "asgd", "easgd", "gem", "decoupled-diloco")
+
+    def test_the_others_do_the_share_of_a_killed_worker(self):
+        for preset in self.PRESETS:
+            job, pids = self.job(preset, f"strategy={preset}")
+            os.kill(pids[2], signal.SIGKILL)  # the second worker
+            stdout, stderr = job.communicate(timeout=120)
             self.assertIn("killed by signal 9", stderr)
             self.assertNotEqual(job.returncode, 0, "the job says that a rank failed")
-            self.assertIn("judged on the masters' parameters", stdout, stderr)
-            self.assertIn("worker 1  did not come to the end", stdout)
-            self.assertEqual(len(re.findall(r"^worker [02]  \d+ exchanges", stdout, re.M)), 2, stdout)
-            self.assertEqual(len(metrics.read_text().splitlines()), 16)
-            metrics.unlink()
-            subprocess.run(["rm", "-rf", self.folder / "kept"], check=True)
+            own, _ = self.check_share(preset, stdout, stderr, "died")
+            if preset == "asgd":  # which exchanges in every step
+                exchanges = sum(int(each) for each in re.findall(r"^worker \d  (\d+) exchanges", stdout, re.M))
+                self.assertEqual(exchanges + own, 3 * 1072, stdout)
+
+    def test_a_stopped_worker_is_given_up_and_told(self):
+        jobs = {}
+        for preset in self.PRESETS:  # these mostly wait, so all at once
+            jobs[preset] = job, pids = self.job(preset, f"strategy={preset}", "strategy.silence=4")
+            os.kill(pids[2], signal.SIGSTOP)
+        for preset, (job, pids) in jobs.items():
+            stdout = line = ""
+            while not line.startswith("worker 1"):  # until the master has told of it
+                line = job.stdout.readline()
+                self.assertTrue(line, "the job has ended: " + stdout)
+                stdout += line
+            os.kill(pids[2], signal.SIGCONT)
+            stdout += job.stdout.read()
+            stderr = job.stderr.read()
+            job.wait(timeout=120)
+            self.check_share(preset, stdout, stderr, "was not heard from for 4 s")
+            told = [each for each in stderr.splitlines() if "tutti train: rank 2" in each]
+            self.assertEqual(len(told), 1, stderr)
+            self.assertIn("rank 2 was not heard from for 4 s and was given up; start it again", told[0])
+
+    def test_a_master_that_dies_is_named_and_its_checkpoint_resumes(self):
+        for preset in ("downpour", "easgd"):
+            words = [f"strategy={preset}", "checkpoint.every_epochs=1", "optimizer=adam"]
+            job, pids = self.job(preset, *words)
+            os.kill(pids[0], signal.SIGKILL)
+            stdout, stderr = job.communicate(timeout=120)
+            self.assertNotEqual(job.returncode, 0)
+            told = [each for each in stderr.splitlines() if each.startswith("tutti train")]
+            self.assertEqual(told, ["tutti train: rank 0, which kept the parameters, has died, so training ends; go on from the "
+                                    f"last checkpoint: --resume run={preset}"], stderr)
+            before = len(self.lines(preset))
+            done = command("train", "-np", 4, *TINY[:-1], "random_samples=4000", "epochs=8", "batch=30", "masters=1", *words,
+                           "--resume", f"run={preset}", cwd=self.folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"resuming {preset}/checkpoints/step-", done.stdout)
+            self.assertIn("judged on the masters' parameters", done.stdout)
+            self.assertGreater(before, 1)
+            self.assertEqual(len(self.lines(preset)), 9)
 
     def test_mistakes_are_told_before_anything_starts(self):
         for words, said in ((["masters=2", "strategy=easgd"], "nobody is left to work"),

@@ -2,13 +2,19 @@
 #include "engine/masters.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cmath>
 #include <set>
 
 #include "collectives/bootstrap/bootstrap.hpp"
+#include "engine/strategies/axes.hpp"
+#include "engine/strategies/explain.hpp"
 #include "engine/strategies/serve.hpp"
 #include "tests/engine/play.hpp"
 #include "tests/engine/runs.hpp"
@@ -56,8 +62,8 @@ struct Script {
 
 /// Masters and workers of one parameter that begins with `begin`.
 void play_masters(int masters, int workers, const Words& words, const Values& begin,
-                  const std::function<void(Script&)>& body) {
-  run_ranks(masters + workers, test_settings("shm"), [&](Communicator& world) {
+                  const std::function<void(Script&)>& body, const char* transport = "shm") {
+  run_ranks(masters + workers, test_settings(transport), [&](Communicator& world) {
     Words all = words;
     all.push_back("strategy.masters=" + std::to_string(masters));
     const Config config = play_config(all);
@@ -66,7 +72,8 @@ void play_masters(int masters, int workers, const Words& words, const Values& be
     ParameterServer::Options options;
     options.servers = roles.masters;
     for (const auto& one : roles.workers) options.workers.push_back(one[0]);
-    options.rules = master_rules(config, parameters, workers);
+    const auto ledger = std::make_shared<Ledger>(std::vector<Ledger::Share>(static_cast<std::size_t>(workers)));
+    options.rules = master_rules(config, parameters, ledger, options.workers);
     auto servers = std::make_shared<ParameterServer>(world, options);
     const int worker = world.rank() - masters;
     if (worker < 0) return servers->serve();
@@ -244,6 +251,53 @@ TEST(Shards, KeepWhatOneMasterKeeps) {
                  });
 }
 
+/// By all sockets of this process, in which all ranks are threads.
+std::uint64_t sent_over_tcp() {
+  std::uint64_t sum = 0;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
+      sum += info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
+  }
+  return sum;
+}
+
+TEST(Bytes, OnTheWireAreThoseOfTheFormula) {
+  constexpr int workers = 2, exchanges = 5;
+  const Values begin(100'000, 1);
+  for (const std::string preset : {"downpour", "asgd", "easgd", "gem", "decoupled-diloco"})
+    for (const int masters : {1, 2}) {
+      if (preset == "decoupled-diloco" && masters == 2) continue;
+      Words words{"strategy=" + preset, "strategy.every=2"};
+      if (preset == "decoupled-diloco")
+        words.insert(words.end(), {"strategy.delay=0", "strategy.apply=blocking", "strategy.alpha=0"});
+      std::barrier all(workers);
+      std::atomic<std::uint64_t> before = 0, after = 0;
+      play_masters(
+          masters, workers, words, begin,
+          [&](Script& script) {
+            all.arrive_and_wait();
+            if (script.worker == 0) before = sent_over_tcp();
+            all.arrive_and_wait();
+            for (int step = 0; step < 2 * exchanges; ++step) script.one_step([] {}, 0.1);
+            script.served.settle();  // which gets as much once more, behind all that was sent
+            all.arrive_and_wait();
+            if (script.worker == 0) after = sent_over_tcp();
+            EXPECT_EQ(script.served.report().exchanges, exchanges);
+            EXPECT_EQ(script.served.report().sent, exchanges * begin.size() * sizeof(double));
+            all.arrive_and_wait();
+          },
+          "tcp");
+      const StrategyCost cost =
+          strategy_cost(play_config(words), {{"w", vector_of(begin).set_requires_grad(true)}}, {}, workers + masters);
+      const std::uint64_t wanted = workers * (2 * exchanges + 1) * cost.round_bytes;
+      EXPECT_EQ(cost.round_bytes, begin.size() * sizeof(double));
+      EXPECT_GE(after - before, wanted) << preset;
+      EXPECT_LE(static_cast<double>(after - before), 1.005 * static_cast<double>(wanted)) << preset;
+    }
+}
+
 TEST(Roles, AreDealtOutByRank) {
   const auto roles = [](const Words& words, int ranks) { return roles_of(play_config(words), ranks); };
   EXPECT_EQ(roles({"strategy=easgd"}, 2).masters, (std::vector{0, 1}));
@@ -269,93 +323,17 @@ TEST(Words, OfOtherTrainersMeanTheSame) {
   const Config config = play_config({"mode=sgd", "masters=1", "sync-every=5", "elastic-force=0.8", "worker_alpha=0.5"});
   EXPECT_TRUE(has_masters(config));
   EXPECT_EQ(config.strategy.name, "downpour");
+  EXPECT_EQ(axes_of(config).members, Axes::Members::any);
+  EXPECT_EQ(axes_of(play_config({"mode=sgd", "masters=1", "synchronous=true"})).members, Axes::Members::all);
+  const Config words =
+      play_config({"mode=easgd", "worker-optimizer=momentum", "elastic-lr=0.3", "elastic-momentum=0.8"});
+  EXPECT_EQ(words.optimizer.name, "momentum");
+  EXPECT_EQ(words.optimizer.options.at("lr") + words.optimizer.options.at("momentum"), "0.30.8");
   EXPECT_FALSE(has_masters(play_config({"sync_rule=BSP"})));
   EXPECT_TRUE(has_masters(play_config({"sync_rule=EASGD", "avg_freq=4", "server_alpha=0.9"})));
   for (const char* wrong : {"strategy.codec=int8", "strategy.fragments=2", "strategy.outer=sgd", "strategy.prefetch=2",
                             "strategy.stale=old", "strategy.apply=late"})
     EXPECT_THROW((void)has_masters(play_config({"strategy=downpour", wrong})), Error) << wrong;
-}
-
-/// Two clusters that a line divides: quickly learned.
-DataSplit toy() { return load("random:1x4x4", 96, 3); }
-
-Config toy_config(const Words& words) {
-  Config config;
-  for (const char* word :
-       {"model=mlp", "batch=16", "epochs=2", "run=none", "report.progress=none", "optimizer.lr=0.05"})
-    config.set(word);
-  for (const std::string& word : words) config.set(word);
-  return config;
-}
-
-Values trained_alone(const Config& config) {
-  Network network = make_network(config, toy());
-  train(config, Communicator::connect({}), network, toy());
-  return values_of(tensors_of(network).parameters);
-}
-
-/// What the first worker's network is in the end: the masters' parameters.
-Values trained_by_masters(const Config& config, int ranks) {
-  const std::vector<Network> networks = networks_for(ranks, config, toy());
-  Values found;
-  run_ranks(ranks, test_settings("shm"), [&](Communicator& world) {
-    const auto rank = static_cast<std::size_t>(world.rank());
-    const ServedResult result = train_by_masters(config, world, networks[rank], toy());
-    if (result.tells) found = values_of(tensors_of(networks[rank]).parameters);
-  });
-  return found;
-}
-
-TEST(Downpour, OfOneWorkerIsSequentialBitForBit) {
-  for (const char* optimizer : {"sgd", "momentum", "nesterov", "adam", "lars"}) {
-    const std::string chosen = std::string("optimizer=") + optimizer;
-    const Values alone = trained_alone(toy_config({chosen}));
-    EXPECT_EQ(trained_by_masters(toy_config({chosen, "strategy=downpour", "masters=1"}), 2), alone) << optimizer;
-    EXPECT_EQ(trained_by_masters(toy_config({chosen, "strategy=downpour"}), 1), alone) << optimizer;
-  }
-}
-
-TEST(Downpour, OfOneWorkerEveryFiveStepsIsSequentialForSgd) {
-  const Words common{"optimizer=sgd", "dtype=float64", "schedule=constant", "steps=10"};
-  Words served = common;
-  for (const char* word : {"strategy=downpour", "strategy.every=5", "masters=1"}) served.emplace_back(word);
-  expect_near(trained_by_masters(toy_config(served), 2), trained_alone(toy_config(common)));
-}
-
-TEST(Workers, OfTwoProcessesAverageWhatTheyComputeOfOtherSamples) {
-  const Words common{"optimizer=sgd", "dtype=float64"};
-  Words served = common;
-  for (const char* word : {"strategy=downpour", "processes=2", "masters=1"}) served.emplace_back(word);
-  expect_near(trained_by_masters(toy_config(served), 3), trained_alone(toy_config(common)), 1e-10);
-}
-
-TEST(Workers, HaveAllSamplesAndNoneTwice) {
-  const Config config = toy_config({"strategy=asgd", "masters=1", "epochs=1", "batch=12"});
-  const std::vector<Network> networks = networks_for(4, config, toy());
-  std::vector<TrainResult> results(4);
-  run_ranks(4, test_settings("shm"), [&](Communicator& world) {
-    const auto rank = static_cast<std::size_t>(world.rank());
-    const ServedResult result = train_by_masters(config, world, networks[rank], toy());
-    results[rank] = result.training;
-    if (rank == 0) {
-      ASSERT_EQ(result.lines.size(), 3U);
-      for (const std::string& line : result.lines) EXPECT_NE(line.find("exchanges"), std::string::npos) << line;
-    }
-  });
-  for (std::size_t rank = 1; rank < 4; ++rank)
-    EXPECT_EQ(results[rank].losses.size(), ((toy().train->size() + 3 - rank) / 3 + 3) / 4) << rank;
-}
-
-TEST(Presets, AllTrainWithMastersAndWithout) {
-  for (const std::string preset : {"downpour", "asgd", "easgd", "dp-easgd", "gem", "decoupled-diloco"})
-    for (const int masters : {0, 1}) {
-      const Config config =
-          toy_config({"strategy=" + preset, "strategy.every=3", "masters=" + std::to_string(masters)});
-      const Values found = trained_by_masters(config, masters + 4);
-      ASSERT_FALSE(found.empty());
-      EXPECT_TRUE(std::ranges::all_of(found, [](double each) { return std::isfinite(each); })) << preset;
-      EXPECT_NE(found, values_of(tensors_of(make_network(config, toy())).parameters)) << preset << ": nothing moved";
-    }
 }
 
 }  // namespace

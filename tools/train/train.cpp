@@ -252,7 +252,16 @@ int run_by_masters(const Job& job, Communicator& world) {
     for (const std::string& line : result.lines) fmt::print("{}\n", line);
     return code;
   } catch (const Error& error) {
-    fmt::print(stderr, "tutti train: rank {}: {}\n", world.rank(), error.what());
+    const engine::Roles roles = engine::roles_of(job.config, world.size());
+    const bool is_masters = error.code() == Code::peer_lost && std::ranges::count(roles.masters, error.culprit()) > 0;
+    if (!is_masters)
+      fmt::print(stderr, "tutti train: rank {}: {}\n", world.rank(), error.what());
+    else if (world.rank() == roles.workers[0][0])  // all workers know
+      fmt::print(stderr, "tutti train: rank {}, which kept the parameters, has died, so training ends; {}\n",
+                 error.culprit(),
+                 fs::exists(fs::path(job.config.run) / "checkpoints")
+                     ? "go on from the last checkpoint: --resume run=" + job.config.run
+                     : "there is no checkpoint to go on from: with checkpoint.every_epochs=1 there would be");
     return exit_failure;
   }
 }

@@ -1,0 +1,192 @@
+#include "engine/strategies/ledger.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/parameter_server/letters.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+
+Ledger::Ledger(std::vector<Share> shares) {
+  for (const Share& share : shares) workers_.push_back({.share = share, .taken = {}});
+}
+
+Ledger::Unit Ledger::unit(const DealtStep& step) const {
+  const std::int64_t each = std::max<std::int64_t>(1, of(step.worker).share.steps_per_epoch);
+  return {step.number / each, step.worker, step.number};
+}
+
+/// What a worker did in its step `number`: one that it had taken, or one of its own.
+DealtStep Ledger::nth(int worker, std::int64_t number) const {
+  std::int64_t before = 0;
+  for (const Taken& one : of(worker).taken) {
+    if (one.at == number) return one.step;
+    before += one.at < number ? 1 : 0;
+  }
+  return {worker, of(worker).first + number - before};
+}
+
+std::int64_t Ledger::own_pushed(int worker) const {
+  const Worker& one = of(worker);
+  return one.first + one.pushed -
+         std::ranges::count_if(one.taken, [&](const Taken& each) { return each.at < one.pushed; });
+}
+
+void Ledger::pushed(int worker, std::uint64_t steps) {
+  Worker& one = of(worker);
+  for (std::uint64_t i = 0; i < steps; ++i, ++one.pushed)
+    if (!one.is_there) free_.erase(unit(nth(worker, one.pushed)));  // it had waited in a round
+}
+
+void Ledger::round(std::size_t participants) {
+  ++rounds_.all;
+  if (2 * participants < workers_.size()) ++rounds_.small;
+}
+
+Ledger::Deal Ledger::ask(int worker, std::int64_t done, std::int64_t epoch, bool is_last) {
+  Worker& one = of(worker);
+  one.is_idle = is_last;
+  if (!free_.empty() && (is_last || free_.begin()->epoch <= epoch)) {
+    const Unit next = *free_.begin();
+    free_.erase(free_.begin());
+    one.taken.push_back({done, {next.worker, next.number}});
+    one.is_idle = false;
+    return {Deal::What::take, {next.worker, next.number}};
+  }
+  const bool is_alone =
+      std::ranges::none_of(workers_, [](const Worker& other) { return other.is_there && !other.is_idle; });
+  return {is_last && !is_alone ? Deal::What::wait : Deal::What::none, {}};
+}
+
+void Ledger::gone(int worker, Parting how) {
+  Worker& one = of(worker);
+  if (!std::exchange(one.is_there, false)) return;
+  one.parting = how;
+  if (how == Parting::left) return;
+  for (std::int64_t number = own_pushed(worker); number < one.share.steps; ++number)
+    free_.insert(unit({worker, number}));
+  for (const Taken& each : one.taken)
+    if (each.at >= one.pushed) free_.insert(unit(each.step));
+}
+
+Ledger::Fate Ledger::fate(int worker) const {
+  const Worker& one = of(worker);
+  const auto missing = std::ranges::count_if(free_, [&](const Unit& each) { return each.worker == worker; });
+  return {one.is_there,       one.parting, one.share.steps,
+          own_pushed(worker), missing,     one.taken_before + static_cast<std::int64_t>(one.taken.size())};
+}
+
+std::vector<std::byte> Ledger::save() const {
+  std::set<Unit> free = free_;
+  LetterWriter letter;
+  letter.put<std::uint64_t>(workers_.size());
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& one = workers_[i];
+    const int worker = static_cast<int>(i);
+    std::int64_t first = own_pushed(worker), taken = one.taken_before;
+    for (const Taken& each : one.taken) {
+      if (each.at < one.pushed)
+        ++taken;
+      else
+        free.insert(unit(each.step));
+    }
+    if (!one.is_there) first = first_untouched(worker);
+    letter.put(one.share);
+    letter.put(first);
+    letter.put(taken);
+  }
+  std::erase_if(
+      free, [&](const Unit& each) { return !of(each.worker).is_there && each.number >= first_untouched(each.worker); });
+  for (const Unit& each : free) letter.put(each);
+  return letter.take();
+}
+
+/// Of a worker that has gone: where the epochs begin of which all steps are still to be dealt out.
+std::int64_t Ledger::first_untouched(int worker) const {
+  const Worker& one = of(worker);
+  const std::int64_t each = std::max<std::int64_t>(1, one.share.steps_per_epoch);
+  std::int64_t first = one.share.steps;
+  while (first > 0) {
+    const std::int64_t begin = (first - 1) / each * each;
+    for (std::int64_t number = begin; number < first; ++number)
+      if (!free_.contains(unit({worker, number}))) return first;
+    first = begin;
+  }
+  return first;
+}
+
+void Ledger::load(std::span<const std::byte> saved) {
+  LetterReader letter(saved);
+  std::vector<Worker> loaded(letter.take<std::uint64_t>());
+  for (Worker& one : loaded) {
+    one.share = letter.take<Share>();
+    one.first = letter.take<std::int64_t>();
+    one.taken_before = letter.take<std::int64_t>();
+  }
+  const bool fits = std::ranges::equal(loaded, workers_, [](const Worker& a, const Worker& b) {
+    return a.share.steps_per_epoch == b.share.steps_per_epoch;
+  });
+  if (!fits)
+    throw Error(Code::invalid,
+                "what the masters knew of the workers is of another number of workers or of samples: "
+                "resume with as many ranks, masters and processes, and the same data and batch");
+  for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i].share = workers_[i].share;  // there may be more epochs
+  workers_ = std::move(loaded);
+  free_.clear();
+  while (!letter.is_at_end()) free_.insert(letter.take<Unit>());
+}
+
+namespace {
+
+int worker_of(const std::vector<int>& ranks, int rank) {
+  return static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin());
+}
+
+}  // namespace
+
+ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, std::vector<int> ranks) {
+  const bool has_rounds = rule.quorum > 1 || rule.grace > 0;
+  rule.apply = [apply = std::move(rule.apply), ledger, ranks, has_rounds](const ShardView& shard,
+                                                                          std::span<const Pushed> pushed) {
+    apply(shard, pushed);
+    if (has_rounds) ledger->round(pushed.size());
+    for (const Pushed& one : pushed) ledger->pushed(worker_of(ranks, one.meta.worker), one.meta.steps);
+  };
+  rule.parted = [ledger, ranks](int rank, Parting how) { ledger->gone(worker_of(ranks, rank), how); };
+  rule.save = [save = std::move(rule.save), ledger] {
+    LetterWriter letter;
+    letter.put_bytes(ledger->save());
+    letter.put_bytes(save ? save() : std::vector<std::byte>());
+    return letter.take();
+  };
+  rule.load = [load = std::move(rule.load), ledger](std::span<const std::byte> saved) {
+    LetterReader letter(saved);
+    ledger->load(letter.take_bytes());
+    const ConstBytes rest = letter.take_bytes();
+    if (load) load(rest);
+  };
+  return rule;
+}
+
+ServerRule deal_rule(std::shared_ptr<Ledger> ledger, std::vector<int> ranks) {
+  return {.apply =
+              [ledger, ranks](const ShardView&, std::span<const Pushed> pushed) {
+                for (const Pushed& one : pushed) {
+                  const auto* const asked = reinterpret_cast<const double*>(one.data.data);
+                  const int worker = worker_of(ranks, one.meta.worker);
+                  Ledger::Deal deal{.step = {worker, ledger->own_pushed(worker)}};
+                  if (asked[0] >= 0)
+                    deal = ledger->ask(worker, static_cast<std::int64_t>(asked[0]), static_cast<std::int64_t>(asked[1]),
+                                       asked[2] != 0);
+                  if (one.answer.count == 0) continue;
+                  auto* const answer = reinterpret_cast<double*>(one.answer.data);
+                  answer[0] = static_cast<double>(deal.what);
+                  answer[1] = deal.step.worker;
+                  answer[2] = static_cast<double>(deal.step.number);
+                }
+              },
+          .answers = true};
+}
+
+}  // namespace tutti::engine

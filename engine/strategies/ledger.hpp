@@ -1,0 +1,123 @@
+// Ledger: which steps of an epoch's samples are in the masters' parameters, and who takes those of a worker that has
+// gone. Without LibTorch.
+//
+// Each worker has its own share of each epoch's samples, in steps. What a worker that died or fell silent had not
+// pushed is dealt out to the others, step by step, as each comes to the end of its own epoch: so a sample is trained
+// once in an epoch, whoever dies.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/parameter_server/rule.hpp"
+
+namespace tutti::engine {
+
+/// One step of a worker's share: `number` counts over all epochs, from 0.
+struct DealtStep {
+  int worker = -1;
+  std::int64_t number = 0;
+};
+
+/// Of the first master, in whose server's thread it is called; afterwards by whoever tells of it. Knows nothing of
+/// messages, so that tests play to it.
+class Ledger {
+ public:
+  /// Of a worker, in the whole run.
+  struct Share {
+    std::int64_t steps = 0, steps_per_epoch = 1;
+  };
+  struct Deal {
+    enum class What : std::uint8_t {
+      none,  ///< there is nothing to take
+      take,  ///< `step`
+      wait   ///< nothing yet: another worker is still at its share, and might die
+    } what = What::none;
+    DealtStep step = {};
+  };
+  /// What became of a worker.
+  struct Fate {
+    bool is_there = true;
+    Parting parting = Parting::left;
+    std::int64_t share = 0;    ///< steps
+    std::int64_t own = 0;      ///< of these it has pushed itself
+    std::int64_t missing = 0;  ///< steps of its share that nobody has taken
+    std::int64_t taken = 0;    ///< steps of others that it has taken
+  };
+
+  struct Rounds {
+    std::int64_t all = 0;
+    std::int64_t small = 0;  ///< in which fewer than half of the workers took part
+  };
+
+  explicit Ledger(std::vector<Share> shares);
+
+  /// So many further steps of this worker have taken effect.
+  void pushed(int worker, std::uint64_t steps);
+  /// A round has closed in which so many workers took part.
+  void round(std::size_t participants);
+  /// A worker has done the steps of its share in `epoch`, and `done` steps in all, and asks for more of the same epoch;
+  /// `is_last`: or of any, as it has none of its own left.
+  Deal ask(int worker, std::int64_t done, std::int64_t epoch, bool is_last);
+  /// One that has left counts as having done its share. What one that died took and did not push is dealt out again.
+  void gone(int worker, Parting how);
+
+  std::size_t workers() const noexcept { return workers_.size(); }
+  const Rounds& rounds() const noexcept { return rounds_; }
+  Fate fate(int worker) const;
+  /// The steps of its share that a worker has pushed, one after the other from the first.
+  std::int64_t own_pushed(int worker) const;
+
+  /// For dumps: load() takes what save() gave, and has all workers there again; each goes on with its share at
+  /// own_pushed(), counts its steps anew, and one that had gone begins with the first epoch of which nobody has taken
+  /// anything. Throws Error{invalid} for another number of workers or other shares.
+  std::vector<std::byte> save() const;
+  void load(std::span<const std::byte> saved);
+
+ private:
+  struct Unit {  // in the order in which they are dealt out
+    std::int64_t epoch;
+    int worker;
+    std::int64_t number;
+    auto operator<=>(const Unit&) const = default;
+  };
+  struct Taken {
+    std::int64_t at;  // the worker's steps before it
+    DealtStep step;
+  };
+  struct Worker {
+    Share share;
+    std::int64_t first = 0;  // steps of its share from before a dump that was loaded
+    std::int64_t pushed = 0, taken_before = 0;
+    std::vector<Taken> taken;
+    bool is_there = true, is_idle = false;
+    Parting parting = Parting::left;
+  };
+
+  Worker& of(int worker) { return workers_.at(static_cast<std::size_t>(worker)); }
+  const Worker& of(int worker) const { return workers_.at(static_cast<std::size_t>(worker)); }
+  Unit unit(const DealtStep& step) const;
+  DealtStep nth(int worker, std::int64_t number) const;
+  std::int64_t first_untouched(int worker) const;
+
+  std::vector<Worker> workers_;
+  std::set<Unit> free_;
+  Rounds rounds_;
+};
+
+/// A server's rule that counts in `ledger` what it has applied; ranks[i] is the rank that talks for worker i. The
+/// ledger is dumped with it.
+ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, std::vector<int> ranks);
+
+/// Values: as many f64 as a question, all at the first server, and unused. A question is {done, epoch, is_last}, the
+/// answer {what, worker, number}; with done = -1, it asks where the worker is to go on: number is its own_pushed().
+inline constexpr std::size_t question_size = 3;
+ServerRule deal_rule(std::shared_ptr<Ledger> ledger, std::vector<int> ranks);
+
+}  // namespace tutti::engine

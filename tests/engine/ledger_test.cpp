@@ -1,0 +1,159 @@
+// The ledger, as scripted arrivals find it: whatever happens to workers, each step of each share is done once.
+#include "engine/strategies/ledger.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using What = Ledger::Deal::What;
+
+/// A worker's share of `epochs` epochs with so many steps.
+Ledger::Share share(std::int64_t each, std::int64_t epochs) { return {each * epochs, each}; }
+
+TEST(Ledger, DealsOutWhatADeadWorkerHadNotPushed) {
+  Ledger ledger({share(3, 2), share(3, 2)});
+  ledger.pushed(1, 2);
+  EXPECT_EQ(ledger.ask(0, 3, 0, false).what, What::none) << "nobody waits before the end";
+  ledger.gone(1, Parting::died);
+  const Ledger::Deal deal = ledger.ask(0, 3, 0, false);
+  EXPECT_EQ(deal.what, What::take);
+  EXPECT_EQ(deal.step.worker, 1);
+  EXPECT_EQ(deal.step.number, 2);
+  EXPECT_EQ(ledger.ask(0, 4, 0, false).what, What::none) << "the other steps are of the next epoch";
+  for (std::int64_t number = 3; number < 6; ++number) EXPECT_EQ(ledger.ask(0, 4 + number, 1, true).step.number, number);
+  EXPECT_EQ(ledger.ask(0, 10, 1, true).what, What::none);
+  const Ledger::Fate fate = ledger.fate(1);
+  EXPECT_FALSE(fate.is_there);
+  EXPECT_EQ(fate.own, 2);
+  EXPECT_EQ(fate.missing, 0);
+  EXPECT_EQ(ledger.fate(0).taken, 4);
+}
+
+TEST(Ledger, HasWorkersStayUntilTheOthersAreThroughOrDead) {
+  Ledger ledger({share(2, 1), share(2, 1), share(2, 1)});
+  EXPECT_EQ(ledger.ask(0, 2, 0, true).what, What::wait);
+  EXPECT_EQ(ledger.ask(1, 2, 0, true).what, What::wait);
+  ledger.gone(2, Parting::silent);
+  EXPECT_EQ(ledger.ask(1, 2, 0, true).step.number, 0);
+  EXPECT_EQ(ledger.ask(0, 2, 0, true).step.number, 1);
+  EXPECT_EQ(ledger.ask(0, 3, 0, true).what, What::wait) << "the other one has still to do what it took";
+  ledger.pushed(1, 2);
+  ledger.gone(1, Parting::died);  // before it has pushed that
+  const Ledger::Deal again = ledger.ask(0, 3, 0, true);
+  EXPECT_EQ(again.step.worker, 2);
+  EXPECT_EQ(again.step.number, 0);
+  EXPECT_EQ(ledger.ask(0, 4, 0, true).what, What::none);
+  EXPECT_EQ(ledger.own_pushed(1), 2);
+}
+
+TEST(Ledger, CountsWhatADeadWorkerHadInARound) {
+  Ledger ledger({share(4, 1), share(4, 1)});
+  ledger.gone(1, Parting::died);
+  ledger.pushed(1, 2);
+  EXPECT_EQ(ledger.ask(0, 4, 0, true).step.number, 2);
+}
+
+TEST(Ledger, CountsRoundsOfFewerThanHalf) {
+  Ledger ledger(std::vector<Ledger::Share>(4));
+  for (const std::size_t participants : {4, 2, 1, 3}) ledger.round(participants);
+  EXPECT_EQ(ledger.rounds().all, 4);
+  EXPECT_EQ(ledger.rounds().small, 1);
+}
+
+TEST(Ledger, TakesNothingFromOneThatHasLeft) {
+  Ledger ledger({share(4, 1), share(4, 1)});
+  ledger.gone(1, Parting::left);
+  EXPECT_EQ(ledger.ask(0, 4, 0, true).what, What::none);
+}
+
+/// What the steps of each share have come to.
+using Done = std::map<std::pair<int, std::int64_t>, int>;
+
+struct Player {
+  std::int64_t own = 0, steps = 0;
+  std::vector<DealtStep> unpushed = {};
+  bool is_there = true;
+};
+
+/// One worker does something; false: it has nothing left.
+bool play(Ledger& ledger, int who, Player& player, std::int64_t each, std::int64_t total, Done& done, bool pushes) {
+  const bool ends_epoch = player.own % each == 0 && player.own > 0;
+  const bool is_last = player.own == total;
+  DealtStep step{who, player.own};
+  bool is_taken = false;
+  if (ends_epoch) {
+    const Ledger::Deal deal = ledger.ask(who, player.steps, player.own / each - 1, is_last);
+    if (deal.what == What::take) step = deal.step;
+    is_taken = deal.what == What::take;
+    if (is_last && !is_taken) return deal.what == What::wait;
+  }
+  player.own += is_taken ? 0 : 1;
+  ++player.steps;
+  player.unpushed.push_back(step);
+  if (!pushes) return true;
+  ledger.pushed(who, player.unpushed.size());
+  for (const DealtStep& one : player.unpushed) ++done[{one.worker, one.number}];
+  player.unpushed.clear();
+  return true;
+}
+
+TEST(Ledger, LosesAndDoublesNothingWhoeverDies) {
+  constexpr int workers = 5;
+  constexpr std::int64_t each = 7, total = 21;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    Ledger ledger(std::vector<Ledger::Share>(workers, share(each, total / each)));
+    std::vector<Player> players(workers);
+    Done done;
+    int alive = workers;
+    for (int still = 0; still < 100 * workers;) {  // until nobody has had anything to do for some time
+      const int who = static_cast<int>(random() % workers);
+      Player& player = players[static_cast<std::size_t>(who)];
+      if (player.is_there && alive > 1 && random() % 40 == 0) {
+        player.is_there = false;
+        --alive;
+        ledger.gone(who, Parting::died);
+      }
+      // All push in the end, as in training those do whose steps come out even.
+      const bool pushes = player.own == total || random() % 3 == 0;
+      const std::int64_t before = player.steps;
+      if (player.is_there) play(ledger, who, player, each, total, done, pushes);
+      still = player.steps > before ? 0 : still + 1;
+    }
+    for (int who = 0; who < workers; ++who)
+      for (const DealtStep& one : players[static_cast<std::size_t>(who)].unpushed)
+        if (players[static_cast<std::size_t>(who)].is_there) ++done[{one.worker, one.number}];
+    EXPECT_EQ(done.size(), workers * total) << "seed " << seed;
+    for (const auto& [step, times] : done) EXPECT_EQ(times, 1) << "seed " << seed;
+  }
+}
+
+TEST(Ledger, GoesOnFromADump) {
+  Ledger first({share(3, 3), share(3, 3), share(3, 3)});
+  first.pushed(0, 4);
+  first.pushed(1, 1);
+  first.gone(1, Parting::died);
+  EXPECT_EQ(first.ask(0, 4, 0, false).step.number, 1);
+  first.pushed(0, 1);
+  EXPECT_EQ(first.ask(2, 3, 0, false).step.number, 2);  // and this one is not pushed
+  Ledger second({share(3, 3), share(3, 3), share(3, 3)});
+  second.load(first.save());
+  EXPECT_EQ(second.own_pushed(0), 4);
+  EXPECT_EQ(second.own_pushed(2), 0);
+  EXPECT_EQ(second.own_pushed(1), 3) << "of its first epoch some has been taken; the rest is there for all";
+  const Ledger::Deal deal = second.ask(2, 3, 0, false);
+  EXPECT_EQ(deal.step.worker, 1);
+  EXPECT_EQ(deal.step.number, 2);
+  EXPECT_EQ(second.ask(0, 5, 2, false).what, What::none);
+  Ledger other({share(3, 3)});
+  EXPECT_THROW(other.load(first.save()), Error);
+}
+
+}  // namespace
+}  // namespace tutti::engine
