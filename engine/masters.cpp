@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
 #include "collectives/bootstrap/stores.hpp"
+#include "engine/checkpoint/safetensors.hpp"
 #include "engine/data/dataset.hpp"
+#include "engine/data/tensors.hpp"
 #include "engine/models/model.hpp"
 #include "engine/sampling.hpp"
 #include "engine/strategies/axes.hpp"
@@ -127,8 +130,7 @@ class Run {
     ServedResult result;
     result.worker = worker_;
     if (worker_ >= 0) {
-      result.tells = worker_ == 0 && roles_.workers[0].front() == world_.rank();
-      result.training = work(std::move(servers));
+      work(std::move(servers), result);
     } else {
       servers->serve();
     }
@@ -137,7 +139,7 @@ class Run {
   }
 
  private:
-  TrainResult work(std::shared_ptr<ParameterServer> servers) {
+  void work(std::shared_ptr<ParameterServer> servers, ServedResult& told) {
     const std::vector<int>& processes = roles_.workers[static_cast<std::size_t>(worker_)];
     const std::size_t workers = roles_.workers.size();
     Communicator own = world_.group(processes, "worker");
@@ -161,7 +163,23 @@ class Run {
     if (worker_ == 0 && talks && store_ && !result.stopped.empty()) store_->set("stop", result.stopped);
     if (talks && store_) store_->set(report_key(static_cast<std::size_t>(worker_)), line_of(worker_, served->report()));
     if (!store_) lines_.push_back(line_of(worker_, served->report()));
-    return result;
+    told.tells = served->teller() == worker_ && talks;
+    told.training = std::move(result);
+    if (told.tells && worker_ != 0 && !config_.run.empty() && config_.run != "none") told.kept = keep();
+  }
+
+  /// In the place of the first worker: the masters' parameters, which are the network's at the end of training.
+  std::string keep() const {
+    const std::filesystem::path file = std::filesystem::path(config_.run) / "model.safetensors";
+    std::filesystem::create_directories(file.parent_path());
+    const NetworkTensors all = tensors_of(network_);
+    Fields arrays;
+    for (const auto* list : {&all.parameters, &all.buffers})
+      for (const auto& [name, tensor] : *list) arrays[name] = to_array(tensor.detach().contiguous());
+    std::vector<SavedTensor> saved;
+    for (const auto& [name, array] : arrays) saved.push_back({name, array.dtype(), array.shape(), array.bytes()});
+    write_safetensors(file, saved, {{"format", "pt"}, {"model", config_.model.name}});
+    return file.string();
   }
 
   /// At the end of the run a worker stays until all others have done their shares, as one of them might die.

@@ -29,15 +29,18 @@ Roles roles_of(const Config& config, int ranks);
 /// What a rank has to tell in the end.
 struct ServedResult {
   int worker = -1;            ///< from 0; -1: this rank was a master alone
-  bool tells = false;         ///< of all ranks this one is to report: rank 0 of the first worker
+  bool tells = false;         ///< of all ranks this one is to report: rank 0 of the first worker that has not died
   TrainResult training = {};  ///< of a worker: its losses are its own, what was held out was judged on the centre
   std::vector<std::string> lines = {};  ///< of the first master: what each worker said of its exchanges
+  std::string kept = {};  ///< of the rank that tells in the place of the first worker: where the network is
 };
 
 /// Trains, on all ranks; the data are dealt out to the workers once and for all, sample i to worker i modulo their
 /// number, and each takes its part of the batch. `world` is not used any more once training has begun, so that a worker
 /// that dies stops nobody but its own processes, where the launcher lets the others go on. The first worker keeps the
-/// checkpoints and reports. Blocks: of a master, until all workers have left or died. Throws as Trainer does.
+/// checkpoints and reports; where it has died, the next one keeps the masters' parameters in the end, in
+/// model.safetensors of the run's folder, and tells of it. Blocks: of a master, until all workers have left or died.
+/// Throws as Trainer does.
 ServedResult train_by_masters(const Config& config, Communicator world, Network network, const DataSplit& data,
                               const Hooks& hooks = {});
 

@@ -77,6 +77,12 @@ Ledger::Fate Ledger::fate(int worker) const {
           own_pushed(worker), missing,     one.taken_before + static_cast<std::int64_t>(one.taken.size())};
 }
 
+int Ledger::teller() const {
+  return static_cast<int>(
+      std::ranges::find_if(workers_, [](const Worker& one) { return one.is_there || one.parting == Parting::left; }) -
+      workers_.begin());
+}
+
 std::vector<std::byte> Ledger::save() const {
   std::set<Unit> free = free_;
   LetterWriter letter;
@@ -175,7 +181,7 @@ ServerRule deal_rule(std::shared_ptr<Ledger> ledger, std::vector<int> ranks) {
                 for (const Pushed& one : pushed) {
                   const auto* const asked = reinterpret_cast<const double*>(one.data.data);
                   const int worker = worker_of(ranks, one.meta.worker);
-                  Ledger::Deal deal{.step = {worker, ledger->own_pushed(worker)}};
+                  Ledger::Deal deal{.step = {ledger->teller(), ledger->own_pushed(worker)}};
                   if (asked[0] >= 0)
                     deal = ledger->ask(worker, static_cast<std::int64_t>(asked[0]), static_cast<std::int64_t>(asked[1]),
                                        asked[2] != 0);

@@ -71,6 +71,8 @@ class Ledger {
   std::size_t workers() const noexcept { return workers_.size(); }
   const Rounds& rounds() const noexcept { return rounds_; }
   Fate fate(int worker) const;
+  /// The first worker that has not died: it tells of the run. The number of workers where all have.
+  int teller() const;
   /// The steps of its share that a worker has pushed, one after the other from the first.
   std::int64_t own_pushed(int worker) const;
 
@@ -116,7 +118,8 @@ class Ledger {
 ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, std::vector<int> ranks);
 
 /// Values: as many f64 as a question, all at the first server, and unused. A question is {done, epoch, is_last}, the
-/// answer {what, worker, number}; with done = -1, it asks where the worker is to go on: number is its own_pushed().
+/// answer {what, worker, number}; with done = -1, it asks where the worker is to go on: number is its own_pushed(), and
+/// worker who tells of the run.
 inline constexpr std::size_t question_size = 3;
 ServerRule deal_rule(std::shared_ptr<Ledger> ledger, std::vector<int> ranks);
 

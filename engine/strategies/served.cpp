@@ -96,6 +96,7 @@ class Worker final : public Served {
     return {what, {static_cast<int>(answer[1]), static_cast<std::int64_t>(answer[2])}};
   }
 
+  int teller() override { return static_cast<int>(ask({-1, 0, 0})[1]); }
   std::int64_t own_steps() override { return static_cast<std::int64_t>(ask({-1, 0, 0})[2]); }
 
   std::vector<nn::NamedTensor> state() const override {

@@ -65,6 +65,8 @@ class Served : public Strategy {
   virtual const ServedReport& report() const noexcept = 0;
   /// The steps of its share that are in the masters' parameters: where it goes on. Collective over the worker.
   virtual std::int64_t own_steps() = 0;
+  /// The first worker that has not died. Collective over the worker.
+  virtual int teller() = 0;
   /// Asks the ledger for a step that another worker has left undone. Collective over the worker; waits for the answer.
   virtual Ledger::Deal further(std::size_t epoch, bool is_last) = 0;
   virtual const ServedNumbers& numbers() const noexcept = 0;

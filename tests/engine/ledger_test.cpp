@@ -59,6 +59,17 @@ TEST(Ledger, CountsWhatADeadWorkerHadInARound) {
   EXPECT_EQ(ledger.ask(0, 4, 0, true).step.number, 2);
 }
 
+TEST(Ledger, HasTheFirstThatLivesTellOfTheRun) {
+  Ledger ledger(std::vector<Ledger::Share>(3));
+  EXPECT_EQ(ledger.teller(), 0);
+  ledger.gone(1, Parting::died);
+  EXPECT_EQ(ledger.teller(), 0);
+  ledger.gone(0, Parting::silent);
+  EXPECT_EQ(ledger.teller(), 2);
+  ledger.gone(2, Parting::left);
+  EXPECT_EQ(ledger.teller(), 2);
+}
+
 TEST(Ledger, CountsRoundsOfFewerThanHalf) {
   Ledger ledger(std::vector<Ledger::Share>(4));
   for (const std::size_t participants : {4, 2, 1, 3}) ledger.round(participants);

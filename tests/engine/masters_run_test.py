@@ -1,5 +1,7 @@
 """tutti train with masters and workers: what is told in the end, a killed worker, mistakes."""
 
+import json
+import math
 import os
 import re
 import signal
@@ -28,16 +30,25 @@ class Masters(InFolder):
 
     def job(self, run, *words):
         """Four ranks, one of them the master, after their first epoch; by rank, their process ids."""
-        words = [*TINY[:-1], "random_samples=4000", "epochs=8", "batch=30", f"run={run}", "masters=1", *words]
+        words = [*TINY[:-1], "random_samples=4000", "epochs=24", "batch=30", f"run={run}", "masters=1", *words]
         script = f"echo $TUTTI_RANK $$; exec {BIN / 'tutti'} train {' '.join(words)}"
         job = subprocess.Popen([BIN / "tutti", "run", "-np", "4", "--keep-going", "sh", "-c", script], text=True, env=CLEAN,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder)
         pids = dict(map(int, job.stdout.readline().split()) for _ in range(4))
+        self.addCleanup(self.end, job, pids)
         for _ in range(3000):
             if len(self.lines(run)) > 1 or job.poll() is not None:
                 break
             time.sleep(0.01)
         return job, pids
+
+    def end(self, job, pids):
+        if job.poll() is None:  # the test has failed
+            for pid in (*pids.values(), job.pid):
+                os.kill(pid, signal.SIGKILL)
+            job.wait()
+        job.stdout.close()
+        job.stderr.close()
 
     def lines(self, run):
         """What the metrics have: a heading, and a line for each epoch."""
@@ -45,15 +56,15 @@ class Masters(InFolder):
         return metrics.read_text().splitlines() if metrics.exists() else []
 
     def check_share(self, run, stdout, stderr, how):
-        """The second worker did a part of its 8 epochs of 134 steps, and the others the rest."""
+        """The second worker did a part of its 24 epochs of 134 steps, and the others the rest."""
         self.assertIn("judged on the masters' parameters", stdout, stderr)
-        found = re.search(r"^worker 1  did not come to the end: rank 2 " + how + r" after (\d+) of 1072 steps; others did (\d+)$",
+        found = re.search(r"^worker 1  did not come to the end: rank 2 " + how + r" after (\d+) of 3216 steps; others did (\d+)$",
                           stdout, re.M)
         self.assertTrue(found, stdout + stderr)
-        self.assertEqual(int(found[1]) + int(found[2]), 1072, stdout)
+        self.assertEqual(int(found[1]) + int(found[2]), 3216, stdout)
         self.assertGreater(int(found[2]), 0, stdout)
         self.assertEqual(len(re.findall(r"^worker [02]  \d+ exchanges", stdout, re.M)), 2, stdout)
-        self.assertEqual(len(self.lines(run)), 9)
+        self.assertEqual(len(self.lines(run)), 25)
         return int(found[1]), int(found[2])
 
     PRESETS = ("downpour", "asgd", "easgd", "gem", "decoupled-diloco")
@@ -68,7 +79,20 @@ class Masters(InFolder):
             own, _ = self.check_share(preset, stdout, stderr, "died")
             if preset == "asgd":  # which exchanges in every step
                 exchanges = sum(int(each) for each in re.findall(r"^worker \d  (\d+) exchanges", stdout, re.M))
-                self.assertEqual(exchanges + own, 3 * 1072, stdout)
+                self.assertEqual(exchanges + own, 3 * 3216, stdout)
+
+    def test_the_next_one_tells_when_the_first_worker_is_killed(self):
+        job, pids = self.job("first", "strategy=asgd")
+        os.kill(pids[1], signal.SIGKILL)
+        stdout, stderr = job.communicate(timeout=120)
+        self.assertRegex(stdout, r"(?m)^held-out accuracy .* judged on the masters' parameters$", stderr)
+        self.assertIn("worker 1 tells of this, as those before it have died; the network is first/model.safetensors", stdout)
+        found = re.search(r"^worker 0  did not come to the end: rank 1 died after (\d+) of 3216 steps; others did (\d+)$", stdout,
+                          re.M)
+        self.assertEqual(int(found[1]) + int(found[2]), 3216, stdout)
+        data = (self.folder / "first" / "model.safetensors").read_bytes()
+        header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+        self.assertEqual(sum(math.prod(each["shape"]) for name, each in header.items() if name != "__metadata__"), 226)
 
     def test_a_stopped_worker_is_given_up_and_told(self):
         jobs = {}
@@ -101,13 +125,13 @@ class Masters(InFolder):
             self.assertEqual(told, ["tutti train: rank 0, which kept the parameters, has died, so training ends; go on from the "
                                     f"last checkpoint: --resume run={preset}"], stderr)
             before = len(self.lines(preset))
-            done = command("train", "-np", 4, *TINY[:-1], "random_samples=4000", "epochs=8", "batch=30", "masters=1", *words,
+            done = command("train", "-np", 4, *TINY[:-1], "random_samples=4000", "epochs=24", "batch=30", "masters=1", *words,
                            "--resume", f"run={preset}", cwd=self.folder)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(f"resuming {preset}/checkpoints/step-", done.stdout)
             self.assertIn("judged on the masters' parameters", done.stdout)
             self.assertGreater(before, 1)
-            self.assertEqual(len(self.lines(preset)), 9)
+            self.assertEqual(len(self.lines(preset)), 25)
 
     def test_mistakes_are_told_before_anything_starts(self):
         for words, said in ((["masters=2", "strategy=easgd"], "nobody is left to work"),

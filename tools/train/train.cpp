@@ -249,6 +249,9 @@ int run_by_masters(const Job& job, Communicator& world) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const int code =
         result.tells ? finish(job, result.training, {}, "; judged on the masters' parameters", seconds) : 0;
+    if (!result.kept.empty())
+      fmt::print("worker {} tells of this, as those before it have died; the network is {}\n", result.worker,
+                 result.kept);
     for (const std::string& line : result.lines) fmt::print("{}\n", line);
     return code;
   } catch (const Error& error) {
