@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,19 +29,16 @@ struct Group {
   int hosts() const noexcept { return host.empty() ? 1 : *std::max_element(host.begin(), host.end()) + 1; }
 };
 
-/// What start() is given beside the call itself.
-struct Launch {
+/// One collective from its launch until it is done: what a backend plays, and to whom it reports. The reports are made
+/// with the token held.
+struct Call {
+  Collective what;              ///< stays as it is until ended()
   std::uint32_t sequence = 0;   ///< the communicator's n-th call; equal on all ranks
   Signature summary;            ///< of the call; zero where messages are not to be checked
   std::string_view algorithm;   ///< one that supports() accepted; empty: the backend's own default
   const void* token = nullptr;  ///< what Backend::token() gave for it
-  Event ready = {};  ///< of a call on device memory: what the caller's stream had before the call is done by then
-};
+  Event after = {};  ///< of a call on device memory: what the caller's stream had before the call is done by then
 
-/// To whom a backend reports of one call. The token is held.
-class CallListener {
- public:
-  virtual ~CallListener() = default;
   /// Something failed, but parts of the call are still under way: they end when the communicator is cancelled,
   /// which follows. May be said several times.
   virtual void trouble(const Status& why) = 0;
@@ -52,8 +48,14 @@ class CallListener {
   /// Before ended(), where a device may go on using the buffers: whatever owns them is kept for ever.
   virtual void abandoned() {}
   /// All has ended, well or not: nobody touches the buffers any more. Exactly once, perhaps from inside
-  /// start(), and the last thing that the backend does about the call.
+  /// start(), and the last thing that the backend does about the call, which may be another one from then on.
   virtual void ended(const Status& status) = 0;
+
+ protected:
+  Call() = default;
+  Call(const Call&) = default;
+  Call& operator=(const Call&) = default;
+  ~Call() = default;
 };
 
 /// Made for one communicator, by all its members. Calls are started in the order of the communicator, equal on all
@@ -66,21 +68,13 @@ class Backend : public Engine {
   /// sent, and looks only at what all ranks know alike: not at addresses, nor at the byte counts of a v-form.
   virtual Status supports(const Collective& call, std::string_view algorithm) const = 0;
 
-  /// For an algorithm of that name: what start() is to find in Launch::token, so that it looks for no name. Asked once
+  /// For an algorithm of that name: what start() is to find in Call::token, so that it looks for no name. Asked once
   /// per communicator, or more often; holds as long as the backend.
   virtual const void* token(Kind /*kind*/, std::string_view /*algorithm*/) const { return nullptr; }
 
-  /// Begins a call that supports() accepted; never blocks. `call` and the listener stay as they are until ended() or
-  /// hand_over().
+  /// Begins a call that supports() accepted, which stays where it is until its ended(); never blocks.
   /// What it throws is a failure of this rank, and nothing may be under way then.
-  virtual void start(const Collective& call, const Launch& launch, CallListener& listener) = 0;
-
-  /// Whether calls often end inside start(), of which nothing but trouble() and ended() is said there. Then those who
-  /// start one need not prepare for more: where it has not ended, hand_over() follows at once.
-  virtual bool is_prompt() const noexcept { return false; }
-  /// From here on the call that was started last stays as it is at `call`, and is reported to `listener`. To be there
-  /// where is_prompt() says so.
-  virtual void hand_over(const Collective& /*call*/, CallListener& /*listener*/) noexcept { std::terminate(); }
+  virtual void start(Call& call) = 0;
 
   /// Ends every call with `why`; said to backends without one too. Each reports so once nobody touches its buffers any
   /// more, or those that a library cannot let go of are kept (see the backend's own page): from inside this, or from

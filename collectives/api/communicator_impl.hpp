@@ -69,8 +69,7 @@ class Communicator::Impl {
     if (call.kind == Kind::send) return launched(exchange(self, call, options));
     const Chosen chosen = choose(self, call, options);
     const CollectiveOperation::Parts parts = parts_of(call, chosen, options);
-    if (chosen.gpu == nullptr && chosen.route->is_prompt && !is_value && !options.keep &&
-        !context_->verifies_each_call()) {
+    if (chosen.gpu == nullptr && !is_value && !options.keep && !context_->verifies_each_call()) {
       PromptCall prompt(prompt_calls_, parts, [&] { return home(self); });
       if (context_->launch_now(prompt)) return prompt.work();
     }

@@ -64,13 +64,13 @@ const void* PlannedBackend::token(Kind kind, std::string_view algorithm) const {
   return algorithm.empty() ? nullptr : find_algorithm(kind, algorithm);
 }
 
-void PlannedBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
-  const auto* chosen = static_cast<const Algorithm*>(launch.token);
-  if (chosen == nullptr) chosen = algorithm(call, launch.algorithm);
+void PlannedBackend::start(Call& call) {
+  const auto* chosen = static_cast<const Algorithm*>(call.token);
+  if (chosen == nullptr) chosen = algorithm(call.what, call.algorithm);
   if (chosen == nullptr) throw Error(Code::internal, "nobody asked whether this call can be planned");
   PlannedCall::Owner& owner = *this;
   if (spare_.empty()) spare_.push_back(std::make_unique<PlannedCall>(shared_, owner));
-  spare_.back()->prepare(call, launch, *chosen, listener);
+  spare_.back()->prepare(call, *chosen);
   calls_.push_back(std::move(spare_.back()));
   spare_.pop_back();
   PlannedCall& made = *calls_.back();
@@ -78,24 +78,24 @@ void PlannedBackend::start(const Collective& call, const Launch& launch, CallLis
   made.begin();
 }
 
-void PlannedBackend::ended(PlannedCall& call, const Status& status) {
+void PlannedBackend::ended(PlannedCall& played, const Status& status) {
   constexpr std::size_t most_spare = 64;
-  const std::size_t place = call.place;
+  const std::size_t place = played.place;
   std::unique_ptr<PlannedCall> self = std::move(calls_[place]);
   calls_[place] = std::move(calls_.back());
   calls_.pop_back();
   if (place < calls_.size()) calls_[place]->place = place;
-  CallListener& listener = call.listener();
+  Call& call = played.call();
   const Status outcome = status;  // which was the call's
   self->trim();
   if (spare_.size() < most_spare) spare_.push_back(std::move(self));
-  listener.ended(outcome);  // which may be the end of this backend
+  call.ended(outcome);  // which may be the end of this backend
 }
 
 void PlannedBackend::cancel(const Status& why) noexcept { shared_.wire.cancel(group_.id, why); }
 
 std::string PlannedBackend::where(std::uint32_t sequence) const {
-  const auto found = std::ranges::find_if(calls_, [&](const auto& call) { return call->sequence() == sequence; });
+  const auto found = std::ranges::find_if(calls_, [&](const auto& call) { return call->call().sequence == sequence; });
   return found == calls_.end() ? std::string() : (*found)->where();
 }
 

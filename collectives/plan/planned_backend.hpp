@@ -42,7 +42,7 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
   const void* token(Kind kind, std::string_view algorithm) const override;
-  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
   std::string where(std::uint32_t sequence) const override;
 

@@ -6,12 +6,10 @@
 #include "transports/core/layout.hpp"
 
 namespace tutti {
-void PlannedCall::prepare(const Collective& call, const Launch& launch, const Algorithm& algorithm,
-                          CallListener& listener) {
-  call_ = &call;
-  launch_ = launch;
+void PlannedCall::prepare(Call& call, const Algorithm& algorithm) {
+  made_by_ = &call;
+  call_ = &call.what;
   algorithm_ = &algorithm;
-  listener_ = &listener;
   next_lane_ = busy_ = 0;
   failure_ = {};
   cut_into_lanes();
@@ -68,7 +66,7 @@ void PlannedCall::play_next(std::size_t slot) {
     const int me = shared_.wire.rank();
     failure_ = Status::failure(Code::resource,
                                "out of memory on rank " + std::to_string(me) + ": " + std::string(error.what()), me);
-    listener_->trouble(failure_);
+    made_by_->trouble(failure_);
   }
 }
 
@@ -86,7 +84,7 @@ void PlannedCall::play_lane(std::size_t slot) {
   }
   ++busy_;
   executions_[slot]->play(std::move(plan), memory_of(lane, slot),
-                          {group.id, launch_.sequence, static_cast<std::uint32_t>(lane)}, launch_.summary);
+                          {group.id, made_by_->sequence, static_cast<std::uint32_t>(lane)}, made_by_->summary);
 }
 
 LaneMemory PlannedCall::memory_of(std::size_t lane, std::size_t slot) const {

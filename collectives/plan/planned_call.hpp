@@ -35,11 +35,10 @@ class PlannedCall final : private ExecutionOwner {
   PlannedCall(const PlannedCalls& shared, Owner& owner) : shared_(shared), owner_(owner) {}
 
   /// For a call, and again for another one when that has ended: the memory that it took serves on.
-  void prepare(const Collective& call, const Launch& launch, const Algorithm& algorithm, CallListener& listener);
+  void prepare(Call& call, const Algorithm& algorithm);
   void begin();
   std::string where() const;
-  std::uint32_t sequence() const noexcept { return launch_.sequence; }
-  CallListener& listener() const noexcept { return *listener_; }
+  Call& call() const noexcept { return *made_by_; }
 
   /// Keeps no large memory for the next call.
   void trim() noexcept;
@@ -47,7 +46,7 @@ class PlannedCall final : private ExecutionOwner {
   std::size_t place = 0;  ///< for the owner's use
 
  private:
-  void trouble(const Status& why) override { listener_->trouble(why); }
+  void trouble(const Status& why) override { made_by_->trouble(why); }
   void ended(Execution& execution, const Status& status) override;
 
   void cut_into_lanes();
@@ -58,10 +57,9 @@ class PlannedCall final : private ExecutionOwner {
 
   const PlannedCalls& shared_;
   Owner& owner_;
-  const Collective* call_ = nullptr;
-  Launch launch_;
+  Call* made_by_ = nullptr;
+  const Collective* call_ = nullptr;  // of it
   const Algorithm* algorithm_ = nullptr;
-  CallListener* listener_ = nullptr;
   std::size_t count_ = 0;  // per block
   std::size_t blocks_in_ = 1, blocks_out_ = 1;
   std::size_t lanes_ = 1, lane_count_ = 0;  // all lanes but the last have lane_count_ elements

@@ -47,10 +47,7 @@ const Route& Choices::kept(const Choice& choice, Kind kind) {
     if (of == kind && route.backend == choice.backend && route.algorithm == choice.algorithm) return route;
   const void* const token = choice.backend->token(kind, choice.algorithm);
   const bool own_plans = choice.backend == backends_.front().get();
-  return routes_
-      .emplace_back(kind,
-                    Route{choice.backend, std::string(choice.algorithm), token, own_plans, choice.backend->is_prompt()})
-      .second;
+  return routes_.emplace_back(kind, Route{choice.backend, std::string(choice.algorithm), token, own_plans}).second;
 }
 
 void Choices::remember(Slot& slot, Signature summary, const Route& route) noexcept {

@@ -20,9 +20,11 @@ Status HostBackend::supports(const Collective& call, std::string_view algorithm)
   return backends_.front()->supports(call, algorithm);
 }
 
-void HostBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
-  const Route& route = choices_.choose(call, signature(call, group_.rank, group_.size()), {});
-  route.backend->start(call, {launch.sequence, launch.summary, route.algorithm, route.token}, listener);
+void HostBackend::start(Call& call) {
+  const Route& route = choices_.choose(call.what, signature(call.what, group_.rank, group_.size()), {});
+  call.algorithm = route.algorithm;
+  call.token = route.token;
+  route.backend->start(call);
 }
 
 void HostBackend::cancel(const Status& why) noexcept {

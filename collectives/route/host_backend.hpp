@@ -17,7 +17,7 @@ class HostBackend final : public Backend {
 
   std::string_view name() const noexcept override { return "host"; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
-  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
   std::string where(std::uint32_t sequence) const override;
   bool progress() override;

@@ -8,36 +8,41 @@
 namespace tutti {
 
 void CollectiveOperation::prepare(Home&& home, Spare& spare, const Parts& parts) {
+  prepare_all_but_call(std::move(home), spare, parts);
+  take_over(parts);
+}
+
+void CollectiveOperation::prepare_all_but_call(Home&& home, Spare& spare, const Parts& parts) {
   Operation::prepare(std::move(home), parts.summary, parts.allowed, true, parts.on_device);
   spare_ = &spare;
-  route_ = parts.route;
-  if (route_ == nullptr) {
+  if (parts.route == nullptr) {
     router_ = parts.router;
     wanted_ = parts.wanted;
   }
-  summary_ = parts.summary;
-  take_over(parts.call);
 }
 
 // Field by field, as most calls have no counts.
-void CollectiveOperation::take_over(Collective& call) {
-  call_.kind = call.kind;
-  call_.in = call.in;
-  call_.out = call.out;
-  call_.op = call.op;
-  call_.root = call.root;
-  if (call.variable || call_.variable) {
-    call_.in_counts = std::move(call.in_counts);
-    call_.out_counts = std::move(call.out_counts);
+void CollectiveOperation::take_over(const Parts& parts) {
+  Collective& call = parts.call;
+  what.kind = call.kind;
+  what.in = call.in;
+  what.out = call.out;
+  what.op = call.op;
+  what.root = call.root;
+  if (call.variable || what.variable) {
+    what.in_counts = std::move(call.in_counts);
+    what.out_counts = std::move(call.out_counts);
   }
-  call_.variable = call.variable;
+  what.variable = call.variable;
+  summary = parts.summary;
+  route_ = parts.route;
 }
 
 void CollectiveOperation::keep_value() noexcept {
-  const std::byte* const value = call_.out.data != nullptr ? call_.out.data : call_.in.data;
-  std::memcpy(cell(), value, size_of(call_.in.dtype));
-  if (call_.in.data != nullptr) call_.in.data = cell();
-  if (call_.out.data != nullptr) call_.out.data = cell();
+  const std::byte* const value = what.out.data != nullptr ? what.out.data : what.in.data;
+  std::memcpy(cell(), value, size_of(what.in.dtype));
+  if (what.in.data != nullptr) what.in.data = cell();
+  if (what.out.data != nullptr) what.out.data = cell();
   detach_when_dropped();
 }
 
@@ -69,17 +74,39 @@ void CollectiveOperation::verify() {
 }
 
 void CollectiveOperation::start_call() {
-  Launch launch{call().sequence, summary_, route_->algorithm, route_->token};
-  launch.ready = ready();
-  route_->backend->start(call_, launch, *this);
+  sequence = call().sequence;
+  after = ready();
+  give_to_backend();
 }
 
-bool CollectiveOperation::carry_on(const Begun& begun) {
-  return start_as(begun.sequence, [&] {
+void CollectiveOperation::give_to_backend() {
+  algorithm = route_->algorithm;
+  token = route_->token;
+  route_->backend->start(*this);
+}
+
+CollectiveOperation::Begun CollectiveOperation::start_unprepared(GroupState& group, const Parts& parts) {
+  Begun begun;
+  take_over(parts);
+  sequence = group.begin(parts.summary);
+  after = {};
+  begun_ = &begun;
+  try {
+    give_to_backend();
+  } catch (const std::exception&) {
+    begun.thrown = std::current_exception();
+  }
+  begun_ = nullptr;
+  if (begun.is_over) group.completed({sequence, parts.summary});
+  return begun;
+}
+
+bool CollectiveOperation::carry_on(Home&& home, Spare& spare, const Parts& parts, const Begun& begun) {
+  prepare_all_but_call(std::move(home), spare, parts);
+  return start_as(sequence, [&] {
     if (begun.thrown) std::rethrow_exception(begun.thrown);
     if (begun.trouble) trouble(*begun.trouble);
-    if (begun.failure) return ended(*begun.failure);
-    route_->backend->hand_over(call_, *this);
+    if (begun.failure) ended(*begun.failure);
   });
 }
 
@@ -91,7 +118,7 @@ void CollectiveOperation::verified(const Status& status) {
 }
 
 bool CollectiveOperation::is_ready() {
-  if (verified_ && route_ == nullptr) route_ = router_->route(call_, wanted_);
+  if (verified_ && route_ == nullptr) route_ = router_->route(what, wanted_);
   return verified_ && route_ != nullptr;
 }
 
@@ -126,7 +153,21 @@ bool CollectiveOperation::look() {
   return verification_ ? Operation::look() || moved : moved;
 }
 
-void CollectiveOperation::trouble(const Status& why) { in_trouble(why); }
+void CollectiveOperation::trouble(const Status& why) {
+  if (begun_ != nullptr)
+    begun_->trouble = why;
+  else
+    in_trouble(why);
+}
+
+void CollectiveOperation::ended(const Status& status) {
+  if (begun_ == nullptr)
+    finish(status);
+  else if (status.ok())
+    begun_->is_over = true;
+  else
+    begun_->failure = status;
+}
 
 void CollectiveOperation::cancel(const Status& why) noexcept {
   if (verified_ && std::ranges::count(own_group().unstarted(), this) > 0) finish_unstarted(why);

@@ -17,7 +17,7 @@
 namespace tutti {
 
 /// Keeps the call while the backend works on it, and ends the communicator when it fails. Used again for later calls.
-class CollectiveOperation final : public Operation, private CallListener {
+class CollectiveOperation final : public Operation, private Call {
  public:
   struct Parts {
     Collective& call;              ///< whose counts are taken over
@@ -35,15 +35,18 @@ class CollectiveOperation final : public Operation, private CallListener {
   /// Of a scalar: the value moves in here, and the result is found here. Before the launch.
   void keep_value() noexcept;
 
-  /// What became of a call whose backend was given it for another listener.
+  /// What became of a call in its backend's start().
   struct Begun {
-    std::uint32_t sequence = 0;
+    bool is_over = false;                ///< it has ended well
     std::exception_ptr thrown = {};      ///< by its start
     std::optional<Status> failure = {};  ///< it has ended with this
     std::optional<Status> trouble = {};  ///< said of it meanwhile
   };
-  /// Instead of start(): carries that call on. Token held.
-  bool carry_on(const Begun& begun);
+  /// Gives the call to its backend before the rest is prepared. Where it has ended well, this serves the next one; else
+  /// it has to be carried on. Token held.
+  Begun start_unprepared(GroupState& group, const Parts& parts);
+  /// Prepares the rest, and goes on instead of start(). Token held.
+  bool carry_on(Home&& home, Spare& spare, const Parts& parts, const Begun& begun);
 
   /// Starts those calls of a communicator that waited for what they have by now, in their order. Token held.
   static void start_those_ready(GroupState& group);
@@ -54,16 +57,19 @@ class CollectiveOperation final : public Operation, private CallListener {
 
  private:
   bool over_wire() const noexcept override { return route_ != nullptr && route_->own_plans; }
-  void take_over(Collective& call);
+  void prepare_all_but_call(Home&& home, Spare& spare, const Parts& parts);
+  void take_over(const Parts& parts);
   void begin() override;
   void verify();
   bool is_ready();
   void start_call();
+  void give_to_backend();
   void finish_unstarted(const Status& why);
+  // of its backend
   void trouble(const Status& why) override;
   void enqueued(const Event& end) override { note_enqueued(end); }
   void abandoned() override { keep_owner_for_ever(); }
-  void ended(const Status& status) override { finish(status); }
+  void ended(const Status& status) override;
   void verified(const Status& status);
   void retire() noexcept override;
 
@@ -71,8 +77,7 @@ class CollectiveOperation final : public Operation, private CallListener {
   const Route* route_ = nullptr;  // null: router_ will know
   Router* router_ = nullptr;
   std::string wanted_;
-  Collective call_;
-  Signature summary_;
+  Begun* begun_ = nullptr;                      // while start_unprepared() is in the backend
   bool verified_ = false;                       // or it need not be
   std::unique_ptr<Verification> verification_;  // TUTTI_VERIFY=full
 };

@@ -150,9 +150,9 @@ class Operation : public WorkState, public Startable {
   void finish(const Status& status);
   /// The same of a call that alone ends: the communicator goes on. Token held.
   void finish_alone(const Status& status);
-  /// What is left is on a device's streams, and done by `end`; see CallListener.
+  /// What is left is on a device's streams, and done by `end`; see Call::enqueued.
   void note_enqueued(const Event& end);
-  /// See CallListener::abandoned.
+  /// See Call::abandoned.
   void keep_owner_for_ever() noexcept;
   /// Of a call on device memory: what the caller's stream had before; else none.
   Event ready() const noexcept { return on_device_ ? *ready_ : Event(); }

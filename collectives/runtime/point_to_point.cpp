@@ -25,11 +25,11 @@ bool overlap(const ConstBuffer& a, const ConstBuffer& b) noexcept {
 
 void PointToPoint::prepare(Home&& home, Spare& spare, const Parts& parts) {
   const Collective& call = parts.call;
-  const Signature summary{half_signature(call.to >= 0 ? call.in : ConstBuffer(call.out))};
+  summary = {half_signature(call.to >= 0 ? call.in : ConstBuffer(call.out))};
   Operation::prepare(std::move(home), summary, parts.allowed, false, parts.exchanges != nullptr);
   spare_ = &spare;
   exchanges_ = parts.exchanges;
-  call_ = call;
+  what = call;
   seeks_ = false;
   failure_ = {};
 }
@@ -41,30 +41,30 @@ void PointToPoint::retire() noexcept {
 }
 
 Tag PointToPoint::tag() const noexcept {
-  return {group().group().id, static_cast<std::uint32_t>(call_.tag),
+  return {group().group().id, static_cast<std::uint32_t>(what.tag),
           exchanges_ == nullptr ? point_to_point_lane : device_lane};
 }
 
 // Where a message of no bytes lands tells these receives apart.
 Bytes PointToPoint::landing() noexcept {
-  return call_.out.bytes() > 0 ? call_.out.view() : Bytes(reinterpret_cast<std::byte*>(this), 0);
+  return what.out.bytes() > 0 ? what.out.view() : Bytes(reinterpret_cast<std::byte*>(this), 0);
 }
 
 void PointToPoint::begin() {
   if (exchanges_ != nullptr) return begin_on_device(tag());
   const auto world = [&](int rank) { return group().group().members[static_cast<std::size_t>(rank)]; };
-  open_ = 1 + (call_.to >= 0) + (call_.from >= 0 || call_.from_any);
-  if (call_.to >= 0) {
-    ConstBytes data = call_.in.view();
-    if (call_.from >= 0 && overlap(call_.in, call_.out)) {
+  open_ = 1 + (what.to >= 0) + (what.from >= 0 || what.from_any);
+  if (what.to >= 0) {
+    ConstBytes data = what.in.view();
+    if (what.from >= 0 && overlap(what.in, what.out)) {
       copy_.assign(data.begin(), data.end());
       data = copy_;
     }
-    const std::uint64_t summary = context().checks_messages() ? half_signature(call_.in) : 0;
-    context().wire().send(world(call_.to), tag(), summary, data, [this](const Status& status) { half_done(status); });
+    const std::uint64_t carried = context().checks_messages() ? half_signature(what.in) : 0;
+    context().wire().send(world(what.to), tag(), carried, data, [this](const Status& status) { half_done(status); });
   }
-  if (call_.from >= 0) receive(world(call_.from));
-  if (call_.from_any) {
+  if (what.from >= 0) receive(world(what.from));
+  if (what.from_any) {
     seeks_ = true;
     context().seekers().add(tag(), *this);
     context().seekers().progress();  // the older ones first
@@ -73,8 +73,8 @@ void PointToPoint::begin() {
 }
 
 void PointToPoint::receive(int world) {
-  const std::uint64_t summary = context().checks_messages() ? half_signature(call_.out) : 0;
-  context().wire().recv(world, tag(), summary, landing(), [this](const Status& status) { half_done(status); });
+  const std::uint64_t carried = context().checks_messages() ? half_signature(what.out) : 0;
+  context().wire().recv(world, tag(), carried, landing(), [this](const Status& status) { half_done(status); });
 }
 
 // A message that is there becomes that of an ordinary recv.
@@ -89,7 +89,7 @@ bool PointToPoint::seek() {
 }
 
 bool PointToPoint::take_back() {
-  if (call_.to >= 0 || exchanges_ != nullptr) return false;
+  if (what.to >= 0 || exchanges_ != nullptr) return false;
   bool taken = false;
   context().do_holding([&] { taken = withdraw(); });
   return taken;
@@ -101,8 +101,8 @@ bool PointToPoint::withdraw() {
     context().seekers().drop(*this);
     seeks_ = false;
   } else {
-    const auto from = static_cast<std::size_t>(call_.from);
-    if (call_.from_any || !context().wire().retract(group().group().members[from], tag(), landing().data()))
+    const auto from = static_cast<std::size_t>(what.from);
+    if (what.from_any || !context().wire().retract(group().group().members[from], tag(), landing().data()))
       return false;
   }
   finish_alone(Status::failure(Code::aborted, "it was taken back by cancel() before a message had come for it"));
@@ -111,8 +111,8 @@ bool PointToPoint::withdraw() {
 
 void PointToPoint::begin_on_device(const Tag& tag) {
   const bool check = context().checks_messages();
-  exchanges_->start(call_, {tag, check ? half_signature(call_.in) : 0}, {tag, check ? half_signature(call_.out) : 0},
-                    ready(), *this);
+  after = ready();
+  exchanges_->start(*this, {tag, check ? half_signature(what.in) : 0}, {tag, check ? half_signature(what.out) : 0});
 }
 
 // What the transport has of it has ended by now.
@@ -140,10 +140,10 @@ void PointToPoint::half_done(const Status& status) {
 std::string PointToPoint::where() const {
   std::string text;
   const auto world = [&](int rank) { return std::to_string(group().group().members[static_cast<std::size_t>(rank)]); };
-  if (call_.to >= 0) text = "send to world rank " + world(call_.to);
-  if (call_.from >= 0) text += (text.empty() ? "recv from world rank " : ", recv from world rank ") + world(call_.from);
-  if (call_.from_any) text += text.empty() ? "recv from anyone" : ", recv from anyone";
-  return text + " with tag " + std::to_string(call_.tag) + " has not ended: does that rank make the counterpart" +
+  if (what.to >= 0) text = "send to world rank " + world(what.to);
+  if (what.from >= 0) text += (text.empty() ? "recv from world rank " : ", recv from world rank ") + world(what.from);
+  if (what.from_any) text += text.empty() ? "recv from anyone" : ", recv from anyone";
+  return text + " with tag " + std::to_string(what.tag) + " has not ended: does that rank make the counterpart" +
          (exchanges_ != nullptr ? ", with device memory too, and is the device done with what came before?" : "?");
 }
 

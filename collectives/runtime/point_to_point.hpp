@@ -19,7 +19,7 @@ inline constexpr std::uint32_t device_lane = 0xfffffffdu;
 /// Of a Collective{kind send}: `in` goes to rank `to`, `out` comes from rank `from`; -1: not this half. The
 /// user's tag is `tag`. See Collective's own fields of these names. From anyone: the rank of whom is the result (see
 /// Value).
-class PointToPoint final : public Operation, private CallListener, private Seeker {
+class PointToPoint final : public Operation, private Call, private Seeker {
  public:
   using Spare = Pool<PointToPoint>;
   struct Parts {
@@ -52,7 +52,6 @@ class PointToPoint final : public Operation, private CallListener, private Seeke
 
   Spare* spare_ = nullptr;
   staged::Exchanges* exchanges_ = nullptr;
-  Collective call_;
   std::vector<std::byte> copy_;  // of `in`, where `out` is the same memory
   int open_ = 0;
   bool seeks_ = false;  // it is one of the context's seekers

@@ -41,7 +41,7 @@ class EndedWork final : public WorkState {
   std::uint32_t counted_ = 1;  // handles that nobody has yet
 };
 
-/// What the prompt calls of one communicator have in common. Token.
+/// What the calls of one communicator have in common that may end inside their launch. Token.
 struct PromptCalls {
   Pool<CollectiveOperation>& pool;
   GroupState& group;
@@ -51,51 +51,37 @@ struct PromptCalls {
 
 /// One of them, for as long as it is launched. `HomeOf`: gives the Home of an operation.
 template <class HomeOf>
-class PromptCall final : public Startable, private CallListener {
+class PromptCall final : public Startable {
  public:
   PromptCall(PromptCalls& all, const CollectiveOperation::Parts& parts, HomeOf home_of)
       : all_(all), parts_(parts), home_of_(home_of) {}
 
   bool start() override {
     if (!all_.spare) all_.spare.reset(all_.pool.take());
-    if (all_.group.poisoned()) return operation().start();
-    const Route& route = *parts_.route;
-    begun_.sequence = all_.group.begin(parts_.summary);
-    try {
-      route.backend->start(parts_.call, {begun_.sequence, parts_.summary, route.algorithm, route.token}, *this);
-    } catch (const std::exception&) {
-      begun_.thrown = std::current_exception();
+    CollectiveOperation& operation = *all_.spare;
+    if (all_.group.poisoned()) {
+      operation.prepare(home_of_(), all_.pool, parts_);
+      work_ = Work(*all_.spare.release());
+      return operation.start();
     }
-    if (!over_) return operation().carry_on(begun_);
-    all_.group.completed({begun_.sequence, parts_.summary});
-    work_ = all_.ended->work();
-    return false;
+    const CollectiveOperation::Begun begun = operation.start_unprepared(all_.group, parts_);
+    if (begun.is_over) {
+      work_ = all_.ended->work();
+      return false;
+    }
+    static_cast<void>(all_.spare.release());
+    const bool moves = operation.carry_on(home_of_(), all_.pool, parts_, begun);
+    work_ = Work(operation);
+    return moves;
   }
 
   /// After start().
   Work work() noexcept { return std::move(work_); }
 
  private:
-  CollectiveOperation& operation() {
-    CollectiveOperation& operation = *all_.spare.release();
-    operation.prepare(home_of_(), all_.pool, parts_);
-    work_ = Work(operation);
-    return operation;
-  }
-
-  void trouble(const Status& why) override { begun_.trouble = why; }
-  void ended(const Status& status) override {
-    if (status.ok())
-      over_ = true;
-    else
-      begun_.failure = status;
-  }
-
   PromptCalls& all_;
   const CollectiveOperation::Parts& parts_;
   HomeOf home_of_;
-  CollectiveOperation::Begun begun_;
-  bool over_ = false;  // well
   Work work_;
 };
 

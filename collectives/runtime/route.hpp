@@ -12,7 +12,6 @@ struct Route {
   std::string algorithm;
   const void* token = nullptr;  ///< Backend::token()
   bool own_plans = false;       ///< its messages are those of the context's transport
-  bool is_prompt = false;       ///< Backend::is_prompt()
 };
 
 /// Gives the route of calls that are made before it is known; they wait for it, in their order. Token held.

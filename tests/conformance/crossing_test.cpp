@@ -8,6 +8,7 @@
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_backend.hpp"
 #include "tests/support/meetings.hpp"
+#include "transports/core/layout.hpp"
 #include "transports/decorators/traced.hpp"
 
 namespace tutti::testing {
@@ -20,8 +21,8 @@ const Provider* provider(std::string_view name) {
   return found == providers().end() ? nullptr : *found;
 }
 
-/// Takes note of the end of a call.
-struct Ending final : CallListener {
+/// A call, and its end.
+struct Ending final : Call {
   void trouble(const Status& why) override { status = why; }
   void ended(const Status& how) override {
     status = how;
@@ -30,9 +31,6 @@ struct Ending final : CallListener {
   Status status;
   bool done = false;
 };
-
-bool has_blocks_in(Kind kind) { return kind == Kind::reduce_scatter || kind == Kind::alltoall; }
-bool has_blocks_out(Kind kind) { return kind == Kind::allgather || kind == Kind::alltoall; }
 
 class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>> {
  protected:
@@ -65,22 +63,19 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
   void play(Rank& rank, const Algorithm& algorithm, std::size_t count) {
     Group group{1, rank.rank(), {}, hosts()};
     for (int member = 0; member < size(); ++member) group.members.push_back(member);
-    const std::size_t p = hosts().size();
-    std::vector<float> in(has_blocks_in(algorithm.kind) ? p * count : count, 1.0f);
-    std::vector<float> out(has_blocks_out(algorithm.kind) ? p * count : count, 1.0f);
-    Collective call;
-    call.kind = algorithm.kind;
-    call.in = in;
-    call.out = out;
-    call.root = size() / 2;
+    std::vector<float> in(blocks_in(algorithm.kind, size()) * count, 1.0f);
+    std::vector<float> out(blocks_out(algorithm.kind, size()) * count, 1.0f);
+    Ending call;
+    call.what.kind = algorithm.kind;
+    call.what.in = in;
+    call.what.out = out;
+    call.what.root = size() / 2;
+    call.algorithm = algorithm.name;
     PlannedBackend backend(*rank.transport, group, settings_);
-    ASSERT_TRUE(backend.supports(call, algorithm.name).ok());
-    Ending ending;
-    Launch launch;
-    launch.algorithm = algorithm.name;
-    backend.start(call, launch, ending);
-    rank.until([&] { return ending.done; }, std::string(algorithm.name));
-    EXPECT_TRUE(ending.status.ok()) << ending.status.text();
+    ASSERT_TRUE(backend.supports(call.what, algorithm.name).ok());
+    backend.start(call);
+    rank.until([&] { return call.done; }, std::string(algorithm.name));
+    EXPECT_TRUE(call.status.ok()) << call.status.text();
     rank.meet("the end");
   }
 

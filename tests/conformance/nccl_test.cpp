@@ -105,12 +105,14 @@ TEST_F(Nccl, WaitsForTheCallersStream) {
       std::memcpy(seen, &value, sizeof value);
     });
     gpus.record(*ready, *stream);
-    Collective call;
-    call.kind = Kind::allreduce;
-    call.in = call.out = data.buffer(DType::f32);
-    Report report;
-    rank.backend->start(call, {1, signature(call, me, 2), {}, nullptr, *ready}, report);
-    EXPECT_TRUE(rank.until([&] { return report.ends > 0; }));
+    Report call;
+    call.what.kind = Kind::allreduce;
+    call.what.in = call.what.out = data.buffer(DType::f32);
+    call.sequence = 1;
+    call.summary = signature(call.what, me, 2);
+    call.after = *ready;
+    rank.backend->start(call);
+    EXPECT_TRUE(rank.until([&] { return call.ends > 0; }));
     EXPECT_EQ(real_at(DType::f32, data.read().data(), 0), 3.0);
   });
 }

@@ -18,8 +18,8 @@
 
 namespace tutti::testing {
 
-/// What a backend reported of one call.
-struct Report final : CallListener {
+/// A call, and what a backend reported of it.
+struct Report final : Call {
   void trouble(const Status& why) override { troubles.push_back(why); }
   void ended(const Status& status) override {
     ++ends;
@@ -39,9 +39,12 @@ class BackendRank {
 
   /// Starts the call, which is kept here.
   Report& start(Collective call, std::string_view algorithm = {}) {
-    calls_.push_back(std::make_unique<Collective>(std::move(call)));
     Report& report = reports_.emplace_back();
-    backend->start(*calls_.back(), {++sequence_, signature(*calls_.back(), rank_, size_), algorithm}, report);
+    report.what = std::move(call);
+    report.sequence = ++sequence_;
+    report.summary = signature(report.what, rank_, size_);
+    report.algorithm = algorithm;
+    backend->start(report);
     return report;
   }
   /// Drives until `reached`, asleep wherever there is nothing to do. False after a minute.
@@ -73,7 +76,6 @@ class BackendRank {
   int rank_, size_;
   std::uint32_t sequence_ = 0;
   std::deque<Report> reports_;
-  std::deque<std::unique_ptr<Collective>> calls_;
 
  public:
   std::unique_ptr<Backend> backend;

@@ -69,13 +69,12 @@ void IpcBackend::check_device(const Collective& call) const {
                                      ": one device per rank; CUDA_VISIBLE_DEVICES says which it sees");
 }
 
-void IpcBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
+void IpcBackend::start(Call& call) {
   Playing& fresh = calls_.emplace_back();
-  fresh.sequence = launch.sequence;
-  fresh.listener = &listener;
+  fresh.call = &call;
   try {
-    check_device(call);
-    fresh.call = std::make_unique<IpcCall>(*room_, call, launch);
+    check_device(call.what);
+    fresh.play = std::make_unique<IpcCall>(*room_, call);
     fresh.end = Owned<Event>(room_->accelerator(), room_->accelerator().make_event(room_->device()));
   } catch (const Error& error) {
     return fail(failure(error.what(), error.code()));
@@ -102,15 +101,15 @@ bool IpcBackend::carry_on() {
 
 bool IpcBackend::step(Playing& playing) {
   if (!std::exchange(playing.begun, true)) {
-    playing.call->begin();
+    playing.play->begin();
     return true;
   }
-  if (!playing.call->advance()) return false;
-  if (!playing.call->enqueued()) return true;
+  if (!playing.play->advance()) return false;
+  if (!playing.play->enqueued()) return true;
   room_->accelerator().record(*playing.end, room_->stream());
   playing.enqueued = true;
   playing.pieces = room_->pieces();
-  playing.listener->enqueued(*playing.end);
+  playing.call->enqueued(*playing.end);
   return true;
 }
 
@@ -132,8 +131,8 @@ bool IpcBackend::progress() {
     moved = true;
   }
   moved |= !done.empty();
-  // The last listener may take this backend with it.
-  for (Playing& one : done) one.listener->ended({});
+  // The last call may take this backend with it.
+  for (Playing& one : done) one.call->ended({});
   return moved;
 }
 
@@ -150,7 +149,7 @@ Status IpcBackend::failure(std::string_view what, Code code) const {
 // All that is under way ends with cancel(), which follows.
 void IpcBackend::fail(const Status& why) {
   if (std::exchange(failed_, true) || calls_.empty()) return;
-  calls_.front().listener->trouble(why);
+  calls_.front().call->trouble(why);
 }
 
 // ---- the end ------------------------------------------------------------------------------------
@@ -182,7 +181,7 @@ bool IpcBackend::look_for_end() noexcept {
     room_->be_quiet();
   }
   const bool quiet = ending_->is_quiet;
-  const auto lends = [](const Playing& one) { return one.call && one.call->lends_result(); };
+  const auto lends = [](const Playing& one) { return one.play && one.play->lends_result(); };
   const bool left = quiet && (std::ranges::none_of(calls_, lends) || room_->all_quiet());
   if (!left && Clock::now() < ending_->until) return false;
   if (!left)
@@ -198,22 +197,22 @@ bool IpcBackend::look_for_end() noexcept {
   const Status why = ending_->why;
   auto ended = std::exchange(calls_, {});
   ending_.reset();
-  // The last listener may take this backend with it.
+  // The last call may take this backend with it.
   for (Playing& one : ended) {
-    if (!left) one.listener->abandoned();
-    if (!quiet) keep_for_ever(std::move(one.call));  // with what it has open of others
-    one.listener->ended(why);
+    if (!left) one.call->abandoned();
+    if (!quiet) keep_for_ever(std::move(one.play));  // with what it has open of others
+    one.call->ended(why);
   }
   return true;
 }
 
 std::string IpcBackend::where(std::uint32_t sequence) const {
-  const auto found = std::ranges::find(calls_, sequence, &Playing::sequence);
-  if (found == calls_.end() || !found->call) return {};
+  const auto found = std::ranges::find(calls_, sequence, [](const Playing& one) { return one.call->sequence; });
+  if (found == calls_.end() || !found->play) return {};
   if (ending_)
     return std::string("cudaipc: has failed, and waits for ") +
            (ending_->is_quiet ? "other ranks that may still write here" : "what is on the stream");
-  return "cudaipc: " + found->call->where();
+  return "cudaipc: " + found->play->where();
 }
 
 }  // namespace tutti::cudaipc

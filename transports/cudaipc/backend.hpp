@@ -28,7 +28,7 @@ class IpcBackend final : public Backend {
 
   std::string_view name() const noexcept override { return "cudaipc"; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
-  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
   std::string where(std::uint32_t sequence) const override;
 
@@ -39,9 +39,8 @@ class IpcBackend final : public Backend {
 
  private:
   struct Playing {
-    std::unique_ptr<IpcCall> call;
-    std::uint32_t sequence = 0;
-    CallListener* listener = nullptr;
+    Call* call = nullptr;
+    std::unique_ptr<IpcCall> play = {};
     Owned<Event> end = {};
     std::uint64_t pieces = 0;  // of the communicator, up to this call's last
     bool begun = false, enqueued = false;

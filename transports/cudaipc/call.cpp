@@ -8,8 +8,8 @@
 
 namespace tutti::cudaipc {
 
-IpcCall::IpcCall(Room& room, const Collective& call, const Launch& launch)
-    : room_(room), call_(call), launch_(launch), part_(part_of(call, room.rank(), room.size())) {
+IpcCall::IpcCall(Room& room, const Call& call)
+    : room_(room), made_by_(call), call_(call.what), part_(part_of(call.what, room.rank(), room.size())) {
   // Blocks for each rank have areas of their own in a slot; what all ranks read alike has all of it.
   area_ = (blocks_apart() ? Room::slot_bytes / part_.size : Room::slot_bytes) / 256 * 256;
   done_ = Owned<Event>(room.accelerator(), room.accelerator().make_event(room.device()));
@@ -36,7 +36,7 @@ bool IpcCall::advance() {
   Accelerator& accelerator = room_.accelerator();
   switch (step_) {
     case Step::caller:
-      if (launch_.ready.handle != nullptr && !accelerator.query(launch_.ready)) return false;
+      if (made_by_.after.handle != nullptr && !accelerator.query(made_by_.after)) return false;
       first();
       return true;
     case Step::device:
@@ -103,7 +103,7 @@ void IpcCall::send_news() {
   }
   lent_ |= offers && direct_ && in_parts();
   if (!offers) mapped_.clear();  // before the others hear that this rank is done with it, and may free it
-  letters_->exchange(launch_.sequence, lane_++, launch_.summary.bits);
+  letters_->exchange(made_by_.sequence, lane_++, made_by_.summary.bits);
   step_ = Step::others;
 }
 

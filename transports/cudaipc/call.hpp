@@ -30,7 +30,7 @@ inline constexpr std::size_t little_bytes = 256 << 10;
 
 class IpcCall {
  public:
-  IpcCall(Room& room, const Collective& call, const Launch& launch);
+  IpcCall(Room& room, const Call& call);
 
   /// Once, when it is the call's turn. Throws Error.
   void begin();
@@ -93,8 +93,8 @@ class IpcCall {
   std::byte* own_input() const noexcept;
 
   Room& room_;
+  const Call& made_by_;
   const Collective& call_;
-  const Launch launch_;
   const Part part_;
   Reference in_, out_;
   std::vector<Offer> offers_;                           // by rank

@@ -1,7 +1,5 @@
 #include "transports/gloo/backend.hpp"
 
-#include <algorithm>
-
 #include "transports/core/fork.hpp"
 #include "transports/gloo/calls.hpp"
 
@@ -20,28 +18,26 @@ Status GlooBackend::supports(const Collective& call, std::string_view algorithm)
   return gloo_supports(call, algorithm);
 }
 
-void GlooBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
+void GlooBackend::start(Call& call) {
   if (!worker_) {
-    gloo_play_alone(call);
-    return listener.ended({});
+    gloo_play_alone(call.what);
+    return call.ended({});
   }
-  // The names of the table live as long as the module, which is for ever.
-  const auto known = gloo_algorithms(call.kind);
-  const auto named = std::ranges::find(known, launch.algorithm);
-  worker_->play({&call, launch.sequence, named == known.end() ? known.front() : *named, &listener});
+  if (call.algorithm.empty()) call.algorithm = gloo_algorithms(call.what.kind).front();
+  worker_->play(call);
 }
 
 void GlooBackend::cancel(const Status& why) noexcept {
   if (!worker_) return;
-  // The last listener may take this backend with it.
-  for (const Worker::Call& call : worker_->cancel()) call.listener->ended(why);
+  // The last call may take this backend with it.
+  for (Call* const call : worker_->cancel()) call->ended(why);
 }
 
 bool GlooBackend::progress() {
   if (!worker_ || !worker_->has_news()) return false;
   const Worker::News news = worker_->take_news();
-  // The last listener may take this backend with it.
-  for (const Worker::Call& call : news.ended) call.listener->ended({});
+  // The last call may take this backend with it.
+  for (Call* const call : news.ended) call->ended({});
   if (news.troubled != nullptr) news.troubled->trouble(news.trouble);
   return true;
 }

@@ -101,7 +101,7 @@ void Worker::serve() {
   for (;;) {
     wake_.wait(lock, [this] { return stopping_ || cancelled_ || done_ < calls_.size(); });
     if (stopping_ || cancelled_) return;
-    const Call& call = calls_[done_];
+    const Call& call = *calls_[done_];
     playing_ = true;
     lock.unlock();
     const Status status = attempt(call);
@@ -125,10 +125,10 @@ void Worker::serve() {
 Status Worker::attempt(const Call& call) {
   try {
     // Whatever the ranks have to agree upon is in the salt: where they do not, nothing arrives, and they are asked.
-    const std::uint64_t agreed = signature(*call.call, group_.rank, group_.size()).bits;
-    const auto number = static_cast<std::uint64_t>(std::ranges::find(gloo_algorithms(call.call->kind), call.algorithm) -
-                                                   gloo_algorithms(call.call->kind).begin());
-    gloo_play(*call.call, call.algorithm, *mesh_, agreed * 31 + (std::uint64_t{call.sequence} << 8 | number));
+    const std::uint64_t agreed = signature(call.what, group_.rank, group_.size()).bits;
+    const auto number = static_cast<std::uint64_t>(std::ranges::find(gloo_algorithms(call.what.kind), call.algorithm) -
+                                                   gloo_algorithms(call.what.kind).begin());
+    gloo_play(call.what, call.algorithm, *mesh_, agreed * 31 + (std::uint64_t{call.sequence} << 8 | number));
     return {};
   } catch (const MeshClosed& error) {
     return failure(call, error.what(), -1);
@@ -138,7 +138,7 @@ Status Worker::attempt(const Call& call) {
     const int me = group_.members[static_cast<std::size_t>(group_.rank)];
     return Status::failure(Code::resource,
                            "rank " + std::to_string(me) + " could not go on with gloo's " +
-                               std::string(name(call.call->kind)) + ": " + plain_text(error.what()),
+                               std::string(name(call.what.kind)) + ": " + plain_text(error.what()),
                            me);
   }
 }
@@ -153,13 +153,13 @@ Status Worker::failure(const Call& call, const std::string& text, int peer) cons
   why.group = group_.id;
   why.say("rank " + std::to_string(me) + " lost " +
           (culprit < 0 ? std::string("another rank") : "rank " + std::to_string(culprit)) + " in gloo's " +
-          std::string(name(call.call->kind)) + " (" + text + "); look for why it ended in what it wrote");
+          std::string(name(call.what.kind)) + " (" + text + "); look for why it ended in what it wrote");
   return Status(why);
 }
 
-void Worker::play(const Call& call) {
+void Worker::play(Call& call) {
   const std::lock_guard lock(mutex_);
-  calls_.push_back(call);
+  calls_.push_back(&call);
   wake_.notify_one();
 }
 
@@ -174,12 +174,12 @@ Worker::News Worker::take_news() {
   if (!trouble_.ok() && !told_) {
     told_ = true;
     news.trouble = trouble_;
-    news.troubled = calls_.front().listener;
+    news.troubled = calls_.front();
   }
   return news;
 }
 
-std::vector<Worker::Call> Worker::cancel() {
+std::vector<Call*> Worker::cancel() {
   std::unique_lock lock(mutex_);
   cancelled_ = true;
   guard_->close();
@@ -187,7 +187,7 @@ std::vector<Worker::Call> Worker::cancel() {
   calm_.wait(lock, [this] { return !playing_; });
   quiet();
   has_news_.store(false, std::memory_order_relaxed);
-  std::vector<Call> all(calls_.begin(), calls_.end());
+  std::vector<Call*> all(calls_.begin(), calls_.end());
   calls_.clear();
   done_ = 0;
   trouble_ = {};
@@ -221,7 +221,7 @@ std::string Worker::where(std::uint32_t sequence) const {
   const auto found = std::ranges::find(calls_, sequence, &Call::sequence);
   if (found == calls_.end()) return {};
   const auto before = static_cast<std::size_t>(found - calls_.begin());
-  const std::string name = "gloo/" + std::string(found->algorithm);
+  const std::string name = "gloo/" + std::string((*found)->algorithm);
   if (before < done_) return name + " has ended on this rank";
   if (before > done_) return name + " waits for " + std::to_string(before - done_) + " calls before it";
   return name + " is under way";

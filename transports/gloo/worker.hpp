@@ -24,25 +24,20 @@ class Worker {
   explicit Worker(const BackendMeeting& meeting);
   ~Worker();
 
-  struct Call {
-    const Collective* call;
-    std::uint32_t sequence;
-    std::string_view algorithm;  ///< one of gloo_algorithms()
-    CallListener* listener;
-  };
-  void play(const Call& call);
+  /// By one of gloo_algorithms().
+  void play(Call& call);
 
   /// What has happened since: the calls that have ended well, in their order, and a failure of the one after them.
   struct News {
-    std::vector<Call> ended;
+    std::vector<Call*> ended;
     Status trouble;
-    CallListener* troubled = nullptr;
+    Call* troubled = nullptr;
   };
   bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
   News take_news();
 
   /// Ends the call under way, closes the mesh, and hands back all calls, whose buffers nobody touches any more.
-  std::vector<Call> cancel();
+  std::vector<Call*> cancel();
 
   /// As Engine::fds() and arm().
   int bell() const noexcept { return bell_.fd(); }
@@ -68,8 +63,8 @@ class Worker {
   std::condition_variable wake_, calm_;  // the thread waits for the first, others for the second
   bool connecting_ = true, cancelled_ = false, stopping_ = false, playing_ = false, armed_ = false, rung_ = false;
   std::exception_ptr unconnected_;
-  std::deque<Call> calls_;  // not handed back yet
-  std::size_t done_ = 0;    // of them, from the front: ended well
+  std::deque<Call*> calls_;  // not handed back yet
+  std::size_t done_ = 0;     // of them, from the front: ended well
   Status trouble_;
   bool told_ = false;  // of the trouble
   std::atomic<bool> has_news_{false};

@@ -35,9 +35,9 @@ class MpiBackend final : public Backend {
     return {};
   }
 
-  void start(const Collective& call, const Launch& launch, CallListener& listener) override {
+  void start(Call& call) override {
     auto turn = session_.turn();
-    calls_.push_back(std::make_unique<MpiCall>(session_, *comm_, call, launch, listener));
+    calls_.push_back(std::make_unique<MpiCall>(session_, *comm_, call));
     MpiCall& fresh = *calls_.back();
     fresh.memory().swap(spare_);
     try {
@@ -54,7 +54,7 @@ class MpiBackend final : public Backend {
       requests_.push_back(request);
       owners_.push_back(&fresh);
     }
-    if (!fresh.failure.ok()) listener.trouble(fresh.failure);
+    if (!fresh.failure.ok()) call.trouble(fresh.failure);
   }
 
   bool progress() override {
@@ -64,7 +64,7 @@ class MpiBackend final : public Backend {
       const auto turn = session_.turn();
       news = test();
     }
-    // A call without requests has ended as it began. The listeners may start calls.
+    // A call without requests has ended as it began. Their ends may start others.
     std::vector<std::unique_ptr<MpiCall>> finished;
     for (auto& one : calls_)
       if (one->open == 0) finished.push_back(std::move(one));
@@ -73,7 +73,7 @@ class MpiBackend final : public Backend {
       if (one->failure.ok()) one->complete();
       auto& memory = one->memory();
       if (memory.capacity() > spare_.capacity() && memory.capacity() <= most_spare) memory.swap(spare_);
-      one->listener().ended(one->failure);
+      one->call().ended(one->failure);
     }
     return news || !finished.empty();
   }
@@ -95,12 +95,12 @@ class MpiBackend final : public Backend {
     requests_.clear();
     owners_.clear();
     for (auto& one : ending) {
-      CallListener& listener = one->listener();
+      Call& call = one->call();
       if (one->open > 0) {
         ++kept;
         give_up(std::move(one));
       }
-      listener.ended(why);
+      call.ended(why);
     }
     if (kept == 0) return;
     log(LogLevel::warn,
@@ -112,7 +112,7 @@ class MpiBackend final : public Backend {
 
   std::string where(std::uint32_t sequence) const override {
     for (const auto& one : calls_)
-      if (one->sequence() == sequence) return std::string("in ") + one->function() + " of MPI";
+      if (one->call().sequence == sequence) return std::string("in ") + one->function() + " of MPI";
     return {};
   }
 
@@ -134,7 +134,7 @@ class MpiBackend final : public Backend {
       owners_[at] = nullptr;
       if (code != MPI_ERR_IN_STATUS || !owner.failure.ok()) continue;
       owner.failure = session_.status(statuses_[static_cast<std::size_t>(i)].MPI_ERROR, owner.function());
-      if (!owner.failure.ok() && owner.open > 0) owner.listener().trouble(owner.failure);
+      if (!owner.failure.ok() && owner.open > 0) owner.call().trouble(owner.failure);
     }
     std::size_t kept = 0;
     for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -151,7 +151,7 @@ class MpiBackend final : public Backend {
     for (const auto& one : calls_) {
       if (!one->failure.ok()) continue;
       one->failure = why;
-      one->listener().trouble(why);
+      one->call().trouble(why);
     }
   }
 

@@ -15,9 +15,9 @@ namespace tutti::mpi {
 /// Which form is taken depends on what all ranks know alike. Token holder only.
 class MpiCall {
  public:
-  MpiCall(Session& session, const Comm& comm, const Collective& call, const Launch& launch, CallListener& listener)
-      : session_(session), comm_(comm), call_(call), sequence_(launch.sequence), listener_(listener) {}
-  /// MPI must have let go of everything; the Collective may have gone.
+  MpiCall(Session& session, const Comm& comm, Call& call)
+      : session_(session), comm_(comm), made_by_(call), call_(call.what) {}
+  /// MPI must have let go of everything; the Call may have gone.
   ~MpiCall();
   MpiCall(const MpiCall&) = delete;
   MpiCall& operator=(const MpiCall&) = delete;
@@ -32,8 +32,7 @@ class MpiCall {
   std::vector<std::byte>& memory() noexcept { return input_; }
 
   std::vector<MPI_Request>& requests() noexcept { return requests_; }
-  CallListener& listener() const noexcept { return listener_; }
-  std::uint32_t sequence() const noexcept { return sequence_; }
+  Call& call() const noexcept { return made_by_; }
   const char* function() const noexcept { return function_; }
 
   std::size_t open = 0;  ///< requests that have not ended; for the owner's use
@@ -82,9 +81,8 @@ class MpiCall {
 
   Session& session_;
   const Comm& comm_;
+  Call& made_by_;
   const Collective& call_;
-  const std::uint32_t sequence_;
-  CallListener& listener_;
   const char* function_ = "MPI";
   std::vector<MPI_Request> requests_;
   std::byte* result_ = nullptr;  // where a fold ends, `result_count_` elements

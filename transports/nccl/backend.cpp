@@ -94,18 +94,15 @@ void NcclBackend::check_device(const Collective& call) const {
                                      ": one device per rank; CUDA_VISIBLE_DEVICES says which it sees");
 }
 
-void NcclBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
-  Call& fresh = calls_.emplace_back();
+void NcclBackend::start(Call& call) {
+  Playing& fresh = calls_.emplace_back();
   fresh.call = &call;
-  fresh.launch = launch;
-  fresh.listener = &listener;
   try {
-    check_device(call);
+    check_device(call.what);
     begin_opening();
     fresh.end = Owned<Event>(accelerator_, accelerator_.make_event(device_));
     if (order_)
-      fresh.place =
-          order_->join({&group_, launch.sequence, launch.summary.bits, [this](const Status& why) { fail(why); }});
+      fresh.place = order_->join({&group_, call.sequence, call.summary.bits, [this](const Status& why) { fail(why); }});
   } catch (const Error& error) {
     fail(failure(error.what(), error.code()));
   } catch (const std::exception& error) {
@@ -122,10 +119,10 @@ bool NcclBackend::launch_next() {
       const Result state = comm_->state();
       if (state == in_progress) return false;
       if (state != success) return fail(failure_of(state)), true;
-      Call& call = calls_[launched_ - 1];
-      if (call.asked.next_piece && call.asked.next_piece()) return true;
+      Playing& last = calls_[launched_ - 1];
+      if (last.asked.next_piece && last.asked.next_piece()) return true;
       launching_ = false;
-      enqueued(call);
+      enqueued(last);
       return true;
     }
     if (launched_ == calls_.size() || !opened()) return false;
@@ -139,26 +136,27 @@ bool NcclBackend::launch_next() {
 }
 
 bool NcclBackend::issue_front_of_unlaunched() {
-  Call& next = calls_[launched_];
+  Playing& next = calls_[launched_];
   if (next.place && !order_->has_turn(*next.place)) return false;
-  if (next.launch.ready.handle != nullptr) accelerator_.wait(*stream_, next.launch.ready);
+  if (next.call->after.handle != nullptr) accelerator_.wait(*stream_, next.call->after);
   ++launched_;
   if (!comm_) {
-    next.asked.scratch = issue_alone(*next.call, accelerator_, *stream_);
+    next.asked.scratch = issue_alone(next.call->what, accelerator_, *stream_);
     enqueued(next);
     return true;
   }
   if (next.place) order_->begun(*next.place);
   launching_ = true;
-  next.asked = issue(*next.call, {nccl_, comm_->get(), group_.rank, group_.size(), accelerator_, *stream_, scratch_});
+  next.asked =
+      issue(next.call->what, {nccl_, comm_->get(), group_.rank, group_.size(), accelerator_, *stream_, scratch_});
   return true;
 }
 
-void NcclBackend::enqueued(Call& call) {
-  if (call.place) order_->launched(*call.place);
-  accelerator_.record(*call.end, *stream_);
-  call.enqueued = true;
-  call.listener->enqueued(*call.end);
+void NcclBackend::enqueued(Playing& playing) {
+  if (playing.place) order_->launched(*playing.place);
+  accelerator_.record(*playing.end, *stream_);
+  playing.enqueued = true;
+  playing.call->enqueued(*playing.end);
 }
 
 bool NcclBackend::progress() {
@@ -166,14 +164,14 @@ bool NcclBackend::progress() {
   if (calls_.empty() || failed_) return false;
   bool moved = false;
   while (launch_next()) moved = true;
-  std::deque<Call> ended;
+  std::deque<Playing> ended;
   moved |= collect(ended);
-  // The last listener may take this backend with it.
-  for (Call& one : ended) one.listener->ended({});
+  // The last call may take this backend with it.
+  for (Playing& one : ended) one.call->ended({});
   return moved;
 }
 
-bool NcclBackend::collect(std::deque<Call>& ended) {
+bool NcclBackend::collect(std::deque<Playing>& ended) {
   if (failed_) return false;
   try {
     while (!calls_.empty() && calls_.front().enqueued && accelerator_.query(*calls_.front().end)) {
@@ -215,7 +213,7 @@ Status NcclBackend::failure_of(Result state) const {
 // All that is under way ends with cancel(), which follows.
 void NcclBackend::fail(const Status& why) {
   if (std::exchange(failed_, true) || calls_.empty()) return;
-  calls_.front().listener->trouble(why);
+  calls_.front().call->trouble(why);
 }
 
 // False: something is still on the stream.
@@ -248,7 +246,7 @@ void NcclBackend::cancel(const Status& why) noexcept {
   if (ending_ || calls_.empty()) return;
   launching_ = false;
   launched_ = 0;
-  for (Call& one : calls_)
+  for (Playing& one : calls_)
     if (one.place) order_->leave(*std::exchange(one.place, nullptr));
   ending_ = std::make_unique<Ending>();
   ending_->why = why;
@@ -276,18 +274,18 @@ bool NcclBackend::look_for_end() noexcept {
         world_rank_);
     keep_for_ever(scratch_);
   }
-  for (Call& one : ended) {
+  for (Playing& one : ended) {
     if (ending->quiet) continue;
     keep_for_ever(std::move(one.asked.scratch));
-    one.listener->abandoned();
+    one.call->abandoned();
   }
-  // The last listener may take this backend with it.
-  for (Call& one : ended) one.listener->ended(ending->why);
+  // The last call may take this backend with it.
+  for (Playing& one : ended) one.call->ended(ending->why);
   return true;
 }
 
 std::string NcclBackend::where(std::uint32_t sequence) const {
-  const auto found = std::ranges::find_if(calls_, [&](const Call& one) { return one.launch.sequence == sequence; });
+  const auto found = std::ranges::find_if(calls_, [&](const Playing& one) { return one.call->sequence == sequence; });
   if (found == calls_.end()) return {};
   if (ending_) return "nccl: has failed, and is being aborted";
   const auto before = static_cast<std::size_t>(found - calls_.begin());

@@ -30,7 +30,7 @@ class NcclBackend final : public Backend {
   Status supports(const Collective& call, std::string_view algorithm) const override {
     return supported(call, algorithm);
   }
-  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
   std::string where(std::uint32_t sequence) const override;
 
@@ -40,10 +40,8 @@ class NcclBackend final : public Backend {
   bool polled() const noexcept override { return !calls_.empty(); }
 
  private:
-  struct Call {
-    const Collective* call = nullptr;
-    Launch launch;
-    CallListener* listener = nullptr;
+  struct Playing {
+    Call* call = nullptr;
     std::shared_ptr<LaunchOrder::Place> place;  // null: nothing to agree upon
     Issued asked;
     Owned<Event> end = {};  // recorded once it is on the stream
@@ -55,8 +53,8 @@ class NcclBackend final : public Backend {
   bool opened();
   bool launch_next();
   bool issue_front_of_unlaunched();
-  void enqueued(Call& call);
-  bool collect(std::deque<Call>& ended);
+  void enqueued(Playing& playing);
+  bool collect(std::deque<Playing>& ended);
   void fail(const Status& why);
   Status failure(std::string_view what, Code code) const;
   Status failure_of(Result state) const;
@@ -89,9 +87,9 @@ class NcclBackend final : public Backend {
   std::unique_ptr<Comm> comm_;
   Status unopened_;
 
-  std::deque<Call> calls_;    // in their order
-  std::size_t launched_ = 0;  // of them, from the front: handed to NCCL
-  bool launching_ = false;    // NCCL is still at the last of those
+  std::deque<Playing> calls_;  // in their order
+  std::size_t launched_ = 0;   // of them, from the front: handed to NCCL
+  bool launching_ = false;     // NCCL is still at the last of those
   bool failed_ = false;
   std::unique_ptr<Ending> ending_;  // of all calls; its thread has comm_ and the stream meanwhile
 };

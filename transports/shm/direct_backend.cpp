@@ -56,9 +56,9 @@ Status DirectBackend::supports(const Collective& call, std::string_view algorith
   return {};
 }
 
-void DirectBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
+void DirectBackend::start(Call& call) {
   room_.enter();  // before the call is listed: where that throws, nothing is under way
-  queue_.push_back({&call, launch, &listener});
+  queue_.push_back(&call);
   if (begun_ || failed_) return;
   begin_next();
   if (engine_ > Engine::one_shot) return;
@@ -67,11 +67,6 @@ void DirectBackend::start(const Collective& call, const Launch& launch, CallList
   for (int looks = 0; begun_ && !failed_ && looks < (in_step ? looks_in_step : 1); ++looks)
     if (awaited_.reached()) step();
   late_calls_ = begun_ ? std::min(late_calls_ + 1, most_late) : 0;
-}
-
-void DirectBackend::hand_over(const Collective& call, CallListener& listener) noexcept {
-  queue_.back().call = &call;
-  queue_.back().listener = &listener;
 }
 
 const void* DirectBackend::token(Kind kind, std::string_view algorithm) const {
@@ -97,14 +92,14 @@ DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, Engine
 }
 
 void DirectBackend::begin_next() {
-  const auto& [collective, launch, listener] = queue_[next_];
-  const void* const wish = launch.token != nullptr ? launch.token : token(collective->kind, launch.algorithm);
+  const Call& next = *queue_[next_];
+  const void* const wish = next.token != nullptr ? next.token : token(next.what.kind, next.algorithm);
   // Most calls are as the one before, on the same buffers or on others.
-  if (wish == token_ && launch.summary.bits == call_.signature && is_whole(launch.summary)) {
-    call_.set_buffers(collective->in.data, collective->out.data);
+  if (wish == token_ && next.summary.bits == call_.signature && is_whole(next.summary)) {
+    call_.set_buffers(next.what.in.data, next.what.out.data);
   } else {
-    call_ = DirectCall(*collective, room_);
-    call_.signature = launch.summary.bits;
+    call_ = DirectCall(next.what, room_);
+    call_.signature = next.summary.bits;
     token_ = wish;
     const Engine wanted = named_by(token_), first = first_engine(call_, wanted);
     const Insisted insisted = wanted == Engine::rounds   ? Insisted::rounds
@@ -174,12 +169,12 @@ void DirectBackend::play() {
 void DirectBackend::fail(const Status& status) {
   failed_ = true;
   task_.drop();
-  queue_[next_].listener->trouble(status);
+  queue_[next_]->trouble(status);
 }
 
 void DirectBackend::end() {
   task_.drop();
-  CallListener& listener = *queue_[next_].listener;
+  Call& call = *queue_[next_];
   begun_ = false;
   if (++next_ == queue_.size()) {
     queue_.clear();
@@ -188,7 +183,7 @@ void DirectBackend::end() {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(next_));
     next_ = 0;
   }
-  listener.ended({});
+  call.ended({});
 }
 
 bool DirectBackend::gone(int peer) const noexcept { return peer != room_.rank() && room_.left(peer); }
@@ -230,12 +225,12 @@ void DirectBackend::cancel(const Status& why) noexcept {
   task_.drop();
   begun_ = false;
   auto ending = std::exchange(queue_, {});
-  for (std::size_t i = std::exchange(next_, 0); i < ending.size(); ++i) ending[i].listener->ended(why);
+  for (std::size_t i = std::exchange(next_, 0); i < ending.size(); ++i) ending[i]->ended(why);
 }
 
 std::string DirectBackend::where(std::uint32_t sequence) const {
   if (next_ >= queue_.size()) return {};
-  const std::uint32_t now = queue_[next_].launch.sequence;
+  const std::uint32_t now = queue_[next_]->sequence;
   if (sequence != now) return "shm, behind call " + std::to_string(now);
   std::string text = "shm " + (room_.open() ? std::string(name_of(engine_)) : "finding the others");
   if (awaited_.word != nullptr && awaited_.peer >= 0)

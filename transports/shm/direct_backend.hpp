@@ -24,9 +24,7 @@ class DirectBackend final : public Backend {
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
   const void* token(Kind kind, std::string_view algorithm) const override;
-  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
-  bool is_prompt() const noexcept override { return true; }
-  void hand_over(const Collective& call, CallListener& listener) noexcept override;
+  void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
   std::string where(std::uint32_t sequence) const override;
 
@@ -39,11 +37,6 @@ class DirectBackend final : public Backend {
   enum class Engine { by_size, packets, one_shot, rounds, direct, cma, meeting };
   static std::string_view name_of(Engine engine) noexcept;
   static Engine named_by(const void* token) noexcept;
-  struct Queued {
-    const Collective* call;
-    Launch launch;
-    CallListener* listener;
-  };
   Engine first_engine(const DirectCall& call, Engine wanted) const;
   void play();
   void begin_next();
@@ -54,7 +47,7 @@ class DirectBackend final : public Backend {
   bool gone(int peer) const noexcept;
 
   Room room_;
-  std::vector<Queued> queue_;
+  std::vector<Call*> queue_;
   std::size_t next_ = 0;  // in the queue; those before have ended
   bool begun_ = false;    // the next one
   bool failed_ = false;   // a call has; the communicator ends, and the calls that wait are about to be cancelled

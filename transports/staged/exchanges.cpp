@@ -36,62 +36,62 @@ Exchanges::~Exchanges() {
 
 // ---- what a call needs --------------------------------------------------------------------------
 
-void Exchanges::start(const Collective& made, const Half& send, const Half& recv, const Event& ready,
-                      CallListener& listener) {
-  auto call = std::make_unique<Call>();
-  call->device = (made.out.device.kind != Device::Kind::cpu ? made.out.device : made.in.device).index;
-  call->ready = ready;
-  call->listener = &listener;
+void Exchanges::start(Call& call, const Half& send, const Half& recv) {
+  const Collective& made = call.what;
+  auto exchange = std::make_unique<Exchange>();
+  exchange->call = &call;
+  exchange->device = (made.out.device.kind != Device::Kind::cpu ? made.out.device : made.in.device).index;
   try {
-    prepare(*call, made, send, recv);
+    prepare(*exchange, send, recv);
     calls_.reserve(calls_.size() + 1);
   } catch (...) {
-    let_go_elsewhere(std::move(call));
+    let_go_elsewhere(std::move(exchange));
     throw;
   }
-  for (Way* way : {&call->out, &call->in})
-    if (way->is_used) order_[Key(way == &call->out, way->peer, way->half.tag.sequence)].push_back(way);
-  calls_.push_back(std::move(call));
+  for (Way* way : {&exchange->out, &exchange->in})
+    if (way->is_used) order_[Key(way == &exchange->out, way->peer, way->half.tag.sequence)].push_back(way);
+  calls_.push_back(std::move(exchange));
 }
 
-void Exchanges::prepare(Call& call, const Collective& made, const Half& send, const Half& recv) {
+void Exchanges::prepare(Exchange& exchange, const Half& send, const Half& recv) {
+  const Collective& made = exchange.call->what;
   if (made.to >= 0) {
-    call.out.memory = const_cast<std::byte*>(made.in.data);  // which is only read
-    call.out.bytes = made.in.bytes();
-    prepare(call, call.out, send, made.to, true);
+    exchange.out.memory = const_cast<std::byte*>(made.in.data);  // which is only read
+    exchange.out.bytes = made.in.bytes();
+    prepare(exchange, exchange.out, send, made.to, true);
   }
   if (made.from >= 0) {
-    call.in.memory = made.out.data;
-    call.in.bytes = made.out.bytes();
-    prepare(call, call.in, recv, made.from, false);
+    exchange.in.memory = made.out.data;
+    exchange.in.bytes = made.out.bytes();
+    prepare(exchange, exchange.in, recv, made.from, false);
   }
-  if (made.to >= 0 && made.from >= 0 && call.out.slices > call.out.slots.size() && overlap(made.in, made.out))
-    save(call, made);
+  const Way& out = exchange.out;
+  if (made.to >= 0 && made.from >= 0 && out.slices > out.slots.size() && overlap(made.in, made.out)) save(exchange);
 }
 
-void Exchanges::prepare(Call& call, Way& way, const Half& half, int peer, bool to_host) {
+void Exchanges::prepare(Exchange& exchange, Way& way, const Half& half, int peer, bool to_host) {
   way.is_used = true;
   way.half = half;
   way.peer = group_.members[static_cast<std::size_t>(peer)];
   way.slices = std::max<std::size_t>((way.bytes + slot_bytes_ - 1) / slot_bytes_, 1);
-  static_cast<void>(stream_of(call.device, to_host));
+  static_cast<void>(stream_of(exchange.device, to_host));
   const std::size_t each = std::min(std::max(std::bit_ceil(way.bytes), smallest_slot), slot_bytes_);
   for (std::size_t slot = 0; slot < std::min(way.slices, way.slots.size()); ++slot)
-    way.slots[slot] = take_slot(call.device, each);
+    way.slots[slot] = take_slot(exchange.device, each);
 }
 
 // Of more slices than there are slots: what comes in may not wait for what has not gone out, and must not overwrite it.
-void Exchanges::save(Call& call, const Collective& made) {
-  const std::size_t bytes = std::bit_ceil(made.in.bytes());
-  const auto spare = spare_scratch_.find({call.device, bytes});
+void Exchanges::save(Exchange& exchange) {
+  const std::size_t bytes = std::bit_ceil(exchange.out.bytes);
+  const auto spare = spare_scratch_.find({exchange.device, bytes});
   if (spare != spare_scratch_.end()) {
-    call.scratch = std::move(spare->second);
+    exchange.scratch = std::move(spare->second);
     spare_scratch_.erase(spare);
   } else {
-    call.scratch = gpu_.allocate(call.device, bytes);
+    exchange.scratch = gpu_.allocate(exchange.device, bytes);
   }
-  call.scratch_bytes = bytes;
-  call.saved = Owned<Event>(gpu_, gpu_.make_event(call.device));
+  exchange.scratch_bytes = bytes;
+  exchange.saved = Owned<Event>(gpu_, gpu_.make_event(exchange.device));
 }
 
 Exchanges::Slot Exchanges::take_slot(int device, std::size_t bytes) {
@@ -118,21 +118,21 @@ std::size_t Exchanges::slice_bytes(const Way& way, std::size_t number) const noe
 bool Exchanges::progress() {
   bool moved = false;
   for (std::size_t i = 0; i < calls_.size();) {
-    Call& call = *calls_[i];
-    if (!call.broken) {
+    Exchange& exchange = *calls_[i];
+    if (!exchange.broken) {
       try {
-        while (advance(call)) moved = true;
+        while (advance(exchange)) moved = true;
       } catch (const Error& error) {
-        fail(call, error.code(), error.what());
+        fail(exchange, error.code(), error.what());
       } catch (const std::exception& error) {
-        fail(call, Code::resource, error.what());
+        fail(exchange, Code::resource, error.what());
       }
     }
-    if (!is_over(call)) {
+    if (!is_over(exchange)) {
       ++i;
       continue;
     }
-    std::unique_ptr<Call> over = std::move(calls_[i]);
+    std::unique_ptr<Exchange> over = std::move(calls_[i]);
     calls_.erase(calls_.begin() + static_cast<std::ptrdiff_t>(i));
     end(std::move(over), {});
     moved = true;
@@ -142,30 +142,31 @@ bool Exchanges::progress() {
 
 // Only the device's own work tells of nothing.
 bool Exchanges::polled() const noexcept {
-  return std::ranges::any_of(calls_, [](const auto& call) {
-    return !call->broken && (!call->is_ready || call->is_saving || call->out.is_copying() || call->in.is_copying());
+  return std::ranges::any_of(calls_, [](const auto& exchange) {
+    return !exchange->broken &&
+           (!exchange->is_ready || exchange->is_saving || exchange->out.is_copying() || exchange->in.is_copying());
   });
 }
 
-bool Exchanges::advance(Call& call) {
+bool Exchanges::advance(Exchange& exchange) {
   bool moved = false;
-  if (!call.is_ready) {
-    call.is_ready = call.ready.handle == nullptr || gpu_.query(call.ready);
-    if (call.is_ready && call.scratch) {
-      const Stream& stream = stream_of(call.device, true);
-      gpu_.copy(stream, call.scratch.get(), call.out.memory, call.out.bytes);
-      gpu_.record(*call.saved, stream);
-      call.out.memory = static_cast<std::byte*>(call.scratch.get());
-      call.is_saving = true;
+  if (!exchange.is_ready) {
+    exchange.is_ready = exchange.call->after.handle == nullptr || gpu_.query(exchange.call->after);
+    if (exchange.is_ready && exchange.scratch) {
+      const Stream& stream = stream_of(exchange.device, true);
+      gpu_.copy(stream, exchange.scratch.get(), exchange.out.memory, exchange.out.bytes);
+      gpu_.record(*exchange.saved, stream);
+      exchange.out.memory = static_cast<std::byte*>(exchange.scratch.get());
+      exchange.is_saving = true;
     }
-    moved = call.is_ready;
+    moved = exchange.is_ready;
   }
-  if (call.is_saving && gpu_.query(*call.saved)) {
-    call.is_saving = false;
+  if (exchange.is_saving && gpu_.query(*exchange.saved)) {
+    exchange.is_saving = false;
     moved = true;
   }
-  if (call.out.is_used) moved |= send(call);
-  if (call.in.is_used) moved |= receive(call);
+  if (exchange.out.is_used) moved |= send(exchange);
+  if (exchange.in.is_used) moved |= receive(exchange);
   return moved;
 }
 
@@ -173,11 +174,11 @@ bool Exchanges::may_give(const Way& way, bool sends) {
   return way.given < way.slices && order_[Key(sends, way.peer, way.half.tag.sequence)].front() == &way;
 }
 
-void Exchanges::copy(Call& call, Way& way, bool to_host) {
+void Exchanges::copy(Exchange& exchange, Way& way, bool to_host) {
   const std::size_t bytes = slice_bytes(way, way.copied);
   std::byte* const on_device = way.memory + way.copied * slot_bytes_;
   const Slot& slot = way.slots[way.copied % way.slots.size()];
-  const Stream& stream = stream_of(call.device, to_host);
+  const Stream& stream = stream_of(exchange.device, to_host);
   if (bytes > 0 && to_host) gpu_.copy(stream, slot.memory.get(), on_device, bytes);
   if (bytes > 0 && !to_host) gpu_.copy(stream, on_device, slot.memory.get(), bytes);
   gpu_.record(*slot.copied, stream);
@@ -190,25 +191,26 @@ bool Exchanges::look_for_end(Way& way) {
   return true;
 }
 
-bool Exchanges::send(Call& call) {
-  Way& way = call.out;
+bool Exchanges::send(Exchange& exchange) {
+  Way& way = exchange.out;
   bool moved = look_for_end(way);
-  if (call.is_ready && way.copied < way.slices && !way.busy[way.copied % 2]) {
+  if (exchange.is_ready && way.copied < way.slices && !way.busy[way.copied % 2]) {
     way.busy[way.copied % 2] = true;
-    copy(call, way, true);
+    copy(exchange, way, true);
     moved = true;
   }
   while (way.given < way.landed && may_give(way, true)) {
     const std::size_t slot = way.given % 2, bytes = slice_bytes(way, way.given);
     wire_.send(way.peer, way.half.tag, way.half.summary,
-               {static_cast<const std::byte*>(way.slots[slot].memory.get()), bytes}, done_of(call, way, slot, true));
+               {static_cast<const std::byte*>(way.slots[slot].memory.get()), bytes},
+               done_of(exchange, way, slot, true));
     moved = true;
   }
   return moved;
 }
 
-bool Exchanges::receive(Call& call) {
-  Way& way = call.in;
+bool Exchanges::receive(Exchange& exchange) {
+  Way& way = exchange.in;
   bool moved = false;
   if (look_for_end(way)) {
     way.busy[(way.landed - 1) % 2] = false;
@@ -218,85 +220,86 @@ bool Exchanges::receive(Call& call) {
     const std::size_t slot = way.given % 2, bytes = slice_bytes(way, way.given);
     way.busy[slot] = true;
     wire_.recv(way.peer, way.half.tag, way.half.summary, {static_cast<std::byte*>(way.slots[slot].memory.get()), bytes},
-               done_of(call, way, slot, false));
+               done_of(exchange, way, slot, false));
     moved = true;
   }
   // In place, all that goes out must be in slots first; where it does not fit there, it is in the scratch.
-  const bool may_write =
-      call.is_ready && !call.is_saving && (call.out.slices > 2 || call.out.landed == call.out.slices);
+  const bool may_write = exchange.is_ready && !exchange.is_saving &&
+                         (exchange.out.slices > 2 || exchange.out.landed == exchange.out.slices);
   if (may_write && way.copied < way.given && std::exchange(way.arrived[way.copied % 2], false)) {
-    copy(call, way, false);
+    copy(exchange, way, false);
     moved = true;
   }
   return moved;
 }
 
 // Notes that one more message is given, too.
-Done Exchanges::done_of(Call& call, Way& way, std::size_t slot, bool sends) {
+Done Exchanges::done_of(Exchange& exchange, Way& way, std::size_t slot, bool sends) {
   if (++way.given == way.slices) {
     const auto found = order_.find(Key(sends, way.peer, way.half.tag.sequence));
     found->second.pop_front();
     if (found->second.empty()) order_.erase(found);
   }
-  return [&call, &way, slot, sends](const Status& status) {
+  return [&exchange, &way, slot, sends](const Status& status) {
     ++way.carried;
     if (status.ok()) {
       (sends ? way.busy : way.arrived)[slot] = !sends;
       return;
     }
-    call.broken = true;
-    call.listener->trouble(status);
+    exchange.broken = true;
+    exchange.call->trouble(status);
   };
 }
 
 // ---- ends ---------------------------------------------------------------------------------------
 
-bool Exchanges::is_over(const Call& call) const noexcept {
-  return !call.broken && call.out.carried == call.out.slices && call.in.landed == call.in.slices;
+bool Exchanges::is_over(const Exchange& exchange) const noexcept {
+  return !exchange.broken && exchange.out.carried == exchange.out.slices && exchange.in.landed == exchange.in.slices;
 }
 
-void Exchanges::fail(Call& call, Code code, const std::string& what) {
-  call.broken = true;
+void Exchanges::fail(Exchange& exchange, Code code, const std::string& what) {
+  exchange.broken = true;
   const int self = group_.members[static_cast<std::size_t>(group_.rank)];
-  call.listener->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
+  exchange.call->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
 }
 
 // Whether nothing of it is on a stream any more. A device that does nothing more copies nothing either.
-bool Exchanges::has_settled(Call& call) noexcept {
+bool Exchanges::has_settled(Exchange& exchange) noexcept {
   try {
-    while (look_for_end(call.out) || look_for_end(call.in)) continue;
-    if (call.is_saving) call.is_saving = !gpu_.query(*call.saved);
-    return !call.is_saving && !call.out.is_copying() && !call.in.is_copying();
+    while (look_for_end(exchange.out) || look_for_end(exchange.in)) continue;
+    if (exchange.is_saving) exchange.is_saving = !gpu_.query(*exchange.saved);
+    return !exchange.is_saving && !exchange.out.is_copying() && !exchange.in.is_copying();
   } catch (const std::exception&) {
     return true;
   }
 }
 
-void Exchanges::end(std::unique_ptr<Call> call, const Status& status) noexcept {
-  for (Way* way : {&call->out, &call->in})
+void Exchanges::end(std::unique_ptr<Exchange> exchange, const Status& status) noexcept {
+  for (Way* way : {&exchange->out, &exchange->in})
     for (Slot& slot : way->slots)
-      if (slot.memory) spare_slots_.emplace(std::pair(call->device, slot.bytes), std::move(slot));
-  if (call->scratch) spare_scratch_.emplace(std::pair(call->device, call->scratch_bytes), std::move(call->scratch));
-  call->listener->ended(status);
+      if (slot.memory) spare_slots_.emplace(std::pair(exchange->device, slot.bytes), std::move(slot));
+  if (exchange->scratch)
+    spare_scratch_.emplace(std::pair(exchange->device, exchange->scratch_bytes), std::move(exchange->scratch));
+  exchange->call->ended(status);
 }
 
 void Exchanges::cancel(const Status& why) noexcept {
   order_.clear();
-  std::vector<std::unique_ptr<Call>> calls;
+  std::vector<std::unique_ptr<Exchange>> calls;
   calls.swap(calls_);
-  for (auto& call : calls) call->broken = true;
+  for (auto& exchange : calls) exchange->broken = true;
   Settling patience;
   int left = 0;
-  for (auto& call : calls) {
-    if (patience.wait_for([&] { return has_settled(*call); })) {
-      end(std::move(call), why);
+  for (auto& exchange : calls) {
+    if (patience.wait_for([&] { return has_settled(*exchange); })) {
+      end(std::move(exchange), why);
       continue;
     }
     ++left;
-    CallListener* const listener = call->listener;
-    keep_for_ever(std::move(call));  // its slots with it
-    listener->abandoned();
-    listener->ended(why);
+    Call& call = *exchange->call;
+    keep_for_ever(std::move(exchange));  // its slots with it
+    call.abandoned();
+    call.ended(why);
   }
   left_some_ |= left > 0;
   warn_of_unsettled(left, group_.members[static_cast<std::size_t>(group_.rank)]);

@@ -30,9 +30,8 @@ class Exchanges final : public Engine {
   Exchanges(const Group& group, Transport& wire, Accelerator& gpu, std::size_t slot_bytes);
   ~Exchanges() override;
 
-  /// `call` is a Collective{kind send} on device memory, which stays as it is until the listener's ended(), and begins
-  /// when `ready` has passed; `send` and `recv` say what its halves' messages carry. Throws as Backend::start.
-  void start(const Collective& call, const Half& send, const Half& recv, const Event& ready, CallListener& listener);
+  /// Of a call of kind send on device memory; `send` and `recv` say what its halves' messages carry. As Backend::start.
+  void start(Call& call, const Half& send, const Half& recv);
   /// Ends all with `why`, after the transport has ended its messages.
   void cancel(const Status& why) noexcept;
 
@@ -60,11 +59,10 @@ class Exchanges final : public Engine {
     std::array<bool, 2> busy{}, arrived{};
     bool is_copying() const noexcept { return copied > landed; }
   };
-  struct Call {
+  struct Exchange {
+    Call* call = nullptr;
     int device = 0;
-    Event ready;
     bool is_ready = false;
-    CallListener* listener = nullptr;
     Way out, in;
     std::shared_ptr<void> scratch;  // a copy of what is sent, where the receive overwrites it
     std::size_t scratch_bytes = 0;
@@ -74,20 +72,20 @@ class Exchanges final : public Engine {
   };
   using Key = std::tuple<bool, int, std::uint32_t>;  // sends, peer, tag
 
-  void prepare(Call& call, const Collective& made, const Half& send, const Half& recv);
-  void prepare(Call& call, Way& way, const Half& half, int peer, bool sends);
-  void save(Call& call, const Collective& made);
-  bool advance(Call& call);
+  void prepare(Exchange& exchange, const Half& send, const Half& recv);
+  void prepare(Exchange& exchange, Way& way, const Half& half, int peer, bool sends);
+  void save(Exchange& exchange);
+  bool advance(Exchange& exchange);
   bool may_give(const Way& way, bool sends);
-  bool send(Call& call);
-  bool receive(Call& call);
-  void copy(Call& call, Way& way, bool to_host);
+  bool send(Exchange& exchange);
+  bool receive(Exchange& exchange);
+  void copy(Exchange& exchange, Way& way, bool to_host);
   bool look_for_end(Way& way);
-  Done done_of(Call& call, Way& way, std::size_t slot, bool sends);
-  void fail(Call& call, Code code, const std::string& what);
-  bool is_over(const Call& call) const noexcept;
-  bool has_settled(Call& call) noexcept;
-  void end(std::unique_ptr<Call> call, const Status& status) noexcept;
+  Done done_of(Exchange& exchange, Way& way, std::size_t slot, bool sends);
+  void fail(Exchange& exchange, Code code, const std::string& what);
+  bool is_over(const Exchange& exchange) const noexcept;
+  bool has_settled(Exchange& exchange) noexcept;
+  void end(std::unique_ptr<Exchange> exchange, const Status& status) noexcept;
   Slot take_slot(int device, std::size_t bytes);
   std::size_t slice_bytes(const Way& way, std::size_t number) const noexcept;
   const Stream& stream_of(int device, bool to_host);
@@ -98,7 +96,7 @@ class Exchanges final : public Engine {
   const std::size_t slot_bytes_;
   const std::uint32_t generation_;
   bool left_some_ = false;  // to a device that may still use them
-  std::vector<std::unique_ptr<Call>> calls_;
+  std::vector<std::unique_ptr<Exchange>> calls_;
   std::map<Key, std::deque<const Way*>> order_;  // those that have messages to give, the first of which may
   std::map<std::pair<int, bool>, Owned<Stream>> streams_;
   std::multimap<std::pair<int, std::size_t>, Slot> spare_slots_;                     // by device and bytes

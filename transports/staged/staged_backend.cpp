@@ -78,16 +78,14 @@ StagedBackend::Side& StagedBackend::side_of(int device) {
   return found != sides_.end() ? found->second : sides_.try_emplace(device, *gpu_, device).first->second;
 }
 
-void StagedBackend::start(const Collective& call, const Launch& launch, CallListener& listener) {
+void StagedBackend::start(Call& call) {
   prepare();
-  auto made = std::make_unique<Call>();
+  auto made = std::make_unique<Playing>();
   made->call = &call;
-  made->launch = launch;
-  made->listener = &listener;
-  made->side = &side_of(device_of(call).index);
-  made->source = Slicing::source(call);
-  if (!has_own_counts(call))
-    made->slicing = std::make_unique<Slicing>(call, group_.rank, group_.size(), host_.slot_bytes);
+  made->side = &side_of(device_of(call.what).index);
+  made->source = Slicing::source(call.what);
+  if (!has_own_counts(call.what))
+    made->slicing = std::make_unique<Slicing>(call.what, group_.rank, group_.size(), host_.slot_bytes);
   calls_.push_back(std::move(made));
   if (!broken_) advance();
 }
@@ -127,42 +125,42 @@ bool StagedBackend::advance() {
 
 bool StagedBackend::fetch() {
   if (fetching_ == calls_.size() || staged_.size() == slot_count) return false;
-  Call& call = *calls_[fetching_];
-  if (!call.slicing) return false;  // play() finds out how many there are
-  if (!is_ready(call)) return false;
-  if (call.fetched == 0) begin(call);
+  Playing& playing = *calls_[fetching_];
+  if (!playing.slicing) return false;  // play() finds out how many there are
+  if (!is_ready(playing)) return false;
+  if (playing.fetched == 0) begin(playing);
   Staged& one = staged_.emplace_back();
-  one.of = &call;
-  one.side = call.side;
-  one.number = call.fetched;
-  one.slice = call.slicing->slice(call.fetched);
+  one.of = &playing;
+  one.side = playing.side;
+  one.number = playing.fetched;
+  one.slice = playing.slicing->slice(playing.fetched);
   one.slot = slices_++ % slot_count;
   for (const Piece& piece : one.slice.in)
-    gpu_->copy(*call.side->fetching, half(one.slot, false) + piece.host, call.source + piece.device, piece.bytes);
+    gpu_->copy(*playing.side->fetching, half(one.slot, false) + piece.host, playing.source + piece.device, piece.bytes);
   if (!one.slice.in.empty()) {
-    gpu_->record(*call.side->fetched[one.slot], *call.side->fetching);
+    gpu_->record(*playing.side->fetched[one.slot], *playing.side->fetching);
     one.fetching = true;
   }
-  if (call.is_last(call.fetched++)) ++fetching_;
+  if (playing.is_last(playing.fetched++)) ++fetching_;
   return true;
 }
 
 // The host waits, and not a stream of ours: behind a caller's stream that does not get on, copies of later calls would
 // not, and the end would have to wait for it.
-bool StagedBackend::is_ready(Call& call) {
-  if (!call.is_ready) call.is_ready = call.launch.ready.handle == nullptr || gpu_->query(call.launch.ready);
-  waits_ |= !call.is_ready;
-  return call.is_ready;
+bool StagedBackend::is_ready(Playing& playing) {
+  if (!playing.is_ready) playing.is_ready = playing.call->after.handle == nullptr || gpu_->query(playing.call->after);
+  waits_ |= !playing.is_ready;
+  return playing.is_ready;
 }
 
-void StagedBackend::begin(Call& call) {
-  const Stream& stream = *call.side->fetching;
-  const Collective& made = *call.call;
+void StagedBackend::begin(Playing& playing) {
+  const Stream& stream = *playing.side->fetching;
+  const Collective& made = playing.call->what;
   const bool moves_about = made.variable && overwrites_input(made) && made.in_counts != made.out_counts;
   if (!moves_about) return;
-  call.copied = take_scratch(*call.side, made.in.bytes());
-  call.source = static_cast<const std::byte*>(call.copied.memory.get());
-  gpu_->copy(stream, call.copied.memory.get(), made.in.data, made.in.bytes());
+  playing.copied = take_scratch(*playing.side, made.in.bytes());
+  playing.source = static_cast<const std::byte*>(playing.copied.memory.get());
+  gpu_->copy(stream, playing.copied.memory.get(), made.in.data, made.in.bytes());
 }
 
 StagedBackend::Scratch StagedBackend::take_scratch(Side& side, std::size_t bytes) {
@@ -177,8 +175,8 @@ StagedBackend::Scratch StagedBackend::take_scratch(Side& side, std::size_t bytes
 }
 
 // What a call has beside its slices.
-void StagedBackend::give_back(Call& call) {
-  if (call.copied.memory) call.side->spare.push_back(std::move(call.copied));
+void StagedBackend::give_back(Playing& playing) {
+  if (playing.copied.memory) playing.side->spare.push_back(std::move(playing.copied));
 }
 
 // ---- on the host --------------------------------------------------------------------------------
@@ -200,44 +198,49 @@ bool StagedBackend::play() {
 }
 
 void StagedBackend::play_slice(Staged& one) {
-  Collective& call = one.slice.call;
+  on_host_.what = std::move(one.slice.call);
+  Collective& call = on_host_.what;
   call.in.data = call.in.count > 0 ? half(one.slot, false) : nullptr;
   call.out.data = call.out.count > 0 ? half(one.slot, !one.slice.in_place) : nullptr;
-  Launch launch;
-  launch.sequence = one.of->launch.sequence;
-  if (one.of->launch.summary != Signature()) launch.summary = signature(call, group_.rank, group_.size());
-  plays_ = true;
-  inner_->start(call, launch, *this);
+  start_on_host(*one.of);
 }
 
 // Where no rank knows all counts, nobody knows how many slices there are to be.
-void StagedBackend::measure(Call& call) {
+void StagedBackend::measure(Playing& playing) {
+  const Collective& call = playing.call->what;
   largest_ = 0;
-  for (const auto* counts : {&call.call->in_counts, &call.call->out_counts})
+  for (const auto* counts : {&call.in_counts, &call.out_counts})
     for (const std::size_t count : *counts) largest_ = std::max(largest_, static_cast<std::int64_t>(count));
-  measuring_.kind = Kind::allreduce;
-  measuring_.out = Buffer(&largest_, 1, DType::i64);
-  measuring_.in = measuring_.out;
-  measuring_.op = max;
-  Launch launch;
-  launch.sequence = call.launch.sequence;
-  if (call.launch.summary != Signature()) launch.summary = signature(measuring_, group_.rank, group_.size());
-  plays_ = measures_ = true;
-  inner_->start(measuring_, launch, *this);
+  on_host_.what = {};
+  on_host_.what.kind = Kind::allreduce;
+  on_host_.what.in = on_host_.what.out = Buffer(&largest_, 1, DType::i64);
+  on_host_.what.op = max;
+  measures_ = true;
+  start_on_host(playing);
 }
 
-void StagedBackend::trouble(const Status& why) {
-  if (!broken_) at_hand().listener->trouble(why);
+void StagedBackend::start_on_host(const Playing& playing) {
+  on_host_.sequence = playing.call->sequence;
+  const bool is_checked = playing.call->summary != Signature();
+  on_host_.summary = is_checked ? signature(on_host_.what, group_.rank, group_.size()) : Signature();
+  on_host_.algorithm = {};
+  on_host_.token = nullptr;
+  plays_ = true;
+  inner_->start(on_host_);
 }
 
-void StagedBackend::ended(const Status& status) {
+void StagedBackend::trouble_on_host(const Status& why) {
+  if (!broken_) at_hand().call->trouble(why);
+}
+
+void StagedBackend::ended_on_host(const Status& status) {
   plays_ = false;
   if (broken_) return;
   if (status.ok()) {
     played_ = true;
   } else {
     broken_ = true;
-    at_hand().listener->trouble(status);
+    at_hand().call->trouble(status);
   }
 }
 
@@ -247,22 +250,22 @@ bool StagedBackend::store() {
   if (!played_ || (!measures_ && !is_ready(*staged_[playing_].of))) return false;
   played_ = false;
   if (std::exchange(measures_, false)) {
-    Call& call = *calls_[fetching_];
-    call.slicing = std::make_unique<Slicing>(*call.call, group_.rank, group_.size(), host_.slot_bytes,
-                                             static_cast<std::size_t>(largest_));
+    Playing& playing = *calls_[fetching_];
+    playing.slicing = std::make_unique<Slicing>(playing.call->what, group_.rank, group_.size(), host_.slot_bytes,
+                                                static_cast<std::size_t>(largest_));
     return true;
   }
   Staged& one = staged_[playing_++];
-  Call& call = *one.of;
-  const bool last = call.is_last(one.number), stores = !one.slice.out.empty();
+  Playing& playing = *one.of;
+  const bool last = playing.is_last(one.number), stores = !one.slice.out.empty();
   if (!stores && !last) return true;
-  const Stream& stream = *call.side->storing;
+  const Stream& stream = *playing.side->storing;
   for (const Piece& piece : one.slice.out)
-    gpu_->copy(stream, call.call->out.data + piece.device, half(one.slot, !one.slice.in_place) + piece.host,
+    gpu_->copy(stream, playing.call->what.out.data + piece.device, half(one.slot, !one.slice.in_place) + piece.host,
                piece.bytes);
-  gpu_->record(*call.side->stored[one.slot], stream);
+  gpu_->record(*playing.side->stored[one.slot], stream);
   one.storing = true;
-  if (last) call.listener->enqueued(*call.side->stored[one.slot]);
+  if (last) playing.call->enqueued(*playing.side->stored[one.slot]);
   return true;
 }
 
@@ -274,11 +277,11 @@ bool StagedBackend::retire() {
   staged_.pop_front();
   --playing_;
   if (!last) return true;
-  const std::unique_ptr<Call> call = std::move(calls_.front());
+  const std::unique_ptr<Playing> over = std::move(calls_.front());
   calls_.pop_front();
   --fetching_;
-  give_back(*call);
-  call->listener->ended({});
+  give_back(*over);
+  over->call->ended({});
   return true;
 }
 
@@ -288,14 +291,14 @@ void StagedBackend::fail(Code code, const std::string& what) {
   broken_ = true;
   if (calls_.empty()) return;
   const int self = group_.members[static_cast<std::size_t>(group_.rank)];
-  calls_.front()->listener->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
+  calls_.front()->call->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
 }
 
 // Whether no copy of it is on a stream any more. A device that does nothing more copies nothing either.
-bool StagedBackend::has_settled(const Call& call) noexcept {
+bool StagedBackend::has_settled(const Playing& playing) noexcept {
   try {
     for (const Staged& one : staged_) {
-      if (one.of != &call) continue;
+      if (one.of != &playing) continue;
       if (one.fetching && !gpu_->query(*one.side->fetched[one.slot])) return false;
       if (one.storing && !gpu_->query(*one.side->stored[one.slot])) return false;
     }
@@ -307,22 +310,21 @@ bool StagedBackend::has_settled(const Call& call) noexcept {
 void StagedBackend::cancel(const Status& why) noexcept {
   broken_ = true;
   if (inner_) inner_->cancel(why);
-  std::deque<std::unique_ptr<Call>> calls;
+  std::deque<std::unique_ptr<Playing>> calls;
   calls.swap(calls_);
   Settling patience;
   int left = 0;
-  for (auto& call : calls) {
-    if (patience.wait_for([&] { return has_settled(*call); })) {
-      std::erase_if(staged_, [&](const Staged& one) { return one.of == call.get(); });
-      give_back(*call);
-      call->listener->ended(why);
-      continue;
+  for (auto& one : calls) {
+    Call& call = *one->call;
+    if (patience.wait_for([&] { return has_settled(*one); })) {
+      std::erase_if(staged_, [&](const Staged& staged) { return staged.of == one.get(); });
+      give_back(*one);
+    } else {
+      ++left;
+      keep_for_ever(std::move(one));  // its slices are still in staged_
+      call.abandoned();
     }
-    ++left;
-    CallListener& listener = *call->listener;
-    keep_for_ever(std::move(call));  // its slices are still in staged_
-    listener.abandoned();
-    listener.ended(why);
+    call.ended(why);
   }
   warn_of_unsettled(left, group_.members[static_cast<std::size_t>(group_.rank)]);
 }
@@ -330,7 +332,7 @@ void StagedBackend::cancel(const Status& why) noexcept {
 std::string StagedBackend::where(std::uint32_t sequence) const {
   if (calls_.empty()) return {};
   for (const Staged& one : staged_) {
-    if (one.of->launch.sequence != sequence) continue;
+    if (one.of->call->sequence != sequence) continue;
     const std::string slice =
         "slice " + std::to_string(one.number + 1) + " of " + std::to_string(one.of->slicing->slices());
     if (one.fetching) return slice + " is copied from the device";

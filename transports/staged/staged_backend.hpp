@@ -28,7 +28,7 @@ struct Host {
 
 /// Takes calls in their order, and plays one slice at a time on the host: equal tags never meet. Pinned memory: three
 /// slots of two halves, whatever the size of the calls.
-class StagedBackend final : public Backend, private CallListener {
+class StagedBackend final : public Backend {
  public:
   static constexpr std::string_view own_name = "staged";
 
@@ -37,7 +37,7 @@ class StagedBackend final : public Backend, private CallListener {
 
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
-  void start(const Collective& call, const Launch& launch, CallListener& listener) override;
+  void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
   std::string where(std::uint32_t sequence) const override;
 
@@ -64,10 +64,8 @@ class StagedBackend final : public Backend, private CallListener {
     std::vector<Owned<Event>> fetched, stored;  // by slot
     std::vector<Scratch> spare;
   };
-  struct Call {
-    const Collective* call = nullptr;
-    Launch launch;
-    CallListener* listener = nullptr;
+  struct Playing {
+    Call* call = nullptr;
     Side* side = nullptr;
     std::unique_ptr<Slicing> slicing;  // null: the largest count is not known yet
     std::size_t fetched = 0;           // slices whose copy to the host is on its stream
@@ -76,9 +74,16 @@ class StagedBackend final : public Backend, private CallListener {
     const std::byte* source = nullptr;
     bool is_last(std::size_t number) const noexcept { return number + 1 == slicing->slices(); }
   };
+  // The call that is under way on the host.
+  struct OnHost final : Call {
+    explicit OnHost(StagedBackend& backend) : backend_(backend) {}
+    void trouble(const Status& why) override { backend_.trouble_on_host(why); }
+    void ended(const Status& status) override { backend_.ended_on_host(status); }
+    StagedBackend& backend_;
+  };
   // What a slot has, from its first copy to its last one.
   struct Staged {
-    Call* of = nullptr;
+    Playing* of = nullptr;
     Side* side = nullptr;
     std::size_t number = 0;
     Slice slice;
@@ -89,47 +94,47 @@ class StagedBackend final : public Backend, private CallListener {
   void prepare();
   bool advance();
   bool fetch();
-  bool is_ready(Call& call);
-  void begin(Call& call);
+  bool is_ready(Playing& playing);
+  void begin(Playing& playing);
   Scratch take_scratch(Side& side, std::size_t bytes);
   bool play();
   void play_slice(Staged& one);
-  void measure(Call& call);
+  void measure(Playing& playing);
   bool store();
   bool retire();
-  Call& at_hand() noexcept {
+  Playing& at_hand() noexcept {
     return measures_ || playing_ == staged_.size() ? *calls_[fetching_] : *staged_[playing_].of;
   }
   void fail(Code code, const std::string& what);
-  bool has_settled(const Call& call) noexcept;
-  void give_back(Call& call);
+  bool has_settled(const Playing& playing) noexcept;
+  void give_back(Playing& playing);
   std::byte* half(std::size_t slot, bool out) const noexcept;
   Side& side_of(int device);
-  // of the host's backend
-  void trouble(const Status& why) override;
-  void ended(const Status& status) override;
+  void start_on_host(const Playing& playing);
+  void trouble_on_host(const Status& why);
+  void ended_on_host(const Status& status);
 
   const Group group_;
   const Host host_;
   const std::uint32_t generation_;
   Accelerator* gpu_ = nullptr;
+  OnHost on_host_{*this};
   std::unique_ptr<Backend> inner_;
   Memory memory_;
   std::size_t half_bytes_ = 0;
   std::map<int, Side> sides_;
 
-  std::deque<std::unique_ptr<Call>> calls_;  // in their order; the first one's slices are the oldest
-  std::size_t fetching_ = 0;                 // in calls_: the one whose slices are being fetched
-  std::deque<Staged> staged_;                // oldest first; those before playing_ are being stored
-  std::size_t playing_ = 0;                  // in staged_: the next one to play, or the one that plays
-  std::uint64_t slices_ = 0;                 // so far
+  std::deque<std::unique_ptr<Playing>> calls_;  // in their order; the first one's slices are the oldest
+  std::size_t fetching_ = 0;                    // in calls_: the one whose slices are being fetched
+  std::deque<Staged> staged_;                   // oldest first; those before playing_ are being stored
+  std::size_t playing_ = 0;                     // in staged_: the next one to play, or the one that plays
+  std::uint64_t slices_ = 0;                    // so far
 
   bool waits_ = false;     // for a caller's stream: nothing tells when that gets on
   bool plays_ = false;     // a host call is under way
   bool played_ = false;    // it has ended since
   bool measures_ = false;  // that one is measure()'s
   std::int64_t largest_ = 0;
-  Collective measuring_;
   bool broken_ = false;  // nothing more is begun: the communicator is about to be cancelled
 };
 

@@ -24,15 +24,14 @@ class InstantBackend final : public Backend {
     return known ? Status() : Status::failure(Code::invalid, "no such algorithm");
   }
   const void* token(Kind, std::string_view algorithm) const override { return &*std::ranges::find(names, algorithm); }
-  void start(const Collective& call, const Launch& launch, CallListener& listener) override {
+  void start(Call& call) override {
     const std::int64_t now = Clock::now().time_since_epoch().count();
-    if (call.out.bytes() == sizeof now) std::memcpy(call.out.data, &now, sizeof now);
-    if (launch.token == &names[1]) return waiting_.push_back(&listener);
-    if (launch.token == &names[3]) throw std::runtime_error("it threw on purpose");
-    listener.ended(launch.token == &names[2] ? Status::failure(Code::resource, "it failed on purpose") : Status());
+    const Buffer& out = call.what.out;
+    if (out.bytes() == sizeof now) std::memcpy(out.data, &now, sizeof now);
+    if (call.token == &names[1]) return waiting_.push_back(&call);
+    if (call.token == &names[3]) throw std::runtime_error("it threw on purpose");
+    call.ended(call.token == &names[2] ? Status::failure(Code::resource, "it failed on purpose") : Status());
   }
-  bool is_prompt() const noexcept override { return true; }
-  void hand_over(const Collective&, CallListener& listener) noexcept override { waiting_.back() = &listener; }
   void cancel(const Status& why) noexcept override { end_all(why); }
   bool progress() override { return end_all({}); }
   Fds fds() const noexcept override { return {}; }
@@ -42,13 +41,13 @@ class InstantBackend final : public Backend {
   bool end_all(const Status& status) {
     const bool any = !waiting_.empty();
     while (!waiting_.empty()) {
-      CallListener* const one = waiting_.back();
+      Call* const one = waiting_.back();
       waiting_.pop_back();
       one->ended(status);
     }
     return any;
   }
-  std::vector<CallListener*> waiting_;
+  std::vector<Call*> waiting_;
 };
 
 std::span<const std::string_view> algorithms(Kind) { return names; }
