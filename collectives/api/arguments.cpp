@@ -107,7 +107,7 @@ class Checker {
     expect(what, have, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), "the sum of the counts");
   }
 
-  // The root alone knows them.
+  // Only the root knows the counts; the other ranks fill in their own.
   void fill_in_counts() const {
     std::vector<std::size_t>& counts = call_.kind == Kind::gather ? call_.out_counts : call_.in_counts;
     counts.assign(static_cast<std::size_t>(size_), 0);
@@ -172,7 +172,7 @@ class Checker {
   const bool at_root_;
 };
 
-// The commonest call, and where every nanosecond counts: nothing about it can be wrong.
+// Fast path of the most frequent call, an in-place sum allreduce with valid arguments: it needs no further checks.
 bool is_sum_in_place(const Collective& call) noexcept {
   return call.kind == Kind::allreduce && call.op.op == Op::sum && call.in.data == call.out.data &&
          call.in.count == call.out.count && call.in.dtype == call.out.dtype && !call.variable;

@@ -1,4 +1,4 @@
-// Checking a call's arguments before anything is sent.
+// Validation of a call's arguments before anything is sent.
 #pragma once
 
 #include <string_view>
@@ -8,13 +8,14 @@
 
 namespace tutti {
 
-/// Throws Error{invalid} with one clear line when the call makes no sense on `group`, and fills in what only the root
-/// has: the dtype of a buffer (a scatter's `in`), so that afterwards in.dtype == out.dtype, and the counts of gatherv
-/// and scatterv, which away from the root are zeros but for its own.
+/// Throws Error{invalid} with one clear line when the call is not valid on `group`. Also fills in the fields that
+/// only the root gives, so that afterwards in.dtype == out.dtype on every rank: the dtype of a missing buffer (`in`
+/// of a scatter), and the counts of gatherv and scatterv, which on the other ranks are zero except their own.
 void check_arguments(Collective& call, const Group& group);
 
-/// Throws Error{invalid} with one line unless `peer` is one of `size` ranks and `tag` is not negative. `call` is what
-/// the user calls: send, recv or sendrecv. In these no half can be left out, as -1 does in a Collective given by value.
+/// Throws Error{invalid} with one line unless 0 <= `peer` < `size` and `tag` >= 0. `call` is the function that the
+/// user called: send, recv or sendrecv. Unlike in a Collective given by value, a peer of -1 (no such half) is
+/// refused.
 void check_message(std::string_view call, int peer, int tag, int size);
 
 }  // namespace tutti

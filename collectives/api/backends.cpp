@@ -11,7 +11,7 @@ namespace {
 
 constexpr int nobody = std::numeric_limits<int>::max();
 
-// The reason of the first rank that has one, on all ranks; empty where none has.
+// The reason of the lowest rank that has one, returned on all ranks; empty if no rank has one.
 std::string agreed_reason(Communicator& communicator, const std::string& mine, std::optional<double> patience) {
   const CallOptions planned{.timeout = patience, .algorithm = "planned"};
   const int first = communicator.allreduce(mine.empty() ? nobody : communicator.rank(), min, planned).wait();

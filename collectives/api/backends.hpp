@@ -1,4 +1,4 @@
-// Making the backends of a communicator, among all its ranks.
+// Creation of a communicator's backends, collectively among its ranks.
 #pragma once
 
 #include <memory>
@@ -11,18 +11,19 @@
 
 namespace tutti {
 
-/// A backend by name for the ranks of `communicator`, or why one of them cannot have it. Collective; blocks. All
-/// ranks get one, or none does.
+/// A backend for the ranks of `communicator`, or the reason why one of them cannot have it. Collective; blocks.
+/// Either all ranks get a backend or none does.
 struct MadeBackend {
   std::shared_ptr<Backend> backend;
   std::string reason;
 };
 struct BackendAttempt {
   std::string name;
-  int number;  ///< of the attempts of this communicator, so that none reads what an earlier one left in the store
-  std::optional<double> patience = {};  ///< with ranks that have not come to it yet, in seconds
+  /// counts this communicator's attempts, so that an attempt does not read store entries of an earlier one
+  int number;
+  std::optional<double> patience = {};  ///< seconds to wait for ranks that have not started the attempt yet
 };
-/// For a patience that ends with the communicator alone.
+/// A patience that never expires; only the end of the communicator stops the wait.
 inline constexpr double never_late = 1e9;
 MadeBackend make_backend(const BackendAttempt& attempt, Communicator& communicator, Context& context,
                          const Group& group);

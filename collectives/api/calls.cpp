@@ -1,4 +1,5 @@
-// The verbs of a Communicator: each makes a Collective of its operands, and launches it.
+// The collective and point-to-point functions of Communicator: each builds a Collective from its operands and
+// launches it.
 #include <utility>
 
 #include "collectives/api/arguments.hpp"
@@ -23,7 +24,7 @@ Collective make(Kind kind, ConstBuffer in, Buffer out, Reduction op, int root = 
   return call;
 }
 
-constexpr int shift_tag = -1;  // one that no user's send can match
+constexpr int shift_tag = -1;  // reserved: users' tags are not negative
 
 Collective make_exchange(ConstBuffer in, int to, Buffer out, int from, int tag) {
   Collective call = make(Kind::send, in, out);

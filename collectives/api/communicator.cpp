@@ -32,7 +32,7 @@ int Communicator::size() const noexcept { return impl_->group().size(); }
 int Communicator::world_rank(int i) const { return impl_->group().members.at(static_cast<std::size_t>(i)); }
 const Settings& Communicator::settings() const noexcept { return impl_->context().settings(); }
 
-// ---- groups, memory, the rest -------------------------------------------------------------------
+// ---- groups, memory and the rest ----------------------------------------------------------------
 
 std::optional<Communicator> Communicator::make_group(std::span<const int> ranks, int number) {
   Group group{impl_->next_id(number), -1, {}, {}};
@@ -94,7 +94,8 @@ std::optional<Arrived> Communicator::probe(int from, int tag) {
   const Tag messages{group.id, static_cast<std::uint32_t>(tag), point_to_point_lane};
   context.do_holding([&] {
     context.wire().progress();
-    context.seekers().progress();  // their messages are not there for others
+    // Receives from any rank go first: a message that they take is not visible to probe().
+    context.seekers().progress();
     found = context.wire().arrived(from == any_rank ? any_rank : world_rank(from), messages);
   });
   if (!found) {
@@ -117,7 +118,7 @@ void Communicator::control(int to, ConstBytes message) {
 void Communicator::on_control(std::function<void(int from, ConstBytes message)> handler) {
   const auto state = impl_->shared_state();
   state->mailbox().set(std::move(handler));
-  impl_->context().defer([state] { state->mailbox().run(); });  // what has come before
+  impl_->context().defer([state] { state->mailbox().run(); });  // messages that arrived before the handler was set
 }
 
 std::shared_ptr<Store> Communicator::store() const { return impl_->store(); }

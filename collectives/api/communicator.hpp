@@ -1,4 +1,4 @@
-// Communicator: ranks that act together. The public face of the library.
+// Communicator: a group of ranks that call collectives together; the library's main public class.
 #pragma once
 
 #include <array>
@@ -28,32 +28,32 @@ struct Bootstrap;
 struct Group;
 class Store;
 
-/// A message that has come, or was announced, and that no receive has been posted for.
+/// A message that has arrived, or has been announced, and that no posted receive matches. The result of probe().
 struct Arrived {
-  int from = 0;  ///< whose it is, a rank of the communicator
+  int from = 0;  ///< source, a rank of the communicator
   int tag = 0;
   std::size_t bytes = 0;
-  /// Elements and their type, as the sender said; u8 where TUTTI_VERIFY is off, as messages do not tell then.
+  /// Number and type of the elements, as sent. With TUTTI_VERIFY=off messages do not carry them: then bytes, as u8.
   std::size_t count = 0;
   DType dtype = DType::u8;
 };
 
-/// As a timeout: the call never expires.
+/// The timeout of a call that never expires.
 inline constexpr double no_deadline = std::numeric_limits<double>::infinity();
 
-/// Beside the operands of a call; every field has the communicator's value as default.
+/// Optional arguments of a call. A field that is left out takes the communicator's value.
 struct CallOptions {
-  std::optional<double> timeout = {};  ///< seconds from launch to the deadline; or no_deadline
-  std::string algorithm = {};  ///< "ring", "gloo", "gloo/bcube": instead of the rules' choice; equal on all ranks
-  /// Of a call on device memory: it begins after what this stream has by now. Left out: the default stream of the
-  /// buffers' device.
+  std::optional<double> timeout = {};  ///< seconds from launch to the deadline, or no_deadline
+  std::string algorithm = {};          ///< "ring", "gloo", "gloo/bcube": overrides the rules; the same on all ranks
+  /// For a call on device memory: the call starts after the work enqueued on this stream so far. Default: the default
+  /// stream of the buffers' device.
   std::optional<Stream> stream = {};
-  /// What owns the buffers, kept until the work is done; then a dropped handle does not wait.
+  /// Owner of the buffers, released when the call is done. With an owner, dropping the Work does not block.
   std::shared_ptr<const void> keep = {};
 };
 
-/// Memory of `size()` elements that every transport reads and writes at its best; owned, movable. Free it
-/// only when no Work uses it.
+/// Zeroed memory of `size()` elements of T, registered with every transport that can do so. Movable; owns the memory,
+/// which must outlive every Work that uses it. See Communicator::allocate().
 template <Element T>
 class Allocation {
  public:
@@ -71,91 +71,107 @@ class Allocation {
   std::size_t size_;
 };
 
-/// Ranks 0 .. size()-1 that call collectives together, each in the same order.
+/// A group of ranks 0 .. size()-1. All ranks call the same collectives in the same order.
 ///
-/// Every call returns at once with a Work; the synchronous form is `.wait()`. Buffers are borrowed
-/// until the Work is done. `count` is elements. Results are bitwise equal on all ranks and
-/// between runs for one choice of algorithm.
+/// Calls: every call returns a Work at once; `.wait()` makes it synchronous. Buffers are borrowed until the Work is
+/// done. A count is a number of elements of the buffers' dtype. Results are bitwise equal on all ranks, and between
+/// runs with the same algorithm.
 ///
-/// Threads: any thread may call; that all ranks issue the calls of one communicator in one
-/// order is the caller's duty. Errors: wrong arguments throw Error{invalid} from the call;
-/// everything else throws from wait(). After the first failure the communicator is
-/// poisoned: every pending and later Work fails with that first cause. Copies are the
-/// same communicator; the last one to go leaves the job with a goodbye.
+/// Threads: any thread may call. The caller makes sure that all ranks issue the calls of one communicator in the same
+/// order.
+///
+/// Errors: wrong arguments (counts, dtypes, devices, ranks) throw Error{invalid} from the call; every other error is
+/// thrown by wait(). The first failure poisons the communicator: all its pending and later calls fail with that
+/// cause, on all ranks.
+///
+/// Ownership: copies are handles to the same communicator. The last handle of a rank's last communicator disconnects
+/// the rank from the job.
 class Communicator {
  public:
-  /// From the launcher's environment (tutti run, torchrun, mpirun, srun), or alone: size 1.
+  /// The communicator of all ranks of the job, from the environment of the launcher (tutti run, torchrun, mpirun,
+  /// srun); without a launcher, one of size 1. Collective over the job; blocks until every rank is connected. Throws
+  /// Error. Without `settings`, they are read from the environment.
   static Communicator from_env();
   static Communicator from_env(const Settings& settings);
 
-  /// From values known otherwise (see bootstrap/bootstrap.hpp).
+  /// The same with explicit values for rank, size and rendezvous (see bootstrap/bootstrap.hpp).
   static Communicator connect(const Bootstrap& bootstrap);
 
+  /// This rank's number in the communicator, and the number of its ranks.
   int rank() const noexcept;
   int size() const noexcept;
-  /// World rank of this communicator's rank `i`.
+  /// The world rank of rank `i` of this communicator; 0 <= i < size().
   int world_rank(int i) const;
   const Settings& settings() const noexcept;
 
-  /// out = op over all ranks of in, on every rank; count elements each. One buffer: in place.
+  /// Allreduce: out[k] = op over all ranks' in[k], on every rank. `in` and `out` have the same count and dtype; the
+  /// form with one buffer works in place. `op` is a built-in or user-defined Reduction (core/reduce.hpp).
   Work allreduce(Buffer data, Reduction op = sum, const CallOptions& options = {});
   Work allreduce(ConstBuffer in, Buffer out, Reduction op = sum, const CallOptions& options = {});
 
-  /// As allreduce, at `root` only; the others' `in` stays as it is and their `out` is not looked at.
+  /// Reduce: as allreduce, with the result at `root` only. On the other ranks `in` is not changed and `out` is
+  /// ignored.
   Work reduce(Buffer data, Reduction op = sum, int root = 0, const CallOptions& options = {});
   Work reduce(ConstBuffer in, Buffer out, Reduction op = sum, int root = 0, const CallOptions& options = {});
 
-  /// root's data everywhere.
+  /// Broadcast: copies root's `data` into every rank's `data`, which has the same count and dtype.
   Work broadcast(Buffer data, int root = 0, const CallOptions& options = {});
 
-  /// Every rank's `in` (count each), one after the other by rank, in everyone's `out` (size * count). For
-  /// v: rank i gives counts[i] elements; all ranks pass the same counts.
+  /// Allgather: `in` has n elements, `out` has size() * n; block i of `out` is rank i's `in`, on every rank.
+  /// Allgatherv: rank i contributes counts[i] elements, `out` has the sum of the counts, and all ranks pass the same
+  /// size() counts.
   Work allgather(ConstBuffer in, Buffer out, const CallOptions& options = {});
   Work allgatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, const CallOptions& options = {});
 
-  /// The reduction of everyone's `in` (size * count), of which rank i keeps block i in `out` (count).
+  /// Reduce-scatter: `in` has size() * n elements, `out` has n: block i of the reduction of all ranks' `in`, on rank
+  /// i. Reduce_scatterv: block i has counts[i] elements, and all ranks pass the same size() counts.
   Work reduce_scatter(ConstBuffer in, Buffer out, Reduction op = sum, const CallOptions& options = {});
   Work reduce_scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, Reduction op = sum,
                        const CallOptions& options = {});
 
-  /// As allgather, at root only. For v, the counts are looked at at the root; elsewhere they may be empty, and a rank
-  /// gives what `in` holds.
+  /// Gather: as allgather, with the result at `root` only; `out` of the other ranks is ignored. Gatherv: `counts` is
+  /// read at the root; elsewhere it may be empty, and a rank contributes all of `in`.
   Work gather(ConstBuffer in, Buffer out, int root = 0, const CallOptions& options = {});
   Work gatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, int root = 0,
                const CallOptions& options = {});
 
-  /// Block i of root's `in` (size * count) goes to rank i's `out` (count). For v, the counts are looked at
-  /// at the root; elsewhere they may be empty, and a rank gets what `out` holds.
+  /// Scatter: block i of root's `in` (size() * n elements) goes to rank i's `out` (n elements); `in` of the other
+  /// ranks is ignored. Scatterv: `counts` is read at the root; elsewhere it may be empty, and a rank receives as many
+  /// elements as `out` has.
   Work scatter(ConstBuffer in, Buffer out, int root = 0, const CallOptions& options = {});
   Work scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, int root = 0,
                 const CallOptions& options = {});
 
-  /// Block j of rank i's `in` becomes block i of rank j's `out`. For v each rank knows only its own counts:
-  /// in_counts[j] elements go to rank j, out_counts[j] come from it.
+  /// Alltoall: block j of rank i's `in` goes to block i of rank j's `out`; both have size() * n elements. Alltoallv:
+  /// in_counts[j] elements go to rank j, and out_counts[j] elements come from it; each rank passes its own size()
+  /// counts of both.
   Work alltoall(ConstBuffer in, Buffer out, const CallOptions& options = {});
   Work alltoallv(ConstBuffer in, std::span<const std::size_t> in_counts, Buffer out,
                  std::span<const std::size_t> out_counts, const CallOptions& options = {});
 
-  /// Done when every rank has called it.
+  /// Barrier: done after every rank has called it.
   Work barrier(const CallOptions& options = {});
 
-  /// Between two ranks, also to oneself; a peer that is no rank is refused. Equal `tag`s match in order. Counts and
-  /// dtypes must agree, and the kind of memory: a message from a device is received on a device.
+  /// Point-to-point messages from one rank to another, or to itself. Messages with the same ranks and tag (>= 0)
+  /// match in order. Sender and receiver give the same count and dtype, and both use host memory or both device
+  /// memory.
   Work send(ConstBuffer data, int to, int tag = 0, const CallOptions& options = {});
   Work recv(Buffer data, int from, int tag = 0, const CallOptions& options = {});
-  /// From whichever rank sends first: the value is that rank. Of messages that have come the oldest is taken, where
-  /// there are several transports from each in turn; recvs that name a rank go before. Not on device memory.
+  /// Receives a message from any rank; the value of the result is that rank. Takes the message that arrived first on
+  /// a transport, and alternates between transports. Receives that name a rank match before it. Host memory only.
   Value<int> recv_any(Buffer data, int tag = 0, const CallOptions& options = {});
-  /// What has come from `from`, or from any_rank, and that no receive has met: the oldest, which a recv() from there
-  /// will get. Local; takes nothing. Where there is nothing, the communicator's first failure is thrown. Does not see
-  /// messages of device memory.
+  /// The oldest message from `from` (or any_rank) that has arrived and matches no posted receive, or nullopt. The
+  /// message stays, and the next recv() from that rank gets it. Local; does not block; host memory only. Throws the
+  /// communicator's first failure if there is no message and the communicator has failed.
   std::optional<Arrived> probe(int from, int tag = 0);
-  /// Both at once; in and out may be one buffer, and counts may differ.
+  /// A send to `to` and a receive from `from` at the same time. `in` and `out` may be the same buffer; their counts
+  /// may differ.
   Work sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, const CallOptions& options = {});
-  /// Everyone's `in` goes to rank + offset (modulo size); out = what rank - offset had.
+  /// Sends `in` to rank + offset and receives `out` from rank - offset, both modulo size(). All ranks pass the same
+  /// offset and count.
   Work shift(ConstBuffer in, Buffer out, int offset = 1, const CallOptions& options = {});
 
-  /// Scalars: `float worst = world.allreduce(loss, tutti::max).wait();`
+  /// Allreduce of one value: `float worst = world.allreduce(loss, tutti::max).wait();`
   template <Element T>
   Value<T> allreduce(T value, Reduction op = sum, const CallOptions& options = {}) {
     return Value<T>(launch_value(Kind::allreduce, Buffer(&value, 1, dtype_of<T>), op, 0, options));
@@ -169,90 +185,95 @@ class Communicator {
     return Value<T>(launch_value(Kind::broadcast, Buffer(&value, 1, dtype_of<T>), sum, root, options));
   }
 
-  // Groups. Each of these is a collective of this communicator, in the order of its calls, and allowed with operations
-  // in flight. It blocks, costs one allgather of 40 bytes per rank, and holds no descriptor and no shared memory; a
-  // group goes with its last copy. Errors: where ranks make different groups, all throw Error{mismatch}. Nested levels
-  // are groups of groups: `world.node().split_by(numa_node)`.
+  // Groups. Each of the following is a collective of this communicator, except group(). It blocks, costs one
+  // allgather of 40 bytes per rank, and may be called with operations in flight. A group uses no file descriptors or
+  // shared memory of its own, and ends with its last handle. Errors: if ranks make different groups, all of them
+  // throw Error{mismatch}. Groups of groups give further levels: `world.node().split_by(numa_node)`.
 
-  /// Ranks with equal `color` form a new communicator, ordered by (key, rank); a negative colour joins none (nullopt).
+  /// Ranks with the same `color` form a communicator, ordered by (key, rank). A negative color returns nullopt.
   std::optional<Communicator> split(int color, int key = 0);
-  /// Ranks with equal keys, in the order of their ranks here. A key may have any length and any bytes.
+  /// Ranks with the same key form a communicator, ordered by rank. A key is any string of bytes.
   Communicator split_by(std::string_view key);
-  /// The listed ranks, in that order, made by these alone: each passes the same list and the same name, and the other
-  /// ranks take no part. Not a collective of this communicator, as the others are not in it; for one list and name, all
-  /// its members make their groups in the same order. Blocks until all of them are there, for the communicator's
-  /// timeout at most, which ends the new group alone. Throws Error{invalid} where this rank is not listed.
+  /// The communicator of the listed ranks, in that order, made by these ranks alone. Every listed rank passes the
+  /// same list and name; the other ranks do not call. Members make groups of the same list and name in the same
+  /// order. Blocks until all members have called, at most for the communicator's timeout, which fails the new group
+  /// only. Throws Error{invalid} if this rank is not listed.
   Communicator group(std::span<const int> ranks, std::string_view name);
-  /// The listed ranks, in that order; all ranks pass the same list. nullopt for those not listed.
+  /// The communicator of the listed ranks, in that order; all ranks pass the same list. Returns nullopt on ranks not
+  /// listed.
   std::optional<Communicator> subgroup(std::span<const int> ranks);
-  /// The same ranks again: calls of the two do not wait for one another.
+  /// A communicator of the same ranks, whose calls are ordered independently of this one's.
   Communicator dup();
-  /// The ranks of this rank's host, in the order of their ranks here.
+  /// The ranks on this rank's host, ordered by rank.
   Communicator node();
-  /// The ranks that have this rank's place on their hosts, one of each host that has so many; hosts in the order of
-  /// their first ranks.
+  /// The ranks with the same index on their hosts as this rank, one per host that has so many ranks, ordered by host.
+  /// Hosts are ordered by their lowest rank.
   Communicator across();
-  /// The first rank of every host; nullopt for the others.
+  /// The lowest rank of every host; nullopt on the other ranks.
   std::optional<Communicator> leaders();
 
-  /// Where the ranks are. Local; costs the order of size() steps.
+  /// The hosts of all ranks. Local; takes O(size()) time.
   Topology topology() const;
-  /// Whether all hosts have equally many ranks, so that node() and across() are the rows and columns of a grid. Local.
+  /// Whether all hosts have the same number of ranks, so that node() and across() form a grid. Local.
   bool is_cartesian() const;
 
-  /// The devices of this process, or none and why. Opened by whoever asks first.
+  /// The CUDA devices of this process, or the reason why there are none. Opened by the first call. Any thread.
   Accelerator& accelerator() const;
-  /// The device of this rank: by its number among the job's ranks of its host, in turns where these are more. What
-  /// CUDA_VISIBLE_DEVICES hides does not count. 0 where there is none.
+  /// The device number of this rank: its index among the job's ranks on the host, modulo the number of visible
+  /// devices (CUDA_VISIBLE_DEVICES); 0 if there are none.
   int device() const;
 
-  /// Memory for communication, zeroed, which the other ranks of the host read and write in place: in calls of this
-  /// communicator and of all groups of its ranks. Local, and so is freeing.
+  /// Allocates `count` zeroed elements of T in memory that other ranks on the host access directly, in calls of this
+  /// communicator and of its groups. Local, as is freeing it.
   template <Element T>
   Allocation<T> allocate(std::size_t count) {
     auto owner = allocate_bytes(count * sizeof(T));
     return {owner, static_cast<T*>(owner.get()), count};
   }
 
-  /// Makes memory of the caller's ready for calls on any part of it, as if it came from allocate() where a transport
-  /// can do that (ibverbs registers it); elsewhere it has no effect. Local; for as long as the result lives. The memory
-  /// must not be unmapped before that is gone. Any thread.
+  /// Registers `bytes` bytes of the caller's memory, so that calls on any part of it are as fast as on memory from
+  /// allocate(). Affects transports that register memory (ibverbs); has no effect on others. Local; any thread. The
+  /// registration ends with the returned owner, and the memory must stay mapped until then.
   std::shared_ptr<void> register_memory(void* data, std::size_t bytes);
 
-  /// A small message, of 1008 bytes at most, to the handler of rank `to`, also of this one; nobody waits for it. Those
-  /// of one rank keep their order; to a rank that is lost they are too. For what is rare: it costs a wake-up there.
+  /// Sends a message of at most 1008 bytes to the control handler of rank `to`, which may be this rank. Does not wait
+  /// for delivery. Messages of one rank arrive in order; a message to a lost rank is dropped. Meant for rare events,
+  /// since it wakes up the receiver.
   void control(int to, ConstBytes message);
-  /// `handler` is called with what others send by control(), what came before it was set first: one message at a time,
-  /// in any thread that drives. It must not wait for calls, nor own this communicator. Empty: messages are kept. The
-  /// last one may still run when this returns.
+  /// Sets the function that receives messages of control(), including those that arrived before. It runs for one
+  /// message at a time, on any thread that drives progress; it must not wait for calls and must not own this
+  /// communicator. An empty handler keeps messages for the next handler. The previous handler may still be running
+  /// when this returns.
   void on_control(std::function<void(int from, ConstBytes message)> handler);
 
-  /// A map that all ranks of this communicator see, with keys of its own: for addresses and the like. Local, not in the
-  /// order of calls. See Store for threads and errors; but for wait() nothing of it takes longer than half a second.
+  /// A key-value map shared by the ranks of this communicator, with keys of its own, for example for addresses.
+  /// Local; not ordered with the collectives. See Store for threads and errors. Each function other than wait() takes
+  /// at most half a second.
   std::shared_ptr<Store> store() const;
 
-  /// Ends everything in flight, here and on the other ranks, with Code::aborted.
+  /// Fails all pending and later calls of this communicator with Code::aborted, on all ranks. Any thread.
   void abort(const std::string& why) noexcept;
 
-  /// Which transport reaches each rank: "self", "shm", "tcp 10.0.0.2 via eth0".
+  /// The transport used to reach each rank, by rank: "self", "shm", "tcp 10.0.0.2 via eth0".
   std::vector<std::string> routes() const;
 
-  /// Makes a backend ("mpi", "gloo") for this communicator, so that calls may name it. Those that the rules or the
-  /// setting `backend` name are there from the start. Collective; blocks; allowed with operations in flight, but no
-  /// other thread may use this communicator meanwhile. Throws Error{unsupported} on all ranks where one of them cannot
-  /// have it.
+  /// Creates the backend `name` ("mpi", "gloo") for this communicator, so that CallOptions::algorithm may select it.
+  /// Backends that the rules or the setting `backend` name exist from the start. Collective; blocks. Operations may
+  /// be in flight, but no other thread may use this communicator meanwhile. Throws Error{unsupported} on all ranks if
+  /// one of them cannot have the backend.
   void use_backend(const std::string& name);
 
-  /// The backend and algorithm that the rules choose for this call, why, and the others:
-  /// "planned/ring: rule 'allreduce: 262144..=ring' (built in); not chosen: ...".
+  /// One line with the backend and algorithm selected for `call`, the rule that selected them, and the alternatives:
+  /// "planned/ring: rule 'allreduce: 262144..=ring' (built in); not chosen: ...". Local.
   std::string explain(const Collective& call) const;
 
-  /// Starts a call given as a value; what all of the above do.
+  /// Launches a call described by a Collective. All functions above that return a Work are short forms of this.
   Work launch(Collective call, const CallOptions& options = {});
-  /// Several calls as one, started in their order: done when all are, and failed when one has. All ranks give the same
-  /// list, but for sends and receives, which may be any. Neighbours of one kind, type, operator and root that have at
-  /// most `lane_bytes` together travel packed, as one call. The options are those of each call. What is wrong with one
-  /// of them throws Error{invalid} before any is started. An empty list is done.
+  /// Launches several calls as one Work, in order. It is done when all calls are done, and fails when one fails. All
+  /// ranks pass the same list, except for sends and receives, which may differ. Adjacent calls with the same kind,
+  /// dtype, operator and root that have at most `lane_bytes` bytes together are sent as one call. `options` apply to
+  /// each call. Throws Error{invalid} before any call starts if one of them is not valid. An empty list is done at
+  /// once.
   Work launch(std::span<const Collective> calls, const CallOptions& options = {});
 
   class Impl;
@@ -261,12 +282,14 @@ class Communicator {
  private:
   struct Word;
   std::vector<Word> gather_words(std::string_view maker, std::array<std::int64_t, 4> what);
-  /// These ranks, equal `number` for equal lists; nullopt where this rank is none of them. See groups.cpp.
+  /// The communicator of the listed ranks, nullopt if this rank is not listed. Equal lists have equal `number`s. See
+  /// groups.cpp.
   std::optional<Communicator> make_group(std::span<const int> ranks, int number);
   Communicator make_own_group(std::span<const int> ranks, std::string_view name);
   void make_named_backends();
   std::shared_ptr<void> allocate_bytes(std::size_t bytes);
-  /// Of one element, which is copied before this returns; the result is the Work's own (see Value).
+  /// Launches a call on one element. `value` is copied before this returns, and the result is stored in the Work (see
+  /// Value).
   Work launch_value(Kind kind, Buffer value, Reduction op, int root, const CallOptions& options);
   std::shared_ptr<Impl> impl_;
 };

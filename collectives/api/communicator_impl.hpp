@@ -1,4 +1,4 @@
-// What is behind the handles of one communicator: who does its calls, and how they are launched.
+// Implementation of Communicator: the choice of a backend for each call, and the launch.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +62,7 @@ class Communicator::Impl {
     return store_;
   }
 
-  /// Of a scalar, where `is_value`: the value is the library's from here on. `self` is this.
+  /// If `is_value`, the call is on one scalar, which the library owns from here on. `self` points to this object.
   Work launch(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options, bool is_value = false) {
     context_->refuse_in_child();
     check_arguments(call, group());
@@ -87,7 +87,7 @@ class Communicator::Impl {
     Work work(batch);
     try {
       prepare_all(self, calls, options, batch);
-    } catch (...) {  // what there is of it ends with the communicator, as `work` is dropped
+    } catch (...) {  // dropping `work` ends the calls that were prepared
       if (batch.is_empty())
         batch.give_up();
       else
@@ -108,7 +108,7 @@ class Communicator::Impl {
     return std::make_shared<Impl>(context_, context_->add_group(std::move(group)), choices_.selector());
   }
 
-  /// What the rules name for this communicator, all ranks together.
+  /// Creates the backends that the rules name for this communicator. Collective.
   void make_named_backends(Communicator& self) {
     for (const auto& [name, insisted] : choices_.selector()->named(group().size(), group().hosts())) {
       const std::string reason = make(name, self);
@@ -118,9 +118,9 @@ class Communicator::Impl {
     }
   }
 
-  /// Why not; empty: it is there.
+  /// Creates a backend by name. Returns the reason why it cannot be had, or an empty string.
   std::string make(const std::string& name, Communicator& self) {
-    devices_.wait();  // it may be this one that is being made
+    devices_.wait();  // a device backend may be under construction, possibly this one
     if (choices_.has(name)) return {};
     MadeBackend made = make_backend({name, ++attempts_}, self, *context_, group());
     if (!made.backend) return made.reason;
@@ -129,15 +129,14 @@ class Communicator::Impl {
     return {};
   }
 
-  // Equal on all ranks of the new group, because all make groups in the same order.
+  // Equal on all ranks of the new group, since all ranks make groups in the same order.
   std::uint64_t next_id(int number) { return id_of(++splits_, number); }
 
  private:
-  // Who does a call, which is known before anything of it is prepared. Where a call is launched every instruction
-  // counts.
+  // The backend chosen for a call, before any of the call is prepared. This is on the critical path of a launch.
   struct Chosen {
     Accelerator* gpu = nullptr;
-    const Route* route = nullptr;  // null: not known yet, on a device
+    const Route* route = nullptr;  // null: a device call whose route is not known yet
     Signature summary;
   };
   [[gnu::always_inline]] Chosen choose(const std::shared_ptr<Impl>& self, const Collective& call,
@@ -170,7 +169,7 @@ class Communicator::Impl {
     context_->launch(batch);
   }
 
-  // All are chosen for before the first is prepared: nothing is refused from then on.
+  // Chooses a backend for all calls before the first one is prepared, so that an invalid call starts nothing.
   void prepare_all(const std::shared_ptr<Impl>& self, std::span<Collective> calls, const CallOptions& options,
                    Batch& batch) {
     std::vector<std::pair<Collective*, Chosen>> all;
@@ -214,7 +213,7 @@ class Communicator::Impl {
     return operation;
   }
 
-  // A device that does nothing more, as after an illegal address, ends the communicator on all ranks.
+  // If the device has failed for good (for example by an illegal address), the communicator is ended on all ranks.
   template <class Call>
   void come_after(Call& operation, Pool<Call>& spare, Accelerator& gpu, const Collective& call,
                   const CallOptions& options) {
@@ -231,7 +230,7 @@ class Communicator::Impl {
     std::uint64_t id = group().id * 0x9e3779b97f4a7c15ull + split;
     id = (id ^ (id >> 31)) * 0xbf58476d1ce4e5b9ull + static_cast<std::uint64_t>(number);
     id = (id ^ (id >> 29)) * 0x94d049bb133111ebull;
-    return (id ^ (id >> 32)) | 1u << 1;  // never 0 or 1: nobody, and the world
+    return (id ^ (id >> 32)) | 1u << 1;  // not 0 (no group) and not 1 (the world)
   }
   Home home(const std::shared_ptr<Impl>& self) const {
     return {std::shared_ptr<Driver>(self, context_.get()), *context_, *group_};
@@ -251,7 +250,7 @@ class Communicator::Impl {
   std::once_flag store_made_;
   std::shared_ptr<Store> store_;
   PromptCalls prompt_calls_{spare_collectives_, *group_, EndedWork::make(context_)};
-  int attempts_ = 0;  // to make a backend; equal on all ranks
+  int attempts_ = 0;  // attempts to make a backend so far; equal on all ranks
   std::atomic<std::uint64_t> splits_{0};
 };
 

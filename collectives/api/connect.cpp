@@ -1,9 +1,9 @@
-// How the ranks of a job find out which transport reaches whom.
+// Connecting the ranks of a job: the choice of a transport for every pair of ranks.
 //
-// Rank 0's settings are made everyone's where a choice depends on them. Every rank publishes a
-// card: its place, and for each provider whether it is viable and in which domain. From the
-// cards all ranks derive, without talking, who tries whom by which provider; the
-// providers connect in order of preference, and whom one cannot reach the next one takes.
+// First all ranks adopt rank 0's value of the settings in `agreed`. Every rank then publishes a card: its host, and
+// for each provider whether it is viable and its domain. From the cards all ranks derive, without further messages,
+// which pairs each provider may connect. Providers connect in order of preference, and each takes the pairs that no
+// earlier one connected.
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -24,15 +24,15 @@
 namespace tutti {
 namespace {
 
-// Settings on which all ranks must agree, since they decide what is sent.
+// Settings that all ranks must share because they decide which messages are sent.
 constexpr std::string_view agreed[] = {"backend",         "select",          "verify",    "lane_bytes", "max_lanes",
                                        "tcp_connections", "device_backends", "transport", "net"};
 
 struct Card {
   Place place;
-  std::string cores = {};                                   // that the rank may use
-  std::map<std::string, std::string, std::less<>> domains;  // of the viable providers
-  std::map<std::string, std::string, std::less<>> reasons;  // of the others
+  std::string cores = {};                                   // that the rank may run on
+  std::map<std::string, std::string, std::less<>> domains;  // by viable provider
+  std::map<std::string, std::string, std::less<>> reasons;  // why the other providers are not viable
 };
 
 std::vector<std::string> words(const std::string& list) {
@@ -43,7 +43,8 @@ std::vector<std::string> words(const std::string& list) {
   return found;
 }
 
-// What cannot work here stands in the card with its reason, for the other ranks too.
+// A provider that this rank wants to use. If it is not viable here, the reason is in the card for the other ranks
+// too.
 struct Wanted {
   std::string name;
   Found found;
@@ -59,8 +60,8 @@ Wanted wanted(const std::string& name, const Settings& settings) {
   return {name, std::move(found)};
 }
 
-// What rules are read from beside the settings. As text for the others: "=gloo,mpi\n" and the measured rules, or
-// "!" and why there are none.
+// The sources of selection rules besides the settings. Serialized as "=gloo,mpi\n" and the measured rules, or as "!"
+// and the reason why they cannot be read.
 struct RuleSources {
   std::vector<std::string> backends;
   std::string tuned;
@@ -75,7 +76,8 @@ bool is_mere_transport(std::string_view name) {
                              [&](const Provider* one) { return one->name == name && one->algorithms == nullptr; });
 }
 
-/// Of a file that the user named; in one that is found by itself, backends may be named that are not here.
+/// Reports rules that were skipped, for a file named by the user. A file found by default may name backends that are
+/// not installed here.
 void tell_of_unread(const std::string& tuned, const std::string& path, const std::vector<std::string>& backends) {
   rules::parse_leniently(tuned, path, backends, [&](int line, std::string_view why) {
     log(LogLevel::warn, path + ":" + std::to_string(line) + " is passed over: " + std::string(why));
@@ -101,8 +103,8 @@ RuleSources read_rule_sources(const std::string& text) {
   return {words(text.substr(1, end - 1)), text.substr(end + 1)};
 }
 
-// A choice may depend only on what all ranks know alike: so rank 0's rules are everyone's, and its agreed settings. In
-// the store: a line for each of those, in the table's order, and the rule sources.
+// All ranks use rank 0's rules and its values of the agreed settings. They are stored as one line per setting, in the
+// order of the table, followed by the rule sources.
 RuleSources agree(const Bootstrap& bootstrap, Settings& settings) {
   if (bootstrap.size == 1) return read_rule_sources(own_rule_sources(settings));
   std::vector<const SettingInfo*> all;
@@ -161,7 +163,7 @@ std::set<int> cores_of(const Card& card) {
   return {cores.begin(), cores.end()};
 }
 
-// Whether the two may try to reach one another by this provider; both sides answer alike.
+// Whether two ranks may try to connect by this provider. Symmetric.
 bool may_try(const Card& a, const Card& b, std::string_view name) {
   const auto left = a.domains.find(name), right = b.domains.find(name);
   return left != a.domains.end() && right != b.domains.end() && left->second == right->second;
@@ -194,7 +196,8 @@ class Wirer {
  private:
   std::size_t index(int rank) const { return static_cast<std::size_t>(rank); }
 
-  // What the user has not named may be missing; and between the ranks of one host a module's would not be taken.
+  // Optional providers that the user did not name are tried only if they can be found here and the ranks are on
+  // several hosts.
   bool is_worth_trying(const std::string& name) const {
     if (settings_.transport != Settings().transport || is_built_in(name)) return true;
     return bootstrap_.local_size < bootstrap_.size && is_worth_finding(name, settings_);
@@ -212,7 +215,7 @@ class Wirer {
       cards_.push_back(read_card(text));
   }
 
-  // Who lacks devices that this host has is reached by something slower, which nobody would notice.
+  // Logs that a rank lacks a provider which this host has, since a slower transport replaces it silently.
   void say_who_lacks(const Provider& one, int rank) const {
     if (is_built_in(one.name) || cards_[index(rank)].domains.contains(one.name)) return;
     const auto& reasons = cards_[index(rank)].reasons;
@@ -259,7 +262,7 @@ class Wirer {
     transports_.push_back(std::move(connected.transport));
   }
 
-  // Only messages to oneself: the reference transport does.
+  // A world of one rank uses the reference transport (inproc) to send to itself.
   void connect_alone() {
     Rendezvous rendezvous;
     rendezvous.rank = bootstrap_.rank;
@@ -328,7 +331,7 @@ class Wirer {
     return {cores.begin(), cores.end()};
   }
 
-  // Ranks that are bound to a core each have one core by themselves and several together.
+  // The number of cores that these ranks may use together; ranks bound to one core each have several together.
   int cores_together(std::span<const int> ranks) const {
     const std::set<int> cores = cores_of_all(ranks);
     return cores.empty() ? usable_cores() : cores_in_quota(static_cast<int>(cores.size()));
@@ -345,7 +348,7 @@ class Wirer {
   const Deadline until_;
   std::vector<Wanted> wanted_;
   std::vector<Card> cards_;
-  std::vector<int> route_;  // by rank: which of transports_; -1: none yet
+  std::vector<int> route_;  // by rank: index in transports_; -1: not connected yet
   std::vector<std::unique_ptr<Transport>> transports_;
   std::map<int, std::string> unreached_;
 };

@@ -27,7 +27,7 @@ void DeviceBackends::begin(std::function<void(Outcome)> told) {
   thread_ = std::thread([this] { talk(); });
 }
 
-// The first one that these ranks can have is enough.
+// Tries the backends in order and stops at the first one that all ranks can have.
 void DeviceBackends::talk() noexcept {
   try {
     for (const std::string& name : names_) {
@@ -43,7 +43,7 @@ void DeviceBackends::talk() noexcept {
   }
   aside_.reset();
   context_->launch(*this);
-  wait();  // whoever joins this thread destroys what start() needs
+  wait();  // the thread that joins destroys what start() uses
 }
 
 bool DeviceBackends::start() {
@@ -68,10 +68,10 @@ void DeviceBackends::give_up() noexcept {
   context_->fail(why);
 }
 
-// Once it is over, its thread only has to come back. Before, it may have to wait for others who do not come.
+// If the negotiation is over, its thread is about to end. Otherwise it may still wait for ranks that do not come.
 void DeviceBackends::leave(std::unique_ptr<DeviceBackends> one) noexcept {
   if (!one) return;
-  if (fork_generation() != one->generation_) {  // the thread is the parent's
+  if (fork_generation() != one->generation_) {  // in a forked child the thread belongs to the parent
     static_cast<void>(one.release());
     return;
   }

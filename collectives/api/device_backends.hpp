@@ -1,4 +1,4 @@
-// DeviceBackends: the backend that does a communicator's calls on device memory, while it is being made.
+// DeviceBackends: asynchronous creation of the backend for a communicator's calls on device memory.
 #pragma once
 
 #include <condition_variable>
@@ -16,38 +16,38 @@
 
 namespace tutti {
 
-/// Makes the first of some backends that these ranks can have. They talk about it, which blocks; so a thread of its own
-/// does that, and ranks may come to it with several communicators in any order.
+/// Creates the first of several backends that all ranks of a communicator can have. The negotiation blocks, so it
+/// runs on a thread of its own; ranks may start it for several communicators in any order.
 class DeviceBackends final : private Startable {
  public:
   struct Outcome {
-    std::shared_ptr<Backend> backend;  ///< null: these ranks have none of them
-    Status failure;                    ///< or why they did not come to an end
+    std::shared_ptr<Backend> backend;  ///< null: these ranks can have none of them
+    Status failure;                    ///< why the negotiation did not complete
   };
   struct Talk {
-    Communicator aside;  ///< of the same ranks, for this alone
-    std::uint64_t id;    ///< its group's
+    Communicator aside;  ///< of the same ranks, used for the negotiation only
+    std::uint64_t id;    ///< id of its group
     std::vector<std::string> names;
   };
   DeviceBackends(std::shared_ptr<Context> context, const Group& group, Talk talk);
   ~DeviceBackends() override;
 
-  /// Once. `told` is called once, with the token held.
+  /// Starts the negotiation; at most once. `told` is called once, with the token held.
   void begin(std::function<void(Outcome)> told);
-  /// Blocks until it has been. Not with the token held.
+  /// Blocks until the negotiation is over. Must not be called with the token held.
   void wait();
-  /// Ends the talk, as the communicator has failed. Any thread.
+  /// Stops the negotiation because the communicator has failed. Any thread.
   void give_up() noexcept;
 
-  /// Lets it go when its thread has ended: here, where that is about to. Any thread.
+  /// Destroys the object once its thread has ended: in this call if the negotiation is over, else later. Any thread.
   static void leave(std::unique_ptr<DeviceBackends> one) noexcept;
 
  private:
   void talk() noexcept;
-  bool start() override;  // under the token, when the talk is over
+  bool start() override;  // called when the negotiation is over; token held
 
   const std::shared_ptr<Context> context_;
-  const std::uint32_t generation_;  // of forks
+  const std::uint32_t generation_;  // of core/fork.hpp, to detect a forked child
   const Group group_;
   const std::uint64_t id_;
   const std::vector<std::string> names_;
@@ -56,7 +56,7 @@ class DeviceBackends final : private Startable {
   Outcome outcome_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool is_over_ = false;  // mutex_
+  bool is_over_ = false;  // guarded by mutex_
   std::thread thread_;
 };
 

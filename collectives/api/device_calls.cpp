@@ -12,7 +12,7 @@
 namespace tutti {
 namespace {
 
-// What device memory is staged through. The context outlives it.
+// The host collectives used to stage device memory. The context outlives them.
 staged::Host staging_host(Context& context, const Group& group, std::shared_ptr<const Selector> selector) {
   return {[&context]() -> Accelerator& { return accelerator(context.settings()); },
           [&context, group, selector = std::move(selector)] {
@@ -61,13 +61,14 @@ void DeviceCalls::end() noexcept {
   exchanges_.reset();
 }
 
-// ---- who does them ------------------------------------------------------------------------------
+// ---- choice of a backend --------------------------------------------------------------------------
 
-// Those before the first one that is there already; what is not installed on rank 0 is not asked for.
+// The configured backends up to the first one that exists already, without those that are not installed on rank 0.
 std::vector<std::string> DeviceCalls::worth_trying() const {
   std::vector<std::string> names;
   if (group_->group().size() == 1 || group_->poisoned()) return names;
-  if (!context_->settings().net.empty()) return names;  // their messages would go past the shaped links
+  // device libraries send directly, past the links that the setting shapes
+  if (!context_->settings().net.empty()) return names;
   const auto& installed = choices_.selector()->known_backends();
   for (const std::string_view name : rules::words(context_->settings().device_backends, ',')) {
     if (choices_.has(name)) break;

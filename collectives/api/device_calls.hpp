@@ -1,4 +1,4 @@
-// What calls on device memory need beside those on host memory.
+// Selection of a backend for calls on device memory.
 #pragma once
 
 #include <atomic>
@@ -19,30 +19,33 @@
 
 namespace tutti {
 
-/// Where a call's buffers are.
+/// The device of a call's buffers.
 inline const Device& device_of(const Collective& call) noexcept {
   return call.out.device.kind != Device::Kind::cpu ? call.out.device : call.in.device;
 }
 
-/// Of a call on device memory; else null. Throws Error{unsupported, invalid} where there is no such device.
+/// The accelerator for a call on device memory; null for host memory. Throws Error{unsupported, invalid} if there is
+/// no such device.
 Accelerator* gpu_of(const Collective& call, const Settings& settings);
 
-/// Ends the communicator on all ranks where `error` says that a device does nothing more, as after an illegal address.
+/// Ends the communicator on all ranks if `error` says that the device has failed for good, for example by an illegal
+/// address.
 void end_where_broken(Context& context, const Group& group, const Error& error);
 
-/// Who does the calls of one communicator on device memory. Nothing of it costs anything before the first of them:
-/// with that, which all ranks make, they find out which of the setting `device_backends` they can have. Calls wait
-/// meanwhile, in their order; what none of those does is staged.
+/// Chooses the backend of a communicator's calls on device memory. The first such call, which all ranks make, starts
+/// the negotiation about which backend of the setting `device_backends` all ranks can have. Calls wait for its result
+/// in their order; calls that no such backend supports are staged through host memory. Without calls on device memory
+/// nothing is created.
 class DeviceCalls final : public Router {
  public:
   DeviceCalls(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, Choices& choices);
-  /// For the choices, after all others.
+  /// The staging backend, the last choice.
   const std::shared_ptr<staged::StagedBackend>& staging() const noexcept { return staged_; }
-  /// No call is made any more.
+  /// Releases everything; no call may be made afterwards.
   void end() noexcept;
 
-  /// Before every call. `self` is this, and keeps the communicator; `aside` makes another one of the same ranks, which
-  /// is called `aside_id` on all of them.
+  /// Called before every device call. `self` points to this object and keeps the communicator. `aside` makes another
+  /// communicator of the same ranks with the id `aside_id`, which is equal on all ranks.
   template <class Aside>
   void prepare(const std::shared_ptr<DeviceCalls>& self, std::uint64_t aside_id, const Aside& aside) {
     std::call_once(prepared_, [&] {
@@ -52,12 +55,12 @@ class DeviceCalls final : public Router {
         known_.store(true);
     });
   }
-  /// Who does a call that is about to be launched; null: route() will know. Throws as Choices::choose.
+  /// The route of a call that is about to be launched; null: not known yet, see route(). Throws as Choices::choose.
   const Route* choose(const Collective& call, Signature summary, const std::string& wanted);
-  /// Blocks until it is known, if any call has asked. Not with the token held.
+  /// Blocks until the negotiation, if one was started, is over. Must not be called with the token held.
   void wait();
 
-  /// For sends and receives; the first one makes them.
+  /// Sends and receives of device memory, created by the first call.
   staged::Exchanges& exchanges(Accelerator& gpu);
 
   // Router
@@ -77,9 +80,9 @@ class DeviceCalls final : public Router {
   Choices& choices_;
   std::once_flag prepared_, exchanges_made_;
   std::unique_ptr<DeviceBackends> backends_;
-  std::atomic<bool> known_{false};                 // what there is to choose from
-  Status failure_;                                 // or why not; written before
-  std::shared_ptr<staged::StagedBackend> staged_;  // in choices_, and from its first call on in the context
+  std::atomic<bool> known_{false};                 // whether the negotiation is over
+  Status failure_;                                 // of the negotiation; written before known_
+  std::shared_ptr<staged::StagedBackend> staged_;  // one of choices_; driven by the context from its first call on
   std::atomic<bool> staged_driven_{false};
   std::shared_ptr<staged::Exchanges> exchanges_;
 };

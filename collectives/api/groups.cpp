@@ -1,8 +1,8 @@
-// Groups: communicators made of some ranks of another one.
+// Groups: communicators of a subset of another communicator's ranks.
 //
-// All ranks say in one small allgather what they are about to make. From that each works out the groups by
-// itself, and sees whether another one is making something else. Members who make a group alone know what they make,
-// and say so in the group itself, by which they meet.
+// An allgather exchanges what every rank is about to make. From the result each rank computes the groups locally, and
+// detects ranks that make a different group. The members in group() know the list already, and compare it within the
+// new group.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -39,7 +39,7 @@ std::array<std::int64_t, 4> digest_of(ConstBytes bytes) {
 
 }  // namespace
 
-/// What a rank says: who makes it, and up to four words.
+/// What one rank contributes to the allgather: the function it called, and up to four arguments.
 struct Communicator::Word {
   std::int64_t maker = 0;
   std::array<std::int64_t, 4> what = {};
