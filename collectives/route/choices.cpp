@@ -11,7 +11,8 @@ void Choices::add(std::shared_ptr<Backend> backend) {
   const std::lock_guard lock(mutex_);
   backends_.push_back(std::move(backend));
   for (auto& of_kind : slots_)
-    for (Slot& slot : of_kind) slot.call.store(no_call, std::memory_order_relaxed);  // a rule may have waited for it
+    // the new backend may change the choice of cached calls
+    for (Slot& slot : of_kind) slot.call.store(no_call, std::memory_order_relaxed);
 }
 
 bool Choices::has(std::string_view name) const {
@@ -29,7 +30,7 @@ const Route& Choices::decide(const Collective& call, Signature summary, const st
   const std::lock_guard lock(mutex_);
   const Choice choice =
       wanted.empty() ? selector_->choose(call, known, backends_) : selector_->require(wanted, call, known, backends_);
-  if (choice.backend == nullptr) {  // then our own plans know best why
+  if (choice.backend == nullptr) {  // the built-in plans give the most useful reason
     const Status able = backends_.front()->supports(call, {});
     throw Error(able.cause(), std::string(able.text()));
   }
@@ -41,7 +42,7 @@ const Route& Choices::decide(const Collective& call, Signature summary, const st
   return route;
 }
 
-// Few are different: as many as rules and algorithms that were asked for.
+// Linear search: there are only as many distinct routes as rules and requested algorithms.
 const Route& Choices::kept(const Choice& choice, Kind kind) {
   for (const auto& [of, route] : routes_)
     if (of == kind && route.backend == choice.backend && route.algorithm == choice.algorithm) return route;

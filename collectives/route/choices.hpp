@@ -1,4 +1,4 @@
-// Choices: what the rules say of the calls of one communicator, remembered.
+// Choices: a cache of the selector's decisions for the calls of one communicator.
 #pragma once
 
 #include <array>
@@ -17,20 +17,20 @@
 
 namespace tutti {
 
-/// The backends of a communicator, and which of them does which call. The selector is asked once for each signature: a
-/// choice depends on nothing else. Any thread, but for add(). Routes live as long as this.
+/// The backends of a communicator, and the route of each call. A choice depends on the call's signature only, so the
+/// selector is asked once per signature. Any thread, except add(). Routes live as long as this object.
 class Choices {
  public:
   Choices(std::shared_ptr<const Selector> selector, const Group& group, bool says)
       : selector_(std::move(selector)), group_(group), says_(says) {}
 
-  /// Our own plans come first.
+  /// Adds a backend. The built-in plans (PlannedBackend) are added first.
   void add(std::shared_ptr<Backend> backend);
   bool has(std::string_view name) const;
-  /// No call is made any more.
+  /// Releases the backends. No call may be made afterwards.
   void drop_backends() noexcept { backends_.clear(); }
 
-  /// By the rules, or as `wanted` says, where it says something. Throws Error{invalid, unsupported}.
+  /// The route by the rules, or by `wanted` ("gloo/bcube") if it is not empty. Throws Error{invalid, unsupported}.
   const Route& choose(const Collective& call, Signature summary, const std::string& wanted) {
     if (wanted.empty() && is_exact(call))
       if (const Route* known = recall(summary, common_device(call).kind)) return *known;
@@ -45,15 +45,15 @@ class Choices {
   }
 
  private:
-  // A slot is written by one thread at a time, which makes its version odd meanwhile.
+  // A cache entry, guarded by a sequence lock: `version` is odd while a thread writes it.
   struct Slot {
     std::atomic<std::uint32_t> version{0};
     std::atomic<std::uint64_t> call{no_call};
     std::atomic<const Route*> route{nullptr};
   };
-  static constexpr std::uint64_t no_call = ~std::uint64_t{0};  // no kind has these bits
+  static constexpr std::uint64_t no_call = ~std::uint64_t{0};  // never a valid summary: no Kind has these bits
 
-  // Whether the summary tells all that a choice may depend on.
+  // Whether the summary encodes everything that a choice may depend on.
   static bool is_exact(const Collective& call) noexcept {
     return call.in.count < std::size_t{1} << 35 && call.out.count < std::size_t{1} << 35 && call.root < 1 << 15;
   }
@@ -76,11 +76,11 @@ class Choices {
   const std::shared_ptr<const Selector> selector_;
   const Group& group_;
   const int hosts_ = group_.hosts();
-  const bool says_;  // each choice once, for people
+  const bool says_;  // log each choice once
   Backends backends_;
-  std::array<std::array<Slot, 256>, 2> slots_;  // by kind of device
+  std::array<std::array<Slot, 256>, 2> slots_;  // by device kind and hash of the summary
 
-  mutable std::mutex mutex_;  // of what follows, of writing slots, and of backends_ but where they are dropped
+  mutable std::mutex mutex_;  // guards the members below, writes to slots_, and backends_ except in drop_backends()
   std::deque<std::pair<Kind, Route>> routes_;
   std::set<std::tuple<Kind, bool, const Rule*>> said_;
 };

@@ -7,7 +7,8 @@ namespace tutti {
 HostBackend::HostBackend(Transport& wire, Group group, const Settings& settings,
                          std::shared_ptr<const Selector> selector)
     : group_([&] {
-        group.id = (group.id ^ 0x5354414745ull) * 0x9e3779b97f4a7c15ull | 1u << 1;  // never 0 or 1, as all numbers
+        // not 0 (no group) and not 1 (the world)
+        group.id = (group.id ^ 0x5354414745ull) * 0x9e3779b97f4a7c15ull | 1u << 1;
         return std::move(group);
       }()),
       choices_(std::move(selector), group_, false) {

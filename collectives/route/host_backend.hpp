@@ -1,4 +1,4 @@
-// HostBackend: collectives on host memory as the rules choose them, for who stages device memory through the host.
+// HostBackend: collectives on host memory as the rules choose them, used to stage device memory.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-/// Our own plans and the transport's engines, for the ranks of a communicator under a number of its own, so that its
-/// calls and the communicator's never meet.
+/// The built-in plans and the transport's engines for the ranks of one communicator. It has a group id of its own, so
+/// its messages do not match those of the communicator's calls.
 class HostBackend final : public Backend {
  public:
   HostBackend(Transport& wire, Group group, const Settings& settings, std::shared_ptr<const Selector> selector);
@@ -21,7 +21,7 @@ class HostBackend final : public Backend {
   void cancel(const Status& why) noexcept override;
   std::string where(std::uint32_t sequence) const override;
   bool progress() override;
-  Fds fds() const noexcept override { return {}; }  // the wire's doorbell rings for all of them
+  Fds fds() const noexcept override { return {}; }  // the transport's doorbell serves all engines
   bool arm(bool on) override;
   bool polled() const noexcept override;
 

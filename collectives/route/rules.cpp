@@ -37,7 +37,7 @@ using rules::trim;
                                  "; write for example 'allreduce: ..64K=recursive_doubling, 64K.. ranks 3..=ring'");
 }
 
-// "LOW..HIGH", either may be missing.
+// Parses "LOW..HIGH"; either bound may be missing.
 Span parse_span(std::string_view text, std::string_view part) {
   const auto dots = text.find("..");
   if (dots == std::string_view::npos) refuse(part, "a range LOW..HIGH is missing");
@@ -50,7 +50,7 @@ Span parse_span(std::string_view text, std::string_view part) {
   return span;
 }
 
-// Cuts "WORD ..." off the end of `text`, and gives what stood behind the word; nothing where it is not there.
+// Removes the clause "WORD ..." from the end of `text` and returns what follows the word; nullopt if there is none.
 std::optional<std::string_view> cut_clause(std::string_view& text, std::string_view word) {
   for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
     const bool begins = at == 0 || text[at - 1] == ' ' || text[at - 1] == '.' || text[at - 1] == '\t';
@@ -77,7 +77,7 @@ Rule parse_rule(std::optional<Kind> kind, std::string_view part, std::string_vie
   Rule rule;
   rule.kind = kind;
   rule.source = source;
-  // Clauses are cut from the end, so they stand in this order.
+  // Clauses are removed from the end, in this order.
   if (const auto device = cut_clause(condition, "on")) {
     if (*device != "cpu" && *device != "cuda") refuse(part, "'on' takes cpu or cuda");
     rule.device = *device == "cpu" ? Device::Kind::cpu : Device::Kind::cuda;

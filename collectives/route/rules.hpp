@@ -1,4 +1,4 @@
-// The text of selection rules: reading and writing it.
+// Parsing and printing of selection rules.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@
 
 namespace tutti::rules {
 
-/// Without the blanks at both ends.
+/// `text` without leading and trailing blanks.
 std::string_view trim(std::string_view text) noexcept;
 
-/// The non-empty parts between separators, trimmed.
+/// The non-empty parts of `text` between separators, each trimmed.
 std::vector<std::string_view> words(std::string_view text, char separator);
 
-/// Hears which line of a text, from 1, was passed over, and why.
+/// Called for each skipped line, with its number from 1 and the reason.
 using Unread = std::function<void(int line, std::string_view why)>;
 
-/// As parse_rules(), but what cannot be read, or names what is not here, is passed over: for files that another
-/// installation wrote. A line from '#' on is a comment.
+/// As parse_rules(), but skips lines that cannot be parsed or that name an unknown backend: for files written by
+/// another installation. '#' starts a comment.
 std::vector<Rule> parse_leniently(std::string_view text, std::string_view source, std::span<const std::string> backends,
                                   const Unread& unread);
 

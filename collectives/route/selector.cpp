@@ -10,8 +10,8 @@
 namespace tutti {
 namespace {
 
-// Between hosts bytes count most: what crosses least goes first. Within a host, measured on two shared cores over
-// shared memory; `tutti tune` measures another machine.
+// Between hosts the algorithm that sends the fewest bytes across hosts wins. Within a host the thresholds were
+// measured on two shared cores over shared memory; `tutti tune` measures other machines.
 constexpr std::string_view built_in =
     "allreduce: ..64K hosts 2..=tree_of_hosts, .. hosts 2..=hierarchical;"
     "reduce: ..64K hosts 2..=hierarchical, .. hosts 2..=hierarchical_chain;"
@@ -26,7 +26,7 @@ constexpr std::string_view built_in =
     "gather: ..16K=binomial, ..=linear; scatter: ..16K=binomial, ..=linear;"
     "alltoall: ..=pairwise; barrier: ..=dissemination";
 
-constexpr std::string_view staged = "staged";  // which every communicator has, as it has our own plans
+constexpr std::string_view staged = "staged";  // exists in every communicator, like the built-in plans
 
 Backend* find(const Backends& backends, std::string_view name) noexcept {
   for (const auto& backend : backends)
@@ -34,7 +34,7 @@ Backend* find(const Backends& backends, std::string_view name) noexcept {
   return nullptr;
 }
 
-// Our own plans, by whichever algorithm the built-in rules choose.
+// Whether the target is the built-in plans with the algorithm left to the built-in rules.
 bool is_plain_planned(const Target& target) noexcept {
   return target.backend == PlannedBackend::own_name && target.algorithm.empty();
 }
@@ -100,7 +100,7 @@ Choice Selector::first_match(const Collective& call, const Facts& facts, const B
   return {};
 }
 
-// Of our own plans, the one that the built-in rules take.
+// The built-in plan that the built-in rules select.
 Choice Selector::first_plan(const Collective& call, const Facts& facts, const Backends& backends) const {
   Backend* const plans = find(backends, PlannedBackend::own_name);
   for (const Rule& rule : std::span(rules_).subspan(built_in_))
@@ -126,7 +126,7 @@ Choice Selector::require(std::string_view wanted, const Collective& call, const 
   if (const Status able = backend->supports(call, target.algorithm); !able.ok())
     throw Error(able.cause(), std::string(able.text()));
   if (is_plain_planned(target)) return first_plan(call, facts, backends);
-  // The same words in the text that was given, which lives longer than the target.
+  // The algorithm's name as a view into `wanted`, which outlives `target`.
   const std::string_view word = rules::trim(wanted);
   return {backend, target.algorithm.empty() ? std::string_view() : rules::trim(word.substr(word.find('/') + 1)),
           nullptr};

@@ -1,4 +1,4 @@
-// Selector: ordered, printable rules that choose a backend, and an algorithm of it, for a call. First match wins.
+// Selector: ordered rules that choose a backend and an algorithm for a call. The first matching rule wins.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tutti {
 
-/// Facts about a call that all ranks know alike; a rule may look at nothing else.
+/// The properties of a call that are equal on all ranks; rules may depend on nothing else.
 struct Facts {
   Kind kind = Kind::allreduce;
   std::size_t bytes = 0;  ///< per block; 0 for the v-forms
@@ -24,71 +24,74 @@ struct Facts {
   Device::Kind device = Device::Kind::cpu;
 };
 
-/// LOW..HIGH, both included.
+/// The range LOW..HIGH, both bounds included.
 struct Span {
   std::size_t low = 0, high = SIZE_MAX;
   bool has(std::size_t value) const noexcept { return low <= value && value <= high; }
 };
 
-/// Who does a call: a backend, and its algorithm where one is named.
+/// A backend, and optionally one of its algorithms.
 struct Target {
   std::string backend;
   std::string algorithm;  ///< empty: the backend's default
 };
 
 struct Rule {
-  std::optional<Kind> kind;  ///< nothing: every kind
+  std::optional<Kind> kind;  ///< nullopt: every kind
   Span bytes, ranks, hosts;
-  std::optional<Device::Kind> device;  ///< nothing: any
+  std::optional<Device::Kind> device;  ///< nullopt: any device
   Target target;
-  std::string source;  ///< "built in", "TUTTI_SELECT", ...
+  std::string source;  ///< where the rule comes from: "built in", "TUTTI_SELECT", ...
 
   bool matches(const Facts& facts) const noexcept;
 };
 
-/// "allreduce: ..64K=recursive_doubling, 64K.. ranks 3.. hosts 2..=ring; *: 1M.. on cpu=mpi", that is
-/// KIND: BYTES [ranks SPAN] [hosts SPAN] [on cpu|cuda] = [BACKEND/]ALGORITHM | BACKEND. A bare name is an algorithm
-/// of our own plans if there is one of that name, else a backend. Throws Error{invalid} that quotes the part it
-/// cannot read, and says what there is.
+/// Parses rules like "allreduce: ..64K=recursive_doubling, 64K.. ranks 3.. hosts 2..=ring; *: 1M.. on cpu=mpi", of
+/// the form KIND: BYTES [ranks SPAN] [hosts SPAN] [on cpu|cuda] = [BACKEND/]ALGORITHM | BACKEND. A single name is an
+/// algorithm of the built-in plans if there is one of that name, else a backend. `source` is copied into each rule,
+/// and `backends` are the names that may occur. Throws Error{invalid} that quotes the part it cannot parse and lists
+/// the valid names.
 std::vector<Rule> parse_rules(std::string_view text, std::string_view source, std::span<const std::string> backends);
 std::string to_string(const Rule& rule);
 
-/// A target as a rule or CallOptions::algorithm writes it. Throws Error{invalid}.
+/// Parses a target as rules and CallOptions::algorithm write it. Throws Error{invalid}.
 Target parse_target(std::string_view text, std::optional<Kind> kind, std::span<const std::string> backends);
 
 /// The backends of one communicator.
 using Backends = std::vector<std::shared_ptr<Backend>>;
 
 struct Choice {
-  Backend* backend = nullptr;  ///< null: nobody can
-  std::string_view algorithm;  ///< of the rule, or of what was wanted; empty: the backend's default
-  const Rule* rule = nullptr;  ///< null: no rule fitted
+  Backend* backend = nullptr;  ///< null: no backend supports the call
+  std::string_view algorithm;  ///< as given by the rule or the caller; empty: the backend's default
+  const Rule* rule = nullptr;  ///< null: no rule matched
 };
 
 class Selector {
  public:
-  /// Rules in order: those of the setting `select`, one for each word of `backend`, the measured ones in `tuned`, then
-  /// the built-in ones. `backends` are the names that rules may use. What `tuned` says of others is passed over.
+  /// The rules in order: the setting `select`, one rule per name in the setting `backend`, the measured rules in
+  /// `tuned`, the built-in rules. `backends` are the names that rules may use; rules of `tuned` with other names are
+  /// skipped.
   Selector(const Settings& settings, std::string_view tuned, std::vector<std::string> backends);
 
   const std::vector<Rule>& rules() const noexcept { return rules_; }
   const std::vector<std::string>& known_backends() const noexcept { return known_; }
 
-  /// Backends that a rule names for communicators of this many ranks and hosts, our own plans aside.
+  /// A backend other than the built-in plans that a rule names for communicators of this many ranks and hosts.
   struct Named {
     std::string backend;
-    bool insisted = false;  ///< by the setting `backend`
+    bool insisted = false;  ///< whether the setting `backend` names it
   };
   std::vector<Named> named(int size, int hosts) const;
 
-  /// The first rule that matches, whose backend is there and can do it; else the first backend that can.
+  /// The target of the first matching rule whose backend exists and supports the call; else the first backend that
+  /// supports it.
   Choice choose(const Collective& call, const Facts& facts, const Backends& backends) const;
 
-  /// `wanted` and nothing else; of our own plans the built-in rules choose one where none is named. Throws
-  /// Error{invalid, unsupported} that says why not.
+  /// The target `wanted`, without using the rules, except to choose the algorithm of the built-in plans if none is
+  /// named. Throws Error{invalid, unsupported} with the reason.
   Choice require(std::string_view wanted, const Collective& call, const Facts& facts, const Backends& backends) const;
 
-  /// "planned/ring: rule '...' (built in); not chosen: ...", one line.
+  /// One line: "planned/ring: rule '...' (built in); not chosen: ...".
   std::string explain(const Collective& call, const Facts& facts, const Backends& backends) const;
 
  private:
@@ -97,7 +100,7 @@ class Selector {
 
   std::vector<std::string> known_;
   std::vector<Rule> rules_;
-  std::size_t built_in_ = 0;  // where those rules begin
+  std::size_t built_in_ = 0;  // index of the first built-in rule
 };
 
 }  // namespace tutti

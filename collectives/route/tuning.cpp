@@ -20,7 +20,7 @@ std::string processor() {
   return "processor";
 }
 
-// Not those of the affinity mask: ranks that a launcher bound to cores use the same rules.
+// Ignores the affinity mask, so that ranks bound to cores by a launcher use the same rules.
 int cores_of_host() { return cores_in_quota(static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)))); }
 
 }  // namespace

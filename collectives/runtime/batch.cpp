@@ -20,13 +20,14 @@ void Batch::add(Operation& operation) {
   operations_.push_back(&operation);
 }
 
-// What they tell is run without the token, by whichever thread drives; who waits for this sees it by look().
+// Completion callbacks run without the token, on any thread that drives; a waiting thread detects completion in
+// look().
 void Batch::follow() {
   open_ = works_.size();
   for (const Work& work : works_) work.then([self = Ref<Batch>(*this)](const Status&) { self->one_ended(); });
 }
 
-// It may be over before all have started: then only the handle that its launcher has keeps it.
+// The batch may complete before all operations have started; then only the launcher's handle keeps it alive.
 bool Batch::start() {
   const Ref<Batch> self(*this);
   for (Operation* const one : operations_) one->start();
@@ -70,7 +71,7 @@ void Batch::finish() {
 }
 
 void Batch::retire() noexcept {
-  const std::shared_ptr<Driver> keeper = take_driver();  // goes last
+  const std::shared_ptr<Driver> keeper = take_driver();  // must be released last
   operations_.clear();
   works_.clear();
   packed_.clear();

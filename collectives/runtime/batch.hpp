@@ -1,4 +1,4 @@
-// Batch: several calls launched as one.
+// Batch: several calls launched as one Work.
 #pragma once
 
 #include <atomic>
@@ -16,21 +16,21 @@
 
 namespace tutti {
 
-/// Starts its operations in their order under one turn; is done when all are, and fails with the failure of the first
-/// that failed. Each of them is an ordinary call, which has a deadline and is ended by failures by itself.
+/// Starts its operations in order, under one hold of the token. Done when all are done; fails with the failure of the
+/// first one that failed. Each operation has its own deadline and is cancelled like any other call.
 class Batch final : public WorkState, public Startable {
  public:
   using Spare = Pool<Batch>;
-  /// When it is over and its handles have gone, this goes back to `spare`, which `keeper` keeps.
+  /// Returns to `spare`, which `keeper` keeps alive, when it is done and all handles are dropped.
   void prepare(std::shared_ptr<Driver> keeper, Spare& spare, std::uint64_t group, bool is_detached);
-  /// One call in the place of several; this keeps it, and copies back what it brings.
+  /// Packs several calls into one. The batch owns the packed call, and unpacks its result.
   Collective& pack(std::span<const Collective> calls, const Group& group);
-  /// Before the launch. Takes the first handle of what was prepared.
+  /// Adds a prepared operation and takes its first handle. Before the launch.
   void add(Operation& operation);
-  /// After the last add(): from here on this completes once all operations have.
+  /// Called after the last add(). From here on the batch completes when all operations have completed.
   void follow();
   bool is_empty() const noexcept { return operations_.empty(); }
-  /// Instead of a launch, while it is empty.
+  /// Completes an empty batch without launching it.
   void give_up() { finish(); }
 
   std::uint64_t group_id() const noexcept { return group_; }
@@ -50,10 +50,10 @@ class Batch final : public WorkState, public Startable {
   std::uint64_t group_ = 0;
   std::deque<Packing> packed_;
   std::vector<Operation*> operations_;
-  std::vector<Work> works_;  // of these
+  std::vector<Work> works_;  // handles of operations_
   std::atomic<std::size_t> open_{0};
   std::atomic<bool> finished_{false};
-  std::size_t seen_done_ = 0;  // operations before this one; token
+  std::size_t seen_done_ = 0;  // number of leading operations known to be done; token held
 };
 
 }  // namespace tutti

@@ -21,7 +21,7 @@ void CollectiveOperation::prepare_all_but_call(Home&& home, Spare& spare, const 
   }
 }
 
-// Field by field, as most calls have no counts.
+// Copies single fields: most calls have no counts to move.
 void CollectiveOperation::take_over(const Parts& parts) {
   Collective& call = parts.call;
   what.kind = call.kind;
@@ -47,7 +47,7 @@ void CollectiveOperation::keep_value() noexcept {
 }
 
 void CollectiveOperation::retire() noexcept {
-  const std::shared_ptr<Driver> keeper = take_driver();  // goes last
+  const std::shared_ptr<Driver> keeper = take_driver();  // must be released last
   if (verification_) verification_.reset();
   spare_->give(this);
 }
@@ -111,7 +111,7 @@ bool CollectiveOperation::carry_on(Home&& home, Spare& spare, const Parts& parts
 }
 
 void CollectiveOperation::verified(const Status& status) {
-  const Ref<Operation> self(*this);  // a call that ends at once may be the last to hold the communicator
+  const Ref<Operation> self(*this);  // the call may end at once and hold the last handle of the communicator
   if (!status.ok()) return finish_unstarted(status);
   verified_ = true;
   start_those_ready(own_group());
@@ -122,7 +122,7 @@ bool CollectiveOperation::is_ready() {
   return verified_ && route_ != nullptr;
 }
 
-// Backends are given calls in their order, but verifications end in any.
+// Calls are given to backends in launch order, while verifications may finish in any order.
 void CollectiveOperation::start_those_ready(GroupState& group) {
   auto& unstarted = group.unstarted();
   while (!unstarted.empty()) {

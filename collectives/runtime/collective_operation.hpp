@@ -1,4 +1,4 @@
-// CollectiveOperation: one collective of one communicator, in the hands of one of its backends.
+// CollectiveOperation: one collective call, performed by a backend.
 #pragma once
 
 #include <cstdint>
@@ -16,39 +16,41 @@
 
 namespace tutti {
 
-/// Keeps the call while the backend works on it, and ends the communicator when it fails. Used again for later calls.
+/// Keeps the call while the backend performs it, and fails the communicator if the call fails. Reused for later
+/// calls.
 class CollectiveOperation final : public Operation, private Call {
  public:
   struct Parts {
-    Collective& call;              ///< whose counts are taken over
+    Collective& call;              ///< counts are moved out of it
     const Route* route = nullptr;  ///< null: not chosen yet
-    Signature summary;             ///< that messages carry
+    Signature summary;             ///< sent with messages to verify the call
     Clock::duration allowed{};
     bool on_device = false;        ///< come_after() was called for it
-    Router* router = nullptr;      ///< where it is not
-    std::string_view wanted = {};  ///< by the caller
+    Router* router = nullptr;      ///< asked when `route` is null
+    std::string_view wanted = {};  ///< requested by the caller
   };
   using Spare = Pool<CollectiveOperation>;
-  /// When the call is over and its handles have gone, this goes back to `spare`, which `home.keeper` keeps.
+  /// Returns to `spare`, which `home.keeper` keeps alive, when the call is done and all handles are dropped.
   void prepare(Home&& home, Spare& spare, const Parts& parts);
 
-  /// Of a scalar: the value moves in here, and the result is found here. Before the launch.
+  /// For a call on one scalar: the value is stored in this object, and so is the result. Before the launch.
   void keep_value() noexcept;
 
-  /// What became of a call in its backend's start().
+  /// The state of a call after its backend's start().
   struct Begun {
-    bool is_over = false;                ///< it has ended well
-    std::exception_ptr thrown = {};      ///< by its start
-    std::optional<Status> failure = {};  ///< it has ended with this
-    std::optional<Status> trouble = {};  ///< said of it meanwhile
+    bool is_over = false;                ///< it has completed successfully
+    std::exception_ptr thrown = {};      ///< thrown by start()
+    std::optional<Status> failure = {};  ///< it has ended with this failure
+    std::optional<Status> trouble = {};  ///< reported by the backend meanwhile
   };
-  /// Gives the call to its backend before the rest is prepared. Where it has ended well, this serves the next one; else
-  /// it has to be carried on. Token held.
+  /// Starts the call in its backend before the operation is prepared. If the call completes at once, this object is
+  /// reused for the next call; otherwise carry_on() must follow. Token held.
   Begun start_unprepared(GroupState& group, const Parts& parts);
-  /// Prepares the rest, and goes on instead of start(). Token held.
+  /// Prepares the operation and continues the call as start() would. Token held.
   bool carry_on(Home&& home, Spare& spare, const Parts& parts, const Begun& begun);
 
-  /// Starts those calls of a communicator that waited for what they have by now, in their order. Token held.
+  /// Starts the waiting calls of a communicator, in order, up to the first one that lacks its route or verification.
+  /// Token held.
   static void start_those_ready(GroupState& group);
 
   std::string where() const override;
@@ -65,7 +67,7 @@ class CollectiveOperation final : public Operation, private Call {
   void start_call();
   void give_to_backend();
   void finish_unstarted(const Status& why);
-  // of its backend
+  // Call: reports from the backend
   void trouble(const Status& why) override;
   void enqueued(const Event& end) override { note_enqueued(end); }
   void abandoned() override { keep_owner_for_ever(); }
@@ -74,12 +76,12 @@ class CollectiveOperation final : public Operation, private Call {
   void retire() noexcept override;
 
   Spare* spare_ = nullptr;
-  const Route* route_ = nullptr;  // null: router_ will know
+  const Route* route_ = nullptr;  // null: to be asked from router_
   Router* router_ = nullptr;
   std::string wanted_;
-  Begun* begun_ = nullptr;                      // while start_unprepared() is in the backend
-  bool verified_ = false;                       // or it need not be
-  std::unique_ptr<Verification> verification_;  // TUTTI_VERIFY=full
+  Begun* begun_ = nullptr;                      // set while start_unprepared() is in the backend's start()
+  bool verified_ = false;                       // verification has succeeded or is not needed
+  std::unique_ptr<Verification> verification_;  // only with TUTTI_VERIFY=full
 };
 
 }  // namespace tutti

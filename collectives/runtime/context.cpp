@@ -15,19 +15,21 @@
 namespace tutti {
 namespace {
 
-constexpr Seconds patience{5.0};  // at the end, with what backends have let go: a library's communicator, memory
+// for resources that backends release in the background at the end: a library's communicator, memory
+constexpr Seconds patience{5.0};
 
 std::string failure_key(std::uint64_t group) { return "failure/" + std::to_string(group); }
 
-// Ranks that fill the cores that each of them may use take them in turns; -1: they do not, or have a share of more.
+// The core this rank returns to, if the ranks fill the cores that all of them may use; otherwise -1.
 int home_core(int index, const Wiring& wiring) {
   if (!wiring.same_cores || wiring.local_ranks < wiring.local_cores) return -1;
   const std::vector<int> cores = binding_order(allowed_cores());
-  const bool all = static_cast<int>(cores.size()) == wiring.local_cores;  // and no quota of them
+  // the affinity mask contains all of them, without a CPU quota
+  const bool all = static_cast<int>(cores.size()) == wiring.local_cores;
   return all && cores.size() > 1 ? cores[static_cast<std::size_t>(index) % cores.size()] : -1;
 }
 
-// A rank that is lost is so to all its communicators.
+// A lost rank is a cause for all communicators; any other failure is one for this group only.
 Cause cause_for(const GroupState& group, const Status& why) {
   Cause cause = why.cause();
   if (cause.code != Code::peer_lost) cause.group = group.group().id;
@@ -43,7 +45,7 @@ Context::Context(const Bootstrap& bootstrap)
       store_(bootstrap.store),
       native_(bootstrap.native) {
   generation_ = fork_generation();
-  for (const SettingInfo& info : setting_table())  // set in code, they have not been checked yet
+  for (const SettingInfo& info : setting_table())  // values set in code have not been checked yet
     Settings(settings_).set(info.key, value_text(settings_, info), "code");
   set_log_level(parse_log_level(settings_.log).value_or(LogLevel::warn));
   wiring_ = connect_all(bootstrap, settings_, *this);
@@ -60,8 +62,8 @@ Context::Context(const Bootstrap& bootstrap)
   const int home = settings_.home_cores == "on" ? home_core(index, wiring_) : -1;
   progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, Progress::Cores{crowded, home});
   progress_->start();
-  progress_->notice();                      // of what was heard while connecting
-  if (store_) store_->hurry(Seconds(0.5));  // from here on it is only asked when something has failed
+  progress_->notice();                      // handle what was reported while connecting
+  if (store_) store_->hurry(Seconds(0.5));  // from here on the store is only asked after a failure; limit the wait
 }
 
 std::shared_ptr<Context> Context::make(const Bootstrap& bootstrap) {
@@ -75,13 +77,13 @@ std::shared_ptr<Context> Context::make(const Bootstrap& bootstrap) {
 }
 
 Context::~Context() {
-  if (fork_generation() != generation_) {  // the thread, the connections and their memory are the parent's
+  if (fork_generation() != generation_) {  // the thread, connections and their memory belong to the parent
     [[maybe_unused]] auto* progress = progress_.release();
     [[maybe_unused]] auto* transport = wiring_.transport.release();
     return;
   }
-  progress_->stop();          // which hears of news until then
-  wiring_.transport.reset();  // says goodbye
+  progress_->stop();          // which handles news until then
+  wiring_.transport.reset();  // sends goodbyes
   wait_for_what_goes(deadline_in(patience));
 }
 
@@ -105,7 +107,7 @@ void Context::add_group(const std::shared_ptr<GroupState>& state, std::vector<In
     early = std::move(found->second);
     early_.erase(found);
   }
-  for (const Cause& cause : ended_)  // news may be faster than the split that it is about
+  for (const Cause& cause : ended_)  // the news of a failure may arrive before the group is made
     if (cause.group == 0 ? std::ranges::count(state->group().members, cause.culprit) > 0
                          : cause.group == state->group().id)
       state->poison_with(Status(cause));
@@ -122,7 +124,7 @@ std::uint64_t Context::next_group_id(std::span<const int> members, std::string_v
   key.append(1, '/').append(std::to_string(use)).append(1, '/').append(settings_.job);
   const Digest digest = sha256(std::as_bytes(std::span(key)));
   std::memcpy(&id, digest.data(), sizeof id);
-  return id | 1u << 1;  // as of all groups but the world
+  return id | 1u << 1;  // neither 0 nor 1, like the ids of all groups except the world
 }
 
 std::vector<std::shared_ptr<GroupState>> Context::groups() {
@@ -136,7 +138,7 @@ std::vector<std::shared_ptr<GroupState>> Context::groups() {
 void Context::add_backend(GroupState& group, const std::shared_ptr<Backend>& backend) {
   group.add(backend);
   add_engine(backend);
-  if (!group.poisoned()) return;  // from here on end_group() finds it
+  if (!group.poisoned()) return;  // if it fails later, end_group() finds the backend
   {
     std::lock_guard lock(news_mutex_);
     joined_late_.push_back(group.shared_from_this());
@@ -214,7 +216,7 @@ void Context::abandon(WorkState& work) noexcept {
             " gave up: an exception unwound past the handle of an unfinished call. Look at that rank's own error.");
     fail(why);
     progress_->drive(work, never);
-  } catch (...) {  // out of memory while giving up: nothing better can be done
+  } catch (...) {  // out of memory while giving up: nothing more can be done
   }
 }
 
@@ -239,7 +241,7 @@ void Context::control(int from, ConstBytes message) {
 }
 
 void Context::news() {
-  // What failed here may be a consequence: the news of its cause was sent before.
+  // A failure here may be the consequence of another one, whose cause was sent earlier: receive it first.
   if (!troubles_.empty() || !postponed_.empty()) wire().progress();
   std::vector<Cause> causes;
   std::vector<Inbox> inbox;
@@ -262,7 +264,7 @@ void Context::news() {
   for (const auto& group : joined_late) end_backends(*group);
 }
 
-// Spreads the cause before anything is closed, then ends whom it concerns.
+// Sends the cause to all ranks before anything is closed, then fails the groups concerned.
 void Context::act_on(const Cause& why) {
   if (!acted_on_.emplace(why.group, why.group == 0 ? why.culprit : -1).second) return;
   {
@@ -277,14 +279,14 @@ void Context::act_on(const Cause& why) {
     const bool concerned = why.group != 0 ? group->group().id == why.group
                                           : why.culprit < 0 || std::ranges::count(members, why.culprit) > 0;
     if (!concerned) continue;
-    // A rank that cannot be reached may have left because of an error that it could not tell us, for want of a link.
+    // An unreachable rank may have failed earlier with a cause that it could only publish in the store.
     const auto earlier = why.code == Code::peer_lost ? published(group->group().id) : std::nullopt;
     end_group(*group, earlier ? Status(*earlier) : status);
   }
   if (why.group != 0) publish(why);
 }
 
-// The store hears of what ends one communicator, for ranks that no link leads to.
+// Publishes a communicator's failure in the store, for ranks that have no link to this one.
 void Context::publish(const Cause& why) noexcept {
   ask_store([&] { store_->set_once(failure_key(why.group), {reinterpret_cast<const char*>(&why), sizeof why}); });
 }
@@ -299,7 +301,7 @@ std::optional<Cause> Context::published(std::uint64_t group) noexcept {
   return found;
 }
 
-// A store that has failed once has gone with its process, and is not asked again.
+// The store's process is gone after the first failed request; it is not asked again.
 void Context::ask_store(const std::function<void()>& question) noexcept {
   if (!store_ || store_gone_) return;
   try {
@@ -314,12 +316,12 @@ void Context::end_group(GroupState& group, const Status& why) {
   group.poison_with(why);
   wire().cancel(group.group().id, group.poison());
   end_backends(group);
-  const auto running = running_;  // which ends of operations change, and which keeps them
+  const auto running = running_;  // a copy, because ending operations changes running_; it also keeps them alive
   for (const auto& operation : running)
     if (&operation->group() == &group && !operation->done()) operation->cancel(group.poison());
 }
 
-// Those without a call under way too: others may wait for them to say that they leave their memory alone.
+// Backends without a running call are told too: their peers may wait for them to release shared memory.
 void Context::end_backends(const GroupState& group) {
   const Status why = group.poison();
   for (const auto& backend : group.backends()) backend->cancel(why);

@@ -1,4 +1,5 @@
-// Context: one rank's place in a job: its transports, its communicators' states, and what happens on failure.
+// Context: one rank's connection to a job, shared by all its communicators: transports, progress and failure
+// handling.
 #pragma once
 
 #include <functional>
@@ -27,23 +28,23 @@ struct Wiring {
   std::vector<std::string> routes;    ///< by rank: "self", "shm", "tcp"
   Topology topology;                  ///< of the world
   std::string tuned;                  ///< rank 0's measured rules
-  std::vector<std::string> backends;  ///< names that rules may use: those of rank 0's installation
+  std::vector<std::string> backends;  ///< names that rules may use: the backends installed on rank 0
   int local_ranks = 1;                ///< ranks on this host, this one included
-  int local_cores = 1;                ///< cores that they may use, all together
-  bool same_cores = true;             ///< their affinity masks are equal
+  int local_cores = 1;                ///< cores that these ranks may use together
+  bool same_cores = true;             ///< whether their affinity masks are equal
 };
 
-/// Finds out which transport reaches whom, and connects. Collective over the job. Agrees on
-/// rank 0's settings first (see connect.cpp). Throws Error.
+/// Chooses a transport for each pair of ranks, and connects. Collective over the job; first adopts rank 0's settings
+/// (see connect.cpp). Throws Error.
 Wiring connect_all(const Bootstrap& bootstrap, Settings& settings, TransportListener& listener);
 
-/// Threads: launch(), fail(), group functions: any. The rest is the token holder's.
+/// Threads: launch(), fail() and the group functions may be called by any thread, the others with the token held.
 class Context final : public Driver,
                       private TransportListener,
                       private ProgressHooks,
                       public std::enable_shared_from_this<Context> {
  public:
-  /// Collective over the job; blocks until every rank is there. Throws Error.
+  /// Connects to the job. Collective over it; blocks until every rank is connected. Throws Error.
   static std::shared_ptr<Context> make(const Bootstrap& bootstrap);
   ~Context() override;
 
@@ -55,59 +56,60 @@ class Context final : public Driver,
   const std::vector<std::string>& routes() const noexcept { return wiring_.routes; }
   const Topology& topology() const noexcept { return wiring_.topology; }
 
-  /// Token held, but for what its header allows to any thread.
+  /// The transport. Token held, except for the functions that its header allows to any thread.
   Transport& wire() noexcept { return *wiring_.transport; }
 
   /// Rank 0's measured rules, and the names of backends that rules may use.
   const std::string& tuned() const noexcept { return wiring_.tuned; }
   const std::vector<std::string>& backends() const noexcept { return wiring_.backends; }
 
-  /// What the ranks share beside messages; null in a world of one. Any thread.
+  /// The key-value store shared by the ranks; null in a world of one. Any thread.
   const std::shared_ptr<Store>& store() const noexcept { return store_; }
   std::int64_t native() const noexcept { return native_; }
 
-  /// Those that wait for a message from anyone. Token held.
+  /// The receives that wait for a message from any rank. Token held.
   Seekers& seekers();
 
-  /// Runs `errand` under the token, and returns when it has run. Any thread that does not hold it. What it throws
-  /// is thrown here.
+  /// Runs `errand` with the token held, and returns when it has run. Exceptions of `errand` are rethrown here. Any
+  /// thread that does not hold the token.
   void do_holding(std::function<void()> errand);
 
-  /// Sends to the user's handler of `group` on rank `to` (a world rank). Any thread that does not hold the token.
+  /// Sends a control message to the user's handler of `group` on world rank `to`. Any thread that does not hold the
+  /// token.
   void send_control(const GroupState& group, int to, ConstBytes message);
   static constexpr std::size_t most_control = Transport::max_control - 16;
 
-  /// Drives `engine` along, until nobody else holds it.
+  /// Makes progress on `engine` until the context is its last owner.
   void add_engine(std::shared_ptr<Engine> engine) { progress_->add(std::move(engine)); }
-  /// Ends soon those that nobody else holds.
+  /// Destroys engines that have no other owner, soon.
   void drop_engines() {
     if (fork_generation() == generation_) progress_->drop_unused();
   }
 
-  /// The same for one that plays calls of `group`, and is told when that ends.
+  /// As add_engine(), for a backend that performs calls of `group` and is notified when the group fails.
   void add_backend(GroupState& group, const std::shared_ptr<Backend>& backend);
 
-  /// For a group that is made by its members (world ranks) alone: the same on all of them, another one each time.
+  /// The id of a group made by its members (world ranks) alone: equal on all members, and different for each group.
   std::uint64_t next_group_id(std::span<const int> members, std::string_view name);
 
-  /// Fills in the hosts of its members.
+  /// Registers a group and fills in its members' hosts.
   std::shared_ptr<GroupState> add_group(Group group);
 
   /// Throws Error{invalid} in a forked child.
   void refuse_in_child() const;
-  /// Starts an operation that was prepared, or another task, soon. Never blocks.
+  /// Starts a prepared operation or another task soon. Never blocks.
   void launch(Startable& task) { progress_->launch(task); }
-  /// The same before this returns, or false: then others are at it, and nothing has been done.
+  /// Starts the task before returning if the token is free. Otherwise returns false and does nothing.
   bool launch_now(Startable& task) { return progress_->launch_now(task); }
-  void begun(Ref<Operation> operation);           // by Operation::start
-  Ref<Operation> finished(Operation& operation);  // by Operation::finish
-  /// An operation of `group` met `why` (token). Acted on after the news that has arrived, and only if
-  /// that has not ended the group already: then this was a mere consequence, and is not spread.
+  void begun(Ref<Operation> operation);           // called by Operation::start
+  Ref<Operation> finished(Operation& operation);  // called by Operation::finish
+  /// Reports a failure `why` of an operation of `group`. It is handled after the causes that have arrived, and
+  /// ignored if one of them has failed the group already. Token held.
   void trouble(std::shared_ptr<GroupState> group, const Status& why);
-  /// Finishes a failed operation after all causes that have arrived are acted on: the first one counts.
+  /// Finishes a failed operation after all causes that have arrived are handled, so that the first cause is reported.
   void postpone(Ref<Operation> operation, const Status& status);
 
-  /// Ends the communicator `why.group` (0: all that `why.culprit` is in), here and everywhere.
+  /// Fails the communicator `why.group` on all ranks; 0: every communicator that contains rank `why.culprit`.
   void fail(const Cause& why);
 
   // Driver
@@ -117,12 +119,12 @@ class Context final : public Driver,
 
  private:
   struct Inbox {
-    int from;  // a world rank
+    int from;  // world rank
     std::vector<std::byte> message;
   };
 
   Context(const Bootstrap& bootstrap);
-  // TransportListener: only takes note; news() acts.
+  // TransportListener: records the event; news() handles it.
   void failed(const Cause& why) override;
   void control(int from, ConstBytes message) override;
   // ProgressHooks
@@ -137,7 +139,7 @@ class Context final : public Driver,
   void end_group(GroupState& group, const Status& why);
   void end_backends(const GroupState& group);
   std::vector<std::shared_ptr<GroupState>> groups();
-  // watchdog.cpp: who is where, when a call takes long
+  // watchdog.cpp: asks ranks about their calls when one takes long
   void ask(Operation& operation, Clock::time_point now);
   void read_control(int from, ConstBytes message);
   void answer(int from, ConstBytes query);
@@ -147,31 +149,31 @@ class Context final : public Driver,
   void expire(Operation& operation);
 
   int rank_, size_;
-  std::uint32_t generation_ = 0;  // of forks; see core/fork.hpp
+  std::uint32_t generation_ = 0;  // see core/fork.hpp; differs in a forked child
   Settings settings_;
   bool checks_messages_ = true, verifies_each_call_ = false;
   std::shared_ptr<Store> store_;
   std::int64_t native_;
-  bool store_gone_ = false;  // token
+  bool store_gone_ = false;  // token held
   Wiring wiring_;
   std::unique_ptr<Progress> progress_;
 
   std::mutex groups_mutex_;
   std::map<std::uint64_t, std::weak_ptr<GroupState>> groups_;
-  std::vector<Cause> ended_;                           // all causes so far, for groups that are made later
-  std::map<std::uint64_t, std::vector<Inbox>> early_;  // letters to groups that are still being made here
-  std::map<std::string, std::uint64_t> named_;         // members and name, and how often a group was made of them
+  std::vector<Cause> ended_;                           // all causes so far, for groups made later
+  std::map<std::uint64_t, std::vector<Inbox>> early_;  // control messages for groups that this rank has not made yet
+  std::map<std::string, std::uint64_t> named_;         // by members and name: how many groups were made of them
 
   std::mutex news_mutex_;
   std::vector<Cause> causes_;
   std::vector<Inbox> inbox_;
-  std::vector<std::shared_ptr<GroupState>> joined_late_;                 // which a backend joined when they had failed
-  std::vector<std::pair<std::shared_ptr<GroupState>, Cause>> troubles_;  // token
-  std::vector<std::pair<Ref<Operation>, Status>> postponed_;             // token
-  std::set<std::pair<std::uint64_t, int>> acted_on_;                     // (group, culprit): each is spread once
+  std::vector<std::shared_ptr<GroupState>> joined_late_;  // failed groups that a backend joined afterwards
+  std::vector<std::pair<std::shared_ptr<GroupState>, Cause>> troubles_;  // token held
+  std::vector<std::pair<Ref<Operation>, Status>> postponed_;             // token held
+  std::set<std::pair<std::uint64_t, int>> acted_on_;  // (group, culprit) of the causes handled; token held
 
-  std::vector<Ref<Operation>> running_;  // token
-  std::shared_ptr<Seekers> seekers_;     // token
+  std::vector<Ref<Operation>> running_;  // token held
+  std::shared_ptr<Seekers> seekers_;     // token held
 };
 
 }  // namespace tutti

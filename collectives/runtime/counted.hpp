@@ -1,11 +1,11 @@
-// Counted: so many are at something now.
+// Counted: a scoped counter of active threads.
 #pragma once
 
 #include <atomic>
 
 namespace tutti {
 
-/// Adds one while it lives.
+/// Increments a counter for its lifetime.
 class Counted {
  public:
   explicit Counted(std::atomic<int>& count) : count_(count) { count_.fetch_add(1); }

@@ -1,4 +1,4 @@
-// Deferred: what is to run soon, on a thread that drives, without the token.
+// Deferred: callbacks to run without the token on a thread that drives progress.
 #pragma once
 
 #include <atomic>
@@ -8,12 +8,12 @@
 
 namespace tutti {
 
-/// Any thread.
+/// A queue of callbacks. Any thread.
 class Deferred {
  public:
   void push(std::function<void()> callback);
   bool any(std::memory_order order = std::memory_order_seq_cst) const noexcept { return any_.load(order); }
-  /// Runs what is there. What a callback throws is logged: it has no caller to tell.
+  /// Runs the queued callbacks. Exceptions are logged, since there is no caller to throw to.
   void run() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Engines: what a context drives, as one: its transport, and the backends with collectives of their own.
+// Engines: the context's transport and all other engines, driven as one.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@
 
 namespace tutti {
 
-/// Token holder only.
+/// All functions: token held.
 class Engines {
  public:
   explicit Engines(Transport& wire) : wire_(wire) {}
 
   void add(std::shared_ptr<Engine> engine) { others_.push_back(std::move(engine)); }
-  /// From here on all are polled: somebody's bell cannot be heard.
+  /// Poll all engines from here on, because a descriptor could not be watched.
   void poll_all() noexcept { deaf_ = true; }
-  /// Ends those that nobody else holds; their descriptors leave the epolls by being closed.
+  /// Destroys engines with no other owner; closing their descriptors removes them from the epoll sets.
   void drop_unused() {
     std::erase_if(others_, [](const auto& engine) { return engine.use_count() == 1; });
   }
@@ -38,7 +38,7 @@ class Engines {
     for (const auto& engine : others_) any |= engine->polled();
     return any;
   }
-  /// `each` with every descriptor that rings when progress() would find something.
+  /// Calls `each` with every descriptor that becomes readable when progress() has something to do.
   template <class Each>
   void sleep_fds(Each each) const {
     if (const int fd = wire_.fds().sleep; fd >= 0) each(fd);
@@ -50,7 +50,7 @@ class Engines {
   Transport& wire_;
   std::vector<std::shared_ptr<Engine>> others_;
   bool deaf_ = false;
-  bool armed_ = false;  // some of them, at least
+  bool armed_ = false;  // whether at least some engines are armed
 };
 
 }  // namespace tutti

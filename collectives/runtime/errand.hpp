@@ -1,4 +1,4 @@
-// Errand: something short that wants the progress token, and that a thread waits for.
+// Errand: a short function that runs with the progress token held while a thread waits for it.
 #pragma once
 
 #include <exception>
@@ -29,7 +29,7 @@ class Errand final : public WorkState, public Startable {
     return false;
   }
 
-  /// Once it is done. Throws what it threw.
+  /// Rethrows the function's exception, if any. Call when done.
   void check() const {
     if (thrown_) std::rethrow_exception(thrown_);
   }

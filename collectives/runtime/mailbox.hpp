@@ -1,4 +1,4 @@
-// Mailbox: the control messages of one communicator on their way to the user's handler.
+// Mailbox: control messages of one communicator that wait for the user's handler.
 #pragma once
 
 #include <deque>
@@ -19,20 +19,20 @@ class Mailbox {
   void set(Handler handler) {
     const std::lock_guard lock(mutex_);
     handler_.swap(handler);
-  }  // the old one goes after the mutex has been left
+  }  // the old handler is destroyed after the mutex is released
 
   void put(int from, ConstBytes message) {
     const std::lock_guard lock(mutex_);
     letters_.push_back({from, {message.begin(), message.end()}});
   }
 
-  /// Gives the handler what is there, one after the other, unless another thread is at it. What it throws is thrown
-  /// here, and the next run() goes on.
+  /// Calls the handler for each message, unless another thread is doing so. An exception of the handler is thrown
+  /// here; the next run() continues after that message.
   void run();
 
  private:
   struct Letter {
-    int from;  // a rank of the communicator
+    int from;  // rank of the communicator
     std::vector<std::byte> message;
   };
   std::mutex mutex_;

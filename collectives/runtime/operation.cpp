@@ -10,7 +10,7 @@
 namespace tutti {
 
 std::uint32_t GroupState::begin(Signature call) {
-  if (++sequence_ == 0) ++sequence_;  // 0 is point to point
+  if (++sequence_ == 0) ++sequence_;  // 0 is reserved for point-to-point calls
   recent_[sequence_ % recent_.size()] = {sequence_, call};
   return sequence_;
 }
@@ -74,7 +74,7 @@ bool Operation::start() {
   });
 }
 
-// True: a turn would move it.
+// Returns true if progress on the transport would advance the operation.
 bool Operation::leave_running(Ref<Operation> self) {
   running_ = true;
   context_->begun(std::move(self));
@@ -94,7 +94,7 @@ void Operation::fail_here(const char* what) {
 }
 
 void Operation::finish(const Status& status) {
-  // A failure seen here may be the consequence of one whose news has arrived but is not acted on yet.
+  // The failure may be a consequence of a cause that has arrived but has not been handled yet.
   if (!status.ok() && !group_->poisoned()) return context_->postpone(Ref<Operation>(*this), status);
   if (!status.ok()) return end(group_->poison());
   group_->completed(call_);
@@ -116,10 +116,11 @@ void Operation::keep(std::shared_ptr<const void> owner) noexcept {
   detach_when_dropped();
 }
 
-// Last, for it may take its time; and elsewhere, where it may even wait for a device.
+// Called last, since the owner's destructor may be slow. Device memory is released on another thread: freeing it may
+// wait for the device.
 void Operation::let_owner_go() noexcept {
   std::shared_ptr<const void> owner = std::move(keep_);
-  if (on_device_) let_go_elsewhere(std::move(owner));  // and not even a copy of it goes here
+  if (on_device_) let_go_elsewhere(std::move(owner));  // moved, so that no copy is destroyed here
 }
 
 void Operation::keep_owner_for_ever() noexcept {
@@ -133,7 +134,7 @@ void Operation::come_after(Accelerator& gpu, const Stream& stream) {
   gpu.record(*ready_, stream);
 }
 
-// Pairs with finish(), which completes first and then looks at joined_.
+// Pairs with finish(), which completes first and then reads joined_.
 void Operation::join(const Stream& stream) {
   Accelerator& gpu = accelerator(context_->settings());
   joined_.store(true);

@@ -1,4 +1,4 @@
-// Operation: one launched call of one communicator, and the state that its calls share.
+// Operation: one launched call, and GroupState, the state shared by the calls of a communicator.
 #pragma once
 
 #include <array>
@@ -23,42 +23,43 @@ namespace tutti {
 class CollectiveOperation;
 class Context;
 
-/// A call as one rank remembers it.
+/// What one rank remembers of a call.
 struct CallRecord {
   std::uint32_t sequence = 0;
   Signature call;
 };
 
-/// What the calls of one communicator share on this rank. Numbers and records: token held; the rest: any thread.
+/// The state of one communicator on this rank. Sequence numbers and records: token held; the rest: any thread.
 class GroupState : public std::enable_shared_from_this<GroupState> {
  public:
   explicit GroupState(Group group) : group_(std::move(group)) {}
 
   const Group& group() const noexcept { return group_; }
 
-  /// Numbers a call that starts, and remembers it. So numbers follow the order of the starts, whichever threads call.
+  /// Records a call that starts, and returns its sequence number. Numbers follow the order of the starts, whichever
+  /// threads launch.
   std::uint32_t begin(Signature call);
   void completed(const CallRecord& call);
 
-  /// The call with this number, if it was begun recently; and the last one that completed.
+  /// Finds a recent call by its number; false if it has not started or is too old.
   bool begun(std::uint32_t sequence, Signature& call) const;
   const CallRecord& last_completed() const noexcept { return completed_; }
   std::uint32_t last_begun() const noexcept { return sequence_; }
 
-  /// Ok until the first failure, then that for ever.
+  /// Ok until the first failure, and that failure afterwards.
   Status poison() const;
   bool poisoned() const noexcept { return poisoned_.load(std::memory_order_acquire); }
-  /// True when this is the first failure.
+  /// Sets the failure; returns true if it is the first one.
   bool poison_with(const Status& why);
 
-  /// What others send to the user's handler.
+  /// Control messages for the user's handler.
   Mailbox& mailbox() noexcept { return mailbox_; }
 
-  /// Whoever plays its calls is told when it ends.
+  /// Registers a backend, which is notified when the communicator fails.
   void add(std::weak_ptr<Backend> backend);
   std::vector<std::shared_ptr<Backend>> backends() const;
 
-  /// Where every call is verified first: those that have not started yet, in their order. Token.
+  /// Calls that wait for their verification or route, in launch order. Token held.
   std::deque<CollectiveOperation*>& unstarted() noexcept { return unstarted_; }
 
  private:
@@ -69,19 +70,20 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::array<CallRecord, 256> recent_;
   mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};
-  Status poison_;                                 // mutex_
-  std::vector<std::weak_ptr<Backend>> backends_;  // mutex_
+  Status poison_;                                 // guarded by mutex_
+  std::vector<std::weak_ptr<Backend>> backends_;  // guarded by mutex_
   Mailbox mailbox_;
 };
 
-/// Where an operation belongs.
+/// The objects that an operation belongs to.
 struct Home {
-  std::shared_ptr<Driver> keeper;  ///< the context, and by its count the communicator with all that the call needs
+  std::shared_ptr<Driver> keeper;  ///< keeps the context and the communicator alive
   Context& context;
   GroupState& group;
 };
 
-/// Started under the token, ends by finish(). The context keeps it alive meanwhile.
+/// One running call: start() begins it with the token held, and finish() ends it. The context keeps it alive in
+/// between.
 class Operation : public WorkState, public Startable {
  public:
   const GroupState& group() const noexcept { return *group_; }
@@ -90,10 +92,10 @@ class Operation : public WorkState, public Startable {
   bool has_deadline() const noexcept { return until_ - launched_ < for_ever; }
   Clock::time_point launched() const noexcept { return launched_; }
 
-  /// Where it stands, for the report of a time-out: "lane 0 in round 3 of 6, waiting for rank 2".
+  /// The state of the call for the message of a timeout: "lane 0 in round 3 of 6, waiting for rank 2".
   virtual std::string where() const { return {}; }
 
-  /// Ends what neither the transport nor a backend has; the communicator has failed. Token held.
+  /// Ends what neither the transport nor a backend holds, after the communicator has failed. Token held.
   virtual void cancel(const Status& /*why*/) noexcept {}
 
   std::string explain(const Status& status) const override;
@@ -103,58 +105,60 @@ class Operation : public WorkState, public Startable {
   bool look() override;
   void join(const Stream& stream) override;
 
-  /// After the news was acted on; see Context::postpone.
+  /// Called after the pending causes are handled; see Context::postpone.
   void finish_postponed(const Status& status);
 
-  /// Of a call on device memory: notes what the caller's stream has by now. Before prepare(). Throws Error where the
-  /// device refuses.
+  /// For a call on device memory: records an event on the caller's stream, which the call starts after. Before
+  /// prepare(). Throws Error if the device fails.
   void come_after(Accelerator& gpu, const Stream& stream);
-  /// Keeps the owner of the memory until the end: a dropped handle does not wait. Before the launch.
+  /// Keeps the owner of the buffers until the call is done, so that dropping the handle does not block. Before the
+  /// launch.
   void keep(std::shared_ptr<const void> owner) noexcept;
 
-  /// What another rank last said of this call.
+  /// The last answer of another rank to the watchdog's question about this call.
   struct Answer {
-    bool made = false;  ///< it has made a call of this number
+    bool made = false;  ///< whether it has started a call with this number
     CallRecord completed;
   };
 
-  // The watchdog's notes (token).
-  Clock::time_point asked{};      ///< when the other ranks were last asked where they are
+  // Written by the watchdog; token held.
+  Clock::time_point asked{};      ///< when the other ranks were last asked
   std::map<int, Answer> answers;  ///< by world rank
-  std::size_t place = 0;          ///< in the context's list of running operations
+  std::size_t place = 0;          ///< index in the context's list of running operations
 
  protected:
-  /// As WorkState's; the deadline is `allowed` from about now. Calls without a number (point to point) keep 0.
+  /// Extends WorkState::prepare(). The deadline is `allowed` from now. Calls that are not `numbered` (point to point)
+  /// have number 0.
   void prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered, bool on_device);
 
-  /// Whether messages of the context's transport carry it, so that a turn of that moves it.
+  /// Whether the context's transport carries its messages, so that progress on it advances the call.
   virtual bool over_wire() const noexcept { return true; }
 
-  /// Token held. What it throws ends the operation; nothing may be under way then.
+  /// Starts the call. An exception fails the operation; in that case no messages may be in flight. Token held.
   virtual void begin() = 0;
 
-  /// Something failed, though not all has ended yet; ends the communicator. Token held.
+  /// Reports a failure while parts of the call are still running; fails the communicator. Token held.
   void in_trouble(const Status& why);
 
-  /// Instead of start(), of a call that has its number already: `go_on` may do what begin() does.
+  /// Replaces start() for a call that has a number already; `go_on` takes the place of begin().
   template <class GoOn>
   bool start_as(std::uint32_t sequence, GoOn go_on) {
     call_.sequence = sequence;
     return start_with(go_on);
   }
 
-  /// An exception came out of what this rank had to do; ends the operation and the communicator.
+  /// Fails the operation and the communicator because of an exception on this rank.
   void fail_here(const char* what);
 
-  /// Ends the operation: with the communicator's first cause if it is poisoned. Token held.
+  /// Ends the operation; if the communicator is poisoned, with its first cause. Token held.
   void finish(const Status& status);
-  /// The same of a call that alone ends: the communicator goes on. Token held.
+  /// Ends the operation without failing the communicator. Token held.
   void finish_alone(const Status& status);
-  /// What is left is on a device's streams, and done by `end`; see Call::enqueued.
+  /// The rest of the call is enqueued on device streams and done at event `end`; see Call::enqueued.
   void note_enqueued(const Event& end);
-  /// See Call::abandoned.
+  /// Leaks the owner of the buffers; see Call::abandoned.
   void keep_owner_for_ever() noexcept;
-  /// Of a call on device memory: what the caller's stream had before; else none.
+  /// For a call on device memory, the event that come_after() recorded; else an empty event.
   Event ready() const noexcept { return on_device_ ? *ready_ : Event(); }
   Context& context() const noexcept { return *context_; }
   GroupState& own_group() const noexcept { return *group_; }
@@ -170,19 +174,19 @@ class Operation : public WorkState, public Startable {
   CallRecord call_;
   bool numbered_ = false;
   bool on_device_ = false;
-  bool running_ = false;                    // the context knows of it; else it is still starting
-  Clock::time_point launched_{}, ended_{};  // the end: of a failure
+  bool running_ = false;                    // the context has it in its list; false while it starts
+  Clock::time_point launched_{}, ended_{};  // ended_: time of a failure
   Deadline until_{};
 
   Owned<Event> ready_;
-  std::shared_ptr<const void> keep_;  // until the end
+  std::shared_ptr<const void> keep_;  // released when the call is done
 
   void let_streams_go();
   void let_owner_go() noexcept;
-  std::atomic<bool> joined_{false};  // by a stream
-  std::mutex streams_mutex_;         // of what follows
+  std::atomic<bool> joined_{false};  // a stream waits for the call
+  std::mutex streams_mutex_;         // guards the members below
   Event end_;
-  std::vector<std::unique_ptr<Gate>> gates_;  // opened when the call has ended
+  std::vector<std::unique_ptr<Gate>> gates_;  // opened when the call is done
 };
 
 template <class Begin>

@@ -47,7 +47,7 @@ Packing::Packing(std::span<const Collective> calls, const Group& group) {
   out_blocks_ = blocks_out(first.kind, group.size());
   std::size_t in_count = 0, out_count = 0;
   for (const Collective& one : calls) {
-    auto* const from = spreads ? one.out.data : const_cast<std::byte*>(one.in.data);  // which is only read
+    auto* const from = spreads ? one.out.data : const_cast<std::byte*>(one.in.data);  // const_cast: input is only read
     if (has_in) in_.push_back({from, (spreads ? one.out.bytes() : one.in.bytes()) / in_blocks_});
     if (has_out) out_.push_back({one.out.data, one.out.bytes() / out_blocks_});
     in_count += one.in.count;

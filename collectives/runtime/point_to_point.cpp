@@ -8,7 +8,7 @@
 namespace tutti {
 namespace {
 
-// Each half carries the summary of its own buffer, so that counts may differ between the halves.
+// Send and receive have separate signatures, so that their counts may differ.
 std::uint64_t half_signature(const ConstBuffer& buffer) {
   Collective half;
   half.kind = Kind::send;
@@ -35,7 +35,7 @@ void PointToPoint::prepare(Home&& home, Spare& spare, const Parts& parts) {
 }
 
 void PointToPoint::retire() noexcept {
-  const std::shared_ptr<Driver> keeper = take_driver();  // goes last
+  const std::shared_ptr<Driver> keeper = take_driver();  // must be released last
   copy_ = {};
   spare_->give(this);
 }
@@ -45,7 +45,7 @@ Tag PointToPoint::tag() const noexcept {
           exchanges_ == nullptr ? point_to_point_lane : device_lane};
 }
 
-// Where a message of no bytes lands tells these receives apart.
+// The address for a message of zero bytes. It is unique per operation, which tells such receives apart.
 Bytes PointToPoint::landing() noexcept {
   return what.out.bytes() > 0 ? what.out.view() : Bytes(reinterpret_cast<std::byte*>(this), 0);
 }
@@ -67,7 +67,7 @@ void PointToPoint::begin() {
   if (what.from_any) {
     seeks_ = true;
     context().seekers().add(tag(), *this);
-    context().seekers().progress();  // the older ones first
+    context().seekers().progress();  // receives posted earlier match first
   }
   half_done({});
 }
@@ -77,7 +77,7 @@ void PointToPoint::receive(int world) {
   context().wire().recv(world, tag(), carried, landing(), [this](const Status& status) { half_done(status); });
 }
 
-// A message that is there becomes that of an ordinary recv.
+// Receives a message that has arrived, with an ordinary recv from its sender.
 bool PointToPoint::seek() {
   const std::optional<Unmatched> found = context().wire().arrived(any_rank, tag());
   if (!found) return false;
@@ -115,7 +115,7 @@ void PointToPoint::begin_on_device(const Tag& tag) {
   exchanges_->start(*this, {tag, check ? half_signature(what.in) : 0}, {tag, check ? half_signature(what.out) : 0});
 }
 
-// What the transport has of it has ended by now.
+// The transport has ended its part already.
 void PointToPoint::cancel(const Status& why) noexcept {
   if (exchanges_ != nullptr) exchanges_->cancel(why);
   if (!std::exchange(seeks_, false)) return;

@@ -1,4 +1,4 @@
-// PointToPoint: a send, a recv, or both at once.
+// PointToPoint: a send, a receive, or both at the same time.
 #pragma once
 
 #include <string>
@@ -11,23 +11,22 @@
 
 namespace tutti {
 
-/// Tags of sends live on a lane that no collective uses.
+/// Lane number in the tags of point-to-point messages; no collective uses it.
 inline constexpr std::uint32_t point_to_point_lane = 0xfffffffeu;
-/// Those of device memory, which go in slices, have one of their own.
+/// Lane number for messages of device memory, which are sent in slices.
 inline constexpr std::uint32_t device_lane = 0xfffffffdu;
 
-/// Of a Collective{kind send}: `in` goes to rank `to`, `out` comes from rank `from`; -1: not this half. The
-/// user's tag is `tag`. See Collective's own fields of these names. From anyone: the rank of whom is the result (see
-/// Value).
+/// Performs a Collective of kind send: `in` goes to rank `to`, `out` comes from rank `from`, -1 means no such half,
+/// and `tag` is the user's tag (see Collective). If `from_any` is set, the result is the sender's rank (see Value).
 class PointToPoint final : public Operation, private Call, private Seeker {
  public:
   using Spare = Pool<PointToPoint>;
   struct Parts {
     const Collective& call;
     Clock::duration allowed{};
-    staged::Exchanges* exchanges = nullptr;  ///< of a call on device memory, for which come_after() was called
+    staged::Exchanges* exchanges = nullptr;  ///< for a call on device memory, after come_after()
   };
-  /// As CollectiveOperation's.
+  /// As CollectiveOperation::prepare().
   void prepare(Home&& home, Spare& spare, const Parts& parts);
 
   std::string where() const override;
@@ -38,7 +37,7 @@ class PointToPoint final : public Operation, private Call, private Seeker {
  private:
   void begin() override;
   void begin_on_device(const Tag& tag);
-  // of the exchanges
+  // Call: reports from the exchanges
   void trouble(const Status& why) override { in_trouble(why); }
   void abandoned() override { keep_owner_for_ever(); }
   void ended(const Status& status) override { finish(status); }
@@ -52,9 +51,9 @@ class PointToPoint final : public Operation, private Call, private Seeker {
 
   Spare* spare_ = nullptr;
   staged::Exchanges* exchanges_ = nullptr;
-  std::vector<std::byte> copy_;  // of `in`, where `out` is the same memory
+  std::vector<std::byte> copy_;  // copy of `in` if `out` is the same memory
   int open_ = 0;
-  bool seeks_ = false;  // it is one of the context's seekers
+  bool seeks_ = false;  // it is registered with the context's Seekers
   Status failure_;
 };
 

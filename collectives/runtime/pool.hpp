@@ -1,4 +1,4 @@
-// Pool: objects of calls that have ended, for the next calls.
+// Pool: reuse of the objects of completed calls.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// Any thread. None waits for another one that has lost its core in here: it makes a new object then, or deletes its
-/// own.
+/// Any thread. take() and give() never wait for a thread that was descheduled in them: they allocate or delete an
+/// object instead.
 template <class T>
 class Pool {
  public:

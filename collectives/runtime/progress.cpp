@@ -21,18 +21,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int bare_looks = 400;              // of a waiter, before it pauses between two
-constexpr int paused_looks = 1000;           // then, before it yields
-constexpr int crowded_looks = 2;             // instead of both, where spinning takes the core from whom one waits for
-constexpr int looks_at_work = 16;            // of so many looks all but one are at what is waited for alone
-constexpr auto yield_budget = 500us;         // how long a waiter yields before it sleeps
-constexpr auto polled_yield_budget = 100ms;  // the same where a library moves only while it is asked whether it has
+constexpr int bare_looks = 400;              // polls by a waiter before it pauses between polls
+constexpr int paused_looks = 1000;           // further polls before it yields
+constexpr int crowded_looks = 2;             // instead of both when ranks share cores, where spinning delays the peer
+constexpr int looks_at_work = 16;            // out of so many polls, all but one poll only the awaited call
+constexpr auto yield_budget = 500us;         // time spent yielding before the waiter sleeps
+constexpr auto polled_yield_budget = 100ms;  // the same if an engine must be polled to make progress
 constexpr auto tick_interval = 20ms;
-constexpr std::chrono::milliseconds light_nap = 1ms;  // of the background thread, while calls keep coming
+constexpr std::chrono::milliseconds light_nap = 1ms;  // background thread's sleep while calls are frequent
 constexpr int eager_wakes = 4;
-constexpr auto a_moment = 50us;      // from a call to its wait, where the two follow one another
-constexpr auto deep_after = 100ms;   // without a call
-constexpr auto shortest_nap = 20us;  // between two looks at what is polled
+constexpr auto a_moment = 50us;      // typical time from a call to its wait()
+constexpr auto deep_after = 100ms;   // without calls, the background thread sleeps longer
+constexpr auto shortest_nap = 20us;  // between two polls of an engine without descriptors
 constexpr auto longest_nap = 1000us;
 
 int checked(int fd, const char* what) {
@@ -101,12 +101,12 @@ void Progress::stop() {
   thread_.join();
   if (!news_.load() || !token_.try_acquire()) return;
   const Holding token(*this);
-  turn();  // an abort right before the end is told to the others too
+  turn();  // so that other ranks hear of an abort right before the end
 }
 
 void Progress::release() {
   token_.release();
-  if (queued_.load()) poke();  // launched after the last look
+  if (queued_.load()) poke();  // a task was queued after the last check
   if (deferred_.any()) deferred_.run();
 }
 
@@ -164,7 +164,7 @@ void Progress::notice() noexcept {
 
 void Progress::poke() noexcept { signal(background_event_.fd()); }
 
-// ---- engines beside the wire -----------------------------------------------------------------
+// ---- engines besides the transport -------------------------------------------------------------
 
 void Progress::add(std::shared_ptr<Engine> engine) {
   {
@@ -183,7 +183,7 @@ void Progress::drop_unused() {
   turn_if_free();
 }
 
-// Whoever fails to take the token leaves the queue to the holder, who looks at it once more when it releases.
+// If the token is taken, its holder checks the queue again when it releases the token.
 void Progress::turn_if_free() {
   if (token_.try_acquire()) {
     const Holding token(*this);
@@ -198,7 +198,7 @@ void Progress::join(std::shared_ptr<Engine> engine) {
   try {
     watch_for(sleep_epoll_.fd(), engine->fds().sleep, EPOLLIN);
     watch_for(idle_epoll_.fd(), engine->fds().sleep, EPOLLIN | EPOLLONESHOT);
-  } catch (const Error& error) {  // out of kernel memory, or of the user's watches
+  } catch (const Error& error) {  // out of kernel memory, or of the user's limit of watches
     log(LogLevel::warn, std::string("sleeping is given up for looking again and again: ") + error.what());
     engines_.poll_all();
   }
@@ -215,7 +215,7 @@ bool Progress::turn() {
   return moved;
 }
 
-// Most looks are at what moves this work alone.
+// Most polls only advance this work.
 bool Progress::look(WorkState& work, int number) {
   if (number % looks_at_work == 0) return turn();
   const bool moved = work.look();
@@ -230,11 +230,11 @@ void Progress::drive(WorkState& work, Deadline until) {
         "wait() inside a callback of the same context would never return; use then(), or wait on another thread");
   wait_shortly(work);
   if (!work.done()) wait_long(work, until);
-  // What is still outstanding has lost its driver.
+  // Wakes the background thread if work is left without a waiter.
   if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
 }
 
-// Most waits end here: a few microseconds without a look at the clock.
+// The fast path: most waits end here, after a few microseconds and without reading the clock.
 void Progress::wait_shortly(WorkState& work) {
   if (!token_.try_acquire()) return;
   const Holding token(*this);
@@ -271,7 +271,7 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
   for (int idle = 0, busy = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
     const bool moved = idle < spins ? look(work, ++busy) : turn();
     if (idle < spins ? work.done() : work.settled()) return;
-    // What moves after a yield or a sleep is often but a question of the watchdog's, not worth all the looks again.
+    // Progress after a yield or sleep is often a watchdog message; the waiter restarts only part of its spinning.
     idle = moved ? (idle > spins ? spins : 0) : idle + 1;
     if (moved) nap_ = shortest_nap;
     if (idle < spins && busy < 1000) {
@@ -287,18 +287,18 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
     if (now - quiet_since < (engines_.polled() ? polled_yield_budget : yield_budget)) {
       sched_yield();
     } else {
-      sleep(now, until);  // and again, unless the next look moves something
+      sleep(now, until);  // sleeps again unless the next poll makes progress
     }
   }
 }
 
-// The scheduler puts whoever wakes up beside whom it was woken by, and is slow to spread ranks that hardly ever sleep:
-// half of the cores would play most of them. The affinity mask stays as it is.
+// The scheduler places a woken thread next to its waker and rarely migrates threads that hardly sleep, which can
+// leave many ranks on half of the cores. This moves the thread back to its core without changing its affinity mask.
 void Progress::go_home() const {
   if (cores_.home >= 0 && sched_getcpu() != cores_.home) step_onto_core(cores_.home);
 }
 
-// In the kernel until something rings, or for `limit`.
+// Sleeps until a descriptor is ready, or for `limit`.
 void Progress::sleep_at_most(std::chrono::nanoseconds limit) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(limit);
   const timespec timeout{seconds.count(), (limit - seconds).count()};
@@ -313,7 +313,7 @@ void Progress::sleep_at_most(std::chrono::nanoseconds limit) {
 void Progress::sleep(Clock::time_point now, Deadline until) {
   if (engines_.arm(true)) {
     sleeping_.store(true);
-    // Pairs with launch() and notice(), which store first and then look at sleeping_.
+    // Pairs with launch() and notice(), which store first and then read sleeping_.
     if (!queued_.load() && !news_.load() && !deferred_.any()) {
       std::chrono::nanoseconds limit = tick_interval * 2;
       if (engines_.polled()) {
@@ -330,7 +330,8 @@ void Progress::sleep(Clock::time_point now, Deadline until) {
 
 // ---- the background thread --------------------------------------------------------------------
 
-// Moves what nobody waits for until nothing moves or a waiter comes. True: all is armed, sleep.
+// Drives work without a waiter until nothing moves or a waiter comes. Returns true if all engines are armed and the
+// thread may sleep.
 bool Progress::serve() {
   if (!token_.try_acquire()) return true;
   const Holding token(*this);
@@ -340,7 +341,7 @@ bool Progress::serve() {
   if (waiters_.load() > 0) return true;
   polling_.store(engines_.polled());
   if (!engines_.arm(true)) return false;
-  engines_.sleep_fds([this](int fd) {  // each is heard of once, until somebody has looked
+  engines_.sleep_fds([this](int fd) {  // one-shot: reported once, until re-armed
     epoll_event event{};
     event.events = EPOLLIN | EPOLLONESHOT;
     event.data.fd = fd;
@@ -349,7 +350,7 @@ bool Progress::serve() {
   return true;
 }
 
-// Whether what is unserved stays so, or its caller was just about to wait for it.
+// Whether the work is still without a waiter after a moment in which its caller could have called wait().
 bool Progress::is_left_alone() const {
   const auto starts = starts_.load();
   std::this_thread::sleep_for(a_moment);
@@ -360,7 +361,7 @@ void Progress::background() {
   const int watch_fd = wire_.fds().watch;
   std::int64_t seen = 0;
   bool serving = false;
-  int eager = 0;  // so many times it waits to be told of a call, as calls were made lately that nobody waited for
+  int eager = 0;  // remaining rounds in which it asks to be woken for each call, after calls without a waiter
   auto last_call = Clock::now();
   while (!stop_.load()) {
     if (const auto calls = starts_.load(); calls != seen) {
@@ -376,7 +377,7 @@ void Progress::background() {
       if (waiters_.load() == 0 && !serve()) continue;
       if (deferred_.any()) deferred_.run();
       if (starts_.load() != seen || (news_.load() && waiters_.load() == 0)) continue;
-      if (outstanding_.load() == 0 || waiters_.load() > 0)  // the others, or who waits, may have something to say
+      if (outstanding_.load() == 0 || waiters_.load() > 0)  // the transport or a waiter may still cause work
         timeout = polling_.load() ? tick_interval : 1000ms;
       else if (!polling_.load())
         timeout = tick_interval;

@@ -1,4 +1,4 @@
-// Progress: who drives a context. The token, how a waiter waits, and the background thread.
+// Progress: drives a context: the progress token, waiting threads and the background thread.
 #pragma once
 
 #include <atomic>
@@ -19,63 +19,63 @@
 
 namespace tutti {
 
-/// Something to begin under the token: an operation that was just launched.
+/// A task to start with the token held: usually a launched operation.
 class Startable {
  public:
   virtual ~Startable() = default;
-  /// Once for each launch. It may be gone when this returns. True: a turn now would carry on what it began.
+  /// Called once per launch, with the token held. The object may be destroyed when it returns. Returns true if
+  /// progress now would advance it.
   virtual bool start() = 0;
 };
 
-/// What the holder of the token does besides moving messages. Called with the token held.
+/// Callbacks of Progress into its owner. Called with the token held.
 class ProgressHooks {
  public:
   virtual ~ProgressHooks() = default;
-  virtual void news() = 0;                       ///< notice() was called since
-  virtual void tick(Clock::time_point now) = 0;  ///< every 20 ms or so while somebody drives
+  virtual void news() = 0;                       ///< notice() has been called since the last time
+  virtual void tick(Clock::time_point now) = 0;  ///< about every 20 ms while a thread drives
 };
 
-/// One per context. Exactly one thread at a time holds the token and moves everything that is
-/// outstanding: a thread in Work::wait(), or, for work that nobody waits for, the background
-/// thread, which blocks and never spins. A waiter spins for a while, yields for a while, then
-/// sleeps in one epoll over everything that can wake it.
+/// The progress engine of one context. One thread at a time holds the token and advances all outstanding work: a
+/// thread in Work::wait(), or, for work without a waiter, the background thread, which blocks and never spins. A
+/// waiter first spins, then yields, then sleeps in an epoll over everything that can wake it.
 class Progress {
  public:
   struct Cores {
-    bool crowded = false;  ///< more ranks on this host than cores: spinning takes one from whom one waits for
-    int home = -1;  ///< where ranks fill the cores: the one that a waiter returns to now and then; -1: wherever it is
+    bool crowded = false;  ///< more ranks than cores on this host: spinning delays the peer
+    int home = -1;         ///< the core that a waiter returns to when ranks fill the cores; -1: none
   };
-  /// The calling thread goes home too.
+  /// Also moves the calling thread to `cores.home`.
   Progress(Transport& wire, ProgressHooks& hooks, Cores cores);
   ~Progress();
 
-  /// Begins the background thread; the hooks may be called from here on.
+  /// Starts the background thread; hooks may be called from here on.
   void start();
-  /// Ends it; nobody drives any more.
+  /// Stops the background thread. Nothing is driven afterwards.
   void stop();
 
-  /// Starts `task` under the token: now if the token is free, else the holder does. Never blocks.
+  /// Starts `task` with the token held: now if the token is free, otherwise by its holder. Never blocks.
   void launch(Startable& task) {
     if (!launch_now(task)) put_in_queue(task);
   }
-  /// Only if it is free; else false.
+  /// Starts `task` and returns true if the token is free; otherwise returns false.
   bool launch_now(Startable& task);
 
-  /// Drives until `work` is done or `until` has passed. Several threads may.
+  /// Drives progress until `work` is done or `until` has passed. Any thread; several at the same time.
   void drive(WorkState& work, Deadline until);
 
-  /// Drives `engine` too, until nobody else holds it; then it is destroyed, under the token. Any thread.
+  /// Drives `engine` until Progress is its last owner, then destroys it with the token held. Any thread.
   void add(std::shared_ptr<Engine> engine);
-  /// Drops them now, or when the token is released. Any thread.
+  /// Destroys engines without another owner, now or when the token is released. Any thread.
   void drop_unused();
 
-  /// Tells the holder that there is news. Any thread, any time.
+  /// Makes the holder of the token call ProgressHooks::news(). Any thread, at any time.
   void notice() noexcept;
 
-  /// Runs `callback` without the token, soon.
+  /// Runs `callback` soon, without the token. Any thread.
   void defer(std::function<void()> callback);
 
-  /// Operations that did not end while they started, until they complete; called by their owner, token held.
+  /// Count operations that are outstanding after their start(). Token held.
   void started() noexcept { add(outstanding_, 1); }
   void finished() noexcept { add(outstanding_, -1); }
 
@@ -83,13 +83,13 @@ class Progress {
   bool on_background_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
-  class Holding;  // releases the token in every case
+  class Holding;  // releases the token on every path
 
-  // Only the holder of the token writes.
+  // Written by the holder of the token only.
   static void add(std::atomic<std::int64_t>& count, std::int64_t what) noexcept {
     count.store(count.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
   }
-  // Something is under way, and nobody is at it.
+  // Whether work is outstanding and no thread drives it.
   bool unserved() const noexcept {
     return (outstanding_.load() > 0 || queued_.load()) && waiters_.load() == 0 && !token_.is_held();
   }
@@ -99,7 +99,7 @@ class Progress {
     if (any) hooks_.news();
     return any;
   }
-  // Those that nobody else holds. Why they end is told before their links are closed.
+  // Destroys engines without another owner. Pending causes are spread before their links close.
   void drop_engines() {
     hear_news();
     engines_.drop_unused();
@@ -126,27 +126,27 @@ class Progress {
   Transport& wire_;
   ProgressHooks& hooks_;
   const Cores cores_;
-  Engines engines_;                   // token
-  std::chrono::microseconds nap_{};   // while something is polled; token
-  std::atomic<bool> polling_{false};  // nothing rings the background thread when it should look
+  Engines engines_;                   // token held
+  std::chrono::microseconds nap_{};   // sleep between polls of engines without descriptors; token held
+  std::atomic<bool> polling_{false};  // no descriptor wakes the background thread; it must poll
 
   ProgressToken token_;
-  std::atomic<int> waiters_{0};  // threads in drive() for longer than a moment
+  std::atomic<int> waiters_{0};  // threads that have been in drive() for longer than a moment
 
   std::mutex queue_mutex_;
-  std::vector<Startable*> queue_, starting_;      // the latter: token
-  std::vector<std::shared_ptr<Engine>> joining_;  // to be driven from the next turn on
-  bool tidies_ = false;                           // engines are to be dropped in the next turn
+  std::vector<Startable*> queue_, starting_;      // starting_: token held
+  std::vector<std::shared_ptr<Engine>> joining_;  // driven from the next turn on
+  bool tidies_ = false;                           // drop engines in the next turn
   std::atomic<bool> queued_{false};
   std::atomic<bool> news_{false};
   Deferred deferred_;
   std::atomic<std::int64_t> outstanding_{0}, starts_{0};
   Clock::time_point last_tick_{};
 
-  Descriptor sleep_epoll_, wake_event_;       // of the holder
-  Descriptor idle_epoll_, background_event_;  // of the background thread
+  Descriptor sleep_epoll_, wake_event_;       // used by the holder
+  Descriptor idle_epoll_, background_event_;  // used by the background thread
   std::atomic<bool> sleeping_{false};         // the holder sleeps in sleep_epoll_
-  std::atomic<bool> poke_wanted_{false};      // the background thread will not look by itself soon
+  std::atomic<bool> poke_wanted_{false};      // the background thread asks to be woken for new work
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -1,4 +1,4 @@
-// ProgressToken: which thread moves what a context has under way.
+// ProgressToken: the lock of a context's progress engine.
 #pragma once
 
 #include <pthread.h>
@@ -13,7 +13,8 @@
 
 namespace tutti {
 
-/// At most one thread holds it. Taking a free one costs one atomic operation, and so does giving it back.
+/// Held by at most one thread, which drives progress. Acquire and release cost one atomic operation each without
+/// contention.
 class ProgressToken {
  public:
   bool is_held() const noexcept { return holder_.load() != 0; }
@@ -24,7 +25,7 @@ class ProgressToken {
     return holder_.load() == nobody && holder_.compare_exchange_strong(nobody, this_thread());
   }
 
-  /// A full barrier: who came before it and was refused has left its trace for whoever looks afterwards.
+  /// A full barrier: whatever a thread stored before it failed to acquire the token is visible after this.
   void release() {
     holder_.exchange(0);
     tell_watchers();
@@ -33,7 +34,7 @@ class ProgressToken {
   /// Blocks until the token is free, `work` is done, or `until` has passed.
   void watch(WorkState& work, Deadline until);
 
-  /// The holder has completed works.
+  /// Called by the holder after it has completed works.
   void tell_watchers() {
     if (watchers_.load() > 0) wake_watchers();
   }
@@ -42,7 +43,7 @@ class ProgressToken {
   static std::uintptr_t this_thread() noexcept { return static_cast<std::uintptr_t>(pthread_self()); }
   void wake_watchers();
 
-  std::atomic<std::uintptr_t> holder_{0};  // a thread, or 0
+  std::atomic<std::uintptr_t> holder_{0};  // thread id, or 0
   std::atomic<int> watchers_{0};           // threads in watch()
   std::mutex mutex_;
   std::condition_variable changed_;

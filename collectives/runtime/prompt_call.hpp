@@ -1,4 +1,4 @@
-// PromptCall: a call that may be over before its launch is. Then it was no operation, and leaves but a number behind.
+// PromptCall: a collective that completes inside start(). It needs no operation, only a sequence number.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace tutti {
 
-/// What the Works of all calls of one communicator that ended in their launch refer to.
+/// The completed state shared by the Works of all calls of one communicator that completed inside start().
 class EndedWork final : public WorkState {
  public:
   struct Close {
     void operator()(EndedWork* work) const noexcept { work->drop_all(std::exchange(work->counted_, 0)); }
   };
-  using Owner = std::unique_ptr<EndedWork, Close>;  ///< Works may outlive it
+  using Owner = std::unique_ptr<EndedWork, Close>;  ///< Works may outlive the owner
 
   static Owner make(std::shared_ptr<Driver> driver) { return Owner(new EndedWork(std::move(driver))); }
 
-  /// Handles are counted in advance, many at a time. Token.
+  /// A new handle. Handles are counted in advance, many at a time, to save atomic operations. Token held.
   Work work() noexcept {
     constexpr std::uint32_t many = 1u << 20;
     if (counted_ == 0) add_handles(counted_ = many);
@@ -38,18 +38,18 @@ class EndedWork final : public WorkState {
     prepare(std::move(driver));
     complete({});
   }
-  std::uint32_t counted_ = 1;  // handles that nobody has yet
+  std::uint32_t counted_ = 1;  // handles counted but not given out yet
 };
 
-/// What the calls of one communicator have in common that may end inside their launch. Token.
+/// What the prompt calls of one communicator share. Token held.
 struct PromptCalls {
   Pool<CollectiveOperation>& pool;
   GroupState& group;
   EndedWork::Owner ended;
-  std::unique_ptr<CollectiveOperation> spare = {};  ///< there before a call starts, for then nothing may fail
+  std::unique_ptr<CollectiveOperation> spare = {};  ///< allocated before a call starts, after which nothing may fail
 };
 
-/// One of them, for as long as it is launched. `HomeOf`: gives the Home of an operation.
+/// One such call, for the duration of its launch. `HomeOf` is a function that returns the Home of an operation.
 template <class HomeOf>
 class PromptCall final : public Startable {
  public:
@@ -75,7 +75,7 @@ class PromptCall final : public Startable {
     return moves;
   }
 
-  /// After start().
+  /// The call's Work, once, after start().
   Work work() noexcept { return std::move(work_); }
 
  private:

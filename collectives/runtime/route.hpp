@@ -1,4 +1,4 @@
-// Route: which backend does a call, and by which algorithm.
+// Route: the backend of a call, and its algorithm.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ struct Route {
   Backend* backend = nullptr;
   std::string algorithm;
   const void* token = nullptr;  ///< Backend::token()
-  bool own_plans = false;       ///< its messages are those of the context's transport
+  bool own_plans = false;       ///< whether the context's transport carries its messages
 };
 
-/// Gives the route of calls that are made before it is known; they wait for it, in their order. Token held.
+/// Gives the route of calls that are launched before the backends are known; such calls wait, in order. Token held.
 class Router {
  public:
   virtual ~Router() = default;
-  /// Null: it is not known yet. Throws Error where no backend does the call.
+  /// Returns null while the route is not known. Throws Error if no backend supports the call.
   virtual const Route* route(const Collective& call, const std::string& wanted) = 0;
-  /// The communicator has failed, and nobody waits any more.
+  /// The communicator has failed, and no call waits for a route any more.
   virtual void give_up() noexcept = 0;
 };
 

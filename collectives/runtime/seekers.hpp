@@ -1,4 +1,4 @@
-// Seekers: receives from whichever rank sends first that have not met a message yet.
+// Seekers: receives from any rank that have not matched a message yet.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 
 namespace tutti {
 
-/// Looks for a message among those that have come.
+/// A receive that looks for a message among those that have arrived.
 class Seeker {
  public:
   virtual ~Seeker() = default;
-  /// True once it has met one, and is to be asked no more. Token held.
+  /// Returns true once it has matched a message; it is not called again. Token held.
   virtual bool seek() = 0;
 };
 
-/// Asked in every turn, and by whoever waits for one of them; those of one tag in the order of their calls, and none
-/// where an older one has found nothing. What they look for comes by the transport, whose descriptors tell of it. Token
+/// Tries the pending receives in every turn, and when a thread waits for one of them. Receives with the same tag
+/// match in the order of their calls. The messages arrive through the transport, whose descriptors signal them. Token
 /// held.
 class Seekers final : public Engine {
  public:

@@ -49,7 +49,7 @@ Status Verification::compared() const {
 void Verification::ended(Execution&, const Status& status) {
   const Status outcome = status.ok() ? compared() : status;
   if (status.ok() && !outcome.ok()) outcome_.trouble(outcome);
-  const auto ended = outcome_.ended;  // which may be the end of this
+  const auto ended = outcome_.ended;  // a copy: the call may destroy this object
   ended(outcome);
 }
 

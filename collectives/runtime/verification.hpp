@@ -1,4 +1,4 @@
-// Verification: with TUTTI_VERIFY=full, the ranks compare what they are about to do before any of them touches a
+// Verification: with TUTTI_VERIFY=full, the ranks of a call compare its arguments before any of them touches a
 // buffer.
 #pragma once
 
@@ -11,12 +11,13 @@
 
 namespace tutti {
 
-/// Gathers the signatures of one call over the context's transport. Token holder only.
+/// An allgather of one call's signatures over the context's transport. Token held.
 class Verification final : private ExecutionOwner {
  public:
   struct Outcome {
-    std::function<void(const Status&)> trouble;  ///< parts are still under way; the communicator must be cancelled
-    std::function<void(const Status&)> ended;    ///< once; Ok: all ranks make the same call
+    /// a failure while parts are still running; the communicator must be cancelled
+    std::function<void(const Status&)> trouble;
+    std::function<void(const Status&)> ended;  ///< called once; Ok: all ranks make the same call
   };
   Verification(Transport& wire, const Group& group, const CallRecord& call, Outcome outcome);
   void begin();

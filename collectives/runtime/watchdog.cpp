@@ -1,6 +1,6 @@
-// What ranks of a context say to one another beside their messages. First its watchdog: when a call takes long, every
-// rank of it is asked where it is. That finds calls that do not match although no message is under way (everybody only
-// receives), and lets a time-out name the rank that is missing and what it did last.
+// Control messages between the ranks of a context, above all those of the watchdog: when a call takes long, its ranks
+// are asked which calls they have made. That detects mismatched calls in which all ranks only receive, and lets a
+// timeout name the missing rank and its last call.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr auto first_question = 200ms;
 constexpr auto next_question = 500ms;
-constexpr std::size_t most_early = 64;  // groups that others have made before this rank has
+constexpr std::size_t most_early = 64;  // groups that other ranks have made before this rank
 
 enum class Letter : std::uint32_t { query = 0x31515554, answer = 0x31415554, users = 0x31555554 };
 
@@ -29,13 +29,13 @@ struct Reply {
   Letter letter = Letter::answer;
   std::uint32_t sequence = 0;
   std::uint64_t group = 0;
-  std::uint64_t call = 0;  // of the same number, as the answering rank made it
+  std::uint64_t call = 0;  // signature of the answering rank's call with this number
   std::uint64_t completed_call = 0;
   std::uint32_t completed = 0;
-  std::uint32_t made = 0;  // whether there is such a call at all
+  std::uint32_t made = 0;  // whether it has made such a call
 };
 
-/// Goes before what a user sends to another one's handler.
+/// Header of a user's control message.
 struct Address {
   Letter letter = Letter::users;
   std::uint32_t spare = 0;
@@ -62,7 +62,7 @@ std::string call_text(std::uint32_t sequence, Signature call) {
 }  // namespace
 
 void Context::ask(Operation& operation, Clock::time_point now) {
-  if (operation.call().sequence == 0) return;  // point to point: the others need not take part
+  if (operation.call().sequence == 0) return;  // point to point: not all ranks take part
   const auto allowed = operation.until() - operation.launched();
   const auto patience = std::min<Clock::duration>(first_question, allowed / 2);
   if (now - operation.launched() < patience) return;
@@ -84,7 +84,7 @@ void Context::read_control(int from, ConstBytes message) {
   deliver(from, message);
 }
 
-// ---- what users send ----------------------------------------------------------------------------
+// ---- users' control messages --------------------------------------------------------------------
 
 void Context::send_control(const GroupState& group, int to, ConstBytes message) {
   Address address;
@@ -110,7 +110,7 @@ void Context::deliver(int from, ConstBytes letter) {
   if (group) deliver_to(group, from, message);
 }
 
-// The handler runs without the token.
+// Queues the message; the handler runs without the token.
 void Context::deliver_to(const std::shared_ptr<GroupState>& group, int from, ConstBytes message) {
   group->mailbox().put(group->group().rank_of(from), message);
   defer([group] { group->mailbox().run(); });
@@ -128,7 +128,7 @@ void Context::answer(int from, ConstBytes message) {
     const CallRecord completed = group->last_completed();
     reply.completed = completed.sequence;
     reply.completed_call = completed.call.bits;
-    reply.call = query.call;  // what is too long ago to remember was agreed upon then
+    reply.call = query.call;  // a call too old to be remembered has been agreed upon
     reply.made =
         group->begun(query.sequence, mine) || static_cast<std::int32_t>(group->last_begun() - query.sequence) >= 0;
     if (group->begun(query.sequence, mine)) reply.call = mine.bits;
@@ -156,7 +156,7 @@ void Context::note_answer(int from, ConstBytes message) {
   }
 }
 
-// The deadline has passed: name whoever has not come, and what they did last.
+// Called when the deadline has passed: the error names the ranks that have not made the call, and their last calls.
 void Context::expire(Operation& operation) {
   Cause why;
   why.code = Code::timeout;
