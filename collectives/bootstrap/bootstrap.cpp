@@ -1,4 +1,4 @@
-// From the launcher's environment to a rank, a size and a store.
+// Derives a rank's number, the size and a store from the launcher's environment.
 #include "collectives/bootstrap/bootstrap.hpp"
 
 #include <signal.h>
@@ -19,7 +19,7 @@ namespace tutti {
 namespace launchers {
 namespace {
 
-/// True where `who` ("HOST PID") is another process that lives on this host.
+/// Whether `who` ("HOST PID") is another live process on this host.
 bool lives_beside_us(const std::string& who, const std::string& own_host) {
   const std::size_t blank = who.rfind(' ');
   if (blank == std::string::npos || who.substr(0, blank) != own_host) return false;
@@ -27,8 +27,8 @@ bool lives_beside_us(const std::string& who, const std::string& own_host) {
   return pid > 0 && pid != getpid() && (kill(pid, 0) == 0 || errno == EPERM);
 }
 
-/// The part of the store that is this meeting's own. A store may see several: a script that starts one program after
-/// another in each rank, or a program that bootstraps twice. Every rank counts its own, and they count alike.
+/// A store namespace for this bootstrap. A store may serve several, when a script starts programs one after another
+/// or a program bootstraps twice. Every rank counts its bootstraps, and the counts agree.
 std::shared_ptr<Store> join(const Membership& m, const Meeting& meeting, const Settings& settings) {
   const std::string rank = std::to_string(m.rank), own_host = host_identity(settings.host_id);
   const std::string holder = "tutti/holder/" + rank;
@@ -42,7 +42,7 @@ std::shared_ptr<Store> join(const Membership& m, const Meeting& meeting, const S
   return make_prefix_store(meeting.store, "tutti/" + std::to_string(turn));
 }
 
-/// One text that all ranks know and nobody else.
+/// A text known to the job's ranks only: the setting `secret`, or one that rank 0 makes.
 std::string agree_on_secret(const Membership& m, Store& store, const Settings& settings, Deadline until) {
   if (!settings.secret.empty()) return settings.secret;
   return m.rank == 0 ? store.set_once("secret", random_secret()) : store.wait("secret", until);

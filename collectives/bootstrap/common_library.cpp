@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-/// How many ranks are on this host, and how many of them come before this one.
+/// Computes the number of ranks on this host, and how many of them have a lower rank.
 void count_local_ranks(const CommonLibrary& library, Bootstrap& result) {
   const std::string host = host_identity(result.settings.host_id);
   const Digest digest = sha256(std::as_bytes(std::span(host)));
@@ -38,7 +38,7 @@ Bootstrap bootstrap_over(const CommonLibrary& library, const Settings& settings)
   result.settings = settings;
   count_local_ranks(library, result);
 
-  // Rank 0's failure has to reach everyone, who wait for its card.
+  // If rank 0 fails, the other ranks must hear of it, since they wait for its card.
   std::string card(launchers::longest_card, ' ');
   launchers::CardedStore mine;
   if (library.rank == 0) {

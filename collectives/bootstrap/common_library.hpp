@@ -1,4 +1,4 @@
-// Bootstrapping ranks that know one another already, through a library that the program uses.
+// Bootstrap of ranks that are connected already by another library, such as MPI.
 #pragma once
 
 #include <functional>
@@ -8,19 +8,19 @@
 
 namespace tutti {
 
-/// What the library can do for its ranks while they meet.
+/// Collectives of that library, used during the bootstrap.
 struct CommonLibrary {
   std::string name;
   int rank = 0;
   int size = 1;
-  std::int64_t native = -1;  ///< for the provider of that library, see Rendezvous
-  /// Rank 0's text to all; all have as many bytes.
+  std::int64_t native = -1;  ///< for the library's provider, see Rendezvous
+  /// Copies rank 0's text to all ranks. All texts have the same length.
   std::function<void(std::string& text)> broadcast;
-  /// Everyone's text, one after the other, in `all`; all have as many bytes.
+  /// Concatenates all ranks' texts in `all`, by rank. All texts have the same length.
   std::function<void(const std::string& mine, std::string& all)> allgather;
 };
 
-/// Collective. Rank 0 serves a store. Throws Error.
+/// Collective over the library's ranks. Rank 0 serves the store. Throws Error.
 Bootstrap bootstrap_over(const CommonLibrary& library, const Settings& settings);
 
 }  // namespace tutti

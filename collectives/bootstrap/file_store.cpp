@@ -1,8 +1,8 @@
-// The store in a folder: a file per key, complete whenever it can be seen.
+// A store in a folder, with one file per key.
 //
-// A value is written to a file of its own and then renamed (set) or linked (set_once) to its name, so that readers
-// never see half of it and one linker wins. Counters are read and replaced under flock. A waiter looks again at
-// growing intervals, because inotify does not tell what other hosts do on a network file system.
+// A value is written to a temporary file, which is then renamed (set) or linked (set_once) to its name, so readers
+// never see a partial value and exactly one set_once wins. Counters are updated under flock. A waiter polls with
+// growing intervals, because inotify does not report changes made by other hosts on a network file system.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -33,8 +33,8 @@ std::string hex(ConstBytes bytes) {
   return text;
 }
 
-/// A file name for any key: "k-" and the key with what is not a letter, a digit, '-' or '_' as ".2f", or "h-" and its
-/// SHA-256 where that is too long for a file system.
+/// The file name for a key: "k-" and the key, with characters other than letters, digits, '-' and '_' as ".2f"; or
+/// "h-" and the key's SHA-256 if that would be too long.
 std::string file_name(std::string_view key) {
   constexpr std::size_t longest_name = 200;
   std::string name = "k-";
@@ -121,7 +121,7 @@ class FileStore final : public Store {
     for (;;) {
       if (link(draft.path().c_str(), path(key).c_str()) == 0) return std::string(value);
       if (errno != EEXIST) fail("set", key);
-      if (find(key, standing)) return standing;  // else erased in between
+      if (find(key, standing)) return standing;  // otherwise it was erased in between
     }
   }
 
@@ -130,7 +130,7 @@ class FileStore final : public Store {
   }
 
  private:
-  /// A file with the value, not yet under its name.
+  /// A temporary file with the value, not yet linked to its name.
   class Draft {
    public:
     Draft(const FileStore& store, std::string_view key, std::string_view value)
@@ -160,7 +160,7 @@ class FileStore final : public Store {
 
   std::string path(std::string_view key) const { return folder_ + "/" + file_name(key); }
 
-  /// Throws for errno.
+  /// Throws an Error that describes errno.
   [[noreturn]] void fail(const std::string& verb, std::string_view key, Code code = Code::peer_lost) const {
     const std::error_code why(errno, std::generic_category());
     const std::string what = verb == "use" ? verb : verb + " key " + store_rules::shown(key) + " in";

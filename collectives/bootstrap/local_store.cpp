@@ -1,4 +1,4 @@
-// The store of ranks that are threads of one process: a map, a mutex and a condition variable.
+// The store for ranks that are threads of one process: a map with a mutex and a condition variable.
 #include <condition_variable>
 #include <map>
 #include <mutex>

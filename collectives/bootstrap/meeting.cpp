@@ -1,4 +1,4 @@
-// Meeting points: by URL, by a port that follows from the job, by a folder, by PMI.
+// Finding the store: by URL, by a port derived from the job, by a folder, or through PMI.
 #include "collectives/bootstrap/meeting.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* loopback = "127.0.0.1";
 
-/// Rank 0 serves at the first endpoint whose port is free, the others find it.
+/// Rank 0 serves at the first port that is free, and the other ranks search the same ports.
 Meeting meet_at_ports(const Membership& m, const std::string& host, const std::string& listen, int first_port,
                       const std::string& secret, Deadline until) {
   Meeting meeting;
@@ -41,8 +41,9 @@ Meeting meet_at_ports(const Membership& m, const std::string& host, const std::s
                                   " on (" + why + "); set TUTTI_STORE=tcp://HOST:PORT");
 }
 
-/// TUTTI_STORE. Where nobody serves it yet and it is on this host, rank 0 does, except under `tutti run`, which does.
-/// In an indexed Job it is on the pod of rank 0, whose own name may not be known to it yet.
+/// Uses the store at TUTTI_STORE. If it is on this host and nobody serves it yet, rank 0 serves it, except under
+/// `tutti run`, which serves it itself. In an indexed Job it is on rank 0's pod, whose host name may not resolve on
+/// that pod yet.
 Meeting meet_by_url(const Membership& m, const Settings& settings, Deadline until) {
   const StoreUrl url = parse_store_url(settings.store);
   Meeting meeting;
@@ -54,7 +55,7 @@ Meeting meet_by_url(const Membership& m, const Settings& settings, Deadline unti
       meeting.store = serve_store(here ? "" : url.host, url.port, settings.secret).store;
       return meeting;
     } catch (const Error& error) {
-      if (here || error.code() != Code::resource) throw;  // else it is served by somebody, or elsewhere
+      if (here || error.code() != Code::resource) throw;  // otherwise another process serves it, or another host
     }
   }
   meeting.store = open_store(settings.store, settings.secret, until);
@@ -63,7 +64,7 @@ Meeting meet_by_url(const Membership& m, const Settings& settings, Deadline unti
 
 std::string value_of(const Environment& environment, const std::string& name) { return environment(name).value_or(""); }
 
-/// What the ranks know alike and strangers do not: the secret, or else the job's name.
+/// A key known to the job's ranks: the secret, or without one the job's name.
 std::string key_of(const Settings& settings, const std::string& job) {
   return settings.secret.empty() ? "job " + job : settings.secret;
 }
@@ -107,8 +108,8 @@ Meeting meet_open_mpi(const Membership& m, const Settings&, const Environment& e
   return meeting;
 }
 
-/// The conversation with hydra ends before the store goes, and not sooner: an MPI that is initialised meanwhile needs
-/// it.
+/// The store of a job under hydra. `pmi` is destroyed first, and not earlier: an MPI that is initialised in the
+/// meantime needs the session.
 struct MetByPmi {
   std::shared_ptr<Store> store;
   std::unique_ptr<Pmi> pmi;
@@ -146,7 +147,7 @@ Meeting meet_slurm(const Membership& m, const Settings& settings, const Environm
   const std::vector<std::string> hosts = expand_hosts(list);
   const bool one_host = hosts.size() == 1;
   const bool on_first = hosts.front() == value_of(environment, "SLURMD_NODENAME");
-  // Steps that run side by side get ports far from one another, below the kernel's own range.
+  // Job steps that run at the same time get ports far apart, below the kernel's ephemeral range.
   constexpr std::uint64_t lowest = 15000, span = 16000, spread = 7919;
   const std::uint64_t number = std::strtoull(id.c_str(), nullptr, 10) * 64 + std::strtoull(step.c_str(), nullptr, 10);
   const int port = static_cast<int>(lowest + number * spread % span);
@@ -175,11 +176,10 @@ Meeting meet_first_time(const Membership& m, const Settings& settings, const Env
 
 struct Met {
   std::weak_ptr<Store> store;
-  Meeting rest;  // without the store
+  Meeting rest;  // all fields except the store
 };
 
-/// What this process has met already: a second bootstrap must not look for a store of its own. By launcher, rank and
-/// store.
+/// The stores this process has opened, by launcher, rank and store, so that a second bootstrap reuses them.
 struct MetBefore {
   std::mutex mutex;
   std::map<std::string, Met> meetings;

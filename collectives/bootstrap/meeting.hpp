@@ -1,4 +1,4 @@
-// Where the ranks of a job meet, for each launcher; private to collectives/bootstrap.
+// The store of a job's ranks, for each launcher; private to collectives/bootstrap.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 namespace tutti::launchers {
 
 struct Meeting {
-  std::shared_ptr<Store> store;  ///< keeps the server alive where this rank serves it
-  std::string job;               ///< the same on all ranks
+  std::shared_ptr<Store> store;  ///< owns the server on the rank that serves it
+  std::string job;               ///< equal on all ranks
   std::string place;             ///< for the log: "tcp://10.0.0.1:29501"
-  bool guarded = true;           ///< false: nothing but the job's name keeps strangers out of the store
+  bool guarded = true;           ///< false: without a secret, only the job's name protects the store
 };
 
-/// Opens the store that TUTTI_STORE names, or the one that this launcher's ranks can agree on:
+/// Opens the store named by TUTTI_STORE, or the store that the launcher's ranks agree on:
 ///
 ///   torchrun   rank 0 serves on the first free port of MASTER_PORT + 1 .. + 16; the others try these in turn and know
 ///              their job's store by a proof made from TORCHELASTIC_RUN_ID, restart count and MASTER_PORT
@@ -26,8 +26,8 @@ struct Meeting {
 ///   hydra      rank 0 serves on any port and publishes its addresses and a secret through PMI
 ///   SLURM      rank 0, on the step's first host, serves on the first free of 16 ports that follow from job and step
 ///
-/// A process that meets again for the same job gets the same store while the first is alive. The rank that serves
-/// waits a few seconds for the others to leave before it takes the store away.
+/// A process that bootstraps again for the same job gets the same store while the first one is alive. The rank that
+/// serves waits a few seconds for the others to disconnect before it closes the store.
 Meeting meet(const Membership& membership, const Settings& settings, const Environment& environment, Deadline until);
 
 /// The ports that a launcher's ranks try, from `first` on; never below 1024.

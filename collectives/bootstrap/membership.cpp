@@ -1,4 +1,4 @@
-// Which launcher started this process, and which rank it is.
+// Detects which launcher started this process, and its rank.
 #include "collectives/bootstrap/membership.hpp"
 
 #include <charconv>
@@ -14,7 +14,7 @@ std::string text_or(const Environment& environment, const std::string& name, con
   return environment(name).value_or(otherwise);
 }
 
-/// The names of the variables in which a launcher says what Membership holds.
+/// The environment variables in which a launcher passes the fields of Membership.
 struct Names {
   Launcher launcher;
   const char* name;
@@ -35,7 +35,7 @@ constexpr Names open_mpi = {Launcher::open_mpi,           "Open MPI",
 constexpr Names hydra = {Launcher::hydra, "hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 constexpr Names kubernetes = {Launcher::kubernetes, "Kubernetes", "JOB_COMPLETION_INDEX", "TUTTI_SIZE", "", ""};
 
-/// A rank's place on its host. A launcher that does not say how many are there leaves that open.
+/// Reads the local rank and size. The size may stay unknown.
 void read_local(const Environment& environment, const Names& names, Membership& found) {
   const auto rank = number_in(environment, names.local_rank), size = number_in(environment, names.local_size);
   found.local_rank = rank.value_or(0);
@@ -48,7 +48,7 @@ void read_local(const Environment& environment, const Names& names, Membership& 
                                  "has more ranks than there are; mend or unset them");
 }
 
-/// Rank and size of one launcher; nothing where one of the two is missing.
+/// Reads rank and size of one launcher; nullopt if one of them is missing.
 std::optional<Membership> read(const Environment& environment, const Names& names) {
   if (!environment(names.rank) || !environment(names.size)) return std::nullopt;
   Membership found;
@@ -64,7 +64,7 @@ std::optional<Membership> read(const Environment& environment, const Names& name
   return found;
 }
 
-/// As read(), of a launcher that always says both.
+/// As read(), for launchers that always set both variables.
 std::optional<Membership> read_both(const Environment& environment, const Names& names) {
   const auto rank = environment(names.rank), size = environment(names.size);
   if (rank.has_value() == size.has_value()) return read(environment, names);
@@ -109,7 +109,7 @@ std::optional<Membership> read_hydra(const Environment& environment, bool has_st
   return read(environment, hydra);
 }
 
-/// Only within a step of srun's: a batch script has SLURM_PROCID too, and is nobody's rank.
+/// Valid only within a job step (srun): a batch script has SLURM_PROCID too, but is not a rank.
 std::optional<Membership> read_slurm(const Environment& environment) {
   constexpr std::uint64_t first_special_step = 0xfffffff0;  // batch, extern, interactive
   const std::string step = text_or(environment, "SLURM_STEP_ID", "");
@@ -126,7 +126,7 @@ std::optional<Membership> read_slurm(const Environment& environment) {
   return found;
 }
 
-/// A pod of an indexed Job. Its index alone means nothing: most indexed Jobs are not of ranks.
+/// A pod of an indexed Job. The index alone is not enough: most indexed Jobs do not run ranks.
 std::optional<Membership> read_kubernetes(const Environment& environment, bool has_store) {
   const auto index = environment(kubernetes.rank), size = environment(kubernetes.size);
   if (!index || environment("TUTTI_RANK") || (!size && !has_store)) return std::nullopt;
@@ -146,13 +146,13 @@ std::string described(const Membership& m) {
   return m.name + " says rank " + std::to_string(m.rank) + " of " + std::to_string(m.size) + " (" + m.evidence + ")";
 }
 
-/// Two launchers in one environment: one within the other, or a mistake.
+/// Two launchers in one environment are either nested or a mistake.
 void compare(const Environment& environment, const Membership& winner, const Membership& other, Choice& choice) {
   if (winner.rank == other.rank && winner.size == other.size) {
     choice.notes.push_back(other.name + "'s variables say the same");
     return;
   }
-  // srun commonly starts one mpirun or torchrun on each node, and one torchrun may be started by anything.
+  // srun commonly starts one mpirun or torchrun per node, and torchrun may be started by any launcher.
   const bool nested = other.launcher == Launcher::slurm ||
                       (winner.launcher == Launcher::torchrun && environment("TORCHELASTIC_RUN_ID"));
   if (!nested)
@@ -189,7 +189,7 @@ Choice choose_membership(const Environment& environment, bool has_store) {
        {read_tutti(environment, has_store), read_torchrun(environment, has_store, choice),
         read_both(environment, open_mpi), read_hydra(environment, has_store, choice), read_slurm(environment)})
     if (candidate) found.push_back(*candidate);
-  // An engine inside the pod knows better.
+  // Kubernetes comes last: a launcher inside the pod is more specific.
   if (found.empty())
     if (auto pod = read_kubernetes(environment, has_store)) found.push_back(*pod);
   if (found.empty()) return choice;

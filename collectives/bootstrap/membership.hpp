@@ -1,4 +1,4 @@
-// What the launchers' variables say about this process, before it has met anybody; private to collectives/bootstrap.
+// The launcher's description of this process, read from environment variables; private to collectives/bootstrap.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,12 @@
 
 namespace tutti::launchers {
 
-/// Looks up an environment variable. The process's own, or a test's.
+/// Looks up an environment variable. Tests pass their own.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
 Environment process_environment();
 
-/// by_hand: somebody has set TUTTI_RANK and TUTTI_SIZE. kubernetes: an indexed Job.
+/// by_hand: TUTTI_RANK and TUTTI_SIZE are set without `tutti run`. kubernetes: an indexed Job.
 enum class Launcher { tutti_run, by_hand, torchrun, open_mpi, hydra, slurm, kubernetes, alone };
 
 struct Membership {
@@ -34,21 +34,21 @@ struct Choice {
   std::vector<std::string> warnings;  ///< for the log at level warn
 };
 
-/// The first launcher in the order of the enumeration whose variables are complete. Throws Error{invalid} where a
-/// variable of the winner makes no sense, or where two launchers started this process and disagree.
-/// `has_store`: TUTTI_STORE is set, so that nobody has to name a meeting point.
+/// The first launcher, in the order of the enumeration, whose variables are complete. Throws Error{invalid} if a
+/// variable of that launcher is not valid, or if two launchers started this process and disagree. `has_store`:
+/// TUTTI_STORE is set, so no launcher has to provide a store.
 Choice choose_membership(const Environment& environment, bool has_store);
 
-/// The number in a variable; nothing where it is not set. Throws Error{invalid} where it is no number.
+/// The number in a variable; nullopt if it is not set. Throws Error{invalid} if it is not a number.
 std::optional<int> number_in(const Environment& environment, const std::string& name);
 
-/// The hosts of SLURM's "n[1-3,07],login": n1 n2 n3 n07 login. Throws Error{invalid}.
+/// Expands SLURM's host list "n[1-3,07],login" to n1 n2 n3 n07 login. Throws Error{invalid}.
 std::vector<std::string> expand_hosts(const std::string& list);
 
-/// The entry of "4(x2),3" for this node: 4 4 3. 0 where there is none.
+/// The number of tasks on a node from SLURM's list: "4(x2),3" stands for 4 4 3. 0 if there is no entry.
 int tasks_on_node(const std::string& list, int node);
 
-/// bootstrap_from_environment() with any environment.
+/// bootstrap_from_environment() with a given environment.
 Bootstrap bootstrap_from(const Settings& settings, const Environment& environment);
 
 }  // namespace tutti::launchers

@@ -1,4 +1,4 @@
-// PMI-1: a line "cmd=..." for each question, a line "cmd=..." for each answer.
+// PMI-1: each request and each answer is one line "cmd=...".
 #include "collectives/bootstrap/pmi.hpp"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ namespace {
   throw Error(code, "speaking PMI with hydra: " + what + ". Set TUTTI_STORE=tcp://HOST:PORT to do without");
 }
 
-/// Whether an MPI in this process has been initialised, ever. Asked by name: nothing here links MPI.
+/// Whether MPI has been initialised in this process. Looked up by name, since the library does not link MPI.
 bool mpi_has_begun() {
   const auto initialized = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Initialized"));
   int flag = 0;
@@ -32,7 +32,7 @@ bool mpi_has_begun() {
 }  // namespace
 
 Pmi::Pmi(int fd, double patience) : fd_(fd), patience_(patience), generation_(fork_generation()) {
-  static std::atomic<bool> spoken = false;  // the protocol allows one init in a process's life
+  static std::atomic<bool> spoken = false;  // the protocol allows one init per process
   if (spoken.exchange(true))
     throw Error(
         Code::invalid,
@@ -57,7 +57,7 @@ Pmi::~Pmi() {
   if (mpi_has_begun() || fork_generation() != generation_) return;
   try {
     ask("cmd=finalize", "finalize_ack", "");
-  } catch (const std::exception& error) {  // the launcher sees for itself how this process ends
+  } catch (const std::exception& error) {  // the launcher notices how this process ends
     log(LogLevel::debug, error.what());
   }
 }
@@ -90,7 +90,7 @@ std::string Pmi::receive(const std::string& question) {
     if (!sockets::poll_until(fd_, POLLIN, until))
       throw Error(Code::timeout, "hydra has not answered '" + question + "' in time: has every rank started?");
     char c = 0;
-    const ssize_t n = ::read(fd_, &c, 1);  // byte by byte: what follows may be somebody else's
+    const ssize_t n = ::read(fd_, &c, 1);  // byte by byte: the following bytes may be for another reader
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) fail(Code::peer_lost, "the connection has ended");
     if (c == '\n') return line;

@@ -1,4 +1,4 @@
-// PMI-1, the text protocol over PMI_FD of MPICH's hydra; private to collectives/bootstrap.
+// PMI-1, the text protocol of MPICH's hydra over PMI_FD; private to collectives/bootstrap.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 
 namespace tutti::launchers {
 
-/// One process's conversation with its launcher. A process has one in its life, and shares it with an MPI: where that
-/// is initialised, before or during this object's life, the beginning and the end of the conversation are MPI's, and
-/// MPI can still be initialised as long as it lives. Every call throws Error{peer_lost, protocol}.
+/// The PMI session of this process. A process has only one, and shares it with MPI: if MPI is initialised before or
+/// during this object's lifetime, MPI does the init and finalize of the session. MPI can be initialised as long as
+/// this object lives. All functions throw Error{peer_lost, protocol}.
 class Pmi {
  public:
-  /// `fd` stays the launcher's: it is never closed here. Each answer is waited for at most `patience` seconds.
+  /// `fd` is not closed. Each answer is waited for at most `patience` seconds.
   Pmi(int fd, double patience);
-  /// Tells the launcher that this rank will end normally.
+  /// Tells the launcher that this rank ends normally.
   ~Pmi();
   Pmi(const Pmi&) = delete;
   Pmi& operator=(const Pmi&) = delete;
@@ -25,14 +25,13 @@ class Pmi {
   void barrier();
 
  private:
-  /// Sends a line; the answer has to begin with "cmd=`expected`". Returns what follows `field`= in it, to the end of
-  /// the line.
+  /// Sends a line. The answer must begin with "cmd=`expected`". Returns the rest of the answer's line after `field`=.
   std::string ask(const std::string& line, const std::string& expected, const std::string& field);
   std::string receive(const std::string& question);
 
   const int fd_;
   const double patience_;
-  const std::uint32_t generation_;  // of forks: a child has nothing to say here
+  const std::uint32_t generation_;  // of core/fork.hpp; a forked child does not use the session
   std::string job_;
 };
 

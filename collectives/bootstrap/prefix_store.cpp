@@ -1,4 +1,4 @@
-// A store within a store: every key with a prefix in front, so that parts of a job cannot meet by accident.
+// A view of a store that adds a prefix to every key, so that parts of a job do not share keys.
 #include "collectives/bootstrap/stores.hpp"
 
 namespace tutti {

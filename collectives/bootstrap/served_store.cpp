@@ -17,11 +17,11 @@
 namespace tutti::launchers {
 namespace {
 
-constexpr Seconds farewell(5);  // how long who serves waits for the others to leave
+constexpr Seconds farewell(5);  // how long the server waits for its clients to disconnect
 constexpr Seconds one_try(1);
 constexpr const char* loopback = "127.0.0.1";
 
-/// A server and its own client. Leaves after the others, unless it is leaving because of an error.
+/// A server and its own client. On destruction it waits for the other clients, unless it ends because of an error.
 struct Served {
   Served(const std::string& address, int port, const std::string& secret) : server(address, port, secret) {
     const std::string host = address.empty() ? loopback : address;
@@ -75,7 +75,7 @@ std::vector<std::string> own_addresses(bool one_host) {
   ifaddrs* list = nullptr;
   if (one_host || getifaddrs(&list) != 0) return {loopback};
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
-  constexpr std::size_t most = 12;  // a card has to be short
+  constexpr std::size_t most = 12;  // keeps the card short
   for (const ifaddrs* entry = list; entry && found.size() < most; entry = entry->ifa_next) {
     if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP) || (entry->ifa_flags & IFF_LOOPBACK)) continue;
     const int family = entry->ifa_addr->sa_family;
@@ -88,7 +88,7 @@ std::vector<std::string> own_addresses(bool one_host) {
   return found;
 }
 
-// "SECRET,PORT,ADDRESS,ADDRESS".
+// The format "SECRET,PORT,ADDRESS,ADDRESS".
 std::string to_text(const StoreCard& card) {
   std::string text = card.secret + "," + std::to_string(card.endpoints.front().port);
   for (const Endpoint& e : card.endpoints) text += "," + e.host;
@@ -113,7 +113,7 @@ CardedStore serve_with_card(bool one_host, const std::string& secret) {
   CardedStore result;
   const std::string key = secret.empty() ? random_secret() : secret;
   result.served = serve_store(one_host ? loopback : "", 0, key);
-  if (secret.empty()) result.card.secret = key;  // else the others know it
+  if (secret.empty()) result.card.secret = key;  // otherwise the other ranks know it
   for (const std::string& address : own_addresses(one_host))
     result.card.endpoints.push_back({address, result.served.port});
   return result;

@@ -1,4 +1,4 @@
-// A store that rank 0 serves, and the card by which the others find it; private to collectives/bootstrap.
+// A store served by rank 0, and the card that tells the other ranks how to find it; private to collectives/bootstrap.
 #pragma once
 
 #include <memory>
@@ -16,22 +16,22 @@ struct Endpoint {
 
 std::string shown(const std::vector<Endpoint>& endpoints);
 
-/// A server and its client in one: the store stays as long as this handle, and at the end waits a few seconds for the
-/// others to leave. `address` empty: all interfaces. Throws Error{resource}.
+/// A server and its client. The store exists as long as this handle, which waits a few seconds for the other clients
+/// when it is destroyed. An empty `address` means all interfaces. Throws Error{resource}.
 struct ServedStore {
   std::shared_ptr<Store> store;
   int port = 0;
 };
 ServedStore serve_store(const std::string& address, int port, const std::string& secret);
 
-/// This host's addresses that others may reach, or the loopback alone.
+/// This host's addresses that other hosts may reach; with `one_host`, the loopback address only.
 std::vector<std::string> own_addresses(bool one_host);
 
-/// Tries all in turn until one is this job's store; strangers at the other ones are passed over.
+/// Tries the endpoints in turn until one is this job's store. Other servers are skipped.
 std::shared_ptr<Store> connect_any(const std::vector<Endpoint>& endpoints, const std::string& secret, Deadline until,
                                    std::string& place);
 
-/// Where rank 0's store is and the secret that opens it: a text without blanks, shorter than `longest_card`.
+/// The address of rank 0's store and its secret: a text without blanks, shorter than `longest_card`.
 struct StoreCard {
   std::string secret;
   std::vector<Endpoint> endpoints;
@@ -40,7 +40,7 @@ inline constexpr std::size_t longest_card = 1000;
 std::string to_text(const StoreCard& card);
 StoreCard parse_store_card(const std::string& text);
 
-/// Any free port, and the card that says so. `secret` empty: a random one.
+/// A store on any free port, and its card. An empty `secret` is replaced by a random one.
 struct CardedStore {
   ServedStore served;
   StoreCard card;

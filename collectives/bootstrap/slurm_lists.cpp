@@ -1,4 +1,4 @@
-// SLURM's short forms: "n[1-3,07],login" for hosts, "4(x2),3" for tasks on nodes.
+// Parsing of SLURM's lists: "n[1-3,07],login" for hosts, "4(x2),3" for tasks per node.
 #include <charconv>
 
 #include "collectives/bootstrap/membership.hpp"
@@ -14,7 +14,7 @@ constexpr std::size_t most_hosts = 100000;
               "SLURM's list of nodes '" + list + "' is malformed; set TUTTI_STORE=tcp://HOST:PORT instead");
 }
 
-/// Commas outside brackets part the entries.
+/// Splits at commas outside brackets.
 std::vector<std::string> parts_of(const std::string& list) {
   std::vector<std::string> parts(1);
   int depth = 0;
@@ -32,7 +32,7 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
-/// "07-11" -> 07 08 09 10 11: as wide as the first.
+/// Expands "07-11" to 07 08 09 10 11, padded to the width of the first number.
 std::vector<std::string> range(const std::string& text, const std::string& list) {
   const std::size_t dash = text.find('-');
   const std::string low = text.substr(0, dash), high = dash == std::string::npos ? low : text.substr(dash + 1);
@@ -52,7 +52,7 @@ std::vector<std::string> range(const std::string& text, const std::string& list)
   return numbers;
 }
 
-/// One entry: text, then perhaps brackets and more of the same.
+/// Expands one entry: text, optionally followed by brackets and more of the same.
 std::vector<std::string> expand(const std::string& entry, const std::string& list) {
   const std::size_t open = entry.find('[');
   if (open == std::string::npos) return {entry};

@@ -1,4 +1,4 @@
-// Resolving, listening and connecting with a deadline.
+// Name resolution, listening and connecting with deadlines.
 #include "collectives/bootstrap/socket.hpp"
 
 #include <arpa/inet.h>
@@ -64,7 +64,7 @@ std::vector<Address> resolve(const std::string& host, int port, bool passive, st
     address.size = entry->ai_addrlen;
     found.push_back(address);
   }
-  // An IPv6 socket that listens on all interfaces hears IPv4 too.
+  // IPv6 first: an IPv6 socket on all interfaces also accepts IPv4.
   if (passive && host.empty())
     std::stable_partition(found.begin(), found.end(), [](const Address& a) { return a.bytes.ss_family == AF_INET6; });
   return found;
@@ -126,7 +126,7 @@ bool poll_until(int fd, short events, Deadline until) {
     const int n = poll(&entry, 1, milliseconds_until(until));
     if (n > 0) return true;
     if (n == 0 && Clock::now() >= until) return false;
-    if (n < 0 && errno != EINTR) return true;  // the call that follows reports it
+    if (n < 0 && errno != EINTR) return true;  // the caller's next call reports the error
   }
 }
 

@@ -1,4 +1,4 @@
-// The few socket calls that the TCP store needs; private to collectives/bootstrap.
+// Socket functions for the TCP store; private to collectives/bootstrap.
 #pragma once
 
 #include <netinet/in.h>
@@ -18,28 +18,29 @@ struct Address {
   socklen_t size = 0;
 };
 
-/// "127.0.0.1:80", "[::1]:80".
+/// Formats an address: "127.0.0.1:80", "[::1]:80".
 std::string shown(const Address& address);
-/// "host:80", "[::1]:80", from a name or a number.
+/// Formats a host name or address with a port: "host:80", "[::1]:80".
 std::string shown(std::string_view host, int port);
 
-/// The number of an address, without its port.
+/// The numeric address without its port.
 std::string host_of(const sockaddr& address);
 
-/// What the resolver knows; empty and `why` where it knows nothing. An empty host with `passive`: all interfaces.
+/// The addresses of a host; if there are none, empty with the reason in `why`. An empty host with `passive` means all
+/// interfaces.
 std::vector<Address> resolve(const std::string& host, int port, bool passive, std::string& why);
 
-/// Listens on the first address that allows it. Throws Error{resource}, saying why.
+/// Listens on the first address that allows it. Throws Error{resource} with the reason.
 Descriptor listen_on(const std::string& host, int port);
 int port_of(int fd);
 
-/// Connects to one address; empty and errno where that fails by `until`.
+/// Connects to an address; on failure or at `until` returns an empty Descriptor and sets errno.
 Descriptor connect_to(const Address& address, Deadline until);
 
-/// Blocks until `events` or `until`; false when late.
+/// Waits for `events`; false if `until` has passed first.
 bool poll_until(int fd, short events, Deadline until);
 
-/// poll()'s and epoll_wait()'s argument: milliseconds until then, rounded up, -1 for never.
+/// The timeout for poll() and epoll_wait(): milliseconds until then, rounded up; -1 for never.
 int milliseconds_until(Deadline until);
 
 }  // namespace tutti::sockets

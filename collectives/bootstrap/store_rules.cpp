@@ -1,4 +1,4 @@
-// Limits, counters and error texts of all stores.
+// Limits, counters and error texts shared by all stores.
 #include "collectives/bootstrap/store_rules.hpp"
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// What all stores share: limits, counters, and how their errors read.
+// Limits, counters and error texts shared by all stores.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,17 @@ namespace tutti::store_rules {
 inline constexpr std::size_t longest_key = 1024;
 inline constexpr std::size_t longest_value = std::size_t{1} << 20;
 
-/// The key for a message: printable, in quotes, cut when long.
+/// The key for an error text: printable, quoted, and cut if long.
 std::string shown(std::string_view key);
 
-/// Throws Error{invalid} where the key or the value is too long.
+/// Throws Error{invalid} if the key or the value is too long.
 void check(std::string_view key, std::string_view value = {});
 
-/// The counter's text plus `amount`. Throws Error{invalid} where `text` is not a counter ("" is 0) or overflows.
+/// The counter in `text` plus `amount`. Throws Error{invalid} if `text` is not a counter ("" is 0) or the sum
+/// overflows.
 std::int64_t added(std::string_view text, std::int64_t amount, std::string_view key, std::string_view place);
 
-/// What wait() throws at its deadline.
+/// The error that wait() throws at its deadline.
 Error timed_out(std::string_view key, std::string_view place, Deadline started);
 
 }  // namespace tutti::store_rules

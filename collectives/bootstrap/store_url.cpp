@@ -1,4 +1,4 @@
-// "tcp://HOST:PORT", "tcp://[::1]:PORT", "file:///FOLDER".
+// Store addresses: "tcp://HOST:PORT", "tcp://[::1]:PORT", "file:///FOLDER".
 #include "collectives/bootstrap/store_url.hpp"
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// Where a store is, as TUTTI_STORE says it; private to collectives/bootstrap.
+// Parsing of TUTTI_STORE; private to collectives/bootstrap.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,15 @@
 namespace tutti {
 
 struct StoreUrl {
-  std::string folder;  ///< of a file store; else empty
+  std::string folder;  ///< for a file store; else empty
   std::string host;
   int port = 0;
 };
 
-/// Throws Error{invalid} for what is no store.
+/// Throws Error{invalid} if `url` is not a store's address.
 StoreUrl parse_store_url(const std::string& url);
 
-/// As connect_tcp_store, but tries each address of the host once.
+/// As connect_tcp_store, but tries each address of the host only once.
 std::shared_ptr<Store> connect_tcp_store_once(const std::string& host, int port, const std::string& secret,
                                               Deadline until);
 

@@ -1,4 +1,4 @@
-// Encoding and decoding of what a TcpStoreServer and its clients say.
+// Encoding and decoding of the TCP store's messages.
 #include "collectives/bootstrap/store_wire.hpp"
 
 #include <sys/random.h>
@@ -32,7 +32,7 @@ Digest proof(std::string_view who, std::string_view secret, const Nonce& server,
   return hmac_sha256(std::as_bytes(std::span(secret)), std::as_bytes(std::span(message)));
 }
 
-/// Both directions have one header: key bytes, value bytes, number, kind, seven zeros.
+/// Requests and answers have the same header: key bytes, value bytes, number, kind, seven zero bytes.
 std::string frame(std::uint8_t kind, std::string_view key, std::string_view value, std::int64_t number) {
   std::string out;
   out.reserve(header_bytes + key.size() + value.size());

@@ -1,9 +1,9 @@
-// What a TcpStoreServer and its clients say to one another; private to both.
+// The protocol between TcpStoreServer and its clients; private to both.
 //
-// The server greets with {magic, version, nonce}; the client answers with {magic, version, its own nonce, proof} and
-// gets one byte (a Verdict) and the server's proof. A proof is HMAC-SHA-256 with the secret as key over who speaks and
-// both nonces, so that nobody can repeat an old one. Then come requests, each answered in its turn; answers may be
-// held back while a later request of the same connection waits for its key. Numbers are little-endian.
+// The server sends {magic, version, nonce}; the client answers with {magic, version, its own nonce, proof}, and the
+// server with one byte (a Verdict) and its own proof. A proof is HMAC-SHA-256, with the secret as key, over the
+// sender's role and both nonces, which prevents replays. Then requests follow, and are answered in order; an answer
+// may be delayed while a later request of the same connection waits for its key. Numbers are little-endian.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@
 
 namespace tutti::store_wire {
 
-inline constexpr std::string_view magic = "tutti store\r\n\x1a";  // what a text protocol would never send
+inline constexpr std::string_view magic = "tutti store\r\n\x1a";  // not valid in a text protocol
 inline constexpr std::uint32_t version = 2;
 
 using Nonce = std::array<std::byte, 32>;
 
-/// From the kernel. Throws Error{resource}.
+/// Random bytes from the kernel. Throws Error{resource}.
 Nonce random_nonce();
 
 enum class Verdict : std::uint8_t { welcome, wrong_secret, wrong_version };
@@ -33,11 +33,11 @@ Digest client_proof(std::string_view secret, const Nonce& server, const Nonce& c
 Digest server_proof(std::string_view secret, const Nonce& server, const Nonce& client);
 
 std::string greeting(const Nonce& nonce);
-/// False where the magic is another's.
+/// Returns false if the magic does not match.
 bool parse_greeting(std::string_view bytes, std::uint32_t& speaks, Nonce& nonce);
 
 enum class Op : std::uint8_t { set = 1, wait, find, add, set_once, erase };
-enum class Outcome : std::uint8_t { ok, absent, refused };  ///< refused: the value is the sentence
+enum class Outcome : std::uint8_t { ok, absent, refused };  ///< refused: the value is the error text
 
 struct Request {
   Op op = Op::find;
@@ -56,7 +56,8 @@ std::string encode(Op op, std::string_view key, std::string_view value, std::int
 std::string encode(const Answer& answer);
 
 enum class Parsed { complete, more, garbage };
-/// Takes one request, or one answer, off the front of `bytes`. Lengths beyond store_rules are garbage.
+/// Parses one request, or one answer, and removes it from the front of `bytes`. Lengths above the limits of
+/// store_rules are invalid.
 Parsed take(std::string& bytes, Request& request);
 Parsed take(std::string& bytes, Answer& answer);
 

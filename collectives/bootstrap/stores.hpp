@@ -1,4 +1,4 @@
-// The stores: a server and client over TCP, a folder, a map in this process, and a prefix.
+// The implementations of Store: TCP server and client, a folder, a map in this process, and a prefix.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +9,32 @@
 
 namespace tutti {
 
-/// A map in this process, for ranks that are threads.
+/// A map in this process, for ranks that are threads. Any thread.
 std::shared_ptr<Store> make_local_store();
 
-/// A folder that all ranks see; made if missing. Values appear by atomic rename, counters under flock.
+/// A folder visible to all ranks, created if missing. Values appear by atomic rename; counters use flock.
 std::shared_ptr<Store> make_file_store(const std::string& folder);
 
-/// A client of a TcpStoreServer. Retries until `until`. The secret (may be empty) must be the server's.
+/// A client of a TcpStoreServer. Retries until `until`. `secret` must be the server's and may be empty.
 std::shared_ptr<Store> connect_tcp_store(const std::string& host, int port, const std::string& secret, Deadline until);
 
-/// Every key with `prefix` + "/" in front; shares the inner store.
+/// A view that puts `prefix` + "/" in front of every key of `inner`, which it shares.
 std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> inner, std::string prefix);
 
-/// "tcp://HOST:PORT", "tcp://[::1]:PORT", "file:///DIR" -> a store. Throws Error{invalid} for anything else.
+/// Opens the store "tcp://HOST:PORT", "tcp://[::1]:PORT" or "file:///DIR". Throws Error{invalid} for any other
+/// address.
 std::shared_ptr<Store> open_store(const std::string& url, const std::string& secret, Deadline until);
 
-/// Serves one job's keys over TCP (IPv4 and IPv6) from a thread of its own until destroyed. A client that does not
-/// present the secret is refused and logged; garbage closes that connection only.
+/// Serves one job's keys over TCP (IPv4 and IPv6) on its own thread until destroyed. A client without the secret is
+/// refused and logged; invalid data closes only its connection.
 class TcpStoreServer {
  public:
-  /// Port 0 picks a free one. `address` empty: all interfaces. Throws Error{resource}.
+  /// Port 0 picks a free port. An empty `address` means all interfaces. Throws Error{resource}.
   TcpStoreServer(const std::string& address, int port, std::string secret);
   ~TcpStoreServer();
   int port() const noexcept;
-  /// Accepts nobody any more and blocks until no client is connected, or `until`: so that who serves does
-  /// not leave before the others.
+  /// Stops accepting clients and blocks until none is connected, or `until`. Keeps the server from leaving before its
+  /// clients.
   void drain(Deadline until);
 
  private:

@@ -1,5 +1,5 @@
-// The client of the TCP store. Each call in flight has a connection of its own, so that a long wait() holds nobody up;
-// idle connections are kept for the next call.
+// The client of the TCP store. Each call in progress has its own connection, so that a long wait() does not delay
+// other calls; idle connections are reused.
 #include <netinet/tcp.h>
 #include <poll.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using namespace store_wire;
 
-constexpr double answer_seconds = 60;  // for calls that the server answers at once
+constexpr double answer_seconds = 60;  // for requests that the server answers immediately
 constexpr Seconds first_nap(0.002), longest_nap(0.1);
 
 enum class Tries { one, many };
@@ -42,7 +42,7 @@ Io send_all(int fd, std::string_view bytes, Deadline until) {
   return Io::done;
 }
 
-/// Reads until `bytes` has at least `least`; at end of stream errno is 0.
+/// Reads until `bytes` has at least `least` bytes; at end of stream errno is 0.
 Io receive(int fd, std::string& bytes, std::size_t least, Deadline until) {
   char block[65536];
   while (bytes.size() < least) {
@@ -84,8 +84,9 @@ class TcpStore final : public Store {
       values.erase(values.begin());
       return values;
     }
-    set(key, value);                                                                        // it may not have got there
-    for (const std::string& one : keys) values.push_back(wait_since(started, one, until));  // says which one is missing
+    set(key, value);  // the request may not have arrived
+    // reports which key is missing
+    for (const std::string& one : keys) values.push_back(wait_since(started, one, until));
     return values;
   }
   bool find(std::string_view key, std::string& value) override {
@@ -109,7 +110,7 @@ class TcpStore final : public Store {
 
   std::string wait_since(Deadline started, std::string_view key, Deadline until) {
     Answer answer = call(Op::wait, key, {}, 0, until);
-    // The deadline may have passed before the server could say that the key is there.
+    // The deadline may have passed before the server could answer, although the key exists.
     if (answer.outcome == Outcome::absent) answer = call(Op::find, key, {}, 0, soon());
     if (answer.outcome == Outcome::absent) throw store_rules::timed_out(key, place_, started);
     return std::move(answer.value);
@@ -127,7 +128,8 @@ class TcpStore final : public Store {
     return std::move(answers.front());
   }
 
-  /// The answers to `count` requests, sent in one go; none where the deadline of a wait passes before all have come.
+  /// Sends `count` requests at once and returns their answers; empty if the deadline of a wait passes before all
+  /// arrive.
   std::vector<Answer> talk(Op op, std::string_view key, const std::string& requests, std::size_t count,
                            Deadline until) {
     if (fork_generation() != generation_)
@@ -172,7 +174,7 @@ class TcpStore final : public Store {
     idle_.push_back(std::move(link));
   }
 
-  /// Tries every address until one answers; waits for a server that is not there yet.
+  /// Tries every address until one accepts; waits for a server that is not running yet.
   Descriptor connect(Deadline until, Tries tries = Tries::many) const {
     const Deadline started = Clock::now();
     std::string why;
@@ -196,7 +198,7 @@ class TcpStore final : public Store {
     }
   }
 
-  /// The handshake: false with `why` where another try may help; throws where none will.
+  /// The handshake. Returns false with `why` if a retry may succeed; throws if it cannot.
   bool introduce(int fd, Deadline until, std::string& why) const {
     std::string bytes;
     const auto failed = [&](Io io) {

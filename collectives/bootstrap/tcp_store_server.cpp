@@ -1,5 +1,5 @@
-// The server of the TCP store: one thread, one epoll, a map. Nobody blocks it: a wait() for a key that is not there
-// parks its connection until somebody sets the key.
+// The server of the TCP store: one thread, one epoll, one map. A wait() for a missing key parks its connection until
+// the key is set, so no client blocks the server.
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -26,10 +26,10 @@ namespace {
 
 using namespace store_wire;
 
-constexpr Seconds patience(10);  // for a connection that has not shown the secret
+constexpr Seconds patience(10);  // seconds until a connection must have proved the secret
 constexpr std::uint64_t listener_id = 0, stop_id = 1, first_client_id = 2;
 constexpr std::size_t block_bytes = 65536;
-constexpr eventfd_t listen_no_more = 1, leave_at_once = 1 << 20;  // what drain() and the destructor say
+constexpr eventfd_t listen_no_more = 1, leave_at_once = 1 << 20;  // commands of drain() and the destructor
 
 struct Client {
   Descriptor socket;
@@ -55,7 +55,7 @@ struct TcpStoreServer::Impl {
     if (!events || !stop) throw Error(Code::resource, "cannot serve " + place + ": " + std::strerror(errno));
     watch(listener.fd(), listener_id, EPOLLIN, EPOLL_CTL_ADD);
     watch(stop.fd(), stop_id, EPOLLIN, EPOLL_CTL_ADD);
-    // Signals are for the program's own threads.
+    // Signals are left to the program's own threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -89,7 +89,7 @@ struct TcpStoreServer::Impl {
           eventfd_t count = 0;
           eventfd_read(stop.fd(), &count);
           if (count >= leave_at_once) return;
-          listener.reset();  // newcomers belong to a later job
+          listener.reset();  // new connections belong to a later job
           continue;
         }
         if (id == listener_id) {
@@ -125,7 +125,7 @@ struct TcpStoreServer::Impl {
       if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
           report("cannot accept a connection: " + std::string(std::strerror(errno)) + "; raise `ulimit -n`");
-          std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the listener stays readable
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the listener stays readable, so avoid spinning
         }
         return;
       }
@@ -146,7 +146,7 @@ struct TcpStoreServer::Impl {
 
   void handle(std::uint64_t id, std::uint32_t what) {
     const Entry entry = clients.find(id);
-    if (entry == clients.end()) return;  // closed earlier in this batch
+    if (entry == clients.end()) return;  // closed earlier in this batch of events
     Client& client = entry->second;
     if (what & (EPOLLERR | EPOLLHUP)) return ended(entry);
     if ((what & EPOLLOUT) && !(client.trusted ? answer_all(entry) : flush(entry))) return;
@@ -157,8 +157,8 @@ struct TcpStoreServer::Impl {
     }
   }
 
-  /// Writes what is due and sets the interest; false where the client has gone. Answers to requests that stand before
-  /// one that waits go out together with that one's, if they are few.
+  /// Writes pending output and updates the epoll interest; false if the client has gone. Answers to requests before a
+  /// waiting one are sent together with its answer if they are small.
   bool flush(Entry entry) {
     Client& client = entry->second;
     const auto due = [&] { return !client.out.empty() && (!client.parked || client.out.size() > block_bytes); };
@@ -172,7 +172,7 @@ struct TcpStoreServer::Impl {
       }
       client.out.erase(0, static_cast<std::size_t>(n));
     }
-    // A client that does not read its answers is not read either.
+    // Nothing is read from a client that does not read its answers.
     std::uint32_t interest = EPOLLRDHUP;
     if (due()) interest |= EPOLLOUT;
     if (!client.parked && client.out.empty()) interest |= EPOLLIN;
@@ -195,7 +195,7 @@ struct TcpStoreServer::Impl {
     return !client.trusted || answer_all(entry);
   }
 
-  /// Judges a newcomer by the first bytes that it sends; false where it is refused.
+  /// Checks the handshake of a new connection; false if it is refused.
   bool greet(Entry entry) {
     Client& client = entry->second;
     const std::size_t seen = std::min(client.in.size(), magic.size());
@@ -274,7 +274,7 @@ struct TcpStoreServer::Impl {
     entry->second.out += encode(reply);
   }
 
-  /// Sets the key and answers everybody who waits for it.
+  /// Sets the key and answers all clients that wait for it.
   void assign(const std::string& key, const std::string& value) {
     values.insert_or_assign(key, value);
     const auto waiting = parked.find(key);
@@ -286,7 +286,7 @@ struct TcpStoreServer::Impl {
       if (entry == clients.end()) continue;
       entry->second.parked = false;
       entry->second.out += encode(Answer{Outcome::ok, value});
-      // Sent when its socket says that it can take it: no client may vanish while another one's call is at work.
+      // Sent when the socket is writable: no client may be removed while another one's request is handled.
       entry->second.interest = EPOLLOUT | EPOLLRDHUP;
       watch(entry->second.socket.fd(), id, entry->second.interest, EPOLL_CTL_MOD);
     }
@@ -300,7 +300,7 @@ struct TcpStoreServer::Impl {
     close(entry);
   }
 
-  /// Closes with a line in the log; always false.
+  /// Closes the connection and logs why; always returns false.
   bool refuse(std::uint64_t id, const std::string& why) {
     const Entry entry = clients.find(id);
     if (entry == clients.end()) return false;
@@ -325,7 +325,7 @@ struct TcpStoreServer::Impl {
   }
 
   void report(const std::string& what) {
-    constexpr int most = 20;  // a port scan must not fill the disk
+    constexpr int most = 20;  // limits the log during a port scan
     if (++reports > most) return;
     log(LogLevel::warn, place + " " + what + (reports == most ? " (further lines of this kind are left out)" : ""));
   }
@@ -339,12 +339,12 @@ struct TcpStoreServer::Impl {
   const std::uint32_t generation = fork_generation();
   std::map<std::uint64_t, Client> clients;
   std::map<std::string, std::string> values;
-  std::map<std::string, std::vector<std::uint64_t>> parked;  // key -> clients that wait for it
+  std::map<std::string, std::vector<std::uint64_t>> parked;  // clients that wait for a key
   std::uint64_t next_id = first_client_id;
   int reports = 0;
-  std::mutex mutex;  // guards what follows, for drain(); all else belongs to the thread
+  std::mutex mutex;  // guards the members below, for drain(); all others belong to the thread
   std::condition_variable drained;
-  int trusted = 0;  // how many clients have shown the secret
+  int trusted = 0;  // clients that have proved the secret
   std::thread thread;
 };
 
@@ -353,7 +353,7 @@ TcpStoreServer::TcpStoreServer(const std::string& address, int port, std::string
 
 TcpStoreServer::~TcpStoreServer() {
   if (impl_->generation != fork_generation()) {
-    // A forked child has neither the thread nor the descriptors; what is left cannot be joined, only forgotten.
+    // A forked child has neither the thread nor the descriptors; the state is leaked because it cannot be joined.
     static_cast<void>(impl_.release());
     return;
   }

@@ -8,7 +8,7 @@
 namespace tutti {
 namespace {
 
-// A number for each distinct host.
+// Numbers the distinct hosts.
 std::vector<int> numbered(const std::vector<Place>& places, const std::vector<std::size_t>& members) {
   std::map<std::string_view, int> numbers;
   std::vector<int> host;

@@ -1,4 +1,4 @@
-// The catalog by name; the table itself is generated from the files in algorithms/.
+// The catalog of algorithms. Its table is generated from the files in algorithms/.
 #include "collectives/plan/algorithm.hpp"
 
 namespace tutti {

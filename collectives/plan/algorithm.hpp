@@ -1,4 +1,4 @@
-// Algorithm: a named pure function Shape -> Schedule, with its cost. One file each in algorithms/.
+// Algorithm: a named pure function Shape -> Schedule, with its cost. Each is defined in one file of algorithms/.
 #pragma once
 
 #include <cstddef>
@@ -10,46 +10,46 @@
 
 namespace tutti {
 
-/// What an algorithm costs at most on any rank, of the form without counts per rank. A message takes one round from
-/// the moment that its sender's round begins, and copies and local folds take none; so `rounds` is the longest chain of
-/// messages that wait for one another. Exact where every block or chunk has an element (count >= size is enough) and
-/// all hosts have equally many ranks; perhaps fewer otherwise. `elements` is always exact.
+/// Upper bounds over all ranks, for the form without counts per rank. A message takes one round, counted from the
+/// start of its sender's round; copies and local folds take none. So `rounds` is the longest chain of dependent
+/// messages. It is exact if every block or chunk has an element (count >= size suffices) and all hosts have the same
+/// number of ranks; otherwise it may be smaller. `elements` is always exact.
 struct Cost {
   std::size_t rounds = 0;    ///< until the last rank is done
   std::size_t elements = 0;  ///< sent by one rank
   bool operator==(const Cost&) const = default;
 };
 
-/// What leaves the hosts, in elements, exactly. Where the links between hosts are the narrow place, `most` is what
-/// the time follows.
+/// The exact number of elements sent between hosts. If the links between hosts are the bottleneck, the time is
+/// proportional to `most`.
 struct Crossing {
-  std::size_t total = 0;  ///< sent by all ranks to ranks of other hosts
-  std::size_t most = 0;   ///< sent so by the ranks of one host together, at most
+  std::size_t total = 0;  ///< sent by all ranks to ranks on other hosts
+  std::size_t most = 0;   ///< maximum over the hosts of what its ranks send to other hosts
   bool operator==(const Crossing&) const = default;
 };
 
-/// A file algorithms/<kind>_<name>.cpp defines `const Algorithm catalog_entries::<kind>_<name>`; the
-/// catalog, the simulator test and the benchmark pick it up by that name.
+/// A file algorithms/<kind>_<name>.cpp defines `const Algorithm catalog_entries::<kind>_<name>`. The catalog, the
+/// simulator test and the benchmark find it by that name.
 struct Algorithm {
   Kind kind;
   std::string_view name;                 ///< "ring"
   std::string_view idea;                 ///< one line for `tutti info`
-  Schedule (*plan)(const Shape&);        ///< what shape.rank does
-  Cost (*cost)(const Shape&);            ///< the formula of the file's header; shape.rank is not looked at
+  Schedule (*plan)(const Shape&);        ///< the schedule of rank shape.rank
+  Cost (*cost)(const Shape&);            ///< the formula in the file's header; ignores shape.rank
   bool variable = false;                 ///< also plans the v-form
-  bool lanes = true;                     ///< no slice crosses a block, so a buffer may be cut into lanes
+  bool lanes = true;                     ///< no slice crosses a block boundary, so a buffer may be cut into lanes
   bool (*fits)(const Shape&) = nullptr;  ///< null: any shape
-  /// Of the form without counts per rank; shape.rank is not looked at. Null: it takes no heed of hosts.
+  /// For the form without counts per rank; ignores shape.rank. Null: the algorithm does not use the hosts.
   Crossing (*crossing)(const Shape&) = nullptr;
 };
 
-/// All algorithms (generated from the files in algorithms/).
+/// All algorithms.
 std::span<const Algorithm* const> catalog() noexcept;
 
-/// By kind and name; null where there is none.
+/// The algorithm of this kind and name; null if there is none.
 const Algorithm* find_algorithm(Kind kind, std::string_view name) noexcept;
 
-/// "bruck, linear, ring": what there is for a kind.
+/// The names of the algorithms of a kind: "bruck, linear, ring".
 std::string algorithm_names(Kind kind);
 
 }  // namespace tutti

@@ -17,7 +17,7 @@ void Execution::play(std::shared_ptr<const Schedule> plan, const LaneMemory& mem
 void Execution::advance() {
   while (failure_.ok() && round_ < plan_->rounds().size()) {
     const auto& round = plan_->rounds()[round_++];
-    open_ = 1;  // held here, so that steps that end at once do not begin the next round
+    open_ = 1;  // guard: steps that end at once must not start the next round yet
     for (const Step& step : round) post(step);
     if (--open_ > 0) return;
   }
@@ -47,7 +47,7 @@ void Execution::post(const Step& step) {
 
 void Execution::step_done(const Status& status) {
   if (failure_.ok() && !status.ok()) {
-    failure_ = status;  // the first cause is the one to report
+    failure_ = status;  // report the first failure
     owner_.trouble(status);
   }
   if (--open_ == 0) advance();

@@ -1,4 +1,4 @@
-// Execution: plays one schedule, for one lane, over a transport.
+// Execution: runs one schedule, for one lane, over a transport.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace tutti {
 
-/// One memory of a plan, as a lane sees it: `blocks` of `stride` elements lie at `base`, and the lane has
-/// elements [offset, offset + count) of each. Plans count within the lane.
+/// One memory of a lane (in, out or scratch): `blocks` blocks that begin `stride` elements apart at `base`. The lane
+/// has elements [offset, offset + count) of each block, and its plan's offsets are relative to the lane.
 struct LaneView {
   std::byte* base = nullptr;
-  std::size_t stride = 0;  ///< elements from block to block; 0: one block
+  std::size_t stride = 0;  ///< elements between the beginnings of blocks; 0: one block
   std::size_t offset = 0;
   std::size_t count = 0;
 
@@ -26,11 +26,11 @@ struct LaneView {
   }
 };
 
-/// The three memories of a lane, and how to fold there.
+/// The three memories of a lane, and the reduction.
 struct LaneMemory {
   LaneView in, out, scratch;
   Fold fold;
-  double last_divisor = 1.0;  ///< for the fold that completes an element (avg)
+  double last_divisor = 1.0;  ///< applied by the fold that completes an element (avg)
 
   const LaneView& view(Memory memory) const noexcept {
     return memory == Memory::in ? in : memory == Memory::out ? out : scratch;
@@ -39,28 +39,29 @@ struct LaneMemory {
 
 class Execution;
 
-/// To whom an execution reports.
+/// Receives the reports of an execution.
 class ExecutionOwner {
  public:
   virtual ~ExecutionOwner() = default;
-  /// A step failed; others of its round are still under way and end when the group is cancelled.
+  /// A step failed. Other steps of its round are still running, and end when the group is cancelled.
   virtual void trouble(const Status& why) = 0;
-  /// All is done, or nothing is under way any more after a failure.
+  /// All steps are done; or a step has failed and no step is running any more.
   virtual void ended(Execution& execution, const Status& status) = 0;
 };
 
-/// Rounds are played in order: a round begins when all steps of the one before have ended. Token
-/// holder only. The transport, the group and the owner outlive it.
+/// Runs the rounds in order: a round starts when all steps of the previous one have ended. All functions: token held.
+/// The transport, the group and the owner must outlive it.
 class Execution {
  public:
   Execution(Transport& wire, const Group& group, ExecutionOwner& owner) : wire_(wire), group_(group), owner_(owner) {}
 
-  /// Begins; may be called again after it ended. The owner hears of the end once each time, perhaps from in here.
+  /// Starts a schedule; may be called again after the end. Calls the owner's ended() once per schedule, possibly
+  /// before it returns.
   void play(std::shared_ptr<const Schedule> plan, const LaneMemory& memory, const Tag& tag, Signature call);
 
   bool busy() const noexcept { return plan_ != nullptr; }
 
-  /// "round 3 of 6, waiting for rank 2" (world ranks).
+  /// The state for a timeout's message: "round 3 of 6, waiting for rank 2" (world ranks).
   std::string where() const;
 
  private:
@@ -78,8 +79,8 @@ class Execution {
   LaneMemory memory_;
   Tag tag_;
   std::uint64_t call_ = 0;
-  std::size_t round_ = 0;  // the next one
-  std::size_t open_ = 0;   // steps of this round that have not ended
+  std::size_t round_ = 0;  // the next round
+  std::size_t open_ = 0;   // steps of the current round that have not ended
   Status failure_;
 };
 

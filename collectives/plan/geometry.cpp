@@ -6,7 +6,7 @@
 namespace tutti {
 
 namespace {
-/// Where chunk i of count elements in `parts` begins, 0 <= i <= parts.
+/// The offset of chunk i of `count` elements in `parts` chunks, 0 <= i <= parts.
 std::size_t chunk_begin(std::size_t count, int parts, int i) noexcept {
   const auto n = static_cast<std::size_t>(parts), k = static_cast<std::size_t>(i);
   return k * (count / n) + std::min(k, count % n);

@@ -1,4 +1,4 @@
-// Geometry: who is next to whom, and how a buffer is shared out. No I/O.
+// Geometry: rings, trees, and the division of a buffer into chunks and blocks. No I/O.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace tutti {
 
-/// `count` elements cut into `parts` chunks as equal as can be; the first ones are larger by one.
-/// The index is taken modulo `parts`, negative ones too.
+/// `count` elements divided into `parts` chunks of equal size, where the first count % parts chunks have one more
+/// element. Indices are taken modulo `parts`, also negative ones.
 class Chunks {
  public:
   Chunks(std::size_t count, int parts) noexcept : count_(count), parts_(parts) {}
   Range operator[](int i) const noexcept;
-  /// The chunks first, first + 1, ..., first + n - 1 together, without wrapping round.
+  /// The range of the chunks first, ..., first + n - 1, which must not wrap around.
   Range run(int first, int n) const noexcept;
   int parts() const noexcept { return parts_; }
 
@@ -24,16 +24,16 @@ class Chunks {
   int parts_;
 };
 
-/// Blocks of a buffer, one for each rank: all of `count` elements, or with counts of their own.
-/// Packed in rank order; the index is taken modulo the number of blocks.
+/// The blocks of a buffer, one per rank, stored in rank order: all of `count` elements, or with separate counts.
+/// Indices are taken modulo the number of blocks.
 class Blocks {
  public:
   Blocks(std::size_t count, int parts, std::span<const std::size_t> counts = {});
   explicit Blocks(const Chunks& chunks);
   Range operator[](int i) const noexcept;
-  /// The blocks first, first + 1, ..., first + n - 1 together, without wrapping round.
+  /// The range of the blocks first, ..., first + n - 1, which must not wrap around.
   Range run(int first, int n) const noexcept;
-  /// The same blocks packed in the order first, first + 1, ..., round to first - 1; index 0 is the old `first`.
+  /// The same blocks stored in the order first, first + 1, ..., first - 1 (modulo parts()); index 0 is block `first`.
   Blocks rotated(int first) const;
   int parts() const noexcept { return parts_; }
   std::size_t largest() const noexcept;
@@ -42,20 +42,20 @@ class Blocks {
  private:
   std::size_t count_;
   int parts_;
-  std::vector<std::size_t> offsets_;  // only where counts differ
+  std::vector<std::size_t> offsets_;  // only if counts differ
 };
 
-/// A binomial tree over the ranks, relabelled so that the root is 0: label v's parent is v without its lowest bit,
-/// and its subtree is the labels [v, v + span()).
+/// A binomial tree. Ranks are relabelled so that the root has label 0; the parent of label v is v with its lowest set
+/// bit cleared, and its subtree is the labels [v, v + span()).
 struct BinomialTree {
   int rank, size, root;
   int label() const noexcept { return (rank + size - root) % size; }
   int rank_of(int v) const noexcept { return (v + root) % size; }
-  /// The lowest bit of the label: how many labels the subtree has room for. The root's covers all.
+  /// The lowest set bit of the label: the maximum size of the subtree. For the root, a power of two >= size.
   int reach() const noexcept;
   int span() const noexcept;
-  int parent() const noexcept { return rank_of(label() - reach()); }  ///< not for the root
-  /// The labels and subtrees of the children, the largest reach first.
+  int parent() const noexcept { return rank_of(label() - reach()); }  ///< not defined for the root
+  /// The children, those with the largest reach first.
   struct Child {
     int label, rank, span;
   };
@@ -70,8 +70,7 @@ struct Ring {
 
 /// i modulo n in [0, n), also for negative i.
 constexpr int modulo(int i, int n) noexcept { return ((i % n) + n) % n; }
-/// For n >= 1: the largest power of two that is at most n; its exponent; the exponent of the smallest that is at least
-/// n.
+/// For n >= 1: the largest power of two <= n; its exponent; and the exponent of the smallest power of two >= n.
 constexpr int power_of_two_below(int n) noexcept {
   int p = 1;
   while (p <= n / 2) p *= 2;

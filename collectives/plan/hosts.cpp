@@ -7,7 +7,7 @@
 namespace tutti {
 
 Hosts::Hosts(std::span<const int> host, int size) {
-  std::map<int, int> numbers;  // of the hosts seen so far
+  std::map<int, int> numbers;  // new number by host, in order of appearance
   for (int rank = 0; rank < size; ++rank) {
     const int given = host.empty() ? 0 : host[static_cast<std::size_t>(rank)];
     const int number = numbers.try_emplace(given, static_cast<int>(numbers.size())).first->second;

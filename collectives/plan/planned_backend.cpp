@@ -86,10 +86,10 @@ void PlannedBackend::ended(PlannedCall& played, const Status& status) {
   calls_.pop_back();
   if (place < calls_.size()) calls_[place]->place = place;
   Call& call = played.call();
-  const Status outcome = status;  // which was the call's
+  const Status outcome = status;  // a copy: `status` belongs to the call
   self->trim();
   if (spare_.size() < most_spare) spare_.push_back(std::move(self));
-  call.ended(outcome);  // which may be the end of this backend
+  call.ended(outcome);  // may destroy this backend
 }
 
 void PlannedBackend::cancel(const Status& why) noexcept { shared_.wire.cancel(group_.id, why); }

@@ -1,4 +1,4 @@
-// PlannedBackend: our own algorithms, played over the context's transport. A Backend for every host transport there is.
+// PlannedBackend: the built-in algorithms, run over the context's transport. It works with every host transport.
 #pragma once
 
 #include <list>
@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-/// The schedules made lately, because making one costs more than a small collective. Any thread.
+/// An LRU cache of schedules, since planning costs more than a small collective. Any thread.
 class PlanCache {
  public:
   std::shared_ptr<const Schedule> plan(const Algorithm& algorithm, const Shape& shape);
@@ -31,7 +31,8 @@ class PlanCache {
   std::list<Entry> entries_;  // most recently used first
 };
 
-/// The transport moves its calls: a look at one is a look at the other, and a context need not drive both.
+/// The backend of the built-in algorithms. Its calls advance with the transport, so the context does not drive it
+/// separately.
 class PlannedBackend final : public Backend, private PlannedCall::Owner {
  public:
   static constexpr std::string_view own_name = "planned";
@@ -46,7 +47,8 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
   void cancel(const Status& why) noexcept override;
   std::string where(std::uint32_t sequence) const override;
 
-  /// The algorithm of that name where it can play this call; of no name: the first of the catalog that can.
+  /// The algorithm called `wanted` if it supports this call; if `wanted` is empty, the first one in the catalog that
+  /// does.
   const Algorithm* algorithm(const Collective& call, std::string_view wanted) const;
 
   bool progress() override { return shared_.wire.progress(); }
@@ -59,8 +61,8 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
   const Group group_;
   PlanCache plans_;
   const PlannedCalls shared_;
-  std::vector<std::unique_ptr<PlannedCall>> calls_;  // under way
-  std::vector<std::unique_ptr<PlannedCall>> spare_;  // for the next ones
+  std::vector<std::unique_ptr<PlannedCall>> calls_;  // running
+  std::vector<std::unique_ptr<PlannedCall>> spare_;  // for reuse
 };
 
 }  // namespace tutti

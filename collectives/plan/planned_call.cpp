@@ -17,7 +17,7 @@ void PlannedCall::prepare(Call& call, const Algorithm& algorithm) {
 }
 
 void PlannedCall::begin() {
-  busy_ = 1;  // held here, so that lanes that end at once do not end the call
+  busy_ = 1;  // guard: lanes that end at once must not end the call yet
   for (std::size_t slot = 0; slot < slots_; ++slot) play_next(slot);
   if (--busy_ == 0) owner_.ended(*this, failure_);
 }
@@ -47,7 +47,7 @@ void PlannedCall::copy_input() {
     input_.resize(call_->in.bytes());
     scale(call_->in.dtype, input_.data(), call_->in.data, call_->in.bytes(), call_->op.factor);
   } else if (overwrites_input(*call_)) {
-    const ConstBytes data = call_->in.view();  // blocks would be overwritten before they are sent
+    const ConstBytes data = call_->in.view();  // alltoall in place would overwrite blocks before they are sent
     input_.assign(data.begin(), data.end());
   }
 }
@@ -62,7 +62,7 @@ void PlannedCall::play_next(std::size_t slot) {
   if (next_lane_ >= lanes_ || !failure_.ok()) return;
   try {
     play_lane(slot);
-  } catch (const std::exception& error) {  // no memory for the plan or its scratch; other lanes may be under way
+  } catch (const std::exception& error) {  // out of memory for the plan or its scratch; other lanes may be running
     const int me = shared_.wire.rank();
     failure_ = Status::failure(Code::resource,
                                "out of memory on rank " + std::to_string(me) + ": " + std::string(error.what()), me);
@@ -78,7 +78,7 @@ void PlannedCall::play_lane(std::size_t slot) {
   const Shape shape{group.rank, group.size(), count, call_->root, call_->in_counts, call_->out_counts, group.host};
   auto plan = call_->variable ? std::make_shared<const Schedule>(algorithm_->plan(shape))
                               : shared_.plans.plan(*algorithm_, shape);
-  if (lane == 0) {  // the largest
+  if (lane == 0) {  // the largest lane
     scratch_bytes_ = (plan->scratch() * size_of(call_->in.dtype) + 63) / 64 * 64;
     scratch_.resize(scratch_bytes_ * slots_);
   }
@@ -90,10 +90,10 @@ void PlannedCall::play_lane(std::size_t slot) {
 LaneMemory PlannedCall::memory_of(std::size_t lane, std::size_t slot) const {
   const std::size_t first = lane * lane_count_;
   const std::size_t count = std::min(lane_count_, count_ - std::min(first, count_));
-  // Plans never write to `in`, so the constness that goes here comes back nowhere.
+  // Plans never write to `in`, so the const_cast is safe.
   auto* const in = const_cast<std::byte*>(input_.empty() ? call_->in.data : input_.data());
   LaneMemory memory;
-  const bool whole = lanes_ == 1;  // then the plan may cross blocks, or they may differ
+  const bool whole = lanes_ == 1;  // one lane: the plan may cross blocks, and blocks may differ
   memory.in = {in, whole || blocks_in_ == 1 ? 0 : count_, first, count};
   memory.out = {call_->out.data, whole || blocks_out_ == 1 ? 0 : count_, first, count};
   memory.scratch = {const_cast<std::byte*>(scratch_.data()) + slot * scratch_bytes_, 0, 0, 0};
@@ -108,7 +108,7 @@ void PlannedCall::ended(Execution& execution, const Status& status) {
   if (failure_.ok() && !status.ok()) failure_ = status;
   if (failure_.ok() && next_lane_ < lanes_) {
     const auto slot = std::ranges::find_if(executions_, [&](const auto& one) { return one.get() == &execution; });
-    ++busy_;  // held while the next lane begins, as in begin()
+    ++busy_;  // guard while the next lane starts, as in begin()
     play_next(static_cast<std::size_t>(slot - executions_.begin()));
     --busy_;
   }

@@ -1,4 +1,4 @@
-// PlannedCall: one collective, cut into lanes that play the same algorithm.
+// PlannedCall: one collective, divided into lanes that run the same algorithm.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace tutti {
 
 class PlanCache;
 
-/// What all calls of a communicator share.
+/// Shared by all calls of a communicator.
 struct PlannedCalls {
   Transport& wire;
   const Group& group;
@@ -21,12 +21,12 @@ struct PlannedCalls {
   std::size_t lane_bytes, max_lanes;
 };
 
-/// A buffer is cut into lanes of about `lane_bytes`, of which `max_lanes` are under way at a
-/// time: while one waits for its round to end, the others keep the wire busy, and what a lane
-/// has reduced is still in the cache when it is handed on. Token holder only.
+/// Divides a buffer into lanes of about `lane_bytes` bytes, of which `max_lanes` run at a time. While one lane waits
+/// for the end of its round, the others keep the transport busy; and a lane's reduced data is still in the cache when
+/// it is sent. All functions: token held.
 class PlannedCall final : private ExecutionOwner {
  public:
-  /// Who takes the call back when it has ended, and reports its end.
+  /// Takes the call back and reports its end.
   class Owner {
    public:
     virtual ~Owner() = default;
@@ -34,16 +34,16 @@ class PlannedCall final : private ExecutionOwner {
   };
   PlannedCall(const PlannedCalls& shared, Owner& owner) : shared_(shared), owner_(owner) {}
 
-  /// For a call, and again for another one when that has ended: the memory that it took serves on.
+  /// Prepares for a call. May be called again when that call has ended; allocated memory is reused.
   void prepare(Call& call, const Algorithm& algorithm);
   void begin();
   std::string where() const;
   Call& call() const noexcept { return *made_by_; }
 
-  /// Keeps no large memory for the next call.
+  /// Frees large buffers that were kept for reuse.
   void trim() noexcept;
 
-  std::size_t place = 0;  ///< for the owner's use
+  std::size_t place = 0;  ///< index, used by the owner
 
  private:
   void trouble(const Status& why) override { made_by_->trouble(why); }
@@ -58,18 +58,18 @@ class PlannedCall final : private ExecutionOwner {
   const PlannedCalls& shared_;
   Owner& owner_;
   Call* made_by_ = nullptr;
-  const Collective* call_ = nullptr;  // of it
+  const Collective* call_ = nullptr;  // current call's operands
   const Algorithm* algorithm_ = nullptr;
-  std::size_t count_ = 0;  // per block
+  std::size_t count_ = 0;  // elements per block
   std::size_t blocks_in_ = 1, blocks_out_ = 1;
-  std::size_t lanes_ = 1, lane_count_ = 0;  // all lanes but the last have lane_count_ elements
+  std::size_t lanes_ = 1, lane_count_ = 0;  // all lanes except the last have lane_count_ elements
   std::size_t next_lane_ = 0;
   std::vector<std::unique_ptr<Execution>> executions_;  // by slot
-  std::size_t slots_ = 0;                               // of those, the ones that this call uses
+  std::size_t slots_ = 0;                               // number of executions used by the current call
   std::size_t busy_ = 0;
   std::size_t scratch_bytes_ = 0;  // per slot
   std::vector<std::byte> scratch_;
-  std::vector<std::byte> input_;  // used for `in`: scaled by premul_sum's factor, or alltoall in place
+  std::vector<std::byte> input_;  // replaces `in`: scaled for premul_sum, or a copy for alltoall in place
   Status failure_;
 };
 

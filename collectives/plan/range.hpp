@@ -1,4 +1,4 @@
-// Range: consecutive elements of a buffer.
+// Range: a contiguous part of a buffer.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ bool does_nothing(const Step& step) noexcept {
 
 bool folds(const Step& step) noexcept { return step.verb == Verb::recv_reduce || step.verb == Verb::fold; }
 
-/// `plan` with `change` applied to every step.
+/// A copy of `plan` with `change` applied to every step.
 template <typename Change>
 Schedule changed(const Schedule& plan, Change change) {
   Schedule result;
@@ -29,7 +29,7 @@ Schedule changed(const Schedule& plan, Change change) {
   return result;
 }
 
-/// Applies `change` to the slices that the verb uses.
+/// Applies `change` to the slices that the step's verb uses.
 template <typename Change>
 void each_slice(Step& step, Change change) {
   change(step.slice);
@@ -37,7 +37,8 @@ void each_slice(Step& step, Change change) {
   if (step.verb == Verb::fold) change(step.from);
 }
 
-/// `holes` less [begin, end). Throws where the two overlap and [begin, end) is in no single hole.
+/// Removes [begin, end) from `holes`; returns whether it was in one of them. Throws if it overlaps a hole without
+/// being inside it.
 bool cut(std::vector<Range>& holes, std::size_t begin, std::size_t end) {
   for (auto hole = holes.begin(); hole != holes.end(); ++hole) {
     const std::size_t from = hole->offset, to = hole->offset + hole->count;

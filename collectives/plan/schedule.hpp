@@ -1,4 +1,4 @@
-// Schedule: what one rank does in a collective, as rounds of steps on slices. Pure data.
+// Schedule: what one rank does in a collective, as rounds of steps on slices. Plain data.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 
 namespace tutti {
 
-/// All that a plan may depend on. `count` is elements per block as in core/collective.hpp: of
-/// the whole buffer (allreduce, reduce, broadcast), of one rank's share for the others. For the v-forms the
-/// counts per rank are given instead, as in Collective.
+/// Everything that a plan may depend on. `count` is a number of elements as in core/collective.hpp: of the whole
+/// buffer for allreduce, reduce and broadcast, of one rank's block for the other kinds. For the v-forms the counts
+/// per rank are given instead, as in Collective.
 struct Shape {
   int rank = 0;
   int size = 1;
@@ -23,7 +23,7 @@ struct Shape {
   int root = 0;
   std::span<const std::size_t> in_counts = {};   ///< elements of each block of `in`, v-forms only
   std::span<const std::size_t> out_counts = {};  ///< elements of each block of `out`, v-forms only
-  std::span<const int> host = {};                ///< by rank: which host it is on; empty: all are on one
+  std::span<const int> host = {};                ///< host of each rank; empty: one host
 };
 
 enum class Memory : std::uint8_t { in, out, scratch };
@@ -37,61 +37,59 @@ constexpr Slice in(Range r) noexcept { return {Memory::in, r.offset, r.count}; }
 constexpr Slice out(Range r) noexcept { return {Memory::out, r.offset, r.count}; }
 constexpr Slice scratch(Range r) noexcept { return {Memory::scratch, r.offset, r.count}; }
 
-/// One verb. Slices of a step have equal counts. round() drops steps of zero elements, but for signals.
+/// One operation. All slices of a step have the same count. round() drops steps of zero elements, except signals.
 struct Step {
   enum class Verb : std::uint8_t { send, recv, recv_reduce, copy, fold } verb = Verb::send;
   int peer = 0;         ///< -1 for copy and fold, which are local
-  Slice slice;          ///< what is sent, or where the result goes
+  Slice slice;          ///< the data sent, or the destination of the result
   Slice with;           ///< recv_reduce, fold: the first operand; copy: the source
   Slice from;           ///< fold: the second operand
   bool last = false;    ///< this fold completes its elements (see Schedule::reduced)
-  bool signal = false;  ///< a message of zero elements that is meant: it is sent, and waited for
+  bool signal = false;  ///< a message of zero elements that is really sent (barriers)
   bool operator==(const Step&) const = default;
 };
 constexpr Step send(int to, Slice from) noexcept { return {Step::Verb::send, to, from, {}, {}, false, false}; }
 constexpr Step recv(int from, Slice into) noexcept { return {Step::Verb::recv, from, into, {}, {}, false, false}; }
-/// into = with (op) received.
+/// into = with (op) received data.
 constexpr Step recv_reduce(int from, Slice into, Slice with) noexcept {
   return {Step::Verb::recv_reduce, from, into, with, {}, false, false};
 }
 constexpr Step recv_reduce(int from, Slice into) noexcept { return recv_reduce(from, into, into); }
 constexpr Step copy(Slice into, Slice from) noexcept { return {Step::Verb::copy, -1, into, from, {}, false, false}; }
-/// into = with (op) from, all of them here.
+/// into = with (op) from, all local.
 constexpr Step fold(Slice into, Slice with, Slice from) noexcept {
   return {Step::Verb::fold, -1, into, with, from, false, false};
 }
-/// A message without elements, and waiting for one: what a barrier is made of.
+/// A message without elements, and the receive for it; used by barriers.
 constexpr Step notify(int to) noexcept { return {Step::Verb::send, to, {}, {}, {}, false, true}; }
 constexpr Step await(int from) noexcept { return {Step::Verb::recv, from, {}, {}, {}, false, true}; }
 
-/// Rounds in order; the steps of a round run together, and no step of a round writes
-/// what another step of it reads or writes. Messages between two ranks match in the order of
-/// the steps. In place, `in` and `out` are the same memory (for the kinds with blocks, as Collective says):
-/// a plan must be right either way, and must leave `in` as it was where it is not `out`.
-/// Alltoall alone is never planned for that: in place, it is given a copy as `in`.
-/// A copy onto itself costs nothing.
+/// Rounds run in order, and the steps of a round run concurrently: no step may write what another step of the same
+/// round reads or writes. Messages between two ranks match in the order of the steps. In place, `in` and `out`
+/// overlap as described in Collective; a plan must be correct with and without, and must not change `in` elsewhere.
+/// Alltoall is an exception: in place, its plan gets a copy as `in`. A copy onto itself is free.
 class Schedule {
  public:
-  /// Without the steps that do nothing; a round that has no others is not there at all.
+  /// Appends a round. Steps of zero elements are dropped, and so is a round that has no others.
   void round(std::initializer_list<Step> steps) { round(std::vector<Step>(steps)); }
   void round(std::vector<Step> steps);
 
-  /// This, afterwards that. They share one scratch, so what this leaves there lasts unless that uses the place.
+  /// Appends the rounds of `next`. Both use the same scratch, so `next` may overwrite what this schedule left there.
   Schedule& then(Schedule next);
 
-  /// The same plan spoken among `members` (its rank i becomes members[i]), with every slice of
-  /// `in` and `out` moved up by `base` elements.
+  /// The same plan for a group whose rank i is members[i], with all offsets in `in` and `out` increased by `base`
+  /// elements.
   Schedule on(std::span<const int> members, std::size_t base = 0) const;
 
-  /// The same plan with `out` in place of `in`: for a phase that continues in the result.
+  /// The same plan with `in` replaced by `out`: for a phase that continues on the result.
   Schedule in_place() const;
 
-  /// Declares that the elements of `slice` are complete here: the last fold into them is the one that
-  /// divides by the number of ranks for avg. Call it after the rounds that fold. Throws std::logic_error
-  /// where a fold covers a part of `slice` and something beyond it.
+  /// Marks the elements of `slice` as complete: for avg, the last fold into them divides by the number of ranks. Call
+  /// it after the rounds that fold. Throws std::logic_error if a fold covers both a part of `slice` and elements
+  /// outside.
   void reduced(Slice slice);
 
-  /// The same plan as an inner phase: none of its folds is the last one.
+  /// The same plan as an inner phase: none of its folds completes an element.
   Schedule partial() const;
 
   void use_scratch(std::size_t elements) { scratch_ = scratch_ < elements ? elements : scratch_; }
@@ -104,7 +102,7 @@ class Schedule {
   std::size_t scratch_ = 0;
 };
 
-/// One line a round: "0: send 1 out[0,4) | recv_reduce 3 out[4,8)". For people and traces.
+/// One line per round: "0: send 1 out[0,4) | recv_reduce 3 out[4,8)". For logs and tests.
 std::string to_string(const Schedule& schedule);
 
 }  // namespace tutti
