@@ -1,8 +1,9 @@
-// Accelerator: what collectives need of a device runtime. One is implemented over CUDA (transports/cuda), one over host
-// memory for tests. Everything here is opaque: no header of a device library is needed to call it.
+// Accelerator: the interface to a device runtime that the collectives need. It is implemented over CUDA
+// (transports/cuda) and, for tests, over host memory. Handles are opaque, so callers need no device headers.
 //
-// Errors: what a runtime refuses is thrown as Error with one line that says what to do: resource where memory ran out,
-// unsupported where a device cannot do it, invalid for a wrong argument, internal for an earlier failure on the device.
+// Errors: every failure of the runtime throws Error with one line that says what to do: resource when memory ran out,
+// unsupported when the device cannot do it, invalid for a wrong argument, internal for an earlier failure on the
+// device.
 // Threads: any. No call depends on, or changes, the caller's current device.
 #pragma once
 
@@ -24,15 +25,15 @@
 
 namespace tutti {
 
-/// A queue of work of one device, done in order. Borrowed: `handle` is the runtime's own (a cudaStream_t); null is
-/// the device's default stream.
+/// A device stream: its operations run in order. `handle` is borrowed from the runtime (a cudaStream_t); null is the
+/// device's default stream.
 struct Stream {
   void* handle = nullptr;
   int device = 0;
   bool operator==(const Stream&) const = default;
 };
 
-/// A point in a stream. Borrowed, as above (a cudaEvent_t); null is no event.
+/// A point in a stream. `handle` is borrowed from the runtime (a cudaEvent_t); null is no event.
 struct Event {
   void* handle = nullptr;
   int device = 0;
@@ -41,16 +42,16 @@ struct Event {
 
 struct DeviceInfo {
   std::string name;
-  std::string uuid;     ///< equal in all processes, whatever number they know it by
+  std::string uuid;     ///< the same in every process, whatever index each uses for the device
   std::string compute;  ///< its generation, as its maker counts: "9.0"
   std::size_t bytes = 0;
   int processors = 0;
-  bool shares_memory = false;  ///< DeviceSharing works on it
+  bool shares_memory = false;  ///< whether DeviceSharing works on it
   std::string sharing;         ///< how processes share it, for people: "time slices", "MPS"
 };
 
-/// Of device memory: the allocation that an address lies in. `id` is never given to two allocations of a
-/// process, so what was cached for a base can be seen to be stale.
+/// The device allocation that contains an address. No two allocations of a process get the same `id`, so a cache keyed
+/// by `base` can detect stale entries.
 struct Allocated {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
@@ -62,22 +63,23 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
 
   virtual std::string_view name() const noexcept = 0;  ///< "cuda"
-  /// Why there are no devices, as a clause; empty: there are some.
+  /// The reason why there are no devices, as a clause; empty if there are some.
   virtual std::string why_not() const = 0;
   virtual const std::vector<DeviceInfo>& devices() const = 0;
 
-  /// Runs `what` with the device as the calling thread's current one, as libraries want it that take no device; then
-  /// what was current is so again.
+  /// Runs `what` with `device` as the calling thread's current device, then restores the previous one. For libraries
+  /// whose calls take no device argument.
   virtual void with_current(int device, const std::function<void()>& what) = 0;
 
-  /// Where memory lives; cpu for what the runtime does not know. Pinned memory is cpu.
+  /// The device that holds `memory`; cpu for pinned memory and for memory unknown to the runtime.
   virtual Device device_of(const void* memory) const = 0;
 
-  /// Freed with the last owner, once what was put on streams with it before is done.
+  /// Allocates device memory. It is freed when the last owner releases it, after the stream operations enqueued before
+  /// have completed.
   virtual std::shared_ptr<void> allocate(int device, std::size_t bytes) = 0;
-  /// Host memory that copies to and from any device run at full speed with.
+  /// Allocates page-locked host memory, which copies to and from any device at full speed.
   virtual std::shared_ptr<void> allocate_pinned(std::size_t bytes) = 0;
-  /// Makes such memory of what is there already, whole pages, until the last owner goes.
+  /// Page-locks existing host memory (whole pages) until the last owner releases it.
   virtual std::shared_ptr<void> pin(void* memory, std::size_t bytes) = 0;
 };
 
@@ -85,26 +87,26 @@ class DeviceQueues {
  public:
   virtual ~DeviceQueues() = default;
 
-  /// One that does not wait for the default stream, before all others where `urgent`.
+  /// A stream that does not synchronise with the default stream; `urgent` gives it the highest priority.
   virtual Stream make_stream(int device, bool urgent = false) = 0;
-  virtual void destroy(const Stream& stream) noexcept = 0;  ///< what is on it is still done
+  virtual void destroy(const Stream& stream) noexcept = 0;  ///< operations already enqueued still run
   virtual void synchronize(const Stream& stream) = 0;       ///< blocks the host
 
   virtual Event make_event(int device) = 0;
   virtual void destroy(const Event& event) noexcept = 0;
-  /// From here on the event means this point of the stream; waits that were put on streams before keep what they meant.
+  /// Makes the event mark the current end of the stream. Waits enqueued earlier keep their old meaning.
   virtual void record(const Event& event, const Stream& stream) = 0;
-  /// What is put on the stream from here on waits for the event; for nothing if that was never recorded.
+  /// Makes later operations on the stream wait for the event. No effect if the event was never recorded.
   virtual void wait(const Stream& stream, const Event& event) = 0;
-  virtual bool query(const Event& event) = 0;        ///< whether the stream has got there
+  virtual bool query(const Event& event) = 0;        ///< whether the stream has reached the event
   virtual void synchronize(const Event& event) = 0;  ///< blocks the host
 
-  /// Host or device memory, either way round. Host memory that is not pinned must stay as it is until this is done,
-  /// and may block the caller.
+  /// Copies between host and device memory in any combination. Pageable host memory must stay unchanged until the copy
+  /// completes, and may make the call block.
   virtual void copy(const Stream& stream, void* into, const void* from, std::size_t bytes) = 0;
 };
 
-/// Holds a stream back; opened at the latest when it goes. Any thread; opening twice is harmless.
+/// Blocks a stream until open() is called; the destructor opens it. Any thread; opening twice is harmless.
 class Gate {
  public:
   virtual ~Gate() = default;
@@ -118,24 +120,25 @@ class DeviceWork {
   static constexpr std::size_t most_folded = 128;
 
   virtual void zero(const Stream& stream, void* memory, std::size_t bytes) = 0;
-  /// As Fold::of() and scale(), bit for bit, on memory that the stream's device reaches, aligned to the element. Every
-  /// place in `into` gets the result: a source (exactly), or memory that overlaps none, and no other place.
-  /// More than `most_folded` sources or places are refused: Error{unsupported}.
+  /// Same result as Fold::of() and scale(), bit for bit. All memory must be accessible from the stream's device and
+  /// aligned to the element. The result is written to every destination in `into`; a destination is either exactly one
+  /// of the sources, or overlaps no source and no other destination. Throws Error{unsupported} for more than
+  /// `most_folded` sources or destinations.
   virtual void fold(const Stream& stream, const Fold& fold, std::span<std::byte* const> into,
                     std::span<const std::byte* const> sources, std::size_t bytes) = 0;
   virtual void scale(const Stream& stream, DType dtype, std::span<std::byte> into, const std::byte* from,
                      double factor) = 0;
 
-  /// What is put on the stream from here on waits until the gate is opened. The host is not blocked, and nothing
-  /// spins on the device.
+  /// Makes later operations on the stream wait until the gate is opened. Neither blocks the host nor spins on the
+  /// device.
   virtual std::unique_ptr<Gate> hold(const Stream& stream) = 0;
 
-  /// Why the device does no more, as a sentence: an illegal address in the user's kernel, say. Empty: all is well,
-  /// as far as is known.
+  /// The sticky error of the device as a sentence, for example an illegal address in a user's kernel. Empty if none is
+  /// known.
   virtual std::string failure(int device) = 0;
 };
 
-/// What goes to another process of the host as it stands.
+/// An IPC handle: plain bytes that another process of the same host can open.
 struct MemoryHandle {
   std::array<std::byte, 64> bytes{};
 };
@@ -144,22 +147,22 @@ class DeviceSharing {
  public:
   virtual ~DeviceSharing() = default;
 
-  /// Of device memory of this process; throws Error{invalid} for other memory.
+  /// The allocation that contains `memory`, which must be device memory of this process; else throws Error{invalid}.
   virtual Allocated allocation_of(const void* memory) const = 0;
-  /// Of a whole allocation, by its base.
+  /// Exports a whole allocation.
   virtual MemoryHandle share(const Allocated& allocation) = 0;
-  /// In another process: where the allocation's base is seen from `device`. Opening one twice is the caller's to
-  /// avoid; close() after everything that uses it is done, and before the owner frees it.
+  /// Maps an allocation of another process; returns its base as seen from `device`. The caller must not open a handle
+  /// twice, and must close() after all use of the mapping and before the owner frees the memory.
   virtual std::byte* open(const MemoryHandle& handle, int device) = 0;
   virtual void close(std::byte* base) noexcept = 0;
 
-  /// Whether kernels and copies of `device` reach memory of `peer`, which is enabled if so.
+  /// Whether kernels and copies of `device` can access memory of `peer`; enables peer access if so.
   virtual bool reach(int device, int peer) = 0;
 };
 
 class Accelerator : public DeviceMemory, public DeviceQueues, public DeviceWork, public DeviceSharing {};
 
-/// A stream or an event that is destroyed with its owner; not in a forked child, as the device is the parent's.
+/// Owns a stream or an event and destroys it, except in a forked child, where the device context is the parent's.
 /// Movable.
 template <class T>
 class Owned {

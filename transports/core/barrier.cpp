@@ -11,13 +11,13 @@ bool detail::reached_by_heavy_barriers() noexcept {
 }
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wtsan"  // between processes there is nothing that TSan could see
+#pragma GCC diagnostic ignored "-Wtsan"  // TSan cannot see accesses of other processes anyway
 #endif
 void detail::full_barrier() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 void heavy_barrier() noexcept {
   detail::full_barrier();
-  ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);  // refused: then nobody relies on it here
+  ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);  // if refused, no process relies on it here
 }
 
 }  // namespace tutti

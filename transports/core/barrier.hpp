@@ -1,8 +1,9 @@
-// A memory barrier of which one side costs nothing: for a flag that is read often and raised seldom.
+// An asymmetric memory barrier, for a flag that is read often and set rarely.
 //
 // One thread stores A, calls light_barrier() and loads B; the other stores B, calls heavy_barrier() and loads A. At
-// least one of them sees the other's store. The heavy side makes every running thread of the processes that use it
-// pass a full barrier (membarrier(2), Linux 4.16); where the kernel has none, the light side is a full barrier itself.
+// least one of them sees the other's store. heavy_barrier() makes every running thread of the participating processes
+// execute a full barrier (membarrier(2), Linux 4.16). Where the kernel lacks it, light_barrier() is a full barrier
+// itself.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,7 @@
 namespace tutti {
 
 namespace detail {
-/// Whether heavy_barrier() reaches this process: asked for at the first use.
+/// Whether heavy_barrier() covers this process; registers it at the first call.
 bool reached_by_heavy_barriers() noexcept;
 void full_barrier() noexcept;
 }  // namespace detail

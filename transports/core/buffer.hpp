@@ -1,4 +1,4 @@
-// Buffer: memory that a collective reads or writes, without owning it.
+// Buffer: a non-owning view of memory that a collective reads or writes.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace tutti {
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
-/// Where memory lives. CUDA memory is refused by the providers that cannot reach it.
+/// The device that holds a buffer. Providers that cannot access CUDA memory refuse it.
 struct Device {
   enum class Kind : std::uint8_t { cpu, cuda } kind = Kind::cpu;
   int index = 0;

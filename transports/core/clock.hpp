@@ -1,4 +1,4 @@
-// The library's one clock.
+// The clock that all time-outs use.
 #pragma once
 
 #include <time.h>
@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 using Seconds = std::chrono::duration<double>;
 
-/// What no wait is longer than.
+/// The longest wait.
 inline constexpr Clock::duration for_ever = std::chrono::hours(24 * 365 * 50);
 
 /// Saturates at for_ever.
@@ -19,10 +19,10 @@ inline Clock::duration duration_of(Seconds length) noexcept {
   return length < Seconds(for_ever) ? std::chrono::duration_cast<Clock::duration>(length) : for_ever;
 }
 
-/// `after` from now, as duration_of() has it.
+/// The time `after` from now; saturates as duration_of() does.
 inline Deadline deadline_in(Seconds after) noexcept { return Clock::now() + duration_of(after); }
 
-/// Now, up to a few milliseconds behind: a fifth of the price of Clock::now().
+/// The current time, up to a few milliseconds late, at a fifth of the cost of Clock::now().
 inline Clock::time_point about_now() noexcept {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);

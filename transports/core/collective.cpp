@@ -26,7 +26,7 @@ struct Block {
   std::size_t count = 0;
 };
 
-// From the side of the call that every rank has.
+// The block of the buffer that every rank has.
 Block block_of(const Collective& call, std::size_t size) noexcept {
   switch (call.kind) {
     case Kind::allreduce:
@@ -40,7 +40,7 @@ Block block_of(const Collective& call, std::size_t size) noexcept {
     case Kind::barrier: return {};
     case Kind::send: break;
   }
-  // The sender fills `in`, the receiver `out`. With no elements either may be null.
+  // The sender fills `in`, the receiver `out`. Either may be null if it has no elements.
   const bool sends = call.in.data != nullptr || call.in.count > 0;
   const bool receives = call.out.data != nullptr || call.out.count > 0;
   return sends || !receives ? Block{call.in.dtype, call.in.count} : Block{call.out.dtype, call.out.count};

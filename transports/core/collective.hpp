@@ -1,4 +1,4 @@
-// A collective call as a value, and the 64-bit summary of it that travels in every message.
+// Collective: the arguments of one collective call, and Signature: their 64-bit summary, sent with every message.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// In place of a rank that one receives from: whichever sends first.
+/// Source rank of a receive that accepts a message from any rank (MPI_ANY_SOURCE).
 inline constexpr int any_rank = -1;
 
 enum class Kind : std::uint8_t {
@@ -25,7 +25,7 @@ enum class Kind : std::uint8_t {
   scatter,
   alltoall,
   barrier,
-  send,  ///< point to point: send and its recv are one kind, so that their summaries agree
+  send,  ///< point-to-point; send and recv are one kind, so that their signatures agree
 };
 inline constexpr int kind_count = 10;
 
@@ -59,30 +59,31 @@ struct Collective {
   bool variable = false;
   std::vector<std::size_t> in_counts = {};
   std::vector<std::size_t> out_counts = {};
-  // Kind::send only: `in` goes to rank `to`, `out` comes from rank `from`; -1 leaves that half out.
+  // Kind::send only: `in` is sent to rank `to`, `out` is received from rank `from`; -1 omits that half.
   int to = -1, from = -1;
   int tag = 0;
-  bool from_any = false;  ///< `out` comes from whichever rank sends first; `from` is left out
+  bool from_any = false;  ///< receives `out` from any rank; `from` is ignored
 };
 
-/// Elements of one block: what each rank gives, or gets, where the kind has a block for every rank; else all of them.
-/// Of the v-forms: this rank's.
+/// Elements per block if the kind has one block per rank, else all elements. For v-forms, the elements of this rank's
+/// block.
 std::size_t block_count(const Collective& call, int size) noexcept;
 
-/// What all ranks of a call must agree on, in 64 bits, so that every message can carry it:
-/// kind, dtype, op, root and, but for v-forms, the count per block (clipped to 36 bits).
+/// The arguments that all ranks of a call must agree on, packed into 64 bits: kind, dtype, op, root and, except for
+/// v-forms, the count per block (clipped to 36 bits).
 struct Signature {
   std::uint64_t bits = 0;
   bool operator==(const Signature&) const = default;
 };
 
-/// Whether it is of one call alone, but for its buffers: not a v-form's, nor clipped; false of no signature.
+/// Whether the signature determines the call except for its buffers: false for v-forms, clipped counts and no
+/// signature.
 bool is_whole(Signature signature) noexcept;
 
-/// Of a call on a group of `size` ranks, as made by `rank`.
+/// The signature of `call` as made by `rank` in a group of `size` ranks.
 Signature signature(const Collective& call, int rank, int size) noexcept;
 
-/// The element type in a signature; u8 in none.
+/// The element type in a signature; u8 if there is none.
 DType element_type(Signature signature) noexcept;
 
 /// "allreduce(sum, f32, count 1024)", "broadcast(root 2, i8, count 7)", "alltoallv(f32)"; never empty.

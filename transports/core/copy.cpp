@@ -1,4 +1,4 @@
-// Copying by rep movsb and by non-temporal stores, each where the processor is good at it.
+// Copies by rep movsb and by non-temporal stores, chosen by processor.
 #include "transports/core/copy.hpp"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ const Way& way() noexcept {
   return found;
 }
 
-// AMD's rep movsb takes 15 times as long where the target begins a few bytes behind the source within a page.
+// Whether AMD's rep movsb is 15 times slower: the destination begins a few bytes after the source within a page.
 bool is_trap(const std::byte* into, const std::byte* from) noexcept {
   constexpr std::uintptr_t page = 4096, few = 64;
   const std::uintptr_t behind =
@@ -81,7 +81,7 @@ __attribute__((target("avx"))) void by_half_vectors(std::byte* into, const std::
   if (i < bytes) std::memcpy(into + i, from + i, bytes - i);
 }
 
-// With the widest loads and stores there are.
+// The copy with the widest loads and stores available.
 Copy widest() noexcept {
   static const Copy found = __builtin_cpu_supports("avx512f") ? by_vectors
                             : __builtin_cpu_supports("avx")   ? by_half_vectors
@@ -89,7 +89,7 @@ Copy widest() noexcept {
   return found;
 }
 
-// Bytes up to the next line.
+// Bytes up to the next cache line.
 std::size_t head_of(const std::byte* into) noexcept { return -reinterpret_cast<std::uintptr_t>(into) % line; }
 
 }  // namespace
@@ -99,7 +99,7 @@ void detail::copy_large(std::byte* into, const std::byte* from, std::size_t byte
     std::memcpy(into, from, bytes);
     return;
   }
-  if (const std::size_t head = head_of(into); head > 0) {  // whole lines are taken over without being read
+  if (const std::size_t head = head_of(into); head > 0) {  // ownership of whole lines is taken without reading them
     std::memcpy(into, from, head);
     into += head;
     from += head;
@@ -120,7 +120,7 @@ void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) n
 }
 
 void copy_unordered(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
-  if (bytes == 0) return;  // then the addresses may be null
+  if (bytes == 0) return;  // with no bytes the addresses may be null
   const std::size_t head = std::min(head_of(into), bytes);
   std::memcpy(into, from, head);
   std::size_t i = head;
@@ -137,7 +137,7 @@ void copy_unordered(std::byte* into, const std::byte* from, std::size_t bytes) n
   std::memcpy(into + i, from + i, bytes - i);
 }
 
-void order_copies() noexcept { _mm_sfence(); }  // those stores are not ordered by a release
+void order_copies() noexcept { _mm_sfence(); }  // non-temporal stores are not ordered by a release store
 
 std::string_view copy_way() noexcept { return way().name; }
 

@@ -1,4 +1,4 @@
-// Copying where it matters how: into memory that another core reads next, and past the caches.
+// Memory copies tuned for data that another core reads next, and for data that should bypass the caches.
 #pragma once
 
 #include <cstddef>
@@ -8,25 +8,25 @@
 namespace tutti {
 
 namespace detail {
-inline constexpr std::size_t small_copy = 4096;  // below it memcpy is as good as anything, and one jump
+inline constexpr std::size_t small_copy = 4096;  // below this size a plain memcpy is as fast, at one branch
 void copy_large(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 void fetch_large(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 }  // namespace detail
 
-/// memcpy() for staging: what another core reads next. Larger blocks go by the processor's own string
-/// instruction where it is fast (ERMS, FSRM): it takes lines over without reading them first. Not for those distances
-/// of the two at which AMD's is slow. glibc's memcpy does likewise, but leaves it for vectors or for streaming stores
-/// above sizes that differ by processor, and has no eye for distances.
+/// memcpy() into a staging buffer that another core reads next. Larger blocks use rep movsb where it is fast (ERMS,
+/// FSRM), because it takes ownership of cache lines without reading them first. It is avoided for source-destination
+/// distances at which AMD's is slow. glibc's memcpy does the same, but switches to vector or streaming stores above
+/// processor-specific sizes and does not check distances.
 inline void copy(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes < detail::small_copy) {
-    if (bytes > 0) std::memcpy(into, from, bytes);  // of nothing, the addresses may be null
+    if (bytes > 0) std::memcpy(into, from, bytes);  // with no bytes the addresses may be null
   } else {
     detail::copy_large(into, from, bytes);
   }
 }
 
-/// memcpy() of what another core has written, to where only this one needs it. By vectors where the processor's string
-/// instruction is slow to read such lines: AMD's.
+/// memcpy() of data that another core has written into memory private to this one. Uses vector loads on AMD, where rep
+/// movsb reads such lines slowly.
 inline void fetch(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes < detail::small_copy) {
     if (bytes > 0) std::memcpy(into, from, bytes);
@@ -35,16 +35,16 @@ inline void fetch(std::byte* into, const std::byte* from, std::size_t bytes) noe
   }
 }
 
-/// memcpy() past the caches, for what is larger than the last of them and not read again soon. What follows in
-/// program order, such as a flag, is seen after it. On other processors than x86 it is memcpy.
+/// memcpy() with non-temporal stores, for data larger than the last-level cache that is not read again soon. Later
+/// stores in program order, such as a flag, become visible after it. Plain memcpy on processors other than x86.
 void copy_streaming(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 
-/// Past the caches at any length, and without the order: the processor goes on reading while piece after piece is
-/// written. What follows order_copies() is seen after them.
+/// memcpy() with non-temporal stores at any length and without ordering, so that loads and stores overlap. The data
+/// become visible before any store that follows order_copies().
 void copy_unordered(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 void order_copies() noexcept;
 
-/// How copy() copies larger blocks here: "fsrm" or "erms" (rep movsb), or "memcpy".
+/// The method that copy() uses for larger blocks: "fsrm" or "erms" (rep movsb), or "memcpy".
 std::string_view copy_way() noexcept;
 
 }  // namespace tutti

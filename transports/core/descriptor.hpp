@@ -1,4 +1,4 @@
-// Descriptor: owns a file descriptor, which is closed with it and in every forked child.
+// Descriptor: owns a file descriptor, closed by its destructor and in every forked child.
 #pragma once
 
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// Owns `fd`, or nothing (-1). Guarded against forks from construction on.
+/// Owns `fd`, or nothing (-1). Registered with the fork guard on construction.
 class Descriptor {
  public:
   Descriptor() noexcept = default;
@@ -26,7 +26,7 @@ class Descriptor {
   }
   ~Descriptor() { reset(); }
 
-  /// Closes it, unless this is a forked child, in which it is closed already.
+  /// Closes the descriptor, except in a forked child, where the fork guard has closed it already.
   void reset() noexcept {
     if (fd_ >= 0 && fork_guard_remove(fd_)) ::close(fd_);
     fd_ = -1;

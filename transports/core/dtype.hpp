@@ -1,4 +1,4 @@
-// Element types: what a buffer holds.
+// Element types of buffers.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// bool and complex are views: bool as u8 of 0 and 1 (or is bor, and is band), complex as twice as many reals (sum, avg
-/// and premul_sum have a meaning for them).
+/// bool and complex have no type of their own: pass bool as u8 of 0 and 1 (or is bor, and is band), and complex as
+/// twice as many reals (valid for sum, avg and premul_sum).
 enum class DType : std::uint8_t { i8, u8, i16, i32, i64, f16, bf16, f32, f64, u16, u32, u64 };
 inline constexpr int dtype_count = 12;
 
@@ -23,7 +23,7 @@ constexpr std::size_t size_of(DType dtype) noexcept {
 
 constexpr bool is_integer(DType dtype) noexcept { return dtype <= DType::i64 || dtype >= DType::u16; }
 
-/// "f32"; parse() is its inverse and answers nullopt for any other text.
+/// The type's name, such as "f32". parse() is the inverse; it returns nullopt for any other text.
 std::string_view name(DType dtype) noexcept;
 std::optional<DType> parse_dtype(std::string_view text) noexcept;
 
@@ -43,7 +43,7 @@ template <> inline constexpr int dtype_index<double> = 8;
 template <> inline constexpr int dtype_index<std::uint16_t> = 9;
 template <> inline constexpr int dtype_index<std::uint32_t> = 10;
 template <> inline constexpr int dtype_index<std::uint64_t> = 11;
-// `long` and `long long` are two types of 64 bits, of which int64_t is only one.
+// `long` and `long long` are distinct 64-bit types, and int64_t is only one of them.
 template <> inline constexpr int dtype_index<long long> = sizeof(long long) == 8 ? 4 : -1;
 template <> inline constexpr int dtype_index<unsigned long long> = sizeof(long long) == 8 ? 11 : -1;
 }  // namespace detail

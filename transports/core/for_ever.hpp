@@ -1,14 +1,14 @@
-// For ever: what is never destroyed, because a device, or another process, may still use it.
+// Objects that are never destroyed, because a device or another process may still use them.
 #pragma once
 
 #include <utility>
 
 namespace tutti {
 
-/// Remembers an address, so that a leak checker finds what lies there. Any thread.
+/// Keeps `address` reachable, so that a leak checker does not report it. Any thread.
 void remember_for_ever(const void* address);
 
-/// Moves `value` to where it stays until the process ends; its destructor never runs. Any thread.
+/// Moves `value` into storage that lasts until the process ends; its destructor never runs. Any thread.
 template <class T>
 void keep_for_ever(T value) {
   remember_for_ever(new T(std::move(value)));

@@ -23,13 +23,13 @@ Guard& guard() {
   return *instance;
 }
 
-// The mutex is held across the fork, so that the child finds the list whole.
+// The mutex is held across the fork, so that the child sees a consistent list.
 void before_fork() { guard().mutex.lock(); }
 
 void after_fork_in_parent() { guard().mutex.unlock(); }
 
 void after_fork_in_child() {
-  // Only what is safe between fork and exec: close() and stores; the vector's memory is kept.
+  // Only async-signal-safe operations: close() and stores. The vector keeps its memory.
   for (const int fd : guard().descriptors) ::close(fd);
   guard().descriptors.clear();
   guard().generation.fetch_add(1, std::memory_order_relaxed);
@@ -38,7 +38,7 @@ void after_fork_in_child() {
 
 void install_once() {
   static const int installed = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  static_cast<void>(installed);  // fails only without memory; then children inherit, as they did before
+  static_cast<void>(installed);  // fails only without memory; children then inherit the descriptors
 }
 
 }  // namespace

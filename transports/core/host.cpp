@@ -1,4 +1,4 @@
-// Where this process runs.
+// Reads host and process properties from the kernel.
 #include "transports/core/host.hpp"
 
 #include <sched.h>
@@ -45,8 +45,8 @@ double cores_of_v1(const std::string& folder) {
   return quota_line >> quota && period_line >> period && quota > 0 && period > 0 ? quota / period : unlimited;
 }
 
-// The least over a group and its ancestors up to `mount`: a quota binds all below it. A container
-// may see a path that does not exist under its own mount; then only the mount's own files count.
+// The lowest quota of a group and its ancestors up to `mount`, as all of them apply. In a container the path may not
+// exist under its own mount; then only the mount's own files count.
 double least_upwards(const std::string& mount, std::string path, double (*cores)(const std::string&)) {
   double least = cores(mount);
   while (path.size() > 1) {
@@ -65,7 +65,7 @@ bool names_cpu(std::string_view controllers) {
   return false;
 }
 
-// The names in a folder that begin with `prefix`, ascending; empty where it cannot be read.
+// Names in a directory that begin with `prefix`, ascending; empty if it cannot be read.
 std::vector<std::string> names_in(const std::string& folder, std::string_view prefix) {
   std::vector<std::string> names;
   std::error_code unreadable;
@@ -81,7 +81,7 @@ struct Node {
   std::vector<int> cores;
 };
 
-// By the node*/cpulist files in `root`, in the order of their names.
+// The nodes of the node*/cpulist files in `root`, ordered by name.
 std::vector<Node> nodes_in(const std::string& root) {
   std::vector<Node> nodes;
   for (const std::string& name : names_in(root, "node")) {
@@ -93,7 +93,7 @@ std::vector<Node> nodes_in(const std::string& root) {
   return nodes;
 }
 
-// The one that has all of `cores`; -1: none.
+// The node that contains all of `cores`; -1 if none does.
 int node_of(std::span<const int> cores, const std::vector<Node>& nodes) {
   const auto has = [](const Node& node, int core) { return std::ranges::find(node.cores, core) != node.cores.end(); };
   for (const Node& node : nodes)
@@ -109,9 +109,9 @@ CoreSet make_core_set(std::size_t cpus) {
   return set;
 }
 
-// Of the calling thread, and for how many cores it has room; null where it cannot be read.
+// The affinity mask of the calling thread and the number of cores it has room for; null if it cannot be read.
 std::pair<CoreSet, std::size_t> affinity_mask() {
-  // It must be at least as large as the kernel's, whose size can only be found by trying.
+  // The mask must be at least as large as the kernel's, whose size can only be found by trial.
   for (std::size_t cpus = 1024; cpus <= 1 << 20; cpus *= 2)
     if (CoreSet set = make_core_set(cpus); set && ::sched_getaffinity(0, CPU_ALLOC_SIZE(cpus), set.get()) == 0)
       return {std::move(set), cpus};
@@ -149,7 +149,7 @@ std::string core_list(std::span<const int> cores) {
 }
 
 std::vector<int> parse_core_list(const std::string& list) {
-  constexpr int most = 1 << 20;  // as allowed_cores() looks for
+  constexpr int most = 1 << 20;  // the limit of allowed_cores()
   std::vector<int> cores;
   std::istringstream ranges(list);
   for (std::string range; std::getline(ranges, range, ',');) {
@@ -164,7 +164,7 @@ std::vector<int> parse_core_list(const std::string& list) {
 
 std::vector<int> binding_order(std::span<const int> cores, const std::string& system) {
   struct Key {
-    std::ptrdiff_t thread = 0;  // which of its physical core's
+    std::ptrdiff_t thread = 0;  // index of the hardware thread in its physical core
     int node = -1, core = 0;
     auto operator<=>(const Key&) const = default;
   };
@@ -173,7 +173,7 @@ std::vector<int> binding_order(std::span<const int> cores, const std::string& sy
   for (const int core : cores) {
     const std::string folder = system + "/cpu/cpu" + std::to_string(core) + "/topology";
     const std::vector<int> siblings = parse_core_list(first_line(folder + "/thread_siblings_list"));
-    // Those that may not be used do not count: then the second thread is the only one.
+    // Hardware threads outside `cores` do not count, so the second thread of a core may be the only one.
     const auto before = std::ranges::count_if(
         siblings, [&](int one) { return one < core && std::ranges::find(cores, one) != cores.end(); });
     keys.push_back({before, node_of(std::span(&core, 1), nodes), core});
@@ -258,7 +258,7 @@ int cores_in_quota(int cores) noexcept {
     const double quota = cgroup_cores(membership.str(), "/sys/fs/cgroup");
     if (quota < cores) return std::max(1, static_cast<int>(std::ceil(quota)));
   } catch (...) {
-    // Without memory for the file's text, what is known so far is still right.
+    // Out of memory for the file's text: keep the result so far.
   }
   return std::max(1, cores);
 }
@@ -267,7 +267,7 @@ int usable_cores() noexcept {
   try {
     if (const auto cores = allowed_cores(); !cores.empty()) return cores_in_quota(static_cast<int>(cores.size()));
   } catch (...) {
-    // No memory for the mask.
+    // Out of memory for the mask.
   }
   return cores_in_quota(static_cast<int>(std::thread::hardware_concurrency()));
 }

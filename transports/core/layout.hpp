@@ -1,4 +1,4 @@
-// Layout: who gives and who takes which block of a collective; the table above Collective, as functions.
+// Layout: which ranks send and receive which blocks of a collective; the table above Collective, as functions.
 #pragma once
 
 #include <cstddef>
@@ -7,18 +7,18 @@
 
 namespace tutti {
 
-/// Whether elements of several ranks are folded into one.
+/// Whether the kind reduces elements of several ranks.
 constexpr bool folds(Kind kind) noexcept {
   return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
 }
 
-/// Whether the root alone gives, so that `in` is there alone (of broadcast: `out` there is what it gives).
+/// Whether only the root sends, so that `in` is used only there (for broadcast, the root sends its `out`).
 constexpr bool only_root_gives(Kind kind) noexcept { return kind == Kind::broadcast || kind == Kind::scatter; }
-/// Whether the root alone takes, so that `out` is there alone.
+/// Whether only the root receives, so that `out` is used only there.
 constexpr bool only_root_takes(Kind kind) noexcept { return kind == Kind::reduce || kind == Kind::gather; }
 constexpr bool has_root(Kind kind) noexcept { return only_root_gives(kind) || only_root_takes(kind); }
 
-/// Whether `in`, or `out`, has a block for every rank.
+/// Whether `in`, or `out`, has one block per rank.
 constexpr bool has_blocks_in(Kind kind) noexcept {
   return kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall;
 }
@@ -26,7 +26,7 @@ constexpr bool has_blocks_out(Kind kind) noexcept {
   return kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall;
 }
 
-/// Blocks of `in` and of `out` on a rank that has them, in a group of `size`.
+/// The number of blocks in `in` and in `out`, on a rank that has the buffer, in a group of `size` ranks.
 constexpr std::size_t blocks_in(Kind kind, int size) noexcept {
   return has_blocks_in(kind) ? static_cast<std::size_t>(size) : 1;
 }
@@ -34,7 +34,7 @@ constexpr std::size_t blocks_out(Kind kind, int size) noexcept {
   return has_blocks_out(kind) ? static_cast<std::size_t>(size) : 1;
 }
 
-/// Of the buffer that every rank has: `out` where the root alone gives, else `in`.
+/// The dtype of the buffer that every rank has: `out` if only the root sends, else `in`.
 inline DType common_dtype(const Collective& call) noexcept {
   return only_root_gives(call.kind) ? call.out.dtype : call.in.dtype;
 }
@@ -42,7 +42,7 @@ inline Device common_device(const Collective& call) noexcept {
   return only_root_gives(call.kind) ? call.out.device : call.in.device;
 }
 
-/// Whether blocks of `in` are overwritten before all ranks have read them.
+/// Whether the call overwrites blocks of `in` before all ranks have read them.
 inline bool overwrites_input(const Collective& call) noexcept {
   return call.kind == Kind::alltoall && call.in.data == call.out.data && call.in.count > 0;
 }

@@ -10,13 +10,13 @@
 namespace tutti {
 namespace {
 
-// Lives for as long as the process: a thread may still be at it when the program ends.
+// Never destroyed: the background thread may still run when the program exits.
 struct Leaving {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::shared_ptr<const void>> owners;
-  std::uint64_t given = 0, gone = 0;  // so far
-  bool has_thread = false;            // which goes when nothing is left
+  std::uint64_t given = 0, gone = 0;  // numbers of objects passed and released so far
+  bool has_thread = false;            // the thread ends when the queue is empty
   std::thread::id thread;
 };
 
@@ -53,7 +53,7 @@ void let_go_elsewhere(std::shared_ptr<const void> owner) noexcept {
   if (std::exchange(here.has_thread, true)) return;
   try {
     std::thread(let_all_go).detach();
-  } catch (const std::system_error&) {  // no thread to be had: the next one tries again
+  } catch (const std::system_error&) {  // no thread could be started: the next call retries
     here.has_thread = false;
   }
 }

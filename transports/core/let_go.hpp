@@ -1,4 +1,4 @@
-// Letting go elsewhere: of what takes its time to go, for want of a device that gets on.
+// Frees device memory on a background thread, because freeing may block until the device is idle.
 #pragma once
 
 #include <memory>
@@ -8,19 +8,20 @@
 
 namespace tutti {
 
-/// Lets go on a thread of its own: freeing memory of a device, and closing that of another process, may wait for all
-/// that the device has to do, and that may wait for what the caller is about to do: a stream at a gate waits for
-/// whoever makes progress. So what is freed where calls make progress, or while a backend ends, goes this way. In the
-/// order of these calls. Any thread; never blocks.
+/// Releases `owner` on a background thread, in the order of these calls. Freeing device memory, or closing a mapping of
+/// another process's, may wait for all work on the device, and that work may wait for the caller (a stream at a gate
+/// waits for the thread that makes progress). Use it wherever calls make progress, and when a backend is destroyed. Any
+/// thread; never blocks.
 void let_go_elsewhere(std::shared_ptr<const void> owner) noexcept;
 
-/// The same for anything that can be moved.
+/// The same for any movable object.
 template <class T>
 void let_go_elsewhere(T value) {
   let_go_elsewhere(std::shared_ptr<const void>(std::make_shared<T>(std::move(value))));
 }
 
-/// Waits until what was let go so far has gone, or until the deadline. At once on that thread itself.
+/// Waits until everything passed so far has been released, or until the deadline. Returns at once on the background
+/// thread.
 void wait_for_what_goes(Deadline until) noexcept;
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// LinkShape: the latency and bandwidth that a link between ranks is made to have.
+// LinkShape: an emulated latency and bandwidth for a link between ranks.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 namespace tutti {
 
 struct LinkShape {
-  double bits_per_second = 0;           ///< in each direction; 0: as much as there is
+  double bits_per_second = 0;           ///< in each direction; 0: unlimited
   std::chrono::nanoseconds latency{0};  ///< one way
 
   bool operator==(const LinkShape&) const = default;
@@ -18,7 +18,7 @@ struct LinkShape {
 /// s, or both in any order, as tc writes them. Throws Error{invalid}.
 LinkShape parse_link_shape(std::string_view text);
 
-/// As parse_link_shape() takes it.
+/// The text form that parse_link_shape() accepts.
 std::string to_string(const LinkShape& shape);
 
 }  // namespace tutti

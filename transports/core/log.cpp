@@ -1,4 +1,4 @@
-// Log lines: composed in one buffer, so that lines of several ranks do not mix.
+// Formats each log line in one buffer, so that lines of several ranks do not mix.
 #include "transports/core/log.hpp"
 
 #include <unistd.h>
@@ -21,10 +21,10 @@ std::atomic<LogLevel> threshold{LogLevel::warn};
 
 constexpr std::array<std::string_view, 5> level_names = {"off", "error", "warn", "info", "debug"};
 
-// How much text one line takes at most; longer text is cut.
+// Maximum length of a line; longer text is cut.
 constexpr std::size_t longest_line = 2048;
 
-// In one write(2), as far as the reader takes it.
+// Uses one write(2), unless the reader accepts only a part.
 void write_line(std::string_view head, std::string_view text) noexcept {
   char line[longest_line];
   std::memcpy(line, head.data(), head.size());
@@ -38,7 +38,7 @@ void write_line(std::string_view head, std::string_view text) noexcept {
   for (const char* next = line; length > 0;) {
     const ssize_t wrote = ::write(STDERR_FILENO, next, length);
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) break;  // nobody listens: there is nowhere to say so
+    if (wrote <= 0) break;  // stderr is closed: an error cannot be reported
     next += wrote;
     length -= static_cast<std::size_t>(wrote);
   }
@@ -58,7 +58,7 @@ Handlers& handlers() {
   return *all;
 }
 
-/// False: there is no handler.
+/// Returns false if no handler is set.
 bool hand_over(LogLevel level, std::string_view text, int rank) noexcept {
   Handlers& all = handlers();
   if (!all.any.load(std::memory_order_relaxed)) return false;
@@ -70,7 +70,7 @@ bool hand_over(LogLevel level, std::string_view text, int rank) noexcept {
     }
     if (!handler) return false;
     (*handler)(level, rank < 0 ? std::string(text) : "[rank " + std::to_string(rank) + "] " + std::string(text));
-  } catch (...) {  // there is nowhere to say so
+  } catch (...) {  // an error cannot be reported
   }
   return true;
 }
@@ -82,7 +82,7 @@ void set_log_handler(std::function<void(LogLevel, std::string_view)> handler) {
   Handlers& all = handlers();
   const std::lock_guard lock(all.mutex);
   all.any = next != nullptr;
-  all.handler.swap(next);  // the old one goes after the mutex has been left
+  all.handler.swap(next);  // the old handler is destroyed after the mutex is released
 }
 
 void set_log_level(LogLevel level) noexcept { threshold.store(level, std::memory_order_relaxed); }

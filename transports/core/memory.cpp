@@ -1,4 +1,4 @@
-// Shared memory by memfd, reserved before it is handed out.
+// Allocates shared memory by memfd and reserves its pages first.
 #include "transports/core/memory.hpp"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ std::uint64_t host_memory() {
   return known ? total : unlimited;
 }
 
-// Files cached for the cgroup count as used, but make room when asked to.
+// File cache counts as used by the cgroup, but is reclaimed on demand.
 std::uint64_t reclaimable(const std::string& folder) {
   std::ifstream file(folder + "/memory.stat");
   std::uint64_t total = 0, value = 0;
@@ -52,7 +52,7 @@ std::uint64_t reclaimable(const std::string& folder) {
   return total;
 }
 
-// What the cgroup (version 2) and its ancestors leave; a container sees its own at the root.
+// Bytes left by the cgroup (version 2) and its ancestors; a container sees its own group at the root.
 std::uint64_t cgroup_memory() {
   std::ifstream file("/proc/self/cgroup");
   std::string path;
@@ -87,14 +87,14 @@ void refuse_allocation(std::size_t bytes, const std::string& why) {
                                   size_text(available_memory()) + " available): ask for less, or free memory first");
 }
 
-// By touching, because pages taken by fallocate are never huge.
+// Reserves by touching, because pages taken by fallocate are never huge.
 int reserve_pages(int fd, std::size_t offset, void* memory, std::size_t bytes) noexcept {
   if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
   if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return 0;
   if (errno != EINVAL) return errno == EFAULT ? ENOMEM : errno;  // EFAULT: touching would have raised SIGBUS
 #endif
-  // An old kernel; with anonymous memory, available_memory() was asked.
+  // The kernel is old. For anonymous memory, available_memory() was checked.
   return fd >= 0 ? reserve_file(fd, offset, bytes) : 0;
 }
 
@@ -124,7 +124,7 @@ std::uint64_t available_memory() noexcept {
   try {
     return std::min(host_memory(), cgroup_memory());
   } catch (...) {
-    return unlimited;  // no memory for a line of text: whatever comes next will say so
+    return unlimited;  // out of memory for a line of text: the next allocation reports it
   }
 }
 

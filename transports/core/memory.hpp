@@ -1,4 +1,4 @@
-// Memory that peers on the same host can map, and what it takes to get it honestly.
+// Shared memory that peers on the same host can map, and checks that enough memory is available.
 #pragma once
 
 #include <cstddef>
@@ -8,26 +8,26 @@
 
 namespace tutti {
 
-/// `bytes` bytes, zeroed, page-aligned, with every page reserved, so that touching them never fails;
-/// huge pages are asked for above 2 MiB. Backed by a memfd, or by anonymous shared memory where memfd is
-/// refused. A forked child shares it. Zero bytes give a page. Throws Error{resource} naming the size.
+/// Allocates `bytes` bytes, zeroed and page-aligned. All pages are reserved, so that access never fails; huge pages are
+/// requested above 2 MiB. Backed by a memfd, or by anonymous shared memory if memfd is refused. Shared with forked
+/// children. Zero bytes allocate one page. Throws Error{resource} naming the size.
 std::shared_ptr<void> allocate_shared(std::size_t bytes);
 
-/// Whole pages that hold so many bytes, at least one; a page.
+/// `bytes` rounded up to whole pages, at least one; and the page size.
 std::size_t whole_pages(std::size_t bytes) noexcept;
 std::size_t page_bytes() noexcept;
 
-/// Takes the pages of [memory, memory + bytes), which are those of `fd` from `offset` on (-1: of no file), so that
-/// touching them never fails; by huge ones where that can be. 0, or the error.
+/// Reserves the pages of [memory, memory + bytes), a mapping of `fd` from `offset` on (-1: anonymous), so that access
+/// never fails; with huge pages if possible. Returns 0 or an errno.
 int reserve_pages(int fd, std::size_t offset, void* memory, std::size_t bytes) noexcept;
 /// The same for a file that is not mapped.
 int reserve_file(int fd, std::size_t offset, std::size_t bytes) noexcept;
 
-/// What a shortage throws: Error{resource}, naming the size, why, and what is left.
+/// Throws Error{resource} naming the size, the reason and the memory that is left.
 [[noreturn]] void refuse_allocation(std::size_t bytes, const std::string& why);
 
-/// Memory that this process may still take: what the host has to spare, and what its cgroups allow. The kernel
-/// answers a larger request by killing somebody, so ask here first.
+/// Bytes that this process may still allocate: the host's available memory, limited by its cgroups. Check this before a
+/// large allocation, because the kernel answers a shortage by killing a process.
 std::uint64_t available_memory() noexcept;
 
 /// "17 bytes", "64 KiB", "33 MiB", "1.5 GiB".

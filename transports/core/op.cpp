@@ -1,4 +1,4 @@
-// Names of reduction operators, and which element types they have a meaning for.
+// Names of reduction operators and the element types that they support.
 #include <algorithm>
 #include <array>
 

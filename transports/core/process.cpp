@@ -57,9 +57,10 @@ std::shared_ptr<const Process> Process::of(pid_t number) {
   static auto& known = *new std::map<std::pair<std::uint32_t, pid_t>, std::weak_ptr<const Process>>;
   const std::lock_guard lock(mutex);
   std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
-  auto& entry = known[{fork_generation(), number}];  // a child has none of its parent's descriptors
+  auto& entry =
+      known[{fork_generation(), number}];  // keyed by fork generation: a child has none of its parent's descriptors
   auto process = entry.lock();
-  if (!process || !process->lives())  // the number may have been given again
+  if (!process || !process->lives())  // the number may have been reused
     entry = process = std::make_shared<const Process>(number);
   return process;
 }

@@ -1,4 +1,4 @@
-// Folding and scaling: picks the table of kernels that suits the processor, once.
+// Selects the kernel table for the processor, once, and runs reductions and scaling with it.
 #include "transports/core/reduce.hpp"
 
 #include <array>

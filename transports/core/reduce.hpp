@@ -1,4 +1,4 @@
-// Folding: the one place where element types meet reduction operators.
+// Reductions: element types combined with reduction operators.
 #pragma once
 
 #include <cstddef>
@@ -29,34 +29,33 @@ constexpr Reduction premul_sum(double factor) noexcept { return {Op::premul_sum,
 std::string_view name(Op op) noexcept;
 std::optional<Op> parse_op(std::string_view text) noexcept;  ///< name()'s inverse
 
-/// Whether the pair has a meaning: band/bor/bxor want integers; avg and premul_sum want floating point.
+/// Whether the combination is defined: band, bor and bxor need integers; avg and premul_sum need floating point.
 bool supports(Op op, DType dtype) noexcept;
 
-/// How a result is written: `streaming` goes past the caches, for what is larger than the last of them
-/// and not read again soon. What follows in program order, such as a flag, is seen after it.
+/// How a result is written. `streaming` uses non-temporal stores, for results larger than the last-level cache that are
+/// not read again soon. Later stores in program order, such as a flag, become visible after it.
 enum class Write : std::uint8_t { cached, streaming };
 
-/// One bound fold: into = with (op) received, element by element. f16 and bf16 are folded in
-/// float and rounded once per fold. The result is the same bits on every processor and in
-/// either order of the operands: a NaN is always the positive quiet one, and min and max
-/// order -0 before +0.
+/// One reduction step: into = with (op) received, element by element. f16 and bf16 are computed in float and rounded
+/// once per step. The result has the same bits on every processor and for either order of the operands: every NaN is
+/// the positive quiet one, and min and max order -0 before +0.
 ///
-/// A `divisor` other than 1 (avg: the number of ranks) divides the folded value before it
-/// is rounded, and belongs to the last fold of an element only.
+/// A `divisor` other than 1 (avg: the number of ranks) divides the value before it is rounded; set it only for the last
+/// step of an element.
 struct Fold {
   DType dtype = DType::f32;
-  Op op = Op::sum;  ///< avg and premul_sum fold as sum
+  Op op = Op::sum;  ///< avg and premul_sum reduce as sum
   double divisor = 1.0;
 
   /// `into` may be `with` or `received` (exactly); otherwise the three do not overlap. All
   /// hold `bytes` bytes, a multiple of the element size; alignment to the element is not required.
   void operator()(std::byte* into, const std::byte* with, const std::byte* received, std::size_t bytes) const;
 
-  /// into = ((sources[0] op sources[1]) op sources[2]) ... in one pass, bit for bit what folding one after
-  /// the other gives, but that f16 and bf16 stay in float until all are folded and are rounded once: the sum of n
-  /// errs by at most half a unit in its last place, and by n - 1 roundings of float. The divisor is applied last.
-  /// `into` may be one of the sources (exactly); otherwise it overlaps none. One source is copied. `streaming` is a
-  /// wish: it is granted where `into` is aligned to the element.
+  /// into = ((sources[0] op sources[1]) op sources[2]) ... in one pass. Gives the same bits as one step after the
+  /// other, except that f16 and bf16 stay in float and are rounded once at the end: the sum of n errs by at most half a
+  /// unit in the last place plus n - 1 roundings of float. The divisor is applied last. `into` may be exactly one of
+  /// the sources; otherwise it overlaps none. A single source is copied. `streaming` is a hint, used where `into` is
+  /// aligned to the element.
   void of(std::byte* into, std::span<const std::byte* const> sources, std::size_t bytes,
           Write write = Write::cached) const;
 
@@ -66,7 +65,7 @@ struct Fold {
 /// into = from * factor in float or double, rounded once; floating-point dtypes only. In place is allowed.
 void scale(DType dtype, std::byte* into, const std::byte* from, std::size_t bytes, double factor);
 
-/// The instruction set that the folds were dispatched to: "avx512", "avx2" or "baseline".
+/// The instruction set that the kernels were dispatched to: "avx512", "avx2" or "baseline".
 std::string_view fold_isa() noexcept;
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Folds for AVX2 and F16C; compiled with those switched on (see transports/CMakeLists.txt).
+// Reduction kernels for AVX2 and F16C, compiled with these enabled (see transports/CMakeLists.txt).
 #include "transports/core/reduce_table.hpp"
 
 #if defined(__AVX2__) && defined(__F16C__)
@@ -16,7 +16,7 @@ constexpr std::size_t vector_bytes = 32;
 namespace tutti::detail {
 namespace {
 
-// Past the caches, to addresses that are multiples of vector_bytes; done() puts them before what follows.
+// Non-temporal stores to addresses that are multiples of vector_bytes; done() orders them before later stores.
 struct Streaming {
   template <class V>
   [[gnu::always_inline]] static void store(std::byte* into, V raw) {
@@ -27,9 +27,9 @@ struct Streaming {
 
 using Parts = CopiedParts;
 
-// To the nearest bfloat16, ties to even; two vectors into one. The upper halves are the result but for what the
-// lower ones carry: one where they are beyond the middle, or in the middle beside an odd upper half. 16-bit
-// arithmetic on packed halves is half as much as rounding each float.
+// Rounds two vectors to the nearest bfloat16, ties to even, and packs them into one. The result is the upper halves
+// plus a carry: one if the lower half is above the midpoint, or at the midpoint with an odd upper half. 16-bit
+// arithmetic on packed halves takes half the operations of rounding each float.
 struct BrainRounding {
   static constexpr bool settles = true;
   class Nans {
@@ -47,7 +47,7 @@ struct BrainRounding {
     const auto first = as<__m256i>(low), second = as<__m256i>(high);
     const __m256i upper = _mm256_blend_epi16(_mm256_srli_epi32(first, 16), second, odd);
     const __m256i lower = _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), odd);
-    // There is only a signed comparison: the middle becomes zero.
+    // AVX2 has only signed comparisons, so the midpoint is shifted to zero.
     const __m256i middle = _mm256_xor_si256(lower, _mm256_set1_epi16(-0x8000));
     const __m256i beyond = _mm256_or_si256(middle, _mm256_and_si256(upper, _mm256_set1_epi16(1)));
     return as<Words>(_mm256_sub_epi16(upper, _mm256_cmpgt_epi16(beyond, _mm256_setzero_si256())));

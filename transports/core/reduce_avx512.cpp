@@ -1,4 +1,4 @@
-// Folds for AVX-512 (F, BW, DQ, VL); compiled with those switched on (see transports/CMakeLists.txt).
+// Reduction kernels for AVX-512 (F, BW, DQ, VL), compiled with these enabled (see transports/CMakeLists.txt).
 #include "transports/core/reduce_table.hpp"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
@@ -16,7 +16,7 @@ constexpr std::size_t vector_bytes = 64;
 namespace tutti::detail {
 namespace {
 
-// Past the caches, to addresses that are multiples of vector_bytes; done() puts them before what follows.
+// Non-temporal stores to addresses that are multiples of vector_bytes; done() orders them before later stores.
 struct Streaming {
   template <class V>
   [[gnu::always_inline]] static void store(std::byte* into, V raw) {
@@ -25,7 +25,7 @@ struct Streaming {
   [[gnu::always_inline]] static void done() { _mm_sfence(); }
 };
 
-// Less than a vector: `bytes` of its 64.
+// A partial vector: `bytes` of its 64.
 struct Parts {
   [[gnu::always_inline]] static __mmask64 first(std::size_t bytes) { return (__mmask64{1} << bytes) - 1; }
   [[gnu::always_inline]] static Words load(const std::byte* from, std::size_t bytes) {
@@ -36,9 +36,9 @@ struct Parts {
   }
 };
 
-// To the nearest bfloat16, ties to even; two vectors into one. The upper halves are the result but for what the
-// lower ones carry: one where they are beyond the middle, or in the middle beside an odd upper half. 16-bit
-// arithmetic on packed halves is half as much as rounding each float.
+// Rounds two vectors to the nearest bfloat16, ties to even, and packs them into one. The result is the upper halves
+// plus a carry: one if the lower half is above the midpoint, or at the midpoint with an odd upper half. 16-bit
+// arithmetic on packed halves takes half the operations of rounding each float.
 struct BrainRounding {
   static constexpr bool settles = true;
   class Nans {

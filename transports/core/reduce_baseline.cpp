@@ -1,4 +1,4 @@
-// Folds for any processor: 16-byte vectors (SSE2, NEON), binary16 by integer arithmetic.
+// Reduction kernels for any processor: 16-byte vectors (SSE2, NEON), binary16 by integer arithmetic.
 #include <cstddef>
 
 #if defined(__SSE2__)
@@ -16,7 +16,7 @@ constexpr std::size_t vector_bytes = 16;
 namespace tutti::detail {
 namespace {
 
-// Past the caches, to addresses that are multiples of vector_bytes; done() puts them before what follows.
+// Non-temporal stores to addresses that are multiples of vector_bytes; done() orders them before later stores.
 struct Streaming {
 #if defined(__SSE2__)
   template <class V>
@@ -35,8 +35,8 @@ struct Streaming {
 
 using Parts = CopiedParts;
 
-// To the nearest bfloat16, ties to even; two vectors into one. A NaN that comes here is the quiet one, which rounding
-// leaves alone.
+// Rounds two vectors to the nearest bfloat16, ties to even, and packs them into one. Input NaNs are canonical, and
+// rounding keeps them.
 struct BrainRounding {
   static constexpr bool settles = false;
   using Nans = NoNans;
@@ -60,7 +60,7 @@ struct Half {
   [[gnu::always_inline]] static Floats widen(Words half) {
     const Words shifted = (half & 0x7fffu) << 13;
     const Words normal = shifted + 0x38000000u;  // the exponent's bias goes from 15 to 127
-    // A subnormal becomes the fraction of a number whose leading one is then taken away, exactly.
+    // A subnormal becomes the fraction of a normal number, whose leading one is then subtracted exactly.
     const Floats subnormal = as<Floats>(shifted + 0x38800000u) - 0x1p-14f;
     const Signed order = as<Signed>(shifted);
     const Words finite = order < 0x00800000 ? as<Words>(subnormal) : normal;
@@ -68,13 +68,13 @@ struct Half {
     return as<Floats>(magnitude | (half & 0x8000u) << 16);
   }
 
-  // Rounds to nearest even, as f16(float) does. A NaN is the quiet one here.
+  // Rounds to nearest even, as f16(float) does. Input NaNs are canonical.
   [[gnu::always_inline]] static Words narrow(Floats value) {
     const Words word = as<Words>(value);
     const Words magnitude = word & 0x7fffffffu;
     const Signed order = as<Signed>(magnitude);
     const Words normal = (magnitude - 0x38000000u + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;
-    const Words subnormal = as<Words>(as<Floats>(magnitude) + 0.5f) - 0x3f000000u;  // the adder shifts and rounds
+    const Words subnormal = as<Words>(as<Floats>(magnitude) + 0.5f) - 0x3f000000u;  // the addition shifts and rounds
     const Words finite = order < 0x38800000 ? subnormal : normal;
     const Words large = order > 0x7f800000 ? Words{} + 0x7e00u : Words{} + 0x7c00u;
     const Words half = order >= 0x47800000 ? large : finite;

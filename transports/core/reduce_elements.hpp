@@ -1,6 +1,6 @@
-// What folds are made of: vectors, operators and element types.
+// Building blocks of the reduction kernels: vectors, operators and element types.
 //
-// Included by reduce_<isa>.cpp only, as reduce_kernels.hpp says.
+// Included by reduce_<isa>.cpp only, as reduce_kernels.hpp explains.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace tutti::detail {
 namespace {
 
-// Which integer has the size of a floating-point type.
+// The unsigned integer with the size of a floating-point type.
 template <class T>
 struct BitsOf;
 template <>
@@ -25,17 +25,16 @@ struct BitsOf<Vector<double>> {
   static constexpr std::uint64_t quiet_nan = 0x7ff8000000000000u;
 };
 
-// Which of two NaNs an addition passes on depends on the order of its operands, which compilers swap at
-// will, and the sign of a new one depends on the processor. One NaN for all cases keeps results
-// equal between ranks.
+// All NaNs are made one canonical NaN, to keep results equal between ranks: which of two NaN operands an addition
+// returns depends on their order, which compilers may swap, and the sign of a new NaN depends on the processor.
 template <class F>
 [[gnu::always_inline]] inline F one_nan(F value) {
   using Bits = typename BitsOf<F>::type;
   return as<F>(value == value ? as<Bits>(value) : Bits{} + BitsOf<F>::quiet_nan);
 }
 
-// ---- Operators. Integers come as unsigned vectors, but to min and max. `one_nan` says whether a NaN that comes out of
-// `floats` is the one already.
+// ---- Operators. Integers are passed as unsigned vectors, except to min and max. `one_nan` says whether a NaN that
+// results from `floats` is canonical already.
 
 struct Sum {
   static constexpr bool one_nan = false;
@@ -61,7 +60,7 @@ struct Prod {
   }
 };
 
-// -0 is less than +0. Equal values differ at most in the sign of a zero, which the bits settle.
+// -0 is less than +0. Equal values differ at most in the sign of a zero, so their bits decide.
 struct Min {
   static constexpr bool one_nan = true;
   template <class V>
@@ -111,9 +110,9 @@ struct Bxor {
   }
 };
 
-// ---- Element types: unpack() gives what is computed in, and pack() rounds to the type. Where `settles` is false, who
-// computes sees to it that all NaNs are one. Where it is true, pack() tells `nans` what it rounds, and where that found
-// one, settle() mends the results. NaNs are rare, and packed there are half as many vectors to mend.
+// ---- Element types: unpack() converts to the compute type, and pack() rounds to the element type. If `settles` is
+// false, the caller makes NaNs canonical before pack(). If it is true, pack() reports NaNs in `nans`, and settle() then
+// fixes the results: NaNs are rare, and there are half as many packed vectors.
 
 template <class T>
 struct Plain {
@@ -125,8 +124,8 @@ struct Plain {
   [[gnu::always_inline]] static Words pack(Wide value, NoNans&) { return as<Words>(value); }
 };
 
-// Two bfloat16 in each 32-bit word: the one is the word's upper half and a float as it stands, the other is
-// a shift away. No shuffles.
+// Two bfloat16 in each 32-bit word: the upper half is a float as it stands, the lower one after a shift. Needs no
+// shuffles.
 struct BrainHalf {
   static constexpr std::size_t width = 2;
   static constexpr bool settles = BrainRounding::settles;
@@ -140,7 +139,7 @@ struct BrainHalf {
     nans.look(value.low, value.high);
     return BrainRounding::pack(value.low, value.high);
   }
-  // Rounding leaves a NaN one: the lower half of any that comes here, from an operand or from the processor, is zero.
+  // Rounding keeps a NaN a NaN, because the lower half of any NaN here, from an operand or the processor, is zero.
   [[gnu::always_inline]] static Words settle(Words raw) {
     using Halves = Vector<std::uint16_t>;
     const Halves halves = as<Halves>(raw);
@@ -148,7 +147,7 @@ struct BrainHalf {
   }
 };
 
-// What a folded value goes through before pack() rounds it: a new NaN becomes the one here, unless the type settles it.
+// Prepares a value for pack(): makes a new NaN canonical, unless the type's settle() does so.
 template <class Type, bool new_nans>
 struct Settling {
   using Nans = NoNans;

@@ -1,8 +1,8 @@
-// The folds, written once with vector types and compiled for each instruction set.
+// The reduction kernels, written once with vector types and compiled for each instruction set.
 //
 // Included by reduce_<isa>.cpp only, after `vector_bytes`, `Half`, `Streaming`, `Parts` and `BrainRounding` were
-// defined there. Everything is in an unnamed namespace and nothing of the standard library is called: an inline
-// function compiled here for AVX-512 must never be the copy that the linker keeps for all.
+// defined there. Everything is in an unnamed namespace and calls nothing of the standard library: the linker must never
+// keep an inline function compiled for AVX-512 as the program's only copy.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace {
   return raw;
 }
 
-// Less than a vector. 4 and 8 bytes, a scalar's, stay in registers: through memory they would wait for the
+// Loads less than a vector. 4 and 8 bytes (one scalar) stay in registers; through memory, the load would stall on the
 // store that padded them.
 [[gnu::always_inline]] inline Words load_part(const std::byte* from, std::size_t bytes) {
   if (bytes == sizeof(std::uint32_t)) {
@@ -59,9 +59,9 @@ template <class Type, std::size_t lanes, class Nans>
   }
 }
 
-// `lanes` vectors of every source, folded in the sources' order: enough of them to hide an operation's latency. What is
-// computed in stays so until all are folded, and is rounded once. `f` folds where another fold follows, which any NaN
-// may reach; `last` folds the last source.
+// Reduces `lanes` vectors of every source in source order; several lanes hide the latency of an operation. Values stay
+// in the compute type and are rounded once at the end. `f` is used for all sources but the last, `last` for the last
+// one.
 template <std::size_t lanes, class Type, class F, class Last>
 [[gnu::always_inline]] inline void fold_vectors(const FoldMany& call, std::size_t i, bool stream, F f, Last last) {
   typename Type::Wide folded[lanes];
@@ -111,7 +111,7 @@ template <class Type, class F, class Last>
   constexpr std::size_t lanes = 4;
   std::size_t i = 0;
   bool aligned = false;
-  if (call.bytes >= 4 * lanes * vector_bytes) {  // else aligning the stores does not pay
+  if (call.bytes >= 4 * lanes * vector_bytes) {  // for less, aligning the stores does not pay
     const std::size_t head = -reinterpret_cast<std::uintptr_t>(call.into) % vector_bytes;
     aligned = head % Type::width == 0;
     if (aligned && head > 0) {
@@ -168,7 +168,7 @@ template <class T, class Operator>
   fold_loop<Plain<T>>(call, Integers<Operator>{}, Integers<Operator>{});
 }
 
-// `T` is what is computed in: float or double.
+// `T` is the compute type: float or double.
 template <class Type, class T, class Operator>
 [[gnu::always_inline]] inline void fold_floats(const FoldMany& call) {
   if (call.divisor == 1.0) {
@@ -195,7 +195,7 @@ void scale_floats(std::byte* into, const std::byte* from, std::size_t bytes, dou
   if (const std::size_t rest = bytes - i; rest > 0) store_part(into + i, scaled(load_part(from + i, rest)), rest);
 }
 
-// ---- The table: the one place where dtypes meet ops.
+// ---- The table of kernels by dtype and op.
 
 using Folding = void (*)(const FoldMany& call);
 

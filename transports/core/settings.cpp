@@ -1,4 +1,4 @@
-// The table of settings, and how values get into it.
+// The table of settings, and how they are parsed and set.
 #include "transports/core/settings.hpp"
 
 #include <unistd.h>
@@ -72,7 +72,7 @@ constexpr SettingInfo table[] = {
     {"job", "the job's name", &Settings::job},
 };
 
-// What else TUTTI_* means something: the launcher sets them and the bootstrap reads them.
+// TUTTI_* variables that are not settings: the launcher sets them and the bootstrap reads them.
 constexpr std::array<std::string_view, 5> launcher_names = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK",
                                                             "TUTTI_LOCAL_SIZE", "TUTTI_STARTER"};
 
@@ -113,7 +113,7 @@ const SettingInfo* find(std::string_view key) {
   return found == std::end(table) ? nullptr : found;
 }
 
-// "TUTTI_TIMEOUT=x" or "timeout=x (flag)": what to look for in order to mend it.
+// "TUTTI_TIMEOUT=x" or "timeout=x (flag)": names the source of a bad value.
 std::string blame(std::string_view key, std::string_view value, std::string_view source) {
   if (source == "environment") return environment_name(key) + "='" + std::string(value) + "'";
   std::string text = std::string(key) + "='" + std::string(value) + "'";
@@ -233,7 +233,7 @@ Settings Settings::from_environment() {
   }
   for (const SettingInfo& row : table) {
     const char* value = std::getenv(environment_name(row.key).c_str());
-    if (value && *value) settings.set(row.key, value, "environment");  // empty is as good as unset
+    if (value && *value) settings.set(row.key, value, "environment");  // an empty value counts as unset
   }
   return settings;
 }
@@ -294,7 +294,7 @@ std::int64_t parse_bytes(std::string_view text) {
 }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) noexcept {
-  // Insertions, deletions, replacements and swaps of neighbours count one each.
+  // Edit distance in which insertion, deletion, replacement and swap of neighbours cost one each.
   constexpr std::size_t longest = 64;
   using Row = std::array<std::size_t, longest + 1>;
   const auto distance = [&](std::string_view other) {

@@ -1,4 +1,4 @@
-// Names of failure codes, and the making of causes.
+// Names of failure codes, and construction of causes.
 #include "transports/core/status.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ std::string_view name(Code code) noexcept {
 void Cause::say(std::string_view sentence) noexcept {
   std::size_t length = std::min(sentence.size(), sizeof(text) - 1);
   if (length < sentence.size()) {
-    // Never leave half of a UTF-8 character behind: 10xxxxxx continues one.
+    // Never cuts a UTF-8 character in half: bytes 10xxxxxx continue one.
     while (length > 0 && (static_cast<unsigned char>(sentence[length]) & 0xC0u) == 0x80u) --length;
   }
   std::memset(text, 0, sizeof(text));

@@ -1,4 +1,4 @@
-// wait_any: several Works as one, for as long as somebody waits for them.
+// wait_any: waits for the first of several Works.
 #include <algorithm>
 
 #include "transports/core/work.hpp"
@@ -6,9 +6,9 @@
 namespace tutti {
 namespace {
 
-constexpr Seconds one_turn{0.02};  // with the works of one job, where there are several
+constexpr Seconds one_turn{0.02};  // with the works of one job, if there are several jobs
 
-/// Done when one of `states` is. On the stack of who waits, who alone completes it.
+/// Completes when one of `states` does. Lives on the stack of the waiting thread, which alone completes it.
 class AnyOf final : public WorkState {
  public:
   AnyOf(std::span<WorkState* const> states) : states_(states) { prepare(nullptr); }
@@ -35,7 +35,7 @@ std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit) 
     const auto found = std::ranges::find_if(works, &Work::done);
     return found == works.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - works.begin()));
   };
-  std::vector<WorkState*> all;  // those of one driver side by side
+  std::vector<WorkState*> all;  // the works of one driver together
   for (const Work& work : works)
     if (!work.done()) all.push_back(work.state_);
   if (all.size() < works.size() || all.empty()) return first_done();

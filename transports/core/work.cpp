@@ -35,14 +35,14 @@ void WorkState::drop_handle() noexcept {
   if (done()) return leave(handle);
   constexpr std::uint64_t only_handle = handle - 1;
   const bool last = owners_.fetch_sub(only_handle, std::memory_order_acq_rel) < 2 * only_handle;
-  // The memory is the caller's and is about to go: nobody may touch it after this.
+  // The memory is the caller's and may be freed next: nobody may access it after this.
   if (last && !detachable_ && !done()) {
     try {
       if (std::uncaught_exceptions() > 0)
         driver_->abandon(*this);
       else
         driver_->drive(*this, never);
-    } catch (...) {  // a destructor has nobody to tell; the communicator keeps the cause
+    } catch (...) {  // a destructor cannot throw; the communicator keeps the cause
     }
   }
   release();
