@@ -57,8 +57,8 @@ std::shared_ptr<const Process> Process::of(pid_t number) {
   static auto& known = *new std::map<std::pair<std::uint32_t, pid_t>, std::weak_ptr<const Process>>;
   const std::lock_guard lock(mutex);
   std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
-  auto& entry =
-      known[{fork_generation(), number}];  // keyed by fork generation: a child has none of its parent's descriptors
+  // The key has the fork generation, because a child has none of its parent's descriptors.
+  auto& entry = known[{fork_generation(), number}];
   auto process = entry.lock();
   if (!process || !process->lives())  // the number may have been reused
     entry = process = std::make_shared<const Process>(number);

@@ -14,7 +14,7 @@ struct VectorOf {
 template <class T>
 using Vector = typename VectorOf<T>::type;
 
-using Words = Vector<std::uint32_t>;  // also how a vector travels when its element type does not matter
+using Words = Vector<std::uint32_t>;  // also the type of a vector whose element type does not matter
 using Floats = Vector<float>;
 
 template <class To, class From>
@@ -22,12 +22,12 @@ template <class To, class From>
   return __builtin_bit_cast(To, from);
 }
 
-// What a vector of 16-bit elements is computed in; which of them are `low` is its type's affair.
+// The compute type for a vector of 16-bit elements. The element type decides which of them are in `low`.
 struct TwoFloats {
   Floats low, high;
 };
 
-// f on what is computed in.
+// Applies f to the compute type.
 template <class F, class... V>
 [[gnu::always_inline]] inline auto each(F f, V... values) {
   return f(values...);
@@ -37,7 +37,7 @@ template <class F, class... More>
   return {f(first.low, more.low...), f(first.high, more.high...)};
 }
 
-// Less than a vector, where the processor has no loads and stores of that.
+// A partial vector, for processors without masked loads and stores.
 struct CopiedParts {
   [[gnu::always_inline]] static Words load(const std::byte* from, std::size_t bytes) {
     Words raw{};
@@ -49,7 +49,7 @@ struct CopiedParts {
   }
 };
 
-// Watches for NaNs where none needs to be found.
+// Stands in for a NaN check where none is needed.
 struct NoNans {
   [[gnu::always_inline]] void look(Floats, Floats) {}
   [[gnu::always_inline]] bool found() const { return false; }

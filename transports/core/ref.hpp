@@ -1,11 +1,11 @@
-// Ref: a counted reference to what counts its references itself.
+// Ref: an intrusive reference-counted pointer.
 #pragma once
 
 #include <utility>
 
 namespace tutti {
 
-/// T has retain() and release(). Threads: as a shared_ptr.
+/// T provides retain() and release(). Threads: as std::shared_ptr.
 template <class T>
 class Ref {
  public:
@@ -23,7 +23,7 @@ class Ref {
     if (to_ != nullptr) to_->release();
   }
 
-  /// A reference that `one` has counted already.
+  /// Takes over a reference that is counted already.
   static Ref adopt(T& one) noexcept {
     Ref made;
     made.to_ = &one;

@@ -1,4 +1,4 @@
-// What a loop that spins does between two looks.
+// The pause instruction for spin loops.
 #pragma once
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -7,8 +7,9 @@
 
 namespace tutti {
 
-/// Tells the processor that this is a spin: it saves power, leaves its core's other thread room, and the loop
-/// ends without a misprediction's cost. On aarch64 `isb` waits some 10 ns, where `yield` is mostly nothing at all.
+/// Tells the processor that this is a spin loop: saves power, gives time to the other hardware thread of the core, and
+/// avoids a misprediction at the end of the loop. On aarch64 it is `isb`, which waits some 10 ns, because `yield`
+/// usually does nothing.
 inline void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   _mm_pause();

@@ -1,4 +1,4 @@
-// Settings: one table of typed values; each is an environment variable, a config key and a flag.
+// Settings: one table of typed values, each set by an environment variable, a config key or a flag.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// Everything that can be set. Values here are the defaults.
+/// All settings, with their defaults.
 struct Settings {
   std::string log = "warn";                   // log
   std::string transport = "shm,ibverbs,tcp";  // transport: providers to try between two ranks, best first
@@ -51,21 +51,21 @@ struct Settings {
   std::string secret;                                 // secret: the job's token
   std::string job;                                    // job: the job's name
 
-  /// From the environment (TUTTI_<KEY>). Throws Error{invalid} when a value does not parse.
+  /// Reads the environment (TUTTI_<KEY>). Throws Error{invalid} if a value does not parse.
   static Settings from_environment();
 
-  /// Sets one by key ("lane_bytes", "64K"). Throws Error{invalid} naming the nearest key.
+  /// Sets one value by key ("lane_bytes", "64K"). Throws Error{invalid} naming the nearest key.
   void set(std::string_view key, std::string_view value, std::string_view source);
 
-  /// Where each value that is not the default came from: key -> "environment", "flag", ...
+  /// The origin of each value that is not the default: key -> "environment", "flag", ...
   std::map<std::string, std::string, std::less<>> sources;
 
-  /// The variables TUTTI_* of the environment that mean nothing here.
+  /// TUTTI_* variables of the environment that are unknown.
   std::vector<std::string> unknown;
 };
 
-/// A warning for each variable in `unknown`, with the nearest name that means something; in a process once for each.
-/// Bootstrapping does it on rank 0, so that a job says it once; what runs without a job has to ask for it.
+/// Logs a warning for each variable in `unknown`, with the nearest known name, once per process. Bootstrapping calls it
+/// on rank 0, so that a job warns once; what runs without a job must call it itself.
 void warn_of_unknown(const Settings& settings);
 
 /// A row of the table, for `tutti info -c` and for flags.
@@ -76,7 +76,7 @@ struct SettingInfo {
 };
 std::span<const SettingInfo> setting_table() noexcept;
 
-/// The value as text, as set() would take it.
+/// The value as text, in the form that set() accepts.
 std::string value_text(const Settings& settings, const SettingInfo& info);
 
 /// "64K", "1M", "2G", "17" -> bytes. Throws Error{invalid}.

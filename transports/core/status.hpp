@@ -1,4 +1,4 @@
-// Status: how everything below the public API reports failure; Error: what the API throws.
+// Status: the result type of everything below the public API. Error: the exception that the API throws.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,32 @@ namespace tutti {
 
 enum class Code : std::uint8_t {
   ok,
-  peer_lost,    ///< a rank died, or its host fell silent
+  peer_lost,    ///< a rank died, or its host stopped responding
   mismatch,     ///< ranks called different collectives, or with other arguments
   timeout,      ///< the deadline passed
-  aborted,      ///< somebody called abort(), or a handle was dropped while unwinding
-  unsupported,  ///< nothing available can do this call
+  aborted,      ///< abort() was called, or a handle was dropped during stack unwinding
+  unsupported,  ///< no available backend supports this call
   invalid,      ///< an argument is wrong
-  resource,     ///< memory, descriptors, space
-  protocol,     ///< a peer sent what this version does not understand
+  resource,     ///< out of memory, descriptors or space
+  protocol,     ///< a peer sent a message that this version does not understand
   internal,     ///< a defect in tutti
 };
 
 std::string_view name(Code code) noexcept;
 
-/// Why something failed. Plain data of one size, because it travels: into a shared segment,
-/// in an abort frame, to the store. All ranks of a communicator end up with the same Cause.
+/// The reason of a failure. Plain data of fixed size, because it is sent: in a shared segment, in an abort frame,
+/// through the store. All ranks of a communicator end with the same Cause.
 struct Cause {
   Code code = Code::ok;
-  std::uint8_t spare[3] = {};  ///< no padding, whose bytes would travel along
-  std::int32_t culprit = -1;   ///< world rank of whom it is about; -1 when nobody
-  std::int32_t reporter = -1;  ///< world rank that noticed
+  std::uint8_t spare[3] = {};  ///< explicit padding, so that no uninitialised bytes are sent
+  std::int32_t culprit = -1;   ///< world rank that the failure concerns; -1: none
+  std::int32_t reporter = -1;  ///< world rank that detected it
   std::uint32_t more_spare = 0;
-  std::uint64_t group = 0;  ///< the communicator that it ends; 0: every one that `culprit` is a member of
-  char host[48] = {};       ///< of the culprit, where known
+  std::uint64_t group = 0;  ///< the communicator that fails; 0: every one that `culprit` is a member of
+  char host[48] = {};       ///< of the culprit, if known
   char text[320] = {};      ///< one or two sentences: what happened, and what to do next
 
-  /// Fills `text`, cutting what is too long.
+  /// Sets `text`, cut to its size.
   void say(std::string_view sentence) noexcept;
 };
 static_assert(std::has_unique_object_representations_v<Cause>);
@@ -68,7 +68,7 @@ class Error : public std::runtime_error {
   Error(const Cause& cause, const std::string& message) : Error(cause.code, message, cause.culprit) {}
 
   Code code() const noexcept { return code_; }
-  /// World rank of whom the error is about, -1 when nobody.
+  /// World rank that the error concerns; -1: none.
   int culprit() const noexcept { return culprit_; }
 
  private:

@@ -1,4 +1,4 @@
-// Store: the key-value meeting point through which ranks find one another.
+// Store: the key-value store through which ranks find one another.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace tutti {
 
-/// A small key-value map that all ranks of a job see. Used while communicators are made and for
-/// news of a failure, never on the data path. Keys and values are any bytes; values up to 1 MiB.
+/// A small key-value store that all ranks of a job share. Used while communicators are made and to report failures,
+/// never on the data path. Keys and values are arbitrary bytes; values have up to 1 MiB.
 ///
-/// Threads: any thread may call; calls of one Store are serialised.
-/// Errors: every call throws tutti::Error (timeout with the key's name, peer_lost when the
-/// store is gone). The implementations live in collectives/bootstrap.
+/// Threads: any; calls of one Store are serialised.
+/// Errors: every call throws tutti::Error (timeout with the key's name, peer_lost if the store is gone). The
+/// implementations are in collectives/bootstrap.
 class Store {
  public:
   virtual ~Store() = default;
@@ -25,11 +25,11 @@ class Store {
   /// Sets the key; the last writer wins.
   virtual void set(std::string_view key, std::string_view value) = 0;
 
-  /// The key's value; waits until somebody sets it.
+  /// Returns the key's value; blocks until it is set. Throws Error{timeout} after `until`.
   virtual std::string wait(std::string_view key, Deadline until) = 0;
 
-  /// Sets `key`, then waits for each of `keys`: their values, in the order of `keys`. Ranks that all do so tell one
-  /// another something in as few messages as the store can.
+  /// Sets `key`, then waits for all of `keys` and returns their values in that order. When all ranks call it, this is
+  /// an allgather with the fewest messages that the store needs.
   virtual std::vector<std::string> set_and_wait(std::string_view key, std::string_view value,
                                                 std::span<const std::string> keys, Deadline until) {
     set(key, value);
@@ -38,19 +38,19 @@ class Store {
     return values;
   }
 
-  /// True and the value, or false at once.
+  /// Stores the value and returns true, or returns false at once if the key is not set.
   virtual bool find(std::string_view key, std::string& value) = 0;
 
-  /// Adds to a decimal counter that starts at 0 and returns the new value; atomic.
+  /// Atomically adds to a decimal counter that starts at 0; returns the new value.
   virtual std::int64_t add(std::string_view key, std::int64_t amount) = 0;
 
-  /// Sets the key where it is unset; returns the value it then has, so the first writer wins. Atomic.
+  /// Atomically sets the key if it is unset; returns the value that it then has, so that the first writer wins.
   virtual std::string set_once(std::string_view key, std::string_view value) = 0;
 
-  /// From now on no call but wait() takes longer than about `patience`; it throws instead.
+  /// Limits every later call except wait() to about `patience`; a call that takes longer throws.
   virtual void hurry(Seconds /*patience*/) {}
 
-  /// Forgets the key, if it is there.
+  /// Removes the key, if it exists.
   virtual void erase(std::string_view key) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Work: the handle of a call that has started.
+// Work: the handle of an asynchronous call.
 #pragma once
 
 #include <atomic>
@@ -21,22 +21,23 @@ namespace tutti {
 class Work;
 class WorkState;
 
-/// Who moves unfinished work forward; a context (see collectives/runtime/context.hpp).
+/// Makes progress on unfinished work; implemented by a context (see collectives/runtime/context.hpp).
 class Driver {
  public:
   virtual ~Driver() = default;
-  /// Drives everything outstanding until `work` is done or `until` has passed.
+  /// Makes progress on all outstanding work until `work` is done or `until` has passed.
   virtual void drive(WorkState& work, Deadline until) = 0;
-  /// Ends `work` early with Code::aborted; returns once nobody touches its buffers any more.
+  /// Ends `work` with Code::aborted; returns once nothing accesses its buffers any more.
   virtual void abandon(WorkState& work) noexcept = 0;
-  /// Runs `callback` soon, on a thread that drives; never from inside this call.
+  /// Queues `callback` to run on a thread that makes progress; never runs it inside this call.
   virtual void defer(std::function<void()> callback) = 0;
 };
 
-/// The shared side of a Work: one call, from its launch until it is done and its last handle has gone. Then it may be
-/// used for another call, as nobody knows of it any more. Or all calls of a communicator that were over at once.
+/// The shared state behind Work handles: one call, from its launch until it is done and its last handle is gone, after
+/// which it may be reused for another call. One state may also stand for all calls of a communicator that completed at
+/// once.
 ///
-/// Threads: any, but prepare(), complete() and look().
+/// Threads: any, except for prepare(), complete() and look().
 class WorkState {
  public:
   WorkState() noexcept = default;
@@ -46,31 +47,32 @@ class WorkState {
 
   bool done() const noexcept { return reactions_.load(std::memory_order_acquire) == over(); }
 
-  /// done(), of what completes itself when whoever waits for it looks. Called where a waiter has nothing better to do.
+  /// done(), after completing the work if a waiting thread has to do that. Called when the waiting thread is idle.
   virtual bool settled() { return done(); }
-  const Status& status() const noexcept { return status_; }  ///< only after done()
+  const Status& status() const noexcept { return status_; }  ///< valid only after done()
 
-  /// Called once, by whoever drives. Runs nothing inline: `then` callbacks go to Driver::defer.
+  /// Called once, by the thread that makes progress. Runs no callback inline: `then` callbacks are passed to
+  /// Driver::defer.
   void complete(Status status);
 
-  /// Moves what this work waits for, and nothing else where that can be told apart: cheaper than a look at
-  /// everything. Token held. True when something moved.
+  /// Makes progress only on what this work depends on, where that is known, which is cheaper than on everything. The
+  /// caller holds the progress token. Returns true if there was progress.
   virtual bool look() { return false; }
 
-  /// What is put on the stream from here on waits until this is done. Not after done(). Any thread.
+  /// Makes later operations on the stream wait until this is done. Must not be called after done(). Any thread.
   virtual void join(const Stream& /*stream*/) {}
 
-  /// See Work::cancel(). Any thread, without the token.
+  /// Implements Work::cancel(). Any thread, without the progress token.
   virtual bool take_back() { return false; }
 
-  /// What failed, in full: the collective, its number, elapsed time. Called when an Error is made.
+  /// The full error text: the collective, its number and the elapsed time. Called when an Error is made.
   virtual std::string explain(const Status& status) const { return std::string(status.text()); }
 
   void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept { leave(1); }
 
  protected:
-  /// Before a call: counts one handle, and one reference for whoever completes it.
+  /// Resets the state before a call: counts one handle, and one reference for the thread that completes it.
   void prepare(std::shared_ptr<Driver>&& driver) noexcept {
     driver_ = std::move(driver);
     detachable_ = false;
@@ -79,18 +81,18 @@ class WorkState {
     reactions_.store(nullptr, std::memory_order_relaxed);
   }
 
-  /// Counts so many handles more, or drops handles and the reference of whoever completes.
+  /// Adds `n` handles; or drops `handles` and the reference of the thread that completes the work.
   void add_handles(std::uint32_t n) noexcept { owners_.fetch_add(n * handle, std::memory_order_relaxed); }
   void drop_all(std::uint32_t handles) noexcept { leave(handles * handle + 1); }
 
-  /// The memory of the call is the library's: a dropped handle does not wait.
+  /// The library owns the call's memory, so that dropping the last handle does not wait.
   void detach_when_dropped() noexcept { detachable_ = true; }
-  /// Eight bytes that live as long as the handles: where a scalar call has its value.
+  /// Eight bytes that live as long as the handles; holds the value of a scalar call.
   std::byte* cell() noexcept { return cell_; }
 
-  /// The last reference has gone.
+  /// Called when the last reference is gone.
   virtual void retire() noexcept { delete this; }
-  /// For retire(): what prepare() was given, which the caller drops last.
+  /// For retire(): moves out the driver that prepare() was given. The caller drops it last.
   std::shared_ptr<Driver> take_driver() noexcept { return std::move(driver_); }
 
  private:
@@ -100,12 +102,12 @@ class WorkState {
     std::function<void(const Status&)> callback;
     Reaction* next = nullptr;
   };
-  /// What no reaction's address is.
+  /// A marker that differs from the address of every reaction.
   static Reaction* over() noexcept { return reinterpret_cast<Reaction*>(std::uintptr_t{1}); }
-  static constexpr std::uint64_t handle = (std::uint64_t{1} << 32) + 1;  // a handle is a reference too
+  static constexpr std::uint64_t handle = (std::uint64_t{1} << 32) + 1;  // a handle also counts as a reference
 
   void leave(std::uint64_t share) noexcept {
-    // Alone, there is nobody to be counted against.
+    // A sole owner needs no atomic decrement.
     if (owners_.load(std::memory_order_acquire) == share ||
         owners_.fetch_sub(share, std::memory_order_acq_rel) == share)
       retire();
@@ -115,19 +117,18 @@ class WorkState {
   void drop_handle() noexcept;
 
   std::shared_ptr<Driver> driver_;
-  std::atomic<Reaction*> reactions_{nullptr};  // last one first; over() once it is done
-  std::atomic<std::uint64_t> owners_{0};       // references; above them, handles
+  std::atomic<Reaction*> reactions_{nullptr};  // a list, newest first; over() once the work is done
+  std::atomic<std::uint64_t> owners_{0};       // low half: references; high half: handles
   bool detachable_ = false;
   alignas(8) std::byte cell_[8] = {};
   Status status_;
 };
 
-/// A call in flight. Copies are handles of the same work.
+/// A call in flight. Copies are handles of the same call.
 ///
-/// Threads: any. Waiting twice is harmless, and several threads may wait. Until done() the
-/// buffers given to the call belong to the library. Dropping the last handle of unfinished
-/// work waits for it (while an exception unwinds: aborts it first), unless the library owns
-/// the memory, when it detaches.
+/// Threads: any. wait() may be called repeatedly and by several threads. Until done(), the buffers passed to the call
+/// belong to the library. Dropping the last handle of unfinished work waits for it (during stack unwinding it is
+/// aborted first), unless the library owns the memory; then the work is detached.
 class [[nodiscard]] Work {
  public:
   Work() noexcept = default;  ///< already done, successfully
@@ -145,27 +146,25 @@ class [[nodiscard]] Work {
     if (state_ != nullptr) state_->drop_handle();
   }
 
-  /// Returns when the work is done; drives progress meanwhile. Throws tutti::Error if it failed.
+  /// Makes progress until the work is done. Throws tutti::Error if it failed.
   void wait() const;
 
-  /// As wait(), for at most `limit`; false = still running, and nothing is lost.
+  /// As wait(), for at most `limit`; false: still running, and may be waited for again.
   bool wait_for(Seconds limit) const;
 
-  /// For calls on device memory: what is put on the stream from here on waits until the work is done, and the caller
-  /// goes on at once. A failure that has not been seen yet throws from a later wait() and from the communicator's next
-  /// call; the stream goes on.
+  /// For calls on device memory: makes later operations on the stream wait for the work, and returns at once. A failure
+  /// found later is thrown by the next wait() and by the communicator's next call; the stream continues.
   void wait(const Stream& stream) const;
 
   bool done() const noexcept { return state_ == nullptr || state_->done(); }
 
-  /// Takes back a recv() or recv_any() that has not met its message: it ends with Code::aborted, its buffer is the
-  /// caller's, and the communicator goes on; the message, when it comes, waits for another recv. False, and nothing
-  /// happens, where the message has been met, and for every other call. Of recvs with one source, tag and buffer the
-  /// oldest is meant.
+  /// Cancels a recv() or recv_any() that has not been matched with a message: it ends with Code::aborted, its buffer
+  /// belongs to the caller again, and a later recv receives the message. Returns false without effect if it has been
+  /// matched, and for every other call. Of several recvs with equal source, tag and buffer, the oldest is cancelled.
   bool cancel() const { return state_ != nullptr && !state_->done() && state_->take_back(); }
 
-  /// Runs `callback` with the outcome once the work is done, on whichever thread drives the
-  /// context then; at once it is only queued. It must not wait for other work.
+  /// Runs `callback` with the outcome once the work is done, on the thread that then makes progress; never inside this
+  /// call. The callback must not wait for other work.
   const Work& then(std::function<void(const Status&)> callback) const;
 
  protected:
@@ -177,12 +176,12 @@ class [[nodiscard]] Work {
   WorkState* state_ = nullptr;
 };
 
-/// The number of one of `works` that is done; failed counts too, and so does a default-constructed Work. Drives
-/// progress meanwhile. nullopt when `limit` has passed, and at once where there are none; 0 only looks. Those of
-/// several jobs of this process are looked at in turns, some 20 ms each. Any thread.
+/// Returns the index of one of `works` that is done; failed and default-constructed ones count as done. Makes progress
+/// meanwhile. Returns nullopt once `limit` has passed (0: checks once), and at once if `works` is empty. Works of
+/// several jobs of this process are driven in turns of some 20 ms. Any thread.
 std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit);
 
-/// The Work of a call that has one result: wait() gives it. Of a scalar collective the library owns the memory.
+/// The Work of a call with one result, which wait() returns. For a scalar collective the library owns the memory.
 template <class T>
 class [[nodiscard]] Value : public Work {
  public:

@@ -1,4 +1,4 @@
-// Making, mapping and sharing out an arena.
+// Creates, maps and allocates from an arena.
 #include "transports/shm/arena.hpp"
 
 #include <fcntl.h>
@@ -22,16 +22,17 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::size_t least_arena = std::size_t{64} << 20;
-constexpr std::size_t worth_asking = std::size_t{4} << 20;  // whether so much is there takes a tenth of a millisecond
+// Smaller sizes skip the check of free memory, which takes 0.1 ms.
+constexpr std::size_t worth_asking = std::size_t{4} << 20;
 
-constexpr std::size_t mappable = std::size_t{1} << 46;  // of a process's addresses, half
+constexpr std::size_t mappable = std::size_t{1} << 46;  // half of a process's address space
 
-// As much as there could ever be to share, if so many of that size can be mapped.
+// All memory that could ever be shared, if `ranks` mappings of that size fit.
 std::size_t wanted_bytes(std::size_t ranks) noexcept {
   struct sysinfo host {};
   std::size_t bytes = ::sysinfo(&host) == 0 ? std::size_t{host.totalram} * host.mem_unit : least_arena;
   bytes = std::min(bytes, mappable / ranks);
-  rlimit files{};  // growing a file beyond it would end the process by a signal
+  rlimit files{};  // growing the file beyond the limit would raise SIGXFSZ
   if (::getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY)
     bytes = std::min<std::size_t>(bytes, files.rlim_cur);
   return bytes / page_bytes() * page_bytes();
@@ -52,7 +53,7 @@ Descriptor make_arena_file(const Settings& settings, std::size_t ranks, std::str
     why = "a sparse file of " + size_text(bytes) + " cannot be made (" + std::strerror(errno) + ")";
     return {};
   }
-  ::fcntl(file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);  // a plain file has none
+  ::fcntl(file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);  // sealing fails for a plain file
   return file;
 }
 
@@ -111,15 +112,16 @@ std::size_t Arena::take(std::size_t bytes) {
 }
 
 void Arena::give_back(std::size_t offset) noexcept {
-  if (generation_ != fork_generation()) return;  // it is the parent's, and the descriptor is closed
+  // In a forked child the memory is the parent's, and the descriptor is closed.
+  if (generation_ != fork_generation()) return;
   const std::lock_guard lock(mutex_);
   const auto found = taken_.find(offset);
-  if (found == taken_.end()) return;  // in quarantine
+  if (found == taken_.end()) return;  // quarantined
   const std::size_t length = found->second;
   if (::fallocate(file_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                   static_cast<off_t>(length)) != 0)
-    std::memset(map_.at(offset), 0, length);  // a file system without holes
-  auto node = taken_.extract(found);          // moves over: freeing never allocates
+    std::memset(map_.at(offset), 0, length);  // the file system does not support holes
+  auto node = taken_.extract(found);          // moves the node, so that freeing never allocates
   auto gap = free_.insert(std::move(node)).position;
   if (const auto next = std::next(gap); next != free_.end() && gap->first + gap->second == next->first) {
     gap->second += next->second;

@@ -1,9 +1,9 @@
-// CMA: every rank copies its block of a scatter straight out of the root's buffer (cross memory attach), by the kernel
-// where that is ordinary memory.
+// CMA: in a scatter, every rank copies its block directly from the root's buffer (cross memory attach,
+// process_vm_readv), if it is ordinary memory.
 //
-// What goes through slots is copied twice, the first time by the root alone; this once, by all who take. Who takes
-// waits for the root, and not for the others. Of other kinds, where all ranks can stage or take at the same time, the
-// kernel's looking up of pages costs more than a second copy.
+// Data that pass through slots are copied twice, first by the root alone; here once, by all receivers in parallel.
+// Receivers wait for the root only. For other kinds, in which all ranks stage or receive in parallel, the kernel's page
+// lookups cost more than the second copy.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace tutti::shm {
 namespace {
 
-constexpr std::size_t chunk_bytes = std::size_t{256} << 10;  // copied at a time
-constexpr std::size_t least_bytes = std::size_t{16} << 10;   // of a block
+constexpr std::size_t chunk_bytes = std::size_t{256} << 10;  // bytes copied at a time
+constexpr std::size_t least_bytes = std::size_t{16} << 10;   // minimum bytes of a block
 
 Status unreadable(const Room& room, const DirectCall& call, int error) {
   const int root = room.world_rank(call.root);
@@ -29,7 +29,7 @@ Status unreadable(const Room& room, const DirectCall& call, int error) {
                          root);
 }
 
-// Not memory of devices, say. Both ends are looked at, as others will.
+// Whether the kernel can read both ends of the buffer, as it cannot for device memory.
 bool is_readable(const std::byte* data, std::size_t bytes) noexcept {
   const auto at = reinterpret_cast<std::uintptr_t>(data);
   std::byte seen;
@@ -38,7 +38,7 @@ bool is_readable(const std::byte* data, std::size_t bytes) noexcept {
   return true;
 }
 
-// A piece of the root's buffer; 0, or why not.
+// Copies a piece of the root's buffer; returns 0 or an errno.
 int copy_from_root(const Room& room, const DirectCall& call, std::size_t from, std::byte* into, std::size_t bytes) {
   const CallLine& line = room.call_of(call.root, call.number);
   if (line.in == 0) return room.read(call.root, line.at + from, into, bytes);
@@ -46,7 +46,7 @@ int copy_from_root(const Room& room, const DirectCall& call, std::size_t from, s
   return 0;
 }
 
-// The root: shows its buffer, keeps its own block, and stays until all others have theirs.
+// The root: publishes its buffer, copies its own block, and stays until all others have theirs.
 EngineTask show_buffer(Room& room, const DirectCall& call) {
   while (const auto late = room.who_is_behind(call.number)) co_await room.until(*late);
   CallLine& line = write_line(room, call);
@@ -71,7 +71,7 @@ EngineTask show_buffer(Room& room, const DirectCall& call) {
   co_return Status();
 }
 
-// The others.
+// All other ranks.
 EngineTask read_block(Room& room, const DirectCall& call) {
   announce(room, call);
   co_await room.until(room.call_of(call.root, call.number).stamp, least_stamp(call.number), call.root);
@@ -83,14 +83,15 @@ EngineTask read_block(Room& room, const DirectCall& call) {
   for (std::size_t at = 0; at < call.bytes(); at += chunk_bytes) {
     const int error = copy_from_root(room, call, mine + at, call.out + at, std::min(chunk_bytes, call.bytes() - at));
     light_barrier();
-    // A root that was cancelled may have filled its buffer anew, or freed it, while it was read.
+    // A root that was cancelled may have reused or freed its buffer while it was read.
     if (room.somebody_cancelled()) co_await room.until_cancelled();
-    ended = error == ESRCH;  // a process loses its memory first, and is said to have ended a little later
+    ended = error == ESRCH;  // a process loses its memory shortly before it is seen to have ended
     if (error != 0 && !ended && room.lives(call.root)) co_return unreadable(room, call, error);
     if (error != 0) break;
     co_await room.breathe();
   }
-  // By its number another process may have been read, once it had ended; the news of that comes.
+  // If the root has ended, its process number may have been reused and another process read. Waits for the failure to
+  // be reported.
   if (ended || !room.lives(call.root)) co_await room.until(room.of(call.root).never, 1, call.root);
   room.post(room.own().finished, call.number);
   co_return Status();

@@ -1,9 +1,9 @@
-// Finding one another's slabs, and giving them back.
+// Publishing, finding and freeing slabs.
 //
-// A slab may be read by others after its rank has ended the communicator, and even before they have looked for it. So
-// it goes in two steps: a rank that has left marks its entry `closed` once it has found the entries of all the others;
-// and it frees slab and entry once all the others' entries are closed, or speak of another communicator already, which
-// they can only do after they have seen its own mark.
+// Other ranks may read a slab after its rank has left the communicator, or may not have looked for it yet. So it is
+// freed in two steps: a rank that has left marks its entry `closed` once it has found the entries of all others; it
+// frees slab and entry once all others' entries are closed or reused for another communicator, which happens only after
+// they have seen this rank's mark.
 #include "transports/shm/commons.hpp"
 
 #include <unistd.h>
@@ -25,7 +25,7 @@ constexpr std::size_t most_spares = 4;
 
 void ring_doorbell(int fd) noexcept {
   const std::uint64_t one = 1;
-  // It fails only when the counter is full, and then the doorbell rings already.
+  // Fails only if the counter is full, and then the doorbell is readable already.
   [[maybe_unused]] const ssize_t n = ::write(fd, &one, sizeof one);
 }
 
@@ -43,7 +43,7 @@ bool Commons::lives(int local) const noexcept {
 }
 
 void Commons::wake(std::span<const int> locals) const noexcept {
-  light_barrier();  // pairs with the heavy one of ShmWire::arm()
+  light_barrier();  // pairs with heavy_barrier() in ShmWire::arm()
   for (const int local : locals) {
     if (local == self_) continue;
     const Neighbour& other = neighbours_[static_cast<std::size_t>(local)];
@@ -86,7 +86,7 @@ const DirectoryEntry* Commons::find(int local, std::uint64_t group) const noexce
 
 OwnSlab Commons::open_slab(std::uint64_t group) {
   sweep();
-  retired_.reserve(retired_.size() + ++open_);  // so that retire() finds room
+  retired_.reserve(retired_.size() + ++open_);  // so that retire() does not allocate
   OwnSlab own;
   own.entry = &free_entry();
   own.entry->slab = take(spare_slabs_, sizeof(Slab));

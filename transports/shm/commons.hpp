@@ -1,4 +1,4 @@
-// Commons: what the ranks of one host share beside their rings: every rank's arena, and the slabs in them.
+// Commons: what the ranks of one host share besides their rings: every rank's arena and the slabs in it.
 #pragma once
 
 #include <sys/types.h>
@@ -13,29 +13,30 @@
 
 namespace tutti::shm {
 
-/// Another rank of the host, by local index; the own place in the list is empty.
+/// Another rank of the host, by local index; this rank's own entry is empty.
 struct Neighbour {
   ArenaMap arena;
-  const RankLine* line = nullptr;  ///< in the segment: as long as the wire
-  int doorbell = -1;               ///< the wire's
-  pid_t process = 0;               ///< as this process sees it
-  int death = -1;                  ///< can be read when it has ended; the wire's; -1: none
+  const RankLine* line = nullptr;  ///< in the segment; lives as long as the wire
+  int doorbell = -1;               ///< borrowed from the wire
+  pid_t process = 0;               ///< the peer's process number as seen here
+  int death = -1;                  ///< pidfd, readable once the peer has ended; borrowed from the wire; -1: none
 };
 
-/// Wakes who sleeps at that eventfd.
+/// Wakes the rank that sleeps on this eventfd.
 void ring_doorbell(int fd) noexcept;
 
-/// A communicator's slab in the own arena.
+/// A communicator's slab in this rank's arena.
 struct OwnSlab {
   Slab* slab = nullptr;
   DirectoryEntry* entry = nullptr;
-  bool common_size = true;  ///< of its rounds' slots: others can use them
+  bool common_size = true;  ///< whether the rounds' slots have the common size, so that they can be reused
 };
 
-/// Threads: the holder of the token, but for allocate(). Outlives the wire where allocated memory does.
+/// Threads: the holder of the progress token, except for allocate(). Lives until the wire and all allocated memory are
+/// gone.
 class Commons {
  public:
-  /// `own` has its directory already.
+  /// `own` already contains its directory.
   Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
           bool moves_threads);
 
@@ -44,13 +45,13 @@ class Commons {
   }
   std::shared_ptr<void> allocate(std::size_t bytes) { return own_->allocate(bytes); }
 
-  /// The third-level caches of all these ranks' cores together; 0: unknown.
+  /// Total bytes of the L3 caches of these ranks' cores; 0: unknown.
   std::size_t cache_bytes() const noexcept { return cache_bytes_; }
 
-  /// Whether a thread may be put onto another core than the kernel has chosen.
+  /// Whether a thread may be moved to another core than the kernel has chosen.
   bool moves_threads() const noexcept { return moves_threads_; }
 
-  /// Own memory that others may still write to is never handed out again.
+  /// Never reuses own memory that other ranks may still write to.
   void quarantine(const std::byte* data) noexcept { own_->quarantine(data); }
 
   bool left(int local) const noexcept {
@@ -58,33 +59,33 @@ class Commons {
   }
   pid_t process(int local) const noexcept { return neighbours_[static_cast<std::size_t>(local)].process; }
   bool lives(int local) const noexcept;
-  /// After words were posted: wakes those of `locals` that sleep.
+  /// Wakes those of `locals` that sleep; call after posting words.
   void wake(std::span<const int> locals) const noexcept;
 
   // ---- slabs
 
-  /// A slab for `group`, all zero, that the others can find. Throws Error{resource}.
+  /// Creates a zeroed slab for `group` and publishes it in the directory. Throws Error{resource}.
   OwnSlab open_slab(std::uint64_t group);
-  /// The two rounds' slots of a slab, of so many bytes each. Throws Error{resource}.
+  /// The two slots of a slab's rounds, of `bytes` each; allocated at the first call. Throws Error{resource}.
   std::byte* open_rounds(OwnSlab& own, std::size_t bytes);
   std::byte* rounds(int local, const Slab& slab) const noexcept { return arena(local).at(slab.rounds); }
 
-  /// `local`'s entry for `group`, if it has made one.
+  /// The directory entry of rank `local` for `group`; null if it does not exist yet.
   const DirectoryEntry* find(int local, std::uint64_t group) const noexcept;
   const Word& published(int local) const noexcept { return directory(local).published; }
   const Slab& slab(int local, const DirectoryEntry& entry) const noexcept {
     return *reinterpret_cast<const Slab*>(arena(local).at(entry.slab));
   }
 
-  /// The communicator has ended here. Its slab is freed once no other rank can look at it any more.
+  /// Ends the communicator on this rank. Its slab is freed once no other rank can access it.
   void retire(const OwnSlab& own, std::vector<int> locals);
 
  private:
   struct Retired {
     OwnSlab own;
     std::uint64_t group;
-    std::vector<int> locals;                     // the other members
-    std::vector<const DirectoryEntry*> entries;  // theirs, once all are found
+    std::vector<int> locals;                     // local indices of the other members
+    std::vector<const DirectoryEntry*> entries;  // the other members' entries, once all are found
   };
   const DirectoryPage& directory(int local) const noexcept {
     return *reinterpret_cast<const DirectoryPage*>(arena(local).at(0));
@@ -93,7 +94,7 @@ class Commons {
   bool can_go(Retired& one) const;
   void sweep();
   void free(const OwnSlab& own) noexcept;
-  /// So many bytes that were given back, or of the arena.
+  /// Returns `bytes` from the list of freed blocks, or from the arena.
   std::size_t take(std::vector<std::size_t>& spares, std::size_t bytes);
 
   std::shared_ptr<Arena> own_;

@@ -1,24 +1,26 @@
-// Direct: every rank reads the others' buffers where they are, and writes where the result belongs.
+// Direct: every rank reads the others' buffers in place and writes results to their destination.
 //
-// Allreduce and reduce: a rank folds its share of the whole, home, and pushes it from the cache into the buffers of
-// those who need it: p N read and p N written in total, the least there can be. All others: a rank reads what it needs;
-// of a broadcast the root, which needs nothing, pushes its share to everyone meanwhile, where their buffers allow for
-// that. Afterwards a rank stays until nobody is at its buffers any more.
+// Allreduce and reduce: a rank reduces its share into its own buffer and copies it, still in cache, into the buffers of
+// those who need it: p N read and p N written in total, the minimum. Other kinds: a rank reads what it needs. In a
+// broadcast the root, which needs nothing, meanwhile writes its share to all ranks whose buffers allow it. At the end a
+// rank stays until no peer accesses its buffers.
 //
-// Whoever pushes says so first, and looks whether the owner has been cancelled: see Room::leave_alone().
+// A rank that writes to others marks itself first and checks whether the owner has been cancelled: see
+// Room::leave_alone().
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {
 namespace {
 
-constexpr std::size_t chunk_bytes = std::size_t{32} << 10;  // pushed at a time
+constexpr std::size_t chunk_bytes = std::size_t{32} << 10;  // bytes written to peers at a time
 
-// What rank `other` gives.
+// The input of rank `other`.
 const std::byte* given_by(const Room& room, const DirectCall& call, int other) noexcept {
   return other == call.rank ? call.given() : room.reach(other, room.call_of(other, call.number).in);
 }
 
-// Folds, where the call does, and pushes [from, from + bytes) of this rank's share. False: somebody has been cancelled.
+// Reduces, if the kind does, and writes [from, from + bytes) of this rank's share to the others. False: a rank has been
+// cancelled.
 bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t bytes) {
   const auto given = [&](int other) { return given_by(room, call, other) + from; };
   const auto result = [&](int other) {
@@ -51,7 +53,7 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
     std::byte* const folded = result(call.rank) + at;
     fold_in_order(call, Target{folded}, n, [&](int other) { return given(other) + at; });
     for (int other = 0; other < call.size; ++other)
-      if (other != call.rank && is_in_place(other))  // then this core has just read, and has, those very lines
+      if (other != call.rank && is_in_place(other))  // this core has just read those lines and has them in cache
         tutti::copy(result(other) + at, folded, n);
       else if (other != call.rank)
         room.pushing(other).copy(result(other) + at, folded, n);
@@ -59,7 +61,7 @@ bool push(Room& room, const DirectCall& call, std::size_t from, std::size_t byte
   return true;
 }
 
-// The same range of every block, or of the whole.
+// Reads the same range of every block, or of the whole buffer.
 void pull(const Room& room, const DirectCall& call, std::size_t from, std::size_t bytes) {
   const std::size_t mine = call.given_at(call.rank) * call.width + from;
   const auto given = [&](int other) { return given_by(room, call, other) + mine; };
@@ -71,7 +73,7 @@ void pull(const Room& room, const DirectCall& call, std::size_t from, std::size_
   }
 }
 
-// What the root of a broadcast pushes; nothing where it cannot.
+// The part that the root of a broadcast writes to others; empty if it cannot.
 Part pushed_by_root(const Room& room, const DirectCall& call) noexcept {
   if (call.kind != Kind::broadcast) return {};
   for (int rank = 0; rank < call.size; ++rank)
@@ -84,7 +86,7 @@ Part pushed_by_root(const Room& room, const DirectCall& call) noexcept {
 bool is_within_reach(const DirectCall& call, int rank, const CallLine& line) noexcept {
   if (call.gives(rank) && line.in == 0) return false;
   if (call.in_shares() && call.takes(rank) && line.out == 0) return false;
-  // Blocks that are overwritten before everybody has read them.
+  // False if blocks would be overwritten before every rank has read them.
   return call.kind != Kind::alltoall || line.in != line.out;
 }
 
@@ -111,7 +113,7 @@ EngineTask play_direct(Room& room, const DirectCall& call) {
       at = at + bytes == gap ? after : at + bytes;
       co_await room.breathe();
     }
-    // Whoever was cancelled may have filled its buffer anew while it was read.
+    // A cancelled rank may have reused its buffer while it was read.
     light_barrier();
     if (room.somebody_cancelled()) co_await room.until_cancelled();
   }

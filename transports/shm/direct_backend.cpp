@@ -1,4 +1,4 @@
-// Choosing an engine, and running it from wait to wait.
+// Chooses an engine and runs it from wait to wait.
 #include "transports/shm/direct_backend.hpp"
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace {
 constexpr std::array<std::string_view, 6> all_engines = {"", "packets", "one_shot", "rounds", "direct", "cma"};
 constexpr int looks_at_word = 64;
 constexpr int looks_in_step = 64;
-constexpr int most_late = 4;               // calls, one after the other, and the ranks are not in step
-constexpr std::uint64_t tried_every = 16;  // calls, nevertheless
-constexpr std::size_t few_packets = 224;   // bytes; above, copying in one go is quicker than line by line
+constexpr int most_late = 4;               // consecutive late calls after which the ranks count as out of step
+constexpr std::uint64_t tried_every = 16;  // calls between attempts when out of step
+constexpr std::size_t few_packets = 224;   // bytes; above, one copy is faster than line by line
 
-// Bytes of a block that two ranks lay out in one go: above, what fills the first caches passes sooner in rounds.
+// Bytes of a block that two ranks exchange in one shot; above, data that exceed the L1 cache are faster in rounds.
 constexpr std::size_t one_shot_of_two = std::size_t{3} << 10;
-constexpr std::size_t tidy_after = 64;  // calls that have ended, while others wait
+constexpr std::size_t tidy_after = 64;  // ended calls that are kept in the queue while others wait
 
 }  // namespace
 
@@ -57,12 +57,12 @@ Status DirectBackend::supports(const Collective& call, std::string_view algorith
 }
 
 void DirectBackend::start(Call& call) {
-  room_.enter();  // before the call is listed: where that throws, nothing is under way
+  room_.enter();  // before the call is queued: if it throws, nothing is in flight
   queue_.push_back(&call);
   if (begun_ || failed_) return;
   begin_next();
   if (engine_ > Engine::one_shot) return;
-  // Between ranks in step, a small call ends before its caller comes back to wait for it. Of others it is tried seldom.
+  // If ranks are in step, a small call completes inside start(). Otherwise that is attempted rarely.
   const bool in_step = late_calls_ < most_late || calls_ % tried_every == 0;
   for (int looks = 0; begun_ && !failed_ && looks < (in_step ? looks_in_step : 1); ++looks)
     if (awaited_.reached()) step();
@@ -94,7 +94,7 @@ DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, Engine
 void DirectBackend::begin_next() {
   const Call& next = *queue_[next_];
   const void* const wish = next.token != nullptr ? next.token : token(next.what.kind, next.algorithm);
-  // Most calls are as the one before, on the same buffers or on others.
+  // Fast path: most calls repeat the previous one, on the same or other buffers.
   if (wish == token_ && next.summary.bits == call_.signature && is_whole(next.summary)) {
     call_.set_buffers(next.what.in.data, next.what.out.data);
   } else {
@@ -116,7 +116,7 @@ void DirectBackend::begin_next() {
   step();
 }
 
-// Goes on until something has to be awaited, or nothing is left to do.
+// Runs until something must be waited for or nothing is left to do.
 bool DirectBackend::step() {
   if (!room_.open()) {
     awaited_ = room_.look_around();
@@ -155,7 +155,7 @@ bool DirectBackend::step() {
 
 void DirectBackend::play() {
   switch (engine_) {
-    case Engine::by_size: break;  // has been decided
+    case Engine::by_size: break;  // decided before
     case Engine::packets: task_ = play_packets(room_, call_); return;
     case Engine::one_shot: task_ = play_one_shot(room_, call_); return;
     case Engine::meeting: task_ = play_meeting(room_, call_); return;
@@ -165,7 +165,7 @@ void DirectBackend::play() {
   }
 }
 
-// Not all others find it out by themselves: they are told, and the call ends when the communicator does.
+// Reports the failure to the other ranks, since not all of them detect it; the call ends with the communicator.
 void DirectBackend::fail(const Status& status) {
   failed_ = true;
   task_.drop();
@@ -197,7 +197,7 @@ bool DirectBackend::progress() {
   if (awaited_.reached()) return step();
   if (--patience_ > 0) return false;
   patience_ = looks_at_word;
-  // What it posted before it left counts: look at the word again.
+  // A word posted before the peer left still counts, so it is checked again.
   if (!gone(awaited_.peer) || awaited_.reached()) return false;
   fail(Status(ended(room_.world_rank(awaited_.peer), room_.world_rank(room_.rank()))));
   return true;
@@ -208,7 +208,7 @@ bool DirectBackend::arm(bool on) {
   return !on || queue_.empty() || failed_ || (begun_ && !awaited_.reached() && !gone(awaited_.peer));
 }
 
-// Others may have passed the meeting already, and be writing to the buffers of the call that fails.
+// Other ranks may have passed the meeting and be writing to the buffers of the failed call.
 void DirectBackend::withdraw(const Status& why) noexcept {
   if (!begun_ || (engine_ != Engine::direct && engine_ != Engine::cma && engine_ != Engine::meeting)) return;
   if (room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1)) return;

@@ -1,4 +1,4 @@
-// DirectBackend: collectives over memory that the ranks of a host share; the Backend "shm".
+// DirectBackend: collectives over memory shared by the ranks of a host; the Backend "shm".
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@
 
 namespace tutti::shm {
 
-/// Takes calls in their order, one at a time: they share a slab, and all ranks play them in the same order.
+/// Runs calls in order, one at a time, because they share a slab and all ranks run them in the same order.
 class DirectBackend final : public Backend {
  public:
   static constexpr std::string_view own_name = "shm";
 
-  /// As a Room.
+  /// Parameters as for Room.
   DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals, bool all_read_all);
 
   std::string_view name() const noexcept override { return own_name; }
@@ -29,11 +29,11 @@ class DirectBackend final : public Backend {
   std::string where(std::uint32_t sequence) const override;
 
   bool progress() override;
-  Fds fds() const noexcept override { return {}; }  // the wire's doorbell rings for this one too
+  Fds fds() const noexcept override { return {}; }  // the wire's doorbell wakes this backend too
   bool arm(bool on) override;
 
  private:
-  // As engine_names(), and what comes first.
+  // Same order as engine_names(), preceded by the choice by size.
   enum class Engine { by_size, packets, one_shot, rounds, direct, cma, meeting };
   static std::string_view name_of(Engine engine) noexcept;
   static Engine named_by(const void* token) noexcept;
@@ -48,20 +48,20 @@ class DirectBackend final : public Backend {
 
   Room room_;
   std::vector<Call*> queue_;
-  std::size_t next_ = 0;  // in the queue; those before have ended
-  bool begun_ = false;    // the next one
-  bool failed_ = false;   // a call has; the communicator ends, and the calls that wait are about to be cancelled
+  std::size_t next_ = 0;  // index in the queue; the calls before it have ended
+  bool begun_ = false;    // whether queue_[next_] has begun
+  bool failed_ = false;   // a call has failed: the communicator ends, and the waiting calls are about to be cancelled
   DirectCall call_;
-  const void* token_ = nullptr;  // call_'s
+  const void* token_ = nullptr;  // Call::token of call_
   Engine engine_ = Engine::packets;
   EngineTask task_;
   Awaited awaited_;
-  std::uint64_t calls_ = 0, rounds_ = 0;  // so far
-  int late_calls_ = 0;                    // small ones, one after the other, that did not end in start()
-  int patience_ = 0;                      // looks until it is asked whether the awaited rank has left
+  std::uint64_t calls_ = 0, rounds_ = 0;  // statistics so far
+  int late_calls_ = 0;                    // consecutive small calls that did not end in start()
+  int patience_ = 0;                      // polls left until the awaited rank is checked for having left
 };
 
-/// The engines by the names that rules may use; the first is "", the choice by size.
+/// Names by which tuning rules select an engine; the first is "", the choice by size.
 std::span<const std::string_view> engine_names(Kind kind);
 
 }  // namespace tutti::shm

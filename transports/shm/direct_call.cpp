@@ -9,7 +9,7 @@
 namespace tutti::shm {
 namespace {
 
-// Of caches: from here on, results had better go past them.
+// The share of the caches above which results are written with non-temporal stores.
 constexpr std::size_t nearly_full(std::size_t bytes) noexcept { return bytes / 4 * 3; }
 
 constexpr std::size_t usual_cache = std::size_t{32} << 20;
@@ -31,7 +31,7 @@ DirectCall::DirectCall(const Collective& collective, const Room& room)
   set_buffers(collective.in.data, collective.out.data);
 }
 
-// About: a reduce's result counts for every rank, which measured better.
+// Approximate: the result of a reduce counts for every rank, which measured better.
 void DirectCall::measure() noexcept {
   touched = givers() * given_bytes() + takers() * out_bytes();
   if (cache_bytes == 0) cache_bytes = usual_cache;
@@ -39,7 +39,7 @@ void DirectCall::measure() noexcept {
   vast = touched > most_cache_bytes;
 }
 
-// Lines that were read just now are cheap to write; others have to be fetched before, unless they go past the caches.
+// Lines that were just read are cheap to write; others must be fetched first, unless non-temporal stores are used.
 Write DirectCall::best_write() const noexcept {
   const std::size_t twice = shared_bytes(), once = touched - std::min(givers(), takers()) * twice;
   const bool overwritten = twice == out_bytes() && kind != Kind::broadcast;
@@ -47,7 +47,7 @@ Write DirectCall::best_write() const noexcept {
 }
 
 std::size_t DirectCall::shared_bytes() const noexcept {
-  if (kind == Kind::reduce) return 0;  // only the root could tell
+  if (kind == Kind::reduce) return 0;  // depends on the root's buffers, which only the root knows
   const auto gives_at = reinterpret_cast<std::uintptr_t>(given()), takes_at = reinterpret_cast<std::uintptr_t>(out);
   const std::uintptr_t begin = std::max(gives_at, takes_at);
   const std::uintptr_t end = std::min(gives_at + given_bytes(), takes_at + out_bytes());
@@ -56,15 +56,15 @@ std::size_t DirectCall::shared_bytes() const noexcept {
 
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept {
   constexpr std::size_t line = 64;
-  const std::size_t whole = std::max<std::size_t>(1, line / width);  // elements of a line
+  const std::size_t whole = std::max<std::size_t>(1, line / width);  // elements per cache line
   const std::size_t lines = (count + whole - 1) / whole;
   const auto n = static_cast<std::size_t>(size), i = static_cast<std::size_t>(index);
   const auto begin = [&](std::size_t part) { return std::min(count, (lines * part / n) * whole); };
   return {begin(i), begin(i + 1) - begin(i)};
 }
 
-// To several targets a run at a time. Where the first goes past the caches, so short a one that the next is read while
-// it is written.
+// With several targets, copies in runs. If the first target is written with non-temporal stores, runs are short enough
+// for the next one to read meanwhile.
 void fold_in_order(const DirectCall& call, std::span<const Target> into, std::size_t bytes,
                    ByRank<const std::byte*>& sources) {
   const auto all = std::span(sources).first(static_cast<std::size_t>(call.size));
@@ -76,7 +76,7 @@ void fold_in_order(const DirectCall& call, std::span<const Target> into, std::si
   const bool in_between = into[0].write == Write::streaming;
   const bool streaming = std::ranges::find(into, Write::streaming, &Target::write) != into.end();
   const std::size_t most = in_between ? short_run : fold_bytes;
-  // Runs end where lines of the last target do, so that those are written whole.
+  // Runs end at cache line boundaries of the last target, so that its lines are written whole.
   const std::size_t past_line = reinterpret_cast<std::uintptr_t>(into.back().data) % line / call.width * call.width;
   std::size_t n = std::min(streaming ? most - past_line : most, bytes);
   for (std::size_t at = 0; at < bytes; at += n, n = std::min(most, bytes - at)) {

@@ -1,4 +1,4 @@
-// What engines share: telling of a call, and finding that another rank makes another one.
+// Common to all engines: publishing a call and detecting a mismatch with another rank's.
 #include "transports/causes.hpp"
 #include "transports/shm/engines.hpp"
 

@@ -1,4 +1,4 @@
-// EngineTask: a collective as a coroutine that waits for words in shared memory.
+// EngineTask: a collective as a coroutine that suspends while it waits for words in shared memory.
 #pragma once
 
 #include <coroutine>
@@ -12,8 +12,8 @@ namespace tutti::shm {
 
 struct DirectCall;
 
-/// Runs when it is resumed, from one wait to the next; ends with a Status. It lives in its room's frame, of which
-/// there is one: an engine never starts another. Destroying it ends it where it stands.
+/// Runs from one wait to the next each time it is resumed; returns a Status. Its frame lives in the room, which has
+/// space for one, so an engine never starts another. The destructor ends it at its current wait.
 class EngineTask {
  public:
   struct promise_type {
@@ -43,7 +43,7 @@ class EngineTask {
   explicit operator bool() const noexcept { return static_cast<bool>(engine_); }
   bool done() const noexcept { return engine_.done(); }
   void resume() { engine_.resume(); }
-  /// Only when done(). Throws what the engine threw.
+  /// Call only after done(). Rethrows what the engine threw.
   Status result() const {
     if (engine_.promise().error) std::rethrow_exception(engine_.promise().error);
     return engine_.promise().ended_with;

@@ -1,4 +1,4 @@
-// The engines: how a collective goes over shared memory. All fold in the order of the ranks, so all give the same bits.
+// The engines: the algorithms of collectives over shared memory. All reduce in rank order, so all give the same bits.
 #pragma once
 
 #include "transports/shm/direct_call.hpp"
@@ -6,44 +6,45 @@
 
 namespace tutti::shm {
 
-/// Packets: what every rank gives fits in a few cache lines, each with its own flag. One transfer between cores.
+/// Packets: each rank's data fit into a few cache lines, each with its own flag. One cache line transfer between cores.
 EngineTask play_packets(Room& room, const DirectCall& call);
 
-/// One shot: everyone lays out what it gives, then everyone takes what it needs. One synchronisation.
+/// One shot: each rank copies its data into its slot, then reads what it needs from the others. One synchronisation.
 EngineTask play_one_shot(Room& room, const DirectCall& call);
 
-/// For what is larger: tells of the call, and waits until every rank has entered it. Then one of the following. Rounds
-/// may have begun in it.
+/// Meeting, for larger calls: announces the call and waits until every rank has entered it; then one of the engines
+/// below runs. Rounds may have begun already.
 EngineTask play_meeting(Room& room, const DirectCall& call);
 
-/// Rounds: pieces pass through two slots of each rank; what a rank keeps of its own is never staged, and its own share
-/// of a result goes straight home. Waits are one round behind, and nothing waits at the end.
+/// Rounds: a pipeline of pieces through two slots of each rank. A rank's data for itself are never staged, and its own
+/// share of a result is written directly. Each wait is for the previous round, and there is none at the end.
 EngineTask play_rounds(Room& room, const DirectCall& call);
-/// How many rounds that takes.
+/// The number of rounds that play_rounds() takes.
 std::uint64_t rounds_of(const DirectCall& call);
 
-/// Direct: where the buffers that it needs can be reached by all, they read and write those. Nothing is staged.
+/// Direct: ranks read and write one another's buffers, if all that the call needs are accessible. Nothing is staged.
 EngineTask play_direct(Room& room, const DirectCall& call);
-/// After a meeting; the same on all ranks.
+/// Call after a meeting; the same result on all ranks.
 bool can_play_direct(const Room& room, const DirectCall& call);
 
-/// CMA, for a scatter: every rank copies its block out of the root's buffer, by the kernel where that is ordinary
+/// CMA, for scatter: every rank copies its block from the root's buffer with process_vm_readv, if it is ordinary
 /// memory.
 EngineTask play_cma(Room& room, const DirectCall& call);
-/// After that; the same on all ranks. False: the kernel lets nobody read the root's buffer, and nothing has been done.
+/// Call after play_cma(); the same on all ranks. False: the kernel refuses to read the root's buffer, and nothing was
+/// done.
 bool can_play_cma(const Room& room, const DirectCall& call) noexcept;
-/// Whether that is the quickest way; the same on all ranks.
+/// Whether CMA is the fastest engine for the call; the same on all ranks.
 bool favours_cma(const Room& room, const DirectCall& call) noexcept;
 
-/// Whether the buffers of `rank`, whose line this is, allow for direct.
+/// Whether the buffers of `rank`, whose line is `line`, allow the direct engine.
 bool is_within_reach(const DirectCall& call, int rank, const CallLine& line) noexcept;
 
-/// The call as its rank makes it, in the own line but for the buffers and the stamp, which tells of it.
+/// Fills this rank's call line, except for the buffers and the stamp, which publishes it.
 CallLine& write_line(Room& room, const DirectCall& call);
-/// Tells of the call, and of what lies in the own slot for it.
+/// Publishes the call and the data in this rank's slot.
 void announce(Room& room, const DirectCall& call);
 
-/// What an engine finds when a peer's call is another one; Ok where it is the same.
+/// Compares this call with those of the peers; Ok if they agree, else the mismatch.
 Status compare_calls(const Room& room, const DirectCall& call, int peer);
 
 }  // namespace tutti::shm

@@ -1,4 +1,4 @@
-// The handshake over SOCK_SEQPACKET, whose messages arrive whole or not at all.
+// The handshake over SOCK_SEQPACKET, which preserves message boundaries.
 #include "transports/shm/handshake.hpp"
 
 #include <poll.h>
@@ -23,7 +23,7 @@ namespace tutti::shm {
 
 enum class MessageType : std::uint16_t { hello = 1, challenge, proof, welcome };
 
-/// Every message has this one form; what a type does not use is zero.
+/// The one format of all messages; fields that a type does not use are zero.
 struct Message {
   std::uint32_t magic = 0x75747475;
   std::uint16_t version = 3;
@@ -31,7 +31,7 @@ struct Message {
   std::int32_t from = -1, to = -1;
   std::int64_t pid = 0;
   Mark mark;
-  std::array<std::uint8_t, 8> carries{};  // which of a Handout's descriptors come along, in its order
+  std::array<std::uint8_t, 8> carries{};  // which descriptors of a Handout are attached, in its order
   std::array<std::uint8_t, 16> nonce{};
   Digest proof{};
 };
@@ -65,7 +65,7 @@ sockaddr_un abstract(const std::string& name, socklen_t& length) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::size_t size = std::min(name.size(), sizeof(address.sun_path) - 1);
-  std::memcpy(address.sun_path + 1, name.data(), size);  // the leading zero makes it abstract
+  std::memcpy(address.sun_path + 1, name.data(), size);  // a leading zero byte makes the name abstract
   length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
   return address;
 }
@@ -83,7 +83,7 @@ std::string peer_identity(int socket) {
   return "user id " + std::to_string(peer->uid) + ", process " + std::to_string(peer->pid);
 }
 
-// False with errno when it could not be sent.
+// Returns false with errno set if the message could not be sent.
 bool send_message(int socket, Message message, const Handout& handout = {}) {
   iovec part = {&message, sizeof message};
   msghdr header{};
@@ -114,7 +114,7 @@ struct Received {
   std::vector<Descriptor> descriptors;
 };
 
-// Takes over what descriptors came along, whatever else is wrong, so that none leaks.
+// Takes ownership of all attached descriptors before any other check, so that none leaks.
 void take_descriptors(msghdr& header, std::vector<Descriptor>& into) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -175,7 +175,7 @@ Descriptor connect_to(int rank, const std::string& name, Deadline until) {
   socklen_t length = 0;
   const sockaddr_un address = abstract(name, length);
   while (::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    // EAGAIN: its queue of callers is full for the moment.
+    // EAGAIN: the listener's backlog is full at the moment.
     if (errno != EAGAIN && errno != EINTR)
       unreachable(rank, std::string(std::strerror(errno)) + "; it ended, or lives in another network namespace");
     if (Clock::now() > until) throw Error(Code::timeout, "rank " + std::to_string(rank) + " does not answer");

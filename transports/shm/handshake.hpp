@@ -1,5 +1,5 @@
-// How two ranks of a host meet: over a unix socket that stays open for life, both prove that they know the
-// job's secret, and then hand each other what wakes and watches them, and the segment.
+// The handshake of two ranks of a host, over a unix socket that stays open for the life of the job: both prove that
+// they know the job's secret, then exchange descriptors for wake-up and death notification, and the segment.
 //
 //     caller                               listener
 //     hello     {from, to, nonce}     ->
@@ -7,11 +7,10 @@
 //     proof     {proof, pid} + fds    ->
 //                                     <-   welcome   {pid} + fds (+ the segment, from the lowest rank)
 //
-// A proof is an HMAC under the secret over both nonces, both ranks, the job and the message's type, so that
-// it can be neither replayed nor reflected. The descriptors are a doorbell (eventfd), which wakes the
-// rank, and where the kernel has it a pidfd that the rank opened for itself: it tells of the rank's death even
-// while a forked child keeps the socket open, needs no process number and sees through PID namespaces; and the rank's
-// arena, see arena.hpp.
+// A proof is an HMAC under the secret over both nonces, both ranks, the job and the message's type, so that it can be
+// neither replayed nor reflected. The descriptors are a doorbell (eventfd), which wakes the rank; a pidfd that the rank
+// opened for itself, where the kernel has pidfds; and the rank's arena (see arena.hpp). The pidfd reports the rank's
+// death even while a forked child keeps the socket open, needs no process number and works across PID namespaces.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +27,7 @@
 
 namespace tutti::shm {
 
-/// What a rank hands to each of its peers; borrowed descriptors, -1 where there is none.
+/// The descriptors that a rank sends to each peer; borrowed, -1 if there is none.
 struct Handout {
   int doorbell = -1;
   int process = -1;
@@ -36,23 +35,23 @@ struct Handout {
   int arena = -1;
 };
 
-/// A word of a process: who reads it there by the kernel has found the right one.
+/// A known word in a process's memory: a peer that reads it with process_vm_readv has the right process.
 struct Mark {
   std::uint64_t at = 0, value = 0;
 };
 
-/// A peer that proved itself.
+/// An authenticated peer.
 struct Link {
   int rank = -1;
   std::int64_t pid = 0;    ///< in the peer's own PID namespace
-  pid_t process_here = 0;  ///< in this rank's; 0: it is not seen from there
+  pid_t process_here = 0;  ///< in this rank's PID namespace; 0: not visible in it
   Mark mark;
   Descriptor socket, doorbell, process, segment, arena;
 };
 
 struct Message;
 
-/// What both sides of a handshake know.
+/// The identity of this rank and the job, used by both sides of a handshake.
 struct Identity {
   int rank = 0;
   std::string job, secret;
@@ -60,27 +59,28 @@ struct Identity {
   Mark mark;
 };
 
-/// Calls rank `to`, which listens at `address`. Throws Error{peer_lost} with the reason when it cannot be
-/// reached or does not prove itself, Error{timeout} after `until`.
+/// Connects to rank `to`, which listens at `address`. Throws Error{peer_lost} with the reason if it cannot be reached
+/// or authenticated, Error{timeout} after `until`.
 Link call(const Identity& self, int to, const std::string& address, Deadline until);
 
-/// Answers callers. Whoever does not prove to be one of the awaited ranks is refused and logged; a silent or
-/// garbled caller never delays the others.
+/// Accepts connections. Callers that do not authenticate as one of the awaited ranks are refused and logged; a silent
+/// or malformed caller never delays the others.
 class Listener {
  public:
-  /// Under an abstract name that nobody can guess; gone with this process. Throws Error{resource}.
+  /// Listens under a random abstract name, which disappears with this process. Throws Error{resource}.
   explicit Listener(const Identity& self);
 
   const std::string& address() const noexcept { return address_; }
 
-  /// Serves for at most `slice`; appends who has proved to be one of `awaited`. False: nobody said anything.
+  /// Serves for at most `slice`; appends the ranks of `awaited` that have authenticated. False: no caller sent
+  /// anything.
   bool serve(const std::vector<int>& awaited, Seconds slice, std::vector<Link>& arrived);
 
  private:
   using Nonce = std::array<std::uint8_t, 16>;
   struct Caller {
     Descriptor socket;
-    int rank = -1;  // as claimed in its hello; -1 before
+    int rank = -1;  // as claimed in its hello; -1 before that
     Nonce caller_nonce{}, own_nonce{};
     bool finished = false;
   };

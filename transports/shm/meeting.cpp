@@ -1,11 +1,12 @@
-// The meeting, by way of the Store (each key under the number of the lowest rank, which leads):
+// Connecting the ranks of a host through the Store. Keys are prefixed with the lowest rank, which leads:
 //
 //   at/R       where rank R listens
-//   called/R   where R could not reach all ranks below it: which, and why
-//   result/R   whom R is linked to
+//   called/R   the lower ranks that R could not reach, and why; set only if there are any
+//   result/R   the ranks that R is linked to
 //
-// or the error that R met, which ends the meeting for all. A rank calls those below it, then answers those above, so
-// that nobody waits in a circle. From all results everybody derives which pairs are linked at both ends.
+// A value may instead be an error of R, which ends the meeting for all. A rank connects to the lower ranks, then
+// accepts the higher ones, so there is no cyclic wait. From all results every rank derives which pairs are linked at
+// both ends.
 #include "transports/shm/meeting.hpp"
 
 #include <sys/eventfd.h>
@@ -109,7 +110,7 @@ class Meeting {
   std::string reason_;
 };
 
-// What each of `with` says, once this rank has said its own. An error that one of them met is thrown.
+// Publishes this rank's value, then returns those of `with`. Throws an error that one of them reported.
 std::vector<std::string> Meeting::exchange(const std::string& name, const std::string& own, std::span<const int> with) {
   std::vector<std::string> keys, values;
   for (const int rank : with) keys.push_back(key(name, rank));
@@ -121,7 +122,7 @@ std::vector<std::string> Meeting::exchange(const std::string& name, const std::s
     for (auto rank = with.begin(); rank != with.end(); ++rank) {
       std::string value;
       if (store_.find(key(name, *rank), value))
-        unwrap(value);  // why others do not come
+        unwrap(value);  // a reported error explains why others do not come
       else if (late == with.end())
         late = rank;
     }
@@ -184,7 +185,7 @@ void Meeting::answer_those_above() {
   while (!awaited.empty()) {
     const bool heard = listener_->serve(awaited, Seconds(0.02), links_);
     std::erase_if(awaited, [this](int rank) { return linked(rank); });
-    // Silence: has somebody tried and failed?
+    // No caller: check whether a rank reported that it failed to connect.
     if (!heard) std::erase_if(awaited, [this](int rank) { return gave_up(rank); });
     if (!awaited.empty() && Clock::now() > rendezvous_.until)
       throw Error(Code::timeout,
@@ -195,7 +196,7 @@ void Meeting::answer_those_above() {
   }
 }
 
-// Whether `rank` says that it could not call this one.
+// Whether `rank` reports that it could not connect to this one.
 bool Meeting::gave_up(int rank) {
   std::string said;
   if (!store_.find(key("called", rank), said)) return false;
@@ -209,7 +210,7 @@ bool Meeting::gave_up(int rank) {
   return true;
 }
 
-// All of them, or none.
+// Maps all arenas, or none.
 void Meeting::map_arenas() {
   ArenaMap own(arena_file_.fd(), ArenaMap::Of::own);
   bool all = static_cast<bool>(own);
@@ -221,7 +222,7 @@ void Meeting::map_arenas() {
   }
   if (all) {
     arena_ = std::make_shared<Arena>(std::move(arena_file_), std::move(own));
-    arena_->take(sizeof(DirectoryPage));  // the first that is taken, at the beginning; all zero
+    arena_->take(sizeof(DirectoryPage));  // the first block, at the start of the arena; all zero
     return;
   }
   arenas_.clear();
@@ -231,8 +232,8 @@ void Meeting::map_arenas() {
       rank_);
 }
 
-// "01302 why": a digit for each member, by local index; 2 where its arena could be mapped too, 3 where its own memory
-// can be read besides.
+// "01302 why": one digit per member, by local index; 2 if its arena could be mapped too, 3 if its private memory can be
+// read as well.
 std::string Meeting::own_result() const {
   std::string result;
   for (const int rank : members_)
@@ -285,7 +286,7 @@ Met Meeting::conclude(const std::vector<std::string>& results) {
   return met;
 }
 
-// The others hear of it wherever they may be waiting; without the store they wait until their limit.
+// Reports the error to the other ranks, wherever they wait; if the store is gone, they wait until their time-out.
 void Meeting::tell(const Error& error) noexcept {
   try {
     const std::string text = wrap(error);
@@ -298,7 +299,7 @@ void Meeting::tell(const Error& error) noexcept {
 }  // namespace
 
 Met meet(const Rendezvous& rendezvous) {
-  light_barrier();  // the first one takes the kernel 10 ms, but nothing while a process has only one thread
+  light_barrier();  // the first call takes 10 ms in a process with several threads, and nothing with one
   if (!rendezvous.peers.empty()) return Meeting(rendezvous).run();
   Membership alone;
   alone.rank = rendezvous.rank;

@@ -1,4 +1,4 @@
-// How the ranks of a host come together: one segment, a link between every two of them.
+// Connects the ranks of a host: one shared segment, and a link between every two ranks.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@
 namespace tutti::shm {
 
 struct Met {
-  std::unique_ptr<Wire> wire;  ///< null when nobody was reached
+  std::unique_ptr<Wire> wire;  ///< null if no peer was reached
   std::vector<int> unreached;
   std::string reason;
 };
 
-/// Collective among rank and peers. Throws Error{resource}, the same on all of them, when the segment cannot be
-/// made; Error{timeout} naming who did not come.
+/// Collective among rank and peers. Throws Error{resource}, the same on all of them, if the segment cannot be made;
+/// Error{timeout} naming the missing ranks.
 Met meet(const Rendezvous& rendezvous);
 
 }  // namespace tutti::shm

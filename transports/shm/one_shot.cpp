@@ -1,12 +1,12 @@
-// One shot: every rank lays what it gives into a slot of its own, and says so with the call itself; then it takes what
-// it needs of the others' slots. The slots take turns, so that who gives need not look at every call whether all have
-// come along, and because what was written just now comes slowly out of another core's first cache.
+// One shot: every rank copies its data into a slot of its own and publishes the call; then it reads what it needs from
+// the others' slots. Calls rotate over several slots, so that a sender need not check at every call that all have
+// finished, and because lines just written are slow to read from another core's L1 cache.
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {
 namespace {
 
-// What rank `other` gives to this one, once it is there.
+// The data of rank `other` for this rank, once published.
 const std::byte* given_to_me(const Room& room, const DirectCall& call, int other) noexcept {
   const std::byte* const from =
       other == call.rank ? call.given() : room.of(other).shots[call.number % one_shots].data();
@@ -29,7 +29,7 @@ EngineTask play_one_shot(Room& room, const DirectCall& call) {
   announce(room, call);
   if (!call.takes(call.rank)) co_return Status();
   const bool copies = !call.folds() && call.kind != Kind::barrier;
-  if (copies && call.gives(call.rank)) take_from(room, call, call.rank);  // while the others come
+  if (copies && call.gives(call.rank)) take_from(room, call, call.rank);  // while the others arrive
   for (int other = 0; other < call.size; ++other) {
     if (!call.gives(other) || other == call.rank) continue;
     co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);

@@ -1,8 +1,9 @@
-// Packets: every rank writes what it gives once, in lines that carry their own flag, and reads the others' lines.
+// Packets: every rank writes its data once, in cache lines that carry their own flag, and reads the lines of the
+// others.
 //
-// The sets of lines take turns. One may be written again when nobody reads it any more, which a rank knows of those
-// that have entered a later call: after an allreduce of everyone, after broadcasts it has to look now and then.
-// Cost: one line's way from core to core for each 56 bytes, all of them at once.
+// Calls rotate over several sets of lines. A set may be reused once no rank reads it, which is known for ranks that
+// have entered a later call: after an allreduce for all of them, after broadcasts by an occasional check. Cost: the
+// transfer of one cache line between cores per 56 bytes, all in parallel.
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {
@@ -24,7 +25,7 @@ void pack(std::span<Packet> packets, const std::byte* from, std::size_t bytes, s
   }
 }
 
-// Bytes [from, from + bytes) of what lies in the packets.
+// Copies bytes [from, from + bytes) of the packets' payload.
 void unpack(std::span<const Packet> packets, std::size_t from, std::byte* into, std::size_t bytes) noexcept {
   while (bytes > 0) {
     const std::size_t skip = from % payload_bytes, n = std::min(bytes, payload_bytes - skip);
@@ -45,7 +46,7 @@ void take_own(const DirectCall& call) noexcept {
   if (place != block) tutti::copy(place, block, call.bytes());
 }
 
-// As it lies, a packet after the other: no element crosses from one to the next, as payloads are whole ones of any.
+// Reduces packet by packet: no element spans two, because the payload is a multiple of every element size.
 void fold(const Room& room, const DirectCall& call, std::size_t set) {
   static_assert(payload_bytes % sizeof(double) == 0);
   const std::size_t begin = call.given_at(call.rank) * call.width, end = begin + call.bytes();
@@ -63,7 +64,7 @@ void fold(const Room& room, const DirectCall& call, std::size_t set) {
 
 EngineTask play_packets(Room& room, const DirectCall& call) {
   const std::size_t used = packets_of(call), set = call.number % packet_sets;
-  write_line(room, call).stamp.store(call.stamp, std::memory_order_release);  // and wakes others below
+  write_line(room, call).stamp.store(call.stamp, std::memory_order_release);  // sleeping ranks are woken below
   if (call.gives(call.rank) && call.others_take()) {
     while (const auto late = room.who_is_behind(call.number)) {
       room.wake();

@@ -1,4 +1,4 @@
-// The record of failures in the segment: what every rank of the host sees, however full its rings are.
+// The record of failures in the segment, which every rank of the host sees even when its rings are full.
 #pragma once
 
 #include <atomic>
@@ -9,21 +9,21 @@
 
 namespace tutti::shm {
 
-/// One cause. The only memory in the segment with several writers: whoever claims it writes it.
+/// One cause. The only memory in the segment with several possible writers: the rank that claims it writes it.
 struct PoisonSlot {
   enum State : std::uint32_t { empty, claimed, published };
   std::atomic<std::uint32_t> state{empty};
   Cause cause;
 
-  /// Claims, writes, publishes. False where somebody else was first.
+  /// Claims the slot, writes the cause and publishes it. False if another rank has claimed the slot.
   bool post(const Cause& why) noexcept;
 
-  /// True, and the cause, once it is published.
+  /// Copies the cause and returns true if it is published.
   bool read(Cause& why) const noexcept;
 };
 
-/// Causes about ranks of this host have a slot by local index, so that a second death is told too; the
-/// others (a rank elsewhere, nobody) share what follows, first come, first served, and each once.
+/// A slot per local rank for causes about it, so that a second failure is reported too. Other causes (about a rank
+/// elsewhere or none) share the remaining slots in order of arrival, each once.
 class PoisonTable {
  public:
   static constexpr int shared_slots = 16;
@@ -32,14 +32,14 @@ class PoisonTable {
   PoisonTable(std::atomic<std::uint32_t>& changes, std::span<PoisonSlot> slots, int ranks) noexcept
       : changes_(&changes), slots_(slots), ranks_(ranks) {}
 
-  /// Posts `why`; `local` is its culprit's local index, -1 for others. Returns the slot that now
-  /// speaks of that culprit, -1 when all are taken; `first` tells whether it is this call's.
+  /// Posts `why`; `local` is the culprit's local index, -1 for others. Returns the slot that holds a cause about that
+  /// culprit, -1 if all are taken; `first` is set if this call wrote it.
   int post(const Cause& why, int local, bool& first) noexcept;
 
   bool read(int slot, Cause& why) const noexcept { return slots_[static_cast<std::size_t>(slot)].read(why); }
   int slots() const noexcept { return static_cast<int>(slots_.size()); }
 
-  /// Grows with every cause published: the one word that a spinning rank reads.
+  /// Incremented with every published cause: the only word that a polling rank reads.
   std::uint32_t changes() const noexcept { return changes_->load(std::memory_order_acquire); }
 
  private:

@@ -1,23 +1,21 @@
-// A ring of bytes in shared memory with one producer and one consumer, and the flag by which each of
-// them learns that the other sleeps.
+// A single-producer, single-consumer byte ring in shared memory, and the flags by which a sleeping side is woken.
 //
-// `head` counts the bytes ever produced, `tail` those ever consumed; both only grow, each is written by
-// one side, and each lies on its own cache lines. The data is mapped twice in a row, so that whatever lies
-// between the two is contiguous: there is no wrap to handle in any loop here.
+// `head` counts all bytes produced, `tail` all bytes consumed. Both only grow; each is written by one side and has its
+// own cache lines. The data are mapped twice in a row, so any range is contiguous and no loop handles wrap-around.
 //
-// Sleeping. A rank that is about to sleep raises its flag and then looks at its rings once more;
-// whoever moves an index looks at the other's flag afterwards:
+// Sleeping. A rank that is about to sleep sets its flag and then checks its rings again; a rank that moves an index
+// checks the other's flag afterwards:
 //
 //     sleeper:  flag = 1        (1)        mover:  index = new   (3)
 //               read index      (2)                read flag     (4)
 //
-// All four are seq_cst, so they have one total order. If (2) misses the new index, then (2) comes before
-// (3), hence (1) before (4), and (4) sees the flag: the mover rings the doorbell. If (4) misses the flag,
-// then (4) comes before (1), hence (3) before (2), and (2) sees the index: the sleeper does not sleep. With
-// anything weaker both stores may wait in their cores' store buffers while both loads read old values,
-// and the sleeper sleeps for ever. The doorbell (an eventfd) is drained only before the rings are read again:
-// whoever rang it had moved its index, which that read sees. A ring that nobody awaited costs one early wake-up.
-// seq_cst stores instead of fences, because TSan understands them; on x86 the store is one xchg either way.
+// All four are seq_cst, so they have one total order. If (2) misses the new index, then (2) precedes (3), hence (1)
+// precedes (4), and (4) sees the flag: the mover rings the doorbell. If (4) misses the flag, then (4) precedes (1),
+// hence (3) precedes (2), and (2) sees the index: the sleeper stays awake. With weaker orders both stores could wait in
+// store buffers while both loads read old values, and the sleeper would never wake. The doorbell (an eventfd) is
+// drained only before the rings are read again, so that read sees every index moved before the ring. A doorbell that
+// nobody waits for costs one early wake-up. These are seq_cst stores and not fences, because TSan understands them; on
+// x86 both are one locked instruction.
 #pragma once
 
 #include <algorithm>
@@ -30,31 +28,31 @@
 
 namespace tutti::shm {
 
-/// Two cache lines: the adjacent-line prefetcher makes pairs of them.
+/// Two cache lines, because the adjacent-line prefetcher loads them in pairs.
 inline constexpr std::size_t line_bytes = 128;
 
-/// The indices of one ring; zero at first.
+/// The indices of one ring; zero-initialised.
 struct RingIndices {
   alignas(line_bytes) std::atomic<std::uint64_t> head{0};  ///< written by the producer
   alignas(line_bytes) std::atomic<std::uint64_t> tail{0};  ///< written by the consumer
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// What a rank says about its sleep; written by itself alone.
+/// A rank's sleep state; written only by that rank.
 enum class Sleep : std::uint32_t {
   awake,
-  for_data,           ///< wake me when something is produced for me
-  for_data_or_space,  ///< also when something that I produced is consumed: a ring of mine is full
+  for_data,           ///< wake this rank when data arrives for it
+  for_data_or_space,  ///< also when a peer consumes data from a full ring of this rank
 };
 
-/// The producing end. The memory is borrowed.
+/// The producer's end. The memory is borrowed.
 class RingWriter {
  public:
   RingWriter() = default;
   RingWriter(RingIndices& indices, std::byte* mirrored, std::size_t capacity) noexcept
       : indices_(&indices), data_(mirrored), capacity_(capacity) {}
 
-  /// Copies what fits of `from` without showing it to the consumer; returns how many bytes.
+  /// Copies as much of `from` as fits without publishing it; returns the number of bytes.
   std::size_t put(ConstBytes from) noexcept {
     if (room() < from.size()) seen_tail_ = indices_->tail.load(std::memory_order_acquire);
     const std::size_t bytes = std::min(room(), from.size());
@@ -65,13 +63,13 @@ class RingWriter {
 
   std::size_t unpublished() const noexcept { return static_cast<std::size_t>(next_ - published_); }
 
-  /// Shows everything to the consumer: (3) above; the caller then looks at the consumer's flag.
+  /// Publishes all data to the consumer: step (3) above. The caller must then check the consumer's flag.
   void publish() noexcept {
     indices_->head.store(next_, std::memory_order_seq_cst);
     published_ = next_;
   }
 
-  /// (2) above, for a sleeper that awaits space: whether the consumer moved since put() was last short.
+  /// Step (2) above, for a producer that waits for space: whether the consumer has read since put() was last short.
   bool drained_since_full() const noexcept { return indices_->tail.load(std::memory_order_seq_cst) != seen_tail_; }
 
  private:
@@ -87,27 +85,27 @@ class RingWriter {
   Staging staging_;
 };
 
-/// The consuming end. The memory is borrowed.
+/// The consumer's end. The memory is borrowed.
 class RingReader {
  public:
   RingReader() = default;
   RingReader(RingIndices& indices, const std::byte* mirrored, std::size_t capacity) noexcept
       : indices_(&indices), data_(mirrored), capacity_(capacity) {}
 
-  /// Everything published and not yet consumed, contiguous.
+  /// All data that are published and not yet consumed, contiguous.
   ConstBytes peek() noexcept {
     const std::uint64_t head = indices_->head.load(std::memory_order_acquire);
-    // A head beyond the ring would be a peer's wild write; never read past the mapping for it.
+    // A head beyond the ring is corruption by a peer; never read past the mapping because of it.
     const std::size_t bytes = std::min(static_cast<std::size_t>(head - next_), capacity_);
     return {data_ + (next_ & (capacity_ - 1)), bytes};
   }
 
   bool empty() const noexcept { return indices_->head.load(std::memory_order_acquire) == next_; }
 
-  /// (2) above, for a sleeper that awaits data.
+  /// Step (2) above, for a consumer that waits for data.
   bool still_empty() const noexcept { return indices_->head.load(std::memory_order_seq_cst) == next_; }
 
-  /// Gives `bytes` of what peek() showed back to the producer: (3) above; the caller then looks at the
+  /// Returns `bytes` of the space shown by peek() to the producer: step (3) above. The caller must then check the
   /// producer's flag.
   void consume(std::size_t bytes) noexcept {
     next_ += bytes;

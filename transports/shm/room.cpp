@@ -53,7 +53,7 @@ std::optional<Awaited> Room::look_who_is_behind(std::uint64_t number) noexcept {
   for (int other = 0; other < size(); ++other) {
     std::uint64_t& entered = entered_[static_cast<std::size_t>(other)];
     if (other == rank()) continue;
-    if (entered < least && entry(other, number - 1).reached()) entered = number - 1;  // good for some calls
+    if (entered < least && entry(other, number - 1).reached()) entered = number - 1;  // also valid for later calls
     if (entered < least) {
       if (const Awaited late = entry(other, least); !late.reached()) return late;
       entered = least;
@@ -73,7 +73,7 @@ bool Room::leave_alone(int dead) noexcept {
     if (other == rank() || world_rank(other) == dead) continue;
     while (of(other).touching.load(std::memory_order_acquire) != 0) {
       const auto now = Clock::now();
-      // A rank that waits for a core goes on soon; a stopped one may never.
+      // A preempted process continues soon; a stopped one may never.
       if (now > until || (now > stopped_until && !process_runs(commons_->process(local(other))))) return false;
       std::this_thread::yield();
     }

@@ -1,4 +1,4 @@
-// Room: what one communicator's direct collectives share on a host, as one rank sees it; and how an engine waits.
+// Room: one rank's view of what a communicator's direct collectives share on a host, and how engines wait.
 #pragma once
 
 #include <coroutine>
@@ -17,19 +17,19 @@
 
 namespace tutti::shm {
 
-/// A word of another rank that has to reach a value.
+/// A word of another rank that must reach a value.
 struct Awaited {
-  const Word* word = nullptr;  ///< null: nothing is awaited
+  const Word* word = nullptr;  ///< null: nothing to wait for
   std::uint64_t value = 0;
   int peer = -1;
   bool reached() const noexcept { return word == nullptr || word->load(std::memory_order_acquire) >= value; }
 };
 
-/// Ranks here are the group's. Token holder only.
+/// Ranks are those of the group. Only for the holder of the progress token.
 class Room {
  public:
-  /// `locals`: by rank of the group, its local index. `all_read_all`: the kernel lets these ranks read one another's
-  /// own memory; they agree about that.
+  /// `locals`: the local index of each rank of the group. `all_read_all`: whether these ranks can read one another's
+  /// private memory through the kernel; the same on all of them.
   Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals, bool all_read_all);
   ~Room();
   Room(const Room&) = delete;
@@ -48,9 +48,9 @@ class Room {
   // ---- before the first call
 
   bool open() const noexcept { return missing_ == 0; }
-  /// Makes the own slab where there is none. Throws Error{resource}.
+  /// Creates this rank's slab, if it has none. Throws Error{resource}.
   void enter();
-  /// Looks for the slabs of others. What is left to wait for; nothing: the room is open.
+  /// Looks up the slabs of the other ranks. Returns what to wait for; nothing once the room is open.
   Awaited look_around();
 
   // ---- in an open room
@@ -58,33 +58,34 @@ class Room {
   Slab& own() noexcept { return *own_.slab; }
   const Slab& of(int rank) const noexcept { return *slabs_[static_cast<std::size_t>(rank)]; }
   std::size_t slot_bytes() const noexcept { return slot_bytes_; }
-  /// The slots of two rounds; the own ones are made at the first use. Throws Error{resource}.
+  /// The slot of a round; rounds alternate between two. This rank's are allocated at the first use. Throws
+  /// Error{resource}.
   std::byte* own_slot(std::uint64_t round) {
     return commons_->open_rounds(own_, slot_bytes_) + (round & 1) * slot_bytes_;
   }
   std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
     return commons_->rounds(local(rank), of(rank)) + (round & 1) * slot_bytes_;
   }
-  /// Where a buffer of `rank` lies here; `offset` as in CallLine.
+  /// The local address of a buffer of `rank`; `offset` as in CallLine.
   std::byte* reach(int rank, std::uint64_t offset) const noexcept {
     return commons_->arena(local(rank)).at(offset - 1);
   }
-  /// An own buffer's offset as in CallLine.
+  /// The offset of a buffer of this rank, as in CallLine.
   std::uint64_t offset_of(const std::byte* data, std::size_t bytes) const noexcept {
     const auto offset = commons_->arena(local(rank())).offset_of(data, bytes);
     return offset ? *offset + 1 : 0;
   }
 
-  /// Stores an own word and wakes those who sleep.
+  /// Stores a word of this rank and wakes sleeping peers.
   void post(Word& word, std::uint64_t value) const noexcept {
     word.store(value, std::memory_order_release);
     wake();
   }
   void wake() const noexcept { commons_->wake(locals_); }
 
-  /// What to await before call `number` is given to: a rank that is not known to have come so far that nobody looks at
-  /// what lies in the same place any more. Whoever gives has waited for it, and whoever takes gets it from such a rank:
-  /// so nobody begins a call while another is in the one of the same line. Nothing: all have come so far.
+  /// What a sender must wait for before call `number`: a peer that may still be reading the slot which this call is
+  /// about to reuse; nullopt if there is none. Receivers need no check, because they depend on a sender that has
+  /// waited. So no two ranks are in different calls that use the same slot.
   std::optional<Awaited> who_is_behind(std::uint64_t number) noexcept {
     return number <= all_entered_ + most_ahead ? std::nullopt : look_who_is_behind(number);
   }
@@ -92,27 +93,28 @@ class Room {
   const CallLine& call_of(int rank, std::uint64_t number) const noexcept { return of(rank).calls[number % call_lines]; }
 
   bool all_read_all() const noexcept { return all_read_all_; }
-  /// Out of the own memory of `rank`, from where it sees it. 0, or why not: an errno.
+  /// Reads private memory of `rank` at `at`, an address in that process. Returns 0 or an errno.
   int read(int rank, std::uint64_t at, std::byte* into, std::size_t bytes) const noexcept {
     return read_memory_of(commons_->process(local(rank)), at, into, bytes);
   }
 
   bool lives(int rank) const noexcept { return commons_->lives(local(rank)); }
 
-  /// How contributions get into slots.
+  /// How this rank copies its data into slots.
   Staging& staging() noexcept { return staging_; }
 
   // ---- writing into the buffers of others
 
-  /// How results get to `rank`: it may run on this core, or far from it.
+  /// How this rank writes results to `rank`, which may run on the same core or on a distant one.
   Staging& pushing(int rank) noexcept { return pushing_[static_cast<std::size_t>(rank)]; }
 
-  /// While it lives, this rank may be writing there, unless somebody does not allow it any more.
+  /// Marks this rank as possibly writing to peers' buffers, for the lifetime of the object. Check allowed() before
+  /// writing.
   class Touching {
    public:
     explicit Touching(Room& room) noexcept : room_(room) {
       room_.own().touching.store(1, std::memory_order_relaxed);
-      light_barrier();  // pairs with the heavy one of leave_alone()
+      light_barrier();  // pairs with heavy_barrier() in leave_alone()
     }
     Touching(const Touching&) = delete;
     Touching& operator=(const Touching&) = delete;
@@ -122,18 +124,17 @@ class Room {
    private:
     Room& room_;
   };
-  /// Whether somebody's buffers must not be touched any more.
+  /// Whether a rank has cancelled, so that its buffers must not be accessed any more.
   bool somebody_cancelled() const noexcept {
     for (const Slab* slab : slabs_)
       if (slab->cancelled.load(std::memory_order_relaxed) != 0) return true;
     return false;
   }
 
-  /// Nobody begins to write to this rank's buffers any more. Returns when nobody does; false where a rank still does
-  /// after 50 ms and is stopped or hidden, or after 1 s. `dead`: a rank of the world that need not be waited for, -1:
-  /// none.
+  /// Forbids new writes to this rank's buffers and waits until the current ones end. Returns false if a peer still
+  /// writes after 50 ms and is stopped or not visible, or after 1 s. `dead`: a world rank not to wait for, -1: none.
   bool leave_alone(int dead) noexcept;
-  /// Those own buffers are never handed out again: somebody may still write there.
+  /// Never reuses these buffers of this rank, because a peer may still write to them.
   void quarantine(const std::byte* in, const std::byte* out) noexcept;
 
   /// Whether `rank` has ended normally.
@@ -154,13 +155,13 @@ class Room {
   };
   Pause until(Awaited what) noexcept { return {*this, what}; }
   Pause until(const Word& word, std::uint64_t value, int peer) noexcept { return until({&word, value, peer}); }
-  /// Somebody has been cancelled, of which all are told, and so will this rank be: never goes on.
+  /// Never resumes: a rank has been cancelled, and this rank is about to be cancelled too.
   Pause until_cancelled() noexcept { return {*this, {&own().never, 1, rank()}}; }
-  /// Lets others go on: a step is bounded. Goes on by itself at the next look.
+  /// Suspends to bound the length of a step; resumes at the next poll.
   Pause breathe() noexcept { return {*this, {}}; }
   const Awaited& awaited() const noexcept { return awaited_; }
 
-  /// Memory for the one engine that runs at a time.
+  /// Memory for the coroutine frame of the one engine that runs at a time.
   void* frame(std::size_t bytes);
 
  private:
@@ -175,7 +176,7 @@ class Room {
   OwnSlab own_;
   std::vector<const Slab*> slabs_;      // by rank; null: not found yet
   std::vector<std::uint64_t> entered_;  // by rank: the highest call that it is known to have entered
-  std::uint64_t all_entered_ = 0;       // a call that all others are known to have
+  std::uint64_t all_entered_ = 0;       // the highest call that all others are known to have entered
   int missing_;
   Awaited awaited_;
   Staging staging_;

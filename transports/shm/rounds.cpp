@@ -29,14 +29,15 @@ namespace {
 constexpr std::size_t small_piece = std::size_t{64} << 10;  // bytes
 constexpr int few_ranks = 4;
 
-// Whether every rank folds a share of the whole. What few ranks reduce, the root folds alone while the others stage:
-// that is less to do in all.
+// Whether every rank reduces its own share. With few ranks, the root of a reduce reduces alone while the others stage,
+// which is less work in total.
 bool folds_in_shares(const DirectCall& call) noexcept {
   return call.in_shares() && (call.kind == Kind::allreduce || call.size > few_ranks);
 }
 
-// What a rank has in its slot in a round, at most. All ranks' slots together stay in the caches; where only one rank
-// gives or takes, the taking begins early; but not where many are to come to their core in every round, to take little.
+// Maximum bytes in a rank's slot per round. All ranks' slots together stay in the caches. If only one rank sends or
+// receives, pieces are small so that receivers start early, unless many ranks would share cores and be scheduled in
+// every round for little data.
 std::size_t slot_bytes(const DirectCall& call) noexcept {
   constexpr std::size_t least = std::size_t{32} << 10, most = std::size_t{128} << 10;
   const auto early = [&](std::size_t pieces) { return std::clamp(call.bytes() / pieces, least, most); };
@@ -46,31 +47,31 @@ std::size_t slot_bytes(const DirectCall& call) noexcept {
   if (call.kind == Kind::scatter)
     return std::min(many ? call.slot_room : room_bytes, early(many ? 1 : 2) * call.blocks_given());
   if (call.kind == Kind::reduce && !folds_in_shares(call)) return early(8);
-  // Up to eight ranks have the largest pieces, for in every round they wait for one another; who folds does more in one
-  // than who copies. Pieces of what comes from memory need not fit into a cache.
+  // Up to eight ranks use the largest pieces, because they wait for one another in every round; a rank that reduces
+  // does more work per round than one that copies. Data that come from memory need not fit into a cache.
   const bool copies = call.kind == Kind::alltoall && many;
   const bool folds = call.folds() && call.kind != Kind::reduce && call.size > 2 && call.vast;
   const std::size_t whole = copies || folds ? std::min(2 * room_bytes, call.slot_room) : room_bytes;
   return std::clamp(8 * whole / static_cast<std::size_t>(call.size), call.folds() ? most : 1, whole);
 }
 
-// Of what a rank gives, how much is in a round: whole cache lines, for shares of as many for every rank. The pieces of
-// a call are as equal as that allows.
+// Elements of a rank's input per round: whole cache lines, with shares of whole lines for every rank. The pieces of a
+// call are as equal as that allows.
 std::size_t piece_count(const DirectCall& call) noexcept {
   const std::size_t unit = (folds_in_shares(call) ? static_cast<std::size_t>(call.size) : 1) * (64 / call.width);
   const std::size_t most = slot_bytes(call) / call.blocks_given() / call.width / unit * unit;
   const std::size_t rounds = std::max<std::size_t>(1, (call.count + most - 1) / most);
   const std::size_t each = std::max<std::size_t>(1, (call.count + rounds - 1) / rounds);
-  return (each + unit - 1) / unit * unit;  // at most `most`, which is so many units too
+  return (each + unit - 1) / unit * unit;  // at most `most`, which is a multiple of the unit too
 }
 
-// One call's moves. A round is counted from 0 here.
+// The steps of one call. Rounds are numbered from 0 here.
 class Rounds {
  public:
   Rounds(Room& room, const DirectCall& call) : room_(room), call_(call), piece_(piece_count(call)) {}
 
-  // Who may still need what lies in the slot of this round; nothing: nobody. In the first two, that is what an earlier
-  // call has left there, and where in the slot is not known.
+  // A rank that may still need the slot's content of this round; nullopt if there is none. In the first two rounds the
+  // content is an earlier call's, at an unknown place in the slot.
   std::optional<Awaited> who_needs_slot(std::uint64_t round) const {
     const std::uint64_t before = call_.round + round - std::min<std::uint64_t>(call_.round + round, 1);
     for (int other = 0; other < call_.size; ++other) {
@@ -102,13 +103,13 @@ class Rounds {
     }
   }
 
-  // Folds the own share, or takes what others gave.
+  // Reduces this rank's share, or reads what others sent.
   void take(std::uint64_t round) {
     const Part piece = piece_of(round);
     if (folds_in_shares(call_)) return fold_share(round, piece);
     const bool blocks = call_.blocks_given() > 1;
     const auto from = [&](int other) {
-      if (other == call_.rank) return at(call_.given(), call_.given_at(other) + piece.at);  // of a fold
+      if (other == call_.rank) return at(call_.given(), call_.given_at(other) + piece.at);  // bytes of a fold
       const std::byte* const slot = slot_of(other, round);
       return at(slot, blocks ? static_cast<std::size_t>(call_.rank) * piece.count : 0);
     };
@@ -121,14 +122,15 @@ class Rounds {
     }
   }
 
-  // Whether the own block goes home when the others have been told, and begin to take, instead of beside the staging:
-  // an allgather stages the same bytes, which are still in the first cache where they are few and one rank was told.
+  // Whether the own block is copied after the others have been told, while they begin to read, instead of while
+  // staging. An allgather stages the same bytes, which are still in the L1 cache if they are few and only one rank was
+  // told.
   bool keeps_when_told() const noexcept {
     return call_.kind == Kind::alltoall ||
            (call_.kind == Kind::allgather && call_.size == 2 && piece_ * call_.width <= small_piece);
   }
 
-  // The own block, which goes through no slot.
+  // Copies the own block, which goes through no slot.
   void keep(std::uint64_t round) const noexcept {
     const Part piece = piece_of(round);
     const std::byte* const from = at(call_.in, call_.given_at(call_.rank) + piece.at);
@@ -136,7 +138,7 @@ class Rounds {
     if (home != from) call_.deliver(home, from, piece.count * call_.width);
   }
 
-  // The shares that the others have folded.
+  // Reads the shares that the others have reduced.
   void gather(std::uint64_t round) {
     const Part piece = piece_of(round);
     for (int other = 0; other < call_.size; ++other) {
@@ -156,7 +158,7 @@ class Rounds {
     const std::size_t from = round * piece_;
     return {from, std::min(piece_, call_.count - from)};
   }
-  // At the same place in every piece, so that a slot's next round does not write over shares still to be gathered.
+  // At the same offset in every piece, so that a slot's next round does not overwrite shares still to be gathered.
   Part share_of(Part piece, int rank) const noexcept {
     const std::size_t each = piece_ / static_cast<std::size_t>(call_.size);
     const std::size_t from = std::min(each * static_cast<std::size_t>(rank), piece.count);
@@ -166,7 +168,7 @@ class Rounds {
     if (what.count > 0) room_.staging().copy(at(slot, to), at(from, what.at), what.count * call_.width);
   }
 
-  // The own block goes home at the same time, from the first cache.
+  // Also copies the own block to its result, while it is in the L1 cache.
   void stage_and_keep(std::byte* slot, Part piece) const noexcept {
     const std::byte* const from = at(call_.in, piece.at);
     std::byte* const home = at(call_.out, call_.taken_at(call_.rank) + piece.at);
@@ -178,9 +180,9 @@ class Rounds {
     }
   }
 
-  // Pieces take turns at places in their slot: what was written just now comes slowly out of another core's first
-  // cache, and what another core has read is slow to take back. In an allreduce lines go to and fro, and only small
-  // pieces take turns.
+  // Pieces rotate over places in their slot: lines just written are slow to read from another core's L1 cache, and
+  // lines that another core has read are slow to write again. In an allreduce lines move both ways, and only small
+  // pieces rotate.
   std::size_t turn_of(std::uint64_t round) const noexcept {
     const std::size_t bytes = piece_ * call_.blocks_given() * call_.width;
     const std::size_t places = (call_.kind == Kind::allreduce ? room_bytes / 2 : call_.slot_room) / bytes;
@@ -212,15 +214,15 @@ class Rounds {
   const std::size_t piece_;
 };
 
-// Who scatters copies as much as all others together: it should have its core for itself, and large blocks are worth
-// the two moves of whom it shares it with.
+// The root of a scatter copies as much as all others together and should have a core of its own. For large blocks, that
+// is worth moving the ranks that share its core twice.
 bool wants_core_alone(const Room& room, const DirectCall& call) noexcept {
   constexpr std::size_t large = std::size_t{512} << 10;
   return room.moves_threads() && call.kind == Kind::scatter && call.bytes() >= large;
 }
 
-// Where ranks share cores: to another one than `busy`, from which a waiter's next tick may call home. The thread that
-// has left, which alone is to come back; 0: nobody has.
+// If ranks share cores, moves this thread to another core than `busy`; from there, the next tick of a
+// waiting rank may move it back (setting home_cores). Returns the thread that moved and is to be moved back; 0: none.
 pid_t leave_core(int busy, const DirectCall& call) {
   if (busy < 0 || sched_getcpu() != busy) return 0;
   std::vector<int> others = allowed_cores();
@@ -234,13 +236,14 @@ bool stages(const DirectCall& call) noexcept {
   return call.gives(call.rank) && (folds_in_shares(call) || call.others_take());
 }
 
-// Whether this rank's own buffers tell it that it will be rounds.
+// Whether this rank's own buffers already determine that the call runs in rounds.
 bool knows_rounds(Room& room, const DirectCall& call) {
   return call.insists_on(Insisted::rounds) ||
          !is_within_reach(call, call.rank, room.own().calls[call.number % call_lines]);
 }
 
-// Whether a root's own first piece goes home while the others come: of a scatter, they need the next piece sooner.
+// Whether a root copies its own first piece while the others arrive. Not in a scatter, where they need the next piece
+// sooner.
 bool keeps_before(Room& room, const DirectCall& call) {
   return call.kind == Kind::gather && call.at_root() && knows_rounds(room, call);
 }
@@ -249,7 +252,7 @@ bool keeps_before(Room& room, const DirectCall& call) {
 
 std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_count(call) - 1) / piece_count(call); }
 
-// A rank that knows that it will be rounds stages its first piece before it says that it has come.
+// A rank that knows that the call runs in rounds stages its first piece before it announces itself.
 EngineTask play_meeting(Room& room, const DirectCall& call) {
   CallLine& line = write_line(room, call);
   const bool offered = !call.keeps_buffers();
@@ -279,7 +282,7 @@ EngineTask play_rounds(Room& room, const DirectCall& call) {
   const std::uint64_t rounds = rounds_of(call);
   const bool gives = stages(call), takes = call.takes(call.rank), shares = folds_in_shares(call);
   std::uint64_t kept = !call.root_keeps() || !call.at_root() ? rounds : keeps_before(room, call) ? 1 : 0;
-  // The root's own block goes home piece by piece while there is nothing else to do.
+  // The root copies its own block piece by piece while it has nothing else to do.
   const auto keep_one = [&] { return kept < rounds && (moves.keep(kept++), true); };
   const bool may_leave = wants_core_alone(room, call) && !call.at_root();
   const int busy = may_leave ? room.call_of(call.root, call.number).core : -1;

@@ -1,4 +1,4 @@
-// Making, sealing and mapping the segment.
+// Creates, seals and maps the segment.
 #include "transports/shm/segment.hpp"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ std::size_t round_up(std::size_t value, std::size_t to) noexcept { return (value
                                   "): make room there, set TUTTI_SHM_BYTES lower or TUTTI_SHM_DIR elsewhere");
 }
 
-// Takes the pages of a file now, so that shortage is an answer here and not a SIGBUS later.
+// Reserves the pages of a file now, so that a shortage is an error here and not a SIGBUS later.
 void reserve(int fd, std::size_t bytes, const std::string& where) {
   if (const int error = reserve_file(fd, 0, bytes)) does_not_fit(bytes, where, error);
 }
@@ -50,7 +50,7 @@ Descriptor make_memfd(std::size_t bytes) {
   const std::uint64_t available = available_memory();
   const std::string where = "memory, of which " + size_text(available) + " are available";
   if (bytes > available) does_not_fit(bytes, where, ENOMEM);
-  // Its pages come when they are written first: a memfd has no limit of its own that they could exceed.
+  // The pages are allocated at the first write: a memfd has no limit of its own.
   if (::ftruncate(file.fd(), static_cast<off_t>(bytes)) != 0) does_not_fit(bytes, where, errno);
   if (::fcntl(file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     throw Error(Code::resource, std::string("the segment cannot be sealed: ") + std::strerror(errno));
@@ -108,7 +108,7 @@ bool memfd_works(int& error) noexcept {
 
 Descriptor make_nameless_file(const std::string& folder) {
   Descriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (file) return file;  // not every file system has nameless files
+  if (file) return file;  // not every file system supports unnamed files
   std::string name = folder + "/tutti-XXXXXX";
   file = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
   if (file) ::unlink(name.c_str());
@@ -185,7 +185,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
 Segment::~Segment() { release(); }
 
 void Segment::release() noexcept {
-  // In a forked child nothing is mapped there, or something else is.
+  // In a forked child nothing is mapped at this address, or something else is.
   const bool ours = generation_ == fork_generation();
   if (ours && common_) ::munmap(common_, layout_.rings_at());
   if (ours && rings_) ::munmap(rings_, std::size_t{layout_.ranks} * 4 * capacity());

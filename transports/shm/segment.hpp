@@ -1,4 +1,4 @@
-// The one segment that the ranks of a host share: who made it, what lies where, and this rank's view of it.
+// The segment that the ranks of a host share: how it is made, its layout, and this rank's mapping of it.
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,17 @@
 
 namespace tutti::shm {
 
-/// What a rank says about itself; written by that rank alone.
+/// State that a rank publishes about itself; written only by that rank.
 struct RankLine {
   alignas(line_bytes) std::atomic<Sleep> sleep{Sleep::awake};
   std::atomic<std::uint32_t> left{0};  ///< 1: ended normally
 };
 
-/// Where things lie, in this order: header, poison, a line for each rank, the indices of each ring (also of
-/// those from a rank to itself, to keep the arithmetic plain), then from a page boundary on the rings.
+/// Layout in order: header, poison record, a line per rank, the indices of each ring (including rings from a rank to
+/// itself, for simple arithmetic), then the rings from a page boundary on.
 struct Layout {
   std::uint32_t ranks = 0;
-  std::uint64_t capacity = 0;  ///< of one ring: a power of two, at least a page
+  std::uint64_t capacity = 0;  ///< bytes of one ring: a power of two, at least a page
 
   std::size_t slots_at() const noexcept;
   std::size_t lines_at() const noexcept;
@@ -33,25 +33,25 @@ struct Layout {
   std::size_t bytes() const noexcept;
 };
 
-/// The largest layout within settings.shm_bytes; throws Error{resource} when not even rings of a page fit.
+/// The largest layout within settings.shm_bytes; throws Error{resource} if not even rings of one page fit.
 Layout plan_layout(const Settings& settings, int ranks);
 
-/// Makes the segment: a sealed memfd, or where that is refused an unlinked file in settings.shm_dir, with all
-/// its pages reserved. Throws Error{resource} naming the size and the place.
+/// Creates the segment with all its pages reserved: a sealed memfd, or if that is refused an unlinked file in
+/// settings.shm_dir. Throws Error{resource} naming the size and the place.
 Descriptor make_segment(const Settings& settings, int ranks);
 
-/// Whether the kernel gives memfds (TUTTI_TEST_NO_MEMFD says no, for tests); else errno in `error`.
+/// Whether memfd_create works; else sets `error` to its errno. TUTTI_TEST_NO_MEMFD disables it for tests.
 bool memfd_works(int& error) noexcept;
 
-/// An open file of no name in `folder`; empty and errno where that is not possible.
+/// Opens an unnamed file in `folder`; empty with errno if that is not possible.
 Descriptor make_nameless_file(const std::string& folder);
 
-/// A rank's mapping: the common part, and its own rings only, each twice in a row. Not inherited by forked
-/// children. Borrows nothing: the descriptor may be closed.
+/// A rank's mapping of the common part and of its own rings only, each ring twice in a row. Not inherited by forked
+/// children. `fd` may be closed after construction.
 class Segment {
  public:
   Segment() = default;
-  /// Throws Error{resource} when it cannot be mapped, Error{protocol} when it is no segment for `ranks`.
+  /// Throws Error{resource} if it cannot be mapped, Error{protocol} if it is not a segment for `ranks` ranks.
   Segment(int fd, int ranks, int self);
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&& other) noexcept;

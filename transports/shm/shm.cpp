@@ -1,4 +1,4 @@
-// The provider shm: ranks of one host, by rings in a shared segment.
+// The provider "shm": ranks of one host, connected by rings in a shared segment.
 #include <unistd.h>
 
 #include <cerrno>

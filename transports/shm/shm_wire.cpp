@@ -1,4 +1,4 @@
-// Moving bytes through the rings, sleeping, and noticing who has died.
+// Moves bytes through the rings, sleeps, and detects dead ranks.
 #include "transports/shm/shm_wire.hpp"
 
 #include <sys/epoll.h>
@@ -21,10 +21,10 @@
 namespace tutti::shm {
 namespace {
 
-// Large writes show up, and large reads make room, in pieces of this size, so that both sides copy at once.
+// Large writes are published, and large reads free space, in pieces of this size, so that both sides copy in parallel.
 constexpr std::size_t piece_bytes = std::size_t{16} << 10;
 
-// What passes over the sockets: a goodbye, or a nudge for the peer's background thread.
+// Messages on the sockets: a goodbye, or a wake-up for the peer's background thread.
 constexpr char goodbye = 'g';
 constexpr char nudge = 'n';
 
@@ -85,7 +85,7 @@ std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {
   if (!commons_ || group.size() < 2 || group.size() > most_ranks) return nullptr;
   std::vector<int> locals;
   for (const int member : group.members) locals.push_back(local_index(member));
-  Shared least = Shared::own_memory;  // the same on all ranks, who know of all pairs
+  Shared least = Shared::own_memory;  // the same on all ranks, because all know about every pair
   for (const int a : locals)
     for (const int b : locals)
       least = a < 0 || b < 0
@@ -174,7 +174,7 @@ void ShmWire::drop(int rank) noexcept {
   gone->full = false;
 }
 
-// ---- sleeping; ring.hpp says why this loses no wake-up
+// ---- sleeping; ring.hpp explains why no wake-up is lost
 
 bool ShmWire::nothing_to_do() noexcept {
   for (const auto& peer : peers_)
@@ -192,12 +192,12 @@ bool ShmWire::arm(bool on) {
     hush_doorbell(membership_.doorbell.fd());
     return true;
   }
-  if (armed_ != Sleep::awake) hush_doorbell(membership_.doorbell.fd());  // it may have ended the sleep before this one
+  if (armed_ != Sleep::awake) hush_doorbell(membership_.doorbell.fd());  // it may have ended the previous sleep
   const bool full = std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->full; });
   const Sleep how = full ? Sleep::for_data_or_space : Sleep::for_data;
   if (armed_ != how) {
     own.sleep.store(how, std::memory_order_seq_cst);
-    if (commons_) heavy_barrier();  // pairs with the light one of Commons::wake()
+    if (commons_) heavy_barrier();  // pairs with light_barrier() in Commons::wake()
   }
   armed_ = how;
   if (nothing_to_do()) return true;
@@ -210,7 +210,7 @@ void ShmWire::ring(int to) noexcept {
   const Peer* const target = by_rank_[static_cast<std::size_t>(to)];
   if (!target) return;
   ring_doorbell(target->link.doorbell.fd());
-  // Full: then the peer's `watch` is readable already.
+  // If the socket is full, the peer's `watch` descriptor is readable already.
   [[maybe_unused]] const ssize_t n = ::send(target->link.socket.fd(), &nudge, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -226,7 +226,7 @@ void ShmWire::report_once(int slot, const Cause& why) {
 }
 
 void ShmWire::report_published() {
-  // The count first: what is published after it is found by the next look.
+  // Reads the count first: a cause published after that is found by the next check.
   seen_changes_.store(poison_.changes(), std::memory_order_relaxed);
   Cause why;
   for (int slot = 0; slot < poison_.slots(); ++slot)
@@ -238,7 +238,7 @@ bool ShmWire::post(const Cause& why) noexcept {
   bool first = false;
   const int slot = poison_.post(why, local_index(why.culprit), first);
   if (slot < 0) return false;
-  if (first) {  // whoever posts knows already
+  if (first) {  // the poster knows already
     const std::lock_guard lock(reported_mutex_);
     reported_[static_cast<std::size_t>(slot)] = true;
   }
@@ -250,7 +250,7 @@ void ShmWire::watch() {
   if (peers_.empty()) return;
   std::array<epoll_event, 16> events;
   const int count = ::epoll_wait(watch_.fd(), events.data(), static_cast<int>(events.size()), 0);
-  // A rank that ends because another died has posted the first death before it closed anything.
+  // A rank that ends because of another's death has posted that death before it closed anything.
   report_published();
   for (int i = 0; i < count; ++i) {
     const std::uint64_t id = events[static_cast<std::size_t>(i)].data.u64;
@@ -295,8 +295,8 @@ void ShmWire::judge(const Peer& dead) {
   for (const auto& peer : peers_)
     if (peer.get() != &dead) ring(peer->rank);
   ring_doorbell(membership_.doorbell.fd());
-  // Another rank's words about the same death are as good, and all ranks should use the same; but whoever
-  // claimed the slot may itself have died before it wrote.
+  // Uses the published cause, so that all ranks report the same one; but the rank that claimed the slot may have died
+  // before it wrote the cause.
   Cause agreed = why;
   for (int i = 0; !first && i < 100 && !poison_.read(dead.local, agreed); ++i)
     std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -304,7 +304,7 @@ void ShmWire::judge(const Peer& dead) {
 }
 
 void ShmWire::close(Deadline /*until*/) noexcept {
-  // Nothing to flush: what was written lies in the segment, which lives as long as somebody maps it.
+  // Nothing to flush: written data are in the segment, which lives as long as any rank maps it.
   if (closed_ || generation_ != fork_generation()) return;
   closed_ = true;
   if (peers_.empty()) return;

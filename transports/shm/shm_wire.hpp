@@ -1,4 +1,4 @@
-// ShmWire: the Wire over rings in a shared segment.
+// ShmWire: a Wire over rings in a shared segment.
 #pragma once
 
 #include <atomic>
@@ -16,10 +16,10 @@
 
 namespace tutti::shm {
 
-/// What two ranks reach of one another's beside the rings: also each other's arenas; and, by the kernel, all memory.
+/// What two ranks can access of each other besides the rings: nothing, the arenas, or through the kernel all memory.
 enum class Shared { nothing, arenas, own_memory };
 
-/// What meet() leaves behind: a mapped segment and a link to every rank that was reached.
+/// The result of meet(): a mapped segment and a link to every rank that was reached.
 struct Membership {
   int rank = 0;              ///< world rank
   int size = 1;              ///< of the world
@@ -27,14 +27,14 @@ struct Membership {
   Segment segment;
   Descriptor doorbell;
   std::vector<Link> links;
-  std::shared_ptr<Arena> arena;             ///< this rank's; null where not all arenas could be mapped
+  std::shared_ptr<Arena> arena;             ///< this rank's; null if not all arenas could be mapped
   std::vector<ArenaMap> arenas;             ///< by local index
-  std::vector<std::vector<Shared>> shared;  ///< by two local indices
+  std::vector<std::vector<Shared>> shared;  ///< by the local indices of both ranks
   std::size_t cache_bytes = 0;              ///< as Commons::cache_bytes()
   bool moves_threads = true;                ///< as Commons::moves_threads()
 };
 
-/// Threads: as Wire; watch() and post() touch the links, the poison record and what reported_mutex_ guards.
+/// Threads: as Wire; watch() and post() use only the links, the poison record and what reported_mutex_ guards.
 class ShmWire final : public Wire {
  public:
   ShmWire(Membership membership, TransportListener& listener);
@@ -67,9 +67,9 @@ class ShmWire final : public Wire {
     RingReader in;
     RankLine* line = nullptr;
     bool full = false;               ///< the last write() did not take everything
-    bool dropped = false;            ///< gone: its rings are not looked at any more
-    bool judged = false;             ///< watch() is through with it
-    std::atomic<bool> ended{false};  ///< said goodbye
+    bool dropped = false;            ///< gone: its rings are not read any more
+    bool judged = false;             ///< watch() has handled its end
+    std::atomic<bool> ended{false};  ///< it sent a goodbye
   };
 
   void share();
@@ -89,14 +89,14 @@ class ShmWire final : public Wire {
   PoisonTable poison_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> by_rank_;
-  std::shared_ptr<Commons> commons_;  ///< null where nothing is shared beside the rings
+  std::shared_ptr<Commons> commons_;  ///< null if only the rings are shared
   Descriptor watch_;
   Sleep armed_ = Sleep::awake;
   bool closed_ = false;
 
   std::mutex reported_mutex_;
-  std::vector<bool> reported_;                  ///< by poison slot: the listener knows
-  std::atomic<std::uint32_t> seen_changes_{0};  ///< of the poison record, as of the last look
+  std::vector<bool> reported_;                  ///< by poison slot: whether the listener was told
+  std::atomic<std::uint32_t> seen_changes_{0};  ///< changes() of the poison record at the last check
 };
 
 }  // namespace tutti::shm

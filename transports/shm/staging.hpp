@@ -1,8 +1,8 @@
-// Staging: writing what another core reads next, into memory that it has read before.
+// Staging: writes data that another core reads next, into memory that it has read before.
 //
-// Where the two cores share no cache, taking such lines back can cost more than all else: each one is asked for by
-// itself. Stores past the caches need not have them, but then the other core reads from memory. Which is better depends
-// on where the two processes run just now, so both ways are timed now and then.
+// If the two cores share no cache, taking back such lines can dominate the cost, as each one is requested separately.
+// Non-temporal stores avoid that, but the reader then loads from memory. The better way depends on where both processes
+// run at the moment, so both are timed now and then.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace tutti::shm {
 
-/// Which way is taken for the next piece, by what the last ones took.
+/// Chooses the way for the next piece from the measured cost of the last ones.
 class StagingWay {
  public:
   enum Way : std::size_t { ordinary, streaming };
@@ -32,24 +32,24 @@ class StagingWay {
     return {doubtful && tries_other_ ? Way(1 - better_) : better_, true};
   }
 
-  /// `cost`: nanoseconds a byte.
+  /// Records the `cost` of a piece, in nanoseconds per byte.
   void took(Way way, double cost) noexcept {
-    cost_[way] = std::min(cost, last_[way]);  // in one of them the rank may have lost its core, or met new pages
+    cost_[way] = std::min(cost, last_[way]);  // the lower of two: one of them may include preemption or page faults
     last_[way] = cost;
     if (cost_[streaming] > 0) better_ = cost_[ordinary] > cost_[streaming] + readers_loss ? streaming : ordinary;
   }
 
-  static constexpr double readers_loss = 0.15;   ///< from memory instead of caches; nanoseconds a byte
-  static constexpr int often = 8, rarely = 128;  ///< pieces, from one that is timed to the next
+  static constexpr double readers_loss = 0.15;   ///< reader's cost of loads from memory, nanoseconds per byte
+  static constexpr int often = 8, rarely = 128;  ///< timed pieces are this many pieces apart
 
  private:
-  std::array<double, 2> last_{}, cost_{};  // the last time; the less of the last two, 0: not known
+  std::array<double, 2> last_{}, cost_{};  // cost of the last piece; the lower of the last two, 0: unknown
   Way better_ = ordinary;
   bool tries_other_ = false;
   int untimed_ = 1;
 };
 
-/// One for each kind of place that is written to. One thread at a time.
+/// Use one object per kind of destination. One thread at a time.
 class Staging {
  public:
   void copy(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
