@@ -1,4 +1,4 @@
-// The accelerator of this process, and the one that stands for none.
+// The accelerator of this process, and a stand-in for processes without one.
 #include "transports/accelerators.hpp"
 
 #include <atomic>
@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-// Has no devices; whatever is asked of it is refused with the reason.
+// An accelerator without devices; every call is refused with the reason.
 class NoAccelerator final : public Accelerator {
  public:
   explicit NoAccelerator(std::string why) : why_(std::move(why)) {}
@@ -53,7 +53,7 @@ class NoAccelerator final : public Accelerator {
   const std::vector<DeviceInfo> devices_;
 };
 
-// A reason for people is a clause; what is made here lives for ever.
+// `why` is a clause. The object is never destroyed.
 Accelerator& none(std::string why) { return *new NoAccelerator(std::move(why)); }
 
 Accelerator& load(const Settings& settings) {

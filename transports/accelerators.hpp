@@ -1,4 +1,4 @@
-// Which accelerator this process has.
+// Selects the accelerator of this process.
 #pragma once
 
 #include "transports/core/accelerator.hpp"
@@ -6,17 +6,17 @@
 
 namespace tutti {
 
-/// The one of the provider that the setting `accelerator` names, opened by the first call, or one without devices that
-/// says why. The same for the whole process and for ever. Any thread.
+/// The accelerator of the provider that the setting `accelerator` names, opened by the first call; if that fails, one
+/// without devices that gives the reason. One per process, never destroyed. Any thread.
 Accelerator& accelerator(const Settings& settings);
-/// As the environment says, where nobody has asked yet.
+/// As above, with the settings of the environment if no call was made before.
 Accelerator& accelerator();
 
-/// The device of the rank that is number `local_rank` on its host: in turns, where there are fewer devices than ranks.
+/// The device index for the rank with number `local_rank` on its host: round-robin if there are fewer devices than
+/// ranks.
 int device_of_rank(const Accelerator& one, int local_rank);
 
-/// What accelerator() gives from here on, instead: of a program that brings its own. Before anything is made with
-/// another one.
+/// Makes accelerator() return `one`, for a program that brings its own runtime. Call before anything uses another one.
 void use_accelerator(Accelerator& one) noexcept;
 
 }  // namespace tutti

@@ -175,7 +175,8 @@ std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std
 
 namespace {
 
-// The first address of a rank that suits; nobody's on another host is the same (as those of container bridges are).
+// The first suitable address of a rank. An address that a rank on another host also has (such as a container bridge's)
+// is not suitable.
 template <class Suits>
 std::optional<std::vector<Address>> one_each(const std::vector<Placed>& ranks, Suits suits) {
   std::vector<Address> chosen;

@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// An IPv4 or IPv6 address. `scope` is the interface's index, for link-local IPv6 on this host only.
+/// An IPv4 or IPv6 address. `scope` is the interface's index for link-local IPv6, valid on this host only.
 struct Address {
   int family = AF_UNSPEC;
   std::array<std::uint8_t, 16> bytes{};  ///< network order; IPv4 uses the first four
@@ -21,7 +21,7 @@ struct Address {
   static std::optional<Address> parse(std::string_view text);
   static Address from(const sockaddr& socket);
   std::string text() const;  ///< "10.0.0.2", "fe80::1%eth0"
-  /// As other hosts may be told of it: an interface's index means nothing there.
+  /// The address for use by other hosts, where an interface's index has no meaning.
   Address without_scope() const noexcept { return {family, bytes, 0}; }
 
   int bits() const noexcept { return family == AF_INET ? 32 : 128; }
@@ -29,7 +29,7 @@ struct Address {
   bool link_local() const noexcept;  ///< fe80::/10
   bool within(const Address& network, int prefix) const noexcept;
 
-  /// Fills `out`, and returns its length.
+  /// Fills `out`; returns its length.
   socklen_t socket_address(int port, sockaddr_storage& out) const noexcept;
 
   bool operator==(const Address&) const = default;
@@ -42,25 +42,25 @@ std::string endpoint_text(const Address& address, int port);
 struct Interface {
   std::string name;
   Address address;
-  int prefix = 0;  ///< bits of the network
+  int prefix = 0;  ///< prefix length in bits
 };
 
-/// All addresses of the interfaces that are up, loopback too. Throws Error{resource}.
+/// All addresses of interfaces that are up, including loopback. Throws Error{resource}.
 std::vector<Interface> local_interfaces();
 
-/// Those of `all` that `allowed` names: interfaces, addresses or prefixes ("eth0,10.0.0.0/8,::1"); all of
-/// them when it is empty. Throws Error{invalid} listing what exists when an item matches nothing.
+/// The subset of `all` that `allowed` lists: interfaces, addresses or prefixes ("eth0,10.0.0.0/8,::1"); all if it is
+/// empty. Throws Error{invalid} listing what exists if an item matches nothing.
 std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std::string_view allowed);
 
-/// The addresses of one rank, and which host it is on (equal text: the same).
+/// The addresses of one rank and the identity of its host; equal text means the same host.
 struct Placed {
   std::string host;
   std::vector<Interface> interfaces;
 };
 
-/// One address for each rank, for libraries that know but one: loopback where all are on one host; else of a network
-/// that all have in common; else of a family that all have. Ranks that see the same list get the same answer.
-/// Throws Error{unsupported} naming a rank without such an address.
+/// One address per rank, for libraries that accept only one: loopback if all ranks are on one host; else from a network
+/// that all share; else of an address family that all have. Deterministic in the list, so all ranks get the same
+/// answer. Throws Error{unsupported} naming a rank without such an address.
 std::vector<Address> addresses_in_common(const std::vector<Placed>& ranks);
 
 }  // namespace tutti

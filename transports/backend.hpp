@@ -1,4 +1,4 @@
-// Backend: whole collectives on one group of ranks. A Communicator holds an ordered list of them.
+// Backend: complete collectives on one group of ranks. A Communicator has an ordered list of backends.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace tutti {
 
-/// Ranks of a communicator: members[i] is the world rank of its rank i.
+/// The ranks of a communicator: members[i] is the world rank of its rank i.
 struct Group {
-  std::uint64_t id = 0;  ///< agreed by all members; names the communicator in tags and causes
+  std::uint64_t id = 0;  ///< agreed by all members; identifies the communicator in tags and causes
   int rank = 0;          ///< this process's rank in the group
   std::vector<int> members;
-  std::vector<int> host;  ///< by rank: which host it is on, numbered from 0; empty: all are on one
+  std::vector<int> host;  ///< by rank: index of its host, from 0; empty: all are on one host
   int size() const noexcept { return static_cast<int>(members.size()); }
-  /// The rank here of a member's world rank; -1 of anybody else's.
+  /// The rank in this group of a world rank; -1 if it is not a member.
   int rank_of(int world) const noexcept {
     const auto found = std::find(members.begin(), members.end(), world);
     return found == members.end() ? -1 : static_cast<int>(found - members.begin());
@@ -29,26 +29,26 @@ struct Group {
   int hosts() const noexcept { return host.empty() ? 1 : *std::max_element(host.begin(), host.end()) + 1; }
 };
 
-/// One collective from its launch until it is done: what a backend plays, and to whom it reports. The reports are made
-/// with the token held.
+/// One collective from its launch until it has ended: the backend's input, and the receiver of its reports. The
+/// reporting thread holds the progress token.
 struct Call {
-  Collective what;              ///< stays as it is until ended()
-  std::uint32_t sequence = 0;   ///< the communicator's n-th call; equal on all ranks
-  Signature summary;            ///< of the call; zero where messages are not to be checked
+  Collective what;              ///< unchanged until ended()
+  std::uint32_t sequence = 0;   ///< number of the call in its communicator; equal on all ranks
+  Signature summary;            ///< signature of the call; zero: messages are not checked
   std::string_view algorithm;   ///< one that supports() accepted; empty: the backend's own default
-  const void* token = nullptr;  ///< what Backend::token() gave for it
-  Event after = {};  ///< of a call on device memory: what the caller's stream had before the call is done by then
+  const void* token = nullptr;  ///< the result of Backend::token() for it
+  Event after = {};             ///< on the caller's stream; a call on device memory starts after it
 
-  /// Something failed, but parts of the call are still under way: they end when the communicator is cancelled,
-  /// which follows. May be said several times.
+  /// Something failed, but parts of the call are still in flight; they end when the communicator is cancelled, which
+  /// follows. May be called several times.
   virtual void trouble(const Status& why) = 0;
-  /// All that is left of the call is on a device's streams, and is done by `end`, which stays as it is until ended().
-  /// So that a stream can wait where the host need not. Not every backend says so; before ended(), once.
+  /// Everything that remains of the call is enqueued on device streams and complete at `end`, which stays valid until
+  /// ended(). Lets a stream wait instead of the host. Optional; at most once, before ended().
   virtual void enqueued(const Event& /*end*/) {}
-  /// Before ended(), where a device may go on using the buffers: whatever owns them is kept for ever.
+  /// A device may continue to use the buffers after ended(): their owners are never destroyed. Called before ended().
   virtual void abandoned() {}
-  /// All has ended, well or not: nobody touches the buffers any more. Exactly once, perhaps from inside
-  /// start(), and the last thing that the backend does about the call, which may be another one from then on.
+  /// The call is over, with success or not, and nothing accesses its buffers any more. Called exactly once, possibly
+  /// inside start(), and the backend's last action for the call; the object may be reused for another call at once.
   virtual void ended(const Status& status) = 0;
 
  protected:
@@ -58,31 +58,31 @@ struct Call {
   ~Call() = default;
 };
 
-/// Made for one communicator, by all its members. Calls are started in the order of the communicator, equal on all
-/// ranks, several under way at a time. Threads: as for every Engine; supports(), name() and describe() from any.
+/// Made collectively for one communicator by all its members. Calls are started in communicator order, equal on all
+/// ranks, with several in flight. Threads: as for every Engine; supports(), name() and describe() from any.
 class Backend : public Engine {
  public:
   virtual std::string_view name() const noexcept = 0;
 
-  /// Ok, or why this call cannot be done here by `algorithm` (empty: by the default). Answers before anything is
-  /// sent, and looks only at what all ranks know alike: not at addresses, nor at the byte counts of a v-form.
+  /// Ok, or why `algorithm` (empty: the default) cannot run this call. Communicates nothing and depends only on what
+  /// all ranks know alike: not on addresses, nor on the byte counts of a v-form.
   virtual Status supports(const Collective& call, std::string_view algorithm) const = 0;
 
-  /// For an algorithm of that name: what start() is to find in Call::token, so that it looks for no name. Asked once
-  /// per communicator, or more often; holds as long as the backend.
+  /// Resolves an algorithm's name to a token that start() finds in Call::token. Called at least once per communicator;
+  /// valid as long as the backend.
   virtual const void* token(Kind /*kind*/, std::string_view /*algorithm*/) const { return nullptr; }
 
-  /// Begins a call that supports() accepted, which stays where it is until its ended(); never blocks.
-  /// What it throws is a failure of this rank, and nothing may be under way then.
+  /// Starts a call that supports() accepted; never blocks. `call` keeps its address until its ended(). An exception is
+  /// a failure of this rank, and must leave nothing in flight.
   virtual void start(Call& call) = 0;
 
-  /// Ends every call with `why`; said to backends without one too. Each reports so once nobody touches its buffers any
-  /// more, or those that a library cannot let go of are kept (see the backend's own page): from inside this, or from
-  /// progress() where that takes a while, for the token is not held for it. Nothing is started afterwards. May be said
-  /// again.
+  /// Ends every call with `why`; also called if there are none. Each call reports ended() once nothing accesses its
+  /// buffers, either inside this call or later from progress(), as the progress token is not held while waiting.
+  /// Buffers that a library cannot release are kept (see the backend's documentation). No call is started afterwards.
+  /// May be called again.
   virtual void cancel(const Status& why) noexcept = 0;
 
-  /// Where a call stands, for the report of a time-out: "ring in round 3 of 6, with rank 2". Empty: unknown.
+  /// The state of a call, for the report of a time-out: "ring in round 3 of 6, with rank 2". Empty: unknown.
   virtual std::string where(std::uint32_t /*sequence*/) const { return {}; }
 };
 

@@ -1,4 +1,4 @@
-// The wording of the causes.
+// The texts of common causes.
 #include "transports/causes.hpp"
 
 #include <string>

@@ -1,4 +1,4 @@
-// Looking for modules, opening them, and choosing among the variants of a name.
+// Finds modules, opens them and chooses among the variants of a name.
 #include "transports/modules.hpp"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "libtutti_", suffix = ".so";
 
-// The folder of modules beside libtutti; nothing where libtutti is a part of the program.
+// The module folder beside libtutti; empty if libtutti is linked statically.
 fs::path own_folder() {
   const std::string folder = library_folder();
   return folder.empty() ? fs::path() : fs::path(folder) / "tutti";
@@ -37,7 +37,7 @@ std::vector<fs::path> folders(const Settings& settings) {
   return found;
 }
 
-// "mpi" for libtutti_mpi-openmpi.so; empty for what is no module.
+// "mpi" for libtutti_mpi-openmpi.so; empty if the file is not a module.
 std::string module_name(const fs::path& file) {
   std::string text = file.filename();
   if (!text.starts_with(prefix) || !text.ends_with(suffix)) return {};
@@ -75,7 +75,7 @@ Opened open(const fs::path& file) {
   return {module->provider, {}};
 }
 
-// Opened once each, for ever.
+// Opens a module at the first call and never closes it.
 const Opened& opened(const fs::path& file) {
   static std::mutex mutex;
   static auto& all = *new std::map<fs::path, Opened>;

@@ -1,8 +1,8 @@
-// Modules: providers in libraries of their own, opened when they are first asked for.
+// Modules: providers in shared libraries that are opened on demand.
 //
-// libtutti_NAME.so, or libtutti_NAME-VARIANT.so where one name has several (the two families of MPI), lies in the
-// folder tutti/ beside libtutti, or in one of TUTTI_MODULE_PATH. A program that is linked statically with tutti has
-// none. libtutti_NAME.drives beside a module names the folder where the kernel lists the devices that it is for.
+// libtutti_NAME.so, or libtutti_NAME-VARIANT.so for a name with several variants (the two families of MPI), is in the
+// folder tutti/ beside libtutti, or in a folder of TUTTI_MODULE_PATH. A program linked statically with tutti has no
+// modules. libtutti_NAME.drives beside a module names the folder in which the kernel lists the module's devices.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@
 
 namespace tutti {
 
-/// Changes whenever a header that a module is compiled with does.
+/// Changes with every change of a header that modules are compiled with.
 inline constexpr std::string_view module_abi = "tutti module 15";
 
-/// What a module hands over, by tutti_module(). `abi` stays the first member for ever, so that a module of another
-/// version is refused with a sentence and not with a crash.
+/// The result of a module's tutti_module(). `abi` must stay the first member in all versions, so that a module of
+/// another version is refused with a message instead of crashing.
 struct Module {
   const char* abi = module_abi.data();
   const Provider* provider = nullptr;
 };
 
-/// A provider by name, and why there is none that works; of several variants the first viable one.
+/// A provider by name, and why it does not work; of several variants, the first viable one.
 struct Found {
   const Provider* provider = nullptr;
   std::string reason;  ///< a clause; empty where it is viable
@@ -32,17 +32,17 @@ struct Found {
 /// Opens the modules of that name at the first call; they are never closed. Any thread.
 Found find_provider(std::string_view name, const Settings& settings);
 
-/// Whether a module that nobody named is worth opening: it is installed, and where it is for devices, this host has
+/// Whether a module that no setting names is worth opening: it is installed and, if it needs devices, this host has
 /// some. Opens nothing. Any thread.
 bool is_worth_finding(std::string_view name, const Settings& settings);
 
-/// Where libtutti lies; empty where it is a part of the program.
+/// The folder of libtutti; empty if it is linked statically.
 std::string library_folder();
 
-/// Names of the built-in providers and of the modules that are there, in order of preference; opens nothing.
+/// Names of the built-in providers and of the installed modules, in order of preference; opens nothing.
 std::vector<std::string> provider_names(const Settings& settings);
 
 }  // namespace tutti
 
-/// Every module defines it; nothing else of a module is seen from outside.
+/// Every module defines it, as its only exported symbol.
 extern "C" __attribute__((visibility("default"))) const tutti::Module* tutti_module();

@@ -1,4 +1,4 @@
-// Provider: what a folder under transports/ registers with tutti_provider().
+// Provider: the entry that a folder under transports/ registers with tutti_provider().
 #pragma once
 
 #include <cstdint>
@@ -16,40 +16,40 @@
 
 namespace tutti {
 
-/// Whether something can be used here, and if not, why not, as a clause: "memfd_create is refused (EPERM)".
+/// Whether something is usable, and if not, the reason as a clause: "memfd_create is refused (EPERM)".
 struct Viability {
   bool viable = true;
   std::string reason;
-  bool misfit = false;  ///< another variant of its name is meant for this process, and its reason is the one to tell
+  bool misfit = false;  ///< another variant of the name fits this process, and its reason is the one to report
 };
 
-/// A communicator of a library that the program uses already, as an integer that the library understands
-/// (for MPI: MPI_Comm_c2f); its ranks are the world's.
+/// A communicator of a library that the program already uses, as an integer that the library understands (for MPI:
+/// MPI_Comm_c2f); its ranks are the world's.
 inline constexpr std::int64_t no_native = -1;
 
-/// What a transport needs to find its peers. Borrowed; valid for the duration of connect().
+/// What a transport needs to connect to its peers. Borrowed; valid during connect().
 struct Rendezvous {
   int rank = 0;
   int size = 1;
   std::vector<int> peers;                 ///< world ranks to reach by this transport, ascending, without `rank`
-  std::vector<int> cores;                 ///< of this host, that those of them that are on it and `rank` may use
+  std::vector<int> cores;                 ///< cores of this host that `rank` and its peers on this host may use
   Store* store = nullptr;                 ///< already prefixed for this transport
-  const Settings* settings = nullptr;     ///< settings->job and ->secret name the job and prove membership
+  const Settings* settings = nullptr;     ///< settings->job and ->secret identify the job and prove membership
   TransportListener* listener = nullptr;  ///< outlives the transport
   Deadline until = never;
   std::int64_t native = no_native;
 };
 
-/// A connected transport, or the ranks that it could not reach with the reason (then another
-/// provider takes them). Which ranks reach one another is symmetric.
+/// A connected transport; or the ranks that it could not reach, with the reason, for another provider to connect.
+/// Reachability is symmetric.
 struct Connected {
   std::unique_ptr<Transport> transport;
   std::vector<int> unreached;
   std::string reason;
 };
 
-/// What a backend needs to be made for one communicator. Borrowed; valid for the duration of make_backend(), but the
-/// store, which whoever holds it may use for longer, and the wire.
+/// What a backend needs to be made for one communicator. Borrowed; valid during make_backend(), except for the store,
+/// whose owners may keep it, and the wire.
 struct BackendMeeting {
   const Group* group = nullptr;
   int world_size = 1;
@@ -57,36 +57,37 @@ struct BackendMeeting {
   const Settings* settings = nullptr;
   Deadline until = never;
   std::int64_t native = no_native;
-  int local_rank = 0;  ///< this process's number among the job's ranks on its host
+  int local_rank = 0;  ///< this process's index among the job's ranks on its host
   Transport* wire =
-      nullptr;  ///< of the context: for the token's holder, while a call is under way; null: there is none
+      nullptr;  ///< the context's transport, for the holder of the progress token while a call is in flight; null: none
 };
 
-/// Offers a transport, or collectives of its own, or both.
+/// Provides a transport, collectives of its own, or both.
 struct Provider {
   std::string_view name;
   std::string_view meaning;  ///< one line for `tutti info`
   Viability (*viable)(const Settings&);
-  /// Ranks with equal domains may try to reach one another. Empty: everyone.
+  /// Only ranks with equal domains try to reach one another. Empty: no restriction.
   std::string (*domain)(const Settings&) = nullptr;
-  /// Collective among rank and peers; blocks until connected or ready to connect lazily.
-  /// Throws Error{timeout, resource, ...}. Null: it has no transport.
+  /// Collective among rank and peers; blocks until connected, or ready to connect lazily. Throws Error{timeout,
+  /// resource, ...}. Null: there is no transport.
   Connected (*connect)(const Rendezvous&) = nullptr;
 
-  /// The algorithms that its own collectives have for a kind, of which the first is the default and may be
-  /// ""; empty: it has not got this kind.
+  /// Names of this provider's own algorithms for a kind, the default first, which may be ""; empty: the kind is not
+  /// supported.
   std::span<const std::string_view> (*algorithms)(Kind) = nullptr;
-  /// Collective among the group's members; may block. Throws Error{timeout, resource, ...}. Null: it has no
-  /// collectives of its own, or they come with its transport.
+  /// Collective among the group's members; may block. Throws Error{timeout, resource, ...}. Null: there are no
+  /// collectives, or its transport makes them.
   std::unique_ptr<Backend> (*make_backend)(const BackendMeeting&) = nullptr;
 
-  /// Whose memory its own collectives work on.
+  /// The kind of memory that its collectives work on.
   Device::Kind collects = Device::Kind::cpu;
 
-  /// Its device runtime, for ever; one without devices says why. Null: it is none. See accelerators.hpp.
+  /// Its device runtime, never destroyed; if it has no devices, it gives the reason. Null: not a device runtime. See
+  /// accelerators.hpp.
   Accelerator& (*accelerator)(const Settings&) = nullptr;
 
-  /// What there is of it on this host, a line each for `tutti info`: devices, ports. Null: nothing to say.
+  /// Lines about this host for `tutti info`: devices, ports. Null: none.
   std::vector<std::string> (*details)(const Settings&) = nullptr;
 };
 

@@ -1,8 +1,8 @@
-// The frames of the stream protocol: what travels between two StreamTransports.
+// Frames of the stream protocol between two StreamTransports.
 //
-// A frame is one header of 56 bytes, in the byte order of the machine (the magic number tells), and
-// payload where the type has one. Any frame may carry `credit`: bytes, of eager payload and of
-// beginnings, that its sender has consumed and that may come again.
+// A frame is a header of 56 bytes in the machine's byte order (detected by the magic number), followed by payload for
+// some types. Any frame may carry `credit`: the number of bytes, of eager payload and of message beginnings, that its
+// sender has consumed and that its peer may send again.
 //
 // clang-format off
 //   type     payload        id                    bytes
@@ -32,7 +32,7 @@ enum class FrameType : std::uint8_t { eager = 1, rts, cts, data, credit, control
 
 struct Frame {
   static constexpr std::uint32_t version_magic = 0x33747574;  // "tut3"
-  static constexpr std::size_t alignment = 8;                 // of data: of the widest element
+  static constexpr std::size_t alignment = 8;                 // of data frames: the size of the widest element
   std::uint32_t magic = version_magic;
   FrameType type = FrameType::eager;
   std::uint8_t spare[3] = {};
@@ -57,7 +57,7 @@ struct Frame {
 
   Tag tag() const noexcept { return {group, sequence, lane}; }
 
-  /// Whether it may come by any stream, or only by the first.
+  /// Whether the frame may arrive on any stream, or only on the first.
   bool anywhere() const noexcept { return type == FrameType::data || type == FrameType::goodbye; }
 
   std::size_t payload() const noexcept {
@@ -70,7 +70,7 @@ struct Frame {
     }
   }
 
-  /// What is wrong with a header that has arrived; null when nothing is.
+  /// The error in a received header; null if it is valid.
   const char* malformed(const StreamLimits& limits) const noexcept {
     if (magic != version_magic) return "bytes that are no frame";
     if (credit > limits.credit) return "more credit than there is";
@@ -92,7 +92,7 @@ struct Frame {
 };
 static_assert(sizeof(Frame) == 56 && std::is_trivially_copyable_v<Frame> && std::is_trivially_copyable_v<Cause>);
 
-/// A Cause out of a frame's payload, safe to print whatever was in it.
+/// Decodes a Cause from a frame's payload; its texts are safe to print for any input.
 inline Cause unpack_cause(ConstBytes payload) noexcept {
   Cause why;
   std::memcpy(static_cast<void*>(&why), payload.data(), sizeof(why));

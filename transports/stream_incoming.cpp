@@ -1,4 +1,4 @@
-// StreamTransport: what it does about frames that come, about failures, and when it leaves.
+// StreamTransport: handling of received frames, failures and shutdown.
 #include <sched.h>
 
 #include "transports/causes.hpp"
@@ -6,7 +6,7 @@
 
 namespace tutti::stream {
 
-// ---- frames that come -----------------------------------------------------------------------
+// ---- received frames ------------------------------------------------------------------------
 
 Sink StreamTransport::begin(int from, const Frame& frame) {
   if (ledger_.credit(from).ours + frame.credit > ledger_.limits.credit) {
@@ -52,7 +52,7 @@ Sink StreamTransport::begin_message(int from, const Frame& frame) {
 
 Sink StreamTransport::begin_data(int from, const Frame& frame) {
   Recv* const recv = ledger_.recvs.find(frame.id);
-  if (!recv) return {};  // cancelled meanwhile
+  if (!recv) return {};  // cancelled in the meantime
   if (!recv->granted || recv->key.peer != from || !recv->lacks(frame.call, frame.bytes)) {
     reader_.refuse(from, "data that nobody asked for");
     return {};
@@ -78,7 +78,7 @@ void StreamTransport::end(int from, const Frame& frame, const Sink& sink, ConstB
     case FrameType::credit: return;
     case FrameType::control: return listener_.control(from, small);
     case FrameType::abort: return listener_.failed(unpack_cause(small));
-    case FrameType::goodbye:  // which may overtake what still comes by another stream
+    case FrameType::goodbye:  // may overtake frames on another stream
       if (++at(from).goodbyes >= frame.part) lose(from, Status(ended(from, rank())));
       return;
     case FrameType::reject: return rejected(from, frame, small);
@@ -87,7 +87,7 @@ void StreamTransport::end(int from, const Frame& frame, const Sink& sink, ConstB
 
 void StreamTransport::go_ahead(int from, const Frame& frame, ConstBytes told) {
   Send* const send = ledger_.sends.find(frame.id);
-  if (!send || send->grant != 0) return;  // cancelled meanwhile
+  if (!send || send->grant != 0) return;  // cancelled in the meantime
   if (!send->announced || send->key.peer != from || frame.bytes == 0)
     return reader_.refuse(from, "a grant that nobody asked for");
   send->grant = frame.bytes;
@@ -104,7 +104,7 @@ void StreamTransport::rejected(int from, const Frame& frame, ConstBytes cause) {
   if (Send* const send = ledger_.sends.find(frame.id);
       send && send->announced && send->key.peer == from && send->grant == 0)
     return withdraw(*send, why);
-  // An eager message: its send ended long ago, so the communicator hears of it.
+  // For an eager message the send ended long ago, so the mismatch is reported to the communicator.
   if (frame.id == 0 && !cancelled_.contains(frame.group)) listener_.failed(why.cause());
 }
 
@@ -119,7 +119,7 @@ void StreamTransport::malformed(int from, const char* what) {
   listener_.failed(why);
 }
 
-// ---- control, failure, the end --------------------------------------------------------------
+// ---- control, failure, shutdown -------------------------------------------------------------
 
 void StreamTransport::control(int to, ConstBytes message) {
   if (message.size() > max_control)
@@ -148,7 +148,7 @@ void StreamTransport::spread(const Cause& why) noexcept {
   }
 }
 
-// The buffers are the caller's again.
+// Returns the buffers to the caller.
 void StreamTransport::withdraw(Recv& recv, const Status& why) {
   if (recv.offered) placing_->revoke_offer(recv.key.peer, recv.id);
   ledger_.finish(recv, why);
@@ -160,10 +160,10 @@ void StreamTransport::withdraw(Send& send, const Status& why) {
   ledger_.finish(send, why);
 }
 
-// Nothing that needs `peer` can succeed from now on; what it had sent whole stays readable.
+// Fails all operations that need `peer`; messages already received in full can still be taken.
 void StreamTransport::lose(int peer, const Status& why) {
   if (at(peer).gone) return;
-  if (placing_) take_placed();  // what is here whole has come, although its end is told only now
+  if (placing_) take_placed();  // puts that completed before the loss was reported count as received
   at(peer).gone = why;
   reader_.close(peer);
   writer_.clear(peer);
@@ -194,7 +194,7 @@ void StreamTransport::cancel(std::uint64_t group, const Status& why) noexcept {
   ledger_.arrivals.each([&](Arrival& arrival) {
     if (!concerned(arrival.key)) return;
     if (!arrival.taker) waiting_.erase(arrival);
-    reader_.forget(arrival);  // if it is still coming, its credit goes back when it has come
+    reader_.forget(arrival);  // if it is still arriving, its credit is returned when it is complete
     if (arrival.arrived()) give_back(arrival.key.peer, arrival.kept.size());
     ledger_.drop(arrival);
   });

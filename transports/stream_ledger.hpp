@@ -1,5 +1,5 @@
-// The operations under way in a StreamTransport, and the containers that hold them: all of them
-// reuse their memory, so that a message costs no allocation once things are warm.
+// The operations in flight of a StreamTransport and their containers. All reuse their memory, so that a message needs
+// no allocation in steady state.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace tutti::stream {
 
-/// First in, first out.
+/// A FIFO queue.
 template <class T>
 class Fifo {
  public:
@@ -47,7 +47,7 @@ class Fifo {
   std::size_t head_ = 0;
 };
 
-/// Whose messages match: the other rank, and the tag.
+/// The matching key: the other rank and the tag.
 struct Key {
   int peer = -1;
   Tag tag;
@@ -59,59 +59,58 @@ struct Key {
   }
 };
 
-/// A send() that has not ended.
+/// A send() in flight.
 struct Send {
   std::uint64_t id = 0;
   bool live = false;
-  Key key;  // peer: to whom
+  Key key;  // peer: the destination
   std::uint64_t call = 0;
   ConstBytes data;
   Done done;
-  bool announced = false;   // the header of its rts has been written
-  std::uint64_t grant = 0;  // the receiver's number, from its cts
-  std::size_t framed = 0;   // bytes that lie in frames
-  int unwritten = 0;        // of these frames, those that are not written to their end
-  bool put = false;         // into the receiver's memory, past the stream
+  bool announced = false;   // the header of its rts frame has been written
+  std::uint64_t grant = 0;  // the receiver's number from its cts frame
+  std::size_t framed = 0;   // bytes that are in frames so far
+  int unwritten = 0;        // number of these frames that are not fully written
+  bool put = false;         // written into the receiver's memory directly, not through the stream
 };
 
-/// A recv() or recv_reduce() that has not ended.
+/// A recv() or recv_reduce() in flight.
 struct Recv {
   std::uint64_t id = 0;
   bool live = false;
   Recv* next = nullptr;
-  Key key;  // peer: from whom
+  Key key;  // peer: the source
   std::uint64_t call = 0;
   Bytes into;
-  const std::byte* with = nullptr;  // null: copy instead of folding
+  const std::byte* with = nullptr;  // null: copy instead of reducing
   Fold fold;
   Done done;
-  bool granted = false;    // its cts is on the way; data may come
-  bool offered = false;    // and may be put into `into` directly
+  bool granted = false;    // its cts frame is queued or sent, so data may arrive
+  bool offered = false;    // the peer may write into `into` directly
   std::size_t begun = 0;   // bytes of `into` whose frames have begun to arrive
-  std::size_t landed = 0;  // of these, those that are final
+  std::size_t landed = 0;  // bytes of these that are final
 
   bool complete() const noexcept { return landed == into.size(); }
-  /// Whether so many bytes from `at` on can be the next frame.
+  /// Whether the next frame may hold `bytes` bytes at offset `at`.
   bool lacks(std::size_t at, std::size_t bytes) const noexcept {
     return bytes <= into.size() - begun && at <= into.size() && bytes <= into.size() - at;
   }
 };
 
-/// A frame's bytes on their way into a recv. Several frames of one message may be under way at once, by several
-/// streams.
+/// The position of one incoming frame in a recv. Several frames of a message may arrive at once on different streams.
 struct Landing {
   Recv* recv = nullptr;
-  std::size_t at = 0;       // where the next byte goes
-  std::byte carry[8] = {};  // the beginning of an element whose rest has not arrived
+  std::size_t at = 0;       // offset of the next byte
+  std::byte carry[8] = {};  // the first bytes of an element that has not arrived in full
   std::size_t carried = 0;
 
-  /// So many bytes arrived where they belong.
+  /// Counts bytes that were received into place.
   void landed(std::size_t bytes) noexcept {
     at += bytes;
     recv->landed += bytes;
   }
 
-  /// The next bytes of the frame: copied, or folded where they lie.
+  /// Takes the next bytes of the frame: copies them, or reduces them in place.
   void land(ConstBytes got) {
     if (got.empty()) return;
     if (!recv->with) {
@@ -141,16 +140,16 @@ struct Landing {
   }
 };
 
-/// A message that came, or was announced, before its recv().
+/// An unexpected message: received, or announced, before its recv().
 struct Arrival {
   std::uint64_t id = 0;
   bool live = false;
   Arrival* next = nullptr;
-  Arrival *older = nullptr, *newer = nullptr;  // in Waiting, by the tag alone
-  Key key;                                     // peer: from whom
+  Arrival *older = nullptr, *newer = nullptr;  // links in Waiting, by tag alone
+  Key key;                                     // peer: the source
   Frame frame;
-  std::vector<std::byte> kept;  // the payload so far, of an eager message or a beginning
-  Send* local = nullptr;        // a large message to oneself
+  std::vector<std::byte> kept;  // the payload received so far, of an eager message or a beginning
+  Send* local = nullptr;        // a large message to this rank itself
   Recv* taker = nullptr;        // a recv() that waits for the rest of the payload
 
   bool announced() const noexcept { return frame.type == FrameType::rts; }
@@ -158,7 +157,7 @@ struct Arrival {
   bool complete() const noexcept { return !announced() && arrived(); }
 };
 
-/// Records that are used again. Numbers are never 0, and a number of the past finds nothing.
+/// A pool of records that are reused. Numbers are never 0, and the number of a released record finds nothing.
 template <class T>
 class Pool {
  public:
@@ -186,7 +185,7 @@ class Pool {
     return record.live && record.id == id ? &record : nullptr;
   }
   template <class Function>
-  void each(Function function) {  // which may give() the record it is called with
+  void each(Function function) {  // `function` may give() back the record that it is called with
     for (T& record : slots_)
       if (record.live) function(record);
   }
@@ -196,7 +195,7 @@ class Pool {
   std::vector<T*> free_;
 };
 
-/// Records by key; those with equal keys in the order of push(). Does not own them.
+/// Records by key; those with equal keys in the order of push(). Non-owning.
 template <class T>
 class MatchTable {
  public:
@@ -204,7 +203,7 @@ class MatchTable {
     if (++count_ > buckets_.size()) grow();
     append(record);
   }
-  /// The oldest record with this key, taken out; null when there is none.
+  /// Removes and returns the oldest record with this key; null if there is none.
   T* pop(const Key& key) noexcept {
     if (count_ == 0) return nullptr;
     Bucket& bucket = at(key);
@@ -213,7 +212,7 @@ class MatchTable {
       if (record->key == key) return unlink(bucket, before, *record);
     return nullptr;
   }
-  /// The oldest record with this key that `wanted` says yes to, taken out; null when there is none.
+  /// Removes and returns the oldest record with this key for which `wanted` is true; null if there is none.
   template <class Wanted>
   T* pop_if(const Key& key, Wanted wanted) noexcept {
     Bucket& bucket = at(key);
@@ -261,7 +260,7 @@ class MatchTable {
   std::size_t count_ = 0;
 };
 
-/// Messages that no recv has been posted for, also found by their tag alone. Does not own them.
+/// The unexpected-message queue: messages without a posted recv, also indexed by tag alone. Non-owning.
 class Waiting {
  public:
   void push(Arrival& arrival) {
@@ -280,7 +279,7 @@ class Waiting {
     by_key_.erase(arrival);
     step_out(arrival);
   }
-  /// The oldest of `tag` from this rank, or from any_rank.
+  /// The oldest message with `tag` from this rank, or from any_rank.
   const Arrival* oldest(int from, const Tag& tag) const noexcept {
     for (const Arrival* one = lines_[line_number(tag)].oldest; one; one = one->newer)
       if (one->key.tag == tag && (from == any_rank || one->key.peer == from)) return one;
@@ -288,7 +287,7 @@ class Waiting {
   }
 
  private:
-  struct Line {  // of those whose tags have one number
+  struct Line {  // the messages whose tags have one hash
     Arrival *oldest = nullptr, *newest = nullptr;
   };
   static std::size_t line_number(const Tag& tag) noexcept { return Key{0, tag}.hash() & 255; }
@@ -303,14 +302,14 @@ class Waiting {
   std::vector<Line> lines_ = std::vector<Line>(256);
 };
 
-/// Credit between this rank and one peer, in bytes.
+/// Flow-control credit between this rank and one peer, in bytes.
 struct Credit {
-  std::size_t ours = 0;        // may still go there
-  std::size_t unreturned = 0;  // came from there, and has not been returned
-  std::size_t consumed = 0;    // of these, what may be returned
+  std::size_t ours = 0;        // may still be sent to the peer
+  std::size_t unreturned = 0;  // received from the peer and not yet returned
+  std::size_t consumed = 0;    // part of these that may be returned
 };
 
-/// All operations, and what is about to be reported.
+/// All operations in flight, and the completions to be reported.
 class Ledger {
  public:
   Ledger(int size, const StreamLimits& stream_limits)
@@ -335,7 +334,7 @@ class Ledger {
     if (arrival.kept.capacity() && spare_.size() < 16) spare_.push_back(std::move(arrival.kept));
     arrivals.give(arrival);
   }
-  /// Memory for an eager payload, empty.
+  /// An empty buffer for an eager payload.
   std::vector<std::byte> buffer(std::size_t bytes) {
     std::vector<std::byte> memory;
     if (!spare_.empty()) {
@@ -349,7 +348,7 @@ class Ledger {
 
   bool quiet() const noexcept { return finished_.empty(); }
 
-  /// Runs what is waiting now; each may start operations, and cancel() others.
+  /// Runs the completions queued so far; each may start operations, and cancel() others.
   bool run() {
     const bool any = !finished_.empty();
     for (std::size_t n = finished_.size(); n > 0 && !finished_.empty(); --n) {

@@ -1,4 +1,4 @@
-// The StreamTransport itself: the operations, the frames that answer them, and who has met whom.
+// The StreamTransport class: operations, frame handling and matching.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace tutti::stream {
 
-inline constexpr std::size_t step_budget = 256 << 10;  // bytes moved by one progress(), about
+inline constexpr std::size_t step_budget = 256 << 10;  // approximate bytes moved by one progress()
 inline constexpr std::size_t post_budget = 32 << 10;   // bytes that send() and recv() may write themselves
 inline constexpr std::size_t last_budget = 8 << 20;    // bytes read of what a dead rank had sent
-inline constexpr Seconds farewell_time{1.0};           // to get the last frames out when leaving
+inline constexpr Seconds farewell_time{1.0};           // time to send the last frames when leaving
 
 /// Matches sends with recvs; see stream_transport.cpp.
 class StreamTransport final : public Transport, private FrameHandler {
@@ -68,10 +68,10 @@ class StreamTransport final : public Transport, private FrameHandler {
 
  private:
   struct Peer {
-    std::optional<Status> gone;  // no operation can succeed any more, and why
-    std::uint32_t goodbyes = 0;  // streams that have ended
+    std::optional<Status> gone;  // set once no operation can succeed any more: the reason
+    std::uint32_t goodbyes = 0;  // number of streams that have ended
   };
-  struct Local {  // a large message to oneself, being copied
+  struct Local {  // a large message to this rank itself, being copied
     Send* send;
     Landing into;
   };
@@ -106,17 +106,17 @@ class StreamTransport final : public Transport, private FrameHandler {
   void leave() noexcept;
 
   std::unique_ptr<Wire> wire_;
-  Placing* const placing_;  // of the wire; null where it has none
+  Placing* const placing_;  // owned by the wire; null if it has none
   TransportListener& listener_;
   Ledger ledger_;
-  MatchTable<Recv> posted_;  // recvs that no message has come for
-  Waiting waiting_;          // messages that no recv has been posted for
+  MatchTable<Recv> posted_;  // recvs without a matching message
+  Waiting waiting_;          // messages without a matching recv
   StreamWriter writer_;
   StreamReader reader_;
   std::vector<Peer> peers_;
   Fifo<Local> locals_;
   std::vector<Placing::Ended> placed_;
-  std::unordered_map<std::uint64_t, Status> cancelled_;  // groups, and why
+  std::unordered_map<std::uint64_t, Status> cancelled_;  // cancelled groups, with the reason
 };
 
 }  // namespace tutti::stream

@@ -1,4 +1,4 @@
-// Cutting bytes into frames.
+// Splits received bytes into frames.
 #include "transports/stream_reader.hpp"
 
 namespace tutti::stream {

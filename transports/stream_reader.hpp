@@ -1,4 +1,4 @@
-// StreamReader: the incoming half of a StreamTransport. Cuts each stream's bytes into frames.
+// StreamReader: the receiving half of a StreamTransport. Splits each stream's bytes into frames.
 #pragma once
 
 #include <vector>
@@ -8,22 +8,22 @@
 
 namespace tutti::stream {
 
-/// Where a frame's payload goes: into a recv, into an arrival, into a buffer of the reader's, or nowhere.
+/// The destination of a frame's payload: a recv, an arrival, a buffer of the reader, or none.
 struct Sink {
   Landing into = {};
   Arrival* arrival = nullptr;
   bool small = false;
 };
 
-/// Told of every frame; of those of one stream, in order.
+/// Receives every frame; the frames of one stream in order.
 class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
-  /// A header has come. Answers where its payload goes.
+  /// A header has arrived. Returns the destination of its payload.
   virtual Sink begin(int from, const Frame& frame) = 0;
-  /// The payload has come too; `small` is it where the sink asked for that.
+  /// The payload has arrived too; it is in `small` if the sink asked for that.
   virtual void end(int from, const Frame& frame, const Sink& sink, ConstBytes small) = 0;
-  /// What came is no frame: the reader listens to `from` no more.
+  /// The stream is corrupt; the reader no longer reads from `from`.
   virtual void malformed(int from, const char* what) = 0;
 };
 
@@ -36,27 +36,27 @@ class StreamReader {
         size_(size),
         streams_(static_cast<std::size_t>(size) * wire.streams_per_peer()) {}
 
-  /// Reads what is there by all streams that the wire names, in turn, about `budget` bytes. True when something came.
+  /// Reads about `budget` bytes from all streams that the wire reports, in turn. True if something arrived.
   bool receive_all(std::size_t budget);
-  /// Reads, about `budget` bytes at most, what has come from `from` before it is closed.
+  /// Reads at most about `budget` bytes that arrived from `from` before it is closed.
   void drain(int from, std::size_t budget);
-  /// The last receive_all() left nothing because of its budget.
+  /// Whether the last receive_all() was not stopped by its budget.
   bool quiet() const noexcept { return !more_; }
 
-  /// A payload on its way there goes nowhere instead.
+  /// Discards the rest of payload destined for `recv`.
   void forget(const Recv& recv);
   void forget(const Arrival& arrival);
-  /// Reads nothing more from `from`, which is gone.
+  /// Stops reading from `from`, which is gone.
   void close(int from);
   void refuse(int from, const char* what);
 
  private:
   struct Stream {
     std::byte header[sizeof(Frame)] = {};
-    std::size_t have = 0;  // bytes of the header
+    std::size_t have = 0;  // bytes of the header received
     Frame frame;
-    bool body = false;     // the header is complete
-    std::size_t left = 0;  // bytes of payload still to come
+    bool body = false;     // whether the header is complete
+    std::size_t left = 0;  // bytes of payload still missing
     Sink sink;
     std::vector<std::byte> small;
     bool closed = false;

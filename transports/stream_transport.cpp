@@ -1,11 +1,9 @@
-// StreamTransport: messages over a Wire. Here sends meet recvs; the frames are described in
-// stream_frames.hpp, their order in stream_writer.hpp, their arrival in stream_reader.hpp and
-// what follows from them in stream_incoming.cpp.
+// StreamTransport: messages over a Wire. This file matches sends with recvs; stream_frames.hpp describes the frames,
+// stream_writer.hpp their order, stream_reader.hpp their arrival, and stream_incoming.cpp how they are handled.
 //
-// A small message goes at once ("eager") as long as its receiver has granted credit; a larger one
-// is announced, over some wires with its beginning, and the rest goes in chunks once its recv is
-// posted. So a receiver buffers at most the credit per peer, and nothing that waits for a recv
-// holds up anything else.
+// A small message is sent at once ("eager") if the receiver has granted credit. A larger one is announced (rendezvous),
+// over some wires with its beginning, and the rest is sent in chunks once its recv is posted. So a receiver buffers at
+// most the credit per peer, and a message that waits for its recv blocks no other.
 #include "transports/stream_transport.hpp"
 
 #include "transports/causes.hpp"
@@ -24,7 +22,7 @@ std::size_t Wire::read(int from, Bytes into) {
 
 namespace stream {
 
-// ---- starting -------------------------------------------------------------------------------
+// ---- starting operations ------------------------------------------------------------------------
 
 const Status* StreamTransport::refusal(int peer, std::uint64_t group) const {
   if (!cancelled_.empty())
@@ -106,7 +104,7 @@ bool StreamTransport::retract(int from, const Tag& tag, const std::byte* into) {
 
 // ---- matching -------------------------------------------------------------------------------
 
-// True when message and recv belong together; else both end, wherever the sender is.
+// Returns true if message and recv agree in signature and size; else ends both with a mismatch, on both ranks.
 bool StreamTransport::agree(int from, const Frame& frame, Recv& recv, Send* local) {
   if (frame.call == recv.call && frame.bytes == recv.into.size()) return true;
   const Cause why =
@@ -119,7 +117,7 @@ bool StreamTransport::agree(int from, const Frame& frame, Recv& recv, Send* loca
   return false;
 }
 
-// A recv has been posted for a message that is here, or on its way.
+// Connects a posted recv with a message that has arrived or is arriving.
 void StreamTransport::meet(Arrival& arrival, Recv& recv) {
   if (Send* const local = arrival.local) {
     const Frame frame = arrival.frame;
@@ -154,7 +152,7 @@ void StreamTransport::grant(const Frame& frame, Recv& recv) {
   writer_.urgent(recv.key.peer, go, ConstBytes(place.told).first(go.part));
 }
 
-// What was put into memory directly, here or by us.
+// Handles direct transfers that completed here or at the peer.
 bool StreamTransport::take_placed() {
   placed_.clear();
   placing_->take_ended(placed_);
@@ -162,7 +160,7 @@ bool StreamTransport::take_placed() {
     Recv* const recv = what == Placing::Ended::What::filled ? ledger_.recvs.find(number) : nullptr;
     Send* const send = what == Placing::Ended::What::filled ? nullptr : ledger_.sends.find(number);
     if (recv) {
-      reader_.forget(*recv);  // its memory is the caller's, whatever else the peer sends of it
+      reader_.forget(*recv);  // the caller owns its memory again, so data still in flight is discarded
       ledger_.finish(*recv, {});
     }
     if (send && what == Placing::Ended::What::put) ledger_.finish(*send, {});
@@ -171,7 +169,7 @@ bool StreamTransport::take_placed() {
   return !placed_.empty();
 }
 
-// Bytes that came without a recv, or before their data could be asked for, have been consumed.
+// Returns the credit of bytes that were received without a recv, or before their data could be requested.
 void StreamTransport::give_back(int to, std::size_t bytes) {
   if (to == rank())
     ledger_.credit(to).ours += bytes;

@@ -1,4 +1,4 @@
-// StreamTransport: a Transport over anything that carries ordered bytes between two ranks.
+// StreamTransport: a Transport over any ordered byte streams between ranks.
 #pragma once
 
 #include <array>
@@ -13,35 +13,35 @@
 
 namespace tutti {
 
-/// How much may be under way over a wire. Both ends of a stream have the same.
+/// Limits on data in flight over a wire. Both ends of a stream use the same.
 struct StreamLimits {
-  std::size_t eager = 16 << 10;   ///< larger messages wait for their recv
-  std::size_t credit = 64 << 10;  ///< payload that may be under way to one peer without a recv, or unread there
-  std::size_t start = 0;          ///< of a larger message, goes along with its announcement, within the credit
+  std::size_t eager = 16 << 10;   ///< larger messages wait for their recv (rendezvous)
+  std::size_t credit = 64 << 10;  ///< payload per peer that may be in flight, or buffered there, without a recv
+  std::size_t start = 0;          ///< bytes of a larger message sent with its announcement, within the credit
   std::size_t chunk = 128 << 10;  ///< longest data frame, so that messages interleave; a multiple of 8
 };
 
-/// Where a peer may put the bytes of one large message: what the wires of both ranks make of it.
+/// A remote memory descriptor for one large message; its content is defined by the wires of both ranks.
 struct Place {
   std::array<std::byte, 32> told{};
 };
 
-/// A wire's other way for large messages: the sender puts them into the receiver's memory, and the stream carries only
-/// who may put what where. Each may fail at any time, and the message then goes by the stream after all. Numbers are
-/// the transport's own, of a recv or of a send.
+/// Direct placement of large messages (RDMA): the sender writes into the receiver's memory, and the stream carries only
+/// the descriptors. Each transfer may fail at any time, and the message then uses the stream. `recv` and `send` are the
+/// transport's numbers of the operations.
 class Placing {
  public:
   virtual ~Placing() = default;
 
-  /// Opens `into` for `from` to fill, once. False: it has to come by the stream.
+  /// Exposes `into` for one write by `from`. False: the message must use the stream.
   virtual bool offer(int from, std::uint64_t recv, Bytes into, Place& place) = 0;
-  /// Begins to put `data` where the peer has offered a place. False: it has to go by the stream.
+  /// Starts to write `data` to the place that the peer has offered. False: the message must use the stream.
   virtual bool put(int to, std::uint64_t send, ConstBytes data, const Place& place) = 0;
-  /// The offer or the put is no more; when it returns, nobody touches its memory. Unknown numbers are ignored.
+  /// Withdraws the offer or the put; after the return nothing accesses its memory. Unknown numbers are ignored.
   virtual void revoke_offer(int from, std::uint64_t recv) noexcept = 0;
   virtual void revoke_put(int to, std::uint64_t send) noexcept = 0;
 
-  /// What has ended since it was asked last. A put that did not succeed goes by the stream; its offer stays open for
+  /// The operations that ended since the last call. A put that failed uses the stream instead; its offer stays open for
   /// that.
   struct Ended {
     enum class What : std::uint8_t { filled, put, failed_put };
@@ -51,43 +51,43 @@ class Placing {
   virtual void take_ended(std::vector<Ended>& ended) = 0;
 };
 
-/// One ordered, reliable byte stream to each peer, and one from each: a ring in shared memory, a
-/// socket. Nothing here blocks. Calls come from the holder of the progress token.
+/// One ordered, reliable byte stream to and from each peer: a ring in shared memory, a socket. No call blocks. All
+/// calls come from the holder of the progress token.
 ///
-/// A stream has its peer's rank as number. A wire may have further ones to a peer: the number of the n-th is
-/// rank + n * size, and parts of large messages go by whichever has room.
+/// A stream is identified by its peer's rank. A wire may have further streams to a peer: the n-th has the number rank +
+/// n * size, and carries parts of large messages whenever it has room.
 class Wire {
  public:
   virtual ~Wire() = default;
 
   virtual StreamLimits limits() const noexcept { return {}; }
 
-  /// How many streams there may be to one peer, on all ranks alike.
+  /// Maximum number of streams to one peer; the same on all ranks.
   virtual std::size_t streams_per_peer() const noexcept { return 1; }
 
-  /// So many bytes of a large message are about to go to `to`: a wire that may have further streams opens them, in its
-  /// own time, where that is worth it.
+  /// Announces that `bytes` of a large message will be sent to `to`. A wire that may have further streams opens them in
+  /// the background if that is worth it.
   virtual void widen(int /*to*/, std::size_t /*bytes*/) {}
 
-  /// Writes as many bytes of `pieces`, in order, as fit now; returns how many. Opens the
-  /// stream if it is not open yet (then 0 until it is). Wakes `to` if it armed itself; after a
-  /// short write, this rank's own `sleep` descriptor also tells when there is room again.
+  /// Writes as many bytes of `pieces`, in order, as fit now; returns their number. Opens the stream if it is not open
+  /// yet (until then 0). Wakes `to` if it is armed; after a short write, this rank's `sleep` descriptor also reports
+  /// new room.
   virtual std::size_t write(int to, std::span<const ConstBytes> pieces) = 0;
 
-  /// Bytes that have arrived, contiguous, perhaps not all of them; stay valid until consume().
+  /// Received bytes, contiguous, possibly not all of them; valid until consume().
   virtual ConstBytes peek(int from) = 0;
   virtual void consume(int from, std::size_t bytes) = 0;
 
-  /// Moves arrived bytes into `into`, as many as there are; returns how many. The default is
-  /// peek, copy, consume; override where bytes can land in `into` directly.
+  /// Moves received bytes into `into`, at most its size; returns their number. The default is peek, copy, consume;
+  /// override if bytes can be received into `into` directly.
   virtual std::size_t read(int from, Bytes into);
 
-  /// Whether the stream `to` is open: aborts, goodbyes and all that goes by further streams go to those only, and never
-  /// open one.
+  /// Whether the stream `to` is open. Aborts, goodbyes and everything on further streams use only open streams and
+  /// never open one.
   virtual bool open(int /*to*/) const noexcept { return true; }
 
-  /// Streams that may have something to peek (also what an earlier poll() told of), appended to `streams`; also does
-  /// what the wire itself has to do (accept, connect). May report failed(), through the listener it was made with.
+  /// Appends to `streams` those that may have something to peek, including any reported by an earlier poll(). Also does
+  /// the wire's own work (accept, connect). May call failed() of the listener that it was made with.
   virtual void poll(std::vector<int>& streams) = 0;
 
   virtual Transport::Fds fds() const noexcept = 0;
@@ -95,21 +95,21 @@ class Wire {
   virtual bool polled() const noexcept { return false; }  ///< see Engine
   virtual void watch() {}
 
-  /// A goodbye came by the stream `from`: its end, which comes next, is not a failure.
+  /// A goodbye arrived on the stream `from`: its end, which follows, is not a failure.
   virtual void farewell(int /*from*/) {}
 
-  /// A recv, or an announced send, waits for something from `from`: a wire whose streams open lazily sees to it, in its
-  /// own time, that such a peer's absence is noticed although nobody writes to it.
+  /// A recv, or an announced send, waits for `from`. A wire that opens streams lazily uses this to detect a dead peer
+  /// to which nothing is written.
   virtual void expect(int /*from*/) {}
 
-  /// `peer` is gone for good: nothing of it is read any more by any stream, nothing is written to it, and whatever
-  /// still comes from it keeps nobody awake. Also while poll() or peek() of it is being worked off.
+  /// `peer` is gone: nothing more is read from it or written to it on any stream, and its data no longer wake this
+  /// rank. May be called while poll() or peek() results of it are being handled.
   virtual void drop(int /*peer*/) noexcept {}
 
-  /// How `to` is reached, for routes: "10.0.0.2 via eth0"; empty where there is nothing to say.
+  /// The route to `to`: "10.0.0.2 via eth0"; empty if there is nothing to say.
   virtual std::string describe(int /*to*/) const { return {}; }
 
-  /// Null: all goes by the streams. As long as the wire lives.
+  /// Null if the wire has only streams. Valid as long as the wire.
   virtual Placing* placing() noexcept { return nullptr; }
 
   /// See Transport.
@@ -117,20 +117,20 @@ class Wire {
   virtual std::shared_ptr<void> allocate(std::size_t bytes) { return adopt(allocate_shared(bytes), bytes); }
   virtual std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t /*bytes*/) { return memory; }
 
-  /// Makes sure that `to` wakes up and looks at what was written, however it sleeps: also when
-  /// only its background thread is there. Called after control messages and aborts.
+  /// Makes sure that `to` wakes up and reads what was written, even if only its background thread is running. Called
+  /// after control messages and aborts.
   virtual void ring(int to) noexcept = 0;
 
-  /// A failure that concerns everyone: write it where all peers will see it even when their
-  /// streams are full (a word in a segment). False: there is no such place, use frames.
+  /// Publishes a failure where all peers see it even when their streams are full (a record in a shared segment). False:
+  /// there is no such place; use frames.
   virtual bool post(const Cause& why) noexcept = 0;
 
-  /// This rank ends normally; flush what was written, for at most `until`.
+  /// This rank ends normally. Flushes written data, at most until `until`.
   virtual void close(Deadline until) noexcept = 0;
 };
 
-/// The protocol, once for all wires: framing, matching, credit, rendezvous, cancellation,
-/// goodbye, messages to oneself. Takes the wire; see the .cpp for the frame format.
+/// The protocol that all wires share: framing, matching, credit, rendezvous, cancellation, goodbye, messages to the
+/// rank itself. Takes ownership of the wire; stream_frames.hpp describes the frames.
 std::unique_ptr<Transport> make_stream_transport(std::string name, int rank, int size, std::unique_ptr<Wire> wire,
                                                  TransportListener& listener);
 

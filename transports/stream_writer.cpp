@@ -1,4 +1,4 @@
-// The order of outgoing frames, and writing them.
+// Orders outgoing frames and writes them.
 #include "transports/stream_writer.hpp"
 
 namespace tutti::stream {
@@ -43,7 +43,7 @@ void StreamWriter::activate(int to) {
   active_.push_back(to);
 }
 
-// The frame that goes next by a stream, if there is one for it.
+// Selects the next frame for a stream; false if there is none.
 bool StreamWriter::next(int to, std::size_t nth) {
   Peer& peer = at(to);
   Stream& stream = peer.streams[nth];
@@ -71,7 +71,7 @@ bool StreamWriter::next(int to, std::size_t nth) {
   return stream.busy = true;
 }
 
-// A part of the large message whose turn it is; the more streams there are, the smaller, so that each gets some.
+// The next chunk of the large message whose turn it is; smaller with more streams, so that all are used.
 StreamWriter::Out StreamWriter::part(int to) {
   Peer& peer = at(to);
   Send& send = *peer.granted.pop();
@@ -97,7 +97,7 @@ void StreamWriter::written(Stream& stream) {
   if (send && --send->unwritten == 0 && send->framed == send->data.size()) ledger_.finish(*send, {});
 }
 
-// The stream that writes next: the first where something waits for it alone, else each in turn.
+// The stream to write next: the first one if frames wait that only it may carry, else round-robin.
 std::optional<std::size_t> StreamWriter::choose(int to) {
   Peer& peer = at(to);
   const auto goes = [&](std::size_t nth) {
@@ -114,7 +114,7 @@ std::optional<std::size_t> StreamWriter::choose(int to) {
   return std::nullopt;
 }
 
-// Writes what there is room for of the frame that is under way; returns how many bytes.
+// Writes as much of the current frame as fits; returns the number of bytes.
 std::size_t StreamWriter::write(int to, std::size_t nth) {
   Stream& stream = at(to).streams[nth];
   Out& out = stream.current;
@@ -175,7 +175,7 @@ std::size_t StreamWriter::withdraw_current(int to, Stream& stream) {
     credit.unreturned += out.frame.credit;
     return out.frame.type == FrameType::data ? 0 : out.payload.size();
   }
-  // The rest is copied, not filled with zeros: the peer may still take the message for good.
+  // Copies the rest instead of sending zeros, because the peer may still accept the message.
   out.owned.assign(out.payload.begin(), out.payload.end());
   out.payload = out.owned;
   return 0;

@@ -1,4 +1,4 @@
-// StreamWriter: the outgoing half of a StreamTransport. Which frame goes next to each peer.
+// StreamWriter: the sending half of a StreamTransport. Selects the next frame for each peer.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,10 @@
 
 namespace tutti::stream {
 
-/// Frames wait in three queues per peer: urgent ones (control, abort, credit, cts, reject), then
-/// messages in the order of their send()s, then the chunks of granted large messages in turn. The first
-/// stream takes from all of them, further ones from the last, each as soon as it has room. A
-/// frame that has begun is always written to its end. Ends a Send once its last byte is written.
-/// Consumed credit goes back with whatever frame goes next, or in one of its own once it is half of all.
+/// Each peer has three queues: urgent frames (control, abort, credit, cts, reject), messages in the order of their
+/// send()s, and chunks of granted large messages in turn. The first stream serves all three, further ones the last,
+/// each when it has room. A started frame is always written in full. A Send ends once its last byte is written.
+/// Consumed credit is returned with the next frame, or in a frame of its own once it is half of the limit.
 class StreamWriter {
  public:
   StreamWriter(Wire& wire, Ledger& ledger, int size)
@@ -22,27 +21,27 @@ class StreamWriter {
   }
 
   void urgent(int to, const Frame& frame, ConstBytes payload = {});
-  /// An eager or rts frame of `send`.
+  /// Queues an eager or rts frame of `send`.
   void message(int to, const Frame& frame, Send& send);
-  /// The peer is ready for `send`: its data frames may go.
+  /// The receiver has granted `send`: queues its data frames.
   void stream(Send& send);
-  /// The last frame, by every open stream.
+  /// Queues the last frame, on every open stream.
   void goodbye(int to);
-  /// So many bytes that came from `to` have been consumed.
+  /// Returns credit: `bytes` from `to` have been consumed.
   void give_back(int to, std::size_t bytes);
 
-  /// Writes frames to `to` until about `budget` bytes went or the wire is full. True when something went.
+  /// Writes frames to `to` until about `budget` bytes are written or the wire is full. True if something was written.
   bool flush(int to, std::size_t budget);
-  /// All peers in turn.
+  /// As flush(), for all peers in turn.
   bool flush_all(std::size_t budget);
 
-  /// Forgets `send`; what of its current frame is still to be written is copied away. Returns the
-  /// credit of a frame of which not a byte had been written.
+  /// Removes `send`; copies the unwritten rest of its current frame. Returns the credit of a frame of which nothing had
+  /// been written.
   std::size_t withdraw(Send& send);
-  /// Forgets everything for `to`, which is gone.
+  /// Drops everything for `to`, which is gone.
   void clear(int to);
 
-  /// Nothing waits for anything but room in the wire.
+  /// Whether nothing can be written before the wire has room again.
   bool quiet() const noexcept;
   bool empty(int to) const noexcept { return at(to).idle() && !owes(to); }
 
@@ -51,22 +50,22 @@ class StreamWriter {
     Frame frame;
     ConstBytes payload;
     Send* send = nullptr;
-    std::vector<std::byte> owned;  // the payload, where nobody else keeps it
+    std::vector<std::byte> owned;  // the payload, if no one else keeps it
   };
   struct Stream {
     Out current;
-    bool busy = false;        // `current` is under way
-    std::size_t written = 0;  // bytes of it, header included
-    bool blocked = false;     // the wire took less than it was given
-    bool ends = false;        // a goodbye goes when nothing else does
+    bool busy = false;        // whether `current` is partly written
+    std::size_t written = 0;  // bytes of it, including the header
+    bool blocked = false;     // the wire took less than it was offered
+    bool ends = false;        // a goodbye is sent when nothing else is queued
   };
   struct Peer {
     std::vector<Stream> streams;
     Fifo<Out> urgent, messages;
     Fifo<Send*> granted;
-    std::size_t turn = 0;        // the stream that is asked first
-    std::uint32_t goodbyes = 0;  // how many streams end
-    bool listed = false;         // in active_
+    std::size_t turn = 0;        // the next stream to ask
+    std::uint32_t goodbyes = 0;  // number of streams that end
+    bool listed = false;         // whether the peer is in active_
     bool queued() const noexcept { return !urgent.empty() || !messages.empty() || !granted.empty(); }
     bool idle() const noexcept {
       return !queued() && std::ranges::none_of(streams, [](const Stream& one) { return one.busy || one.ends; });
@@ -91,7 +90,7 @@ class StreamWriter {
   Wire& wire_;
   Ledger& ledger_;
   std::vector<Peer> peers_;
-  std::vector<int> active_;  // peers with something to write
+  std::vector<int> active_;  // peers with queued frames
   std::size_t turn_ = 0;
 };
 

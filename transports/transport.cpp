@@ -1,4 +1,4 @@
-// The default of recv_reduce, once for everyone: receive into scratch, then fold.
+// The default recv_reduce: receives into scratch memory, then reduces.
 #include "transports/transport.hpp"
 
 #include <memory>

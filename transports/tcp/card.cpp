@@ -1,4 +1,4 @@
-// Card: what a rank publishes so that the others can reach it, and the order in which they try.
+// Card: the addresses that a rank publishes, and the order in which peers try them.
 #include "transports/tcp/card.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace tutti::tcp {
 namespace {
 
-constexpr int between_hosts = 4;  // connections of two ranks
+constexpr int between_hosts = 4;  // default number of connections between two ranks
 
 bool same_subnet(const Address& address, const std::vector<Interface>& own) {
   return std::ranges::any_of(own, [&](const Interface& i) {
@@ -81,7 +81,7 @@ std::vector<Candidate> candidates_for(const Card& peer, const Card& self, const 
   for (const Candidate& candidate : peer.candidates) {
     const Address& address = candidate.address;
     if (address.link_local()) continue;
-    // An address that both hosts have, as every host's container bridge, leads back to this one.
+    // An address that both hosts have, such as every host's container bridge, leads back to this host.
     if (!same_network && !address.loopback() && is_own(address, own)) continue;
     if (address.loopback()) {
       loopback.push_back(candidate);

@@ -1,4 +1,4 @@
-// Card: what a rank publishes so that the others can reach it, and the order in which they try.
+// Card: the addresses that a rank publishes, and the order in which peers try them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tutti::tcp {
 
-/// One place where a rank listens.
+/// An address and port where a rank listens.
 struct Candidate {
   Address address;
   int port = 0;
@@ -19,8 +19,8 @@ struct Candidate {
 
 struct Card {
   int rank = 0;
-  std::uint64_t instance = 0;  ///< random; names this listener, so that a stranger at the same address is noticed
-  std::string host;            ///< its name, for messages only
+  std::uint64_t instance = 0;  ///< random number of this listener, by which a stranger at the same address is detected
+  std::string host;            ///< the host's name, for messages only
   std::string identity;        ///< host_identity() with the user's host_id
   std::string network;         ///< host_identity() without it: the real network namespace
   std::vector<Candidate> candidates;
@@ -29,14 +29,14 @@ struct Card {
   static Card parse(std::string_view text);  ///< throws Error{protocol}
 };
 
-/// Where to try to reach `peer` from a rank with the card `self` and the interfaces `own`, best
-/// first: loopback within one host; addresses on a common subnet; the others of a family that we
-/// have; link-local IPv6, with each of our scopes, only if there is nothing else. Loopback
-/// between two "hosts" of one network namespace (host_id was set) is the last resort.
+/// The candidates for reaching `peer` from a rank with the card `self` and the interfaces `own`, best first: loopback
+/// within one host; addresses on a common subnet; other addresses of a family that this rank has; link-local IPv6 with
+/// each of this rank's scopes, only if there is nothing else. Loopback between two "hosts" of one network namespace
+/// (host_id was set) is the last resort.
 std::vector<Candidate> candidates_for(const Card& peer, const Card& self, const std::vector<Interface>& own);
 
-/// How many connections two ranks may have. `wanted` is the setting tcp_connections, equal on both; 0: one within a
-/// host, several between hosts, where one may not fill the network (a flow's share of the links, its window).
+/// Maximum number of connections between two ranks. `wanted` is the setting tcp_connections, equal on both. 0 means one
+/// within a host and several between hosts, where one flow may not saturate the network.
 int connections_between(const Card& peer, const Card& self, int wanted) noexcept;
 
 }  // namespace tutti::tcp

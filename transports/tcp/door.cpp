@@ -1,9 +1,8 @@
-// Door: lets callers in, calls others, and hands over the connections whose handshake is over.
+// Door: accepts and makes connections, and hands over those whose handshake is complete.
 //
-// Asio runs the waiting, the connecting and the reading of handshakes, but its reactor cannot be
-// waited for together with other descriptors. So every descriptor given to Asio is also in an
-// epoll of our own, edge-triggered, which only says "poll Asio now", and a timer ticks there while
-// anything is half open.
+// Asio runs waiting, connecting and reading of handshakes, but its reactor cannot be polled together with other
+// descriptors. So every descriptor given to Asio is also in an edge-triggered epoll of this class, which only signals
+// "poll Asio now"; a timer in it ticks while a connection is half open.
 #include "transports/tcp/door.hpp"
 
 #include <sys/epoll.h>
@@ -25,12 +24,12 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr Seconds next_candidate{0.25};  // as RFC 8305 suggests
-constexpr Seconds between_rounds{0.1};   // between two tries of all addresses
-constexpr Seconds grace{0.3};            // a peer that refuses for this long is gone
+constexpr Seconds between_rounds{0.1};   // between two rounds over all addresses
+constexpr Seconds grace{0.3};            // a peer that refuses connections for this long is gone
 constexpr int tick_ms = 20;
 constexpr std::size_t half_open_limit = 64;  // plus one per rank
 
-/// Lets five warnings pass, then one every ten seconds: a stranger must not fill the log.
+/// Passes five warnings, then one every ten seconds, so that a stranger cannot fill the log.
 class Throttle {
  public:
   bool pass(std::uint64_t& suppressed) {
@@ -48,7 +47,7 @@ class Throttle {
   Deadline next_{};
 };
 
-/// A rank that may call, or be called.
+/// A rank that may connect to this one, or be connected to.
 struct Peer {
   Card card;
   std::vector<Candidate> candidates;
@@ -61,7 +60,7 @@ struct Connection {
   bool wanted = false;  // open() was called
   bool open = false, lost = false;
   const Session* choosing = nullptr;
-  std::size_t next = 0;  // candidate
+  std::size_t next = 0;  // index of the next candidate to try
   Deadline next_at{}, since{};
   std::map<std::string, std::string> failures;  // by candidate
 
@@ -120,7 +119,7 @@ class Door::Impl : public SessionOwner {
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::shared_ptr<Session>> sessions_;
   std::map<int, Peer> peers_;              // by rank
-  std::map<int, Connection> connections_;  // by stream; those that anybody asked for
+  std::map<int, Connection> connections_;  // by stream; only those that were asked for or called
   std::vector<Opened> opened_;
   Throttle throttle_;
   bool ticking_ = false, accept_again_ = false;
@@ -145,12 +144,12 @@ Door::Impl::~Impl() {
     listener->acceptor.release(ignored);
   }
   context_.restart();
-  context_.poll();  // lets the cancelled handlers go
+  context_.poll();  // destroys the cancelled handlers
 }
 
 void Door::Impl::mirror(int fd) { watch_descriptor(epoll_.fd(), fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, 0); }
 
-// All interfaces: one listener for each family, at every address. Some of them: one for each address.
+// With all interfaces allowed, one wildcard listener per address family; else one listener per address.
 void Door::Impl::listen() {
   own_ = allowed_interfaces(local_interfaces(), settings_.iface);
   std::map<int, int> wildcard_port;
@@ -198,7 +197,7 @@ void Door::Impl::let_in(Listener& listener) {
   if (accept_again_) warn(std::string("cannot accept a connection: ") + std::strerror(errno));
 }
 
-// Strangers that say nothing must not keep ranks out: the oldest of them makes room.
+// Closes the oldest half-open connection, so that silent strangers cannot keep ranks out.
 void Door::Impl::make_room() {
   const auto silent = [](const auto& s) { return !s->closed() && s->inbound() && !s->introduced(); };
   const auto count = static_cast<std::size_t>(std::ranges::count_if(sessions_, silent));
@@ -293,7 +292,7 @@ void Door::Impl::call_next(int stream, Connection& one) {
   }
 }
 
-/// Starts what is due for a connection that is not made yet.
+/// Starts the next attempts for a connection that is not made yet.
 void Door::Impl::advance(int stream, Connection& one, Deadline now) {
   if (!one.calling() || now < one.next_at) return;
   const std::vector<Candidate>& candidates = one.peer->candidates;
@@ -309,7 +308,7 @@ void Door::Impl::advance(int stream, Connection& one, Deadline now) {
   advance(stream, one, now);
 }
 
-// Whether the peer is there is said by the first connection; the others carry less, or nothing.
+// Only the first connection's failure means that the peer is gone; without a further one there is less bandwidth.
 void Door::Impl::give_up(int stream, Connection& one) {
   one.lost = true;
   const int peer = self_.peer_of(stream);
@@ -334,7 +333,7 @@ void Door::Impl::give_up(int stream, Connection& one) {
 }
 
 void Door::Impl::tick(Deadline now) {
-  const auto sessions = sessions_;  // expiring one may close others
+  const auto sessions = sessions_;  // an expiring session may close others
   for (const auto& session : sessions) {
     if (!session->closed() && now >= session->deadline()) session->expire();
   }

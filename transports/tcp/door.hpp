@@ -1,4 +1,4 @@
-// Door: lets callers in, calls others, and hands over the connections whose handshake is over.
+// Door: accepts and makes connections, and hands over those whose handshake is complete.
 #pragma once
 
 #include <memory>
@@ -12,39 +12,39 @@
 
 namespace tutti::tcp {
 
-/// A connection ready for data. Of each number there is one per pair of ranks, ever.
+/// A connection ready for data. Each number is opened at most once per pair of ranks.
 struct Opened {
   int stream = -1;  ///< see Membership
   Descriptor socket;
   std::string route;  ///< "10.0.0.4:4711 via eth0"
 };
 
-/// What a door may use, and how it calls itself; as the settings of the same names.
+/// Settings of a door, under the names of the global settings.
 struct DoorSettings {
   std::string iface, host_id;
   std::string congestion = "cubic,reno";  ///< tcp_congestion
   int connections = 1;                    ///< tcp_connections
 };
 
-/// Threads: every member locks. attend() never blocks; the background thread calls it so that
-/// callers are answered while this rank computes, and so does whoever waits for a connection.
-/// Failures go to the listener, once per peer; a further connection that cannot be had is none.
-class __attribute__((visibility("default"))) Door {  // door.cpp hides what it does not name
+/// Threads: every member locks. attend() never blocks; it is called by the background thread, so that callers are
+/// answered while this rank computes, and by threads that wait for a connection. Failures are reported to the listener,
+/// once per peer; the failure of a further connection is ignored.
+class __attribute__((visibility("default"))) Door {  // door.cpp hides its other symbols
  public:
-  /// Listens at the interfaces that `settings.iface` names (see allowed_interfaces). `membership.instance`
-  /// is drawn here. Throws Error{invalid, resource}.
+  /// Listens at the interfaces that `settings.iface` allows (see allowed_interfaces). Chooses `membership.instance`.
+  /// Throws Error{invalid, resource}.
   Door(Membership membership, DoorSettings settings, TransportListener& listener);
   ~Door();
 
-  const Card& card() const noexcept;         ///< what to publish
-  void meet(std::vector<Card> peers);        ///< before the first open()
-  int connections(int peer) const noexcept;  ///< that there may be; after meet()
+  const Card& card() const noexcept;         ///< the card to publish
+  void meet(std::vector<Card> peers);        ///< call before the first open()
+  int connections(int peer) const noexcept;  ///< maximum number to the peer; call after meet()
 
-  /// Starts to make a connection, unless that is under way or done. A further one only where the first is open.
+  /// Starts to make a connection, unless that is in progress or done. A further one only once the first is open.
   void open(int stream);
 
-  int fd() const noexcept;    ///< readable when attend() has something to do
-  int news() const noexcept;  ///< readable when take() has something
+  int fd() const noexcept;    ///< readable when attend() has work
+  int news() const noexcept;  ///< readable when take() has a connection
   void attend();
   std::vector<Opened> take();
 

@@ -1,4 +1,4 @@
-// The first bytes of every connection; the header tells the protocol.
+// The handshake of a connection; the header describes the protocol.
 #include "transports/tcp/handshake.hpp"
 
 #include <sys/random.h>

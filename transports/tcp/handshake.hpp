@@ -33,7 +33,7 @@ inline constexpr std::size_t magic_bytes = 8;
 inline constexpr std::size_t hello_bytes = 72;
 inline constexpr std::byte chosen{0xC5};
 inline constexpr std::byte undecided{0x5C};
-inline constexpr std::uint32_t most_connections = 8;  ///< between two ranks
+inline constexpr std::uint32_t most_connections = 8;  ///< maximum between two ranks
 
 enum class Verdict : std::uint32_t { welcome, wrong_version, wrong_job, wrong_size, wrong_target, surplus };
 
@@ -41,9 +41,9 @@ struct Hello {
   std::uint32_t version = wire_version;
   Verdict verdict = Verdict::welcome;
   std::uint32_t from = 0, to = 0, size = 0;
-  std::uint32_t connection = 0;  ///< of these two ranks': 0 is the first
+  std::uint32_t connection = 0;  ///< number among those of the two ranks: 0 is the first
   std::uint64_t job = 0;         ///< hash of the job's name
-  std::uint64_t instance = 0;    ///< of the listener that is called
+  std::uint64_t instance = 0;    ///< of the listener that is being called
   std::array<std::byte, 24> nonce{};
 };
 
@@ -51,23 +51,23 @@ using HelloBytes = std::array<std::byte, hello_bytes>;
 
 HelloBytes encode(const Hello& hello) noexcept;
 
-/// Nothing where the magic is not ours.
+/// Returns nullopt if the magic is wrong.
 std::optional<Hello> decode(const HelloBytes& bytes) noexcept;
 bool has_magic(ConstBytes first) noexcept;
 
-/// What this rank is, to all who call it and whom it calls.
+/// The identity of this rank towards its peers.
 struct Membership {
   int rank = 0, size = 1;
   std::uint64_t job = 0;
   std::uint64_t instance = 0;
   std::string secret;
 
-  /// Streams have numbers as in Wire: the peer's rank + the connection's number * size.
+  /// Streams are numbered as in Wire: the peer's rank + the connection's number * size.
   int peer_of(int stream) const noexcept { return stream % size; }
   int connection_of(int stream) const noexcept { return stream / size; }
 
   Hello hello(int stream, std::uint64_t instance_called) const;  ///< with a fresh nonce
-  /// Whether a caller's hello is meant for this rank; does not look at the secret.
+  /// Whether a caller's hello is meant for this rank; does not check the secret.
   Verdict judge(const Hello& caller) const noexcept;
 
   enum class Side { connector, acceptor };
@@ -77,7 +77,7 @@ struct Membership {
 std::uint64_t job_hash(std::string_view job);
 std::uint64_t random_number();
 
-/// Why a rank refuses another, as a clause: "speaks wire protocol 1, this rank 2".
+/// The reason for a refusal, as a clause: "speaks wire protocol 1, this rank 2".
 std::string reason(Verdict verdict, const Hello& other);
 
 }  // namespace tutti::tcp

@@ -1,4 +1,4 @@
-// One connection, as the tcp wire keeps it.
+// Link: the state of one connection in the tcp wire.
 #pragma once
 
 #include <memory>
@@ -11,24 +11,24 @@ namespace tutti::tcp {
 
 inline constexpr std::size_t buffer_bytes = 128 << 10;
 inline constexpr int end_grace_ms = 20;
-inline constexpr int patience_ms = 200;  // most peers that are awaited write, and so connect, before that
+inline constexpr int patience_ms = 200;  // by then, most awaited peers have written, and so connected
 
 struct TcpWire::Link {
   int stream = -1;
   Descriptor socket;
   std::string host, route;
   std::unique_ptr<std::byte[]> buffer;
-  std::size_t begin = 0, end = 0;  // bytes in the buffer
-  std::uint32_t watched = 0;       // events that the epoll watches for
-  int misses = 0;                  // receives without a byte, in a row
-  bool readable = false;           // the socket may have bytes
-  bool plenty = false;             // the last receive filled what it was given
+  std::size_t begin = 0, end = 0;  // range of unread bytes in the buffer
+  std::uint32_t watched = 0;       // events for which the epoll is registered
+  int misses = 0;                  // consecutive receives without data
+  bool readable = false;           // the socket may have data
+  bool plenty = false;             // the last receive filled its buffer
   bool active = false;             // in active_
-  bool awaited = false;            // something is expected, but it is not active
-  bool wanted = false;             // expect() was called since something came
-  bool full = false;               // the socket took less than it was given
+  bool awaited = false;            // data are expected, but the link is not active
+  bool wanted = false;             // expect() was called since data last arrived
+  bool full = false;               // the socket took less than it was offered
   bool over = false;               // the stream has ended
-  bool broken = false;             // nothing can be written any more
+  bool broken = false;             // nothing more can be written
   bool said_goodbye = false;
   bool judged = false;
   bool expected = false;  // expect() was called
@@ -40,7 +40,7 @@ struct TcpWire::Link {
   std::size_t buffered() const noexcept { return end - begin; }
 };
 
-/// Of a peer's connections, those that there may be.
+/// Calls `function` for each connection that a peer may have.
 template <class Function>
 void TcpWire::each_of(int peer, const Function& function) {
   for (std::size_t i = static_cast<std::size_t>(peer); i < links_.size(); i += static_cast<std::size_t>(size_))

@@ -1,4 +1,4 @@
-// The tcp provider: sockets between any ranks that share a network.
+// The provider "tcp": sockets between any ranks that share a network.
 #include "transports/provider.hpp"
 
 #include <sys/socket.h>
@@ -22,8 +22,8 @@ std::string domain(const Settings&) { return {}; }
 
 std::string key_of(int rank) { return "address/" + std::to_string(rank); }
 
-/// Publishes where this rank listens and learns it of the others; connections are made when the
-/// first byte is written to a peer.
+/// Publishes this rank's card and reads those of the peers; connections are made when the first byte is written to a
+/// peer.
 Connected connect(const Rendezvous& meeting) {
   tcp::Membership self;
   self.rank = meeting.rank;

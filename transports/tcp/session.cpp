@@ -16,9 +16,9 @@ namespace {
 namespace asio = boost::asio;
 using Endpoint = asio::ip::tcp::endpoint;
 
-// A caller has this long from accept() to its proof; half-open connections must not pile up.
+// Time from accept() to the caller's proof; limits the number of half-open connections.
 constexpr Seconds handshake_time{5};
-// A listener that is there may be slow to answer: its process may be stopped, or its cores busy.
+// A live listener may be slow to answer: its process may be stopped, or its cores busy.
 constexpr Seconds connect_time{15}, answer_time{60};
 
 asio::ip::tcp protocol_of(int fd) {
@@ -57,7 +57,7 @@ void Session::read(Bytes into, Next next) {
                    });
 }
 
-// A fresh socket takes these few bytes whole, or is broken.
+// A new socket accepts these few bytes at once, or is broken.
 bool Session::write(std::initializer_list<ConstBytes> pieces) {
   std::array<std::byte, 256> bytes;
   std::size_t size = 0;
@@ -74,7 +74,7 @@ bool Session::write(std::initializer_list<ConstBytes> pieces) {
 void Session::fail(const std::string& why, bool suspect) {
   if (closed_) return;
   const auto keep = shared_from_this();
-  closed_ = true;  // first: the owner may look through its sessions
+  closed_ = true;  // set first: the owner may iterate over its sessions
   owner_.failed(*this, why, suspect);
   close();
 }
@@ -184,7 +184,7 @@ void Session::got_answer_proof() {
   const Digest proof = owner_.self().proof(Membership::Side::connector, connector_, acceptor_);
   if (mine) owner_.choosing(*this);
   if (!write({proof, decision})) return;
-  deadline_ = never;  // the other side may open it at any time: never given up from here
+  deadline_ = never;  // the peer may open it at any time, so it is never given up from here on
   read(Bytes(proof_).first(1), &Session::got_decision);
 }
 

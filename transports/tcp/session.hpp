@@ -18,39 +18,39 @@ namespace tutti::tcp {
 
 class Session;
 
-/// Whom sessions report to: the door.
+/// Receives the results of sessions: the door.
 class SessionOwner {
  public:
   virtual ~SessionOwner() = default;
   virtual const Membership& self() const noexcept = 0;
-  /// Whether that connection has been chosen, is being chosen, or is one too many.
+  /// Whether that connection is chosen, is being chosen, or exceeds the maximum.
   virtual bool settled(int stream) const noexcept = 0;
-  /// This session's connection is about to be chosen; ends with opened() or failed().
+  /// This session's connection is about to be chosen; opened() or failed() follows.
   virtual void choosing(Session& session) = 0;
-  /// The handshake is over and this connection is the chosen one. The session is closed afterwards.
+  /// The handshake is complete and this connection is chosen. The session is closed afterwards.
   virtual void opened(Session& session) = 0;
-  /// The session came to nothing. `suspect`: worth a warning, as a stranger may be at work.
+  /// The session failed. `suspect`: log a warning, because a stranger may have called.
   virtual void failed(Session& session, const std::string& why, bool suspect) = 0;
 };
 
-/// Owned by the door and by its pending Asio handlers; every call comes from inside Door::attend().
+/// Owned by the door and by its pending Asio handlers; all calls are made inside Door::attend().
 class Session : public std::enable_shared_from_this<Session> {
  public:
   enum class Way { inbound, outbound };
 
-  /// Takes a socket that was accepted, or is to become the connection `stream` (see Membership).
+  /// Takes a connected socket that was accepted, or one that will become the connection `stream` (see Membership).
   Session(boost::asio::io_context& context, SessionOwner& owner, Descriptor socket, Way way, int stream);
 
-  void accepted();  ///< start reading the caller's hello
+  void accepted();  ///< starts to read the caller's hello
   void connect(const Candidate& candidate, std::uint64_t instance);
-  void expire();  ///< the deadline has passed
+  void expire();  ///< call once the deadline has passed
   void close() noexcept;
 
-  /// The socket, no longer Asio's.
+  /// Releases the socket from Asio.
   Descriptor detach() noexcept;
 
   int fd() const noexcept { return socket_.fd(); }
-  int stream() const noexcept { return stream_; }  ///< -1 until a caller has said so
+  int stream() const noexcept { return stream_; }  ///< -1 until the caller's hello names it
   bool inbound() const noexcept { return way_ == Way::inbound; }
   bool closed() const noexcept { return closed_; }
   bool introduced() const noexcept { return stream_ >= 0; }
@@ -86,7 +86,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string where_;
   std::uint64_t instance_ = 0;
   HelloBytes connector_{}, acceptor_{};
-  std::array<std::byte, 33> proof_{};  // and the decision
+  std::array<std::byte, 33> proof_{};  // includes the decision
 };
 
 }  // namespace tutti::tcp

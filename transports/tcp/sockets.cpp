@@ -1,4 +1,4 @@
-// Sockets as this transport wants them: non-blocking, closed on exec and in forked children, tuned.
+// Non-blocking sockets, closed on exec and in forked children, and their options.
 #include "transports/tcp/sockets.hpp"
 
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-// Sockets as this transport wants them: non-blocking, closed on exec and in forked children, tuned.
+// Non-blocking sockets, closed on exec and in forked children, and their options.
 #pragma once
 
 #include <string>
@@ -8,26 +8,27 @@
 
 namespace tutti::tcp {
 
-/// A stream socket of this family. Throws Error{resource}.
+/// A stream socket of this address family. Throws Error{resource}.
 Descriptor make_socket(int family, const std::string& congestion);
 
-/// Listens at a free port of `address`, which is returned in `port`. An empty Descriptor, with errno, on failure.
+/// Listens at a free port of `address`, stored in `port`. Returns an empty Descriptor, with errno, on failure.
 Descriptor listen_at(const Address& address, const std::string& congestion, int& port);
 
-/// Accepts one connection, which has its listener's congestion control; an empty Descriptor, with errno, where there is
-/// none.
+/// Accepts one connection, which inherits the listener's congestion control. Returns an empty Descriptor, with errno,
+/// if there is none.
 Descriptor accept_from(int listener);
 
-/// No delay, keepalive, a silent host noticed in 15 s.
+/// Sets TCP_NODELAY and keepalive; a silent host is detected after 15 s.
 void tune(int socket) noexcept;
 
-/// The first of the names, separated by commas, that this kernel has and lets us use; else its own default stays.
+/// Sets the first congestion control of the comma-separated list that the kernel has and allows; else keeps the
+/// default.
 void set_congestion(int socket, const std::string& names) noexcept;
 
-/// "10.0.0.2:4711"; "?" where there is no peer any more.
+/// The peer's address, "10.0.0.2:4711"; "?" if it is no longer connected.
 std::string peer_text(int socket);
 
-/// "10.0.0.2:4711 via eth0": the peer's end, and the interface that has our end.
+/// "10.0.0.2:4711 via eth0": the peer's address and the local interface.
 std::string route_text(int socket, const std::vector<Interface>& own);
 
 /// An epoll instance. Throws Error{resource}.
@@ -36,18 +37,18 @@ Descriptor make_epoll();
 /// Adds `fd` to `epoll`. Throws Error{resource}.
 void watch_descriptor(int epoll, int fd, std::uint32_t events, std::uint64_t key);
 
-/// A timer that becomes readable, stopped. Throws Error{resource}.
+/// A stopped timerfd. Throws Error{resource}.
 Descriptor make_timer();
-/// First after `first_ms`, then every `every_ms` (0: once); 0 for both stops it.
+/// Expires after `first_ms`, then every `every_ms` (0: once); 0 for both stops it.
 void set_timer(int timer, int first_ms, int every_ms) noexcept;
 
 /// An eventfd. Throws Error{resource}.
 Descriptor make_event();
 void raise_event(int event) noexcept;
-/// Takes what a timer or an event holds, so that it is not readable any more.
+/// Reads a timer or an event, so that it is not readable any more.
 void clear_event(int fd) noexcept;
 
-/// Throws Error{resource} saying what was wanted, errno, and for a lack of descriptors what to do.
+/// Throws Error{resource} with what was wanted, errno, and for a lack of descriptors what to do.
 [[noreturn]] void throw_system(const char* what);
 
 }  // namespace tutti::tcp

@@ -1,16 +1,14 @@
-// The tcp wire's data path.
+// The data path of the tcp wire.
 //
-// Reading: epoll reports a socket once (one shot) and from then on it is active: every poll()
-// receives from it without asking anybody first, and the epoll, which would cost the sender a
-// wake-up of each of its watchers per message, does not hear of it. Where many are active, those
-// that stay silent go back to the epoll; before a sleep all do. While active sockets are all that is
-// awaited, the epoll is looked at now and then only.
-// A first small receive takes a header with its payload, or the beginning of a larger one; the rest
-// is received into the caller's memory with, in the same system call, what follows it. A further connection goes back
-// to the epoll as soon as it is silent: small messages never wait for one.
+// Reading: the epoll reports a socket once (EPOLLONESHOT), and from then on it is active: every poll() receives from it
+// directly, and the epoll does not watch it, which would cost the sender a wake-up of each watcher per message. If many
+// sockets are active, silent ones return to the epoll; before a sleep all do. While only active sockets are awaited,
+// the epoll is checked rarely. A first small receive takes a header with its payload, or the start of a larger one; the
+// rest is received into the caller's memory together, in one system call, with what follows it. A further connection
+// returns to the epoll as soon as it is silent, because small messages never use it.
 //
-// Writing: one sendmsg for header and payload; a socket that is full is tried again by the next
-// poll() that is not asleep, and watched for room by one that is.
+// Writing: one sendmsg for header and payload. A full socket is retried by the next poll() while awake, and watched for
+// room during a sleep.
 #include "transports/tcp/wire.hpp"
 
 #include <sys/epoll.h>
@@ -27,16 +25,16 @@
 namespace tutti::tcp {
 namespace {
 
-constexpr std::size_t first_bytes = 16 << 10;  // of the buffer, for a receive that may find a small message
-constexpr std::size_t after_bytes = 4 << 10;   // the same, for what follows a large one
+constexpr std::size_t first_bytes = 16 << 10;  // buffer bytes for a receive that may find a small message
+constexpr std::size_t after_bytes = 4 << 10;   // the same, after a large message
 constexpr StreamLimits stream_limits{64 << 10, 256 << 10, 64 << 10, 512 << 10};
-constexpr std::size_t few = 4;   // first links that are asked however long they are silent, where not more are active
-constexpr int most_misses = 4;   // fruitless receives of any other active link
-constexpr int most_unseen = 32;  // polls without a look at the epoll; 8 KiB moved count as one
+constexpr std::size_t few = 4;   // up to so many active links stay active, however long they are silent
+constexpr int most_misses = 4;   // consecutive empty receives of any other active link
+constexpr int most_unseen = 32;  // polls between two checks of the epoll; 8 KiB moved count as one
 constexpr std::size_t most_pieces = 64;
-constexpr std::size_t wide_bytes = 4 << 20;  // of large messages to a peer, for further connections
+constexpr std::size_t wide_bytes = 4 << 20;  // bytes of large messages to a peer before further connections are opened
 
-// Keys of what is not a link in the epoll.
+// Epoll keys of descriptors that are not links.
 constexpr std::uint64_t door_key = ~std::uint64_t{0}, news_key = door_key - 1, timer_key = door_key - 2,
                         patience_key = door_key - 3;
 
@@ -86,7 +84,7 @@ void TcpWire::add(Opened opened) {
   news_ = true;
 }
 
-// ---- who is asked, and who is watched ----
+// ---- active and watched links ----
 
 void TcpWire::activate(Link& at) {
   at.misses = 0;
@@ -108,7 +106,7 @@ void TcpWire::forget(Link& at) noexcept {
   --awaited_;
 }
 
-/// Whether poll() goes on asking `at`; if not, the epoll reports it.
+/// Whether poll() keeps receiving from `at`; if not, the epoll watches it.
 bool TcpWire::stays_active(Link& at) {
   if (at.buffered() > 0) return true;
   if (!at.socket) return at.active = false;
@@ -117,7 +115,7 @@ bool TcpWire::stays_active(Link& at) {
   return false;
 }
 
-/// From now on the epoll reports `at`, once.
+/// Makes the epoll report `at` once.
 void TcpWire::watch_link(Link& at) noexcept {
   at.active = at.readable = false;
   if (at.wanted) await(at);
@@ -134,7 +132,7 @@ void TcpWire::watch_link(Link& at) noexcept {
 
 void TcpWire::widen(int to, std::size_t bytes) {
   Link& first = link(to);
-  if (first.large >= wide_bytes) return;  // they were asked for
+  if (first.large >= wide_bytes) return;  // further connections were requested already
   first.large += bytes;
   if (first.large < wide_bytes) return;
   for (int nth = 1; nth < door_->connections(to); ++nth) door_->open(to + nth * size_);
@@ -163,7 +161,7 @@ std::size_t TcpWire::write(int to, std::span<const ConstBytes> pieces) {
     wrote = ::sendmsg(at.socket.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (wrote < 0 && errno == EINTR);
   if (wrote < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
-    // The peer is gone; what it had sent, perhaps why, is still to be read, up to the end.
+    // The peer is gone; data it sent before, such as the cause, are still read to the end.
     at.broken = true;
     activate(at);
     return 0;
@@ -189,7 +187,7 @@ std::size_t TcpWire::receive(Link& from, Bytes first, Bytes second) {
     got = ::recvmsg(from.socket.fd(), &message, MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   if (got > 0) {
-    // A short receive emptied the socket; the next poll() asks it again.
+    // A short receive has emptied the socket; the next poll() tries it again.
     from.readable = from.plenty = static_cast<std::size_t>(got) == first.size() + second.size();
     from.misses = 0;
     from.wanted = false;

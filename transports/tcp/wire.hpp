@@ -1,5 +1,5 @@
-// The tcp wire: one connection to each peer that is talked to, opened by the first write or a long wait for bytes, and
-// further ones where large messages go.
+// The tcp wire: one connection per peer, opened by the first write or after a long wait for data, and further ones for
+// large messages.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,11 @@
 
 namespace tutti::tcp {
 
-/// The data path: plain sockets. Those that have something to say, or are likely to, are asked
-/// themselves; the others are watched by an epoll, and all of them while this rank sleeps. What
-/// concerns connections that are not open yet is the door's.
+/// The data path over plain sockets. Active sockets are polled directly; an epoll watches the others, and all of them
+/// while this rank sleeps. The door handles connections that are not open yet.
 class TcpWire final : public Wire {
  public:
-  /// `door` has met the peers, whose cards these are.
+  /// `door` has been given the cards of the peers.
   TcpWire(int rank, int size, std::unique_ptr<Door> door, const std::vector<Card>& peers, TransportListener& listener);
   ~TcpWire() override;
 
@@ -70,12 +69,12 @@ class TcpWire final : public Wire {
   std::unique_ptr<Door> door_;
   Descriptor epoll_, timer_, patience_;
   std::vector<Link> links_;    // by stream
-  std::vector<int> active_;    // links that are asked in every poll()
-  int awaited_ = 0;            // links that are not, although something is expected of them
-  int unseen_ = 0;             // polls since the epoll was looked at
+  std::vector<int> active_;    // links that every poll() receives from
+  int awaited_ = 0;            // number of links that are not active although data are expected
+  int unseen_ = 0;             // polls since the last check of the epoll
   std::vector<int> expected_;  // links that are not open although a recv waits
-  int ending_ = 0;             // links whose end has not been judged yet
-  bool news_ = false;          // this poll() found something beside bytes: a link opened or became writable
+  int ending_ = 0;             // number of links whose end has not been judged yet
+  bool news_ = false;          // this poll() opened a link or found one writable
 };
 
 }  // namespace tutti::tcp

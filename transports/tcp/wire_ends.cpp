@@ -1,9 +1,9 @@
-// How the tcp wire's streams end, and what it does about peers that have not connected.
+// The end of the tcp wire's streams, and peers that have not connected.
 //
-// The end of a stream: a rank that dies takes its connections along, and a rank that gives up
-// after somebody else's failure spreads the cause before it closes. So an end without a goodbye
-// is held back for 20 ms, in which the real cause may arrive, and only then reported. What is to be known of a
-// peer comes by its first connection: the end of a further one counts once nothing more is to be read there.
+// A rank that dies closes its connections, and a rank that gives up after another's failure spreads the cause before it
+// closes. So an end without a goodbye is reported only after 20 ms, in which the real cause may arrive. Information
+// about a peer arrives on its first connection: the end of a further one counts only once the first has nothing more to
+// read.
 #include <linux/sockios.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -20,7 +20,7 @@
 namespace tutti::tcp {
 namespace {
 
-constexpr int most_reads = 16;  // between two looks at the clock
+constexpr int most_reads = 16;  // reads between two checks of the clock
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void TcpWire::end(Link& at, int error) {
   set_timer(timer_.fd(), end_grace_ms, 0);
 }
 
-/// Closes the socket of a stream that has ended; its last bytes may still be in the buffer.
+/// Closes the socket of an ended stream; its last bytes may still be in the buffer.
 void TcpWire::shut(Link& at) noexcept {
   ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, at.socket.fd(), nullptr);
   at.socket.reset();
@@ -66,7 +66,7 @@ void TcpWire::drop(int peer) noexcept {
   });
 }
 
-/// Whether a peer's first connection has more to say of it, so that the end of a further one tells nothing yet.
+/// Whether a peer's first connection has more to read, so that the end of a further one has no meaning yet.
 bool TcpWire::first_explains(const Link& at) noexcept {
   Link& first = link(peer_of(at.stream));
   if (&first == &at || first.judged || first.said_goodbye) return false;
@@ -75,7 +75,7 @@ bool TcpWire::first_explains(const Link& at) noexcept {
   return !first.socket || ::recv(first.socket.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-/// What has ended of a peer's connections is judged together: each peer is told of once.
+/// Evaluates all ended connections of a peer together, so that each peer is reported once.
 void TcpWire::judge(int peer) noexcept {
   each_of(peer, [this](Link& at) {
     if (at.over && !std::exchange(at.judged, true)) --ending_;
@@ -110,7 +110,7 @@ void TcpWire::judge_ends() {
   if (ending_ > 0) set_timer(timer_.fd(), end_grace_ms, 0);
 }
 
-// ---- peers that are awaited but were never written to ----
+// ---- awaited peers to which nothing was written ----
 
 void TcpWire::expect(int from) {
   Link& at = link(from);
@@ -123,7 +123,7 @@ void TcpWire::expect(int from) {
   expected_.push_back(from);
 }
 
-/// Calls those that had their time to call us: who is dead is noticed by this alone.
+/// Connects to awaited peers that have not connected in time, which is the only way to detect that they are dead.
 void TcpWire::open_expected() {
   clear_event(patience_.fd());
   const Deadline ripe = Clock::now() - std::chrono::milliseconds(patience_ms);
@@ -139,13 +139,13 @@ void TcpWire::open_expected() {
 
 // ---- closing ----
 
-/// Reads away what nobody wants any more; true when the peer's kernel has everything we sent. A
-/// socket closed with unread bytes would send a reset, which may overtake our last words.
+/// Discards unread data; true once the peer's kernel has acknowledged everything sent. Closing a socket with unread
+/// data would send a reset, which may overtake the last data.
 bool TcpWire::drained(Link& at) noexcept {
   ssize_t got = 1;
   for (int i = 0; i < most_reads && (got > 0 || (got < 0 && errno == EINTR)); ++i)
     got = ::recv(at.socket.fd(), at.buffer.get(), buffer_bytes, MSG_DONTWAIT);
-  if (got > 0 || (got < 0 && errno == EINTR)) return false;  // a peer that streams on is not waited for for ever
+  if (got > 0 || (got < 0 && errno == EINTR)) return false;  // limits the reads from a peer that keeps sending
   if (got == 0 || errno != EAGAIN) return true;
   int unacknowledged = 0;
   return ::ioctl(at.socket.fd(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
