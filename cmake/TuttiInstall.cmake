@@ -1,5 +1,5 @@
 # Install rules and the package config: find_package(tutti) gives tutti::tutti, and tutti::c, tutti::nn and tutti::engine
-# where they are asked for (COMPONENTS c nn engine). pkg-config knows libtutti_c as tutti.
+# where they are asked for (COMPONENTS c nn engine). pkg-config knows libtutti_c as tutti, and libtutti, for C++, as tutti-cxx.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 
@@ -14,12 +14,26 @@ install(TARGETS tutti EXPORT tutti-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${namelink} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tutti-targets NAMESPACE tutti:: DESTINATION ${package_dir})
 
+# tutti_pkg_config(NAME PURPOSE LIBRARY PRIVATE): NAME.pc. PRIVATE is what a static LIBRARY needs besides.
+file(RELATIVE_PATH TUTTI_UP_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)  # it may be moved
+function(tutti_pkg_config name purpose library private)
+  if(BUILD_SHARED_LIBS)
+    set(libraries ${library})
+  else()
+    set(libraries "${library} ${private}")
+  endif()
+  configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/tutti.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+tutti_pkg_config(tutti-cxx "for C++20" -ltutti "-lm -lpthread -ldl")
+
 # What users include, and what those headers include; everything else is the library's own. `tests/lint/floors.py` checks
 # that the list is complete.
 set(TUTTI_PUBLIC_HEADERS
   collectives/tutti.hpp collectives/tutti_mpi.hpp collectives/tutti_parameter_server.hpp
   collectives/api/communicator.hpp
-  collectives/bootstrap/bootstrap.hpp collectives/bootstrap/common_library.hpp collectives/bootstrap/topology.hpp
+  collectives/bootstrap/bootstrap.hpp collectives/bootstrap/common_library.hpp collectives/bootstrap/stores.hpp
+  collectives/bootstrap/topology.hpp
   collectives/mesh/box_exchange.hpp collectives/mesh/cut.hpp collectives/mesh/mesh.hpp collectives/mesh/window.hpp
   collectives/parameter_server/parameter_server.hpp collectives/parameter_server/rule.hpp collectives/parameter_server/sharding.hpp
   collectives/plan/hosts.hpp collectives/plan/range.hpp
@@ -48,14 +62,7 @@ if(TARGET tutti_c)
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${namelink} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT tutti-c-targets NAMESPACE tutti:: DESTINATION ${package_dir})
   install(FILES bindings/c/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
-  file(RELATIVE_PATH TUTTI_UP_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)  # it may be moved
-  set(TUTTI_PC_LIBS "-L\${libdir} -ltutti_c")
-  set(TUTTI_PC_PRIVATE_LIBS "-L\${libdir} -ltutti -lstdc++ -lm -lpthread -ldl")
-  if(NOT BUILD_SHARED_LIBS)
-    string(APPEND TUTTI_PC_LIBS " ${TUTTI_PC_PRIVATE_LIBS}")
-  endif()
-  configure_file(${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in ${PROJECT_BINARY_DIR}/tutti.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  tutti_pkg_config(tutti "for C" -ltutti_c "-ltutti -lstdc++ -lm -lpthread -ldl")
 else()
   get_property(TUTTI_WHY_NO_c GLOBAL PROPERTY TUTTI_REASON_C)
 endif()

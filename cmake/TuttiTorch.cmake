@@ -3,8 +3,9 @@
 # Looked for in this order: TUTTI_TORCH (a Python torch folder, a libtorch folder or a prefix such as /usr), the active
 # virtual environment's Python, the system (Debian's libtorch-dev, CMAKE_PREFIX_PATH), python3 on PATH.
 # TorchConfig.cmake is not used: with two versions on a machine it takes one's headers and the other's
-# libraries. Sets TUTTI_TORCH_FOUND and TUTTI_TORCH_REASON in the caller. The target's properties TUTTI_VERSION and
-# TUTTI_ROOT say which LibTorch it is, and what to give as TUTTI_TORCH to find it again. Also part of the package.
+# libraries. Sets TUTTI_TORCH_FOUND and TUTTI_TORCH_REASON in the caller, and TUTTI_TORCH_WRONG to ON where a LibTorch is there
+# that cannot be used as it was given. The target's properties TUTTI_VERSION and TUTTI_ROOT say which LibTorch it is, and what to
+# give as TUTTI_TORCH to find it again. Also part of the package.
 
 # The version that the headers below `include` state, "" if they state none.
 function(tutti_torch_header_version include result)
@@ -104,6 +105,7 @@ endfunction()
 function(tutti_find_torch)
   set(TUTTI_TORCH "" CACHE PATH "A Python torch folder, a libtorch folder or a prefix; empty: whatever is found")
   set(TUTTI_TORCH_FOUND OFF PARENT_SCOPE)
+  set(TUTTI_TORCH_WRONG OFF PARENT_SCOPE)
   set(TUTTI_TORCH_REASON "LibTorch was not found (Debian: libtorch-dev, else -DTUTTI_TORCH=/path/to/torch)" PARENT_SCOPE)
   set(root "${TUTTI_TORCH}")
   if(NOT root AND DEFINED ENV{VIRTUAL_ENV})
@@ -118,13 +120,16 @@ function(tutti_find_torch)
   endif()
   if(NOT TUTTI_TORCH_INCLUDE OR NOT TUTTI_TORCH_CPU OR NOT TUTTI_TORCH_C10 OR NOT TUTTI_TORCH_ALL)
     if(TUTTI_TORCH)
-      message(FATAL_ERROR "TUTTI_TORCH=${TUTTI_TORCH} is not a torch folder: expected include/torch and lib/libtorch_cpu.so in it")
+      set(TUTTI_TORCH_WRONG ON PARENT_SCOPE)
+      set(TUTTI_TORCH_REASON "TUTTI_TORCH=${TUTTI_TORCH} is not a torch folder: expected include/torch and lib/libtorch_cpu.so in it" PARENT_SCOPE)
     endif()
     return()
   endif()
   tutti_torch_mix(${TUTTI_TORCH_INCLUDE} ${TUTTI_TORCH_CPU} mix)
   if(mix)
-    message(FATAL_ERROR "${mix}")
+    set(TUTTI_TORCH_WRONG ON PARENT_SCOPE)
+    set(TUTTI_TORCH_REASON "${mix}" PARENT_SCOPE)
+    return()
   endif()
   tutti_torch_header_version(${TUTTI_TORCH_INCLUDE} version)
   if(NOT TARGET tutti_torch)

@@ -64,6 +64,10 @@ void begin() noexcept {
 
 void check_family() noexcept {
   void* const library = mpi_library();
+  // Handles of MPI's standard interface are of neither family, and could not even be passed on.
+  if (library == RTLD_DEFAULT && dlopen("libmpi_abi.so.0", RTLD_NOW | RTLD_NOLOAD) != nullptr)
+    give_up("this program uses MPI's standard interface (libmpi_abi.so), for which there is no preload; run it without",
+            " one, or build it against libmpi.so");
   if ((dlsym(library, "ompi_mpi_comm_world") != nullptr) == mpi::is_open_mpi) return;
   give_up(mpi::is_open_mpi ? "this program uses MPICH, or an MPI of its kind; preload libtutti_mpi_preload-mpich.so"
                            : "this program uses Open MPI; preload libtutti_mpi_preload-openmpi.so",

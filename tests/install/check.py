@@ -1,15 +1,17 @@
 """Installs into a temporary prefix, builds programs out of tree with find_package(tutti), and runs them alone and under the
 installed `tutti run`: the README's and, where this build has the components, those of C, examples/nn_sync.cpp,
-examples/train_quadrants.cpp and another one. C programs are built by find_package and by pkg-config."""
+examples/train_quadrants.cpp and another one. C and C++ programs are built by find_package and by pkg-config. What is missing ends
+the configuring only where it is required."""
 
 import argparse
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
+
+from consumers import by_pkg_config
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROJECT = """cmake_minimum_required(VERSION 3.22)
@@ -101,15 +103,36 @@ def c_programs(outside):
     for name, file, program in (("c", "program.c", example), ("cxx17", "program.cpp", example)):
         built = outside.build(name, program, "COMPONENTS c", "c", file=file, standard=17)
         expect(run(tutti, "run", "-np", "4", built), wanted)
-    if not shutil.which("pkg-config") or not shutil.which("cc"):
-        print("pkg-config: skipped, as pkg-config or cc is missing")
-        return
-    library = next(outside.prefix.glob("lib*/**/pkgconfig")).parent
-    ENVIRONMENT["PKG_CONFIG_PATH"] = f"{library}/pkgconfig"
-    flags = run("pkg-config", "--cflags", "--libs", "tutti").split()
-    built = outside.folder / "c/by_pkg_config"
-    run("cc", "-std=c11", outside.folder / "c/program.c", "-o", built, *flags, f"-Wl,-rpath,{library}")
-    expect(run(tutti, "run", "-np", "4", built), wanted)
+    expect(run(tutti, "run", "-np", "4", by_pkg_config(outside.prefix, "tutti", "cc", "c11", outside.folder / "c/program.c")), wanted)
+
+
+def not_required(outside, missing):
+    """Components that are not to be had, where the project can do without, and a LibTorch that is none."""
+    project = """cmake_minimum_required(VERSION 3.22)
+project(careful CXX)
+{}
+message(STATUS "tutti_FOUND=${{tutti_FOUND}} nn=${{tutti_nn_FOUND}}, ${{tutti_NOT_FOUND_MESSAGE}}${{tutti_{}_NOT_FOUND_MESSAGE}};")
+"""
+    gone, why = next(iter(missing.items()))
+    nowhere = [f"-DTUTTI_TORCH={outside.folder}"]
+    no_torch = "is not a torch folder"
+    cases = [(f"QUIET COMPONENTS {gone}", gone, False, why, []), (f"COMPONENTS {gone}", gone, False, why, []),
+             (f"REQUIRED OPTIONAL_COMPONENTS {gone}", gone, True, why, [])]
+    if "nn" not in missing:
+        cases += [("QUIET COMPONENTS nn", "nn", False, no_torch, nowhere), ("REQUIRED OPTIONAL_COMPONENTS nn", "nn", True, no_torch, nowhere)]
+    for number, (wanted, component, found, says, options) in enumerate(cases):
+        source = outside.folder / f"careful_{number}"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(project.format(f"find_package(tutti {wanted})", component))
+        done = tried(outside.given.cmake, "-S", source, "-B", source / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={outside.prefix}",
+                     f"-DCMAKE_CXX_COMPILER={outside.given.compiler}", *options)
+        told = " ".join(done.stdout.split())
+        state = re.search(r"tutti_FOUND=(\w+) nn=(\w*), (.*?);", told)
+        loud = "CMake Warning" in done.stderr
+        if done.returncode != 0 or not state or (state[1] in ("ON", "TRUE", "1")) != found or says not in state[3] or loud == (
+                "QUIET" in wanted or found):
+            sys.exit(f"find_package(tutti {wanted}): expected success, tutti_FOUND={found} and a reason that says: {says}\n{told}\n{done.stderr}")
+        print(f"{wanted}: tutti_FOUND={state[1]}, {state[3]}")
 
 
 def torch(outside, version):
@@ -150,9 +173,14 @@ def main():
         program = outside.build("average", readme_program())
         expect(run(program), "1 ranks: mean 1, worst 0")
         expect(run(outside.prefix / "bin/tutti", "run", "-np", "4", program), "4 ranks: mean 2.5, worst 1.5")
+        program = by_pkg_config(outside.prefix, "tutti-cxx", given.compiler, "c++20", outside.folder / "average/program.cpp")
+        expect(run(outside.prefix / "bin/tutti", "run", "-np", "4", program), "4 ranks: mean 2.5, worst 1.5")
         outside.refused("unknown", "COMPONENTS violin", "tutti has the components c, nn and engine, but no violin")
+        missing = {"violin": "but no violin"}
         for component in {"c", "nn", "engine"}.difference(components):
-            outside.refused(component, f"COMPONENTS {component}", f"this tutti was built without the component {component}: ")
+            missing[component] = f"this tutti was built without the component {component}: "
+            outside.refused(component, f"COMPONENTS {component}", missing[component])
+        not_required(outside, missing)
         if "c" in components:
             c_programs(outside)
         if "nn" in components:

@@ -125,6 +125,24 @@ void requests() {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/// A receive that nobody sends to is taken back, before and while a collective's request is open.
+void cancel() {
+  for (const bool after : {false, true}) {
+    int sum = 0, word = -1, cancelled = 0;
+    MPI_Request all[2];
+    MPI_Irecv(&word, 1, MPI_INT, (rank + 1) % size, 99, MPI_COMM_WORLD, &all[0]);
+    if (!after) MPI_Cancel(&all[0]);
+    MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &all[1]);
+    if (after) MPI_Cancel(&all[0]);
+    MPI_Status statuses[2];
+    MPI_Waitall(2, all, statuses);
+    MPI_Test_cancelled(&statuses[0], &cancelled);
+    expect(cancelled && word == -1, "a receive was not taken back");
+    MPI_Test_cancelled(&statuses[1], &cancelled);
+    expect(!cancelled && sum == sum_of_ranks(size), "the collective beside it");
+  }
+}
+
 /// A communicator for each thread, all at once.
 void threads() {
   constexpr int many = 3;
@@ -214,9 +232,10 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<void()>> scenes = {
       {"large-send", large_send}, {"waiting", waiting_in_a_message},
       {"new", new_communicator},  {"requests", requests},
-      {"threads", threads},       {"errors", errors},
-      {"mismatch", mismatch},     {"others", others},
-      {"differing", differing},   {"nothing", nothing}};
+      {"cancel", cancel},         {"threads", threads},
+      {"errors", errors},         {"mismatch", mismatch},
+      {"others", others},         {"differing", differing},
+      {"nothing", nothing}};
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

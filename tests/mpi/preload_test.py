@@ -21,7 +21,7 @@ COLLECTIVES = ("Allreduce Bcast Reduce Allgather Allgatherv Reduce_scatter Reduc
                "Scatter Scatterv Barrier").split()
 OTHER_NAMES = ("Init Init_thread Finalize Wait Waitall Waitany Waitsome Test Testall Testany Testsome Request_free "
                "Request_get_status").split()
-SCENES = "large-send waiting new requests threads errors others".split()
+SCENES = "large-send waiting new requests cancel threads errors others".split()
 
 options = None
 
@@ -115,6 +115,23 @@ class Preload(unittest.TestCase):
         done = run(2, "behaviour", "nothing", LD_PRELOAD=file)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(f"preload libtutti_mpi_preload-{options.family}.so, not the one of the other family", done.stderr)
+
+    def test_the_standard_interface_of_mpi(self):
+        if not shutil.which("cc"):
+            self.skipTest("no C compiler here")
+        with tempfile.TemporaryDirectory() as folder:
+            # As much of such an MPI as a program needs before the preload looks at it.
+            for name, text in (("mpi", "int MPI_Init(void* a, void* b) { return 0; }"),
+                               ("main", "int MPI_Init(void*, void*); int main(void) { return MPI_Init(0, 0); }")):
+                with open(f"{folder}/{name}.c", "w") as file:
+                    file.write(text)
+            for words in ("-shared -fPIC -Wl,-soname,libmpi_abi.so.0 mpi.c -o libmpi_abi.so.0", "main.c -o main libmpi_abi.so.0"):
+                subprocess.run(["cc", *words.split()], cwd=folder, check=True)
+            plain = {"LD_LIBRARY_PATH": folder}
+            done = [subprocess.run([f"{folder}/main"], capture_output=True, text=True, timeout=60, env=environment(**more, **plain))
+                    for more in ({}, {"LD_PRELOAD": library("preload")})]
+        self.assertEqual([one.returncode for one in done], [0, 1])
+        self.assertIn("MPI's standard interface (libmpi_abi.so), for which there is no preload", done[1].stderr)
 
     def test_exports(self):
         names = subprocess.run(["nm", "-D", library("preload")], capture_output=True, text=True, check=True).stdout.splitlines()

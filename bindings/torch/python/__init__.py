@@ -13,7 +13,7 @@ import sys
 import torch
 import torch.distributed as dist
 
-__all__ = ["Backend", "Options", "create", "register"]
+__all__ = ["Backend", "Options", "communicator", "create", "register"]
 
 
 def _extension():
@@ -64,6 +64,27 @@ def create(opts, options=None, name="tutti"):
         raise TypeError(f"pg_options of the backend tutti must be a tutti.torch.Options, not {type(options).__name__}")
     return Backend(store=opts.store, rank=opts.group_rank, size=opts.group_size, name=name, timeout=opts.timeout,
                    members=list(opts.global_ranks_in_group), id=opts.group_id, options=options)
+
+
+def communicator(group=None):
+    """The tutti.Communicator of a process group (None: the default one), for the library's own calls.
+
+    Its ranks are those of the group. Its calls and torch's take turns: all ranks of the group have to make both in one order;
+    `communicator().dup()` has an order of its own. It goes on living when the process group is destroyed.
+    Raises ValueError where the group is not tutti's, or this rank is not in it.
+    """
+    from tutti import Communicator
+
+    group = dist.group.WORLD if group is None else group
+    if group is None:
+        raise ValueError("tutti.torch.communicator(): there is no default process group; call init_process_group first")
+    if not isinstance(group, dist.ProcessGroup):
+        raise ValueError("tutti.torch.communicator(): this rank is not in the process group")
+    for device in group._device_types:
+        backend = group._get_backend(device)
+        if isinstance(backend, Backend):
+            return Communicator._from_capsule(_c10d.communicator(backend))
+    raise ValueError(f"tutti.torch.communicator(): the process group's backend is {dist.get_backend(group)}, not tutti")
 
 
 def register():
