@@ -32,9 +32,9 @@ std::span<const std::string_view> engine_names(Kind kind) {
   return std::span(all_engines).first(kind == Kind::barrier ? 3 : kind == Kind::scatter ? 6 : 5);
 }
 
-DirectBackend::DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals,
+DirectBackend::DirectBackend(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals,
                              bool all_read_all)
-    : room_(std::move(commons), group, std::move(locals), all_read_all) {}
+    : room_(std::move(host_state), group, std::move(locals), all_read_all) {}
 
 Status DirectBackend::supports(const Collective& call, std::string_view algorithm) const {
   const auto no = [](const std::string& why) { return Status::failure(Code::unsupported, why); };

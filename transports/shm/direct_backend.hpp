@@ -19,7 +19,7 @@ class DirectBackend final : public Backend {
   static constexpr std::string_view own_name = "shm";
 
   /// Parameters as for Room.
-  DirectBackend(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals, bool all_read_all);
+  DirectBackend(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals, bool all_read_all);
 
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;

@@ -7,8 +7,8 @@
 
 namespace tutti::shm {
 
-Room::Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals, bool all_read_all)
-    : commons_(std::move(commons)),
+Room::Room(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals, bool all_read_all)
+    : host_state_(std::move(host_state)),
       group_(group),
       locals_(std::move(locals)),
       all_read_all_(all_read_all),
@@ -19,26 +19,26 @@ Room::Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int
       pushing_(locals_.size()) {}
 
 Room::~Room() {
-  if (own_.slab != nullptr) commons_->retire(own_, locals_);
+  if (own_.slab != nullptr) host_state_->retire(own_, locals_);
 }
 
 void Room::enter() {
   if (own_.slab != nullptr) return;
-  own_ = commons_->open_slab(group_.id);
+  own_ = host_state_->open_slab(group_.id);
   slabs_[static_cast<std::size_t>(rank())] = own_.slab;
   --missing_;
-  commons_->wake(locals_);
+  host_state_->wake(locals_);
 }
 
 Awaited Room::look_around() {
   for (int other = 0; other < size(); ++other) {
     const Slab*& slab = slabs_[static_cast<std::size_t>(other)];
     if (slab != nullptr) continue;
-    const Word& published = commons_->published(local(other));
+    const Word& published = host_state_->published(local(other));
     const std::uint64_t before = published.load(std::memory_order_acquire);
-    const DirectoryEntry* const entry = commons_->find(local(other), group_.id);
+    const DirectoryEntry* const entry = host_state_->find(local(other), group_.id);
     if (entry == nullptr) return {&published, before + 1, other};
-    slab = &commons_->slab(local(other), *entry);
+    slab = &host_state_->slab(local(other), *entry);
     --missing_;
   }
   return {};
@@ -74,7 +74,7 @@ bool Room::leave_alone(int dead) noexcept {
     while (of(other).touching.load(std::memory_order_acquire) != 0) {
       const auto now = Clock::now();
       // A preempted process continues soon; a stopped one may never.
-      if (now > until || (now > stopped_until && !process_runs(commons_->process(local(other))))) return false;
+      if (now > until || (now > stopped_until && !process_runs(host_state_->process(local(other))))) return false;
       std::this_thread::yield();
     }
   }
@@ -82,7 +82,7 @@ bool Room::leave_alone(int dead) noexcept {
 }
 
 void Room::quarantine(const std::byte* in, const std::byte* out) noexcept {
-  for (const std::byte* data : {in, out}) commons_->quarantine(data);
+  for (const std::byte* data : {in, out}) host_state_->quarantine(data);
 }
 
 void* Room::frame(std::size_t bytes) {

@@ -12,7 +12,7 @@
 #include "transports/backend.hpp"
 #include "transports/core/barrier.hpp"
 #include "transports/core/process.hpp"
-#include "transports/shm/commons.hpp"
+#include "transports/shm/host_state.hpp"
 #include "transports/shm/staging.hpp"
 
 namespace tutti::shm {
@@ -30,7 +30,7 @@ class Room {
  public:
   /// `locals`: the local index of each rank of the group. `all_read_all`: whether these ranks can read one another's
   /// private memory through the kernel; the same on all of them.
-  Room(std::shared_ptr<Commons> commons, const Group& group, std::vector<int> locals, bool all_read_all);
+  Room(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals, bool all_read_all);
   ~Room();
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
@@ -40,10 +40,10 @@ class Room {
   int world_rank(int rank) const noexcept { return group_.members[static_cast<std::size_t>(rank)]; }
   std::uint64_t group() const noexcept { return group_.id; }
 
-  /// As Commons::cache_bytes().
-  std::size_t cache_bytes() const noexcept { return commons_->cache_bytes(); }
-  /// As Commons::moves_threads().
-  bool moves_threads() const noexcept { return commons_->moves_threads(); }
+  /// As HostState::cache_bytes().
+  std::size_t cache_bytes() const noexcept { return host_state_->cache_bytes(); }
+  /// As HostState::moves_threads().
+  bool moves_threads() const noexcept { return host_state_->moves_threads(); }
 
   // ---- before the first call
 
@@ -61,18 +61,18 @@ class Room {
   /// The slot of a round; rounds alternate between two. This rank's are allocated at the first use. Throws
   /// Error{resource}.
   std::byte* own_slot(std::uint64_t round) {
-    return commons_->open_rounds(own_, slot_bytes_) + (round & 1) * slot_bytes_;
+    return host_state_->open_rounds(own_, slot_bytes_) + (round & 1) * slot_bytes_;
   }
   std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
-    return commons_->rounds(local(rank), of(rank)) + (round & 1) * slot_bytes_;
+    return host_state_->rounds(local(rank), of(rank)) + (round & 1) * slot_bytes_;
   }
   /// The local address of a buffer of `rank`; `offset` as in CallLine.
   std::byte* reach(int rank, std::uint64_t offset) const noexcept {
-    return commons_->arena(local(rank)).at(offset - 1);
+    return host_state_->arena(local(rank)).at(offset - 1);
   }
   /// The offset of a buffer of this rank, as in CallLine.
   std::uint64_t offset_of(const std::byte* data, std::size_t bytes) const noexcept {
-    const auto offset = commons_->arena(local(rank())).offset_of(data, bytes);
+    const auto offset = host_state_->arena(local(rank())).offset_of(data, bytes);
     return offset ? *offset + 1 : 0;
   }
 
@@ -81,7 +81,7 @@ class Room {
     word.store(value, std::memory_order_release);
     wake();
   }
-  void wake() const noexcept { commons_->wake(locals_); }
+  void wake() const noexcept { host_state_->wake(locals_); }
 
   /// What a sender must wait for before call `number`: a peer that may still be reading the slot which this call is
   /// about to reuse; nullopt if there is none. Receivers need no check, because they depend on a sender that has
@@ -95,10 +95,10 @@ class Room {
   bool all_read_all() const noexcept { return all_read_all_; }
   /// Reads private memory of `rank` at `at`, an address in that process. Returns 0 or an errno.
   int read(int rank, std::uint64_t at, std::byte* into, std::size_t bytes) const noexcept {
-    return read_memory_of(commons_->process(local(rank)), at, into, bytes);
+    return read_memory_of(host_state_->process(local(rank)), at, into, bytes);
   }
 
-  bool lives(int rank) const noexcept { return commons_->lives(local(rank)); }
+  bool lives(int rank) const noexcept { return host_state_->lives(local(rank)); }
 
   /// How this rank copies its data into slots.
   Staging& staging() noexcept { return staging_; }
@@ -138,7 +138,7 @@ class Room {
   void quarantine(const std::byte* in, const std::byte* out) noexcept;
 
   /// Whether `rank` has ended normally.
-  bool left(int rank) const noexcept { return commons_->left(local(rank)); }
+  bool left(int rank) const noexcept { return host_state_->left(local(rank)); }
 
   // ---- waiting, in an engine: `co_await room.until(...)`
 
@@ -168,7 +168,7 @@ class Room {
   std::optional<Awaited> look_who_is_behind(std::uint64_t number) noexcept;
   int local(int rank) const noexcept { return locals_[static_cast<std::size_t>(rank)]; }
 
-  std::shared_ptr<Commons> commons_;
+  std::shared_ptr<HostState> host_state_;
   const Group group_;
   const std::vector<int> locals_;
   const bool all_read_all_;

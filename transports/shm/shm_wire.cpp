@@ -77,12 +77,12 @@ void ShmWire::share() {
     neighbour.process = peer->link.process_here;
     neighbour.death = peer->link.process.fd();
   }
-  commons_ = std::make_shared<Commons>(membership_.arena, std::move(neighbours), local_index(membership_.rank),
-                                       membership_.cache_bytes, membership_.moves_threads);
+  host_state_ = std::make_shared<HostState>(membership_.arena, std::move(neighbours), local_index(membership_.rank),
+                                            membership_.cache_bytes, membership_.moves_threads);
 }
 
 std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {
-  if (!commons_ || group.size() < 2 || group.size() > most_ranks) return nullptr;
+  if (!host_state_ || group.size() < 2 || group.size() > most_ranks) return nullptr;
   std::vector<int> locals;
   for (const int member : group.members) locals.push_back(local_index(member));
   Shared least = Shared::own_memory;  // the same on all ranks, because all know about every pair
@@ -92,11 +92,11 @@ std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {
                   ? Shared::nothing
                   : std::min(least, membership_.shared[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)]);
   if (least == Shared::nothing) return nullptr;
-  return std::make_unique<DirectBackend>(commons_, group, std::move(locals), least == Shared::own_memory);
+  return std::make_unique<DirectBackend>(host_state_, group, std::move(locals), least == Shared::own_memory);
 }
 
 std::shared_ptr<void> ShmWire::allocate(std::size_t bytes) {
-  return commons_ ? commons_->allocate(bytes) : allocate_shared(bytes);
+  return host_state_ ? host_state_->allocate(bytes) : allocate_shared(bytes);
 }
 
 ShmWire::~ShmWire() { close({}); }
@@ -197,7 +197,7 @@ bool ShmWire::arm(bool on) {
   const Sleep how = full ? Sleep::for_data_or_space : Sleep::for_data;
   if (armed_ != how) {
     own.sleep.store(how, std::memory_order_seq_cst);
-    if (commons_) heavy_barrier();  // pairs with light_barrier() in Commons::wake()
+    if (host_state_) heavy_barrier();  // pairs with light_barrier() in HostState::wake()
   }
   armed_ = how;
   if (nothing_to_do()) return true;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "transports/shm/commons.hpp"
 #include "transports/shm/handshake.hpp"
+#include "transports/shm/host_state.hpp"
 #include "transports/shm/segment.hpp"
 #include "transports/stream_transport.hpp"
 
@@ -30,8 +30,8 @@ struct Membership {
   std::shared_ptr<Arena> arena;             ///< this rank's; null if not all arenas could be mapped
   std::vector<ArenaMap> arenas;             ///< by local index
   std::vector<std::vector<Shared>> shared;  ///< by the local indices of both ranks
-  std::size_t cache_bytes = 0;              ///< as Commons::cache_bytes()
-  bool moves_threads = true;                ///< as Commons::moves_threads()
+  std::size_t cache_bytes = 0;              ///< as HostState::cache_bytes()
+  bool moves_threads = true;                ///< as HostState::moves_threads()
 };
 
 /// Threads: as Wire; watch() and post() use only the links, the poison record and what reported_mutex_ guards.
@@ -89,7 +89,7 @@ class ShmWire final : public Wire {
   PoisonTable poison_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> by_rank_;
-  std::shared_ptr<Commons> commons_;  ///< null if only the rings are shared
+  std::shared_ptr<HostState> host_state_;  ///< null if only the rings are shared
   Descriptor watch_;
   Sleep armed_ = Sleep::awake;
   bool closed_ = false;

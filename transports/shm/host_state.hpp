@@ -1,4 +1,4 @@
-// Commons: what the ranks of one host share besides their rings: every rank's arena and the slabs in it.
+// HostState: what the ranks of one host share besides their rings: every rank's arena and the slabs in it.
 #pragma once
 
 #include <sys/types.h>
@@ -34,11 +34,11 @@ struct OwnSlab {
 
 /// Threads: the holder of the progress token, except for allocate(). Lives until the wire and all allocated memory are
 /// gone.
-class Commons {
+class HostState {
  public:
   /// `own` already contains its directory.
-  Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
-          bool moves_threads);
+  HostState(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
+            bool moves_threads);
 
   const ArenaMap& arena(int local) const noexcept {
     return local == self_ ? own_->map() : neighbours_[static_cast<std::size_t>(local)].arena;

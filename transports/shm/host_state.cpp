@@ -4,7 +4,7 @@
 // freed in two steps: a rank that has left marks its entry `closed` once it has found the entries of all others; it
 // frees slab and entry once all others' entries are closed or reused for another communicator, which happens only after
 // they have seen this rank's mark.
-#include "transports/shm/commons.hpp"
+#include "transports/shm/host_state.hpp"
 
 #include <unistd.h>
 
@@ -29,20 +29,20 @@ void ring_doorbell(int fd) noexcept {
   [[maybe_unused]] const ssize_t n = ::write(fd, &one, sizeof one);
 }
 
-Commons::Commons(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
-                 bool moves_threads)
+HostState::HostState(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
+                     bool moves_threads)
     : own_(std::move(own)),
       neighbours_(std::move(neighbours)),
       self_(self),
       cache_bytes_(cache_bytes),
       moves_threads_(moves_threads) {}
 
-bool Commons::lives(int local) const noexcept {
+bool HostState::lives(int local) const noexcept {
   const Neighbour& other = neighbours_[static_cast<std::size_t>(local)];
   return process_lives(other.process, other.death);
 }
 
-void Commons::wake(std::span<const int> locals) const noexcept {
+void HostState::wake(std::span<const int> locals) const noexcept {
   light_barrier();  // pairs with heavy_barrier() in ShmWire::arm()
   for (const int local : locals) {
     if (local == self_) continue;
@@ -52,14 +52,14 @@ void Commons::wake(std::span<const int> locals) const noexcept {
   }
 }
 
-std::size_t Commons::take(std::vector<std::size_t>& spares, std::size_t bytes) {
+std::size_t HostState::take(std::vector<std::size_t>& spares, std::size_t bytes) {
   if (spares.empty()) return own_->take(bytes);
   const std::size_t offset = spares.back();
   spares.pop_back();
   return offset;
 }
 
-DirectoryEntry& Commons::free_entry() {
+DirectoryEntry& HostState::free_entry() {
   auto* page = reinterpret_cast<DirectoryPage*>(own_->map().at(0));
   for (;;) {
     for (DirectoryEntry& entry : page->entries)
@@ -73,7 +73,7 @@ DirectoryEntry& Commons::free_entry() {
   }
 }
 
-const DirectoryEntry* Commons::find(int local, std::uint64_t group) const noexcept {
+const DirectoryEntry* HostState::find(int local, std::uint64_t group) const noexcept {
   const DirectoryPage* page = &directory(local);
   for (;;) {
     for (const DirectoryEntry& entry : page->entries)
@@ -84,7 +84,7 @@ const DirectoryEntry* Commons::find(int local, std::uint64_t group) const noexce
   }
 }
 
-OwnSlab Commons::open_slab(std::uint64_t group) {
+OwnSlab HostState::open_slab(std::uint64_t group) {
   sweep();
   retired_.reserve(retired_.size() + ++open_);  // so that retire() does not allocate
   OwnSlab own;
@@ -98,7 +98,7 @@ OwnSlab Commons::open_slab(std::uint64_t group) {
   return own;
 }
 
-std::byte* Commons::open_rounds(OwnSlab& own, std::size_t bytes) {
+std::byte* HostState::open_rounds(OwnSlab& own, std::size_t bytes) {
   if (own.slab->rounds == 0) {
     own.common_size = bytes == room_bytes;
     own.slab->rounds = own.common_size ? take(spare_rounds_, 2 * bytes) : own_->take(2 * bytes);
@@ -106,14 +106,14 @@ std::byte* Commons::open_rounds(OwnSlab& own, std::size_t bytes) {
   return own_->map().at(own.slab->rounds);
 }
 
-void Commons::retire(const OwnSlab& own, std::vector<int> locals) {
+void HostState::retire(const OwnSlab& own, std::vector<int> locals) {
   std::erase(locals, self_);
   --open_;
   retired_.push_back({own, own.entry->group.load(std::memory_order_relaxed), std::move(locals), {}});
   sweep();
 }
 
-bool Commons::can_go(Retired& one) const {
+bool HostState::can_go(Retired& one) const {
   if (one.entries.empty()) {
     std::vector<const DirectoryEntry*> found;
     for (const int local : one.locals) {
@@ -130,7 +130,7 @@ bool Commons::can_go(Retired& one) const {
   });
 }
 
-void Commons::sweep() {
+void HostState::sweep() {
   std::erase_if(retired_, [this](Retired& one) {
     if (!can_go(one)) return false;
     free(one.own);
@@ -138,7 +138,7 @@ void Commons::sweep() {
   });
 }
 
-void Commons::free(const OwnSlab& own) noexcept {
+void HostState::free(const OwnSlab& own) noexcept {
   const auto keep = [this](std::vector<std::size_t>& spares, std::size_t offset) {
     if (spares.size() < most_spares)
       spares.push_back(offset);
