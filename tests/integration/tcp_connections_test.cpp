@@ -156,11 +156,11 @@ TEST(TcpConnections, OneThatBreaksIsNamed) {
 
 /// Rank `rank` of two, by four connections each; the other one is a process at the other end of `fd`.
 std::unique_ptr<Transport> joins(int rank, int fd, Notes& notes) {
-  tcp::DoorSettings settings;
+  tcp::AcceptorSettings settings;
   settings.connections = 4;
-  auto door = std::make_unique<tcp::Door>(member(rank, 2), settings, notes);
-  if (!send_card(fd, door->card())) return nullptr;
-  return make_stream_transport("tcp", rank, 2, meet(std::move(door), 2, {receive_card(fd)}, notes), notes);
+  auto acceptor = std::make_unique<tcp::Acceptor>(member(rank, 2), settings, notes);
+  if (!send_card(fd, acceptor->card())) return nullptr;
+  return make_stream_transport("tcp", rank, 2, meet(std::move(acceptor), 2, {receive_card(fd)}, notes), notes);
 }
 
 [[noreturn]] void receive_until_killed(int fd) {

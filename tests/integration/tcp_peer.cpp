@@ -17,12 +17,12 @@ int main(int argc, char** argv) {
   tutti::testing::Notes notes;
   const Deadline until = deadline_in(Seconds(30));
 
-  auto door = std::make_unique<tcp::Door>(tutti::testing::member(rank, size),
-                                          tutti::tcp::DoorSettings{settings.iface, settings.host_id}, notes);
-  store->set("card" + std::to_string(rank), door->card().text());
+  auto acceptor = std::make_unique<tcp::Acceptor>(
+      tutti::testing::member(rank, size), tutti::tcp::AcceptorSettings{settings.iface, settings.host_id}, notes);
+  store->set("card" + std::to_string(rank), acceptor->card().text());
   std::vector<tcp::Card> cards;
   for (int i = 0; i < size; ++i) cards.push_back(tcp::Card::parse(store->wait("card" + std::to_string(i), until)));
-  const auto wire = tutti::testing::meet(std::move(door), size, cards, notes);
+  const auto wire = tutti::testing::meet(std::move(acceptor), size, cards, notes);
 
   tutti::testing::Talker talker(*wire, rank, size, static_cast<std::size_t>(std::atoll(argv[4])), 1);
   while (!talker.done() && !talker.wrong() && notes.causes().empty() && Clock::now() < until) talker.step();

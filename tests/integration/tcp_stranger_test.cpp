@@ -1,4 +1,4 @@
-// Strangers at the door of the tcp transport: garbage, silence, other jobs, wrong secrets and versions,
+// Strangers that connect to the tcp transport: garbage, silence, other jobs, wrong secrets and versions,
 // all while ranks exchange data.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -153,11 +153,11 @@ TEST(TcpSecret, WithoutTheSecretNobodyGetsIn) {
   set_log_level(LogLevel::warn);
   ::testing::internal::CaptureStderr();
   Notes notes;
-  auto door = std::make_unique<tcp::Door>(member(0, 2), tcp::DoorSettings{}, notes);
-  const tcp::Card card = door->card();
+  auto acceptor = std::make_unique<tcp::Acceptor>(member(0, 2), tcp::AcceptorSettings{}, notes);
+  const tcp::Card card = acceptor->card();
   tcp::Card absent = card;  // rank 1's, where nobody listens
   absent.rank = 1;
-  const auto wire = meet(std::move(door), 2, {absent}, notes);
+  const auto wire = meet(std::move(acceptor), 2, {absent}, notes);
 
   Stranger stranger(card);
   std::atomic<bool> stop{false};
@@ -191,8 +191,8 @@ TEST(TcpSecret, WithoutTheSecretNobodyGetsIn) {
 TEST(TcpSecret, RanksWithDifferentSecretsSaySo) {
   set_log_level(LogLevel::error);
   std::vector<Notes> notes(2);
-  auto one = std::make_unique<tcp::Door>(member(0, 2, "this"), tcp::DoorSettings{}, notes[0]);
-  auto two = std::make_unique<tcp::Door>(member(1, 2, "that"), tcp::DoorSettings{}, notes[1]);
+  auto one = std::make_unique<tcp::Acceptor>(member(0, 2, "this"), tcp::AcceptorSettings{}, notes[0]);
+  auto two = std::make_unique<tcp::Acceptor>(member(1, 2, "that"), tcp::AcceptorSettings{}, notes[1]);
   const std::vector<tcp::Card> cards = {one->card(), two->card()};
   const auto first = meet(std::move(one), 2, cards, notes[0]), second = meet(std::move(two), 2, cards, notes[1]);
   const std::array<std::byte, 1> byte{};

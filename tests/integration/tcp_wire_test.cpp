@@ -249,10 +249,10 @@ TEST(TcpWire, ClosingEndsInTimeThoughAPeerStreamsOn) {
 /// The other rank, in a process of its own: talks, forks a child that lives on, and waits to be killed.
 [[noreturn]] void live_until_killed(int fd) {
   Notes notes;
-  auto door = std::make_unique<tcp::Door>(member(1, 2), tcp::DoorSettings{}, notes);
-  send_card(fd, door->card());
+  auto acceptor = std::make_unique<tcp::Acceptor>(member(1, 2), tcp::AcceptorSettings{}, notes);
+  send_card(fd, acceptor->card());
   const tcp::Card other = receive_card(fd);
-  const auto wire = meet(std::move(door), 2, {other}, notes);
+  const auto wire = meet(std::move(acceptor), 2, {other}, notes);
   Talker talker(*wire, 1, 2, 100'000, 3);
   while (!talker.done()) talker.step();
   const pid_t child = ::fork();
@@ -273,9 +273,9 @@ TEST(TcpWire, AKilledProcessIsNoticedAndNamedThoughItsChildLives) {
     ASSERT_GE(victim, 0);
     if (victim == 0) live_until_killed(pair[1]);
     Notes notes;
-    auto door = std::make_unique<tcp::Door>(member(0, 2), tcp::DoorSettings{}, notes);
-    send_card(pair[0], door->card());
-    const auto wire = meet(std::move(door), 2, {receive_card(pair[0])}, notes);
+    auto acceptor = std::make_unique<tcp::Acceptor>(member(0, 2), tcp::AcceptorSettings{}, notes);
+    send_card(pair[0], acceptor->card());
+    const auto wire = meet(std::move(acceptor), 2, {receive_card(pair[0])}, notes);
     Talker talker(*wire, 0, 2, 100'000, 4);
     while (!talker.done()) talker.step();
     pid_t child = -1;

@@ -45,16 +45,16 @@ inline tcp::Membership member(int rank, int size, const std::string& secret = "s
   return self;
 }
 
-/// The wire of `rank`, whose door is open already.
-inline std::unique_ptr<tcp::TcpWire> meet(std::unique_ptr<tcp::Door> door, int size,
+/// The wire of `rank`, whose acceptor is open already.
+inline std::unique_ptr<tcp::TcpWire> meet(std::unique_ptr<tcp::Acceptor> acceptor, int size,
                                           const std::vector<tcp::Card>& cards, TransportListener& notes) {
-  const int rank = door->card().rank;
+  const int rank = acceptor->card().rank;
   std::vector<tcp::Card> peers;
   for (const tcp::Card& card : cards) {
     if (card.rank != rank) peers.push_back(tcp::Card::parse(card.text()));
   }
-  door->meet(peers);
-  return std::make_unique<tcp::TcpWire>(rank, size, std::move(door), peers, notes);
+  acceptor->meet(peers);
+  return std::make_unique<tcp::TcpWire>(rank, size, std::move(acceptor), peers, notes);
 }
 
 /// Cards of ranks in two processes, over a pair of sockets that keep messages apart.
@@ -71,16 +71,17 @@ inline tcp::Card receive_card(int fd) {
 struct Mesh {
   explicit Mesh(int size, const std::string& allowed = "", const std::vector<int>& connections = {})
       : notes(static_cast<std::size_t>(size)) {
-    std::vector<std::unique_ptr<tcp::Door>> doors;
+    std::vector<std::unique_ptr<tcp::Acceptor>> acceptors;
     for (int rank = 0; rank < size; ++rank) {
-      tcp::DoorSettings settings{allowed, ""};
+      tcp::AcceptorSettings settings{allowed, ""};
       if (!connections.empty()) settings.connections = connections[static_cast<std::size_t>(rank)];
-      doors.push_back(std::make_unique<tcp::Door>(member(rank, size), settings, notes[static_cast<std::size_t>(rank)]));
-      cards.push_back(doors.back()->card());
+      acceptors.push_back(
+          std::make_unique<tcp::Acceptor>(member(rank, size), settings, notes[static_cast<std::size_t>(rank)]));
+      cards.push_back(acceptors.back()->card());
     }
-    for (auto& door : doors) {
-      const auto rank = static_cast<std::size_t>(door->card().rank);
-      wires.push_back(meet(std::move(door), size, cards, notes[rank]));
+    for (auto& acceptor : acceptors) {
+      const auto rank = static_cast<std::size_t>(acceptor->card().rank);
+      wires.push_back(meet(std::move(acceptor), size, cards, notes[rank]));
     }
   }
 

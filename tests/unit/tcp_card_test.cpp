@@ -172,7 +172,7 @@ TEST(TcpHandshake, JudgesCallers) {
   EXPECT_EQ(member(3).judge(good), Verdict::wrong_target);
   bad = good;
   bad.connection = most_connections - 1;
-  EXPECT_EQ(member(1).judge(bad), Verdict::welcome) << "whether there may be so many is the door's";
+  EXPECT_EQ(member(1).judge(bad), Verdict::welcome) << "whether there may be so many is the acceptor's";
   ++bad.connection;
   EXPECT_EQ(member(1).judge(bad), Verdict::surplus);
 }

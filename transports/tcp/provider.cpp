@@ -30,17 +30,18 @@ Connected connect(const Rendezvous& meeting) {
   self.size = meeting.size;
   self.job = tcp::job_hash(meeting.settings->job);
   self.secret = meeting.settings->secret;
-  tcp::DoorSettings door_settings{meeting.settings->iface, meeting.settings->host_id, meeting.settings->tcp_congestion,
-                                  static_cast<int>(meeting.settings->tcp_connections)};
-  auto door = std::make_unique<tcp::Door>(std::move(self), std::move(door_settings), *meeting.listener);
+  tcp::AcceptorSettings acceptor_settings{meeting.settings->iface, meeting.settings->host_id,
+                                          meeting.settings->tcp_congestion,
+                                          static_cast<int>(meeting.settings->tcp_connections)};
+  auto acceptor = std::make_unique<tcp::Acceptor>(std::move(self), std::move(acceptor_settings), *meeting.listener);
   std::vector<std::string> keys;
   for (const int peer : meeting.peers) keys.push_back(key_of(peer));
   std::vector<tcp::Card> peers;
   for (const std::string& card :
-       meeting.store->set_and_wait(key_of(meeting.rank), door->card().text(), keys, meeting.until))
+       meeting.store->set_and_wait(key_of(meeting.rank), acceptor->card().text(), keys, meeting.until))
     peers.push_back(tcp::Card::parse(card));
-  door->meet(peers);
-  auto wire = std::make_unique<tcp::TcpWire>(meeting.rank, meeting.size, std::move(door), peers, *meeting.listener);
+  acceptor->meet(peers);
+  auto wire = std::make_unique<tcp::TcpWire>(meeting.rank, meeting.size, std::move(acceptor), peers, *meeting.listener);
   return {make_stream_transport("tcp", meeting.rank, meeting.size, std::move(wire), *meeting.listener), {}, {}};
 }
 

@@ -18,7 +18,7 @@ namespace tutti::tcp {
 
 class Session;
 
-/// Receives the results of sessions: the door.
+/// Receives the results of sessions: the acceptor.
 class SessionOwner {
  public:
   virtual ~SessionOwner() = default;
@@ -33,7 +33,7 @@ class SessionOwner {
   virtual void failed(Session& session, const std::string& why, bool suspect) = 0;
 };
 
-/// Owned by the door and by its pending Asio handlers; all calls are made inside Door::attend().
+/// Owned by the acceptor and by its pending Asio handlers; all calls are made inside Acceptor::attend().
 class Session : public std::enable_shared_from_this<Session> {
  public:
   enum class Way { inbound, outbound };

@@ -35,27 +35,27 @@ constexpr std::size_t most_pieces = 64;
 constexpr std::size_t wide_bytes = 4 << 20;  // bytes of large messages to a peer before further connections are opened
 
 // Epoll keys of descriptors that are not links.
-constexpr std::uint64_t door_key = ~std::uint64_t{0}, news_key = door_key - 1, timer_key = door_key - 2,
-                        patience_key = door_key - 3;
+constexpr std::uint64_t acceptor_key = ~std::uint64_t{0}, news_key = acceptor_key - 1, timer_key = acceptor_key - 2,
+                        patience_key = acceptor_key - 3;
 
 }  // namespace
 
-TcpWire::TcpWire(int rank, int size, std::unique_ptr<Door> door, const std::vector<Card>& peers,
+TcpWire::TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, const std::vector<Card>& peers,
                  TransportListener& listener)
     : rank_(rank),
       size_(size),
       listener_(listener),
-      door_(std::move(door)),
+      acceptor_(std::move(acceptor)),
       epoll_(make_epoll()),
       timer_(make_timer()),
       patience_(make_timer()) {
   int connections = 1;
-  for (const Card& peer : peers) connections = std::max(connections, door_->connections(peer.rank));
+  for (const Card& peer : peers) connections = std::max(connections, acceptor_->connections(peer.rank));
   links_ = std::vector<Link>(static_cast<std::size_t>(size * connections));
   for (std::size_t i = 0; i < links_.size(); ++i) links_[i].stream = static_cast<int>(i);
   for (const Card& peer : peers) link(peer.rank).host = peer.host;
-  watch_descriptor(epoll_.fd(), door_->fd(), EPOLLIN, door_key);
-  watch_descriptor(epoll_.fd(), door_->news(), EPOLLIN, news_key);
+  watch_descriptor(epoll_.fd(), acceptor_->fd(), EPOLLIN, acceptor_key);
+  watch_descriptor(epoll_.fd(), acceptor_->news(), EPOLLIN, news_key);
   watch_descriptor(epoll_.fd(), timer_.fd(), EPOLLIN, timer_key);
   watch_descriptor(epoll_.fd(), patience_.fd(), EPOLLIN, patience_key);
 }
@@ -135,13 +135,13 @@ void TcpWire::widen(int to, std::size_t bytes) {
   if (first.large >= wide_bytes) return;  // further connections were requested already
   first.large += bytes;
   if (first.large < wide_bytes) return;
-  for (int nth = 1; nth < door_->connections(to); ++nth) door_->open(to + nth * size_);
+  for (int nth = 1; nth < acceptor_->connections(to); ++nth) acceptor_->open(to + nth * size_);
 }
 
 std::size_t TcpWire::write(int to, std::span<const ConstBytes> pieces) {
   Link& at = link(to);
   if (!at.socket) {
-    if (!at.over) door_->open(to);
+    if (!at.over) acceptor_->open(to);
     return 0;
   }
   if (at.full || at.broken) return 0;
@@ -243,10 +243,10 @@ void TcpWire::look() {
   const int count = ::epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
-    if (event.data.u64 == door_key) {
-      door_->attend();
+    if (event.data.u64 == acceptor_key) {
+      acceptor_->attend();
     } else if (event.data.u64 == news_key) {
-      for (Opened& opened : door_->take()) add(std::move(opened));
+      for (Opened& opened : acceptor_->take()) add(std::move(opened));
     } else if (event.data.u64 == timer_key) {
       clear_event(timer_.fd());
     } else if (event.data.u64 == patience_key) {

@@ -7,16 +7,17 @@
 #include <vector>
 
 #include "transports/stream_transport.hpp"
-#include "transports/tcp/door.hpp"
+#include "transports/tcp/acceptor.hpp"
 
 namespace tutti::tcp {
 
 /// The data path over plain sockets. Active sockets are polled directly; an epoll watches the others, and all of them
-/// while this rank sleeps. The door handles connections that are not open yet.
+/// while this rank sleeps. The acceptor handles connections that are not open yet.
 class TcpWire final : public Wire {
  public:
-  /// `door` has been given the cards of the peers.
-  TcpWire(int rank, int size, std::unique_ptr<Door> door, const std::vector<Card>& peers, TransportListener& listener);
+  /// `acceptor` has been given the cards of the peers.
+  TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, const std::vector<Card>& peers,
+          TransportListener& listener);
   ~TcpWire() override;
 
   StreamLimits limits() const noexcept override;
@@ -28,9 +29,9 @@ class TcpWire final : public Wire {
   std::size_t read(int from, Bytes into) override;
   bool open(int to) const noexcept override;
   void poll(std::vector<int>& ranks) override;
-  Transport::Fds fds() const noexcept override { return {epoll_.fd(), door_->fd()}; }
+  Transport::Fds fds() const noexcept override { return {epoll_.fd(), acceptor_->fd()}; }
   bool arm(bool on) override;
-  void watch() override { door_->attend(); }  // callers are answered while this rank computes
+  void watch() override { acceptor_->attend(); }  // callers are answered while this rank computes
   void farewell(int from) override;
   void expect(int from) override;
   void drop(int peer) noexcept override;
@@ -66,7 +67,7 @@ class TcpWire final : public Wire {
 
   int rank_, size_;
   TransportListener& listener_;
-  std::unique_ptr<Door> door_;
+  std::unique_ptr<Acceptor> acceptor_;
   Descriptor epoll_, timer_, patience_;
   std::vector<Link> links_;    // by stream
   std::vector<int> active_;    // links that every poll() receives from

@@ -131,7 +131,7 @@ void TcpWire::open_expected() {
     const Link& at = link(peer);
     if (at.socket || at.over) return true;
     if (at.expected_since > ripe) return false;
-    door_->open(peer);
+    acceptor_->open(peer);
     return true;
   });
   if (!expected_.empty()) set_timer(patience_.fd(), patience_ms, 0);

@@ -1,4 +1,4 @@
-// Door: accepts and makes connections, and hands over those whose handshake is complete.
+// Acceptor: accepts and makes connections, and hands over those whose handshake is complete.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ struct Opened {
   std::string route;  ///< "10.0.0.4:4711 via eth0"
 };
 
-/// Settings of a door, under the names of the global settings.
-struct DoorSettings {
+/// Settings of an acceptor, under the names of the global settings.
+struct AcceptorSettings {
   std::string iface, host_id;
   std::string congestion = "cubic,reno";  ///< tcp_congestion
   int connections = 1;                    ///< tcp_connections
@@ -29,12 +29,12 @@ struct DoorSettings {
 /// Threads: every member locks. attend() never blocks; it is called by the background thread, so that callers are
 /// answered while this rank computes, and by threads that wait for a connection. Failures are reported to the listener,
 /// once per peer; the failure of a further connection is ignored.
-class __attribute__((visibility("default"))) Door {  // door.cpp hides its other symbols
+class __attribute__((visibility("default"))) Acceptor {  // acceptor.cpp hides its other symbols
  public:
   /// Listens at the interfaces that `settings.iface` allows (see allowed_interfaces). Chooses `membership.instance`.
   /// Throws Error{invalid, resource}.
-  Door(Membership membership, DoorSettings settings, TransportListener& listener);
-  ~Door();
+  Acceptor(Membership membership, AcceptorSettings settings, TransportListener& listener);
+  ~Acceptor();
 
   const Card& card() const noexcept;         ///< the card to publish
   void meet(std::vector<Card> peers);        ///< call before the first open()

@@ -1,9 +1,9 @@
-// Door: accepts and makes connections, and hands over those whose handshake is complete.
+// Acceptor: accepts and makes connections, and hands over those whose handshake is complete.
 //
 // Asio runs waiting, connecting and reading of handshakes, but its reactor cannot be polled together with other
 // descriptors. So every descriptor given to Asio is also in an edge-triggered epoll of this class, which only signals
 // "poll Asio now"; a timer in it ticks while a connection is half open.
-#include "transports/tcp/door.hpp"
+#include "transports/tcp/acceptor.hpp"
 
 #include <sys/epoll.h>
 
@@ -69,9 +69,9 @@ struct Connection {
 
 }  // namespace
 
-class Door::Impl : public SessionOwner {
+class Acceptor::Impl : public SessionOwner {
  public:
-  Impl(Membership membership, DoorSettings settings, TransportListener& listener);
+  Impl(Membership membership, AcceptorSettings settings, TransportListener& listener);
   ~Impl() override;
 
   const Card& card() const noexcept { return card_; }
@@ -110,7 +110,7 @@ class Door::Impl : public SessionOwner {
 
   std::mutex mutex_;
   Membership self_;
-  const DoorSettings settings_;
+  const AcceptorSettings settings_;
   TransportListener& listener_;
   std::vector<Interface> own_;
   Card card_;
@@ -125,7 +125,7 @@ class Door::Impl : public SessionOwner {
   bool ticking_ = false, accept_again_ = false;
 };
 
-Door::Impl::Impl(Membership membership, DoorSettings settings, TransportListener& listener)
+Acceptor::Impl::Impl(Membership membership, AcceptorSettings settings, TransportListener& listener)
     : self_(std::move(membership)), settings_(std::move(settings)), listener_(listener) {
   self_.instance = random_number();
   card_.rank = self_.rank;
@@ -137,7 +137,7 @@ Door::Impl::Impl(Membership membership, DoorSettings settings, TransportListener
   listen();
 }
 
-Door::Impl::~Impl() {
+Acceptor::Impl::~Impl() {
   for (const auto& session : sessions_) session->close();
   for (const auto& listener : listeners_) {
     boost::system::error_code ignored;
@@ -147,10 +147,10 @@ Door::Impl::~Impl() {
   context_.poll();  // destroys the cancelled handlers
 }
 
-void Door::Impl::mirror(int fd) { watch_descriptor(epoll_.fd(), fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, 0); }
+void Acceptor::Impl::mirror(int fd) { watch_descriptor(epoll_.fd(), fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, 0); }
 
 // With all interfaces allowed, one wildcard listener per address family; else one listener per address.
-void Door::Impl::listen() {
+void Acceptor::Impl::listen() {
   own_ = allowed_interfaces(local_interfaces(), settings_.iface);
   std::map<int, int> wildcard_port;
   const auto add = [&](const Address& address) {
@@ -178,7 +178,7 @@ void Door::Impl::listen() {
   if (listeners_.empty()) throw_system("address to listen at");
 }
 
-void Door::Impl::await_callers(Listener& listener) {
+void Acceptor::Impl::await_callers(Listener& listener) {
   listener.acceptor.async_wait(asio::socket_base::wait_read, [this, &listener](const boost::system::error_code& error) {
     if (error) return;
     let_in(listener);
@@ -186,7 +186,7 @@ void Door::Impl::await_callers(Listener& listener) {
   });
 }
 
-void Door::Impl::let_in(Listener& listener) {
+void Acceptor::Impl::let_in(Listener& listener) {
   while (Descriptor socket = accept_from(listener.socket.fd())) {
     make_room();
     mirror(socket.fd());
@@ -198,7 +198,7 @@ void Door::Impl::let_in(Listener& listener) {
 }
 
 // Closes the oldest half-open connection, so that silent strangers cannot keep ranks out.
-void Door::Impl::make_room() {
+void Acceptor::Impl::make_room() {
   const auto silent = [](const auto& s) { return !s->closed() && s->inbound() && !s->introduced(); };
   const auto count = static_cast<std::size_t>(std::ranges::count_if(sessions_, silent));
   if (count < half_open_limit + static_cast<std::size_t>(self_.size)) return;
@@ -208,7 +208,7 @@ void Door::Impl::make_room() {
   warn("too many connections at once that say nothing; closed the one from " + session->where());
 }
 
-void Door::Impl::meet(std::vector<Card> peers) {
+void Acceptor::Impl::meet(std::vector<Card> peers) {
   const std::lock_guard lock(mutex_);
   for (Card& card : peers) {
     Peer& peer = peers_[card.rank];
@@ -218,13 +218,13 @@ void Door::Impl::meet(std::vector<Card> peers) {
   }
 }
 
-Connection& Door::Impl::connection(int stream) {
+Connection& Acceptor::Impl::connection(int stream) {
   Connection& one = connections_[stream];
   if (one.peer == nullptr) one.peer = &peers_.at(self_.peer_of(stream));
   return one;
 }
 
-void Door::Impl::open(int stream) {
+void Acceptor::Impl::open(int stream) {
   const std::lock_guard lock(mutex_);
   Connection& one = connection(stream);
   if (one.wanted || one.open) return;
@@ -234,7 +234,7 @@ void Door::Impl::open(int stream) {
   set_ticking();
 }
 
-bool Door::Impl::settled(int stream) const noexcept {
+bool Acceptor::Impl::settled(int stream) const noexcept {
   const auto peer = peers_.find(self_.peer_of(stream));
   if (peer == peers_.end() || self_.connection_of(stream) >= peer->second.connections) return true;
   const auto found = connections_.find(stream);
@@ -243,7 +243,7 @@ bool Door::Impl::settled(int stream) const noexcept {
   return one.open || one.lost || one.choosing != nullptr;
 }
 
-void Door::Impl::opened(Session& session) {
+void Acceptor::Impl::opened(Session& session) {
   const int stream = session.stream();
   Connection& one = connection(stream);
   one.open = true;
@@ -262,7 +262,7 @@ void Door::Impl::opened(Session& session) {
   }
 }
 
-void Door::Impl::failed(Session& session, const std::string& why, bool suspect) {
+void Acceptor::Impl::failed(Session& session, const std::string& why, bool suspect) {
   if (suspect) {
     warn("refused a connection " + std::string(session.inbound() ? "from " : "to ") + session.where() +
          ": the other side " + why);
@@ -280,7 +280,7 @@ void Door::Impl::failed(Session& session, const std::string& why, bool suspect) 
     one.next_at += std::chrono::duration_cast<Clock::duration>(between_rounds);
 }
 
-void Door::Impl::call_next(int stream, Connection& one) {
+void Acceptor::Impl::call_next(int stream, Connection& one) {
   const Candidate& candidate = one.peer->candidates[one.next++];
   try {
     Descriptor socket = make_socket(candidate.address.family, settings_.congestion);
@@ -293,7 +293,7 @@ void Door::Impl::call_next(int stream, Connection& one) {
 }
 
 /// Starts the next attempts for a connection that is not made yet.
-void Door::Impl::advance(int stream, Connection& one, Deadline now) {
+void Acceptor::Impl::advance(int stream, Connection& one, Deadline now) {
   if (!one.calling() || now < one.next_at) return;
   const std::vector<Candidate>& candidates = one.peer->candidates;
   if (one.next < candidates.size()) {
@@ -309,7 +309,7 @@ void Door::Impl::advance(int stream, Connection& one, Deadline now) {
 }
 
 // Only the first connection's failure means that the peer is gone; without a further one there is less bandwidth.
-void Door::Impl::give_up(int stream, Connection& one) {
+void Acceptor::Impl::give_up(int stream, Connection& one) {
   one.lost = true;
   const int peer = self_.peer_of(stream);
   const std::string& host = one.peer->card.host;
@@ -332,7 +332,7 @@ void Door::Impl::give_up(int stream, Connection& one) {
   listener_.failed(cause);
 }
 
-void Door::Impl::tick(Deadline now) {
+void Acceptor::Impl::tick(Deadline now) {
   const auto sessions = sessions_;  // an expiring session may close others
   for (const auto& session : sessions) {
     if (!session->closed() && now >= session->deadline()) session->expire();
@@ -343,7 +343,7 @@ void Door::Impl::tick(Deadline now) {
   for (auto& [stream, one] : connections_) advance(stream, one, now);
 }
 
-void Door::Impl::attend() {
+void Acceptor::Impl::attend() {
   const std::lock_guard lock(mutex_);
   std::array<epoll_event, 32> events;
   const int count = ::epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
@@ -357,7 +357,7 @@ void Door::Impl::attend() {
   set_ticking();
 }
 
-void Door::Impl::set_ticking() {
+void Acceptor::Impl::set_ticking() {
   const bool busy = accept_again_ || !sessions_.empty() ||
                     std::ranges::any_of(connections_, [](const auto& entry) { return entry.second.calling(); });
   if (busy == ticking_) return;
@@ -365,13 +365,13 @@ void Door::Impl::set_ticking() {
   set_timer(timer_.fd(), busy ? tick_ms : 0, busy ? tick_ms : 0);
 }
 
-std::vector<Opened> Door::Impl::take() {
+std::vector<Opened> Acceptor::Impl::take() {
   const std::lock_guard lock(mutex_);
   clear_event(news_.fd());
   return std::exchange(opened_, {});
 }
 
-void Door::Impl::warn(const std::string& text) {
+void Acceptor::Impl::warn(const std::string& text) {
   std::uint64_t suppressed = 0;
   if (!throttle_.pass(suppressed)) return;
   log(LogLevel::warn,
@@ -379,16 +379,16 @@ void Door::Impl::warn(const std::string& text) {
       self_.rank);
 }
 
-Door::Door(Membership membership, DoorSettings settings, TransportListener& listener)
+Acceptor::Acceptor(Membership membership, AcceptorSettings settings, TransportListener& listener)
     : impl_(std::make_unique<Impl>(std::move(membership), std::move(settings), listener)) {}
-Door::~Door() = default;
-const Card& Door::card() const noexcept { return impl_->card(); }
-void Door::meet(std::vector<Card> peers) { impl_->meet(std::move(peers)); }
-int Door::connections(int peer) const noexcept { return impl_->connections(peer); }
-void Door::open(int stream) { impl_->open(stream); }
-int Door::fd() const noexcept { return impl_->fd(); }
-int Door::news() const noexcept { return impl_->news(); }
-void Door::attend() { impl_->attend(); }
-std::vector<Opened> Door::take() { return impl_->take(); }
+Acceptor::~Acceptor() = default;
+const Card& Acceptor::card() const noexcept { return impl_->card(); }
+void Acceptor::meet(std::vector<Card> peers) { impl_->meet(std::move(peers)); }
+int Acceptor::connections(int peer) const noexcept { return impl_->connections(peer); }
+void Acceptor::open(int stream) { impl_->open(stream); }
+int Acceptor::fd() const noexcept { return impl_->fd(); }
+int Acceptor::news() const noexcept { return impl_->news(); }
+void Acceptor::attend() { impl_->attend(); }
+std::vector<Opened> Acceptor::take() { return impl_->take(); }
 
 }  // namespace tutti::tcp
