@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "collectives/api/backends.hpp"
+#include "transports/core/deferred_release.hpp"
 #include "transports/core/fork.hpp"
-#include "transports/core/let_go.hpp"
 #include "transports/core/log.hpp"
 
 namespace tutti {
@@ -80,7 +80,7 @@ void DeviceBackends::leave(std::unique_ptr<DeviceBackends> one) noexcept {
     return one->is_over_;
   }();
   if (!over) one->give_up();
-  if (!over || one->thread_.get_id() == std::this_thread::get_id()) let_go_elsewhere(std::move(one));
+  if (!over || one->thread_.get_id() == std::this_thread::get_id()) deferred_release(std::move(one));
 }
 
 }  // namespace tutti

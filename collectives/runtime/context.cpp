@@ -6,9 +6,9 @@
 
 #include "collectives/runtime/batch.hpp"
 #include "collectives/runtime/errand.hpp"
+#include "transports/core/deferred_release.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/let_go.hpp"
 #include "transports/core/log.hpp"
 #include "transports/core/sha256.hpp"
 
@@ -84,7 +84,7 @@ Context::~Context() {
   }
   progress_->stop();          // which handles news until then
   wiring_.transport.reset();  // sends goodbyes
-  wait_for_what_goes(deadline_in(patience));
+  wait_for_deferred_releases(deadline_in(patience));
 }
 
 // ---- communicators ----------------------------------------------------------------------------

@@ -4,8 +4,8 @@
 
 #include "collectives/runtime/context.hpp"
 #include "transports/accelerators.hpp"
+#include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
-#include "transports/core/let_go.hpp"
 
 namespace tutti {
 
@@ -120,7 +120,7 @@ void Operation::keep(std::shared_ptr<const void> owner) noexcept {
 // wait for the device.
 void Operation::let_owner_go() noexcept {
   std::shared_ptr<const void> owner = std::move(keep_);
-  if (on_device_) let_go_elsewhere(std::move(owner));  // moved, so that no copy is destroyed here
+  if (on_device_) deferred_release(std::move(owner));  // moved, so that no copy is destroyed here
 }
 
 void Operation::keep_owner_for_ever() noexcept {

@@ -19,7 +19,7 @@
 #include "tests/support/refusal.hpp"
 #include "tests/support/worlds.hpp"
 #include "transports/accelerators.hpp"
-#include "transports/core/let_go.hpp"
+#include "transports/core/deferred_release.hpp"
 #include "transports/modules.hpp"
 
 namespace tutti::testing {
@@ -216,7 +216,7 @@ TEST_F(Exchanging, ADeviceThatBreaksEndsItOnBothRanks) {
 void wait_for_owners() {
   auto last = std::make_shared<int>();
   const std::weak_ptr<int> watched = last;
-  let_go_elsewhere(std::move(last));
+  deferred_release(std::move(last));
   EXPECT_TRUE(comes_true([&] { return watched.expired(); }));
 }
 

@@ -4,8 +4,8 @@
 #include <random>
 #include <tuple>
 
+#include "transports/core/deferred_release.hpp"
 #include "transports/core/fork.hpp"
-#include "transports/core/let_go.hpp"
 
 namespace tutti::cudaipc {
 
@@ -78,7 +78,7 @@ std::shared_ptr<const Mapping> Mappings::open(std::uint64_t owner, const Referen
   std::byte* const seen = accelerator_.open(place.handle, device_);
   open_.push_front(range);
   const std::shared_ptr<const Mapping> mapping(new Mapping(*this, open_.begin(), seen), [](const Mapping* one) {
-    let_go_elsewhere(std::unique_ptr<const Mapping>(one));
+    deferred_release(std::unique_ptr<const Mapping>(one));
   });
   if (then == Then::keep) kept_.push_front({owner, place.id, mapping});
   return mapping;

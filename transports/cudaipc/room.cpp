@@ -11,8 +11,8 @@
 #include <type_traits>
 
 #include "transports/accelerators.hpp"
+#include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
-#include "transports/core/let_go.hpp"
 
 namespace tutti::cudaipc {
 
@@ -133,7 +133,7 @@ Room::~Room() {
   const Deadline until = deadline_in(patience);
   while (!left_alone() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::microseconds(50));
   if (left_alone())
-    let_go_elsewhere(std::move(own_slots_));
+    deferred_release(std::move(own_slots_));
   else
     keep_for_ever(std::move(own_slots_));
   mappings_.leave();

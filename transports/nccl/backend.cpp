@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "transports/accelerators.hpp"
+#include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/let_go.hpp"
 #include "transports/core/log.hpp"
 
 namespace tutti::nccl {
@@ -54,7 +54,7 @@ NcclBackend::~NcclBackend() {
   if (!calls_.empty()) NcclBackend::cancel(Status::failure(Code::aborted, "the communicator has gone"));
   while (ending_ && !look_for_end()) std::this_thread::sleep_for(look_again);
   end_everything();
-  if (comm_) let_go_elsewhere(std::move(comm_));  // in peace: it frees memory of the device
+  if (comm_) deferred_release(std::move(comm_));  // in peace: it frees memory of the device
 }
 
 // ---- the communicator ---------------------------------------------------------------------------

@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
-#include "transports/core/let_go.hpp"
 #include "transports/staged/settling.hpp"
 
 namespace tutti::staged {
@@ -25,7 +25,7 @@ Exchanges::Exchanges(const Group& group, Transport& wire, Accelerator& gpu, std:
     : group_(group), wire_(wire), gpu_(gpu), slot_bytes_(slot_bytes), generation_(fork_generation()) {}
 
 Exchanges::~Exchanges() {
-  const auto leave = [](auto... all) { (let_go_elsewhere(std::move(all)), ...); };
+  const auto leave = [](auto... all) { (deferred_release(std::move(all)), ...); };
   const auto keep = [](auto... all) { (keep_for_ever(std::move(all)), ...); };
   // In a child the device is the parent's; where it does not get on, it may still use what is here.
   if (fork_generation() == generation_ && !left_some_)
@@ -45,7 +45,7 @@ void Exchanges::start(Call& call, const Half& send, const Half& recv) {
     prepare(*exchange, send, recv);
     calls_.reserve(calls_.size() + 1);
   } catch (...) {
-    let_go_elsewhere(std::move(exchange));
+    deferred_release(std::move(exchange));
     throw;
   }
   for (Way* way : {&exchange->out, &exchange->in})

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
 #include "transports/core/layout.hpp"
-#include "transports/core/let_go.hpp"
 #include "transports/staged/settling.hpp"
 
 namespace tutti::staged {
@@ -40,8 +40,8 @@ StagedBackend::~StagedBackend() {
     keep_for_ever(std::move(sides_));
     keep_for_ever(std::move(memory_));
   } else if (memory_.slots) {
-    let_go_elsewhere(std::move(sides_));
-    let_go_elsewhere(std::move(memory_));
+    deferred_release(std::move(sides_));
+    deferred_release(std::move(memory_));
   }
 }
 

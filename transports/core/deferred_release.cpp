@@ -1,4 +1,4 @@
-#include "transports/core/let_go.hpp"
+#include "transports/core/deferred_release.hpp"
 
 #include <condition_variable>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tutti {
 namespace {
 
 // Never destroyed: the background thread may still run when the program exits.
-struct Leaving {
+struct ReleaseQueue {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::shared_ptr<const void>> owners;
@@ -20,13 +20,13 @@ struct Leaving {
   std::thread::id thread;
 };
 
-Leaving& leaving() {
-  static auto& one = *new Leaving;
+ReleaseQueue& release_queue() {
+  static auto& one = *new ReleaseQueue;
   return one;
 }
 
-void let_all_go() {
-  Leaving& here = leaving();
+void release_all() {
+  ReleaseQueue& here = release_queue();
   std::vector<std::shared_ptr<const void>> owners;
   while (true) {
     const std::size_t gone = owners.size();
@@ -44,22 +44,22 @@ void let_all_go() {
 
 }  // namespace
 
-void let_go_elsewhere(std::shared_ptr<const void> owner) noexcept {
+void deferred_release(std::shared_ptr<const void> owner) noexcept {
   if (!owner || owner.use_count() == 0) return;
-  Leaving& here = leaving();
+  ReleaseQueue& here = release_queue();
   const std::lock_guard lock(here.mutex);
   here.owners.push_back(std::move(owner));
   ++here.given;
   if (std::exchange(here.has_thread, true)) return;
   try {
-    std::thread(let_all_go).detach();
+    std::thread(release_all).detach();
   } catch (const std::system_error&) {  // no thread could be started: the next call retries
     here.has_thread = false;
   }
 }
 
-void wait_for_what_goes(Deadline until) noexcept {
-  Leaving& here = leaving();
+void wait_for_deferred_releases(Deadline until) noexcept {
+  ReleaseQueue& here = release_queue();
   std::unique_lock lock(here.mutex);
   if (here.thread == std::this_thread::get_id()) return;
   here.changed.wait_until(lock, until,

@@ -12,16 +12,16 @@ namespace tutti {
 /// another process's, may wait for all work on the device, and that work may wait for the caller (a stream at a gate
 /// waits for the thread that makes progress). Use it wherever calls make progress, and when a backend is destroyed. Any
 /// thread; never blocks.
-void let_go_elsewhere(std::shared_ptr<const void> owner) noexcept;
+void deferred_release(std::shared_ptr<const void> owner) noexcept;
 
 /// The same for any movable object.
 template <class T>
-void let_go_elsewhere(T value) {
-  let_go_elsewhere(std::shared_ptr<const void>(std::make_shared<T>(std::move(value))));
+void deferred_release(T value) {
+  deferred_release(std::shared_ptr<const void>(std::make_shared<T>(std::move(value))));
 }
 
 /// Waits until everything passed so far has been released, or until the deadline. Returns at once on the background
 /// thread.
-void wait_for_what_goes(Deadline until) noexcept;
+void wait_for_deferred_releases(Deadline until) noexcept;
 
 }  // namespace tutti
