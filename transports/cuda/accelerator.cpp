@@ -46,7 +46,7 @@ DeviceInfo info_of(int device) {
   return info;
 }
 
-// Launched once, with nothing to do: so they are loaded, whatever CUDA_MODULE_LOADING says.
+// Launches every kernel once, with no work, so that it is loaded whatever CUDA_MODULE_LOADING says.
 void launch_each_kernel(int device, cudaStream_t stream) {
   const auto launched = [&](cudaError_t result) {
     if (result != cudaErrorNotSupported) check(result, "load kernels", device);
@@ -67,9 +67,9 @@ void launch_each_kernel(int device, cudaStream_t stream) {
 
 }  // namespace
 
-// CUDA loads a kernel when it is first used, and may wait then for all that the device has to do. Where a stream is
-// held by a gate that the launching thread is to open later, that would be for ever. Gates come from here alone: so
-// this is before the first of them too, whatever call held it.
+// CUDA loads a kernel at its first use, and may then wait for all work on the device. If a stream waits for a gate
+// that the launching thread is to open later, that is a deadlock. So kernels are loaded before the first gate of the
+// device is made.
 void CudaAccelerator::load_kernels(int device) {
   std::call_once(loaded_.at(static_cast<std::size_t>(device)), [&] {
     const Current current(device);

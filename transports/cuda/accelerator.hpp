@@ -1,4 +1,4 @@
-// The accelerator over CUDA's runtime.
+// CudaAccelerator: the accelerator interface on CUDA's runtime.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@
 
 namespace tutti::cuda {
 
-/// Words of pinned memory that streams wait on; one is used again when its stream has passed it.
+/// Words of pinned memory that streams wait on. A word is reused when its stream has passed it.
 class Gates {
  public:
   std::unique_ptr<Gate> hold(Accelerator& gpu, const Stream& stream);
@@ -70,7 +70,7 @@ class CudaAccelerator final : public Accelerator {
 
   std::string why_not_;
   std::vector<DeviceInfo> devices_;
-  std::deque<std::once_flag> loaded_;  // by device: its kernels
+  std::deque<std::once_flag> loaded_;  // by device: its kernels are loaded
   Gates gates_;
 };
 

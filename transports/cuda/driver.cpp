@@ -49,7 +49,7 @@ std::string next_step(cudaError_t error) {
 
 void check(cudaError_t result, const char* what, int device) {
   if (result == cudaSuccess) return;
-  cudaGetLastError();  // forgotten, unless it is for ever
+  cudaGetLastError();  // clears the error unless it is sticky
   if (is_fatal(result)) throw Error(Code::internal, fatal_text(result, device));
   const std::string place = "device " + std::to_string(device);
   if (result == cudaErrorMemoryAllocation)

@@ -1,4 +1,4 @@
-// What the CUDA module's files share: errors as Error, the current device, and the driver's own functions.
+// Shared by the CUDA module's files: CUDA errors as Error, the current device, and functions of the driver API.
 #pragma once
 
 #include <cuda.h>
@@ -10,18 +10,18 @@
 
 namespace tutti::cuda {
 
-/// Throws Error where `result` is one, with what was tried and what to do.
+/// Throws Error if `result` is an error; the text says what failed and what to do.
 void check(cudaError_t result, const char* what, int device);
 
-/// Why there are no devices, as a clause; empty: there are.
+/// Why there are no devices, as a clause; empty if there are.
 std::string why_none();
 
-/// Whether a device does nothing more once this has come up.
+/// Whether the device cannot be used any more after this error.
 bool is_fatal(cudaError_t error) noexcept;
-/// Of such an error: a sentence.
+/// A sentence for such an error.
 std::string fatal_text(cudaError_t error, int device);
 
-/// Makes a device the thread's current one, until it goes.
+/// Sets the thread's current device for its lifetime.
 class Current {
  public:
   explicit Current(int device) {
@@ -40,18 +40,17 @@ class Current {
   bool changed_ = false;
 };
 
-/// Ends something that belongs to a device, which is current meanwhile: a thread that has none would take the first one
-/// for it. Never throws.
+/// Runs `end` with the device current. Without a current device, a thread would use the first one. Never throws.
 template <class End>
 void end_on(int device, const End& end) noexcept {
   try {
     const Current current(device);
     end();
-  } catch (const Error&) {  // the device does nothing more, and its memory goes with the process
+  } catch (const Error&) {  // the device has failed for good; its memory is freed with the process
   }
 }
 
-/// Functions that only the driver's library has; null where this driver has not got one. That library is not linked.
+/// Functions of the driver API; null if this driver lacks them. The driver library is not linked.
 struct Driver {
   CUresult (*range_of)(CUdeviceptr*, std::size_t*, CUdeviceptr) = nullptr;
   CUresult (*attribute_of)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;

@@ -1,5 +1,4 @@
-// The folds as kernels: 16 bytes of every source at a time, in a grid that strides over them; one table of dtypes and
-// ops.
+// Fold and scale kernels: grid-stride loops over vectors of 16 bytes, and the table of dtypes and ops.
 #include "transports/cuda/kernels.hpp"
 
 #include <algorithm>
@@ -19,7 +18,7 @@ struct alignas(vector_bytes) Pack {
   T at[lanes];
 };
 
-// What elements are folded in: f16 and bf16 in float, the others as they are.
+// The type of the arithmetic: float for f16 and bf16, otherwise the element's own.
 template <class T>
 using Wide = typename Computed<T>::type;
 
@@ -32,7 +31,7 @@ __device__ Wide<T> folded(Wide<T> a, T b) {
   }
 }
 
-// Divided, where the call is, and rounded.
+// Divides if requested, and rounds.
 template <class T, bool divides>
 __device__ T settled(Wide<T> value, double divisor) {
   if constexpr (std::is_integral_v<T>) {
@@ -48,7 +47,7 @@ __device__ void put(const FoldCall& call, std::size_t i, const T& value) {
   for (int place = 0; place < call.places; ++place) static_cast<T*>(call.into[place])[i] = value;
 }
 
-// In the sources' order.
+// Folds in the order of the sources.
 template <class T, class Operator, bool divides>
 __device__ void fold_element(const FoldCall& call, std::size_t i) {
   const auto element = [&](int source) { return static_cast<const T*>(call.sources[source])[i]; };
@@ -74,7 +73,7 @@ __device__ void fold_pack(const FoldCall& call, std::size_t i) {
   put(call, i, pack);
 }
 
-// The first `packs` vectors, then element by element: a rest, or all of it where an address is not aligned.
+// The first `packs` vectors, then single elements: the rest, or everything if an address is not aligned.
 template <class T, class Operator, bool divides>
 __global__ void __launch_bounds__(threads) fold_kernel(const __grid_constant__ FoldCall call, std::size_t packs) {
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
@@ -94,7 +93,7 @@ __global__ void __launch_bounds__(threads) scale_kernel(ScaleCall call) {
         narrowed<T>(times(static_cast<C>(widened(static_cast<const T*>(call.from)[i])), factor));
 }
 
-// Enough threads to keep every multiprocessor at work, and no more than there is work for.
+// Enough blocks to use every multiprocessor, and not more than there is work for.
 int blocks_for(std::size_t items, int processors) {
   const std::size_t wanted = (items + threads - 1) / threads;
   return static_cast<int>(std::clamp<std::size_t>(wanted, 1, static_cast<std::size_t>(processors) * 4));
@@ -121,9 +120,9 @@ cudaError_t launch(const FoldCall& call, int processors, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-// ---- where dtypes meet ops
+// ---- dispatch by dtype and op
 
-// Sums, products and bits of signed integers are those of unsigned ones.
+// Signed integers use the unsigned versions of sum, product and bit operations.
 template <class T>
 cudaError_t fold_integers(Op op, const FoldCall& call, int processors, cudaStream_t stream) {
   using U = std::make_unsigned_t<T>;

@@ -1,4 +1,4 @@
-// What the kernels are asked for. No type of CUDA's host library but the stream and the error.
+// The interface of the kernels. Uses no types of CUDA's host library except the stream and the error.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,18 +10,18 @@
 
 namespace tutti::cuda {
 
-/// Goes to the kernel as it stands, which takes 4 KiB at most.
+/// Passed to the kernel by value; kernel parameters may have 4 KiB.
 struct FoldCall {
   void* into[DeviceWork::most_folded] = {};
   const void* sources[DeviceWork::most_folded] = {};
-  int places = 0;  ///< that the result goes to
-  int count = 0;   ///< of sources: 2 at least
+  int places = 0;  ///< number of destinations
+  int count = 0;   ///< number of sources, at least 2
   std::size_t elements = 0;
   double divisor = 1.0;
 };
 static_assert(sizeof(FoldCall) <= 4096);
 
-/// As Fold::of(), bit for bit. cudaErrorNotSupported where dtype and op have no meaning together.
+/// The same bits as Fold::of(). cudaErrorNotSupported if `op` is not defined for `dtype`.
 cudaError_t fold(DType dtype, Op op, const FoldCall& call, int processors, cudaStream_t stream);
 
 struct ScaleCall {
@@ -31,7 +31,7 @@ struct ScaleCall {
   double factor = 1.0;
 };
 
-/// As scale(), bit for bit.
+/// The same bits as scale().
 cudaError_t scale(DType dtype, const ScaleCall& call, int processors, cudaStream_t stream);
 
 }  // namespace tutti::cuda

@@ -1,4 +1,4 @@
-// The module "cuda": the accelerator of this process, where the host has NVIDIA GPUs.
+// The provider module "cuda": the accelerator, on hosts with NVIDIA GPUs.
 #include "transports/core/memory.hpp"
 #include "transports/cuda/accelerator.hpp"
 #include "transports/cuda/driver.hpp"
@@ -8,7 +8,8 @@ namespace tutti {
 namespace {
 
 Accelerator& the_accelerator(const Settings&) {
-  static auto& one = *new cuda::CudaAccelerator;  // streams and memory may be freed until the very end
+  // never destroyed: streams and memory may be freed at any time during exit
+  static auto& one = *new cuda::CudaAccelerator;
   return one;
 }
 

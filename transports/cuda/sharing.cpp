@@ -1,4 +1,4 @@
-// Of the CUDA accelerator: memory between processes, and gates.
+// CudaAccelerator: memory shared between processes, and gates.
 #include <cstring>
 
 #include "transports/cuda/accelerator.hpp"
@@ -67,7 +67,7 @@ bool CudaAccelerator::reach(int device, int peer) {
 // ---- gates --------------------------------------------------------------------------------------
 
 struct Gates::Word {
-  std::shared_ptr<void> memory;  // a page of its own is dear, but gates are few
+  std::shared_ptr<void> memory;  // a page each; gates are few
   CUdeviceptr on_device = 0;
   Owned<Event> passed;
   bool held = false;

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Seconds patience{3.0};  // after a failure, with what is on the stream and with others who write
+constexpr Seconds patience{3.0};  // after a failure: for the stream, and for other ranks that write here
 constexpr auto look_again = 100us;
 
 bool device_is_dead(Accelerator& accelerator, int device) noexcept {
@@ -41,7 +41,7 @@ IpcBackend::IpcBackend(const BackendMeeting& meeting)
       quiet_(room_->accelerator(), room_->accelerator().make_event(room_->device())) {}
 
 IpcBackend::~IpcBackend() {
-  if (fork_generation() != generation_) {  // the device is the parent's
+  if (fork_generation() != generation_) {  // the device belongs to the parent
     keep_for_ever(std::move(room_));
     keep_for_ever(std::move(calls_));
     return;
@@ -84,7 +84,7 @@ void IpcBackend::start(Call& call) {
   while (carry_on()) continue;
 }
 
-// True where the host's part of a call got further.
+// Returns true if the host side of a call advanced.
 bool IpcBackend::carry_on() {
   if (failed_) return false;
   const auto next = std::ranges::find(calls_, false, &Playing::enqueued);
@@ -131,7 +131,7 @@ bool IpcBackend::progress() {
     moved = true;
   }
   moved |= !done.empty();
-  // The last call may take this backend with it.
+  // The last call may destroy this backend.
   for (Playing& one : done) one.call->ended({});
   return moved;
 }
@@ -146,7 +146,7 @@ Status IpcBackend::failure(std::string_view what, Code code) const {
   return Status(why);
 }
 
-// All that is under way ends with cancel(), which follows.
+// The running calls end in cancel(), which follows.
 void IpcBackend::fail(const Status& why) {
   if (std::exchange(failed_, true) || calls_.empty()) return;
   calls_.front().call->trouble(why);
@@ -154,7 +154,7 @@ void IpcBackend::fail(const Status& why) {
 
 // ---- the end ------------------------------------------------------------------------------------
 
-// Nothing is put on the stream any more, and nothing on it waits for anybody: it ends soon.
+// Nothing is enqueued any more, and nothing on the stream waits for other ranks, so it finishes soon.
 void IpcBackend::cancel(const Status& why) noexcept {
   failed_ = true;
   if (ending_) return;
@@ -163,7 +163,7 @@ void IpcBackend::cancel(const Status& why) noexcept {
   look_for_end();
 }
 
-// What a runtime refuses says nothing of the stream, unless the device does nothing any more.
+// An error of the runtime does not tell that the stream is done, unless the device has failed for good.
 bool IpcBackend::stream_is_done() noexcept {
   Accelerator& accelerator = room_->accelerator();
   try {
@@ -197,10 +197,10 @@ bool IpcBackend::look_for_end() noexcept {
   const Status why = ending_->why;
   auto ended = std::exchange(calls_, {});
   ending_.reset();
-  // The last call may take this backend with it.
+  // The last call may destroy this backend.
   for (Playing& one : ended) {
     if (!left) one.call->abandoned();
-    if (!quiet) keep_for_ever(std::move(one.play));  // with what it has open of others
+    if (!quiet) keep_for_ever(std::move(one.play));  // with its mappings of other ranks' memory
     one.call->ended(why);
   }
   return true;

@@ -1,5 +1,5 @@
-// IpcBackend: collectives of processes of one host, on one GPU or on GPUs that reach one another: each reads what the
-// others have, and in a large allreduce writes to their results. Nothing on a device ever waits for another process.
+// IpcBackend: collectives between processes on one host whose GPUs can access each other's memory. Each rank reads
+// the others' buffers, and in a large allreduce writes to their results. No stream ever waits for another process.
 #pragma once
 
 #include <deque>
@@ -13,16 +13,16 @@
 
 namespace tutti::cudaipc {
 
-/// One, without a name, for every kind but send and barrier.
+/// One unnamed algorithm for every kind except send and barrier.
 std::span<const std::string_view> algorithms(Kind kind) noexcept;
 
-/// The host's part of one call follows that of the call before; what is on the streams overlaps.
+/// The host side of a call starts after that of the previous call; their work on the streams overlaps.
 ///
-/// After a failure what is on the stream is waited for, without the token, a few seconds at most; and where other ranks
-/// may write to results of this one, until they have said that they do so no more, or have ended.
+/// After a failure the backend waits for its stream, without the token, for a few seconds at most; and if other ranks
+/// may write to this rank's results, until they have reported that they have stopped, or have exited.
 class IpcBackend final : public Backend {
  public:
-  /// Collective; blocks. Throws Error{unsupported} where these ranks cannot share memory.
+  /// Collective; blocks. Throws Error{unsupported} if these ranks cannot share memory.
   explicit IpcBackend(const BackendMeeting& meeting);
   ~IpcBackend() override;
 
@@ -42,15 +42,15 @@ class IpcBackend final : public Backend {
     Call* call = nullptr;
     std::unique_ptr<IpcCall> play = {};
     Owned<Event> end = {};
-    std::uint64_t pieces = 0;  // of the communicator, up to this call's last
+    std::uint64_t pieces = 0;  // the communicator's number of pieces after this call
     bool begun = false, enqueued = false;
   };
 
   struct Ending {
     Status why;
     Deadline until;
-    bool marked = false;    // quiet_ is of all that was on the stream
-    bool is_quiet = false;  // all of it is done, and the others know
+    bool marked = false;    // an event for the end of the stream was recorded
+    bool is_quiet = false;  // the stream is done, and the other ranks know
   };
 
   bool carry_on();
@@ -61,13 +61,13 @@ class IpcBackend final : public Backend {
   bool stream_is_done() noexcept;
   bool look_for_end() noexcept;
 
-  const std::uint32_t generation_;  // of forks
+  const std::uint32_t generation_;  // of core/fork.hpp
   const int world_rank_;
   std::unique_ptr<Room> room_;
   Owned<Event> quiet_;
   std::deque<Playing> calls_;
-  bool failed_ = false, restless_ = false;  // the latter: what was on the stream did not end in time
-  std::optional<Ending> ending_;            // of all calls
+  bool failed_ = false, restless_ = false;  // restless_: the stream was not done in time
+  std::optional<Ending> ending_;            // ends all calls
 };
 
 }  // namespace tutti::cudaipc

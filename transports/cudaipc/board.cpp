@@ -37,7 +37,7 @@ Board Board::map(int fd, int ranks) {
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) refuse_allocation(bytes, std::strerror(errno));
   Board board;
-  board.lines_ = {static_cast<Line*>(memory), [bytes](Line* lines) { ::munmap(lines, bytes); }};  // zeros
+  board.lines_ = {static_cast<Line*>(memory), [bytes](Line* lines) { ::munmap(lines, bytes); }};  // zero-initialised
   return board;
 }
 

@@ -1,4 +1,5 @@
-// Board: host memory that the ranks of one communicator see, a line for each: what need not be a message.
+// Board: host memory shared by the ranks of one communicator, with one line per rank, for state that needs no
+// message.
 #pragma once
 
 #include <atomic>
@@ -11,25 +12,26 @@
 
 namespace tutti::cudaipc {
 
-/// Each rank writes its own line alone.
+/// Each rank writes only its own line.
 class Board {
  public:
-  /// Where another process finds a board, and whose line it is.
+  /// How other processes find a board.
   struct Place {
     std::int64_t process = 0, fd = -1;
   };
 
   Board() = default;
-  /// The first rank makes it. Throws Error{resource}.
+  /// Creates a board; called by the first rank. Throws Error{resource}.
   static Board make(int ranks);
-  /// The others, while the first one has it. Throws Error{unsupported} where that process's files are hidden.
+  /// Opens the first rank's board while that rank has it open. Throws Error{unsupported} if the process's files are
+  /// not accessible.
   static Board open(const Place& place, int ranks);
   Place place() const noexcept;
 
-  /// Pieces of calls whose slots this rank has read, all of them; only grows.
+  /// The number of pieces whose slots this rank has read completely; never decreases.
   void have_read(int own, std::uint64_t pieces) noexcept { line(own).read.store(pieces, std::memory_order_release); }
   std::uint64_t read_by(int rank) const noexcept { return line(rank).read.load(std::memory_order_acquire); }
-  /// After a failure: nothing of this rank reads or writes others' memory any more.
+  /// After a failure: this rank does not access other ranks' memory any more.
   void be_quiet(int own) noexcept { line(own).quiet.store(1, std::memory_order_release); }
   bool is_quiet(int rank) const noexcept { return line(rank).quiet.load(std::memory_order_acquire) != 0; }
 
@@ -41,7 +43,7 @@ class Board {
   static Board map(int fd, int ranks);
   Line& line(int rank) const noexcept { return lines_.get()[rank]; }
 
-  Descriptor fd_;  // of the first rank
+  Descriptor fd_;  // on the first rank
   std::shared_ptr<Line> lines_;
 };
 

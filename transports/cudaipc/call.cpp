@@ -10,7 +10,7 @@ namespace tutti::cudaipc {
 
 IpcCall::IpcCall(Room& room, const Call& call)
     : room_(room), made_by_(call), call_(call.what), part_(part_of(call.what, room.rank(), room.size())) {
-  // Blocks for each rank have areas of their own in a slot; what all ranks read alike has all of it.
+  // If blocks differ by rank, each has its own area of a slot; otherwise all ranks read the whole slot.
   area_ = (blocks_apart() ? Room::slot_bytes / part_.size : Room::slot_bytes) / 256 * 256;
   done_ = Owned<Event>(room.accelerator(), room.accelerator().make_event(room.device()));
 }
@@ -29,7 +29,7 @@ bool IpcCall::may_be_read_in_place() const {
 
 bool IpcCall::in_parts() const noexcept { return call_.kind == Kind::allreduce && bytes_of(0) > little_bytes; }
 
-// The caller's stream is not waited for by ours, which would then hold what others wait for, and its own gates.
+// The host waits for the caller's stream. If our stream did, it would hold up other ranks' work, and the gates on it.
 void IpcCall::begin() { step_ = Step::caller; }
 
 bool IpcCall::advance() {
@@ -68,7 +68,7 @@ void IpcCall::make_offer() {
   try {
     if (direct_ && part_.largest > 0) in_ = room_.shared().of(own_input());
     if (direct_ && in_parts()) out_ = room_.shared().of(call_.out.data);
-  } catch (const Error&) {  // of a pool, say: then it is staged, by all ranks
+  } catch (const Error&) {  // for example memory of a pool: then all ranks use the slots
     direct_ = false;
   }
 }
@@ -83,16 +83,16 @@ IpcCall::Offer IpcCall::offer_to(int peer) const {
   return offer;
 }
 
-// ---- what ranks tell one another ----------------------------------------------------------------
+// ---- messages between ranks ---------------------------------------------------------------------
 
-// Once all that is on the stream by now is done.
+// Sends `news` once the work enqueued on the stream so far is done.
 void IpcCall::tell(News news) {
   news_ = news;
   room_.accelerator().record(*done_, room_.stream());
   step_ = Step::device;
 }
 
-// Only an offer says more than that something is done.
+// Only an offer has contents; the other messages say that something is done.
 void IpcCall::send_news() {
   const bool offers = news_ == News::offer;
   letters_.emplace(room_.wire(), room_.group(), offers ? sizeof(Offer) : 1);
@@ -102,7 +102,7 @@ void IpcCall::send_news() {
     std::memcpy(letters_->to(peer), &offer, sizeof offer);
   }
   lent_ |= offers && direct_ && in_parts();
-  if (!offers) mapped_.clear();  // before the others hear that this rank is done with it, and may free it
+  if (!offers) mapped_.clear();  // before other ranks hear that this rank is done with their memory, and may free it
   letters_->exchange(made_by_.sequence, lane_++, made_by_.summary.bits);
   step_ = Step::others;
 }
@@ -116,7 +116,7 @@ void IpcCall::heard() {
   }
 }
 
-// ---- where things are ---------------------------------------------------------------------------
+// ---- addresses ----------------------------------------------------------------------------------
 
 void IpcCall::offered() {
   offers_.resize(part_.size);
@@ -137,14 +137,14 @@ void IpcCall::offered() {
   begin_slice();
 }
 
-// Null: not yet.
+// Returns null if it cannot be opened yet.
 std::byte* IpcCall::opened(std::size_t rank, const Reference& place) {
   auto mapping = room_.opened(static_cast<int>(rank), place);
   if (!mapping) return nullptr;
   return mapped_.emplace_back(std::move(mapping))->at(place);
 }
 
-// False: it is to be tried again.
+// Returns false if it has to be tried again.
 bool IpcCall::open_all() {
   mapped_.clear();
   piece_.sources.assign(part_.size, nullptr);
@@ -184,7 +184,7 @@ void IpcCall::begin_slice() {
   tell(News::there);
 }
 
-// What others read of this piece goes into the slot, multiplied where the operator says so.
+// Copies what other ranks read of this piece to the slot, scaled if the operator is premul_sum.
 void IpcCall::stage() {
   std::byte* const slot = room_.slot(room_.rank(), piece_.slot);
   for (std::size_t rank = 0; rank < part_.size; ++rank) {
@@ -197,13 +197,13 @@ void IpcCall::stage() {
       room_.accelerator().scale(room_.stream(), call_.in.dtype, {into, bytes}, from, call_.op.factor);
     else
       copy(into, from, bytes);
-    if (!blocks_apart()) break;  // all read the same
+    if (!blocks_apart()) break;  // all ranks read the same data
   }
 }
 
-// ---- what is done -------------------------------------------------------------------------------
+// ---- copies and folds ---------------------------------------------------------------------------
 
-// Of this piece.
+// Bytes of the block in this piece.
 std::size_t IpcCall::bytes_of(std::size_t block) const noexcept {
   const std::size_t whole = part_.read[block];
   return std::min(whole - std::min(whole, piece_.at), piece_.most);
@@ -219,7 +219,7 @@ void IpcCall::copy(std::byte* into, const std::byte* from, std::size_t bytes) {
   if (bytes > 0 && into != from) room_.accelerator().copy(room_.stream(), into, from, bytes);
 }
 
-// In the order of the ranks, so that all ranks, and all ways, have the same bits.
+// Folds in rank order, so that all ranks and both paths give the same bits.
 void IpcCall::fold_into(std::vector<std::byte*> places, std::size_t from, std::size_t bytes) {
   if (bytes == 0) return;
   std::vector<const std::byte*> sources;
@@ -256,7 +256,7 @@ void IpcCall::second_half() {
   end_slice();
 }
 
-// What lies in slots may be read for as long as the next piece takes; what callers have, until they have it back.
+// Slots may be read until the next piece is done; callers' memory only until the call is done.
 void IpcCall::end_slice() {
   if (direct_) return tell(News::read);
   if (++slice_ < slices_) return begin_slice();

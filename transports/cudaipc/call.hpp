@@ -1,16 +1,16 @@
-// IpcCall: one collective by ranks that reach one another's device memory.
+// IpcCall: one collective between ranks that can access each other's device memory.
 //
-// Streams never wait for other processes. What a rank has put on its stream for others it tells them of, by a message,
-// when the device has done it, and they put on theirs what comes after that. What CUDA promises there: all that comes
-// before an event which cudaEventQuery() finds done has been done, and whatever is submitted afterwards sees it; and
-// the message is what makes it afterwards in another process. So a rank that dies leaves nothing that waits for it.
+// Streams never wait for other processes. When the device has finished what a rank enqueued for the others, the host
+// tells them by a message, and they enqueue the work that depends on it. CUDA guarantees that everything before an
+// event that cudaEventQuery() reports as complete is done and visible to work submitted afterwards; the message
+// orders the submission in the other process. So a rank that dies leaves nothing on a stream that waits for it.
 //
-// Little ones are copied to the rank's slot; then they are there, and every rank reads what it needs: one message to
-// each other rank. With large ones everybody first offers: here is my input (a handle, an offset), or it cannot be
-// shared. If all of it can, it is read where it is, in one go, and all say when they have read; else it goes through
-// the slots in pieces. In a large allreduce every rank folds a part: directly, from where all have theirs to where all
-// want it, P N read and P N written in all, the least there can be; by the slots, into its own, and then it reads the
-// others' parts.
+// Small calls: each rank copies its data to its slot and sends one message to each other rank, which then reads what
+// it needs. Large calls: each rank first offers its input (a handle and an offset), or says that it cannot be shared.
+// If all inputs can be shared, they are read in place, and the ranks tell each other when they have read; otherwise
+// the data goes through the slots in pieces. In a large allreduce each rank folds one part: directly from all inputs
+// to all results, which reads and writes P N in total, the minimum; or, through the slots, into its own slot, from
+// where the other ranks read it.
 #pragma once
 
 #include <cstdint>
@@ -25,44 +25,44 @@
 
 namespace tutti::cudaipc {
 
-/// Calls in which ranks show one another up to so many bytes are little ones.
+/// Calls in which no rank shows another more bytes than this are small.
 inline constexpr std::size_t little_bytes = 256 << 10;
 
 class IpcCall {
  public:
   IpcCall(Room& room, const Call& call);
 
-  /// Once, when it is the call's turn. Throws Error.
+  /// Called once, when it is the call's turn. Throws Error.
   void begin();
-  /// Carries on where the device and the others' messages allow it; true where something moved. Throws Error.
+  /// Advances as far as the device and the messages allow; returns true if anything moved. Throws Error.
   bool advance();
-  /// Everything is on the stream; the other ranks use nothing of this call once the stream has got there.
+  /// Everything is enqueued, and other ranks do not use the call's memory once the stream is done.
   bool enqueued() const noexcept { return step_ == Step::over; }
-  /// Whether other ranks may write to the call's result.
+  /// Whether other ranks may write to this call's result.
   bool lends_result() const noexcept { return lent_ && !enqueued(); }
   std::string where() const;
 
  private:
-  // What this rank is about to tell the others: that it can be read, and where; that a piece is in its slot; that its
-  // part is folded; that it has read all.
+  // Messages to the other ranks: this rank's buffers and whether they can be read; a piece is in the slot; this
+  // rank's part is folded; everything has been read.
   enum class News { offer, there, half, read };
-  // What the call waits for: its turn and the caller's stream, the device, the others, and what is to be closed before
-  // memory of theirs can be opened.
+  // What the call waits for: its turn or the caller's stream, the device, the other ranks, or memory to be closed
+  // before other memory can be opened.
   enum class Step { idle, caller, device, others, opening, over };
-  // The first message of a call, from one rank to another.
+  // The first message of a call from one rank to another.
   struct Offer {
     Reference in, out;
-    std::uint64_t at = 0;       // bytes from `in` to what the other one reads
-    std::uint64_t largest = 0;  // that this rank shows to anybody
-    std::uint64_t direct = 0;   // 1: it may be read where it is
+    std::uint64_t at = 0;       // offset in bytes from `in` of what the receiver reads
+    std::uint64_t largest = 0;  // the most bytes that this rank shows to any rank
+    std::uint64_t direct = 0;   // 1: may be read in place
   };
 
-  // Where the piece's bytes are, by rank.
+  // The addresses of a piece, by rank.
   struct Piece {
     std::size_t slot = 0;
-    std::size_t at = 0, most = SIZE_MAX;  // of every block, in bytes
+    std::size_t at = 0, most = SIZE_MAX;  // bytes in every block
     std::vector<const std::byte*> sources;
-    std::vector<std::byte*> results;  // of an allreduce in parts: direct, where each rank wants it; else its slot
+    std::vector<std::byte*> results;  // allreduce in parts: where each rank wants the result; else its slot
     std::byte* own_result = nullptr;
   };
 
@@ -98,11 +98,11 @@ class IpcCall {
   const Part part_;
   Reference in_, out_;
   std::vector<Offer> offers_;                           // by rank
-  std::vector<std::shared_ptr<const Mapping>> mapped_;  // while it may be used
+  std::vector<std::shared_ptr<const Mapping>> mapped_;  // valid while they may be used
   bool direct_ = false, lent_ = false;
   Step step_ = Step::idle;
   News news_ = News::offer;
-  Owned<Event> done_;  // on this rank's stream: what the news is of
+  Owned<Event> done_;  // on this rank's stream: completes what the next message reports
   std::uint32_t lane_ = 0;
   std::optional<Letters> letters_;
   Piece piece_;

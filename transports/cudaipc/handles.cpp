@@ -44,10 +44,10 @@ Mapping::~Mapping() {
 }
 
 Mappings& Mappings::of(Accelerator& accelerator, int device) {
-  static auto& mutex = *new std::mutex;  // what is let go may still be on its way when the program ends
+  static auto& mutex = *new std::mutex;  // never destroyed: may be used while the program exits
   static auto& all = *new std::map<std::tuple<std::uint32_t, Accelerator*, int>, std::unique_ptr<Mappings>>;
   const std::lock_guard lock(mutex);
-  auto& one = all[{fork_generation(), &accelerator, device}];  // a parent's stay as they are
+  auto& one = all[{fork_generation(), &accelerator, device}];  // entries of a parent process are kept
   if (!one) one = std::make_unique<Mappings>(accelerator, device);
   return *one;
 }

@@ -1,4 +1,4 @@
-// Handles: device memory of this process as other processes may open it, and memory of theirs as it is open here.
+// Handles: exports device memory to other processes, and opens theirs.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,25 @@
 
 namespace tutti::cudaipc {
 
-/// A place in one rank's memory, as it goes to another rank. Plain data.
+/// A location in a rank's device memory, as sent to other ranks. Plain data.
 struct Reference {
-  std::uint64_t id = 0;      ///< of the allocation in its process, never given twice; 0: nothing
-  std::uint64_t base = 0;    ///< where its process sees the allocation
-  std::uint64_t bytes = 0;   ///< of the allocation
-  std::uint64_t offset = 0;  ///< into it
+  std::uint64_t id = 0;      ///< of the allocation, unique in its process; 0: none
+  std::uint64_t base = 0;    ///< the allocation's address in its process
+  std::uint64_t bytes = 0;   ///< size of the allocation
+  std::uint64_t offset = 0;  ///< from `base`
   MemoryHandle handle;
 };
 
-/// A number that no other process has, this one's children neither.
+/// An id that no other process has, including children of this one.
 std::uint64_t name_of_this_process();
 
-/// What this rank shares: a handle is asked for once per allocation.
+/// Exports this rank's memory; one handle per allocation.
 class Shared {
  public:
   explicit Shared(Accelerator& accelerator) : accelerator_(accelerator) {}
-  /// Throws Error where the runtime cannot share this memory.
+  /// Throws Error if the runtime cannot export this memory.
   Reference of(const void* memory);
-  std::size_t asked() const noexcept { return asked_; }  ///< handles, so far
+  std::size_t asked() const noexcept { return asked_; }  ///< number of handles made so far
 
  private:
   struct Known {
@@ -38,17 +38,17 @@ class Shared {
     MemoryHandle handle;
   };
   Accelerator& accelerator_;
-  std::map<const std::byte*, Known> known_;  // by base; another allocation there has another id
+  std::map<const std::byte*, Known> known_;  // by base address; a new allocation there has a new id
   std::size_t asked_ = 0;
 };
 
 class Mappings;
 
-/// An allocation of another process, as it is open here. Whoever has one may use it; after the last one it is closed,
-/// elsewhere, as that may wait for the device.
+/// An allocation of another process, opened here. It is closed after the last owner drops it, on another thread,
+/// because closing may wait for the device.
 class Mapping {
  public:
-  /// Where the place is seen, which is in this allocation.
+  /// The address here of a place in this allocation.
   std::byte* at(const Reference& place) const noexcept { return seen_ + place.offset; }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -57,7 +57,7 @@ class Mapping {
  private:
   friend class Mappings;
   struct Range {
-    std::uint64_t owner, base, bytes;  // where the owner sees it
+    std::uint64_t owner, base, bytes;  // address in the owner's process
     bool overlaps(const Range& other) const noexcept {
       return owner == other.owner && base < other.base + other.bytes && other.base < base + bytes;
     }
@@ -70,25 +70,25 @@ class Mapping {
   std::byte* const seen_;
 };
 
-/// What this process has open of others' memory on one device, for all its communicators: the driver may refuse to open
-/// an allocation twice, and to open one while another is open that its owner had at some of its addresses before. Those
-/// are closed first, once no call uses them. An allocation is found by its id, so it cannot stand for memory that was
-/// freed. Any thread.
+/// All allocations of other processes that are open on one device, for all communicators. The driver may refuse to
+/// open an allocation twice, or while an older one at overlapping addresses of its owner is open; that one is closed
+/// first, when no call uses it. Allocations are identified by their ids, so freed memory is not confused with new
+/// memory at its address. Any thread.
 class Mappings {
  public:
-  static constexpr std::size_t most = 64;  ///< that are kept though nobody uses them
+  static constexpr std::size_t most = 64;  ///< maximum number kept without a user
 
-  /// The one of the device; it lives as long as the process.
+  /// The one of the device; it is never destroyed.
   static Mappings& of(Accelerator& accelerator, int device);
   Mappings(Accelerator& accelerator, int device) : accelerator_(accelerator), device_(device) {}
 
-  /// Communicators that may use it; without any, nothing is kept.
+  /// Count the communicators that use it; without any, unused mappings are not kept.
   void enter();
   void leave();
 
-  enum class Then { keep, close };  ///< when nobody uses it any more
-  /// Of the process `owner`. Null: other memory at its addresses is still being used or closed; ask again. Throws
-  /// Error.
+  enum class Then { keep, close };  ///< when the last user drops it
+  /// Opens memory of the process `owner`. Null: other memory at its addresses is still in use or being closed; try
+  /// again. Throws Error.
   std::shared_ptr<const Mapping> open(std::uint64_t owner, const Reference& place, Then then = Then::keep);
 
  private:
@@ -102,8 +102,8 @@ class Mappings {
   Accelerator& accelerator_;
   const int device_;
   std::mutex mutex_;
-  std::list<Mapping::Range> open_;  // those that are being closed, too
-  std::list<Kept> kept_;            // lately used ones first
+  std::list<Mapping::Range> open_;  // including those being closed
+  std::list<Kept> kept_;            // most recently used first
   int communicators_ = 0;
 };
 

@@ -1,5 +1,4 @@
-// The provider cudaipc: a module with collectives of its own, and no transport. It calls devices by the accelerator
-// alone.
+// The provider cudaipc: a module with collectives, and no transport. It uses devices through the accelerator only.
 #include "transports/accelerators.hpp"
 #include "transports/cudaipc/backend.hpp"
 #include "transports/modules.hpp"

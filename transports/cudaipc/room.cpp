@@ -40,19 +40,19 @@ void Letters::exchange(std::uint32_t sequence, std::uint32_t lane, std::uint64_t
   }
 }
 
-/// What a rank tells the others before anything is made.
+/// What a rank publishes before the room is made.
 struct Room::Facts {
-  std::array<char, 64> gpu{};  // its name
+  std::array<char, 64> gpu{};  // the GPU's name
   std::int64_t process = 0;
-  std::uint64_t name = 0;  // of the process
+  std::uint64_t name = 0;  // id of the process
   std::int64_t shares = 0;
-  Board::Place board;  // the first rank's
+  Board::Place board;  // of the first rank
 };
 
 namespace {
 
-constexpr Seconds patience{0.5};           // at the end, with those who still read
-constexpr char here = '=', refused = '!';  // before what a rank has to tell, or the reason why it has not
+constexpr Seconds patience{0.5};           // at the end, for ranks that still read
+constexpr char here = '=', refused = '!';  // first character of a rank's card: its data, or the reason why it has none
 
 Error cannot(const std::string& why) { return Error(Code::unsupported, why); }
 
@@ -99,7 +99,7 @@ Room::Room(const BackendMeeting& meeting)
     stream_ = Owned<Stream>(accelerator_, accelerator_.make_stream(device_, true));
     own_slots_ = accelerator_.allocate(device_, slots * slot_bytes);
     if (size() > 1) own = shared_.of(own_slots_.get());
-  } catch (const std::exception& error) {  // so that the others need not wait for what this rank has not got
+  } catch (const std::exception& error) {  // so that other ranks need not wait for this rank's data
     if (size() > 1)
       for (const char* const what : {"facts/", "card/"})
         meeting.store->set(what + std::to_string(rank()), refused + std::string(error.what()));
@@ -112,7 +112,7 @@ Room::Room(const BackendMeeting& meeting)
   mappings_.enter();
 }
 
-// A process that has gone does nothing; one that has failed says so.
+// A process that has exited uses nothing; one that has failed says so on the board.
 bool Room::is_quiet(int peer) const noexcept {
   return peer == rank() || board_.is_quiet(peer) || !processes_[static_cast<std::size_t>(peer)]->lives();
 }
@@ -139,7 +139,7 @@ Room::~Room() {
   mappings_.leave();
 }
 
-// What a rank finds that others do not see, they are told on its card.
+// If this rank finds a problem, its card tells the others.
 void Room::agree_to_share(const BackendMeeting& meeting) {
   const auto& devices = accelerator_.devices();
   const DeviceInfo& about = devices.at(static_cast<std::size_t>(device_));
@@ -166,7 +166,7 @@ void Room::agree_to_share(const BackendMeeting& meeting) {
   }
 }
 
-// What was at the same addresses before may still have to be closed.
+// Older memory at the same addresses may have to be closed first.
 void Room::open(const std::vector<Reference>& slots_of, Deadline until) {
   for (std::size_t peer = 0; peer < slots_of.size(); ++peer) {
     if (static_cast<int>(peer) == rank()) {

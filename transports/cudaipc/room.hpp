@@ -1,4 +1,4 @@
-// Room: what the ranks of one communicator have in common on their devices: staging slots, opened by all.
+// Room: what the ranks of one communicator share on their devices: staging slots, opened by all ranks.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace tutti::cudaipc {
 
-/// One message to each other rank, and one from each, all of one size. Whoever drops it leaves the memory to the wire.
+/// One message to and from each other rank, all of the same size. When dropped, the transport may still use the
+/// memory.
 class Letters {
  public:
   Letters(Transport& wire, const Group& group, std::size_t bytes);
@@ -34,18 +35,18 @@ class Letters {
   std::shared_ptr<Box> box_;
 };
 
-/// Pieces of calls take turns in two slots. A rank writes to its slot for a piece when all others have said that theirs
-/// of the piece before is ready, which they say when their streams have got there: so they have read what the slot
-/// held for the piece before that.
+/// Pieces of calls alternate between two slots. A rank writes a piece to its slot only after all others have said
+/// that their previous piece is ready. They say so when their stream has reached it, and so have read what the slot
+/// held two pieces ago.
 class Room {
  public:
   static constexpr std::size_t slot_bytes = 8 << 20;
-  static constexpr std::size_t slots = 2;  // 16 MiB of the 32 that a communicator may have
+  static constexpr std::size_t slots = 2;  // 16 MiB of the 32 MiB allowed per communicator
 
-  /// Collective; blocks. Throws Error{unsupported} where these ranks cannot share memory.
+  /// Collective; blocks. Throws Error{unsupported} if these ranks cannot share memory.
   explicit Room(const BackendMeeting& meeting);
-  /// Waits until all others have read this rank's slots, or have ended: a moment. What may still be read then is kept
-  /// for as long as the process lives.
+  /// Waits briefly until all other ranks have read this rank's slots or have exited. Memory that may still be read is
+  /// leaked.
   ~Room();
 
   int rank() const noexcept { return group_.rank; }
@@ -56,22 +57,22 @@ class Room {
   int device() const noexcept { return device_; }
   const Stream& stream() const noexcept { return *stream_; }
 
-  /// The slot of the piece that begins.
+  /// The slot for the next piece.
   std::size_t next_slot() noexcept { return pieces_++ % slots; }
   std::byte* slot(int rank, std::size_t number) const {
     return seen_slots_[static_cast<std::size_t>(rank)] + number * slot_bytes;
   }
-  /// That began here; equal on all ranks at the end of a call.
+  /// The number of pieces started; equal on all ranks at the end of a call.
   std::uint64_t pieces() const noexcept { return pieces_; }
-  /// This rank's stream has done what it had to with the first so many pieces.
+  /// This rank's stream is done with the first `pieces` pieces.
   void have_read(std::uint64_t pieces) noexcept { board_.have_read(rank(), pieces); }
-  /// After a failure, when nothing of this communicator is on the stream any more.
+  /// After a failure: nothing of this communicator is on this rank's stream any more.
   void be_quiet() noexcept { board_.be_quiet(rank()); }
-  /// Whether none of the others uses this rank's memory any more: they are quiet, or have ended.
+  /// Whether no other rank uses this rank's memory any more: all are quiet or have exited.
   bool all_quiet() const noexcept;
 
   Shared& shared() noexcept { return shared_; }
-  /// Another rank's memory; null: not yet, ask again. Throws Error.
+  /// Opens another rank's memory; null: not possible yet, try again. Throws Error.
   std::shared_ptr<const Mapping> opened(int rank, const Reference& place) {
     return mappings_.open(names_[static_cast<std::size_t>(rank)], place);
   }
@@ -91,7 +92,7 @@ class Room {
   const int device_;
   Board board_;
   std::vector<std::shared_ptr<const Process>> processes_;  // by rank
-  std::vector<std::uint64_t> names_;                       // of these
+  std::vector<std::uint64_t> names_;                       // by rank: the process's id
   Owned<Stream> stream_;
   std::shared_ptr<void> own_slots_;
   std::vector<std::byte*> seen_slots_;  // by rank

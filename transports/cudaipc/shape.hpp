@@ -1,4 +1,4 @@
-// What of whose memory a rank reads in a call, in bytes: the geometry of the direct collectives, apart from any device.
+// Which bytes a rank reads from which other rank in a call: the geometry of direct collectives, without any device.
 #pragma once
 
 #include <cstddef>
@@ -8,25 +8,25 @@
 
 namespace tutti::cudaipc {
 
-/// A rank's part in a call. Every rank reads what the others show; what it makes of that goes to its own memory, and in
-/// a large allreduce that folds in parts (call.hpp) to the others' too.
+/// One rank's part in a call. Each rank reads what the others show it and writes the result to its own memory; in a
+/// large allreduce in parts (call.hpp) also to the others'.
 struct Part {
   std::size_t rank = 0, size = 1;
-  std::size_t width = 1;                     ///< of an element
-  std::vector<std::size_t> shown, shown_at;  ///< by rank: what it is shown of this rank's `in`, bytes and where
-  std::vector<std::size_t> read, read_into;  ///< by rank: what is read of it, bytes and where in `out`
-  bool folds = false;                        ///< what is read of all is folded, else it is copied
+  std::size_t width = 1;                     ///< bytes per element
+  std::vector<std::size_t> shown, shown_at;  ///< by rank: bytes of this rank's `in` shown to it, and their offset
+  std::vector<std::size_t> read, read_into;  ///< by rank: bytes read from it, and their offset in `out`
+  bool folds = false;                        ///< data is folded, not copied
   bool keeps = true;                         ///< this rank gets a result
-  std::size_t largest = 0;                   ///< of `shown`
+  std::size_t largest = 0;                   ///< maximum of `shown`
 };
 
-/// Of a call on a group of `size` ranks, as made by `rank`.
+/// The part of rank `rank` in a call of `size` ranks.
 Part part_of(const Collective& call, int rank, int size);
 
-/// Of what one rank shows one other, as all ranks know it alike; SIZE_MAX where counts may differ.
+/// The bytes one rank shows another, equal on all ranks; SIZE_MAX if counts may differ.
 std::size_t common_bytes(const Collective& call, int size);
 
-/// [begin, end) of the `index`-th of `parts` even parts of `bytes`, cut at multiples of 256 bytes.
+/// Part `index` of `bytes` bytes in `parts` equal parts, with borders at multiples of 256 bytes.
 struct Range {
   std::size_t begin, end;
 };

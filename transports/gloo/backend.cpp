@@ -10,7 +10,7 @@ GlooBackend::GlooBackend(const BackendMeeting& meeting)
       worker_(meeting.group->size() > 1 ? std::make_unique<Worker>(meeting) : nullptr) {}
 
 GlooBackend::~GlooBackend() {
-  // In a forked child there are no threads to end, and whoever waits for them waits for ever.
+  // A forked child has no threads to join; joining would block forever.
   if (fork_generation() != generation_) static_cast<void>(worker_.release());
 }
 
@@ -29,14 +29,14 @@ void GlooBackend::start(Call& call) {
 
 void GlooBackend::cancel(const Status& why) noexcept {
   if (!worker_) return;
-  // The last call may take this backend with it.
+  // The last call may destroy this backend.
   for (Call* const call : worker_->cancel()) call->ended(why);
 }
 
 bool GlooBackend::progress() {
   if (!worker_ || !worker_->has_news()) return false;
   const Worker::News news = worker_->take_news();
-  // The last call may take this backend with it.
+  // The last call may destroy this backend.
   for (Call* const call : news.ended) call->ended({});
   if (news.troubled != nullptr) news.troubled->trouble(news.trouble);
   return true;

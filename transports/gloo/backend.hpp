@@ -1,4 +1,4 @@
-// GlooBackend: Gloo's collectives as a Backend. They block, so a thread of its own plays them, one after the other.
+// GlooBackend: Gloo's collectives as a Backend. They block, so they run one after the other on a thread of their own.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tutti {
 
 class GlooBackend final : public Backend {
  public:
-  /// Connects a mesh of all members. Throws Error.
+  /// Connects all members with each other. Collective; blocks. Throws Error.
   explicit GlooBackend(const BackendMeeting& meeting);
   ~GlooBackend() override;
 
@@ -26,8 +26,8 @@ class GlooBackend final : public Backend {
   bool arm(bool on) override;
 
  private:
-  const std::uint32_t generation_;  // of forks
-  std::unique_ptr<Worker> worker_;  // null where the group has one rank
+  const std::uint32_t generation_;  // of core/fork.hpp
+  std::unique_ptr<Worker> worker_;  // null if the group has one rank
 };
 
 }  // namespace tutti

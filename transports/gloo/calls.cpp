@@ -35,7 +35,7 @@ constexpr std::array binomials = {"binomial"sv};
 constexpr std::array linears = {"linear"sv};
 constexpr std::array disseminations = {"dissemination"sv};
 
-/// Where only the width of an element counts, one type of each width does.
+/// Calls `f` with one type per element width, for calls that only move data.
 template <class F>
 void with_width(std::size_t width, F f) {
   if (width == 1) return f(std::uint8_t{});
@@ -44,7 +44,7 @@ void with_width(std::size_t width, F f) {
   return f(std::uint64_t{});
 }
 
-// Gloo's options want writable memory for what they only read.
+// Gloo's options take non-const pointers also for memory that is only read.
 template <class T>
 T* words(const std::byte* memory) {
   return reinterpret_cast<T*>(const_cast<std::byte*>(memory));
@@ -59,7 +59,7 @@ std::vector<std::size_t> offsets_of(const std::vector<std::size_t>& counts) {
   return offsets;
 }
 
-// sum = average * ranks
+// Converts a sum to an average.
 void divide(DType dtype, std::byte* data, std::size_t bytes, int ranks) {
   static constexpr std::array<std::byte, 4096> zeros{};
   const Fold fold{dtype, Op::sum, static_cast<double>(ranks)};
@@ -76,7 +76,7 @@ auto function_of(const Fold& fold) {
   };
 }
 
-/// Its algorithm takes plain functions, so the fold of the call that this thread plays stands here.
+/// Gloo's allreduce takes a plain function, so the fold of the call that runs on this thread is stored here.
 thread_local Fold playing;
 
 template <class T>
@@ -114,7 +114,7 @@ void allreduce(const Collective& call, std::string_view algorithm, const Context
 template <class T>
 void reduce(const Collective& call, const Context& context) {
   const bool root = context->rank == call.root, scaled = call.op.op == Op::premul_sum;
-  // Gloo reduces by a ring, of which every rank needs the whole buffer.
+  // Gloo's reduce is a ring, in which every rank needs a buffer of full size.
   const auto scratch = root ? nullptr : std::make_unique_for_overwrite<std::byte[]>(call.in.bytes());
   std::byte* const into = root ? call.out.data : scratch.get();
   if (scaled) scale(call.in.dtype, into, call.in.data, call.in.bytes(), call.op.factor);
@@ -176,8 +176,8 @@ void copy_block(std::byte* into, const std::byte* from, std::size_t bytes) {
   if (bytes > 0 && into != from) std::memmove(into, from, bytes);
 }
 
-// Gloo's gatherv has no header in its packages, and there is no scatterv: so both of its buffers, as it would do them.
-// Nothing is sent for a count of zero.
+// gatherv and scatterv on Gloo's point-to-point buffers, because Gloo's packages lack the header of gatherv, and Gloo
+// has no scatterv. Nothing is sent for a count of zero.
 void gather_blocks(const Collective& call, const Context& context) {
   if (context->rank != call.root) {
     if (call.in.count == 0) return;
@@ -305,7 +305,7 @@ Status gloo_supports(const Collective& call, std::string_view algorithm) {
 
 void gloo_play(const Collective& call, std::string_view algorithm, Mesh& mesh, std::uint64_t salt) {
   const DType dtype = folds(call.kind) || call.in.count > 0 ? call.in.dtype : call.out.dtype;
-  // Gloo divides by the size of a buffer; and where no rank has elements, nothing is to be done.
+  // Gloo divides by the buffer's size; and without elements there is nothing to do.
   const bool nothing = !call.variable && call.kind != Kind::barrier && call.in.count == 0 && call.out.count == 0;
   if (nothing) return;
   with_width(tutti::size_of(dtype), [&]<class T>(T) { play_as<T>(call, algorithm, mesh.context(salt)); });

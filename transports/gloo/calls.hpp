@@ -1,4 +1,4 @@
-// The collectives that Gloo has for us: which, and played to their end.
+// The collectives that Gloo supports, and their blocking execution.
 #pragma once
 
 #include <span>
@@ -10,17 +10,17 @@
 
 namespace tutti {
 
-/// Of each kind, the default first; none where Gloo has not got it.
+/// The algorithms for a kind, the default first; empty if Gloo does not support the kind.
 std::span<const std::string_view> gloo_algorithms(Kind kind) noexcept;
 
-/// Ok, or why `algorithm` (empty: the default) cannot play the call.
+/// Ok, or the reason why `algorithm` (empty: the default) cannot perform the call.
 Status gloo_supports(const Collective& call, std::string_view algorithm);
 
-/// Plays a call that is supported. Blocks; throws MeshClosed, PeerBroken, or what went wrong here. When it returns,
-/// in whatever way, nobody touches the buffers. More than one rank; messages meet those of equal `salt` only.
+/// Performs a supported call on more than one rank. Blocks. Throws MeshClosed, PeerBroken, or an exception of this
+/// rank. The buffers are not used any more when it returns or throws. Only messages with equal `salt` match.
 void gloo_play(const Collective& call, std::string_view algorithm, Mesh& mesh, std::uint64_t salt);
 
-/// The call among one rank: what comes out is what goes in.
+/// Performs the call in a group of one rank: copies the input to the output.
 void gloo_play_alone(const Collective& call);
 
 }  // namespace tutti

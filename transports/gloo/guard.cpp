@@ -13,10 +13,10 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// Gloo adds its time-outs to the clock: so not for ever, but for as long as nobody waits. Deadlines are ours.
+// Gloo adds its timeout to the current time, so it must not overflow. Deadlines are enforced by the context.
 constexpr Milliseconds endless = std::chrono::hours(24 * 365 * 10);
 
-// Bound buffers keep the slots of their own numbering apart from those of unbound ones.
+// Keeps the slots of bound buffers apart from those of unbound ones.
 constexpr std::uint64_t bound_slot = std::uint64_t{1} << 63;
 constexpr std::uint64_t probe_slot = ~std::uint64_t{0};
 
@@ -35,7 +35,7 @@ std::string plain_text(const char* what) {
   return end == text.npos ? text : text.substr(end + 2);
 }
 
-/// One of Gloo's buffers. Used by one thread, but for end_waits().
+/// A guarded Gloo buffer. One thread, except end_waits().
 class GuardedBuffer final : public gloo::transport::UnboundBuffer {
  public:
   GuardedBuffer(std::shared_ptr<Guard> guard, gloo::transport::Context& real, void* memory, std::size_t bytes)
@@ -75,7 +75,7 @@ class GuardedBuffer final : public gloo::transport::UnboundBuffer {
     throw std::logic_error("gloo received from anybody, which none of its collectives does");
   }
 
-  // For bound buffers, whose receiver does not know how much comes.
+  // For bound buffers, whose receiver does not know the message's size.
   void send_bound(int to, int slot, std::size_t offset, std::size_t bytes) {
     talk(to, [&] { real_->send(to, of_call(bound_slot | static_cast<std::uint32_t>(slot), 0), offset, bytes); });
   }
@@ -111,7 +111,7 @@ class GuardedBuffer final : public gloo::transport::UnboundBuffer {
     }
   }
 
-  // Gloo's exception says an address at best. A broken connection refuses everything: so ask each.
+  // Gloo's exception names an address at most. A broken connection refuses every operation, so each peer is probed.
   [[noreturn]] void blame(const std::exception& error) const {
     for (const int peer : peers_) {
       try {
@@ -126,7 +126,7 @@ class GuardedBuffer final : public gloo::transport::UnboundBuffer {
   const std::shared_ptr<Guard> guard_;
   gloo::transport::Context& context_;
   const std::unique_ptr<UnboundBuffer> real_;
-  std::vector<int> peers_;  // that it had messages with
+  std::vector<int> peers_;  // peers that it exchanged messages with
 };
 
 void Guard::close() noexcept {
@@ -145,8 +145,8 @@ bool Guard::closed() const noexcept {
 
 namespace {
 
-/// A bound buffer, made of an unbound one: Gloo's own cannot be woken, and its queue of messages keeps pointers to
-/// them after they are gone. A buffer is gone only when what it sent is.
+/// A bound buffer on top of an unbound one. Gloo's own bound buffers cannot be woken, and Gloo's send queue keeps
+/// pointers to destroyed ones. The destructor waits until everything is sent.
 class BoundBuffer final : public gloo::transport::Buffer {
  public:
   BoundBuffer(std::unique_ptr<GuardedBuffer> buffer, int peer, int slot)
@@ -154,7 +154,7 @@ class BoundBuffer final : public gloo::transport::Buffer {
   ~BoundBuffer() override {
     try {
       while (sending_ > 0) waitSend();
-    } catch (const std::exception&) {  // closed or broken: then nothing is sent any more
+    } catch (const std::exception&) {  // closed or broken: nothing is being sent
     }
   }
 
@@ -222,7 +222,7 @@ class GuardedContext final : public gloo::transport::Context {
     for (int peer = 0; peer < size; ++peer)
       if (peer != rank) pairs_[static_cast<std::size_t>(peer)] = std::make_unique<GuardedPair>(guard_, *real_, peer);
   }
-  ~GuardedContext() override { pairs_.clear(); }  // before what they refer to
+  ~GuardedContext() override { pairs_.clear(); }  // before the objects that they refer to
 
   std::unique_ptr<gloo::transport::Pair>& createPair(int) override {
     throw std::logic_error("the mesh is connected already");

@@ -1,8 +1,8 @@
-// What stands between Gloo's algorithms and its connections, so that a wait can be ended, messages of calls that differ
-// never meet, and a broken connection has a rank.
+// A wrapper around Gloo's connections that makes waits interruptible, separates the messages of different calls, and
+// reports the rank of a broken connection.
 //
-// Gloo's own means do not suffice: closing its connections wakes nobody who waits here; a message that does not fit
-// the buffer of its receive ends the process; and what was under way when a connection broke may wait for ever.
+// Gloo lacks all three: closing its connections does not wake a waiting thread; a message larger than the receive's
+// buffer ends the process; and operations in progress on a broken connection may wait forever.
 #pragma once
 
 #include <gloo/transport/context.h>
@@ -21,25 +21,25 @@ struct MeshClosed : std::runtime_error {
   MeshClosed() : std::runtime_error("the communicator has ended") {}
 };
 
-/// A connection broke: to `peer`, a rank of the group, or -1 where that is not known.
+/// The connection to `peer` broke. `peer` is a rank of the group, or -1 if unknown.
 struct PeerBroken : std::runtime_error {
   PeerBroken(int rank, const std::string& text) : std::runtime_error(text), peer(rank) {}
   int peer;
 };
 
-/// Gloo's sentence without the place in its sources.
+/// Gloo's error text without the source location.
 std::string plain_text(const char* what);
 
 class GuardedBuffer;
 
-/// What the buffers of one mesh share.
+/// State shared by the buffers of one mesh.
 class Guard {
  public:
-  /// Every wait on a buffer, under way or later, throws MeshClosed. Any thread.
+  /// Makes all pending and later waits on buffers throw MeshClosed. Any thread.
   void close() noexcept;
   bool closed() const noexcept;
 
-  /// Only messages of calls with equal salt meet. By the thread that plays the calls, between them.
+  /// Only messages of calls with equal salt match. Called between calls, by the thread that performs them.
   void salt(std::uint64_t value) noexcept { salt_ = value; }
   std::uint64_t salt() const noexcept { return salt_; }
 
@@ -51,7 +51,7 @@ class Guard {
   std::uint64_t salt_ = 0;
 };
 
-/// Gloo's transport context, guarded: what gloo::Context hands out after it has connected.
+/// Wraps Gloo's transport context; used by gloo::Context after it has connected.
 std::shared_ptr<gloo::transport::Context> make_guarded(std::shared_ptr<Guard> guard,
                                                        std::shared_ptr<gloo::transport::Context> real);
 

@@ -25,7 +25,7 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-/// tutti's meeting point, as Gloo wants one. Takes its keys away when it goes.
+/// The job's store as a store of Gloo. Erases its keys when destroyed.
 class Board final : public gloo::rendezvous::Store {
  public:
   Board(tutti::Store& store, Deadline until) : store_(store), until_(until) {}
@@ -43,7 +43,7 @@ class Board final : public gloo::rendezvous::Store {
   }
   void wait(const std::vector<std::string>& keys, const Milliseconds&) override { wait(keys); }
 
-  /// When everybody has read everything.
+  /// Called when all ranks have read all keys.
   void clear() {
     for (const std::string& key : own_) store_.erase(key);
   }
@@ -54,7 +54,7 @@ class Board final : public gloo::rendezvous::Store {
   std::vector<std::string> own_;
 };
 
-// "host\nlo 127.0.0.1/8\neth0 10.0.0.2/24\n"
+// Format: "host\nlo 127.0.0.1/8\neth0 10.0.0.2/24\n".
 std::string card_text(const Placed& place) {
   std::string text = place.host + "\n";
   for (const Interface& one : place.interfaces)
@@ -68,7 +68,7 @@ Placed parse_card(const std::string& text) {
   std::getline(lines, place.host);
   std::string name, rest;
   while (lines >> name >> rest) {
-    // A scope is another host's business: without it, link-local addresses do not parse, and are of no use.
+    // Scope ids are valid on their own host only; without one a link-local address is not usable and does not parse.
     const std::size_t slash = rest.find('/');
     if (const auto address = Address::parse(rest.substr(0, slash)))
       place.interfaces.push_back({name, *address, std::stoi(rest.substr(slash + 1))});
@@ -120,7 +120,7 @@ class Mesh::Connected final : public gloo::rendezvous::Context {
   Connected(const Group& group, gloo::rendezvous::Store& store, std::shared_ptr<gloo::transport::Device> device,
             Deadline until)
       : Context(group.rank, group.size()) {
-    setTimeout(left_until(until) / 5);  // a connection takes five of its time-outs
+    setTimeout(left_until(until) / 5);  // one connection may take five timeouts
     connectFullMesh(store, device);
   }
   void put_under(const std::shared_ptr<Guard>& guard) {
@@ -128,7 +128,7 @@ class Mesh::Connected final : public gloo::rendezvous::Context {
   }
   void reuse_slots() noexcept { slot_ = 0; }
 
-  /// Programs that are started from here must not keep the connections open; Gloo does not see to it.
+  /// Sets close-on-exec on the connections, which Gloo does not do.
   void close_on_exec() {
     std::vector<Endpoint> own;
     for (int peer = 0; peer < size; ++peer)
@@ -155,7 +155,7 @@ Mesh::Mesh(const BackendMeeting& meeting, const std::shared_ptr<Guard>& guard) :
     context_ = connected_;
     gloo::BarrierOptions everybody(context(0));
     gloo::barrier(everybody);
-  } catch (const Error&) {  // of the store
+  } catch (const Error&) {  // thrown by the store
     throw;
   } catch (const std::exception& error) {
     const bool late = Clock::now() >= meeting.until;

@@ -10,13 +10,13 @@
 
 namespace tutti {
 
-/// Made by all members; connected from construction on. Used by one thread.
+/// Constructed by all members; connected after construction. One thread.
 class Mesh {
  public:
-  /// Throws Error, or what Gloo throws; ends at meeting.until, or when `guard` is closed.
+  /// Throws Error or Gloo's exceptions; gives up at meeting.until, or when `guard` is closed.
   Mesh(const BackendMeeting& meeting, const std::shared_ptr<Guard>& guard);
 
-  /// What Gloo's collectives want. The next one has its messages to itself if its `salt` differs from those before.
+  /// The context for one collective. Different salts keep the messages of different calls apart.
   const std::shared_ptr<gloo::Context>& context(std::uint64_t salt);
 
  private:

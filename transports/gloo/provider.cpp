@@ -1,4 +1,4 @@
-// The gloo provider: a module with collectives of its own, and no transport.
+// The provider gloo: a module with collectives, and no transport.
 #include "transports/provider.hpp"
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-// Some LibTorch contain another version of Gloo, which would be taken instead of the one that this was compiled with.
+// Some versions of LibTorch contain another version of Gloo, which would be used instead of the one compiled against.
 Viability viable(const Settings&) {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&gloo::barrier), &info) == 0 || info.dli_fname == nullptr) return {};

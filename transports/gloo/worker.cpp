@@ -17,12 +17,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// As long as others wait for a cause after the end of a stream: whoever broke a connection because it was told of a
-// failure elsewhere is not to be blamed.
+// How long a rank waits for a cause after a connection ended: a peer that closed it because of another rank's failure
+// is not the culprit.
 constexpr auto patience = 20ms;
 
-/// Signals are the program's; and where a connection breaks, Gloo would be told by SIGPIPE. The mask is inherited
-/// by the threads that are begun meanwhile, Gloo's own among them.
+/// Signals are for the program's threads, and SIGPIPE must not end the process when a connection breaks. Threads
+/// started meanwhile, also Gloo's, inherit the mask.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {
@@ -58,7 +58,7 @@ Worker::Worker(const BackendMeeting& meeting) : group_(*meeting.group), bell_(ma
   if (meeting.until == never)
     calm_.wait(lock, connected);
   else if (!calm_.wait_until(lock, meeting.until, connected))
-    guard_->close();  // what is left are waits that end by themselves at the same time
+    guard_->close();  // the remaining waits end at the same time
   calm_.wait(lock, connected);
   if (!unconnected_) return;
   lock.unlock();
@@ -89,7 +89,7 @@ bool Worker::connect(const BackendMeeting& meeting) {
   } catch (...) {
     problem = std::current_exception();
   }
-  const std::lock_guard lock(mutex_);  // from here on the meeting is not looked at
+  const std::lock_guard lock(mutex_);  // the meeting is not used from here on
   unconnected_ = problem;
   connecting_ = false;
   calm_.notify_all();
@@ -124,7 +124,8 @@ void Worker::serve() {
 
 Status Worker::attempt(const Call& call) {
   try {
-    // Whatever the ranks have to agree upon is in the salt: where they do not, nothing arrives, and they are asked.
+    // The salt contains everything that the ranks must agree on. If they do not agree, no message matches, and the
+    // watchdog finds the mismatch.
     const std::uint64_t agreed = signature(call.what, group_.rank, group_.size()).bits;
     const auto number = static_cast<std::uint64_t>(std::ranges::find(gloo_algorithms(call.what.kind), call.algorithm) -
                                                    gloo_algorithms(call.what.kind).begin());
@@ -199,7 +200,8 @@ void Worker::tell() {
   if (!armed_ || rung_) return;
   rung_ = true;
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(bell_.fd(), &one, sizeof one);  // fails only when it rings already
+  // fails only if the bell is ringing already
+  [[maybe_unused]] const auto written = ::write(bell_.fd(), &one, sizeof one);
 }
 
 void Worker::quiet() {

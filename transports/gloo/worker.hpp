@@ -1,4 +1,4 @@
-// Worker: the thread that plays a communicator's calls by Gloo, which blocks.
+// Worker: the thread that performs a communicator's calls with Gloo, which blocks.
 #pragma once
 
 #include <atomic>
@@ -17,17 +17,17 @@
 
 namespace tutti {
 
-/// Threads: every function by the holder of the token, or by whoever makes it.
+/// Threads: all functions are called with the token held, or by the constructing thread.
 class Worker {
  public:
-  /// Connects the mesh on the new thread. Throws what that threw, at meeting.until at the latest.
+  /// Connects the mesh on the new thread. Throws that thread's exception, at meeting.until at the latest.
   explicit Worker(const BackendMeeting& meeting);
   ~Worker();
 
-  /// By one of gloo_algorithms().
+  /// Starts a call with one of gloo_algorithms().
   void play(Call& call);
 
-  /// What has happened since: the calls that have ended well, in their order, and a failure of the one after them.
+  /// The calls that have completed since the last query, in order, and the failure of the next one, if any.
   struct News {
     std::vector<Call*> ended;
     Status trouble;
@@ -36,7 +36,7 @@ class Worker {
   bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
   News take_news();
 
-  /// Ends the call under way, closes the mesh, and hands back all calls, whose buffers nobody touches any more.
+  /// Stops the current call, closes the mesh, and returns all calls. Their buffers are not used any more.
   std::vector<Call*> cancel();
 
   /// As Engine::fds() and arm().
@@ -51,22 +51,22 @@ class Worker {
   void serve();
   Status attempt(const Call& call);
   Status failure(const Call& call, const std::string& text, int peer) const;
-  void tell();   // with mutex_ held
-  void quiet();  // with mutex_ held
+  void tell();   // mutex_ held
+  void quiet();  // mutex_ held
 
   const Group group_;
   const std::shared_ptr<Guard> guard_ = std::make_shared<Guard>();
-  std::unique_ptr<Mesh> mesh_;  // the thread's
+  std::unique_ptr<Mesh> mesh_;  // used by the thread
   Descriptor bell_;
 
   mutable std::mutex mutex_;
-  std::condition_variable wake_, calm_;  // the thread waits for the first, others for the second
+  std::condition_variable wake_, calm_;  // wake_: waited for by the thread; calm_: by others
   bool connecting_ = true, cancelled_ = false, stopping_ = false, playing_ = false, armed_ = false, rung_ = false;
   std::exception_ptr unconnected_;
-  std::deque<Call*> calls_;  // not handed back yet
-  std::size_t done_ = 0;     // of them, from the front: ended well
+  std::deque<Call*> calls_;  // not returned yet
+  std::size_t done_ = 0;     // number of completed calls at the front
   Status trouble_;
-  bool told_ = false;  // of the trouble
+  bool told_ = false;  // the failure has been reported
   std::atomic<bool> has_news_{false};
   std::thread thread_;
 };

@@ -1,4 +1,4 @@
-// MPI's own collectives: non-blocking ones, tested whenever the context is driven.
+// MPI's non-blocking collectives as a Backend; they are tested whenever the context is driven.
 #include "transports/mpi/backend.hpp"
 
 #include <sched.h>
@@ -13,8 +13,8 @@
 namespace tutti::mpi {
 namespace {
 
-constexpr std::size_t most_spare = 64 << 20;  // bytes kept for the next call's copy
-constexpr Seconds patience{0.05};             // with calls that may yet end by themselves when all are to end
+constexpr std::size_t most_spare = 64 << 20;  // bytes kept for the input copy of the next call
+constexpr Seconds patience{0.05};             // for calls that may complete before all are cancelled
 
 class MpiBackend final : public Backend {
  public:
@@ -47,7 +47,8 @@ class MpiBackend final : public Backend {
         calls_.pop_back();
         throw;
       }
-      fresh.failure = Status::failure(Code::resource, error.what(), world_rank_);  // the first parts are under way
+      // parts started before are in progress
+      fresh.failure = Status::failure(Code::resource, error.what(), world_rank_);
     }
     fresh.open = fresh.requests().size();
     for (const MPI_Request request : fresh.requests()) {
@@ -64,7 +65,7 @@ class MpiBackend final : public Backend {
       const auto turn = session_.turn();
       news = test();
     }
-    // A call without requests has ended as it began. Their ends may start others.
+    // A call without requests is complete from the start. The completion callbacks may start further calls.
     std::vector<std::unique_ptr<MpiCall>> finished;
     for (auto& one : calls_)
       if (one->open == 0) finished.push_back(std::move(one));
@@ -82,7 +83,7 @@ class MpiBackend final : public Backend {
   bool arm(bool) override { return true; }
   bool polled() const noexcept override { return !calls_.empty(); }
 
-  // MPI cannot be told to leave a collective. What ends by itself, ends; the rest is MPI's until the process ends.
+  // MPI cannot cancel a collective. Calls that do not complete in time are left to MPI until the process ends.
   void cancel(const Status& why) noexcept override {
     const Deadline until = deadline_in(patience);
     while (!requests_.empty() && !session_.ended() && Clock::now() < until) {
@@ -117,7 +118,7 @@ class MpiBackend final : public Backend {
   }
 
  private:
-  /// Asks MPI what has ended. True where something has.
+  /// Tests the requests. Returns true if one has completed.
   bool test() {
     if (session_.ending()) return false;
     indices_.resize(requests_.size());
@@ -155,7 +156,7 @@ class MpiBackend final : public Backend {
     }
   }
 
-  // Its own memory stays, for MPI to use.
+  // The call is leaked, because MPI may still use its memory.
   void give_up(std::unique_ptr<MpiCall> call) noexcept {
     comm_->abandon();
     [[maybe_unused]] const MpiCall* const kept = call.release();
@@ -164,9 +165,9 @@ class MpiBackend final : public Backend {
   Session& session_;
   std::unique_ptr<Comm> comm_;
   const int world_rank_;
-  std::vector<std::unique_ptr<MpiCall>> calls_;  // under way
+  std::vector<std::unique_ptr<MpiCall>> calls_;  // in progress
   std::vector<MPI_Request> requests_;
-  std::vector<MpiCall*> owners_;  // of the requests
+  std::vector<MpiCall*> owners_;  // calls of the requests
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;
   std::vector<std::byte> spare_;  // see MpiCall::memory()

@@ -1,4 +1,4 @@
-// The backend mpi: MPI's own collectives on a communicator of its own.
+// The backend mpi: MPI's collectives on its own communicator.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace tutti::mpi {
 
-/// Collective among the group's members. Throws Error.
+/// Collective over the group's members. Throws Error.
 std::unique_ptr<Backend> make_backend(const BackendMeeting& meeting);
 
 }  // namespace tutti::mpi

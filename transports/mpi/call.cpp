@@ -8,8 +8,8 @@
 namespace tutti::mpi {
 namespace {
 
-constexpr std::size_t part_bytes = std::size_t{64} << 20;       // small enough that something ends now and then
-constexpr std::size_t most_bytes = (std::size_t{1} << 31) - 1;  // of a buffer that goes in one call
+constexpr std::size_t part_bytes = std::size_t{64} << 20;       // small enough for regular progress
+constexpr std::size_t most_bytes = (std::size_t{1} << 31) - 1;  // largest buffer for one MPI call
 constexpr int block_tag = 11;
 
 }  // namespace
@@ -22,7 +22,7 @@ void MpiCall::ask(const char* name, const Function& function) {
   requests_.push_back(request);
 }
 
-// At least one part, of none where there is none: all ranks ask MPI alike.
+// Makes at least one call, also for zero elements, so that all ranks make the same MPI calls.
 template <class Function>
 void MpiCall::in_parts(std::size_t count, const Function& function) const {
   const std::size_t part = part_bytes / width();
@@ -57,7 +57,7 @@ MpiCall::~MpiCall() {
 void MpiCall::complete() {
   if (result_ == nullptr || result_count_ == 0) return;
   const std::size_t bytes = result_count_ * width();
-  if (call_.op.op == Op::avg) {  // as the last of our own folds does: in wider precision where there is one
+  if (call_.op.op == Op::avg) {  // as the built-in folds do: in wider precision where there is one
     static constexpr std::array<std::byte, 4096> zeros{};
     const Fold divide{dtype(), Op::sum, static_cast<double>(size())};
     for (std::size_t at = 0; at < bytes; at += zeros.size())
@@ -66,14 +66,14 @@ void MpiCall::complete() {
   if (result_ != call_.out.data) std::memcpy(call_.out.data, result_, bytes);
 }
 
-// ---- what each kind asks for ------------------------------------------------------------------
+// ---- MPI calls by kind ------------------------------------------------------------------------
 
 const std::byte* MpiCall::copied(const std::byte* from, std::size_t count) {
   input_.assign(from, from + count * width());
   return input_.data();
 }
 
-/// What this rank contributes to a fold.
+/// This rank's contribution to a reduction.
 const std::byte* MpiCall::operand() {
   if (call_.op.op != Op::premul_sum) return call_.in.data;
   input_.resize(call_.in.bytes());
@@ -81,7 +81,7 @@ const std::byte* MpiCall::operand() {
   return input_.data();
 }
 
-// Never MPI_IN_PLACE: it would have to be said by all ranks alike, and Open MPI then takes its slowest algorithm.
+// Does not use MPI_IN_PLACE: all ranks would have to pass it, and Open MPI then uses its slowest algorithm.
 void MpiCall::allreduce() {
   const std::byte* from = operand();
   if (from == call_.out.data && call_.in.count > 0) from = copied(from, call_.in.count);
@@ -93,7 +93,7 @@ void MpiCall::allreduce() {
   });
 }
 
-/// `into` is the root's; where it is `from`, the fold is in place.
+/// `into` is used at the root only; if it equals `from`, the reduction is in place.
 void MpiCall::fold_at(int root, const std::byte* from, std::byte* into, std::size_t count) {
   const bool in_place = comm_.rank() == root && from == into && count > 0;
   in_parts(count, [&](std::size_t at, int n) {
@@ -160,7 +160,8 @@ void MpiCall::allgather() {
   });
 }
 
-// In place is not what MPI means by it: the block of `in` that is `out` lies anywhere in it.
+// Does not use MPI_IN_PLACE, which expects the result at the beginning of the buffer; here `out` may be any block of
+// `in`.
 void MpiCall::reduce_scatter() {
   const Blocks all = blocks(call_.in_counts, call_.out.count);
   const std::byte* const from = operand();
@@ -188,7 +189,7 @@ void MpiCall::reduce_scatter() {
 
 void MpiCall::gather() {
   const Blocks all = blocks(call_.out_counts, call_.in.count);
-  if (call_.variable || !fits(all)) {  // of the v-form the root alone knows whether it fits
+  if (call_.variable || !fits(all)) {  // in the v-form only the root knows whether it fits
     if (!at_root()) return send(call_.in.data, call_.in.count, call_.root);
     keep_own_block(all);
     for (std::size_t i = 0; i < size(); ++i)
@@ -231,8 +232,8 @@ void MpiCall::alltoall() {
   });
 }
 
-// Each rank knows its own counts only, so that all must take the one form that has no limit. What an int cannot say is
-// said by a type of its own: one element that holds the block and begins where the block does.
+// Each rank knows its own counts only, so all ranks use MPI_Alltoallw, which has no limit. Blocks beyond the range of
+// an int are described by a datatype: one element that covers the block and starts where the block does.
 void MpiCall::exchange() {
   const std::size_t each = call_.in.count / size();
   const Blocks in = blocks(call_.in_counts, each), into = blocks(call_.out_counts, each);

@@ -1,4 +1,4 @@
-// MpiCall: one collective in MPI's hands.
+// MpiCall: one collective performed by MPI.
 #pragma once
 
 #include <string>
@@ -9,37 +9,37 @@
 
 namespace tutti::mpi {
 
-/// What is asked of MPI for one call, and the memory that MPI uses for it beside the caller's.
+/// The MPI requests of one call, and the memory that MPI uses besides the caller's.
 ///
-/// Buffers of more than 2 GiB, which MPI's int counts and some implementations' arithmetic do not reach, go in parts.
-/// Which form is taken depends on what all ranks know alike. Token holder only.
+/// Buffers of more than 2 GiB are sent in parts, because MPI counts are ints and some implementations overflow. The
+/// choice depends only on what is equal on all ranks. All functions: token held.
 class MpiCall {
  public:
   MpiCall(Session& session, const Comm& comm, Call& call)
       : session_(session), comm_(comm), made_by_(call), call_(call.what) {}
-  /// MPI must have let go of everything; the Call may have gone.
+  /// MPI must not use any of the call's memory any more; the Call may have been destroyed.
   ~MpiCall();
   MpiCall(const MpiCall&) = delete;
   MpiCall& operator=(const MpiCall&) = delete;
 
-  /// Hands everything to MPI. Throws Error; what was handed over until then is in requests().
+  /// Starts the MPI operations. Throws Error; the operations started until then are in requests().
   void issue();
-  /// The last steps, when all requests have ended: what is folded or copied here.
+  /// Performs the local folds and copies that follow, when all requests have completed.
   void complete();
 
-  /// Memory for a copy of the input, taken before issue() and given back at the end: touching fresh pages costs more
-  /// than the copy.
+  /// The buffer for a copy of the input, set before issue() and taken back at the end. It is reused, since page
+  /// faults cost more than the copy.
   std::vector<std::byte>& memory() noexcept { return input_; }
 
   std::vector<MPI_Request>& requests() noexcept { return requests_; }
   Call& call() const noexcept { return made_by_; }
   const char* function() const noexcept { return function_; }
 
-  std::size_t open = 0;  ///< requests that have not ended; for the owner's use
-  Status failure;        ///< the first one; for the owner's use
+  std::size_t open = 0;  ///< requests that have not completed; used by the owner
+  Status failure;        ///< the first failure; used by the owner
 
  private:
-  /// The blocks of a larger buffer, in elements.
+  /// The blocks of a buffer, in elements.
   struct Blocks {
     std::vector<std::size_t> sizes, offsets;
     std::size_t total = 0;
@@ -85,13 +85,13 @@ class MpiCall {
   const Collective& call_;
   const char* function_ = "MPI";
   std::vector<MPI_Request> requests_;
-  std::byte* result_ = nullptr;  // where a fold ends, `result_count_` elements
+  std::byte* result_ = nullptr;  // where the `result_count_` elements of a reduction are
   std::size_t result_count_ = 0;
-  // What MPI reads or writes until the call has ended.
+  // Memory that MPI uses until the call has completed.
   std::vector<std::byte> input_, output_;
   std::vector<int> counts_, places_;
   std::vector<MPI_Datatype> types_in_, types_out_;
-  std::vector<MPI_Datatype> made_;  // of these, what is to be freed
+  std::vector<MPI_Datatype> made_;  // datatypes to free
 };
 
 }  // namespace tutti::mpi

@@ -1,4 +1,4 @@
-// The family of MPI that this module is compiled for: whose mpi.h it sees decides.
+// The MPI family that this module is compiled for, determined by the mpi.h in use.
 #pragma once
 
 #include <mpi.h>

@@ -1,4 +1,4 @@
-// What differs between the families of MPI: how they are called, found and recognised, and their predefined handles.
+// The differences between MPI families: names, detection, and predefined handles.
 #pragma once
 
 #include <mpi.h>
@@ -15,8 +15,8 @@ struct Handles {
   MPI_Comm world = {}, self = {}, no_comm = {};
   MPI_Errhandler errors_return = {};
   MPI_Request no_request = {};
-  std::array<MPI_Datatype, dtype_count> types = {};  ///< f16 and bf16 travel as 16-bit integers
-  std::array<MPI_Op, op_count> ops = {};             ///< avg and premul_sum are sums
+  std::array<MPI_Datatype, dtype_count> types = {};  ///< f16 and bf16 are sent as 16-bit integers
+  std::array<MPI_Op, op_count> ops = {};             ///< avg and premul_sum use the sum
 };
 
 }  // namespace tutti::mpi

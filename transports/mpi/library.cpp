@@ -1,4 +1,4 @@
-// Finding MPI: never linked, so that one installation serves every MPI there is.
+// Loading MPI at run time: the module does not link it, so one build works with every MPI of the family.
 #include "transports/mpi/library.hpp"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 bool is_ours(void* handle) { return (dlsym(handle, "ompi_mpi_comm_world") != nullptr) == is_open_mpi; }
 
-/// The file of an MPI among the loaded ones.
+/// Notes the file name of an MPI among the loaded libraries.
 int note_if_mpi(dl_phdr_info* info, std::size_t, void* found) {
   const std::string name = fs::path(info->dlpi_name).filename();
   if (!name.starts_with("libmpi.so") && !name.starts_with("libmpich.so")) return 0;
@@ -30,7 +30,7 @@ int note_if_mpi(dl_phdr_info* info, std::size_t, void* found) {
   return 1;
 }
 
-/// The MPI that the program uses already, or nothing. Made visible to all, as its own plug-ins may need it.
+/// The MPI loaded by the program, if any. Its symbols are made global, since its plug-ins may need them.
 Library in_process() {
   Library found;
   if (dl_iterate_phdr(note_if_mpi, &found.path) != 0) {
@@ -54,8 +54,8 @@ pid_t parent_of(pid_t process) {
   return parent;
 }
 
-/// The library in the installation of the launcher above this process: a launcher and a library of two
-/// installations often do not understand one another. Empty where there is none.
+/// The MPI library in the installation of the launcher that started this process; empty if there is none. A launcher
+/// and a library from different installations often do not work together.
 std::string beside_launcher() {
   constexpr std::string_view launchers[] = {"mpirun", "mpiexec", "orterun", "orted", "prte", "hydra"};
   constexpr int generations = 8;
@@ -107,7 +107,7 @@ Library open(const Settings& settings) {
   return found;
 }
 
-/// Fills a table of functions, noting the first one that is not there.
+/// Fills a table of functions and records the first one that is missing.
 class Taker {
  public:
   explicit Taker(void* handle) : handle_(handle) {}
@@ -195,7 +195,7 @@ bool has_any(std::span<const char* const> variables) {
   return std::ranges::any_of(variables, [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
-/// An Open MPI may run inside a hydra's or SLURM's job, and then is the one that started us.
+/// Open MPI may run inside a job of hydra or SLURM, and is then the launcher of this process.
 bool started_by_mpiexec() { return has_any(launch_marks) && (is_open_mpi || !has_any(others_marks)); }
 
 Viability not_started() {
@@ -207,7 +207,7 @@ Viability not_started() {
   return {false, "not started by mpiexec: run `mpirun -n 4 PROGRAM`, or `tutti run --backend mpi -np 4 PROGRAM`"};
 }
 
-/// MPI is there; can it be used as the program has initialised it?
+/// Whether MPI can be used in the state in which the program has initialised it.
 Viability usable(const Library& mpi) {
   int ended = 0, begun = 0;
   mpi.call.finalized(&ended);

@@ -1,4 +1,4 @@
-// The MPI library of this process: which one it is, what started the process, and its functions.
+// The MPI library of this process: its location, family, launcher and functions.
 #pragma once
 
 #include <mpi.h>
@@ -10,7 +10,7 @@
 
 namespace tutti::mpi {
 
-/// MPI's functions, as they are called here; taken from the library by name, because the module does not link MPI.
+/// The MPI functions used, looked up by name because the module does not link MPI.
 struct Functions {
   decltype(&MPI_Initialized) initialized;
   decltype(&MPI_Finalized) finalized;
@@ -59,16 +59,16 @@ struct Functions {
 struct Library {
   void* handle = nullptr;
   std::string path;
-  std::string missing;  ///< why there is none, as a clause; empty where there is one
+  std::string missing;  ///< the reason why there is no MPI, as a clause; else empty
   Functions call{};
 };
 
-/// The MPI that is in the process already, else that of the setting mpi_library, of the launcher's own installation, or
-/// the one that the loader finds. Opened once, for all to see, and never closed; a failure is looked at anew each time.
-/// Any thread.
+/// The MPI that the process has loaded; else the one of the setting mpi_library, of the launcher's installation, or
+/// found by the dynamic loader. Opened once with global symbols and never closed; after a failure each call tries
+/// again. Any thread.
 const Library& library(const Settings& settings);
 
-/// Whether MPI of this family can be used in this process, which has been started by its mpiexec.
+/// Whether MPI of this family can be used in this process, i.e. whether its mpiexec started it.
 Viability viable(const Settings& settings);
 
 }  // namespace tutti::mpi

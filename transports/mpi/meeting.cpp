@@ -6,12 +6,12 @@
 namespace tutti::mpi {
 namespace {
 
-constexpr std::string_view ready = "ready";  // any other word is a reason
+constexpr std::string_view ready = "ready";  // any other text is the reason of a failure
 constexpr std::string_view outcome = "outcome";
 
 std::string word_of(int rank) { return "word/" + std::to_string(rank); }
 
-/// `ready`, or whom it fails for and why.
+/// `ready`, or the first member that failed and its reason.
 std::string heard(const Meeting& meeting) {
   for (const int rank : meeting.members) {
     std::string word;
@@ -26,7 +26,8 @@ std::string heard(const Meeting& meeting) {
   return std::string(ready);
 }
 
-// The first outcome counts for all: somebody may come when others have given up, and finds everyone's word.
+// The first outcome in the store holds for all members, since a late member may find all words set after others have
+// given up.
 void agree(const Meeting& meeting) {
   meeting.store->set(word_of(meeting.world_rank), ready);
   const std::string first = meeting.store->set_once(outcome, heard(meeting));
@@ -47,7 +48,7 @@ std::unique_ptr<Comm> meet(const Meeting& meeting) {
   }
   if (!alone) agree(meeting);
   auto comm = std::make_unique<Comm>(*session, meeting.base, meeting.world_rank, meeting.members, meeting.name);
-  if (!alone) {  // all have read everything, or would not have come
+  if (!alone) {  // everyone has read all keys, since all members are in the communicator
     meeting.store->erase(word_of(meeting.world_rank));
     if (comm->rank() == 0) meeting.store->erase(outcome);
   }

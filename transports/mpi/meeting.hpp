@@ -1,4 +1,4 @@
-// How the members of an MPI communicator make sure of one another before they make it.
+// The agreement of the members of an MPI communicator before they create it.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace tutti::mpi {
 struct Meeting {
   std::int64_t base = no_native;  ///< the MPI communicator whose ranks are the job's
   int world_size = 1, world_rank = 0;
-  std::vector<int> members;  ///< world ranks, this one's among them
-  std::uint64_t name = 0;    ///< sets apart what is made at the same time
-  Store* store = nullptr;    ///< for this communicator alone; may be null for a member alone
+  std::vector<int> members;  ///< world ranks, including this one
+  std::uint64_t name = 0;    ///< distinguishes communicators made at the same time
+  Store* store = nullptr;    ///< used by this communicator only; may be null for a single member
   const Settings* settings = nullptr;
   Deadline until = never;
 };
 
-/// Begins MPI and makes a communicator. Collective among the members: where one cannot, or does not come in time, all
-/// hear of it, and none waits in MPI, which knows no deadline. Throws Error.
+/// Initialises MPI and creates a communicator. Collective over the members: if a member fails or is late, all of them
+/// fail, and none blocks in MPI, which has no deadlines. Throws Error.
 std::unique_ptr<Comm> meet(const Meeting& meeting);
 
 }  // namespace tutti::mpi

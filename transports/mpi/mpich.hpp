@@ -1,4 +1,4 @@
-// MPICH and those who share its binary interface, Intel MPI and MVAPICH: predefined handles are numbers.
+// MPICH and libraries with its ABI, Intel MPI and MVAPICH: predefined handles are integers.
 #pragma once
 
 #include "transports/mpi/handles.hpp"

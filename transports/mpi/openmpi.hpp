@@ -1,4 +1,4 @@
-// Open MPI: predefined handles are the addresses of its variables.
+// Open MPI: predefined handles are addresses of variables.
 #pragma once
 
 #include <dlfcn.h>
@@ -20,8 +20,8 @@ inline MPI_Comm communicator_of(std::int64_t native) {
   return convert(static_cast<MPI_Fint>(native));
 }
 
-/// Null where the library lacks one. A program that links Open MPI may hold the variable itself (a copy relocation):
-/// then that one counts, and not the library's.
+/// The handle, or null if the library lacks it. If the program links Open MPI, it may contain the variable (a copy
+/// relocation), which then is the valid one.
 template <class Handle>
 Handle predefined(void* library, const char* variable) {
   void* const everyones = dlsym(RTLD_DEFAULT, variable);

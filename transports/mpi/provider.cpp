@@ -1,4 +1,4 @@
-// The provider mpi: its collectives, and its messages as a transport for our own algorithms.
+// The provider mpi: MPI's collectives as a backend, and its messages as a transport for the built-in algorithms.
 #include "transports/provider.hpp"
 
 #include <set>
@@ -14,8 +14,8 @@
 namespace tutti {
 namespace {
 
-/// All who are to be connected with one another, directly or not: they make one communicator. Each knows whom it wants
-/// to reach and asks those for whom they want to.
+/// The ranks connected with this one, directly or through others; they share one communicator. Each rank publishes
+/// whom it wants to reach and reads what those publish.
 std::vector<int> connected_ranks(const Rendezvous& meeting) {
   std::ostringstream mine;
   for (const int peer : meeting.peers) mine << peer << ' ';

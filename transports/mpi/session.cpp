@@ -14,7 +14,7 @@ namespace {
 
 Session* the_session = nullptr;
 
-/// The fold of tutti, as MPI calls it: what two ranks give is combined alike whichever comes first.
+/// The library's fold as an MPI_User_function. Commutative.
 template <DType dtype, Op op>
 void fold(void* in, void* inout, int* count, MPI_Datatype*) {
   auto* const into = static_cast<std::byte*>(inout);
@@ -34,9 +34,9 @@ constexpr std::array<OwnFold, 4> arithmetic{{{dtype, Op::sum, fold<dtype, Op::su
                                              {dtype, Op::min, fold<dtype, Op::min>},
                                              {dtype, Op::max, fold<dtype, Op::max>}}};
 
-// MPI knows no 16-bit floating point; its min and max do not say what they do with a NaN; and in small integers MPIs
-// differ: Open MPI 4.1 saturates sums of 8 and 16 bits, MPICH 4.0 compares MPI_UINT8_T as if it had a sign, so
-// that all unsigned types are ours.
+// Operations for which the library's folds are used: MPI has no 16-bit floating point types; its min and max do not
+// define the result for NaN; and MPI libraries differ on small integers: Open MPI 4.1 saturates sums of 8 and 16
+// bits, and MPICH 4.0 compares MPI_UINT8_T as signed, so all unsigned types use the library's folds.
 constexpr std::array<OwnFold, 4> whole_rows[] = {arithmetic<DType::i8>,  arithmetic<DType::u8>,  arithmetic<DType::i16>,
                                                  arithmetic<DType::u16>, arithmetic<DType::u32>, arithmetic<DType::u64>,
                                                  arithmetic<DType::f16>, arithmetic<DType::bf16>};
@@ -70,7 +70,8 @@ Session& Session::begin(const Settings& settings) {
     mpi.call.query_thread(&level);
   else if (mpi.call.init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS)
     throw Error(Code::resource, "MPI_Init_thread of " + mpi.path + " failed");
-  the_session = new Session(mpi, begun == 0, level);  // before the refusal: what we have begun we end
+  // before the checks that throw, so that MPI is finalised if it was initialised here
+  the_session = new Session(mpi, begun == 0, level);
   if (level < MPI_THREAD_SERIALIZED)
     throw Error(Code::unsupported, "MPI gives no more than " + level_name(level) + ", and tutti needs " +
                                        level_name(MPI_THREAD_SERIALIZED) +
@@ -175,16 +176,16 @@ void Session::leave() noexcept {
 }
 
 bool Session::ended() const {
-  if (ending() || fork_generation() != generation_) return true;  // in a child, MPI is the parent's
+  if (ending() || fork_generation() != generation_) return true;  // in a forked child MPI belongs to the parent
   int is = 0;
   call.finalized(&is);
   return is != 0;
 }
 
-// A communicator that is destroyed later, with the program's globals, ends MPI then.
+// Communicators destroyed after this, with the program's globals, finalise MPI then.
 void Session::at_exit() {
   Session& session = *the_session;
-  if (fork_generation() != session.generation_) return;  // MPI is the parent's
+  if (fork_generation() != session.generation_) return;  // MPI belongs to the parent
   const std::lock_guard lock(session.users_mutex_);
   session.exiting_ = true;
   if (session.users_ == 0) session.finalize();
@@ -199,8 +200,7 @@ void Session::finalize() noexcept {
   call.finalize();
 }
 
-// MPI_Finalize(), whoever calls it, first lets go of what hangs on MPI_COMM_SELF, while messages can still be
-// exchanged.
+// Registers a callback on MPI_COMM_SELF, which MPI_Finalize() runs first, while messages can still be exchanged.
 void Session::call_at_finalize() {
   int key = 0;
   check(call.comm_create_keyval(
@@ -223,8 +223,8 @@ void Session::free_at_end(MPI_Comm comm) {
   leaving_.push_back(comm);
 }
 
-// Receives what nobody has asked for, mostly goodbyes, until no member sends any more: some MPIs complain of what is
-// left.
+// Receives pending messages, mostly goodbyes, until no member sends any more: some MPI libraries report messages left
+// at finalisation.
 void Session::empty(MPI_Comm comm) {
   MPI_Request barrier = handles.no_request;
   std::vector<std::byte> rest;
@@ -252,7 +252,8 @@ Comm::Comm(Session& session, std::int64_t base, int world_rank, const std::vecto
   const Functions& call = session.call;
   const auto turn = session.turn();
   const MPI_Comm world = session.world(base);
-  // The tag sets apart what two threads make at a time; 32767 is the largest that every MPI knows.
+  // The tag distinguishes communicators made concurrently by two threads; 32767 is the largest tag that every MPI
+  // supports.
   const int tag = static_cast<int>((name ^ name >> 15 ^ name >> 30 ^ name >> 45) & 0x7fff);
   MPI_Group all{}, mine{};
   session.check(call.comm_group(world, &all), "MPI_Comm_group");

@@ -1,4 +1,4 @@
-// MPI as this process uses it: begun once, used by one thread at a time where it asks for that, ended at exit.
+// The use of MPI in this process: initialised once, serialised if MPI requires it, and finalised at exit.
 #pragma once
 
 #include <mpi.h>
@@ -16,45 +16,46 @@
 
 namespace tutti::mpi {
 
-/// One for the process; it is there for ever.
+/// One per process; never destroyed.
 class Session {
  public:
-  /// Begins MPI where nobody has. Throws Error{unsupported, resource}.
+  /// Initialises MPI if the program has not. Throws Error{unsupported, resource}.
   static Session& begin(const Settings& settings);
 
   const Functions& call;
   const Handles handles;
 
-  /// Held around calls of MPI: a lock where MPI wants one thread at a time, else nothing.
+  /// Held around MPI calls: a lock if MPI allows only one thread at a time, otherwise empty.
   std::unique_lock<std::recursive_mutex> turn();
 
-  /// The operation for MPI: its own where that does what tutti promises, else one of ours.
+  /// The MPI operation: MPI's own if its results are as specified, otherwise one of the library's.
   MPI_Op op(Op op, DType dtype) const;
   MPI_Datatype type(DType dtype) const { return handles.types[static_cast<std::size_t>(dtype)]; }
 
-  /// `count` elements as one, also beyond 2^31; `at` bytes from where the buffer begins. To be freed.
+  /// A datatype of `count` elements, also beyond 2^31, that begin `at` bytes after the buffer's address. The caller
+  /// frees it.
   MPI_Datatype many(std::size_t count, DType dtype, std::size_t at);
 
   /// The communicator whose ranks are the job's.
   MPI_Comm world(std::int64_t base) const;
-  /// Throws Error where MPI counts the ranks otherwise than the job.
+  /// Throws Error if MPI's ranks differ from the job's.
   void check_ranks(std::int64_t base, int world_size, int world_rank);
 
-  /// Ok, or what MPI says of `code`.
+  /// Ok, or a failure with MPI's text for `code`.
   Status status(int code, const char* function) const;
-  /// Throws it.
+  /// As status(), but throws the failure.
   void check(int code, const char* function) const;
 
-  /// Who uses MPI is counted, so that it is not ended under anybody's feet.
+  /// Counts the users of MPI, which is not finalised while there are any.
   void join() noexcept;
   void leave() noexcept;
-  /// MPI can no longer be called: it has ended, or this is a forked child.
+  /// Whether MPI cannot be called any more: it is finalised, or this is a forked child.
   bool ended() const;
   bool ending() const noexcept { return ending_.load(std::memory_order_relaxed); }
-  /// Takes a communicator whose members leave at different times, and frees it when all end MPI: until then somebody
-  /// may still send on it.
+  /// Takes a communicator and frees it at the end of MPI: its members leave at different times, and until then one of
+  /// them may still send on it.
   void free_at_end(MPI_Comm comm);
-  /// Something of ours can never end: MPI is not finalised then, which would wait for it.
+  /// An operation will never complete; MPI is not finalised then, since that would wait for it.
   void keep() noexcept { kept_.store(true); }
 
  private:
@@ -66,8 +67,8 @@ class Session {
   void empty(MPI_Comm comm);
   void create_ops();
 
-  const bool ours_;        // we have begun MPI, so that we end it
-  const bool one_thread_;  // at a time
+  const bool ours_;        // MPI was initialised here, and is finalised here
+  const bool one_thread_;  // MPI allows one thread at a time
   const std::uint32_t generation_;
   std::recursive_mutex mutex_;
   std::array<std::array<MPI_Op, dtype_count>, op_count> ops_ = {};
@@ -75,16 +76,16 @@ class Session {
   int users_ = 0;
   bool exiting_ = false;
   std::atomic<bool> kept_{false}, ending_{false};
-  std::vector<MPI_Comm> leaving_;  // with users_mutex_
+  std::vector<MPI_Comm> leaving_;  // guarded by users_mutex_
 };
 
-/// An MPI communicator of some ranks of the job, of our own.
+/// An MPI communicator of some ranks of the job.
 class Comm {
  public:
-  /// Collective among `members` (world ranks, this one's among them), without a deadline: see meet(). `base`: whose
-  /// ranks are the job's. `name` sets apart what is made at the same time. Throws Error.
+  /// Collective over `members` (world ranks, including this one), without a deadline: see meet(). `base` is the
+  /// communicator whose ranks are the job's. `name` distinguishes communicators made at the same time. Throws Error.
   Comm(Session& session, std::int64_t base, int world_rank, const std::vector<int>& members, std::uint64_t name);
-  /// Frees it, now or, after linger(), at the end of MPI; never after abandon().
+  /// Frees it: now, at the end of MPI after linger(), or never after abandon().
   ~Comm();
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
@@ -93,7 +94,7 @@ class Comm {
   MPI_Comm get() const noexcept { return comm_; }
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  /// MPI still works on it, and will for ever.
+  /// MPI still uses it, and may do so forever.
   void abandon() noexcept;
   void linger() noexcept { lingers_ = true; }
 

@@ -9,7 +9,7 @@ namespace tutti::mpi {
 namespace {
 
 constexpr std::size_t cell_bytes = 64 << 10, most_spare = 16;
-constexpr std::size_t cells_under_way = 4;  // to each peer
+constexpr std::size_t cells_under_way = 4;  // per peer
 constexpr int arrivals_at_once = 16;
 constexpr int stream_tag = 7;
 
@@ -35,7 +35,7 @@ MpiWire::~MpiWire() {
         if (!one->done && !broken_ && !session_.ended()) test(*one);
         if (one->done) continue;
         open = true;
-        static_cast<void>(one.release());  // MPI's for ever
+        static_cast<void>(one.release());  // leaked: MPI may still use it
       }
   if (open) comm_->abandon();
 }
@@ -58,7 +58,7 @@ void MpiWire::give(std::unique_ptr<Cell> cell) {
   if (spare_.size() < most_spare) spare_.push_back(std::move(cell));
 }
 
-// Without MPI there is nobody to reach: an end of everything on this wire.
+// A failing MPI call fails the whole wire: no peer can be reached without MPI.
 void MpiWire::failed(int code, const char* function) {
   if (code == MPI_SUCCESS || broken_) return;
   broken_ = true;

@@ -10,12 +10,12 @@
 
 namespace tutti::mpi {
 
-/// Every write is copied into cells, which MPI sends; what arrives is asked for (a matched probe, so that the order of
-/// each sender's messages is known and no receive is left over at the end) and received into cells of its size. MPI has
-/// nothing to sleep on: who waits looks again and again.
+/// Data is copied into cells, which are sent by MPI. Arriving messages are found by matched probes, which keeps each
+/// sender's order and leaves no receive posted at the end, and are received into cells of their size. MPI has no
+/// descriptor to wait on, so waiting threads poll.
 class MpiWire final : public Wire {
  public:
-  /// `ranks`: world ranks of the communicator's ranks, in order.
+  /// `ranks`: the world ranks of the communicator's ranks, by rank.
   MpiWire(Session& session, std::unique_ptr<Comm> comm, std::vector<int> ranks, int world_size,
           TransportListener& listener);
   ~MpiWire() override;
@@ -42,8 +42,8 @@ class MpiWire final : public Wire {
   };
   using Cells = std::deque<std::unique_ptr<Cell>>;
   struct Peer {
-    int place = -1;  // in the communicator
-    Cells out, in;   // in the order of the stream
+    int place = -1;  // rank in the communicator
+    Cells out, in;   // in stream order
     bool gone = false;
   };
   Peer& at(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
@@ -60,7 +60,7 @@ class MpiWire final : public Wire {
   TransportListener& listener_;
   std::vector<Peer> peers_;  // by world rank
   std::vector<std::unique_ptr<Cell>> spare_;
-  bool broken_ = false;  // a call of MPI has failed
+  bool broken_ = false;  // an MPI call has failed
 };
 
 }  // namespace tutti::mpi

@@ -1,5 +1,5 @@
-// What this backend uses of NCCL, declared here, so that building needs none of its headers: the values are those of
-// every NCCL from 2.19 on, which a test compares with the header where there is one.
+// The declarations of NCCL used by this backend, so that building needs no NCCL headers. The values are those of NCCL
+// 2.19 and later; a test compares them with the header if there is one.
 #pragma once
 
 #include <climits>
@@ -7,8 +7,8 @@
 
 namespace tutti::nccl {
 
-/// The versions that this was written for, as ncclGetVersion() counts. 2.18 cannot abort on another thread than that
-/// of the call which is under way.
+/// The oldest supported version, as ncclGetVersion() returns it. NCCL 2.18 cannot abort a communicator while another
+/// thread is in a call.
 inline constexpr int oldest_version = 21900;
 
 struct UniqueId {
@@ -43,7 +43,7 @@ enum DataType : int {
 enum RedOp : int { op_sum = 0, op_prod = 1, op_max = 2, op_min = 3, op_avg = 4 };
 enum Residence : int { scalar_device = 0, scalar_host_immediate = 1 };
 
-/// The configuration of a communicator as version 2.19 had it; later ones take it as it is.
+/// ncclConfig_t as of version 2.19, which later versions accept.
 struct Config {
   std::size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
@@ -56,10 +56,10 @@ struct Config {
   int split_share = INT_MIN;
 };
 
-/// A stream as NCCL takes it: cudaStream_t.
+/// cudaStream_t.
 using StreamHandle = void*;
 
-/// Its functions, found at run time.
+/// NCCL's functions, looked up at run time.
 struct Api {
   Result (*get_version)(int*);
   Result (*get_unique_id)(UniqueId*);

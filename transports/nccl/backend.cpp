@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Seconds abort_patience{3.0};  // with NCCL, and then with what it had put on the stream
+constexpr Seconds abort_patience{3.0};  // for NCCL to abort, and then for the stream to finish
 constexpr auto look_again = 100us;
 
 }  // namespace
@@ -42,7 +42,7 @@ NcclBackend::NcclBackend(const BackendMeeting& meeting)
 }
 
 NcclBackend::~NcclBackend() {
-  if (fork_generation() != generation_) {  // the threads and the device are the parent's
+  if (fork_generation() != generation_) {  // the threads and the device belong to the parent
     static_cast<void>(comm_.release());
     keep_for_ever(std::move(scratch_));
     static_cast<void>(ending_.release());
@@ -54,7 +54,7 @@ NcclBackend::~NcclBackend() {
   if (!calls_.empty()) NcclBackend::cancel(Status::failure(Code::aborted, "the communicator has gone"));
   while (ending_ && !look_for_end()) std::this_thread::sleep_for(look_again);
   end_everything();
-  if (comm_) deferred_release(std::move(comm_));  // in peace: it frees memory of the device
+  if (comm_) deferred_release(std::move(comm_));  // on another thread, since it frees device memory
 }
 
 // ---- the communicator ---------------------------------------------------------------------------
@@ -111,7 +111,7 @@ void NcclBackend::start(Call& call) {
   while (launch_next()) continue;
 }
 
-// True where one more was launched, or got further.
+// Returns true if a call was launched or advanced.
 bool NcclBackend::launch_next() {
   if (failed_ || calls_.empty()) return false;
   try {
@@ -166,7 +166,7 @@ bool NcclBackend::progress() {
   while (launch_next()) moved = true;
   std::deque<Playing> ended;
   moved |= collect(ended);
-  // The last call may take this backend with it.
+  // The last call may destroy this backend.
   for (Playing& one : ended) one.call->ended({});
   return moved;
 }
@@ -210,13 +210,13 @@ Status NcclBackend::failure_of(Result state) const {
   return failure(describe(nccl_, state, "NCCL"), state == remote_error ? Code::peer_lost : Code::resource);
 }
 
-// All that is under way ends with cancel(), which follows.
+// The running calls end in cancel(), which follows.
 void NcclBackend::fail(const Status& why) {
   if (std::exchange(failed_, true) || calls_.empty()) return;
   calls_.front().call->trouble(why);
 }
 
-// False: something is still on the stream.
+// Returns false if work is still on the stream.
 bool NcclBackend::wait_for_stream() noexcept {
   try {
     const Owned<Event> end(accelerator_, accelerator_.make_event(device_));
@@ -224,23 +224,23 @@ bool NcclBackend::wait_for_stream() noexcept {
     for (const Deadline until = deadline_in(abort_patience); !accelerator_.query(*end);
          std::this_thread::sleep_for(look_again))
       if (Clock::now() >= until) return false;
-  } catch (const std::exception&) {  // the device does nothing any more
+  } catch (const std::exception&) {  // the device has failed for good
   }
   return true;
 }
 
-// Whoever calls this has comm_ and the stream to himself. False: NCCL, or the device, is still at it.
+// The caller has exclusive use of comm_ and the stream. Returns false if NCCL or the device is still busy.
 bool NcclBackend::end_everything() noexcept {
   given_up_ = true;
   if (opening_.joinable()) opening_.join();
   if (!comm_) return calls_.empty() || wait_for_stream();
-  if (!failed_) return true;  // in peace
+  if (!failed_) return true;  // regular end
   const bool aborted = comm_->abort(abort_patience);
   comm_.reset();
   return aborted && wait_for_stream();
 }
 
-// The order goes on without these calls at once.
+// These calls leave the launch order at once, so that others may go on.
 void NcclBackend::cancel(const Status& why) noexcept {
   failed_ = true;
   if (ending_ || calls_.empty()) return;
@@ -256,7 +256,7 @@ void NcclBackend::cancel(const Status& why) noexcept {
   };
   try {
     ending_->thread = std::thread(end);
-  } catch (const std::exception&) {  // no thread to be had
+  } catch (const std::exception&) {  // no thread could be created
     end();
   }
 }
@@ -279,7 +279,7 @@ bool NcclBackend::look_for_end() noexcept {
     keep_for_ever(std::move(one.asked.scratch));
     one.call->abandoned();
   }
-  // The last call may take this backend with it.
+  // The last call may destroy this backend.
   for (Playing& one : ended) one.call->ended(ending->why);
   return true;
 }

@@ -1,4 +1,5 @@
-// NcclBackend: NCCL's collectives on a stream of the communicator's own, in order; the host only looks after them.
+// NcclBackend: NCCL's collectives, enqueued in order on the communicator's own stream; the host only tracks their
+// completion.
 #pragma once
 
 #include <atomic>
@@ -14,15 +15,14 @@
 
 namespace tutti::nccl {
 
-/// The communicator of NCCL's, which takes a while and memory of the device, is made when the first call comes, on a
-/// thread of its own.
+/// The NCCL communicator, which takes time and device memory, is created by the first call, on a thread of its own.
 ///
-/// After a failure NCCL's kernels are told to end, and are waited for for a few seconds, on a thread of its own: the
-/// context's other communicators go on. What does not end then may still use its buffers: a line in the log says so.
+/// After a failure NCCL is aborted on another thread, which waits a few seconds, so that other communicators of the
+/// context continue. If NCCL does not end in time, it may still use its buffers; this is logged.
 class NcclBackend final : public Backend {
  public:
-  /// Collective; blocks until all members have said which GPU they have. Throws Error{unsupported} with the reason
-  /// where NCCL does not serve them.
+  /// Collective; blocks until all members have published their GPU. Throws Error{unsupported} with the reason if NCCL
+  /// cannot serve them.
   explicit NcclBackend(const BackendMeeting& meeting);
   ~NcclBackend() override;
 
@@ -42,9 +42,9 @@ class NcclBackend final : public Backend {
  private:
   struct Playing {
     Call* call = nullptr;
-    std::shared_ptr<LaunchOrder::Place> place;  // null: nothing to agree upon
+    std::shared_ptr<LaunchOrder::Place> place;  // null: no ordering is needed
     Issued asked;
-    Owned<Event> end = {};  // recorded once it is on the stream
+    Owned<Event> end = {};  // recorded after the call was enqueued
     bool enqueued = false;
   };
 
@@ -69,7 +69,7 @@ class NcclBackend final : public Backend {
   bool end_everything() noexcept;
   bool look_for_end() noexcept;
 
-  const std::uint32_t generation_;  // of forks
+  const std::uint32_t generation_;  // of core/fork.hpp
   const Group group_;
   const int world_rank_;
   const Settings settings_;
@@ -77,21 +77,21 @@ class NcclBackend final : public Backend {
   Accelerator& accelerator_;
   const int device_;
   const std::shared_ptr<Store> store_;
-  std::shared_ptr<LaunchOrder> order_;  // null: one rank, or nobody to ask
+  std::shared_ptr<LaunchOrder> order_;  // null: one rank, or no wire for the ordering
   Owned<Stream> stream_;
   Scratch scratch_;
 
-  // The opening's thread writes these before it sets opening_done_.
+  // Written by the opening thread before it sets opening_done_.
   std::thread opening_;
   std::atomic<bool> opening_done_{false}, given_up_{false};
   std::unique_ptr<Comm> comm_;
   Status unopened_;
 
-  std::deque<Playing> calls_;  // in their order
-  std::size_t launched_ = 0;   // of them, from the front: handed to NCCL
-  bool launching_ = false;     // NCCL is still at the last of those
+  std::deque<Playing> calls_;  // in launch order
+  std::size_t launched_ = 0;   // number of calls at the front that NCCL has
+  bool launching_ = false;     // NCCL is still launching the last of those
   bool failed_ = false;
-  std::unique_ptr<Ending> ending_;  // of all calls; its thread has comm_ and the stream meanwhile
+  std::unique_ptr<Ending> ending_;  // ends all calls; its thread owns comm_ and the stream meanwhile
 };
 
 }  // namespace tutti::nccl

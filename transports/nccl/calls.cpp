@@ -37,7 +37,7 @@ RedOp op_of(Op op) noexcept {
   }
 }
 
-/// An operator for as long as it is handed to NCCL; of premul_sum it is made for the call.
+/// An NCCL operator, created and destroyed for premul_sum.
 class Operator {
  public:
   Operator(const Stage& stage, Reduction op, DType dtype) : stage_(stage), value_(op_of(op.op)) {
@@ -75,7 +75,7 @@ class Operator {
   bool made_ = false;
 };
 
-/// Everything asked for until end() is one operation of NCCL's.
+/// A scope between ncclGroupStart and ncclGroupEnd.
 class Grouped {
  public:
   explicit Grouped(const Library& nccl) : nccl_(nccl) { check(nccl, nccl.call.group_start(), "ncclGroupStart"); }
@@ -94,7 +94,7 @@ class Grouped {
   bool open_ = true;
 };
 
-/// One call on its stage. Where nothing is folded only widths count, and NCCL has no 16-bit integers: bytes are moved.
+/// Issues one call. Calls that only move data are issued as bytes where NCCL lacks the type, such as 16-bit integers.
 class Player {
  public:
   Player(const Collective& call, const Stage& stage)
@@ -122,7 +122,7 @@ class Player {
   std::size_t size() const noexcept { return static_cast<std::size_t>(stage_.size); }
   bool at_root() const noexcept { return stage_.rank == call_.root; }
 
-  // Elements of each rank's block, and where each begins, in bytes.
+  // The elements in each rank's block, and the block's offset in bytes.
   struct Blocks {
     std::vector<std::size_t> counts, at;
   };
@@ -220,7 +220,7 @@ class Player {
     const Blocks in = blocks(call_.in_counts, call_.in.count / size());
     const Blocks out = blocks(call_.out_counts, call_.out.count / size());
     const std::byte* from = call_.in.data;
-    if (from == call_.out.data && call_.in.count > 0) {  // what is received would overwrite what is still to be sent
+    if (from == call_.out.data && call_.in.count > 0) {  // received blocks would overwrite blocks not sent yet
       if (!call_.variable) return alltoall_in_place(in);
       scratch_ = spare_memory(stage_.accelerator, stage_.stream.device, call_.in.bytes());
       stage_.accelerator.copy(stage_.stream, scratch_.get(), from, call_.in.bytes());
@@ -235,7 +235,8 @@ class Player {
     }
     group.end();
   }
-  // In pieces: a piece of every block is set aside and sent from there, so what is received may lie where it was.
+  // Works in pieces: a piece of every block is copied to scratch and sent from there, so that it can be received in
+  // its place.
   void alltoall_in_place(const Blocks& blocks) {
     scratch_ = stage_.scratch.exchange();
     next_piece_ = [player = *this, blocks, done = std::size_t{0}]() mutable {
@@ -245,7 +246,7 @@ class Player {
     };
     next_piece_();
   }
-  // From element `done` of every block on; how many elements of each.
+  // Exchanges a piece that begins at element `done` of every block; returns the number of elements per block.
   std::size_t exchange_piece(const Blocks& blocks, std::size_t done) {
     auto* const aside = static_cast<std::byte*>(scratch_.get());
     const std::size_t area = std::max<std::size_t>(Scratch::exchange_bytes / size() / 256 * 256, 256);

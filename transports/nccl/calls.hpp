@@ -1,4 +1,4 @@
-// The collectives that NCCL has for us, and how each is asked for.
+// The collectives that NCCL supports, and how they are issued.
 #pragma once
 
 #include <functional>
@@ -14,36 +14,35 @@
 
 namespace tutti::nccl {
 
-/// One, without a name, for every kind but send.
+/// One unnamed algorithm for every kind except send.
 std::span<const std::string_view> algorithms(Kind kind) noexcept;
 
-/// Ok, or why the call cannot be done by NCCL. Looks at what all ranks know alike.
+/// Ok, or why NCCL cannot perform the call. Depends only on what is equal on all ranks.
 Status supported(const Collective& call, std::string_view algorithm);
 
-/// Where a call is played.
+/// The communicator, stream and scratch that a call uses.
 struct Stage {
   const Library& nccl;
   CommHandle comm;
   int rank, size;
   Accelerator& accelerator;
-  Stream stream;  ///< of the communicator's device
+  Stream stream;  ///< on the communicator's device
   Scratch& scratch;
 };
 
-/// A call that NCCL has been asked for.
+/// A call that was issued to NCCL.
 struct Issued {
-  std::shared_ptr<void> scratch;  ///< needed until the call is done
-  /// Asks for the next piece, once NCCL is no more at the one before; false: there was none left. Empty: there is one
-  /// piece. As issue(); what that was given is still there.
+  std::shared_ptr<void> scratch;  ///< kept until the call is done
+  /// Issues the next piece; called when NCCL has finished launching the one before. Returns false if there was none
+  /// left. Empty: there is only one piece. Throws as issue(), whose arguments must still be valid.
   std::function<bool()> next_piece;
 };
 
-/// Puts a supported call, or its first piece, on the stream. Never waits for other ranks, but NCCL may still be at it
-/// when this returns (see Comm::state), and until then must not be asked for more. Throws Error; then NCCL's state is
-/// unknown.
+/// Enqueues a supported call, or its first piece. Does not wait for other ranks, but NCCL may still be launching when
+/// this returns (see Comm::state); until then it must not be called. Throws Error; then NCCL's state is unknown.
 Issued issue(const Collective& call, const Stage& stage);
 
-/// The same among one rank, without NCCL.
+/// The same in a group of one rank, without NCCL.
 std::shared_ptr<void> issue_alone(const Collective& call, Accelerator& accelerator, const Stream& stream);
 
 }  // namespace tutti::nccl

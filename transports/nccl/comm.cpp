@@ -16,12 +16,12 @@ using namespace std::chrono_literals;
 
 constexpr auto look_again = 200us;
 constexpr Seconds peaceful_end{5.0};
-constexpr auto store_slice = 200ms;  // between two looks at whether all is given up
-constexpr char refused = '!';        // before the reason of a rank 0 that has no name to give
+constexpr auto store_slice = 200ms;  // between two checks of `given_up`
+constexpr char refused = '!';        // precedes the reason of a rank 0 that cannot create an id
 
 std::string text_of(const UniqueId& id) { return {id.bytes, sizeof id.bytes}; }
 
-// The first rank names the communicator.
+// The first rank creates the communicator's id.
 UniqueId agreed_id(const Opening& opening, const std::atomic<bool>& given_up) {
   UniqueId id;
   if (opening.group.rank == 0) {
@@ -59,8 +59,8 @@ Result Comm::state() const noexcept {
   Result state = success;
   const Result asked = nccl_.call.comm_get_async_error(handle_, &state);
   if (asked != success || state != success) return asked == success ? state : asked;
-  // Before 2.27 what a call leaves behind lies in the storage of the thread that made it, until a question like this
-  // one: that thread's end, or its next call on another communicator, would run into it.
+  // Before 2.27 a call leaves a pending job in thread-local storage until a query like this one. The thread's exit,
+  // or its next call on another communicator, would use it.
   int ranks = 0;
   return nccl_.call.comm_count(handle_, &ranks);
 }
@@ -68,14 +68,14 @@ Result Comm::state() const noexcept {
 bool Comm::abort(Seconds patience) noexcept {
   const CommHandle handle = std::exchange(handle_, nullptr);
   if (handle == nullptr) return true;
-  // NCCL may wait for the device, or for a thread of its own that waits for the network.
+  // Destroying may wait for the device, or for NCCL's network thread.
   const auto ended = std::make_shared<std::atomic<bool>>(false);
   try {
     std::thread([&nccl = nccl_, handle, ended] {
       nccl.call.comm_abort(handle);
       *ended = true;
     }).detach();
-  } catch (const std::exception&) {  // no thread to be had: better to wait than to leave it running
+  } catch (const std::exception&) {  // no thread could be created: wait here rather than leak it
     nccl_.call.comm_abort(handle);
     return true;
   }
@@ -126,7 +126,7 @@ Card card_from(const std::string& text) {
   return card;
 }
 
-// NCCL is told so by its own variable, and refuses what it cannot do.
+// NCCL_MULTI_RANK_GPU_ENABLE allows several ranks per GPU; NCCL refuses unsupported cases itself.
 bool shared_gpus_allowed(const Settings& settings) {
   const char* const own = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
   return settings.nccl_shared_gpu == "on" || (own != nullptr && std::string_view(own) == "1");

@@ -1,4 +1,4 @@
-// Comm: a communicator of NCCL's, from its making, which takes as long as the slowest rank, to its end.
+// Comm: an NCCL communicator.
 #pragma once
 
 #include <atomic>
@@ -11,22 +11,22 @@
 
 namespace tutti::nccl {
 
-/// Non-blocking in NCCL's sense. One thread at a time.
+/// A non-blocking communicator (ncclConfig_t::blocking = 0). One thread at a time.
 class Comm {
  public:
   Comm(const Library& nccl, CommHandle handle) noexcept : nccl_(nccl), handle_(handle) {}
-  /// Ends it in peace, if it was not aborted; waits for what NCCL still has to do, a few seconds at most.
+  /// Destroys it, unless it was aborted; waits for pending work for a few seconds at most.
   ~Comm();
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
   CommHandle get() const noexcept { return handle_; }
 
-  /// success, in_progress, or what went wrong, also in calls that were launched long ago.
+  /// success, in_progress, or an error, which may be of any earlier call.
   Result state() const noexcept;
 
-  /// Ends what is under way, without the other ranks. False: NCCL has not come back after `patience`; it is left to
-  /// itself.
+  /// Aborts pending work without the other ranks. Returns false if NCCL has not returned after `patience`; the abort
+  /// then continues in the background.
   bool abort(Seconds patience) noexcept;
 
  private:
@@ -34,7 +34,7 @@ class Comm {
   CommHandle handle_;
 };
 
-/// What a rank needs to make one with the others.
+/// What is needed to create a communicator.
 struct Opening {
   const Library& nccl;
   Accelerator& accelerator;
@@ -44,16 +44,17 @@ struct Opening {
   Deadline until = never;
 };
 
-/// Collective; blocks until all have come, `opening.until` has passed or `given_up` is set. Throws Error.
+/// Collective; blocks until all ranks have called, `opening.until` has passed, or `given_up` is set. Throws Error.
 std::unique_ptr<Comm> open_comm(const Opening& opening, const std::atomic<bool>& given_up);
 
-/// What the ranks have to know of one another before; made by each.
+/// What ranks publish before they create a communicator.
 struct Card {
-  int version = 0;   ///< of NCCL
-  std::string gpu;   ///< its name, the same in all processes
-  std::string host;  ///< for people
+  int version = 0;   ///< NCCL's version
+  std::string gpu;   ///< the GPU's name, equal in all processes
+  std::string host;  ///< for messages
 };
-/// Why NCCL cannot serve these ranks: a clause, the same on all of them; empty: it can. Collective; blocks.
+/// The reason why NCCL cannot serve these ranks, as a clause, equal on all of them; empty: it can. Collective;
+/// blocks.
 std::string objection(const BackendMeeting& meeting, const Card& own);
 
 }  // namespace tutti::nccl

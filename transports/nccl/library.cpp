@@ -25,7 +25,7 @@ bool find(void* handle, const char* name, Function*& into, std::string& lacks) {
   return into != nullptr;
 }
 
-// The name of the first function that is not there.
+// Looks up all functions; returns the name of the first one missing.
 std::string find_all(void* handle, Api& call) {
   std::string lacks;
   find(handle, "ncclGetVersion", call.get_version, lacks);

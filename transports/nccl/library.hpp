@@ -1,4 +1,4 @@
-// The NCCL of this process: found at run time, so that everything that is built runs where it is missing.
+// The NCCL library of this process, loaded at run time, so that programs run without it.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@ namespace tutti::nccl {
 
 struct Library {
   Api call{};
-  int version = 0;  ///< as ncclGetVersion() counts: 22703
+  int version = 0;  ///< as ncclGetVersion() returns it: 22703
   std::string file;
   std::string missing;  ///< why it cannot be used, as a clause; empty: it can
 };
 
-/// The file that the setting nccl_library names, and no other where it names one; else the one that the process has
-/// loaded already (PyTorch's, say), else libnccl.so.2 as the loader finds it. Opened once for each name, for ever. Any
+/// The library named by the setting nccl_library, if it is set; else the one that the process has loaded (for example
+/// with PyTorch); else libnccl.so.2 as found by the dynamic loader. Opened once per name and never closed. Any
 /// thread.
 const Library& library(const Settings& settings);
 
-/// "2.27.3"
+/// The version as text: "2.27.3".
 std::string version_text(int version);
 
-/// What NCCL says of a failure: "ncclAllReduce: unhandled cuda error (NCCL WARN Cuda failure 'out of memory')".
+/// NCCL's text for a failure: "ncclAllReduce: unhandled cuda error (NCCL WARN Cuda failure 'out of memory')".
 std::string describe(const Library& nccl, Result result, const char* function);
 
 /// Throws Error, unless `result` is success or in_progress.

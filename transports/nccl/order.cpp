@@ -10,7 +10,7 @@
 namespace tutti::nccl {
 namespace {
 
-// Of tags: no collective has so many lanes.
+// Lane numbers in tags; no collective has so many lanes.
 constexpr std::uint32_t proposal_lane = 0xffffff01u, outcome_lane = 0xffffff02u;
 
 template <class T>
@@ -36,8 +36,8 @@ class LaunchOrder::Place {
   const std::uint64_t group;
   const bool leads;
   const std::vector<int> members;  // world ranks
-  Time time = 0;                   // what was proposed, then what was agreed
-  std::vector<Time> votes;         // at the first rank: the others'
+  Time time = 0;                   // the proposed time, then the agreed one
+  std::vector<Time> votes;         // at the first rank: proposals of the other ranks
   std::size_t missing = 0;
   Time outcome = 0;
   bool proposed = false, settled = false, begun = false, launched = false, over = false, failed = false;
@@ -55,7 +55,7 @@ std::shared_ptr<LaunchOrder> LaunchOrder::of(Transport& wire) {
 
 LaunchOrder::Shared LaunchOrder::join(OrderedCall call) {
   auto place = std::make_shared<Place>(std::move(call));
-  // A proposal later than what was begun already makes the call later, too; so that has to be known first.
+  // A new proposal would be later than the calls launched early; their agreed times must be known first.
   if (!waiting_.empty() || (early_ > 0 && communicators_ > 1))
     waiting_.push_back(place);
   else
@@ -70,7 +70,8 @@ bool LaunchOrder::has_turn(const Place& place) const {
 
 void LaunchOrder::begun(Place& place) {
   place.begun = true;
-  if (place.proposed && !place.settled) ++early_;  // else it waits behind an early one, and is one once it is proposed
+  // otherwise it waits behind an early call, and counts once it is proposed
+  if (place.proposed && !place.settled) ++early_;
 }
 
 void LaunchOrder::launched(Place& place) {

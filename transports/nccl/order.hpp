@@ -1,10 +1,10 @@
-// Launch order: calls of several communicators are launched in one order on all ranks, whatever order each rank makes
-// them in, as NCCL's kernels wait for the other ranks' and may keep one another from a device.
+// Launch order: launches the calls of several communicators in the same order on all ranks, since NCCL kernels of
+// different communicators that wait for their peers may deadlock on a device otherwise.
 //
-// Every rank of a call proposes a time, later than all that it knows of; the latest proposal is the call's time, and
-// calls are launched in the order of their times (D. Skeen's ordering of multicasts, as in Birman and Joseph, "Reliable
-// communication in the presence of failures", 1987). The group's first rank collects: two small messages per rank.
-// While a context has one communicator, it does not wait for the outcome.
+// Every rank of a call proposes a logical time later than all it has seen. The latest proposal becomes the call's
+// time, and calls are launched in the order of their times (D. Skeen's total order multicast, as in Birman and
+// Joseph, "Reliable communication in the presence of failures", 1987). The group's first rank collects the proposals:
+// two small messages per rank. With a single communicator in the context, launches do not wait for the outcome.
 #pragma once
 
 #include <atomic>
@@ -21,32 +21,32 @@ namespace tutti::nccl {
 
 /// A call in the order.
 struct OrderedCall {
-  const Group* group = nullptr;                ///< stays until leave()
-  std::uint32_t sequence = 0;                  ///< of the group's calls
-  std::uint64_t signature = 0;                 ///< compared by whoever receives it
-  std::function<void(const Status&)> trouble;  ///< its messages failed; not after leave()
+  const Group* group = nullptr;                ///< valid until leave()
+  std::uint32_t sequence = 0;                  ///< sequence number in the group
+  std::uint64_t signature = 0;                 ///< compared by receivers
+  std::function<void(const Status&)> trouble;  ///< reports a failure of its messages; not called after leave()
 };
 
-/// Of one context. Token holder only, but for the making.
+/// One per context. Token held, except for the constructor.
 class LaunchOrder : public std::enable_shared_from_this<LaunchOrder> {
  public:
-  /// The one of the context that has this wire.
+  /// The launch order of the context with this transport.
   static std::shared_ptr<LaunchOrder> of(Transport& wire);
   explicit LaunchOrder(Transport& wire) : wire_(wire) {}
 
   class Place;
-  /// Takes part in ordering the call. Calls of one communicator come in their order.
+  /// Starts ordering a call. Calls of one communicator are joined in their order.
   std::shared_ptr<Place> join(OrderedCall call);
-  /// Whether it is this call's turn, and stays so until launched().
+  /// Whether the call may be launched. Stays true until launched().
   bool has_turn(const Place& place) const;
-  /// NCCL has been asked for the call, and may launch it from now on, on a thread of its own.
+  /// The call was issued to NCCL, which may launch it on another thread from now on.
   void begun(Place& place);
-  /// The call is on the device, before all that are launched after this.
+  /// The call is on the device, before all calls launched later.
   void launched(Place& place);
-  /// The call is over, well or not.
+  /// The call has ended, successfully or not.
   void leave(Place& place);
 
-  /// One communicator more, or less, launches in this context.
+  /// Changes the number of communicators that launch in this context.
   void count(int change) noexcept { communicators_ += change; }
 
  private:
@@ -64,9 +64,9 @@ class LaunchOrder : public std::enable_shared_from_this<LaunchOrder> {
   Transport& wire_;
   Time clock_ = 0;
   std::atomic<int> communicators_{0};
-  int early_ = 0;               // begun before their time was known, which still is not
-  std::set<Key> unlaunched_;    // by their time, or what was proposed
-  std::deque<Shared> waiting_;  // to propose, until none is early
+  int early_ = 0;               // issued before their agreed time is known
+  std::set<Key> unlaunched_;    // by agreed time, or else by proposed time
+  std::deque<Shared> waiting_;  // to be proposed when no call is early
 };
 
 }  // namespace tutti::nccl

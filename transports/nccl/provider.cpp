@@ -1,4 +1,4 @@
-// The nccl provider: a module with collectives of its own, and no transport.
+// The provider nccl: a module with collectives, and no transport.
 #include "transports/accelerators.hpp"
 #include "transports/modules.hpp"
 #include "transports/nccl/backend.hpp"

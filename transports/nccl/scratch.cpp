@@ -9,7 +9,7 @@
 namespace tutti::nccl {
 namespace {
 
-// Sizes are powers of two, so that few serve many.
+// Sizes are powers of two, to increase reuse.
 struct Spares {
   std::mutex mutex;
   std::map<std::pair<int, std::size_t>, std::vector<std::shared_ptr<void>>> unused;  // by device and bytes

@@ -1,4 +1,4 @@
-// Memory of a device that calls need for themselves.
+// Device memory for temporary use by calls.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,13 @@
 
 namespace tutti::nccl {
 
-/// At least so many bytes, for whoever comes next when the last owner goes: freeing memory of a device waits for all
-/// that it has to do, and so must not happen where calls make progress, as one of its streams may wait for just that.
-/// Throws Error{resource}.
+/// Device memory of at least `bytes` bytes, returned to a cache when the last owner drops it. It is never freed
+/// during progress: cudaFree waits for all work on the device, which may itself wait for the caller. Throws
+/// Error{resource}.
 std::shared_ptr<void> spare_memory(Accelerator& accelerator, int device, std::size_t bytes);
 
-/// What calls of one communicator use in turn, as its stream has an order; made by the first that needs it.
+/// Scratch shared by the calls of one communicator, whose stream orders them. Allocated by the first call that needs
+/// it.
 class Scratch {
  public:
   static constexpr std::size_t exchange_bytes = 16 << 20;

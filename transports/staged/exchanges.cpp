@@ -27,14 +27,14 @@ Exchanges::Exchanges(const Group& group, Transport& wire, Accelerator& gpu, std:
 Exchanges::~Exchanges() {
   const auto leave = [](auto... all) { (deferred_release(std::move(all)), ...); };
   const auto keep = [](auto... all) { (keep_for_ever(std::move(all)), ...); };
-  // In a child the device is the parent's; where it does not get on, it may still use what is here.
+  // In a forked child the device belongs to the parent; and a stuck device may still use the memory.
   if (fork_generation() == generation_ && !left_some_)
     leave(std::move(streams_), std::move(spare_slots_), std::move(spare_scratch_));
   else
     keep(std::move(calls_), std::move(streams_), std::move(spare_slots_), std::move(spare_scratch_));
 }
 
-// ---- what a call needs --------------------------------------------------------------------------
+// ---- resources of a call ------------------------------------------------------------------------
 
 void Exchanges::start(Call& call, const Half& send, const Half& recv) {
   const Collective& made = call.what;
@@ -56,7 +56,7 @@ void Exchanges::start(Call& call, const Half& send, const Half& recv) {
 void Exchanges::prepare(Exchange& exchange, const Half& send, const Half& recv) {
   const Collective& made = exchange.call->what;
   if (made.to >= 0) {
-    exchange.out.memory = const_cast<std::byte*>(made.in.data);  // which is only read
+    exchange.out.memory = const_cast<std::byte*>(made.in.data);  // const_cast: only read
     exchange.out.bytes = made.in.bytes();
     prepare(exchange, exchange.out, send, made.to, true);
   }
@@ -80,7 +80,8 @@ void Exchanges::prepare(Exchange& exchange, Way& way, const Half& half, int peer
     way.slots[slot] = take_slot(exchange.device, each);
 }
 
-// Of more slices than there are slots: what comes in may not wait for what has not gone out, and must not overwrite it.
+// For a message with more slices than slots: receiving must neither wait for the send nor overwrite data not sent
+// yet.
 void Exchanges::save(Exchange& exchange) {
   const std::size_t bytes = std::bit_ceil(exchange.out.bytes);
   const auto spare = spare_scratch_.find({exchange.device, bytes});
@@ -140,7 +141,7 @@ bool Exchanges::progress() {
   return moved;
 }
 
-// Only the device's own work tells of nothing.
+// Only work on the device needs polling.
 bool Exchanges::polled() const noexcept {
   return std::ranges::any_of(calls_, [](const auto& exchange) {
     return !exchange->broken &&
@@ -223,7 +224,7 @@ bool Exchanges::receive(Exchange& exchange) {
                done_of(exchange, way, slot, false));
     moved = true;
   }
-  // In place, all that goes out must be in slots first; where it does not fit there, it is in the scratch.
+  // In place, all data to send must be in slots before the receive writes; if it does not fit, it is in the scratch.
   const bool may_write = exchange.is_ready && !exchange.is_saving &&
                          (exchange.out.slices > 2 || exchange.out.landed == exchange.out.slices);
   if (may_write && way.copied < way.given && std::exchange(way.arrived[way.copied % 2], false)) {
@@ -233,7 +234,7 @@ bool Exchanges::receive(Exchange& exchange) {
   return moved;
 }
 
-// Notes that one more message is given, too.
+// Also counts one more message as started.
 Done Exchanges::done_of(Exchange& exchange, Way& way, std::size_t slot, bool sends) {
   if (++way.given == way.slices) {
     const auto found = order_.find(Key(sends, way.peer, way.half.tag.sequence));
@@ -263,7 +264,7 @@ void Exchanges::fail(Exchange& exchange, Code code, const std::string& what) {
   exchange.call->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
 }
 
-// Whether nothing of it is on a stream any more. A device that does nothing more copies nothing either.
+// Whether nothing of it is on a stream any more. A device that has failed for good does not copy any more.
 bool Exchanges::has_settled(Exchange& exchange) noexcept {
   try {
     while (look_for_end(exchange.out) || look_for_end(exchange.in)) continue;
@@ -297,7 +298,7 @@ void Exchanges::cancel(const Status& why) noexcept {
     }
     ++left;
     Call& call = *exchange->call;
-    keep_for_ever(std::move(exchange));  // its slots with it
+    keep_for_ever(std::move(exchange));  // including its slots
     call.abandoned();
     call.ended(why);
   }

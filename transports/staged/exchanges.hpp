@@ -1,4 +1,4 @@
-// Exchanges: sends and receives of device memory between two ranks, by way of pinned slots and any transport of host
+// Exchanges: sends and receives of device memory between two ranks, through pinned slots and any transport for host
 // memory.
 #pragma once
 
@@ -17,9 +17,9 @@
 
 namespace tutti::staged {
 
-/// Those of one communicator. A message goes in slices, each a message of the transport with the same tag, by two slots
-/// of its own for each direction, so that none waits for another one; slots are used again, and never freed before
-/// this. Nothing is put on a stream that would wait there: what a call comes after is awaited by the host.
+/// The exchanges of one communicator. A message is sent in slices, each a message of the transport with the same tag.
+/// Each direction of a call has two slots, so calls do not wait for each other. Slots are reused, and freed only with
+/// this object. No stream waits: the host waits for the event a call comes after.
 class Exchanges final : public Engine {
  public:
   struct Half {
@@ -30,13 +30,14 @@ class Exchanges final : public Engine {
   Exchanges(const Group& group, Transport& wire, Accelerator& gpu, std::size_t slot_bytes);
   ~Exchanges() override;
 
-  /// Of a call of kind send on device memory; `send` and `recv` say what its halves' messages carry. As Backend::start.
+  /// Starts a call of kind send on device memory. `send` and `recv` are the tags and signatures of its two halves. As
+  /// Backend::start.
   void start(Call& call, const Half& send, const Half& recv);
-  /// Ends all with `why`, after the transport has ended its messages.
+  /// Ends all calls with `why`, after the transport has ended its messages.
   void cancel(const Status& why) noexcept;
 
   bool progress() override;
-  Fds fds() const noexcept override { return {}; }  // the transport rings for this one too
+  Fds fds() const noexcept override { return {}; }  // the transport's doorbell serves this engine
   bool arm(bool) override { return true; }
   bool polled() const noexcept override;
 
@@ -46,15 +47,15 @@ class Exchanges final : public Engine {
     std::size_t bytes = 0;
     Owned<Event> copied;
   };
-  // Slices go through three stages; numbers count those that have been through each.
+  // Slices go through three stages; the counters say how many have passed each.
   struct Way {
     bool is_used = false;
     Half half;
     int peer = -1;  // world rank
     std::byte* memory = nullptr;
     std::size_t bytes = 0, slices = 0;
-    std::size_t copied = 0, landed = 0;  // copies that were begun, and have ended
-    std::size_t given = 0, carried = 0;  // messages that were begun, and have ended
+    std::size_t copied = 0, landed = 0;  // copies started and finished
+    std::size_t given = 0, carried = 0;  // messages started and finished
     std::array<Slot, 2> slots;
     std::array<bool, 2> busy{}, arrived{};
     bool is_copying() const noexcept { return copied > landed; }
@@ -64,13 +65,13 @@ class Exchanges final : public Engine {
     int device = 0;
     bool is_ready = false;
     Way out, in;
-    std::shared_ptr<void> scratch;  // a copy of what is sent, where the receive overwrites it
+    std::shared_ptr<void> scratch;  // a copy of the sent data if the receive overwrites it
     std::size_t scratch_bytes = 0;
     Owned<Event> saved;
     bool is_saving = false;
     bool broken = false;
   };
-  using Key = std::tuple<bool, int, std::uint32_t>;  // sends, peer, tag
+  using Key = std::tuple<bool, int, std::uint32_t>;  // is a send, peer, tag
 
   void prepare(Exchange& exchange, const Half& send, const Half& recv);
   void prepare(Exchange& exchange, Way& way, const Half& half, int peer, bool sends);
@@ -95,9 +96,9 @@ class Exchanges final : public Engine {
   Accelerator& gpu_;
   const std::size_t slot_bytes_;
   const std::uint32_t generation_;
-  bool left_some_ = false;  // to a device that may still use them
+  bool left_some_ = false;  // memory was leaked to a device that may still use it
   std::vector<std::unique_ptr<Exchange>> calls_;
-  std::map<Key, std::deque<const Way*>> order_;  // those that have messages to give, the first of which may
+  std::map<Key, std::deque<const Way*>> order_;  // exchanges with messages to start, by key; the first one is next
   std::map<std::pair<int, bool>, Owned<Stream>> streams_;
   std::multimap<std::pair<int, std::size_t>, Slot> spare_slots_;                     // by device and bytes
   std::multimap<std::pair<int, std::size_t>, std::shared_ptr<void>> spare_scratch_;  // likewise

@@ -1,4 +1,4 @@
-// Settling: how long an end waits for copies that are on a device's streams.
+// Settling: how long cancellation waits for copies on a device's streams.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace tutti::staged {
 
-/// Copies take a millisecond or so, as nothing that may be held up is put on a stream before them; the caller holds the
-/// token, so all calls of a communicator share one short time. Whatever takes longer may still use its memory.
+/// Copies take about a millisecond, since nothing before them on the stream can block. The caller holds the token, so
+/// all calls of a communicator share one short time limit. A copy that takes longer may still use its memory.
 class Settling {
  public:
   template <class Settled>
@@ -27,7 +27,7 @@ class Settling {
   const Deadline until_ = Clock::now() + std::chrono::milliseconds(50);
 };
 
-/// Says so, of `calls` that did not settle.
+/// Logs that `calls` calls did not settle.
 inline void warn_of_unsettled(int calls, int world_rank) {
   if (calls == 0) return;
   log(LogLevel::warn,

@@ -16,7 +16,7 @@ bool has_blocks(Kind kind, bool of_in) noexcept { return of_in ? has_blocks_in(k
 
 }  // namespace
 
-// 0 where this rank has no such side.
+// 0 if this rank has no such buffer.
 std::size_t Slicing::blocks(bool of_in) const noexcept {
   const bool elsewhere = is_rooted_elsewhere(call_, rank_);
   switch (call_.kind) {
@@ -77,13 +77,13 @@ Slice Slicing::slice(std::size_t number) const {
   const auto total = [](const auto& counts) { return std::accumulate(counts.begin(), counts.end(), std::size_t{0}); };
   made.call.in = ConstBuffer(nullptr, total(in), call_.out.dtype);
   made.call.out = Buffer(nullptr, total(out), call_.out.dtype);
-  if (call_.kind == Kind::broadcast) {  // whose one buffer goes in at the root, and out elsewhere
+  if (call_.kind == Kind::broadcast) {  // its one buffer is input at the root and output elsewhere
     made.call.out.count = std::max(total(in), total(out));
     made.call.in.count = 0;
   }
   made.in_place = call_.kind == Kind::broadcast || call_.kind == Kind::allreduce || call_.kind == Kind::reduce;
   if (!call_.variable) return made;
-  // Every rank's, also where this one has no such side.
+  // The counts of all ranks, also if this rank has no such buffer.
   const auto of_all = [&](const std::vector<std::size_t>& whole_counts) {
     std::vector<std::size_t> counts;
     for (const std::size_t all : whole_counts) counts.push_back(std::min(each_, all - std::min(number * each_, all)));

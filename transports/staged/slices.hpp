@@ -1,4 +1,5 @@
-// Slices: how a collective on device memory is cut into collectives on slots of host memory. Nothing here moves.
+// Slices: how a collective on device memory is divided into collectives on slots of host memory. Computes only;
+// copies nothing.
 #pragma once
 
 #include <cstddef>
@@ -8,37 +9,37 @@
 
 namespace tutti::staged {
 
-/// What is copied between a device buffer and a slot. All in bytes.
+/// A copy between a device buffer and a slot. All fields in bytes.
 struct Piece {
-  std::size_t device = 0;  ///< from the buffer's begin
-  std::size_t host = 0;    ///< from the begin of the slot's half
+  std::size_t device = 0;  ///< from the beginning of the buffer
+  std::size_t host = 0;    ///< from the beginning of the slot's half
   std::size_t bytes = 0;
   bool operator==(const Piece&) const = default;
 };
 
-/// One slice: the collective on the slot, and what goes in before and out after it.
+/// One slice: the collective on the slot, and the copies before and after it.
 struct Slice {
-  Collective call;  ///< its buffers have no addresses yet: `in` and `out` begin where their halves of the slot do
+  Collective call;  ///< without addresses: `in` and `out` start at the beginning of their halves of the slot
   std::vector<Piece> in, out;
-  bool in_place = false;  ///< the slot has one half: `in` is `out`
+  bool in_place = false;  ///< the slot has one half, and `in` is `out`
 };
 
-/// Whether each rank knows its own counts alone: alltoallv; but for the root, gatherv and scatterv.
+/// Whether each rank knows only its own counts: alltoallv, and except for the root gatherv and scatterv.
 inline bool has_own_counts(const Collective& call) noexcept {
   return call.variable && (call.kind == Kind::alltoall || call.kind == Kind::gather || call.kind == Kind::scatter);
 }
 
-/// Cuts one call, as `rank` of `size` makes it. Slices are equal in number on all ranks, in bytes bounded by
-/// `slot_bytes` for each half, as long as that has room for an element of every rank.
+/// Divides one call of rank `rank` of `size`. All ranks have the same number of slices. A slice needs at most
+/// `slot_bytes` bytes per half if that has room for an element of every rank.
 class Slicing {
  public:
-  /// Where ranks do not know one another's counts, `largest` is the largest of all; else it is not read.
+  /// `largest` is the largest count of all ranks; used only if has_own_counts().
   Slicing(const Collective& call, int rank, int size, std::size_t slot_bytes, std::size_t largest = 0);
 
   std::size_t slices() const noexcept { return slices_; }
   Slice slice(std::size_t number) const;
 
-  /// Where `in` of the call begins: of a broadcast, that is `out`.
+  /// The beginning of the call's input: for broadcast, of `out`.
   static const std::byte* source(const Collective& call) noexcept {
     return call.kind == Kind::broadcast ? call.out.data : call.in.data;
   }
@@ -46,12 +47,12 @@ class Slicing {
  private:
   std::size_t blocks(bool of_in) const noexcept;
   std::size_t whole(bool of_in, std::size_t block) const noexcept;
-  /// The slice's part of the blocks of a side: what is copied, and its counts.
+  /// The part of the blocks of one buffer in slice `number`: the copies, and its counts.
   std::vector<std::size_t> cut(bool of_in, std::size_t number, std::vector<Piece>& pieces) const;
 
   const Collective& call_;
   const std::size_t rank_, size_;
-  std::size_t each_ = 1;  // elements of a block that go in one slice
+  std::size_t each_ = 1;  // elements per block in one slice
   std::size_t slices_ = 1;
 };
 

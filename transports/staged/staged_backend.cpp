@@ -30,12 +30,12 @@ StagedBackend::StagedBackend(const Group& group, Host host)
     : group_(group), host_(std::move(host)), generation_(fork_generation()) {}
 
 StagedBackend::~StagedBackend() {
-  const bool own = generation_ == fork_generation();  // else the device is the parent's
+  const bool own = generation_ == fork_generation();  // otherwise the device belongs to the parent
   if (!own) {
     keep_for_ever(std::move(calls_));
     keep_for_ever(std::move(inner_));
   }
-  // Copies that have not settled: a device may still read and write there.
+  // Copies have not settled: a device may still use the memory.
   if (!own || !staged_.empty()) {
     keep_for_ever(std::move(sides_));
     keep_for_ever(std::move(memory_));
@@ -62,7 +62,7 @@ void StagedBackend::prepare() {
   memory_.slots = host_.allocate(bytes);
   try {
     memory_.pinned = gpu.pin(memory_.slots.get(), bytes);
-  } catch (const Error&) {  // memory of the transport's that the device's driver does not take
+  } catch (const Error&) {  // the transport's memory, which the device's driver cannot pin
     memory_.slots = gpu.allocate_pinned(bytes);
   }
   gpu_ = &gpu;
@@ -97,14 +97,14 @@ bool StagedBackend::progress() {
   return advance() || moved;
 }
 
-// A device says nothing when a copy is done. What is fetched while another slice plays can wait.
+// The end of a copy is only visible by polling. A fetched slice can wait while another one is on the host.
 bool StagedBackend::polled() const noexcept {
   if (calls_.empty() || broken_) return inner_ && inner_->polled();
   const bool next_is_fetched = !plays_ && playing_ < staged_.size() && staged_[playing_].fetching;
   return waits_ || next_is_fetched || playing_ > 0 || (inner_ && inner_->polled());
 }
 
-// The oldest first: what ends makes room for what begins.
+// Oldest slices first: a finished slice frees its slot for the next one.
 bool StagedBackend::advance() {
   bool moved = false;
   waits_ = false;
@@ -126,7 +126,7 @@ bool StagedBackend::advance() {
 bool StagedBackend::fetch() {
   if (fetching_ == calls_.size() || staged_.size() == slot_count) return false;
   Playing& playing = *calls_[fetching_];
-  if (!playing.slicing) return false;  // play() finds out how many there are
+  if (!playing.slicing) return false;  // play() determines the number of slices
   if (!is_ready(playing)) return false;
   if (playing.fetched == 0) begin(playing);
   Staged& one = staged_.emplace_back();
@@ -145,8 +145,8 @@ bool StagedBackend::fetch() {
   return true;
 }
 
-// The host waits, and not a stream of ours: behind a caller's stream that does not get on, copies of later calls would
-// not, and the end would have to wait for it.
+// The host waits, not our stream: if the caller's stream is stuck, later calls' copies must not be stuck behind it,
+// nor must cancellation.
 bool StagedBackend::is_ready(Playing& playing) {
   if (!playing.is_ready) playing.is_ready = playing.call->after.handle == nullptr || gpu_->query(playing.call->after);
   waits_ |= !playing.is_ready;
@@ -174,7 +174,7 @@ StagedBackend::Scratch StagedBackend::take_scratch(Side& side, std::size_t bytes
   return {gpu_->allocate((*side.fetching).device, rounded), rounded};
 }
 
-// What a call has beside its slices.
+// Returns a call's scratch for reuse.
 void StagedBackend::give_back(Playing& playing) {
   if (playing.copied.memory) playing.side->spare.push_back(std::move(playing.copied));
 }
@@ -205,7 +205,7 @@ void StagedBackend::play_slice(Staged& one) {
   start_on_host(*one.of);
 }
 
-// Where no rank knows all counts, nobody knows how many slices there are to be.
+// If no rank knows all counts, the largest count, and so the number of slices, is found by an allreduce.
 void StagedBackend::measure(Playing& playing) {
   const Collective& call = playing.call->what;
   largest_ = 0;
@@ -294,7 +294,7 @@ void StagedBackend::fail(Code code, const std::string& what) {
   calls_.front()->call->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
 }
 
-// Whether no copy of it is on a stream any more. A device that does nothing more copies nothing either.
+// Whether no copy of it is on a stream any more. A device that has failed for good does not copy any more.
 bool StagedBackend::has_settled(const Playing& playing) noexcept {
   try {
     for (const Staged& one : staged_) {

@@ -1,5 +1,5 @@
-// StagedBackend: collectives on device memory by way of the host: cut into slices, which are copied to pinned slots,
-// done there by any host backend, and copied back, three slices at a time at three stages.
+// StagedBackend: collectives on device memory through the host. Calls are divided into slices, which are copied to
+// pinned slots, reduced or exchanged by any host backend, and copied back: a pipeline of three slices.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace tutti::staged {
 
-/// What it stands on; all of it is asked for at the first call, so that programs without devices pay nothing.
+/// What it uses. Everything is requested by the first call, so programs without devices pay nothing.
 struct Host {
   std::function<Accelerator&()> accelerator;
-  /// Collectives on host memory, of this communicator's ranks in their order, which nobody else uses.
+  /// Creates a backend for host memory, for this communicator's ranks in their order and for this user only.
   std::function<std::unique_ptr<Backend>()> backend;
-  /// Host memory that this backend is fastest with.
+  /// Allocates the host memory that this backend accesses fastest.
   std::function<std::shared_ptr<void>(std::size_t)> allocate;
-  std::size_t slot_bytes = 0;  ///< of a half of a slot; a setting, so equal on all ranks
+  std::size_t slot_bytes = 0;  ///< bytes of half a slot; a setting, so equal on all ranks
 };
 
-/// Takes calls in their order, and plays one slice at a time on the host: equal tags never meet. Pinned memory: three
-/// slots of two halves, whatever the size of the calls.
+/// Performs calls in order, one slice at a time on the host, so their tags never conflict. Uses three pinned slots of
+/// two halves each, for calls of any size.
 class StagedBackend final : public Backend {
  public:
   static constexpr std::string_view own_name = "staged";
@@ -50,14 +50,14 @@ class StagedBackend final : public Backend {
   static constexpr std::size_t slot_count = 3;
 
   struct Memory {
-    std::shared_ptr<void> slots, pinned;  // the latter goes first
+    std::shared_ptr<void> slots, pinned;  // `pinned` must be released first
   };
-  // Memory of a device that is used again, and not freed before this: freeing may wait for the whole device.
+  // Device memory that is reused and freed only with this object, because freeing may wait for the whole device.
   struct Scratch {
     std::shared_ptr<void> memory;
     std::size_t bytes = 0;
   };
-  // Two streams of a device, one each way, and what tells that a slot's copies are done.
+  // Two streams of a device, one per direction, and the events of the slots' copies.
   struct Side {
     Side(Accelerator& gpu, int device);
     Owned<Stream> fetching, storing;
@@ -68,27 +68,27 @@ class StagedBackend final : public Backend {
     Call* call = nullptr;
     Side* side = nullptr;
     std::unique_ptr<Slicing> slicing;  // null: the largest count is not known yet
-    std::size_t fetched = 0;           // slices whose copy to the host is on its stream
-    bool is_ready = false;             // what the caller's stream had is done
-    Scratch copied;                    // of `in`, where `out` overwrites what is still to be read
+    std::size_t fetched = 0;           // slices whose copy to the host is enqueued
+    bool is_ready = false;             // the event the call comes after has completed
+    Scratch copied;                    // a copy of `in` if `out` overwrites data not read yet
     const std::byte* source = nullptr;
     bool is_last(std::size_t number) const noexcept { return number + 1 == slicing->slices(); }
   };
-  // The call that is under way on the host.
+  // The call that runs on the host.
   struct OnHost final : Call {
     explicit OnHost(StagedBackend& backend) : backend_(backend) {}
     void trouble(const Status& why) override { backend_.trouble_on_host(why); }
     void ended(const Status& status) override { backend_.ended_on_host(status); }
     StagedBackend& backend_;
   };
-  // What a slot has, from its first copy to its last one.
+  // The slice in a slot, from its first copy to its last.
   struct Staged {
     Playing* of = nullptr;
     Side* side = nullptr;
     std::size_t number = 0;
     Slice slice;
     std::size_t slot = 0;
-    bool fetching = false, storing = false;  // a copy is on its stream, as far as is known
+    bool fetching = false, storing = false;  // a copy is on the stream, as far as known
   };
 
   void prepare();
@@ -124,18 +124,18 @@ class StagedBackend final : public Backend {
   std::size_t half_bytes_ = 0;
   std::map<int, Side> sides_;
 
-  std::deque<std::unique_ptr<Playing>> calls_;  // in their order; the first one's slices are the oldest
-  std::size_t fetching_ = 0;                    // in calls_: the one whose slices are being fetched
+  std::deque<std::unique_ptr<Playing>> calls_;  // in order; the first call has the oldest slices
+  std::size_t fetching_ = 0;                    // index in calls_ of the call whose slices are being fetched
   std::deque<Staged> staged_;                   // oldest first; those before playing_ are being stored
-  std::size_t playing_ = 0;                     // in staged_: the next one to play, or the one that plays
+  std::size_t playing_ = 0;                     // index in staged_ of the slice that runs on the host, or is next
   std::uint64_t slices_ = 0;                    // so far
 
-  bool waits_ = false;     // for a caller's stream: nothing tells when that gets on
-  bool plays_ = false;     // a host call is under way
-  bool played_ = false;    // it has ended since
-  bool measures_ = false;  // that one is measure()'s
+  bool waits_ = false;     // for a caller's stream, which has to be polled
+  bool plays_ = false;     // a host call is running
+  bool played_ = false;    // it has ended
+  bool measures_ = false;  // it is the allreduce of measure()
   std::int64_t largest_ = 0;
-  bool broken_ = false;  // nothing more is begun: the communicator is about to be cancelled
+  bool broken_ = false;  // nothing new is started: the communicator is about to be cancelled
 };
 
 }  // namespace tutti::staged
