@@ -45,7 +45,8 @@ def _compiled(name, here, sources):
     from torch.utils import cpp_extension
 
     package = here.parent
-    print(f"tutti.torch: compiling the backend for torch {torch.__version__}, once; it takes a minute or two", file=sys.stderr)
+    if not pathlib.Path(cpp_extension._get_build_directory(name, verbose=False), f"{name}.so").is_file():
+        print(f"tutti.torch: compiling the backend for torch {torch.__version__}, once; it takes a few minutes", file=sys.stderr)
     return cpp_extension.load(
         name, sources, extra_cflags=["-std=c++20", "-O2", "-DUSE_DISTRIBUTED"],
         extra_include_paths=[str(here / "src"), str(package / "include/tutti"), str(package / "include")],
