@@ -130,7 +130,12 @@ class Run {
     ServedResult result;
     result.worker = worker_;
     if (worker_ >= 0) {
-      work(std::move(servers), result);
+      try {
+        work(std::move(servers), result);
+      } catch (const std::exception& error) {
+        if (worker_ == 0 && store_) store_->set_once("centre", error.what());  // where the others still wait for it
+        throw;
+      }
     } else {
       servers->serve();
     }

@@ -42,13 +42,14 @@ class WorkerSeat {
     open_ledger();
   }
 
-  /// The first worker says that the centre is there, for which the others wait.
+  /// The first worker says that the centre is there, for which the others wait. Throws Error{aborted} where the first
+  /// worker says instead why it could not begin.
   void announce() {
     if (!place_.store) return;
     if (place_.is_first)
       place_.store->set("centre", "there");
-    else
-      place_.store->wait("centre", never);
+    else if (const std::string said = place_.store->wait("centre", never); said != "there")
+      throw Error(Code::aborted, "the first worker could not begin: " + said);
   }
 
   /// A round of all is one of those who have come so far: so it is better if they come first.

@@ -67,10 +67,13 @@ class Masters(InFolder):
         self.assertEqual(len(self.lines(run)), 25)
         return int(found[1]), int(found[2])
 
-    PRESETS = ("downpour", "asgd", "easgd", "gem", "decoupled-diloco")
+    # TUTTI_TEST_PRESETS=all tries all of them; a run of each takes some seconds of all cores.
+    ALL = ("downpour", "asgd", "easgd", "gem", "decoupled-diloco")
+    KILLED, STOPPED = (ALL, ALL) if os.environ.get("TUTTI_TEST_PRESETS") == "all" else (("asgd", "easgd", "decoupled-diloco"),
+                                                                                       ("downpour", "easgd"))
 
     def test_the_others_do_the_share_of_a_killed_worker(self):
-        for preset in self.PRESETS:
+        for preset in self.KILLED:
             job, pids = self.job(preset, f"strategy={preset}")
             os.kill(pids[2], signal.SIGKILL)  # the second worker
             stdout, stderr = job.communicate(timeout=120)
@@ -96,7 +99,7 @@ class Masters(InFolder):
 
     def test_a_stopped_worker_is_given_up_and_told(self):
         jobs = {}
-        for preset in self.PRESETS:  # these mostly wait, so all at once
+        for preset in self.STOPPED:  # these mostly wait, so all at once
             jobs[preset] = job, pids = self.job(preset, f"strategy={preset}", "strategy.silence=4")
             os.kill(pids[2], signal.SIGSTOP)
         for preset, (job, pids) in jobs.items():
@@ -118,6 +121,10 @@ class Masters(InFolder):
         for preset in ("downpour", "easgd"):
             words = [f"strategy={preset}", "checkpoint.every_epochs=1", "optimizer=adam"]
             job, pids = self.job(preset, *words)
+            for _ in range(3000):  # one that is complete
+                if list((self.folder / preset / "checkpoints").glob("step-*")):
+                    break
+                time.sleep(0.01)
             os.kill(pids[0], signal.SIGKILL)
             stdout, stderr = job.communicate(timeout=120)
             self.assertNotEqual(job.returncode, 0)
@@ -132,6 +139,17 @@ class Masters(InFolder):
             self.assertIn("judged on the masters' parameters", done.stdout)
             self.assertGreater(before, 1)
             self.assertEqual(len(self.lines(preset)), 25)
+
+    def test_all_end_where_the_first_worker_cannot_begin(self):
+        words = [*TINY, "masters=1", "strategy=downpour", "run=broken"]
+        self.assertEqual(command("train", "-np", 4, *words, cwd=self.folder).returncode, 0)
+        for file in (self.folder / "broken" / "checkpoints").glob("*/*.safetensors"):
+            os.truncate(file, 4)
+        done = command("train", "-np", 4, *words, "--resume", cwd=self.folder)
+        self.assertNotEqual(done.returncode, 0)
+        told = [each for each in done.stderr.splitlines() if each.startswith("tutti train:")]
+        why = [each for each in told if "the first worker could not begin" not in each]
+        self.assertEqual(len(why), 1, done.stderr)
 
     def test_mistakes_are_told_before_anything_starts(self):
         for words, said in ((["masters=2", "strategy=easgd"], "nobody is left to work"),
