@@ -68,7 +68,7 @@ Result Comm::state() const noexcept {
 bool Comm::abort(Seconds patience) noexcept {
   const CommHandle handle = std::exchange(handle_, nullptr);
   if (handle == nullptr) return true;
-  // Destroying may wait for the device, or for NCCL's network thread.
+  // Aborting may wait for the device, or for NCCL's network thread.
   const auto ended = std::make_shared<std::atomic<bool>>(false);
   try {
     std::thread([&nccl = nccl_, handle, ended] {
