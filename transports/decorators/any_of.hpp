@@ -1,4 +1,4 @@
-// AnyOf: one descriptor that stands for several.
+// AnyOf: one descriptor for several.
 #pragma once
 
 #include <sys/epoll.h>
@@ -8,10 +8,10 @@
 
 namespace tutti {
 
-/// A descriptor that is readable when one of others is.
+/// An epoll descriptor that is readable when one of the added descriptors is.
 class AnyOf {
  public:
-  /// Negative ones are passed over. Throws Error{resource}.
+  /// Negative descriptors are ignored. Throws Error{resource}.
   void add(int fd) {
     if (fd < 0) return;
     if (!epoll_) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));

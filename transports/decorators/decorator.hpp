@@ -1,4 +1,4 @@
-// Decorator: a Transport that passes everything on; its children change what they are about.
+// Decorator: a Transport that forwards every call to another one; base class of decorators.
 #pragma once
 
 #include <memory>

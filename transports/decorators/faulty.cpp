@@ -1,4 +1,4 @@
-// faulty: operations wait in a list for a random number of progress() calls.
+// faulty: operations are held for a random number of progress() calls.
 #include "transports/decorators/faulty.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class FaultyTransport final : public Decorator {
           [=, this](Done then) { inner().recv_reduce(from, tag, call, into, with, fold, std::move(then)); }});
   }
 
-  // A message that a recv which is held back will get is not there for others.
+  // Messages that match a held recv are not reported.
   std::optional<Unmatched> arrived(int from, const Tag& tag) override {
     const bool is_met = std::ranges::any_of(held_, [&](const Held& one) {
       return !one.sending && one.tag == tag && (from == any_rank || one.peer == from);
@@ -39,7 +39,7 @@ class FaultyTransport final : public Decorator {
     return is_met ? std::nullopt : Decorator::arrived(from, tag);
   }
 
-  // What is held back is younger than what the inner transport has.
+  // Held operations are newer than those of the inner transport.
   bool retract(int from, const Tag& tag, const std::byte* into) override {
     if (Decorator::retract(from, tag, into)) return true;
     const auto found = std::ranges::find_if(
@@ -62,7 +62,7 @@ class FaultyTransport final : public Decorator {
     return (!lazy && Decorator::progress()) || lazy || !held_.empty();
   }
 
-  // What is held back would not be told of by the inner transport's descriptor.
+  // The inner transport's descriptor does not report held operations.
   bool arm(bool on) override { return (!on || held_.empty()) && Decorator::arm(on); }
 
  private:
@@ -70,8 +70,8 @@ class FaultyTransport final : public Decorator {
     bool sending;
     int peer;
     Tag tag;
-    const std::byte* into;  // of a recv
-    int rounds;             // of progress() that it still waits
+    const std::byte* into;  // for a recv
+    int rounds;             // progress() calls left to wait
     Done done;
     std::function<void(Done)> start;
   };
@@ -91,7 +91,7 @@ class FaultyTransport final : public Decorator {
     held_.push_back(std::move(one));
   }
 
-  // Equal tags keep their order: none is let go while an older one waits.
+  // Operations with equal tags keep their order.
   void release() {
     std::list<Held> free;
     for (auto one = held_.begin(); one != held_.end();) {

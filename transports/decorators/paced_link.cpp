@@ -1,4 +1,4 @@
-// Equal shares: while n flows are active each moves at 1/n of the rate, until the shortest head has left.
+// Fair sharing: n active flows have 1/n of the rate each, until the next message has left.
 #include "transports/decorators/paced_link.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The arithmetic of a link of limited bandwidth: when messages have left by it, and when they have come in. No clock.
+// The model of a link of limited bandwidth: computes when messages leave and arrive. Uses no clock.
 #pragma once
 
 #include <chrono>
@@ -11,33 +11,33 @@
 
 namespace tutti {
 
-/// Points in time, from any origin that the caller keeps to.
+/// A point in time, relative to any fixed origin.
 using LinkTime = std::chrono::nanoseconds;
 
-/// What leaves a rank. Messages to one peer leave one after the other, in the order in which they were pushed; peers
-/// that messages are under way to have equal shares of the rate at any time. Times may not go back.
+/// The outgoing side of a link. Messages to one peer leave in the order of push(); peers with pending messages share
+/// the rate equally. Times must not decrease.
 class OutgoingLink {
  public:
-  /// 0: every message has left when it is pushed.
+  /// A rate of 0 is unlimited.
   explicit OutgoingLink(double bits_per_second) : bits_per_nanosecond_(bits_per_second * 1e-9) {}
 
   struct Departure {
     std::uint64_t id = 0;
-    LinkTime when{0};  ///< its last bit left
+    LinkTime when{0};  ///< when its last bit left
   };
 
   void push(int peer, std::uint64_t id, std::size_t bytes, LinkTime now);
-  /// Those that have left by `now`, in the order in which they did.
+  /// The messages that have left by `now`, in order.
   std::vector<Departure> pop(LinkTime now);
-  /// When the next one will have left, if nothing else is pushed.
+  /// When the next message will have left, if no other is pushed.
   std::optional<LinkTime> next() const;
-  /// Messages that are not to leave any more take no more of the rate.
+  /// Removes messages, so that they use no bandwidth.
   void erase(const std::function<bool(std::uint64_t id)>& which, LinkTime now);
 
  private:
   struct Message {
     std::uint64_t id;
-    double bits;  // that have not left
+    double bits;  // not sent yet
   };
   using Flow = std::deque<Message>;
   std::map<int, Flow>::iterator shortest();
@@ -46,18 +46,18 @@ class OutgoingLink {
 
   double bits_per_nanosecond_;
   LinkTime at_{0};
-  std::map<int, Flow> flows_;  // by peer; none is empty
+  std::map<int, Flow> flows_;  // by peer; never empty
   std::deque<Departure> gone_;
 };
 
-/// What comes in to a rank, from all peers together, at the same rate. Messages have their bits spread over the time
-/// before they come, so one that comes alone is not delayed.
+/// The incoming side of a link, shared by all peers, with the same rate. A message's bits are spread over the time
+/// before its arrival, so a single message is not delayed.
 class IncomingLink {
  public:
   explicit IncomingLink(double bits_per_second)
       : nanoseconds_per_bit_(bits_per_second > 0 ? 1e9 / bits_per_second : 0) {}
 
-  /// When a message that comes at `now` has come through. Never earlier than the one before.
+  /// When a message that arrives at `now` is received completely. Never earlier than the previous one.
   LinkTime take(std::size_t bytes, LinkTime now);
 
  private:

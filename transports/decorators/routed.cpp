@@ -1,4 +1,4 @@
-// routed: a table from ranks to transports.
+// routed: dispatches to one transport per rank.
 #include "transports/decorators/routed.hpp"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class RoutedTransport final : public Transport {
   void watch() override {
     for (const auto& one : transports_) one->watch();
   }
-  /// Of the one transport by which all members reach one another, if there is one.
+  /// The backend of the transport that connects all members, if there is one.
   std::unique_ptr<Backend> make_backend(const Group& group) override {
     Transport* common = nullptr;
     for (const int member : group.members) {
@@ -101,10 +101,10 @@ class RoutedTransport final : public Transport {
  private:
   Transport& via(int peer) { return *transports_[static_cast<std::size_t>(route_[static_cast<std::size_t>(peer)])]; }
 
-  AnyOf sleep_, watch_;  // before the transports, whose descriptors they hold
+  AnyOf sleep_, watch_;  // destroyed after the transports, whose descriptors they contain
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<int> route_;
-  std::size_t turn_ = 0;  // of what is asked first for a message from anyone
+  std::size_t turn_ = 0;  // the transport asked first for a message from any rank
 };
 
 }  // namespace

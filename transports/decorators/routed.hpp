@@ -1,4 +1,4 @@
-// routed: one Transport made of several, each of which reaches some of the ranks.
+// routed: combines several transports, each of which reaches some of the ranks.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,9 @@
 
 namespace tutti {
 
-/// Messages to rank r go through transports[route[r]]; route has `size` entries, that of `rank` itself
-/// too. Causes are spread, operations cancelled and
-/// memory adopted on all of them; arrived() from any rank asks them in turns.
-/// Throws Error{invalid} for a route to a transport that is not there, Error{resource} without descriptors.
+/// Messages to rank r use transports[route[r]]; `route` has `size` entries, including that of `rank`. Causes,
+/// cancellation and adopted memory go to all transports; arrived() from any rank asks them in turn. Throws
+/// Error{invalid} if a route names a missing transport, Error{resource} if no descriptor is available.
 std::unique_ptr<Transport> make_routed(int rank, int size, std::vector<std::unique_ptr<Transport>> transports,
                                        std::vector<int> route);
 

@@ -1,5 +1,5 @@
-// shaped: messages are held back at the sender until they have left by its link and the latency is over, and at the
-// receiver until its link has had the time to take them in.
+// shaped: the sender holds a message until it has left the link and the latency has passed; the receiver holds it
+// until its link has received it.
 #include "transports/decorators/shaped.hpp"
 
 #include <sys/timerfd.h>
@@ -111,7 +111,7 @@ class ShapedTransport final : public Decorator {
     };
   }
 
-  // Both queues are in order of time.
+  // Both queues are ordered by time.
   bool release(LinkTime now) {
     bool moved = false;
     for (const OutgoingLink::Departure& one : out_.pop(now)) under_way_.push_back(one);
@@ -142,7 +142,7 @@ class ShapedTransport final : public Decorator {
   void set_timer(LinkTime due) {
     if (due == timer_at_) return;
     timer_at_ = due;
-    itimerspec when{};  // zero: never
+    itimerspec when{};  // zero disarms the timer
     if (due != never_) {
       const auto seconds = std::chrono::floor<std::chrono::seconds>(due);
       when.it_value = {seconds.count(), (due - seconds).count()};
@@ -155,8 +155,8 @@ class ShapedTransport final : public Decorator {
   OutgoingLink out_;
   IncomingLink in_;
   std::uint64_t next_id_ = 0;
-  std::map<std::uint64_t, Held> held_;             // sends that the inner transport has not got
-  std::deque<OutgoingLink::Departure> under_way_;  // those of them that have left
+  std::map<std::uint64_t, Held> held_;             // sends not passed to the inner transport yet
+  std::deque<OutgoingLink::Departure> under_way_;  // those of held_ that have left the link
   std::deque<Coming> coming_;                      // received, but not yet by the link
   LinkTime timer_at_ = never_;
   Descriptor timer_;

@@ -1,4 +1,4 @@
-// shaped: a transport whose ranks are joined by links of a given latency and bandwidth.
+// shaped: simulates links of a given latency and bandwidth.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,13 @@
 
 namespace tutti {
 
-/// Each rank has one full-duplex link to all others, as a host to its switch. What it sends shares the rate in one
-/// direction, what it receives shares it in the other; messages to one peer leave one after the other, several peers'
-/// in equal shares. A message of n bytes that meets no other ends n / rate + latency after its send(), and so does the
-/// send(). Payloads count, not headers.
+/// Each rank has one full-duplex link to all others, like a host connected to a switch. Messages it sends share the
+/// rate of one direction, messages it receives that of the other. Messages to one peer are sent in order; several
+/// peers share the rate equally. A message of n bytes without contention completes n / rate + latency after its
+/// send(), at the sender too. Only payloads count, not headers.
 ///
-/// What tells of failures, control messages, and messages to oneself go past the links. There is no backend of the
-/// transport's own. `now` is the clock, steady_clock where it is null; one that is given is never slept on.
+/// Failures, control messages and messages to oneself are not delayed. The transport's own backend is not used. `now`
+/// is the clock, by default steady_clock; a given clock is never slept on.
 std::unique_ptr<Transport> make_shaped(std::unique_ptr<Transport> inner, LinkShape shape,
                                        std::function<std::chrono::nanoseconds()> now = nullptr);
 

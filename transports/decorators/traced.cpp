@@ -1,4 +1,4 @@
-// traced: an event when an operation starts, and one when it ends.
+// traced: reports an event when an operation starts, and one when it ends.
 #include "transports/decorators/traced.hpp"
 
 #include "transports/decorators/decorator.hpp"

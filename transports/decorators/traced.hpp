@@ -1,4 +1,4 @@
-// traced: tells of every message.
+// traced: reports every message.
 #pragma once
 
 #include <functional>
@@ -8,17 +8,17 @@
 
 namespace tutti {
 
-/// One operation has started or ended, or a control message was sent.
+/// An operation started or ended, or a control message was sent.
 struct TraceEvent {
   enum class Verb : std::uint8_t { send, recv, recv_reduce, control } verb = Verb::send;
   bool ended = false;   ///< false: started
-  bool failed = false;  ///< ended, but not well
+  bool failed = false;  ///< ended with a failure
   int peer = -1;
   Tag tag;
   std::size_t bytes = 0;
 };
 
-/// `tell` is called by the holder of the progress token, inside the transport's calls; it must not call the transport.
+/// Calls `tell` with the token held, from inside the transport's functions; it must not call the transport.
 std::unique_ptr<Transport> make_traced(std::unique_ptr<Transport> inner, std::function<void(const TraceEvent&)> tell);
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Adapter: a device opened, with its completion queue.
+// Adapter: opening a device and its completion queue.
 #include "transports/ibverbs/adapter.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Adapter: one RDMA device as this rank uses it: one completion queue for all peers, and what wakes a sleeper.
+// Adapter: one RDMA device used by this rank, with a completion queue for all peers and the descriptors to sleep on.
 #pragma once
 
 #include <cerrno>
@@ -14,7 +14,7 @@ namespace tutti::ibverbs {
 
 class Adapter {
  public:
-  /// For `pairs` queue pairs. Throws Error{resource}.
+  /// Makes room for `pairs` queue pairs. Throws Error{resource}.
   Adapter(const std::string& device, std::size_t pairs);
   ~Adapter() { memories_->close(); }
   Adapter(const Adapter&) = delete;
@@ -24,20 +24,21 @@ class Adapter {
   ibv_context* context() const noexcept { return context_.get(); }
   ibv_pd* domain() const noexcept { return domain_.get(); }
   ibv_cq* queue() const noexcept { return queue_.get(); }
-  /// No card: its packets are made by this host's cores, which whoever waits has to leave to it.
+  /// Whether the device is software (soft-RoCE), whose packets are processed by this host's cores; waiting threads
+  /// must yield to it.
   bool software() const noexcept { return software_; }
 
   Memories& memories() noexcept { return *memories_; }
-  /// Registers memory for one message; null where it cannot be. Without locking it, where the limit for that is reached
-  /// and the device can do without.
+  /// Registers memory for one message; null if that fails. If the limit of locked memory is reached, uses on-demand
+  /// paging where the device supports it.
   Region open(ConstBytes memory, int access) noexcept;
 
-  /// Readable when something has completed since arm().
+  /// Readable when a completion has arrived since arm().
   int fd() const noexcept { return channel_->fd; }
-  /// Readable when the device has news of its own, for next_event().
+  /// Readable when the device has an asynchronous event, for next_event().
   int events_fd() const noexcept { return context_->async_fd; }
 
-  /// Completions that are there, as many as fit.
+  /// Polls the completion queue; returns the completions, at most into.size().
   std::span<ibv_wc> poll(std::span<ibv_wc> into) noexcept {
     const int count = ibv_poll_cq(queue_.get(), static_cast<int>(into.size()), into.data());
     if (count == 0) return {};
@@ -45,21 +46,21 @@ class Adapter {
     armed_ = false;
     return into.first(static_cast<std::size_t>(count < 0 ? 0 : count));
   }
-  /// The device has taken no more of something, as an errno and a clause; the first such news, told once. Whoever lost
-  /// by it may learn better reasons from completions, so ask after these.
+  /// Records that the device refused a request, as an errno and a clause. Only the first refusal counts, and it is
+  /// reported once. Completions may give a better reason, so query this after polling.
   void refused(int error, const char* what) noexcept;
   bool refusing() const noexcept { return refused_.has_value(); }
   std::string take_refusal();
-  /// It is broken, and others do what it did: what it refuses from now on is no news.
+  /// The device is broken and others have taken over its work; further refusals are ignored.
   void leave_out() noexcept { left_out_ = true; }
-  /// From now on fd() tells of the next completion; one that is there already may go untold. Asks the device only
-  /// where something has come, or fd() has rung, since it was asked last.
+  /// Makes fd() report the next completion; one that has arrived already may not be reported. Calls the device only
+  /// if a completion has arrived or fd() was readable since the last call.
   bool arm() noexcept;
   void rung() noexcept { armed_ = false; }
 
   struct Event {
     ibv_event_type type = IBV_EVENT_DEVICE_FATAL;
-    int port = 0;  ///< where it is about one
+    int port = 0;  ///< for a port's event
   };
   bool next_event(Event& event) noexcept;
 
@@ -70,7 +71,7 @@ class Adapter {
   Channel channel_;
   Queue queue_;
   std::shared_ptr<Memories> memories_;
-  bool on_demand_ = false;  // memory need not be locked
+  bool on_demand_ = false;  // memory need not be locked (on-demand paging)
   bool closed_told_ = false;
   struct Refusal {
     int error;

@@ -1,4 +1,4 @@
-// Bulk: offers, puts, and what becomes of them.
+// Bulk: offers, RDMA writes (puts), and their completion.
 #include "transports/ibverbs/bulk.hpp"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 
 namespace tutti::ibverbs {
 
-/// What an offer tells the peer.
+/// The contents of an offer.
 struct Bulk::Told {
   std::uint64_t address = 0, bytes = 0;
   std::uint32_t key = 0, number = 0;
@@ -40,7 +40,7 @@ void Bulk::connect(const Hello& its, Seconds silence) noexcept {
   open_ = bring_up(pair_.get(), {own_, its_, first_packet_, number, its.bulk_first_packet[path_]}, silence) == 0;
 }
 
-// Each offer that is filled takes one request to receive, which has no memory of its own.
+// Each offer that is filled consumes one posted receive without a buffer.
 bool Bulk::await(std::size_t offers) noexcept {
   if (awaited_ >= offers) return true;
   ibv_recv_wr request{}, *refused = nullptr;
@@ -59,7 +59,7 @@ bool Bulk::offer(std::uint64_t recv, Bytes into, Place& place) noexcept {
     free->region = adapter_.open(into, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     region = free->region.get();
   }
-  if (region == nullptr) return false;  // the limit of locked memory, or memory that no card can reach
+  if (region == nullptr) return false;  // the limit of locked memory is reached, or the device cannot reach this memory
   free->recv = recv;
   free->number = static_cast<std::uint32_t>(numbered_++ * most_bulk + static_cast<std::size_t>(free - offers_.begin()));
   ++offered_;
@@ -106,7 +106,7 @@ bool Bulk::revoke_offer(std::uint64_t recv) noexcept {
   const auto found = std::ranges::find(offers_, recv, &Offer::recv);
   if (recv == 0 || found == offers_.end()) return true;
   const bool shut = found->region != nullptr;
-  *found = {};  // from here on the card refuses to write there
+  *found = {};  // the region is deregistered: the device refuses to write there from here on
   --offered_;
   return shut;
 }
@@ -125,7 +125,8 @@ void Bulk::filled(std::uint32_t offer, std::vector<Ended>& ended) noexcept {
   if (!open_) return;
   --awaited_;
   Offer& filled = offers_[offer % most_bulk];
-  if (filled.recv == 0 || filled.number != offer) {  // taken back meanwhile; the request it took is missing now
+  // the offer was revoked; the receive it consumed must be posted again
+  if (filled.recv == 0 || filled.number != offer) {
     if (!stopped_ && !await(offered_)) stop();
     return;
   }
@@ -155,7 +156,7 @@ bool Bulk::idle() const noexcept {
   return !open_ || (awaited_ == 0 && std::ranges::all_of(puts_, [](const Put& put) { return put.send == 0; }));
 }
 
-// Offers stay, for the data that come through the slots then; their regions do not.
+// Offers remain, since their data will come through the slots; their regions are released.
 void Bulk::close(std::vector<Ended>& ended) noexcept {
   open_ = false;
   pair_.reset();

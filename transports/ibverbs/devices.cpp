@@ -1,4 +1,4 @@
-// Devices: asking libibverbs what there is.
+// Devices: queries libibverbs.
 #include "transports/ibverbs/devices.hpp"
 
 #include <net/if.h>
@@ -16,7 +16,7 @@ namespace tutti::ibverbs {
 namespace {
 
 constexpr std::size_t most_gids = 1024;
-constexpr std::uint32_t last_gid_index = 255;  // a queue pair's attributes have 8 bits for it
+constexpr std::uint32_t last_gid_index = 255;  // the queue pair attribute has 8 bits
 
 double gigabits(const ibv_port_attr& port) {
   double lane = 2.5;
@@ -34,14 +34,14 @@ double gigabits(const ibv_port_attr& port) {
   return lane * lanes;
 }
 
-// Bits of the network that `address` is in, by the interfaces of this host.
+// The prefix length of the network of `address`, from this host's interfaces.
 int prefix_of(const Address& address, const std::vector<Interface>& interfaces) {
   for (const Interface& one : interfaces)
     if (one.address.without_scope() == address.without_scope()) return one.prefix;
   return 0;
 }
 
-// RoCE v2 before v1, IPv4 before IPv6, link-local addresses last.
+// Preference: RoCE v2 before v1, IPv4 before IPv6, link-local addresses last.
 int worth(const Endpoint& one) {
   if (one.fabric == Fabric::infiniband) return 9;
   if (one.fabric == Fabric::roce1) return 0;
@@ -128,7 +128,7 @@ class Surveyor {
   void add(Endpoint one, const ibv_gid_entry& gid, bool ethernet) {
     if (gid.gid_index > last_gid_index) return;
     if (settings_.ib_gid_index >= 0 && static_cast<std::uint32_t>(settings_.ib_gid_index) != gid.gid_index) return;
-    if (!ethernet && gid.gid_index != 0 && settings_.ib_gid_index < 0) return;  // the first is the port's own
+    if (!ethernet && gid.gid_index != 0 && settings_.ib_gid_index < 0) return;  // the port's own GID comes first
     one.fabric = !ethernet ? Fabric::infiniband : gid.gid_type == IBV_GID_TYPE_ROCE_V2 ? Fabric::roce2 : Fabric::roce1;
     one.gid_index = static_cast<int>(gid.gid_index);
     one.address = address_of(gid.gid.raw);

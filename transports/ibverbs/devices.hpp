@@ -1,4 +1,4 @@
-// Devices: what RDMA hardware this host has, and which of it can be used.
+// Devices: the RDMA devices of this host, and which of them can be used.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace tutti::ibverbs {
 
-/// Of all devices and ports that the settings allow: those in use, best addresses first; and why not the others, or why
-/// there are none, as clauses.
+/// The usable endpoints among the devices and ports that the settings allow, best addresses first; and the reasons
+/// why other ports, or all, cannot be used, as clauses.
 struct Survey {
   std::vector<Endpoint> endpoints;
-  std::vector<std::string> lines;  ///< for people: one for each port
-  std::string problem;             ///< empty where there are endpoints
+  std::vector<std::string> lines;  ///< for messages: one line per port
+  std::string problem;             ///< empty if there are endpoints
 };
 
 Survey survey(const Settings& settings);
 
-/// Why this process cannot register memory; empty where it can.
+/// Why this process cannot register memory; empty if it can.
 std::string registration_problem(const std::string& device);
 
 }  // namespace tutti::ibverbs

@@ -1,4 +1,4 @@
-// Endpoints: texts, and the choice between them.
+// Endpoints: text form, and the choice of routes.
 #include "transports/ibverbs/endpoint.hpp"
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::string_view card_magic = "ibverbs 1";
 constexpr std::uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-constexpr int subnet_bits = 64;  // of a GID, where the fabric is InfiniBand
+constexpr int subnet_bits = 64;  // of an InfiniBand GID
 
-// 0: no packet gets from one to the other.
+// Preference of a route between two endpoints; 0: they cannot reach each other.
 int closeness(const Endpoint& a, const Endpoint& b) {
   if (a.fabric != b.fabric || a.address.family != b.address.family) return 0;
   if (a.fabric == Fabric::infiniband) return a.address.within(b.address, subnet_bits) ? 4 : 0;
@@ -110,7 +110,7 @@ std::vector<Route> choose_routes(const std::vector<Endpoint>& first, const std::
     for (std::size_t i = 0; i < first.size(); ++i) {
       for (std::size_t j = 0; j < second.size(); ++j) {
         const int close = closeness(first[i], second[j]);
-        const bool nearer = i + j < best.first + best.second;  // the sum, so that both sides prefer alike
+        const bool nearer = i + j < best.first + best.second;  // compares sums, so that both sides choose the same
         if (close < closest || (close == closest && (close < needed || !nearer)) || taken(i, j)) continue;
         closest = close;
         best = {i, j};

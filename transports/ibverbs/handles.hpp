@@ -1,4 +1,4 @@
-// What libibverbs hands out, each given back with its owner.
+// Owning handles for libibverbs objects.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -23,7 +23,7 @@ using Queue = std::unique_ptr<ibv_cq, Giver<ibv_destroy_cq>>;
 using QueuePair = std::unique_ptr<ibv_qp, Giver<ibv_destroy_qp>>;
 using Region = std::unique_ptr<ibv_mr, Giver<ibv_dereg_mr>>;
 
-/// The devices of this host, while it lives.
+/// The list of this host's devices; devices are valid while it exists.
 class DeviceList {
  public:
   DeviceList() : list_(ibv_get_device_list(&count_)) {}
@@ -34,7 +34,7 @@ class DeviceList {
   DeviceList& operator=(const DeviceList&) = delete;
   int count() const noexcept { return list_ == nullptr ? 0 : count_; }
   ibv_device* operator[](int i) const noexcept { return list_[i]; }
-  /// Null: there is none of this name.
+  /// The device of this name; null if there is none.
   ibv_device* find(const std::string& name) const noexcept {
     for (int i = 0; i < count(); ++i)
       if (name == ibv_get_device_name(list_[i])) return list_[i];

@@ -1,4 +1,4 @@
-// Bringing queue pairs up.
+// Connecting queue pairs.
 #include "transports/ibverbs/hello.hpp"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ int prepare(ibv_qp* pair, const Endpoint& own, int access) noexcept {
 }
 
 int bring_up(ibv_qp* pair, const Ends& ends, Seconds silence) noexcept {
-  // The kernel asks there for the neighbour's address, and gives up after a second; the question may have been lost.
+  // The kernel resolves the neighbour's address in this transition and gives up after a second, for example after a
+  // lost packet; so retry.
   constexpr int tries = 4;
   int error = ETIMEDOUT;
   for (int i = 0; i < tries && error == ETIMEDOUT; ++i) error = to_receive(pair, ends);
@@ -61,7 +62,7 @@ int bring_up(ibv_qp* pair, const Ends& ends, Seconds silence) noexcept {
   state.sq_psn = ends.first_packet;
   state.timeout = static_cast<std::uint8_t>(ack_exponent(silence));
   state.retry_cnt = ack_retries;
-  state.rnr_retry = 0;  // there is always room: none is a defect, not something to wait for
+  state.rnr_retry = 0;  // there is always a posted receive; a missing one is a bug
   state.max_rd_atomic = 1;
   return ibv_modify_qp(
       pair, &state,

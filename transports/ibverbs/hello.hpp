@@ -1,4 +1,4 @@
-// What two ends of a pair tell one another, how their queue pairs are brought up, and which completion is whose.
+// The handshake of a pair, the state changes of its queue pairs, and the contents of ibv_wc::wr_id.
 #pragma once
 
 #include <array>
@@ -10,28 +10,29 @@
 
 namespace tutti::ibverbs {
 
-/// What one end of a pair tells the other, over the side connection.
+/// A message from one end of a pair to the other, over the side connection.
 struct Hello {
   static constexpr std::uint32_t version_magic = 0x32627674;  // "tvb2"
   std::uint32_t magic = version_magic;
   std::uint32_t queue_pair = 0;
-  std::uint32_t first_packet = 0;  ///< number of the first packet that its sender will send
+  std::uint32_t first_packet = 0;  ///< initial packet sequence number of the sender
   static constexpr std::size_t most_paths = 4;
   enum class State : std::uint32_t { here, ready, no_bulk, leaving };
-  /// ready: its sender has the receiver's hello; no_bulk: no large messages past the slots any more; leaving: packets
-  /// are answered no more.
+  /// ready: the sender has received the peer's hello; no_bulk: no more large messages on `path`; leaving: the sender
+  /// acknowledges no more packets.
   State state = State::here;
-  std::uint32_t path = 0;                                                        ///< that no_bulk is about
-  std::array<std::uint32_t, most_paths> bulk_queue_pair{}, bulk_first_packet{};  ///< the same of the bulks, by path
+  std::uint32_t path = 0;  ///< for no_bulk
+  /// the same for the bulk queue pairs, by path
+  std::array<std::uint32_t, most_paths> bulk_queue_pair{}, bulk_first_packet{};
 };
 
-/// Which completion is whose: in ibv_wc::wr_id.
+/// Identifies a completion; stored in ibv_wc::wr_id.
 struct Ticket {
   enum class What : std::uint8_t { sent, received, put, filled };
   int peer = 0;
   What what = What::sent;
-  std::uint8_t slot = 0;  ///< received into; of sent messages, how many; of a put, its place among them
-  std::uint8_t path = 0;  ///< of large messages
+  std::uint8_t slot = 0;  ///< received: the slot; sent: the number of messages; put: its index
+  std::uint8_t path = 0;  ///< for large messages
   std::uint64_t id() const noexcept {
     return static_cast<std::uint64_t>(peer) << 24 | static_cast<std::uint64_t>(path) << 16 |
            static_cast<std::uint64_t>(what) << 8 | slot;
@@ -42,20 +43,21 @@ struct Ticket {
   }
 };
 
-/// A number to begin with, that nobody guesses.
+/// A random initial packet sequence number.
 std::uint32_t random_packet() noexcept;
 
-/// A new queue pair of `own`'s port, which may be given work to receive; `access`: what peers may do by address. An
-/// errno, or 0.
+/// Moves a new queue pair on `own`'s port to INIT, after which receives may be posted. `access`: the remote access
+/// allowed. Returns 0 or an errno.
 int prepare(ibv_qp* pair, const Endpoint& own, int access) noexcept;
 
-/// Both ends of a queue pair: the numbers of the first packets, and of the other's queue pair.
+/// The two ends of a queue pair: endpoints, initial packet sequence numbers, and the peer's queue pair number.
 struct Ends {
   Endpoint own, its;
   std::uint32_t first_packet = 0, its_queue_pair = 0, its_first_packet = 0;
 };
 
-/// Connects it; a card that hears nothing gives up after about `silence`. An errno, or 0.
+/// Connects the queue pair (RTR, RTS). The device gives up after about `silence` without an acknowledgement. Returns
+/// 0 or an errno.
 int bring_up(ibv_qp* pair, const Ends& ends, Seconds silence) noexcept;
 
 }  // namespace tutti::ibverbs

@@ -1,4 +1,5 @@
-// Memories: a table by address, the highest first, so that lower_bound finds what begins at or before one.
+// Memories: a table of regions in descending order of address, so that lower_bound finds the region that may contain
+// an address.
 #include "transports/ibverbs/memories.hpp"
 
 namespace tutti::ibverbs {

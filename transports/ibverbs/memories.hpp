@@ -1,4 +1,4 @@
-// Memories: what Communicator::allocate gave, registered with one device for as long as it lives.
+// Memories: memory of Communicator::allocate, registered with one device for its lifetime.
 #pragma once
 
 #include <functional>
@@ -11,25 +11,24 @@
 
 namespace tutti::ibverbs {
 
-/// Peers may write to all of it once it was offered to one of them, as those of a host may to shared memory. Any
+/// Once any part of it was offered to a peer, that peer may write to all of it, like shared memory within a host. Any
 /// thread.
 class Memories : public std::enable_shared_from_this<Memories> {
  public:
   explicit Memories(ibv_pd* domain) : domain_(domain) {}
 
-  /// The same memory, registered until the result is gone, or close(). Where it cannot be registered, it stays as it
-  /// is.
+  /// Registers the memory until the result is dropped, or close(). If it cannot be registered, returns it unchanged.
   std::shared_ptr<void> keep(std::shared_ptr<void> memory, std::size_t bytes);
-  /// The region that all these bytes are in; null: none.
+  /// The region that contains all of `bytes`; null if there is none.
   const ibv_mr* find(ConstBytes bytes) const noexcept;
-  /// The device goes.
+  /// Deregisters everything; called before the device is closed.
   void close() noexcept;
 
  private:
   void drop(const std::byte* memory) noexcept;
 
   mutable std::mutex mutex_;
-  ibv_pd* domain_;  // null: closed
+  ibv_pd* domain_;  // null after close()
   std::map<const std::byte*, Region, std::greater<>> regions_;
 };
 

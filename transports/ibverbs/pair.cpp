@@ -1,4 +1,4 @@
-// Pair: a queue pair brought up, and messages through its slots.
+// Pair: connects a queue pair and sends messages through its slots.
 #include "transports/ibverbs/pair.hpp"
 
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@ namespace tutti::ibverbs {
 namespace {
 
 constexpr std::uint32_t wanted_inline = 256;
-constexpr int told_of_one_in = data_slots / 2;  // completions of sent messages cost, and no one waits for them
+constexpr int told_of_one_in = data_slots / 2;  // completions are requested only for every so many messages
 constexpr int most_out = data_slots + spare_slots;
 
 [[noreturn]] void refuse(const Adapter& adapter, int peer, const char* what) {
@@ -33,7 +33,7 @@ Pair::Pair(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its)
   void* const memory = ::mmap(nullptr, pair_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) refuse_allocation(pair_bytes, std::strerror(errno));
   memory_ = static_cast<std::byte*>(memory);
-  ::madvise(memory, pair_bytes, MADV_DONTFORK);  // a child's writes must not move the card's pages away from us
+  ::madvise(memory, pair_bytes, MADV_DONTFORK);  // keeps the device's pages with the parent after fork()
   try {
     set_up();
   } catch (...) {
@@ -44,7 +44,7 @@ Pair::Pair(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its)
 }
 
 Pair::~Pair() {
-  pair_.reset();  // from here on the card touches nothing
+  pair_.reset();  // the device accesses no slots from here on
   region_.reset();
   ::munmap(memory_, pair_bytes);
 }
@@ -63,7 +63,7 @@ void Pair::set_up() {
   }
   if (!pair_) refuse(adapter_, peer_, "queue pair");
   inline_bytes_ = wanted.cap.max_inline_data;
-  errno = ibverbs::prepare(pair_.get(), own_, 0);  // nobody reads or writes here but by messages
+  errno = ibverbs::prepare(pair_.get(), own_, 0);  // no remote access
   if (errno != 0) refuse(adapter_, peer_, "usable port");
   for (std::uint8_t slot = 0; slot < in_slots; ++slot) offer({&slot, 1});
 }

@@ -18,31 +18,31 @@ namespace tutti::ibverbs {
 
 class Pair {
  public:
-  /// Takes what it needs and offers the slots to the card. Throws Error{resource}.
+  /// Allocates the queue pair and slots, and posts the receives. Throws Error{resource}.
   Pair(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its);
   ~Pair();
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
   void introduce(Hello& mine) const noexcept;
-  /// The other end is `its`; a card that hears nothing gives up after about `silence`. An errno, or 0.
+  /// Connects to `its`. The device gives up after about `silence` without an acknowledgement. Returns 0 or an errno.
   int connect(const Hello& its, Seconds silence) noexcept;
   bool connected() const noexcept { return connected_; }
 
-  /// Sends as many of the bytes as there is room for; returns how many.
+  /// Sends as many bytes of `pieces` as fit the free slots and credits; returns the number.
   std::size_t send(std::span<const ConstBytes> pieces) noexcept;
   void sent(int messages) noexcept;
-  /// The last message: one that is told of when all before it have arrived.
+  /// Sends the last message, with a completion, which implies that all earlier ones have arrived.
   void finish() noexcept;
-  bool idle() const noexcept { return out_ == 0; }  ///< all that went has arrived
+  bool idle() const noexcept { return out_ == 0; }  ///< all messages have arrived
 
-  /// A message has come. False: one that the protocol does not allow.
+  /// Handles a received message; false if it violates the protocol.
   bool received(std::uint8_t slot, std::size_t bytes, std::uint32_t credit) noexcept;
   ConstBytes front() const noexcept;
   void consume(std::size_t bytes) noexcept;
   bool unread() const noexcept { return waiting_ > 0; }
 
-  bool broken() const noexcept { return broken_; }  ///< the card took no more; the adapter knows why
+  bool broken() const noexcept { return broken_; }  ///< the device refused a request; the adapter knows why
   std::string text() const;
 
  private:
@@ -68,16 +68,16 @@ class Pair {
   std::size_t inline_bytes_ = 0;
   std::uint32_t first_packet_;
   SlotCredit credit_;
-  int next_out_ = 0;  // slot of the next message with data
-  int out_ = 0;       // messages that the card has not told to have arrived
-  int untold_ = 0;    // since the last of which it will tell
+  int next_out_ = 0;  // slot for the next message with data
+  int out_ = 0;       // messages without a completion yet
+  int untold_ = 0;    // messages since the last one that requests a completion
   std::array<ibv_send_wr, data_slots> requests_{};
   std::array<ibv_sge, data_slots> parts_{};
-  std::size_t prepared_ = 0;                  // of these, to be posted together
-  std::array<Arrival, in_slots> arrivals_{};  // a ring: those that have come and are not read
+  std::size_t prepared_ = 0;                  // receives to post together
+  std::array<Arrival, in_slots> arrivals_{};  // ring of messages received and not read
   int first_ = 0, waiting_ = 0;
-  std::size_t read_ = 0;                              // bytes of the first
-  std::array<std::uint8_t, offered_at_once> free_{};  // slots that were read, to be offered again together
+  std::size_t read_ = 0;                              // bytes read of the first message
+  std::array<std::uint8_t, offered_at_once> free_{};  // slots read, to be posted together
   std::size_t freed_ = 0;
   bool connected_ = false, broken_ = false;
 };

@@ -1,4 +1,4 @@
-// The ibverbs provider: messages over InfiniBand and RoCE.
+// The provider ibverbs: messages over InfiniBand and RoCE.
 #include "transports/provider.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace tutti {
 namespace {
 
 constexpr std::string_view side_provider = "tcp";
-constexpr double most_silence = 15;  // seconds; as over tcp
+constexpr double most_silence = 15;  // seconds; the same as for tcp
 
 Viability viable(const Settings& settings) {
   const ibverbs::Survey found = ibverbs::survey(settings);
@@ -36,13 +36,13 @@ std::vector<ibverbs::Endpoint> own_endpoints(const Settings& settings) {
   return named ? found : ibverbs::without_link_local(std::move(found));
 }
 
-/// Publishes this rank's endpoints and learns the others'; queue pairs are made when a pair of ranks first talks.
+/// Exchanges the ranks' endpoints. Queue pairs are created when a pair of ranks first communicates.
 Connected connect(const Rendezvous& meeting) {
   ibverbs::Setup setup;
   setup.rank = meeting.rank;
   setup.size = meeting.size;
   setup.own = {meeting.rank, host_name(), own_endpoints(*meeting.settings)};
-  // What is given up as a large message is tried once more through slots.
+  // Halved, because a failed large message is retried once through the slots.
   setup.silence = Seconds(std::min(most_silence, meeting.settings->timeout / 2) / 2);
   std::vector<std::string> keys, cards;
   for (const int peer : meeting.peers) keys.push_back(key_of(peer));

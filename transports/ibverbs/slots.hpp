@@ -1,11 +1,10 @@
-// Slots: how many messages may be under way between two ranks, so that a receiver always has room for what comes.
+// Slots: credit-based flow control between two ranks, which guarantees that a receive is posted for every message.
 //
-// Each rank keeps `data_slots` registered slots for what a peer sends, and `spare_slots` more. A message takes one of
-// the receiver's slots, and so one of the sender's credits; the credit comes back, with whatever message goes next in
-// the other direction, once the slot has been read and offered to the card again. A rank that has half of all credits
-// to return and nothing else to say sends an empty message, which takes no credit: there are spare slots for as many of
-// these as can be on their way, as the peer cannot have used credits from the one before the last without having read
-// that one.
+// Each rank has `data_slots` registered slots for data from a peer, and `spare_slots` more. A data message takes a
+// slot of the receiver and a credit of the sender. The credit returns with the next message in the other direction
+// after the slot was read and posted again. A rank that owes half of all credits and has no data to send sends an
+// empty message, which takes no credit. The spare slots suffice for all empty messages in flight: the peer can only
+// have used the credits of the last but one after reading it.
 #pragma once
 
 #include <cstddef>
@@ -17,34 +16,34 @@ inline constexpr int data_slots = 8;
 inline constexpr int spare_slots = 3;
 inline constexpr std::size_t slot_bytes = 12 << 10;
 inline constexpr int in_slots = data_slots + spare_slots;
-inline constexpr int offered_at_once = 2;  // slots that were read
+inline constexpr int offered_at_once = 2;  // slots posted together after they were read
 
-/// What a pair of ranks has registered, at each end.
+/// Bytes registered at each end of a pair.
 inline constexpr std::size_t pair_bytes = (in_slots + data_slots) * slot_bytes;
 
 class SlotCredit {
  public:
   bool may_send() const noexcept { return ours_ > 0; }
-  /// A message with data goes: returns the credits that go along.
+  /// A data message is sent; returns the credits to send with it.
   std::uint32_t take() noexcept {
     --ours_;
     return take_owed();
   }
-  /// An empty message goes.
+  /// An empty message is sent; returns the credits to send with it.
   std::uint32_t take_owed() noexcept {
     const std::uint32_t owed = owed_;
     owed_ = 0;
     return owed;
   }
-  /// A message brought so many back; false: more than were ever given.
+  /// A message returned credits; false if there are more than were taken.
   bool give(std::uint32_t returned) noexcept {
     if (returned > static_cast<std::uint32_t>(data_slots - ours_)) return false;
     ours_ += static_cast<int>(returned);
     return true;
   }
-  /// A message with data has come; false: for which there was no credit.
+  /// A data message arrived; false if the sender had no credit for it.
   bool arrived() noexcept { return ++unread_ + owed_ <= static_cast<std::uint32_t>(data_slots); }
-  /// The slots of so many are free again, and the card has them.
+  /// `slots` slots were read and posted again.
   void read(std::uint32_t slots) noexcept {
     unread_ -= slots;
     owed_ += slots;
@@ -52,9 +51,9 @@ class SlotCredit {
   bool owes() const noexcept { return owed_ >= data_slots / 2; }
 
  private:
-  int ours_ = data_slots;     // that may still go
-  std::uint32_t unread_ = 0;  // that have come, and lie in their slots
-  std::uint32_t owed_ = 0;    // slots that are free again, which the peer does not know of
+  int ours_ = data_slots;     // credits to send
+  std::uint32_t unread_ = 0;  // messages received and not read
+  std::uint32_t owed_ = 0;    // credits not returned yet
 };
 
 }  // namespace tutti::ibverbs

@@ -1,7 +1,7 @@
-// VerbsWire: who is connected, and what completes.
+// VerbsWire: connections and completions.
 //
-// While ranks talk, only completion queues are polled: that costs no system call. The side connections are looked at
-// now and then, and whenever a connection is being made or this rank comes out of a sleep.
+// While ranks communicate, only the completion queues are polled, which needs no system call. The side connections
+// are polled occasionally, and whenever a connection is being made or this rank wakes from sleep.
 #include "transports/ibverbs/wire.hpp"
 
 #include <arpa/inet.h>
@@ -19,9 +19,9 @@ namespace tutti::ibverbs {
 namespace {
 
 constexpr int most_unseen = 1024;
-constexpr int patient_polls = 16;  // in vain, before a device in software gets this core
+constexpr int patient_polls = 16;  // unsuccessful polls before the core is yielded to a software device
 constexpr std::size_t completions_at_once = 32;
-constexpr std::size_t header_bytes = 56;  // of a frame, which with its data shall fill slots
+constexpr std::size_t header_bytes = 56;  // of a frame; header and data fill whole slots
 constexpr StreamLimits stream_limits{16 << 10, 64 << 10, 0, 16 * slot_bytes - header_bytes};
 
 }  // namespace
@@ -31,7 +31,7 @@ constexpr StreamLimits stream_limits{16 << 10, 64 << 10, 0, 16 * slot_bytes - he
 void Side::control(int from, ConstBytes message) {
   Hello hello;
   std::memcpy(&hello, message.data(), std::min(message.size(), sizeof hello));
-  if (message.size() != sizeof hello) hello.magic = 0;  // of another version
+  if (message.size() != sizeof hello) hello.magic = 0;  // another version's hello
   const std::lock_guard lock(mutex_);
   hellos_.emplace_back(from, hello);
 }
@@ -100,7 +100,8 @@ void VerbsWire::call(int peer) {
   if (make_pair(peer)) greet(peer);
 }
 
-/// False: the device gives no more, so the peer is lost; nobody above waits for an Error here.
+/// Returns false if the device is out of resources, which means that the peer is lost; the callers do not handle
+/// Errors.
 bool VerbsWire::make_pair(int peer) {
   Link& at = link(peer);
   try {
@@ -116,7 +117,7 @@ bool VerbsWire::make_pair(int peer) {
   return true;
 }
 
-/// Tells who we are, and how far; or something later than that.
+/// Sends this rank's hello with the given state.
 void VerbsWire::greet(int peer, Hello::State state, std::size_t path) {
   const Link& at = link(peer);
   Hello mine;
@@ -206,7 +207,7 @@ void VerbsWire::expect(int from) { call(from); }
 void VerbsWire::completed(const ibv_wc& done) {
   const Ticket ticket = Ticket::of(done.wr_id);
   Link& at = link(ticket.peer);
-  if (!at.pair || at.gone) return;  // of a pair that has been given up
+  if (!at.pair || at.gone) return;  // of a pair that was given up
   if (ended_bulk(at, ticket, done) || done.status == IBV_WC_WR_FLUSH_ERR) return;
   if (done.status == IBV_WC_RETRY_EXC_ERR)
     return lose(ticket.peer, Code::peer_lost,
@@ -223,7 +224,7 @@ void VerbsWire::completed(const ibv_wc& done) {
   if (at.pair->unread() && !std::exchange(at.listed, true)) unread_.push_back(ticket.peer);
 }
 
-/// True: some device takes no more of something. To be told after what completed before.
+/// Polls all devices. Returns true if a device refused a request, to be reported after the completions.
 bool VerbsWire::gather() {
   std::array<ibv_wc, completions_at_once> some;
   bool refusing = false;
@@ -246,7 +247,7 @@ bool VerbsWire::complete() {
   return any;
 }
 
-// After a sleep, which mostly was but a pause: one system call instead of one for each that may have ended it.
+// After a sleep: one epoll call finds out which descriptors are ready.
 bool VerbsWire::rung() {
   epoll_event event;
   if (::epoll_wait(epoll_.fd(), &event, 1, 0) <= 0) return false;
@@ -320,8 +321,8 @@ bool VerbsWire::post(const Cause& why) noexcept {
   return true;
 }
 
-// What a peer's card has acknowledged will be read. Peers that close at the same time would wait for acknowledgements
-// of one another's last words from cards that give none any more; so whoever has all of its own says so.
+// Data acknowledged by the peer's device will be read by the peer. If peers close at the same time, a device that is
+// gone cannot acknowledge the other's last message; so a rank that has all its acknowledgements tells its peer.
 void VerbsWire::close(Deadline until) noexcept {
   const auto waits = [](const Link& at) {
     return at.open && !at.gone && !at.left && !at.pair->broken() && !at.pair->idle();

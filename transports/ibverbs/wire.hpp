@@ -1,4 +1,4 @@
-// VerbsWire: streams of bytes between ranks, as messages over reliable connections of RDMA devices.
+// VerbsWire: byte streams between ranks, as messages on reliable RDMA connections.
 #pragma once
 
 #include <deque>
@@ -15,8 +15,8 @@
 
 namespace tutti::ibverbs {
 
-/// What goes on between two ranks beside the data: hellos, and the news of failures. A transport of another provider,
-/// over sockets: it notices at once when a rank dies, of which a card would know only after all its retries.
+/// The side connection of a pair, for hellos and failures: another provider's transport over sockets. It notices the
+/// death of a rank at once, while an RDMA device notices it only after all retries.
 class Side final : public TransportListener {
  public:
   explicit Side(TransportListener& owner) : owner_(owner) {}
@@ -32,15 +32,15 @@ class Side final : public TransportListener {
   std::vector<std::pair<int, Hello>> hellos_;
 };
 
-/// What a wire is made of.
+/// The arguments of VerbsWire.
 struct Setup {
   int rank = 0, size = 1;
   Card own;
   std::vector<Card> peers;
-  Seconds silence{7.5};  ///< until a queue pair without an answer is given up
+  Seconds silence{7.5};  ///< time without an acknowledgement until a queue pair fails
 };
 
-/// A pair of ranks connects when either first writes to the other or waits for it.
+/// A pair of ranks connects when one of them first writes to the other or waits for it.
 class VerbsWire final : public Wire, private Placing {
  public:
   /// Throws Error{resource}.
@@ -61,7 +61,7 @@ class VerbsWire final : public Wire, private Placing {
   std::string describe(int to) const override;
   std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t bytes) override;
   Placing* placing() noexcept override { return this; }
-  void ring(int) noexcept override {}  // what arrives wakes
+  void ring(int) noexcept override {}  // received messages wake a sleeping rank
   bool post(const Cause& why) noexcept override;
   void close(Deadline until) noexcept override;
 
@@ -69,17 +69,17 @@ class VerbsWire final : public Wire, private Placing {
   struct Path {
     Adapter* adapter = nullptr;
     Endpoint own, its;
-    std::unique_ptr<Bulk> bulk;  ///< where there is a pair
+    std::unique_ptr<Bulk> bulk;  ///< set if the link has a pair
   };
   struct Link {
     std::string host;
-    std::vector<Path> paths;  ///< the first is the pair's too; large messages take them in turn
+    std::vector<Path> paths;  ///< the first is also the pair's; large messages use them round-robin
     std::unique_ptr<Pair> pair;
-    std::size_t next = 0;  ///< path for the next large message
-    bool open = false;     ///< the peer is ready: packets may go
+    std::size_t next = 0;  ///< path of the next large message
+    bool open = false;     ///< the peer is ready to receive
     bool gone = false;
-    bool left = false;    ///< answers no packets any more
-    bool listed = false;  ///< in unread_
+    bool left = false;    ///< the peer acknowledges no more packets
+    bool listed = false;  ///< it is in unread_
   };
   Link& link(int rank) noexcept { return links_[static_cast<std::size_t>(rank)]; }
   const Link& link(int rank) const noexcept { return links_[static_cast<std::size_t>(rank)]; }
@@ -116,17 +116,17 @@ class VerbsWire final : public Wire, private Placing {
   Descriptor epoll_;
   std::vector<std::unique_ptr<Adapter>> adapters_;
   std::vector<Link> links_;   // by world rank
-  std::deque<ibv_wc> done_;   // completions that are not worked off
-  std::vector<Ended> ended_;  // of large messages, not yet told
-  std::vector<int> unread_;   // whose slots hold something
+  std::deque<ibv_wc> done_;   // completions not handled yet
+  std::vector<Ended> ended_;  // large messages ended but not reported
+  std::vector<int> unread_;   // peers whose slots contain data
   int connecting_ = 0;        // links with a pair that is not open
-  int unseen_ = 0;            // polls since the side connections were looked at
-  int idle_ = 0;              // polls since something completed
-  bool woken_ = false;        // nobody has looked by what, if by anything
-  bool software_ = false;     // one of the adapters is no card
+  int unseen_ = 0;            // polls since the side connections were polled
+  int idle_ = 0;              // polls since the last completion
+  bool woken_ = false;        // woken from sleep; the cause has not been checked
+  bool software_ = false;     // one of the adapters is software
 };
 
-/// The endpoints by which a rank with `own` reaches one with `peer`, from the view of `rank`; both sides agree.
+/// The endpoints by which a rank with card `own` reaches one with `peer`, as seen by `rank`. Symmetric.
 std::vector<Route> routes_between(int rank, const Card& own, const Card& peer);
 
 }  // namespace tutti::ibverbs

@@ -1,4 +1,4 @@
-// VerbsWire: large messages, and memory for them.
+// VerbsWire: large messages and registered memory.
 #include <arpa/inet.h>
 #include <sched.h>
 
@@ -9,12 +9,12 @@ namespace tutti::ibverbs {
 namespace {
 
 constexpr int every_port = 0;
-constexpr Seconds give_back_time{0.5};  // for a card to give back what a closing queue pair has; a moment, commonly
+constexpr Seconds give_back_time{0.5};  // for a device to flush the requests of a closing queue pair
 
 }  // namespace
 
-/// True where it was about one of these. Whether a peer that does not answer here is silent, or has only closed its
-/// end, the slots will tell.
+/// Returns true if the completion belonged to a large message. If the peer does not answer, the slots' queue pair
+/// shows whether it is lost or has only closed this one.
 bool VerbsWire::ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done) {
   if (ticket.what != Ticket::What::put && ticket.what != Ticket::What::filled) return false;
   Bulk& bulk = *at.paths[ticket.path].bulk;
@@ -27,7 +27,7 @@ bool VerbsWire::ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done) {
   return true;
 }
 
-// Messages through the slots, which may be among what completes meanwhile, keep their order in done_.
+// Completions of slot messages that arrive meanwhile are kept in order in done_.
 void VerbsWire::stop_bulk(int peer, std::size_t path) {
   Bulk& bulk = *link(peer).paths[path].bulk;
   const Seconds patience = bulk.stop() ? give_back_time : Seconds(0);
@@ -72,7 +72,7 @@ void VerbsWire::lose_port(const Adapter& adapter, int port) {
   }
 }
 
-/// Other devices take over its large messages; a pair's slots stay with their device.
+/// Other devices take over its large messages. The slots of a pair cannot change device.
 void VerbsWire::lose_device(Adapter& adapter, const std::string& what) {
   const bool slots = std::ranges::any_of(
       links_, [&](const Link& at) { return at.pair && !at.gone && at.paths.front().adapter == &adapter; });
@@ -81,7 +81,7 @@ void VerbsWire::lose_device(Adapter& adapter, const std::string& what) {
   lose_port(adapter, every_port);
 }
 
-// The receiver chooses the path, and says so in the last byte of the place.
+// The receiver chooses the path and stores it in the last byte of the place.
 bool VerbsWire::offer(int from, std::uint64_t recv, Bytes into, Place& place) {
   Link& at = link(from);
   for (std::size_t tried = 0; at.open && tried < at.paths.size(); ++tried) {

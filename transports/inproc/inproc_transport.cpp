@@ -1,9 +1,9 @@
 // inproc: ranks are threads of one process. The reference transport; read this one first.
 //
-// The ranks of a job meet in a Hub, whose one mutex guards everything that two ranks share. send()
-// puts a message into the receiver's inbox; the receiver's progress() pairs it with a recv(),
-// copies or folds straight from the sender's memory, and queues the sender's `done` for the
-// sender's own progress(). Small messages are copied at once, as long as the credit lasts.
+// The ranks of a job share a Hub, whose single mutex guards all shared state. send() appends a message to the
+// receiver's inbox. The receiver's progress() matches it with a recv(), copies or folds directly from the sender's
+// memory, and queues the sender's `done` for the sender's progress(). Small messages are buffered at send time while
+// credit is available.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -30,8 +30,8 @@ struct Message {
   int from = 0;
   Tag tag;
   std::uint64_t call = 0;
-  ConstBytes data;              // the sender's memory, or `kept`
-  std::vector<std::byte> kept;  // a small message: the sender is done with it already
+  ConstBytes data;              // in the sender's memory or in `kept`
+  std::vector<std::byte> kept;  // a buffered small message, whose send is already done
   bool small = false;
   Done done;
 };
@@ -51,7 +51,7 @@ struct Finished {
   Status status;
 };
 
-// Lets a rank sleep in poll() until another rank rings.
+// Wakes a rank that sleeps in poll().
 struct Bell {
   const Descriptor fd{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   Bell() {
@@ -64,15 +64,15 @@ struct Bell {
   }
 };
 
-// What others leave for a rank; guarded by the hub's mutex.
+// State of one rank that other ranks access; guarded by the hub's mutex.
 struct Member {
   std::list<Message> inbox;
   std::vector<Finished> finished;
   std::vector<std::pair<int, std::vector<std::byte>>> controls;
   std::vector<Cause> causes;
-  std::vector<std::size_t> credit;  // by receiver: small messages may still take this many bytes
+  std::vector<std::size_t> credit;  // by receiver: bytes of small messages that may still be buffered
   bool armed = false, joined = false, left = false;
-  std::atomic<bool> news = false;  // progress() has something to look at
+  std::atomic<bool> news = false;  // progress() has something to do
   Bell sleep, watch;
 
   void wake() {
@@ -100,7 +100,7 @@ class InprocTransport final : public Transport {
         me_((*hub_)[rank]),
         listener_(listener) {}
 
-  // Goodbye: what was sent and kept stays readable; everything else that waits for this rank fails.
+  // Goodbye: buffered messages remain readable; all other operations with this rank fail.
   ~InprocTransport() override {
     const std::scoped_lock lock(hub_->mutex);
     me_.left = true;
@@ -223,7 +223,7 @@ class InprocTransport final : public Transport {
   }
 
  private:
-  // All of these are called with the hub's mutex held.
+  // The following functions are called with the hub's mutex held.
   void finish(Member& whose, Done done, const Status& status) {
     if (!done) return;
     whose.finished.push_back({std::move(done), status});
@@ -236,7 +236,7 @@ class InprocTransport final : public Transport {
     receives_.remove_if([&](Receive& receive) { return match(receive); });
   }
 
-  // Ends `receive` with the first message of its tag, or because its sender has left.
+  // Completes `receive` with the first message of its tag, or because its sender has left.
   bool match(Receive& receive) {
     const auto message = std::find_if(me_.inbox.begin(), me_.inbox.end(),
                                       [&](const Message& m) { return m.from == receive.from && m.tag == receive.tag; });
@@ -247,7 +247,7 @@ class InprocTransport final : public Transport {
     }
     const Status outcome = deliver(*message, receive);
     if (message->small) give_back(*message);
-    if (message->small && !outcome.ok()) {  // its sender thinks all is well
+    if (message->small && !outcome.ok()) {  // the sender's operation has succeeded already
       (*hub_)[message->from].causes.push_back(outcome.cause());
       (*hub_)[message->from].wake();
       (*hub_)[message->from].watch.ring();
@@ -270,7 +270,7 @@ class InprocTransport final : public Transport {
     return {};
   }
 
-  bool run_finished() {  // without the mutex: a `done` may call send() or recv()
+  bool run_finished() {  // without the mutex, because a `done` may call send() or recv()
     std::vector<Finished> finished;
     {
       const std::scoped_lock lock(hub_->mutex);
@@ -283,10 +283,10 @@ class InprocTransport final : public Transport {
   std::shared_ptr<Hub> hub_;
   Member& me_;
   TransportListener& listener_;
-  std::list<Receive> receives_;  // own thread only
+  std::list<Receive> receives_;  // this rank's thread only
 };
 
-// The hub of this job and this meeting; it lives as long as its members.
+// The hub of this job and meeting; it exists as long as it has members.
 std::shared_ptr<Hub> hub_of(const Rendezvous& meeting) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Hub>> hubs;
@@ -326,7 +326,7 @@ Connected connect(const Rendezvous& meeting) {
 
 extern const Provider inproc_provider;
 const Provider inproc_provider{"inproc", "between threads of one process", [](const Settings&) { return Viability{}; },
-                               // One process, whatever hosts its threads say that they are on.
+                               // One domain per process, whatever host ids its threads use.
                                [](const Settings&) { return host_identity("") + "/" + std::to_string(getpid()); },
                                connect};
 
