@@ -1,6 +1,6 @@
-// Bruck allgather. Each rank keeps the blocks that it knows in the order own, next, next but one, ... In round k it
-// sends the first 2^k of them to the rank 2^k behind, and appends those that come from the rank 2^k ahead; the
-// last round may carry fewer. At the end two copies put them in rank order. Any p, equal counts or not.
+// Bruck allgather. Each rank stores the blocks that it knows in the order own, next, next but one, and so on. In
+// round k it sends the first 2^k of them to the rank 2^k behind, and appends those received from the rank 2^k ahead;
+// the last round may send fewer. At the end two copies put the blocks in rank order. Any p, equal counts or not.
 //
 //   rounds ceil(log2 p)     elements (p-1) n, n the count of one block     scratch p n
 //

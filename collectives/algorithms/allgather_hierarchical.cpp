@@ -1,8 +1,8 @@
-// Hierarchical allgather. The ranks with one place on every host are a column; first each column passes its blocks
-// round a ring from host to host, then the ranks of each host pass what their columns have round a ring inside. Every
-// block enters every host once, and all ranks of a host share its link to the others. There are as many columns as the
-// smallest host has ranks: further ranks of larger hosts hand their blocks to the carrier of a column first, and take
-// part inside only. Any layout. With L ranks on each of H hosts, p = L H:
+// Hierarchical allgather. The ranks with the same local index on every host form a column. First each column runs a
+// ring allgather across hosts; then the ranks of each host pass their column's blocks around a ring inside the host.
+// Every block enters every host once, and all ranks of a host share its link. There are as many columns as the
+// smallest host has ranks: extra ranks of larger hosts first send their blocks to the carrier of a column, and take
+// part only inside the host. Any layout. With L ranks on each of H hosts, p = L H:
 //
 //   rounds H-1 + L-1, and 1 more where hosts differ     elements (H-1) n + (p-H) n, n the count of one block
 //   scratch none     crossing p n (H-1) in all, (p-L) n from each host
@@ -17,10 +17,10 @@
 namespace tutti {
 namespace {
 
-/// Blocks that travel together, by the ranks they are of.
+/// Blocks that are sent together, by rank.
 using Bundle = std::vector<int>;
 
-/// Every member's bundle once round the ring of members; a block that comes to its own rank is left out.
+/// A ring allgather of every member's bundle among `members`. A block is not sent back to its own rank.
 void circulate(Schedule& plan, const Blocks& block, Ring ring, std::span<const int> members,
                const std::vector<Bundle>& bundles) {
   const auto member = [&](int i) { return members[static_cast<std::size_t>(i)]; };
@@ -76,9 +76,9 @@ Cost cost(const Shape& s) {
     const int host = hosts.host_of(rank), index = hosts.index_of(rank);
     const Ring across{host, hosts.count()}, inside{index, hosts.size_of(host)};
     std::size_t sent = index < columns ? 0 : 1;
-    if (index < columns && across.size > 1)  // all but what the next host has
+    if (index < columns && across.size > 1)  // all except the next host's own blocks
       sent += whole_column(hosts, index).size() - hosts.column(across.next(), index).size();
-    if (inside.size > 1)  // all but what the next rank has
+    if (inside.size > 1)  // all except the next rank's own blocks
       sent +=
           static_cast<std::size_t>(s.size) - (inside.next() < columns ? whole_column(hosts, inside.next()).size() : 1);
     blocks = std::max(blocks, sent);

@@ -1,4 +1,4 @@
-// Linear allgather. Everyone sends its block to everyone at once. One round; for a few ranks and a few bytes.
+// Linear allgather. Every rank sends its block to all others at once. For few ranks and small blocks.
 //
 //   rounds 1     elements (p-1) n, n the count of one block     scratch none
 //

@@ -1,6 +1,6 @@
-// Recursive doubling allgather. In round d every rank exchanges all the blocks that it knows with the rank whose number
-// differs in bit d. What it knows is always a run of blocks at its place in `out`, so nothing is
-// moved again afterwards, unlike in Bruck's; in return it wants a power of two.
+// Recursive doubling allgather. In round d every rank exchanges all the blocks that it has with the rank whose number
+// differs in bit d. These blocks are contiguous and in their final place in `out`, so unlike Bruck's algorithm it
+// copies nothing at the end; but it needs a power of two.
 //
 //   rounds log2 p     elements (p-1) n, n the count of one block     scratch none
 //

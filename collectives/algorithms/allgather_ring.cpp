@@ -1,6 +1,6 @@
-// Ring allgather. In every round each rank hands the block that it received last to the next rank; after
-// p-1 rounds every block has been everywhere. All links carry one block at a time, all the time.
-// A rank's own block is sent from `in` while it is copied to its place.
+// Ring allgather. In every round each rank sends the block that it received last to the next rank; after p-1 rounds
+// every rank has every block. Each link carries one block per round. A rank's own block is sent from `in` while it is
+// copied to `out`.
 //
 //   rounds p-1     elements (p-1) n, n the count of one block     scratch none
 //

@@ -1,8 +1,7 @@
-// Cartesian allreduce. Hosts with equally many ranks are the rows of a grid: first every host allreduces among its own
-// ranks, then the ranks with the same place on every host do. Each axis is a recursive doubling, so these are the
-// fewest rounds, and the ones between hosts are as few as there are doublings of hosts; in return every rank
-// of a host sends the whole buffer across. For small buffers. With L ranks on each of H hosts, h and l the powers of
-// two at most H and L:
+// Cartesian allreduce, for hosts with equally many ranks, which form a grid: first an allreduce among the ranks of
+// every host, then one among the ranks with the same local index on all hosts. Both use recursive doubling, which
+// gives the fewest rounds, of which log2 H are between hosts; but every rank sends the whole buffer to other hosts.
+// For small buffers. With L ranks on each of H hosts, h and l the largest powers of two at most H and L:
 //
 //   rounds log2 l, and 2 more if l < L, and log2 h, and 2 more if h < H     elements n log2 l + n log2 h, and n more
 //   for each of the two that is no power     scratch n     crossing L n times h log2 h + 2(H-h) in all

@@ -1,6 +1,6 @@
-// Direct allreduce. Everyone sends its buffer to everyone, and folds what it has and what it got in the order of the
-// ranks: (0 + 1) + 2 + ... One round, and the same order of folds on all ranks, as direct engines in
-// shared memory have it too. For a few ranks and a few bytes.
+// Direct allreduce. Every rank sends its buffer to all others, and folds all contributions in rank order: (0 + 1) + 2
+// + ... One round. The order of folds is the same on all ranks, and the same as in the shared-memory engines. For few
+// ranks and small buffers.
 //
 //   rounds 1     elements (p-1) n     scratch (p-1) n
 //
@@ -20,7 +20,7 @@ void pieces::receive_all_and_fold(Schedule& plan, std::vector<Step> sends, const
   }
   plan.use_scratch(static_cast<std::size_t>(s.size - 1) * into.count);
   plan.round(std::move(steps));
-  // Partial results overwrite the first slot; `mine` may be `into` itself, so only the last fold goes there.
+  // Partial results overwrite the first slot. `mine` may be `into` itself, so only the last fold writes to it.
   const Slice partial = scratch({0, into.count});
   Slice so_far = contributions.front();
   for (std::size_t i = 1; i < contributions.size(); ++i) {

@@ -1,7 +1,7 @@
-// Recursive halving and doubling, Rabenseifner's allreduce. Across each bit of the rank, the highest first, two ranks
-// split what they still share: each sends the half that it gives up and folds the half that it keeps (reduce-scatter);
-// then, the lowest bit first, they exchange what they have until all have all (allgather).
-// Where p is no power of two, k < p: ranks k and up fold into ranks 0 and up first and get the result at last.
+// Recursive halving and doubling (Rabenseifner's allreduce). For each bit of the rank, highest first, two ranks split
+// the range that they share: each sends one half and folds the other (reduce-scatter). Then, lowest bit first, they
+// exchange what they have until all ranks have everything (allgather). If p is not a power of two, k < p: ranks k and
+// up first fold into ranks 0 and up, and receive the result at the end.
 //
 //   rounds 2 log2 k, and 2 more if k < p     elements about 2n(k-1)/k, and n more if k < p     scratch none
 //   (exactly: n to split, and to double all that rank 0 has, chunks 0 to 2^j - 1, for each j < log2 k)
@@ -13,12 +13,12 @@
 namespace tutti {
 namespace {
 
-/// For powers of two: rank r ends the first half with chunk r, complete.
+/// For powers of two: after the first half, rank r has chunk r, complete.
 Schedule core(const Shape& s) {
   const Chunks chunk(s.count, s.size);
   Schedule halving;
   auto source = in;
-  int first = 0;  // of the chunks that this rank still shares with others
+  int first = 0;  // first chunk that this rank still shares with others
   for (int half = s.size / 2; half > 0; half /= 2) {
     const int peer = s.rank ^ half;
     const bool is_lower = s.rank < peer;

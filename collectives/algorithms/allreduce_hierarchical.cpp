@@ -1,8 +1,8 @@
-// Hierarchical allreduce. On every host a reduce-scatter leaves each rank with the host's sum of one chunk; the ranks
-// of all hosts that hold the same chunk allreduce it among themselves; an allgather on every host puts the chunks
-// together. So all ranks of a host share its link to the others, and no element crosses more often than it must. There
-// are as many chunks as the smallest host has ranks: further ranks of larger hosts own none and only pass on. Rings
-// everywhere. With L ranks on each of H hosts, p = L H:
+// Hierarchical allreduce. A reduce-scatter on every host leaves each rank with the host's sum of one chunk; the ranks
+// of all hosts that have the same chunk allreduce it; an allgather on every host collects the chunks. All ranks of a
+// host share its link to the others, and the number of elements that cross hosts is minimal. There are as many chunks
+// as the smallest host has ranks: extra ranks of larger hosts own none and only forward. All phases are rings. With L
+// ranks on each of H hosts, p = L H:
 //
 //   rounds 2(L-1) + 2(H-1)     elements about 2n(L-1)/L + 2n(H-1)/p     scratch none
 //   crossing 2n(H-1) in all, from each host about 2n(H-1)/H, the least there can be
@@ -18,7 +18,7 @@
 namespace tutti {
 namespace {
 
-/// Chunks for the ranks of a host: the first `columns` ranks have one, the others an empty one.
+/// The chunks of a host's ranks: the first `columns` ranks have one, the others an empty one.
 Blocks chunks_inside(std::size_t count, int columns, int ranks) {
   const Chunks chunk(count, columns);
   std::vector<std::size_t> counts(static_cast<std::size_t>(ranks));
@@ -45,8 +45,8 @@ Schedule plan(const Shape& s) {
   return whole.then(pieces::circulate(ring, block, out(mine)).on(members));
 }
 
-/// Elements that a rank of a ring sends in an allreduce: everything twice, but what it ends with and what its
-/// successor has already.
+/// Elements that a rank sends in a ring allreduce: twice the buffer, except the chunk that it ends with and the chunk
+/// that its successor already has.
 std::size_t around(const Blocks& block, int rank) {
   if (block.parts() == 1) return 0;
   return 2 * block.total() - block[rank].count - block[rank + 1].count;
@@ -69,7 +69,8 @@ Crossing crossing(const Shape& s) {
   if (hosts.count() == 1) return {};
   const Chunks chunk(s.count, hosts.columns());
   Crossing what{.total = 2 * s.count * static_cast<std::size_t>(hosts.count() - 1)};
-  for (int i = 0; i < hosts.columns(); ++i)  // the last but one host leaves out the two smallest parts of each chunk
+  // the last host but one sends most: all but the two smallest parts of each chunk
+  for (int i = 0; i < hosts.columns(); ++i)
     what.most += around(Blocks(Chunks(chunk[i].count, hosts.count())), hosts.count() - 2);
   return what;
 }

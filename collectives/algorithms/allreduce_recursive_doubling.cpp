@@ -1,7 +1,7 @@
 // Recursive doubling allreduce. In round d every rank exchanges its whole partial result with the rank whose number
-// differs in bit d, and both fold the two: groups of ranks that know their common sum double in size each round. Both
-// put the lower rank's operand first, so every rank folds in one and the same order: equal bits everywhere. Where p is
-// no power of two, k < p: each rank k+j first folds its data into rank j and at last gets the result from it.
+// differs in bit d, and both fold the two, so the groups that share a partial sum double in size each round. Both put
+// the lower rank's operand first, so all ranks fold in the same order and get equal bits. If p is not a power of two,
+// k < p: rank k+j first folds its data into rank j, and receives the result from it at the end.
 //
 //   rounds log2 k, and 2 more if k < p     elements n log2 k, and n more if k < p     scratch n
 //
@@ -32,7 +32,7 @@ Schedule pieces::fold_extra_ranks(const Shape& s, Schedule (*core)(const Shape&)
 
 namespace {
 
-/// For powers of two. What arrives waits in scratch, because in place it may not meet what is being sent.
+/// For powers of two. Received data goes to scratch, because in place it must not overwrite data being sent.
 Schedule core(const Shape& s) {
   const Range all{0, s.count};
   Schedule doubling;

@@ -1,7 +1,7 @@
-// Ring allreduce. The buffer is cut into one chunk per rank. In p-1 rounds every chunk travels once
-// around the ring and gathers a contribution at each stop, which ends at the chunk's owner
-// (reduce-scatter); in p-1 more it travels around again and leaves a copy everywhere (allgather).
-// The first contribution is read from `in`, the partial results live in `out`: nothing is copied.
+// Ring allreduce. The buffer is cut into one chunk per rank. In p-1 rounds every chunk travels once around the ring,
+// and each rank folds its contribution into it; it ends at the chunk's owner (reduce-scatter). In p-1 more rounds the
+// complete chunks travel around the ring (allgather). The first contribution is read from `in`, and partial results
+// are in `out`: nothing is copied.
 //
 //   rounds 2(p-1)     elements 2n less the two smallest chunks: about 2n(p-1)/p     scratch none
 //

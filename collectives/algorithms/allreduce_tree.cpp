@@ -1,5 +1,5 @@
-// Tree allreduce. A binomial reduce to rank 0, then a binomial broadcast from it. No round moves more than a
-// tree's worth of messages, so it is kind to networks that have few links, or to more ranks than cores.
+// Tree allreduce. A binomial reduce to rank 0, then a binomial broadcast from it. Few messages are in flight at a
+// time, which suits networks with few links, and more ranks than cores.
 //
 //   rounds ceil(log2 p) + floor(log2 p)     elements ceil(log2 p) n (rank 0)     scratch n
 //

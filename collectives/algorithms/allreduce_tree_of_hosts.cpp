@@ -1,7 +1,7 @@
-// Tree of hosts. Every host reduces to its first rank, these leaders allreduce by recursive doubling, and each hands
-// the result to the ranks of its host. Any number of ranks on any host; one rank of a host talks to the others, and in
-// few rounds. For small buffers where hosts are not equal. With L ranks on each of H hosts, h the power of two at most
-// H:
+// Tree-of-hosts allreduce. Every host reduces to its first rank, these leaders allreduce by recursive doubling, and
+// each broadcasts the result on its host. Any number of ranks on any host. Only leaders communicate between hosts, in
+// few rounds. For small buffers when hosts are not equal. With L ranks on each of H hosts, h the largest power of two
+// at most H:
 //
 //   rounds ceil(log2 L) + floor(log2 L) + log2 h, and 2 more if h < H
 //   elements n ceil(log2 L) + n log2 h, and n more if h < H (a leader)     scratch n
@@ -33,7 +33,7 @@ Schedule plan(const Shape& s) {
   return whole.then(down);
 }
 
-/// Messages that host `host` of `hosts` sends in the doubling.
+/// Messages that host `host` of `hosts` sends in the recursive doubling.
 std::size_t sends(int host, int hosts) {
   const int k = power_of_two_below(hosts);
   if (host >= k) return 1;
@@ -43,7 +43,7 @@ std::size_t sends(int host, int hosts) {
 Cost cost(const Shape& s) {
   const Hosts hosts(s.host, s.size);
   const int most = hosts.largest(), k = power_of_two_below(hosts.count());
-  std::size_t messages = s.size > 1 ? 1 : 0;  // of a leaf
+  std::size_t messages = s.size > 1 ? 1 : 0;  // for a leaf
   for (int host = 0; host < hosts.count(); ++host)
     messages =
         std::max(messages, static_cast<std::size_t>(log2_ceil(hosts.size_of(host))) + sends(host, hosts.count()));

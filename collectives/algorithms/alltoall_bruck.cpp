@@ -1,6 +1,6 @@
-// Bruck alltoall. Slot j of a rank holds a block that still has to travel j ranks ahead. In round k the blocks of all
-// slots with bit k in j travel 2^k ranks, packed into one message; after the last round, slot j holds the
-// block that came from the rank j behind. Blocks travel several times, in return for few messages.
+// Bruck alltoall. Slot j of a rank holds a block that still has to move j ranks ahead. In round k the blocks of all
+// slots with bit k set in j move 2^k ranks, packed into one message; after the last round, slot j holds the block
+// from the rank j behind. Blocks are sent several times, but in few messages.
 //
 //   rounds ceil(log2 p)     elements n times the bits in 0 .. p-1: about n (p/2) log2 p     scratch 2p n
 //
@@ -12,7 +12,7 @@
 namespace tutti {
 namespace {
 
-/// The slots j in [0, size) that move in the round of `bit`.
+/// The slots j in [0, size) that are sent in the round of `bit`.
 std::vector<int> movers(int size, int bit) {
   std::vector<int> slots;
   for (int j = 0; j < size; ++j)
@@ -23,7 +23,7 @@ std::vector<int> movers(int size, int bit) {
 Schedule plan(const Shape& s) {
   const Blocks block(s.count, s.size);
   const auto slot = [&](int j) { return scratch(block[j]); };
-  const auto cell = [&](int i) { return scratch({block.total() + block[i].offset, s.count}); };  // of what is packed
+  const auto cell = [&](int i) { return scratch({block.total() + block[i].offset, s.count}); };  // the packed blocks
   Schedule bruck;
   bruck.use_scratch(2 * block.total());
   std::vector<Step> rotate, put_back;

@@ -1,8 +1,8 @@
-// Hierarchical alltoall. The ranks with one place on every host are a column. Inside a host every rank hands its blocks
-// for other hosts to the ranks of the columns that they are for; then each column exchanges what its ranks hold, all
-// blocks between two hosts in one message. The bytes that cross are the same as ever, but the messages are L times
-// fewer, and L times longer. There are as many columns as the smallest host has ranks: for further ranks of larger
-// hosts, the carrier of a column collects, and hands on at last. Any layout. With L ranks on each of H hosts, p = L H:
+// Hierarchical alltoall. The ranks with the same local index on every host form a column. Inside a host every rank
+// sends its blocks for other hosts to the ranks of the destination's column; then each column exchanges these, with
+// all blocks between two hosts in one message. The bytes between hosts are the same as in the linear algorithm, but
+// in L times fewer messages. There are as many columns as the smallest host has ranks: for extra ranks of larger
+// hosts, the carrier of a column collects and delivers. Any layout. With L ranks on each of H hosts, p = L H:
 //
 //   rounds 2, and 1 more where hosts differ; 1 with one host or one rank on each
 //   elements (p-H) n + (p-L) n, n the count of one block     scratch 2(p-L) n     crossing p (p-L) n in all
@@ -51,20 +51,23 @@ class Exchange {
   bool carries() const { return index_ < hosts_.columns(); }
   std::span<const int> members(int host) const { return hosts_[host]; }
 
-  /// Where what rank `from` of this host sends to `to`, the j-th of its column on host h, waits to cross.
+  /// Scratch slice for the block from rank `from` of this host to the j-th rank of this column on host h, before it
+  /// crosses.
   Slice to_cross(int h, int from, std::size_t j) const {
     const std::size_t row = hosts_.column(h, index_).size();
     const auto place = static_cast<std::size_t>(hosts_.index_of(from)) * row + j;
     return scratch({leaving_[static_cast<std::size_t>(h)] + place * s_.count, s_.count});
   }
-  /// Where what rank `from` of host h sends to the j-th of this column on this host has come to.
+  /// Scratch slice for the block from rank `from` of host h to the j-th rank of this column on this host, after it
+  /// crossed.
   Slice crossed(int h, int from, std::size_t j) const {
     const std::size_t row = hosts_.column(host_, index_).size();
     const auto place = static_cast<std::size_t>(hosts_.index_of(from)) * row + j;
     return scratch({arriving_[static_cast<std::size_t>(h)] + place * s_.count, s_.count});
   }
 
-  /// Inside: blocks for this host go straight to their places, the others to the carriers of their columns.
+  /// Inside the host: blocks for this host go directly to their destination, the others to the carriers of their
+  /// columns.
   std::vector<Step> collect() const {
     std::vector<Step> steps{copy(out(block_[s_.rank]), in(block_[s_.rank]))};
     for (const int peer : members(host_)) {
@@ -87,7 +90,7 @@ class Exchange {
     return steps;
   }
 
-  /// One message to the carrier of this column on each of the other hosts.
+  /// One message to the carrier of this column on each other host.
   std::vector<Step> cross() const {
     std::vector<Step> steps;
     for (int k = 1; k < hosts_.count(); ++k) {
@@ -102,7 +105,7 @@ class Exchange {
     return steps;
   }
 
-  /// To their places, here or on the further ranks of the column.
+  /// Copies blocks to their places, or sends them to the extra ranks of the column.
   std::vector<Step> deliver() const {
     std::vector<Step> steps;
     const int carrier = members(host_)[static_cast<std::size_t>(index_ % hosts_.columns())];
@@ -121,7 +124,7 @@ class Exchange {
   const Hosts hosts_;
   const Blocks block_;
   const int host_, index_;
-  std::vector<std::size_t> leaving_, arriving_;  // by host: where in scratch, of a carrier
+  std::vector<std::size_t> leaving_, arriving_;  // by host: offset in a carrier's scratch
   std::size_t scratch_ = 0;
 };
 
@@ -135,7 +138,7 @@ Cost cost(const Shape& s) {
     const int host = hosts.host_of(rank), index = hosts.index_of(rank);
     const auto here = static_cast<std::size_t>(hosts.size_of(host));
     const bool carries = index < hosts.columns();
-    std::size_t elsewhere = 0;  // of this rank's column
+    std::size_t elsewhere = 0;  // ranks of this rank's column on other hosts
     for (int h = 0; carries && h < hosts.count(); ++h) elsewhere += h == host ? 0 : hosts.column(h, index).size();
     std::size_t sent = p - 1 - elsewhere + here * elsewhere;
     if (carries) sent += (hosts.column(host, index).size() - 1) * (p - here);

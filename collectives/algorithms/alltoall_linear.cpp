@@ -1,5 +1,5 @@
-// Linear alltoall. Everyone sends to everyone at once, starting with the next rank so that nobody is the first target
-// of all. Both ends of a message skip it where its length is zero. For a few ranks and small blocks.
+// Linear alltoall. Every rank sends to all others at once, starting with the next rank, so that targets differ.
+// Messages of zero length are skipped on both sides. For few ranks and small blocks.
 //
 //   rounds 1     elements (p-1) n, n the count of one block     scratch none
 //

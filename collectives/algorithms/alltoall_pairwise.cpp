@@ -1,6 +1,6 @@
-// Pairwise alltoall. In round k every rank sends to the rank k ahead and receives from the one k behind: each link
-// carries one block at a time, and nobody is flooded. Both ends of a message know its length, each from its own counts,
-// and skip it where that is zero.
+// Pairwise alltoall. In round k every rank sends to the rank k ahead and receives from the rank k behind, so each
+// rank handles one message at a time. Both sides know the length of a message from their counts, and skip it if it is
+// zero.
 //
 //   rounds p-1     elements (p-1) n, n the count of one block     scratch none
 //

@@ -1,6 +1,6 @@
-// Dissemination barrier. In round k every rank notifies the rank 2^k ahead and waits for the one 2^k behind: then it
-// has heard, directly or not, from 2^(k+1) ranks, itself included. When that covers all ranks everyone has come.
-// The messages have no elements: arriving is all that they say.
+// Dissemination barrier. In round k every rank notifies the rank 2^k ahead and waits for the rank 2^k behind; then it
+// has heard, directly or indirectly, from 2^(k+1) ranks including itself. The barrier ends when that covers all
+// ranks. Messages have no elements.
 //
 //   rounds ceil(log2 p)     elements 0     scratch none
 //

@@ -1,5 +1,6 @@
-// Hierarchical barrier. On every host word comes up a binomial tree to the first rank; these leaders tell one another
-// by dissemination; word goes down again. Only leaders talk to other hosts. With L ranks on each of H hosts:
+// Hierarchical barrier. Notifications go up a binomial tree on every host to its first rank; these leaders run a
+// dissemination barrier; then notifications go down the trees. Only leaders communicate between hosts. With L ranks
+// on each of H hosts:
 //
 //   rounds 2 floor(log2 L) + ceil(log2 H)     elements 0     scratch none
 //   crossing nothing but H ceil(log2 H) notifications

@@ -1,6 +1,6 @@
-// Hierarchical broadcast. A binomial tree over the hosts, begun by the root, brings the data to one rank of each
-// host; a binomial tree on each host, begun by that rank, brings it to the others. A rank serves the other hosts
-// first. The data enters every host once, whatever ranks it holds. With L ranks on each of H hosts:
+// Hierarchical broadcast. A binomial tree over the hosts, from the root, brings the data to one rank of each host; a
+// binomial tree on each host, from that rank, brings it to the others. A rank sends to other hosts first. The data
+// enters every host once, for any placement of ranks. With L ranks on each of H hosts:
 //
 //   rounds floor(log2 H) + floor(log2 L)     elements n ceil(log2 H) + n ceil(log2 L) (the root)     scratch none
 //   crossing n (H-1) in all, from the root's host n ceil(log2 H)
@@ -18,7 +18,8 @@ namespace tutti {
 pieces::Node pieces::tree_of_hosts(const Shape& s, Tree tree) {
   const Hosts hosts(s.host, s.size);
   const int host = hosts.host_of(s.rank), home = hosts.host_of(s.root);
-  const auto first = [&](int h) { return h == home ? hosts.index_of(s.root) : 0; };  // who the data comes to
+  // the rank that receives the data first
+  const auto first = [&](int h) { return h == home ? hosts.index_of(s.root) : 0; };
   const auto member = [&](int h, int index) { return hosts[h][static_cast<std::size_t>(index)]; };
   const Node inside = tree({hosts.index_of(s.rank), hosts.size_of(host)}, first(host));
   Node node;

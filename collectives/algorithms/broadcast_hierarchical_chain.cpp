@@ -1,6 +1,6 @@
-// Hierarchical chain broadcast. The data goes from host to host, each time to one rank that also starts a chain through
-// its own host. The lanes of a large buffer follow one another, so the links between hosts and those inside are
-// all busy; a host receives the buffer once and sends it on once. With L ranks on each of H hosts:
+// Hierarchical chain broadcast. The data goes along a chain of hosts, at each to one rank, which also starts a chain
+// through its host. The lanes of a large buffer are pipelined, so links between and inside hosts are all busy; a host
+// receives the buffer once and sends it once. With L ranks on each of H hosts:
 //
 //   rounds H-1 + L-1 (for the first lane)     elements 2n (a rank that serves both), n where p is 2     scratch none
 //   crossing n (H-1) in all, at most n from one host
@@ -19,7 +19,7 @@ Schedule plan(const Shape& s) { return pieces::hand_down(pieces::tree_of_hosts(s
 
 Cost cost(const Shape& s) {
   const Hosts hosts(s.host, s.size);
-  const int last = modulo(hosts.host_of(s.root) - 1, hosts.count());  // sends to no other host
+  const int last = modulo(hosts.host_of(s.root) - 1, hosts.count());  // the last host of the chain
   std::size_t messages = 0;
   for (int host = 0; host < hosts.count(); ++host)
     messages = std::max<std::size_t>(messages, (host == last ? 0u : 1u) + (hosts.size_of(host) > 1 ? 1u : 0u));

@@ -1,4 +1,4 @@
-// Linear broadcast. The root sends the buffer to everyone at once. One round; for a few ranks and a few bytes.
+// Linear broadcast. The root sends the buffer to all ranks at once. For few ranks and small buffers.
 //
 //   rounds 1     elements (p-1) n (the root)     scratch none
 //

@@ -1,6 +1,6 @@
-// Scatter-allgather broadcast, van de Geijn's. The root's buffer is cut into one chunk per rank and scattered down a
-// binomial tree, each chunk straight to its place; then the chunks travel once around a ring to everyone.
-// Every rank but the root's subtrees sends about n instead of n log2 p. Ranks are counted from the root.
+// Scatter-allgather broadcast (van de Geijn). The root's buffer is cut into one chunk per rank and scattered along a
+// binomial tree, each chunk to its final place; then a ring allgather distributes the chunks. No rank sends more than
+// about 2n, instead of n log2 p. Ranks are numbered from the root.
 //
 //   rounds floor(log2 p) + p - 1     elements 2n less the two largest chunks (the root)     scratch none
 //

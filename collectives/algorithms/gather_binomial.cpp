@@ -1,6 +1,6 @@
-// Binomial gather. Up the binomial tree, each rank sends its parent the blocks of its whole subtree in one message.
-// Counted from the root, the ranks of a subtree follow one another, so their blocks lie packed in scratch;
-// the root receives them in their places, in two pieces where a subtree wraps round the last rank.
+// Binomial gather. Each rank sends its parent in the binomial tree the blocks of its whole subtree in one message.
+// Numbered from the root, the ranks of a subtree are consecutive, so their blocks are contiguous in scratch; the root
+// receives them in place, in two pieces if a subtree wraps around the last rank.
 //
 //   rounds floor(log2 p), the depth of the tree     elements n times the largest subtree, at most p/2     scratch that
 //   too
@@ -37,7 +37,7 @@ Schedule plan(const Shape& s) {
     gather.use_scratch(packed.run(tree.label(), tree.span()).count);
     gather.round(std::move(up));
   }
-  // One message to any parent but the root, who wants it as it lies there.
+  // One message to the parent; if that is the root, one per contiguous part, so that it receives in place.
   std::vector<Step> hand_on;
   if (is_leaf)
     hand_on.push_back(send(tree.parent(), own));
@@ -52,7 +52,7 @@ Schedule plan(const Shape& s) {
 
 Cost cost(const Shape& s) {
   if (s.size == 1) return {};
-  const int half = 1 << (log2_ceil(s.size) - 1);  // the reach of the root's largest child
+  const int half = 1 << (log2_ceil(s.size) - 1);  // reach of the root's largest child
   return {static_cast<std::size_t>(log2_floor(s.size)),
           static_cast<std::size_t>(std::max({s.size - half, half / 2, 1})) * s.count};
 }

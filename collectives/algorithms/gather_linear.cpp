@@ -1,5 +1,5 @@
-// Linear gather. Everyone sends its block to the root at once, and the root receives each in its place. One round, no
-// copy on the way; the root's link is the limit, as it is for any gather of large blocks.
+// Linear gather. Every rank sends its block to the root at once, and the root receives each in place. One round, no
+// intermediate copies; limited by the root's link, like any gather of large blocks.
 //
 //   rounds 1     elements n, n the count of one block     scratch none
 //

@@ -1,4 +1,4 @@
-// Pieces: plans that other plans are made of. Each is defined in the file of the algorithm that it is the heart of.
+// Pieces: plans used by several algorithms. Each is defined in the file of the algorithm that it belongs to.
 #pragma once
 
 #include <cstddef>
@@ -14,26 +14,26 @@ class Hosts;
 
 namespace tutti::pieces {
 
-/// What a group of one does: out = in.
+/// The plan for a group of one rank: out = in.
 inline Schedule alone(std::size_t count) {
   Schedule plan;
   plan.round({copy(out({0, count}), in({0, count}))});
   return plan;
 }
 
-/// Every rank's block once round the ring into everyone's `out`; `mine` is where this rank's block lies
-/// at first (see allgather_ring.cpp).
+/// Ring allgather of the blocks into every rank's `out`; `mine` is where this rank's block is at the start (see
+/// allgather_ring.cpp).
 Schedule circulate(Ring ring, const Blocks& block, Slice mine);
 
-/// The same blocks lie in `in` and `out`: every block once round the ring, folded at each stop, into the `out` of
-/// the rank of its number. No fold is called the last (see allreduce_ring.cpp).
+/// Ring reduce-scatter where `in` and `out` have the same blocks: block i, folded over all ranks, ends in `out` of
+/// rank i. No fold is marked as the last (see allreduce_ring.cpp).
 Schedule fold_around(Ring ring, const Blocks& block);
 
-/// Allreduces (see allreduce_ring.cpp, allreduce_recursive_doubling.cpp).
+/// Allreduce plans (see allreduce_ring.cpp, allreduce_recursive_doubling.cpp).
 Schedule allreduce_ring(const Shape& s);
 Schedule allreduce_recursive_doubling(const Shape& s);
 
-/// A rank's place in a tree: its parent, -1 at the root, and its children, the one that leads farthest first.
+/// A rank's neighbours in a tree: its parent, -1 at the root, and its children, largest subtree first.
 struct Node {
   int parent = -1;
   std::vector<int> children = {};
@@ -41,34 +41,34 @@ struct Node {
 using Tree = Node (*)(Ring ring, int root);
 Node binomial(Ring ring, int root);  // broadcast_binomial.cpp
 Node chain(Ring ring, int root);     // broadcast_chain.cpp: one child
-/// `tree` over the hosts, from the root's host on, one rank of each; and `tree` inside every host from that rank on
-/// (see broadcast_hierarchical.cpp).
+/// A `tree` over the hosts, starting at the root's host, with one rank of each; and a `tree` inside every host,
+/// starting at that rank (see broadcast_hierarchical.cpp).
 Node tree_of_hosts(const Shape& s, Tree tree);
 
-/// The root's `out` down a tree (see broadcast_binomial.cpp).
+/// Broadcasts the root's `out` down a tree (see broadcast_binomial.cpp).
 Schedule hand_down(const Node& node, std::size_t count);
 Schedule broadcast_binomial(const Shape& s);
 
-/// All `in` up a tree, folded on the way, into the root's `out` (see reduce_binomial.cpp).
+/// Reduces all ranks' `in` up a tree into the root's `out` (see reduce_binomial.cpp).
 Schedule fold_up(const Node& node, std::size_t count);
 Schedule reduce_binomial(const Shape& s);
 
-/// `core`, which plans an allreduce for powers of two only, for any size (see allreduce_recursive_doubling.cpp).
+/// Extends `core`, an allreduce plan for powers of two, to any size (see allreduce_recursive_doubling.cpp).
 Schedule fold_extra_ranks(const Shape& s, Schedule (*core)(const Shape&));
 
-/// Everyone's contribution to `mine`, a slice of `in`, folded in rank order into `into`: the others'
+/// Folds all ranks' contributions to `mine`, a slice of `in`, in rank order into `into`. The others' contributions
 /// are received into scratch (see allreduce_direct.cpp).
 void receive_all_and_fold(Schedule& plan, std::vector<Step> sends, const Shape& s, Slice into, Slice mine);
 
-/// The subtree [label, label + span) as parts whose ranks follow one another without wrapping round the last rank
-/// (see scatter_binomial.cpp).
+/// A subtree [label, label + span), split into parts whose ranks are consecutive without wrapping around the last
+/// rank (see scatter_binomial.cpp).
 struct Part {
   int label, span;
 };
 std::vector<Part> subtree(const BinomialTree& tree, int label, int span);
 
-/// Where the blocks of the labels [label, label + span) lie in the scratch of a rank that holds its whole subtree,
-/// `packed` in the order of the labels.
+/// The slice with the blocks of the labels [label, label + span) in the scratch of a rank that holds its whole
+/// subtree. `packed` are the blocks in label order.
 Slice within(const Blocks& packed, const BinomialTree& tree, int label, int span);
 
 }  // namespace tutti::pieces

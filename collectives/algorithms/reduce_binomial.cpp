@@ -1,6 +1,6 @@
-// Binomial reduce. The mirror image of the binomial broadcast: a rank folds what its children have gathered into its
-// own contribution, the smallest subtree first, and hands the result to its parent.
-// Partial results live in scratch, at the root in `out`; a leaf sends straight from `in`.
+// Binomial reduce: the binomial broadcast in reverse. A rank folds its children's results into its own contribution,
+// smallest subtree first, and sends the result to its parent. Partial results are in scratch, at the root in `out`; a
+// leaf sends directly from `in`.
 //
 //   rounds ceil(log2 p)     elements n     scratch n
 //

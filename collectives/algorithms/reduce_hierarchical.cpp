@@ -1,6 +1,6 @@
-// Hierarchical reduce. The mirror image of the hierarchical broadcast: a binomial tree on every host folds the ranks'
-// contributions into one rank's, the root on its own host; a binomial tree over the hosts folds these into the root's.
-// Every host but the root's sends one buffer's worth. With L ranks on each of H hosts:
+// Hierarchical reduce: the hierarchical broadcast in reverse. A binomial tree on every host reduces to one rank,
+// which is the root on its own host; a binomial tree over the hosts reduces these results to the root. Every host
+// except the root's sends the buffer once. With L ranks on each of H hosts:
 //
 //   rounds ceil(log2 L) + ceil(log2 H)     elements n     scratch n
 //   crossing n (H-1) in all, at most n from one host

@@ -1,6 +1,6 @@
-// Hierarchical chain reduce. The mirror image of the hierarchical chain broadcast: a chain through every host folds its
-// ranks' contributions, and one from host to host folds the hosts'. The lanes of a large buffer follow one another, so
-// the links between hosts and those inside are all busy. With L ranks on each of H hosts:
+// Hierarchical chain reduce: the hierarchical chain broadcast in reverse. A chain through every host reduces its
+// ranks' contributions, and a chain of hosts reduces the hosts' results. The lanes of a large buffer are pipelined,
+// so links between and inside hosts are all busy. With L ranks on each of H hosts:
 //
 //   rounds L-1 + H-1 (for the first lane)     elements n     scratch n on ranks that fold and are not the root
 //   crossing n (H-1) in all, at most n from one host

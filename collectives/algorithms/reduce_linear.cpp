@@ -1,5 +1,5 @@
-// Linear reduce. Everyone sends its buffer to the root at once, and the root folds them in the order of the ranks:
-// (0 + 1) + 2 + ..., whoever is the root. One round; for a few ranks and a few bytes.
+// Linear reduce. Every rank sends its buffer to the root at once, and the root folds them in rank order, (0 + 1) + 2
+// + ..., for any root. For few ranks and small buffers.
 //
 //   rounds 1     elements n     scratch (p-1) n at the root
 //

@@ -1,5 +1,5 @@
-// Direct reduce-scatter. Everyone sends each block to its owner at once, and the owner folds in the order of the
-// ranks: (0 + 1) + 2 + ... One round; for a few ranks and a few bytes.
+// Direct reduce-scatter. Every rank sends each block to its owner at once, and the owner folds in rank order: (0 + 1)
+// + 2 + ... For few ranks and small blocks.
 //
 //   rounds 1     elements (p-1) n, n the count of one block     scratch (p-1) n
 //

@@ -1,8 +1,9 @@
-// Hierarchical reduce-scatter. The mirror image of the hierarchical allgather: the ranks with one place on every host
-// are a column. First the ranks of each host fold, round a ring, what they have for all ranks of each column; then each
-// column folds the hosts' sums round a ring from host to host. Of every block, each host sends one sum to the others.
-// There are as many columns as the smallest host has ranks: further ranks of larger hosts take part inside, and are
-// given their blocks by the carrier of a column at last. Any layout. With L ranks on each of H hosts, p = L H:
+// Hierarchical reduce-scatter: the hierarchical allgather in reverse. The ranks with the same local index on every
+// host form a column. First the ranks of each host reduce-scatter, around a ring, their contributions for each
+// column; then each column reduces the hosts' sums around a ring across hosts. Each host sends one sum of every block
+// to other hosts. There are as many columns as the smallest host has ranks: extra ranks of larger hosts take part
+// inside the host, and receive their blocks from the carrier of a column at the end. Any layout. With L ranks on each
+// of H hosts, p = L H:
 //
 //   rounds L-1 + H-1, and 1 more where hosts differ     elements (p-H) n + (H-1) n, n the count of one block
 //   scratch 3H n     crossing p n (H-1) in all, (p-L) n from each host
@@ -18,7 +19,7 @@
 namespace tutti {
 namespace {
 
-/// Slices that travel together.
+/// Slices that are sent together.
 using Bundle = std::vector<Slice>;
 
 std::size_t total(const Bundle& bundle) {
@@ -27,7 +28,7 @@ std::size_t total(const Bundle& bundle) {
   return sum;
 }
 
-/// Scratch for as many elements as `bundle` has, one slice after the other from `at` on.
+/// Consecutive slices of scratch from `at` on, with the counts of `bundle`.
 Bundle scratch_like(const Bundle& bundle, std::size_t at) {
   Bundle copy;
   for (const Slice& slice : bundle) {
@@ -37,8 +38,8 @@ Bundle scratch_like(const Bundle& bundle, std::size_t at) {
   return copy;
 }
 
-/// What everyone gives for each member of a ring, folded once round it: the bundle of this rank's number ends in
-/// `into`. What is on its way lies in two places of scratch, from `at` on, that take turns.
+/// Ring reduce-scatter of bundles: given[i] is this rank's contribution for member i, and the sum for this rank ends
+/// in `into`. Partial results alternate between two areas of scratch from `at` on.
 Schedule fold_bundles(Ring ring, const std::vector<Bundle>& given, const Bundle& into, std::size_t at) {
   const auto mine = [&](int i) -> const Bundle& { return given[static_cast<std::size_t>(modulo(i, ring.size))]; };
   std::size_t largest = 0;
@@ -58,7 +59,7 @@ Schedule fold_bundles(Ring ring, const std::vector<Bundle>& given, const Bundle&
   return plan;
 }
 
-/// What this rank's host sums for a column, host by host.
+/// The sums of this rank's host for a column, split by host.
 std::vector<Bundle> split_by_host(const Hosts& hosts, int column, const Bundle& sums) {
   std::vector<Bundle> parts;
   auto begin = sums.begin();
@@ -70,11 +71,11 @@ std::vector<Bundle> split_by_host(const Hosts& hosts, int column, const Bundle& 
   return parts;
 }
 
-/// The hosts' sums for this rank's column into its `out`; those for further ranks of its host go on to them.
+/// Reduces the hosts' sums for this rank's column into `out`, and forwards those for extra ranks of the host.
 Schedule across_hosts(const Shape& s, const Hosts& hosts, const Bundle& sums, std::size_t at) {
   const int host = hosts.host_of(s.rank), index = hosts.index_of(s.rank);
   const std::vector<Bundle> by_host = split_by_host(hosts, index, sums);
-  const std::vector<int> served = hosts.column(host, index);  // this rank first
+  const std::vector<int> served = hosts.column(host, index);  // this rank is first
   Bundle results = by_host[static_cast<std::size_t>(host)];
   results[0] = out({0, results[0].count});
   std::vector<Step> hand_on;
@@ -109,7 +110,7 @@ Schedule plan(const Shape& s) {
     plan.round({copy(result, sums[0])});
     return plan;
   }
-  std::size_t kept = 0;  // of scratch, by the sums
+  std::size_t kept = 0;  // elements of scratch used by the sums
   if (inside.size > 1 && hosts.count() == 1) {
     sums = {result};
   } else if (inside.size > 1) {
@@ -133,7 +134,7 @@ Cost cost(const Shape& s) {
   for (int rank = 0; rank < s.size; ++rank) {
     const int host = hosts.host_of(rank), index = hosts.index_of(rank);
     const bool carries = index < hosts.columns();
-    std::size_t column = 0;  // the ranks of this rank's column, on all hosts and on its own
+    std::size_t column = 0;  // ranks of the column, on all hosts
     for (int h = 0; carries && h < hosts.count(); ++h) column += hosts.column(h, index).size();
     const std::size_t own = carries ? hosts.column(host, index).size() : 0;
     std::size_t sent = hosts.size_of(host) > 1 ? static_cast<std::size_t>(s.size) - column : 0;

@@ -1,6 +1,6 @@
-// Pairwise reduce-scatter. In round k every rank sends to the rank k ahead that rank's block of its own `in`, and folds
-// what comes from the rank k behind into its result. Only originals are sent, so there is no scratch and no
-// waiting for a neighbour's fold: the rounds do not depend on one another across ranks.
+// Pairwise reduce-scatter. In round k every rank sends to the rank k ahead the block of `in` for that rank, and folds
+// the block from the rank k behind into its result. Only original data is sent, so there is no scratch, and rounds do
+// not depend on other ranks' folds.
 //
 //   rounds p-1     elements (p-1) n, n the count of one block     scratch none
 //

@@ -1,6 +1,6 @@
-// Ring reduce-scatter. The partial result of each block travels once around the ring, ends at its owner,
-// and gathers the contribution of every rank that it passes. `in` is only read; what is on its
-// way lies in two blocks of scratch that take turns, and the last fold goes to `out`.
+// Ring reduce-scatter. The partial result of each block travels once around the ring to its owner, and each rank
+// folds its contribution into it. `in` is only read; partial results alternate between two blocks of scratch, and the
+// last fold writes to `out`.
 //
 //   rounds p-1     elements (p-1) n, n the count of one block     scratch 2n
 //

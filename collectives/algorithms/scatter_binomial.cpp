@@ -1,6 +1,6 @@
-// Binomial scatter. Down the binomial tree, each rank gets the blocks of its whole subtree in one message, and hands
-// every child that child's part. Counted from the root, the ranks of a subtree follow one another, so the blocks lie
-// packed in scratch; the root sends them from where they are, in two pieces where a subtree wraps round the last rank.
+// Binomial scatter. Each rank receives the blocks of its whole subtree in one message, and sends each child its part.
+// Numbered from the root, the ranks of a subtree are consecutive, so the blocks are contiguous in scratch; the root
+// sends from `in`, in two pieces if a subtree wraps around the last rank.
 //
 //   rounds floor(log2 p), the depth of the tree     elements (p-1) n, n the count of one block     scratch at most n
 //   p/2
@@ -12,7 +12,7 @@
 namespace tutti {
 
 std::vector<pieces::Part> pieces::subtree(const BinomialTree& tree, int label, int span) {
-  const int wrap = tree.size - tree.root;  // the label of rank 0, unless that is the root
+  const int wrap = tree.size - tree.root;  // label of rank 0, unless it is the root
   if (label < wrap && wrap < label + span) return {{label, wrap - label}, {wrap, label + span - wrap}};
   return {{label, span}};
 }

@@ -1,5 +1,5 @@
-// Linear scatter. The root sends every rank its block at once. One round, no copy on the way; the root's link is the
-// limit, as it is for any scatter of large blocks.
+// Linear scatter. The root sends every rank its block at once. One round, no intermediate copies; limited by the
+// root's link, like any scatter of large blocks.
 //
 //   rounds 1     elements (p-1) n, n the count of one block     scratch none
 //
