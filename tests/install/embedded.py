@@ -18,6 +18,8 @@ include(FetchContent)
 FetchContent_Declare(tutti SOURCE_DIR {ROOT})
 set(TUTTI_TOOLS OFF)
 FetchContent_MakeAvailable(tutti)
+# A shared and a static build compile alike, so that a compiler cache has what the other one compiled.
+set_target_properties(tutti tutti_c PROPERTIES DEFINE_SYMBOL "")
 """
 PROGRAMS = """add_executable(program program.cpp)
 target_link_libraries(program PRIVATE tutti::tutti)
@@ -70,7 +72,7 @@ def main():
         source, build = project(folder / "embedding", PROJECT), folder / "build"
         optional = ("TORCH", "PYTHON", "DATA", "ENGINE", "GLOO", "OPENMPI", "MPICH", "IBVERBS", "CUDA", "NCCL")
         run(given.cmake, "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_POLICY_DEFAULT_CMP0077=NEW",
-            f"-DCMAKE_CXX_COMPILER={given.compiler}", "-DCMAKE_CXX_FLAGS=-O0", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+            f"-DCMAKE_CXX_COMPILER={given.compiler}", "-DCMAKE_CXX_FLAGS=-O0", "-DTUTTI_PRECOMPILE=OFF", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
             f"-DBUILD_SHARED_LIBS={'OFF' if given.static else 'ON'}", *(f"-DTUTTI_WITH_{part}=OFF" for part in optional))
         commands = json.loads((build / "compile_commands.json").read_text())
         for command in commands:
