@@ -42,8 +42,8 @@ bool process_runs(pid_t number) noexcept {
   const std::string_view stat(text, static_cast<std::size_t>(n));
   const std::size_t name_end = stat.rfind(')');  // "7 (name) R ..."; a name may hold anything
   if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return false;
-  const char state = stat[name_end + 2];
-  return state == 'R' || state == 'S' || state == 'D';
+  // Stopped, traced, ended: every other letter runs, or will as soon as it has a core. An emulator writes a 0.
+  return std::string_view("TtZXx").find(stat[name_end + 2]) == std::string_view::npos;
 }
 
 int read_memory_of(pid_t process, std::uint64_t at, void* into, std::size_t bytes) noexcept {
