@@ -1,4 +1,4 @@
-// The verbs of synchronize.hpp at a Site that the caller has already, for the engine.
+// The functions of synchronize.hpp for callers that already have a Site; the training engine uses them.
 #pragma once
 
 #include <span>

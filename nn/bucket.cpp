@@ -1,4 +1,4 @@
-// Greedy filling.
+// Next-fit packing: a parameter goes into the last bucket or opens a new one.
 #include "nn/bucket.hpp"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// Bucket plan: which gradients travel together. Pure arithmetic, no tensors.
+// Bucket plan: which gradients share an allreduce. Pure arithmetic on sizes; no tensors.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@ struct ParameterSize {
 
 struct BucketPlan {
   DType dtype = DType::f32;
-  std::vector<std::size_t> parameters;  ///< indices, in the order they lie in the bucket
-  std::vector<std::size_t> offsets;     ///< elements; of each of them
-  std::size_t count = 0;                ///< elements of all of them
+  std::vector<std::size_t> parameters;  ///< indices of the parameters, in the order in which they lie in the bucket
+  std::vector<std::size_t> offsets;     ///< of each parameter in the bucket, in elements
+  std::size_t count = 0;                ///< elements in the bucket
 };
 
-/// From the last parameter to the first, which is about the order in which backward yields gradients.
+/// The indices from the last parameter to the first: about the order in which backward produces gradients.
 std::vector<std::size_t> last_to_first(std::size_t parameters);
 
-/// Fills buckets with all parameters in this order. A bucket holds one dtype and at most `cap_bytes` (the first
-/// `first_bytes`), but at least one parameter.
+/// Distributes all parameters over buckets, in `order`. The parameters of a bucket have one dtype and at most
+/// `cap_bytes` in all (`first_bytes` for the first bucket), except that a single parameter may be larger.
 std::vector<BucketPlan> plan_buckets(std::span<const ParameterSize> parameters, std::span<const std::size_t> order,
                                      std::size_t first_bytes, std::size_t cap_bytes);
 

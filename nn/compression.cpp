@@ -1,4 +1,4 @@
-// Casts and top-k; PowerSGD has a file of its own.
+// Casts and top-k. PowerSGD is in power_sgd.cpp, encodings and masks in encoded.cpp.
 #include "nn/compression.hpp"
 
 #include <ATen/Functions.h>
@@ -78,7 +78,8 @@ class TopKCodec final : public Codec {
 
   bool advance(Exchange& exchange) override {
     bucket_.gradients.zero_();
-    for (std::int64_t rank = 0; rank < exchange.size(); ++rank) {  // in one order everywhere
+    // in the same order on all ranks, for bitwise equal results
+    for (std::int64_t rank = 0; rank < exchange.size(); ++rank) {
       const at::Tensor values = all_[rank].narrow(0, 0, value_bytes_).view(bucket_.gradients.scalar_type());
       const at::Tensor places = all_[rank].narrow(0, value_bytes_, kept_ * 4).view(at::kInt).to(at::kLong);
       bucket_.gradients.index_add_(0, places, values);

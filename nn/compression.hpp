@@ -1,4 +1,4 @@
-// Compression: gradients travel as something smaller, which becomes nearly their mean again on the other side.
+// Compression: sends gradients in fewer bytes; each rank ends with an approximation of their mean.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,109 +16,114 @@ namespace tutti::nn {
 
 /// The gradients of one bucket, all of one element type.
 struct FlatBucket {
-  at::Tensor gradients;            ///< (count): one parameter's after the other's
-  std::vector<NamedTensor> parts;  ///< views of these, in that order: each parameter's name and shape
+  at::Tensor gradients;  ///< (count): the parameters' gradients one after the other
+  /// each parameter's name and its gradient, a view into `gradients`, in the same order
+  std::vector<NamedTensor> parts;
 };
 
-/// What a compression does with one bucket, and keeps of it from step to step. One thread at a time.
+/// The compression of one bucket, with the state that it keeps between steps. One thread at a time.
 ///
-/// In each step start() is called once, when the gradients of this rank are there, and advance() whenever the
-/// collectives that were begun are done, until it says that the mean is there. A rank's own factor is in the gradients
-/// already; absent gradients are zero.
+/// In each step GradientSync calls start() once, when this rank's gradients are in the bucket, and then advance() each
+/// time the started collectives are done, until advance() returns true. The gradients already include this rank's
+/// weight (GradientSync::weight); the gradient of a parameter that has none is zero.
 class Codec {
  public:
   virtual ~Codec() = default;
 
-  /// Begins collectives. On autograd's thread, while backward goes on.
+  /// Starts the first collectives. Called on autograd's thread while backward is running, or by finish().
   virtual void start(Exchange& exchange) = 0;
 
-  /// True: the bucket's gradients are now the mean, bitwise equal on all ranks. False: more collectives were begun.
+  /// Returns true when the bucket's gradients hold the mean, bitwise equal on all ranks; false when it has started more
+  /// collectives.
   virtual bool advance(Exchange& exchange) = 0;
 
-  /// This rank's tensors that later steps depend on, by parameter, as in "fc1.weight.error": borrowed. What is copied
-  /// into them restores the state.
+  /// This rank's tensors that later steps depend on, named by parameter ("fc1.weight.error"). The tensors are borrowed;
+  /// copying values into them restores the state.
   virtual std::vector<NamedTensor> state() const { return {}; }
 };
 
-/// A bucket's parameters and their element type, as formulas ask for them.
+/// The shapes and the element type of a bucket's parameters, for Compression::bytes().
 struct BucketShape {
   std::vector<std::vector<std::int64_t>> shapes;
-  std::int64_t width = 4;  ///< bytes of an element
+  std::int64_t width = 4;  ///< bytes per element
   std::int64_t count() const;
 };
 
-/// A kind of compression, the same on all ranks. Derive from this, and from Codec, for one of your own.
+/// A kind of compression, the same on all ranks. To add one, derive from this class and from Codec.
 class Compression {
  public:
   virtual ~Compression() = default;
 
-  /// Collective. The bucket's tensors are shared with the GradientSync, and `exchange` is the bucket's own.
+  /// Makes the codec of one bucket. The bucket's tensors are those of the GradientSync, and `exchange` is used by this
+  /// bucket only. Collective.
   virtual std::unique_ptr<Codec> codec(const FlatBucket& bucket, Exchange& exchange) const = 0;
 
   virtual std::string describe() const = 0;  ///< "f16", "PowerSGD of rank 2"
 
-  /// What a rank gives to collectives for a bucket, by the formula of the compression; -1 where there is none.
+  /// Bytes that a rank passes to collectives per step for a bucket, from the formula of the compression; -1 if there is
+  /// none.
   virtual std::int64_t bytes(const BucketShape& bucket, std::int64_t ranks) const {
     static_cast<void>(bucket), static_cast<void>(ranks);
     return -1;
   }
 };
 
-/// Gradients are rounded to f16 or bf16 and averaged as such. What has two bytes or fewer goes as it is. f16 overflows
-/// above 65504. Throws Error{invalid} for another type.
+/// Rounds gradients to f16 or bf16 for the allreduce. Gradients with elements of at most two bytes are not converted.
+/// f16 overflows above 65504. Throws Error{invalid} for any other `wire`.
 std::shared_ptr<const Compression> cast_compression(DType wire);
 
-/// Of each bucket the largest `part` of the elements by magnitude, at least one, in an allgather; what was left out is
-/// added in the next step (error feedback). 0 < part <= 1, else Error{invalid}.
+/// Sends the largest `part` of each bucket's elements by magnitude, at least one, in an allgather. The elements that
+/// were not sent, times `feedback`, are added to the next step's gradients (error feedback). Throws Error{invalid}
+/// unless 0 < part <= 1.
 ///
-///   bytes sent per rank and bucket: k (width + 4), rounded up to 8, with k = ceil(part count)
+///   bytes passed to the allgather per rank and bucket: k (width + 4), rounded up to 8, with k = ceil(part count)
 ///
 /// Stich et al., "Sparsified SGD with Memory", NeurIPS 2018.
-/// With a `feedback` below 1 only that part of it is added.
 std::shared_ptr<const Compression> top_k_compression(double part, double feedback = 1);
 
 struct PowerSgdOptions {
-  std::int64_t rank = 2;    ///< of the product of two matrices that takes a gradient's place; from 1 up
-  double least_saving = 1;  ///< a matrix that would not become so many times smaller goes as it is; 0: none does
-  std::uint64_t seed = 1;   ///< of the first matrices; the same on all ranks
-  double feedback = 1;      ///< of what the product lacked, the part that is added the next time
+  std::int64_t rank = 2;    ///< r of the two factors that are sent instead of a gradient matrix; at least 1
+  double least_saving = 1;  ///< a matrix is compressed if that makes it more than this many times smaller; 0: always
+  std::uint64_t seed = 1;   ///< of the initial factors Q; the same on all ranks
+  double feedback = 1;      ///< the fraction of the approximation error that is added to the next step's gradient
 };
 
-/// A gradient of n rows and m columns (all but the first dimension) travels as two matrices, (n, r) and (m, r), in one
-/// allreduce of each for a bucket. One of the two begins as the last step's (warm start); what the product lacks is
-/// added in the next step (error feedback). Vectors go as they are. Ranks are bitwise equal where their processors are
-/// of one kind.
+/// Sends a gradient of n rows (its first dimension) and m columns as two factors, (n, r) and (m, r); a bucket has one
+/// allreduce for each of the two. The factor Q starts as that of the last step (warm start), and the approximation
+/// error is added to the next step's gradient (error feedback). Gradients with one dimension are sent uncompressed.
+/// Results are bitwise equal on ranks with the same type of processor.
 ///
 ///   elements given to allreduce: (n + m) r for each matrix, with r = min(rank, n, m)
 ///
 /// Vogels, Karimireddy and Jaggi, "PowerSGD", NeurIPS 2019.
 std::shared_ptr<const Compression> power_sgd_compression(const PowerSgdOptions& options = {});
 
-/// Values travel by an encoding; of what it left out, the part `feedback` is added the next time (0 to 1, else
-/// Error{invalid}). Where it can be encoded again (Encoding::block() > 0) it is an allreduce that travels encoded, and
-/// is folded in f32: an alltoall, in which each rank gets its block from all, and an allgather of the blocks' means,
-/// which are off by the encoding's error once more. Otherwise it is an allgather.
+/// Sends gradients in an encoding. The error of the encoding, times `feedback`, is added to the next step's gradients;
+/// throws Error{invalid} unless 0 <= feedback <= 1. If Encoding::block() > 0 this is an allreduce: an alltoall of
+/// encoded blocks, a fold in f32 (f64 for f64 gradients), and an allgather of the means of the blocks, which are
+/// encoded a second time. Otherwise it is an allgather of the encoded buckets.
 ///
-///   bytes given per rank and bucket, with p ranks: (p + 1) b, b of a block of encoded_block() values; or those of the
-///   whole bucket. Of the former a rank sends 2 (p - 1) b.
+///   bytes passed to collectives per rank and bucket, with p ranks and b the encoded bytes of a block of
+///   encoded_block() values: (p + 1) b for the allreduce, of which a rank sends 2 (p - 1) b; the encoded bucket for the
+///   allgather.
 ///
 /// Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014; Tang et al., "DoubleSqueeze", ICML 2019.
 std::shared_ptr<const Compression> encoded_compression(EncodingPtr encoding, double feedback = 1);
 
-/// Values of each rank's block, for so many in all: whole chunks of `scale`.
+/// Values per block if `count` values are divided among `ranks`, rounded up to a multiple of `scale`.
 std::int64_t encoded_block(std::int64_t count, std::int64_t ranks, std::int64_t scale);
 
 struct MaskOptions {
-  double part = 0.005;       ///< of a bucket's values, above 0 and at most 1; at least one value
-  std::uint64_t seed = 1;    ///< of the masks; the same on all ranks
-  double feedback = 1;       ///< of what was not sent, the part that is added the next time
-  bool keep_others = false;  ///< values out of the mask stay as they are, for parameters; else they become 0
+  double part = 0.005;  ///< fraction of a bucket's values that a step sends, above 0 and at most 1; at least one value
+  std::uint64_t seed = 1;    ///< of the permutations; the same on all ranks
+  double feedback = 1;       ///< the fraction of the values not sent that is added to the next step's gradients
+  bool keep_others = false;  ///< whether values that were not sent keep their local value (for parameters) or become 0
 };
 
-/// mask_size() values, others each time, are averaged. Which ones is drawn from the seed on every rank: slices of a
-/// permutation, so that each value has its turn once in 1 / part times, rounded up.
+/// Averages a different set of mask_size() values in each step. All ranks take the same set: consecutive slices of a
+/// permutation that is drawn from the seed, so that every value is sent once in ceil(1 / part) steps.
 ///
-///   elements given to allreduce: mask_size(), in the last slice of a permutation those that are left
+///   elements given to allreduce: mask_size(), or the rest of the permutation in its last slice
 ///
 /// SPARTA (Baioumy and Cheema 2025).
 std::shared_ptr<const Compression> mask_compression(const MaskOptions& options);

@@ -1,4 +1,4 @@
-// Compressions over encodings, and the one that sends a few values in turns.
+// Compressions that use an Encoding, and the mask that sends a few values in turn.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 
@@ -11,13 +11,13 @@
 namespace tutti::nn {
 namespace {
 
-/// What a codec left out, which is added the next time.
+/// The values that a codec has not sent yet (error feedback).
 class Feedback {
  public:
   Feedback(const FlatBucket& bucket, double decay) : bucket_(bucket), decay_(decay) {
     if (decay > 0) left_ = at::zeros_like(bucket.gradients);
   }
-  /// What is to be sent: the gradients, and what is left of before.
+  /// The values to send: the gradients plus the decayed remainder of earlier steps.
   at::Tensor due() const { return left_.defined() ? left_.mul_(decay_).add_(bucket_.gradients) : bucket_.gradients; }
   void sent(const at::Tensor& values) const {
     if (left_.defined()) left_.sub_(values);
@@ -40,7 +40,7 @@ class Feedback {
   at::Tensor left_;
 };
 
-/// Every rank's wire goes to all of them.
+/// An allgather of all ranks' encoded buckets.
 class GatheredCodec final : public Codec {
  public:
   GatheredCodec(const FlatBucket& bucket, Exchange& exchange, EncodingPtr encoding, double feedback)
@@ -68,8 +68,8 @@ class GatheredCodec final : public Codec {
   at::Tensor mine_, all_;
 };
 
-/// An allreduce that travels encoded: each rank gets all wires of its block, folds what they say, and sends the mean of
-/// the block, encoded, to all. What the second encoding loses is its owner's to make good.
+/// An allreduce on encoded values: each rank receives its block from all ranks, folds it, and sends the encoded mean to
+/// all. The error of this second encoding is fed back on the rank that owns the block.
 class ReducedCodec final : public Codec {
  public:
   ReducedCodec(const FlatBucket& bucket, Exchange& exchange, EncodingPtr encoding, double feedback)
@@ -105,7 +105,7 @@ class ReducedCodec final : public Codec {
     }
     const at::Tensor mean = encoding_->merge(theirs_, block_, gradients_.scalar_type());
     encoding_->encode(mean, mean_);
-    if (feedback_.keeps()) {  // in this rank's name, as if it had sent so much less
+    if (feedback_.keeps()) {  // times the number of ranks, as the mean divides this rank's contribution by it
       const std::int64_t begin = std::min(exchange.rank() * block_, gradients_.numel());
       const std::int64_t own = std::min(block_, gradients_.numel() - begin);
       const at::Tensor lost = mean.sub(encoding_->decode(mean_, block_, gradients_.scalar_type()));
@@ -173,12 +173,13 @@ class MaskCodec final : public Codec {
   }
   std::vector<NamedTensor> state() const override {
     std::vector<NamedTensor> all = feedback_.state();
-    for (const std::string& name : names_) all.emplace_back(name + ".turn", turn_);  // wherever a parameter goes
+    // under each parameter's name, so that it follows the parameter into new buckets
+    for (const std::string& name : names_) all.emplace_back(name + ".turn", turn_);
     return all;
   }
 
  private:
-  /// A slice of a permutation, which is another one when all slices have had their turn.
+  /// The next slice of the current permutation; a new one is drawn when all slices have been used.
   at::Tensor masked(std::int64_t turn) {
     const std::int64_t count = gradients_.numel(), slices = std::max<std::int64_t>(1, (count + size_ - 1) / size_);
     if (turn / slices != drawn_ || !order_.defined()) {

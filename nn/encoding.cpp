@@ -16,7 +16,7 @@ std::int64_t scale_width(std::int64_t width) { return width < 4 ? 4 : width; }
 
 at::ScalarType wide(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
-/// Codes from 0 to base - 1, several in each byte.
+/// Packs `per_byte` codes from 0 to base - 1 into each byte.
 struct Packing {
   std::int64_t base, per_byte;
   std::int64_t bytes(std::int64_t codes) const { return ceiling(codes, per_byte); }
@@ -42,7 +42,7 @@ struct Packing {
 
 constexpr Packing nibbles{16, 2}, pairs{4, 4}, trits{3, 5};
 
-/// (rows, chunk), with zeros at the end.
+/// Values as (chunks, chunk) in f32 or f64, padded with zeros.
 at::Tensor in_chunks(const at::Tensor& values, std::int64_t chunk) {
   const at::Tensor all = values.to(wide(values.scalar_type()));
   const std::int64_t rows = ceiling(all.numel(), chunk);
@@ -54,12 +54,12 @@ at::Tensor in_chunks(const at::Tensor& values, std::int64_t chunk) {
 
 at::Tensor no_zeros(const at::Tensor& scales) { return at::where(scales.eq(0), at::ones_like(scales), scales); }
 
-/// A wire's first bytes as numbers.
+/// The first bytes of a wire as a tensor of `numbers` elements of `type`.
 at::Tensor head(const at::Tensor& wire, std::int64_t numbers, at::ScalarType type) {
   return wire.narrow(0, 0, numbers * static_cast<std::int64_t>(c10::elementSize(type))).view(type);
 }
 
-/// One scale for each chunk, then a code for each value.
+/// Wire format: one scale per chunk, then one code per value.
 class Scaled : public Encoding {
  public:
   explicit Scaled(std::int64_t chunk) : chunk_(chunk) {
@@ -89,7 +89,7 @@ class Scaled : public Encoding {
  protected:
   virtual std::int64_t code_bytes(std::int64_t codes) const = 0;
   virtual at::Tensor scales_of(const at::Tensor& rows) const { return rows.abs().amax({1}, true); }
-  /// `parts` are values by their scale; what read() gives is near to them.
+  /// `parts` are values divided by their scale; read() returns approximations of them.
   virtual void write(const at::Tensor& parts, const at::Tensor& codes) const = 0;
   virtual at::Tensor read(const at::Tensor& codes, std::int64_t count) const = 0;
   std::string with_chunk(const char* name) const { return name + std::string(":") + std::to_string(chunk_); }
@@ -134,7 +134,7 @@ class E3m0 final : public Scaled {
   }
 };
 
-/// Two bits of parts of a scale: whether it is the larger one, and whether it is negative.
+/// Two bits for a value divided by its scale: whether its magnitude is the larger of the two levels, and its sign.
 at::Tensor two_bit_codes(const at::Tensor& parts) {
   return parts.abs().gt(2.0 / 3).to(at::kShort).mul_(2).add_(parts.lt(0).to(at::kShort));
 }
@@ -261,7 +261,7 @@ class TopKOfChunks final : public Encoding {
     }
     return {values.view({rows, options_.kept}), places.view({rows, options_.kept})};
   }
-  /// Row k is the cosine of frequency k.
+  /// The matrix of the DCT-II: row k is the cosine of frequency k.
   at::Tensor cosines(const at::Tensor& like) const {
     const std::int64_t n = options_.chunk;
     const auto wide_options = like.options().dtype(at::kDouble);

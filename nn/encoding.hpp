@@ -1,4 +1,4 @@
-// Encoding: values as fewer bytes, and back. What travels and when is a Compression's business (nn/compression.hpp).
+// Encoding: converts values to fewer bytes and back. nn/compression.hpp says when they are sent.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,56 +9,62 @@
 
 namespace tutti::nn {
 
-/// Values are tensors of one dimension, on one device with the wire, which is of type u8. Scales have the values' type,
-/// or f32 where that is narrower. Immutable: any thread may call, one at a time for each tensor.
+/// Converts tensors of values, with one dimension, to and from tensors of bytes (the wire, dtype u8) on the same
+/// device. Scales in the wire have the values' type, or f32 if that is wider. Immutable; any thread may call, but one
+/// thread at a time per tensor.
 class Encoding {
  public:
   virtual ~Encoding() = default;
 
-  /// Of the wire, for `count` values of `width` bytes each; a multiple of 8.
+  /// Size of the wire for `count` values of `width` bytes each; a multiple of 8.
   virtual std::int64_t bytes(std::int64_t count, std::int64_t width) const = 0;
   virtual void encode(const at::Tensor& values, const at::Tensor& wire) const = 0;
   virtual at::Tensor decode(const at::Tensor& wire, std::int64_t count, at::ScalarType type) const = 0;
 
-  /// One from the wires of all ranks, a row for each, folded in the order of the rows in f32, or f64 for values of
-  /// that type: the mean of what they say, unless the encoding has it otherwise.
+  /// Combines the wires of all ranks, one per row, into `count` values. By default this is the mean of the decoded
+  /// values, added up in row order in f32 (f64 for values of that type).
   virtual at::Tensor merge(const at::Tensor& wires, std::int64_t count, at::ScalarType type) const;
 
-  /// Every value has its place in the wire, so that a mean may be encoded again: values per scale. 0: it may not.
+  /// Values per scale if the result of merge() can be encoded again; 0 if it cannot. Blocks of a multiple of this size
+  /// can be encoded independently.
   virtual std::int64_t block() const { return 0; }
   virtual std::string describe() const = 0;
 };
 
 using EncodingPtr = std::shared_ptr<const Encoding>;
 
-// Chunks are `chunk` values, the last one maybe fewer; with m the largest magnitude of a chunk, r its number of chunks,
-// w the width of a scale. Each says how far a decoded value is off at most, and the bytes before they are rounded up.
+// Values are encoded in chunks of `chunk` values; the last chunk may be shorter. In the descriptions m is the largest
+// magnitude in a chunk, r the number of chunks and w the width of a scale. Each gives the largest error of a decoded
+// value and the bytes of the wire before they are rounded up.
 
-/// m / 127 times a whole number, to the nearest, ties to even. Off by m / 254. r w + chunk r.
+/// Integer multiples of m / 127, rounded to the nearest, ties to even. Error m / 254; r w + chunk r bytes.
 EncodingPtr int8_encoding(std::int64_t chunk);
 
-/// Four bits: a sign and one of m, m / 2, ..., m / 64, 0. Off by a third of the value, or m / 128. r w + chunk r / 2.
+/// Four bits per value: a sign, and one of m, m / 2, ..., m / 64, 0. Error a third of the value, or m / 128; r w +
+/// chunk r / 2 bytes.
 EncodingPtr e3m0_encoding(std::int64_t chunk);
 
-/// Two bits: m, m / 3, -m / 3 or -m. Off by m / 3. r w + chunk r / 4.
+/// Two bits per value: m, m / 3, -m / 3 or -m. Error m / 3; r w + chunk r / 4 bytes.
 EncodingPtr two_bit_encoding(std::int64_t chunk);
 
-/// Signs, of which 0 is one, times the mean magnitude of what is not 0. Off by m. r w + chunk r / 5. It is not encoded
-/// again: a mean of signs is not near to signs.
+/// The sign of each value (-1, 0 or 1) times the mean magnitude of the chunk's nonzero values. Error m; r w + chunk r /
+/// 5 bytes. A mean of signs is not encoded again (block() is 0).
 EncodingPtr sign_encoding(std::int64_t chunk);
 
-/// Signs alone, whose merge is the sign of their sum: 0 where they are even. count / 5.
+/// The signs only; merge() gives the sign of their sum, 0 if positive and negative signs are equally many. count / 5
+/// bytes.
 EncodingPtr vote_encoding();
 
 struct ChunkTopK {
   std::int64_t kept = 1, chunk = 64;
-  bool two_bit = false;  ///< what is kept travels in two bits, as in two_bit_encoding(), with a scale for each chunk
-  bool dct = false;      ///< it is kept of the chunk's cosine transform (DCT-II, orthonormal), as DeMo does
+  bool two_bit = false;  ///< encode the kept values in two bits, as in two_bit_encoding(), with one scale per chunk
+  bool dct = false;  ///< encode the coefficients of the chunk's cosine transform (DCT-II, orthonormal), as DeMo does
 };
 
-/// The `kept` largest of each chunk by magnitude; the others are 0. What is kept is exact unless two_bit. With dct the
-/// merge divides each coefficient by the ranks that sent it (DeMo; Peng et al. 2024). r kept (w + i), with i = 1 byte
-/// for a place in a chunk of at most 256 values, else 2; two_bit: r (w + kept i) + r kept / 4. Throws Error{invalid}.
+/// Keeps the `kept` values of each chunk with the largest magnitude; the others become 0. Kept values are exact unless
+/// two_bit is set. With dct, merge() divides each coefficient by the number of ranks that sent it (DeMo; Peng et al.
+/// 2024). An index takes i = 1 byte in chunks of at most 256 values, else 2: r kept (w + i) bytes, or with two_bit r (w
+/// + kept i) + r kept / 4. Throws Error{invalid} unless 1 <= kept <= chunk <= 32768.
 EncodingPtr chunk_top_k_encoding(const ChunkTopK& options);
 
 }  // namespace tutti::nn

@@ -1,4 +1,4 @@
-// Exchange: how one bucket of gradients reaches the other ranks, beside what is computed meanwhile.
+// Exchange: the collectives of one bucket of gradients, which run while backward goes on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,15 +14,17 @@ namespace tutti::nn {
 class Site;
 
 struct SyncStats {
-  std::size_t collectives = 0;  ///< started for gradients, in all
-  std::size_t overlapped = 0;   ///< buckets that left before the last gradient of their backward was there
-  std::size_t bytes = 0;        ///< that this rank gave to the collectives, in all
-  double wait_seconds = 0;      ///< spent inside finish(): communication that nothing hid
-  double exchange_seconds = 0;  ///< from the first bucket's leaving to the last one's arrival, in all
+  std::size_t collectives = 0;  ///< number of collectives started for gradients
+  std::size_t overlapped = 0;   ///< buckets that were sent before backward had produced its last gradient
+  std::size_t bytes = 0;        ///< bytes that this rank passed to these collectives
+  double wait_seconds = 0;  ///< time in finish() spent waiting for communication, which was not hidden by computation
+  /// time from sending the first bucket to the end of the last collective, summed over the steps
+  double exchange_seconds = 0;
 };
 
-/// Collectives on tensors, which begin after what the calling thread has computed so far. Tensors are contiguous, lie
-/// where the gradients do, and live until the next advance() of their codec. All ranks make the same calls.
+/// Collectives on tensors. Each starts after the kernels that the calling thread has launched so far. Tensors are
+/// contiguous, on the device of the gradients or on the CPU, and must live until the codec's next advance(). All ranks
+/// make the same calls in the same order.
 class Exchange {
  public:
   Exchange(Communicator communicator, std::shared_ptr<Site> site, SyncStats& stats);
@@ -30,18 +32,19 @@ class Exchange {
   int rank() const noexcept { return communicator_.rank(); }
   int size() const noexcept { return communicator_.size(); }
 
-  /// Memory that the calls are fastest with, zeroed. Collective: for when a codec is made.
+  /// Zeroed memory from the communicator, which its calls are fastest with. Collective; call it when a codec is made.
   at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type);
 
-  /// `values` become their mean, or another reduction, over the ranks.
+  /// Replaces `values` by their mean, or another reduction, over the ranks.
   void allreduce(const at::Tensor& values, Reduction op = avg);
+  /// The same for memory of the site. The caller has called Site::note_computed().
   void allreduce(Buffer values, Reduction op);
-  /// Row r of `all`, which has a row for each rank, becomes rank r's `mine`.
+  /// Row r of `all` receives the `mine` of rank r; `all` has one row per rank.
   void allgather(const at::Tensor& mine, const at::Tensor& all);
-  /// Row r of `theirs` becomes the row of rank r's `mine` that has this rank's number.
+  /// Row r of `theirs` receives row rank() of the `mine` of rank r.
   void alltoall(const at::Tensor& mine, const at::Tensor& theirs);
 
-  /// Blocks until all calls so far are done. Throws what a call threw.
+  /// Blocks until all calls so far are done. Throws the error of a failed call.
   void wait();
 
  private:

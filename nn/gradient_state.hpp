@@ -1,4 +1,4 @@
-// What a GradientSync is made of; for its own files alone.
+// GradientSync::State: the private data of a GradientSync, for its own source files.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
@@ -20,17 +20,17 @@
 namespace tutti::nn {
 
 struct GradientSync::State {
-  /// A shared_ptr or, in newer LibTorch, an intrusive_ptr to the accumulating node.
+  /// The reference to autograd's AccumulateGrad node: shared_ptr or, in newer LibTorch, intrusive_ptr.
   using Accumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 
   struct Slot {
     std::string name;
     at::Tensor parameter;
-    at::Tensor view = {};  ///< its place in the bucket
+    at::Tensor view = {};  ///< its part of the bucket's memory
     std::size_t bucket = 0;
-    std::size_t place = 0;  ///< within the bucket
-    bool ready = false;     ///< the view holds this backward's gradient
-    std::size_t sent = 0;   ///< times in this step
+    std::size_t place = 0;  ///< index within the bucket
+    bool ready = false;     ///< whether `view` holds the gradient of the current backward
+    std::size_t sent = 0;   ///< how often it was sent in this step
     std::size_t exchanges = 0;
     Accumulator accumulator = {};
     std::uintptr_t hook = 0;
@@ -38,25 +38,25 @@ struct GradientSync::State {
 
   struct Bucket {
     std::shared_ptr<std::byte> memory = {};
-    Buffer all = {};           ///< gradients and, where there is no codec, presence
-    at::Tensor presence = {};  ///< one element per parameter, 1 where there is a gradient; undefined with a codec
+    Buffer all = {};           ///< the gradients and, without a codec, `presence`
+    at::Tensor presence = {};  ///< one element per parameter, 1 if this rank has a gradient; undefined with a codec
     std::vector<std::size_t> slots = {};
     std::size_t missing = 0;
-    std::unique_ptr<Codec> codec = {};        ///< null: gradients go as they are
-    std::unique_ptr<Exchange> exchange = {};  // destroyed first, and so its calls are waited for
+    std::unique_ptr<Codec> codec = {};        ///< null: gradients are sent uncompressed
+    std::unique_ptr<Exchange> exchange = {};  // last, so that it is destroyed first: its Works wait for the collectives
   };
 
   State(Communicator world, std::shared_ptr<Site> place, const BucketOptions& wanted)
       : communicator(std::move(world)), site(std::move(place)), options(wanted) {}
 
-  // gradient_state.cpp: how gradients are grouped.
+  // Defined in gradient_state.cpp: grouping into buckets.
   void build(const std::vector<std::size_t>& order);
   void make_bucket(const BucketPlan& plan);
   void agree();
   std::vector<NamedTensor> codec_state() const;
   void load_codec_state(const std::vector<NamedTensor>& kept);
 
-  // gradient_sync.cpp: a step.
+  // Defined in gradient_sync.cpp: one step.
   void begin();
   void arrived(std::size_t slot);
   void pack(Slot& slot);
@@ -72,18 +72,19 @@ struct GradientSync::State {
   const std::shared_ptr<Site> site;
   const BucketOptions options;
   std::vector<Slot> slots;
-  std::vector<NamedTensor> sparse;     ///< parameters whose gradients are rows
-  std::vector<std::size_t> order;      ///< of the slots, as they lie in the buckets
-  bool agreed = false;                 ///< that order is the one in which gradients become ready
-  std::vector<std::int64_t> arrivals;  ///< of this backward, until it is agreed
-  std::size_t next_bucket = 0;         ///< the first that has not left
-  std::size_t missing = 0;             ///< gradients of this backward that are not there yet
-  std::vector<std::uint8_t> present;   ///< slots that have a gradient somewhere; with codecs
-  double factor = 1;                   ///< share * size, because the reduction is a mean
-  int muted = 0;                       ///< NoSync guards alive
+  std::vector<NamedTensor> sparse;  ///< parameters with sparse gradients
+  std::vector<std::size_t> order;   ///< indices of the slots, in the order in which they lie in the buckets
+  bool agreed = false;              ///< whether `order` is the agreed order in which gradients become ready
+  /// slots in the order of their gradients in this backward; recorded until the order is agreed
+  std::vector<std::int64_t> arrivals;
+  std::size_t next_bucket = 0;        ///< the first bucket that has not been sent
+  std::size_t missing = 0;            ///< gradients of this backward that have not arrived
+  std::vector<std::uint8_t> present;  ///< with codecs: slots for which some rank has a gradient
+  double factor = 1;                  ///< share * size(), because the reduction divides by size()
+  int muted = 0;                      ///< number of live NoSync guards
   SyncStats stats;
-  std::chrono::steady_clock::time_point left = {};  ///< when the first bucket did
-  std::vector<Bucket> buckets;                      // after stats, which they count in
+  std::chrono::steady_clock::time_point left = {};  ///< when the first bucket was sent
+  std::vector<Bucket> buckets;                      // declared after `stats`, which the buckets' exchanges refer to
 };
 
 }  // namespace tutti::nn

@@ -1,9 +1,9 @@
-// A hook on each parameter's gradient accumulator moves the gradient into its bucket; the
-// bucket leaves when its last gradient is in and all buckets before it have left.
+// A hook on each parameter's gradient accumulator copies the gradient into its bucket. A bucket is sent when its last
+// gradient has arrived and all buckets before it have been sent.
 //
-// Which ranks had a gradient must be known everywhere afterwards. It costs no collective of its
-// own: behind its gradients a bucket carries one element per parameter, 1 where there was one. Compressed buckets
-// cannot carry these; there it is one small allreduce for all of them.
+// After a step all ranks must know which parameters had a gradient on some rank. Without compression this costs no
+// extra collective: each bucket carries one element per parameter behind its gradients, 1 if this rank has a gradient.
+// With compression one small allreduce exchanges the flags of all parameters.
 #include "nn/gradient_sync.hpp"
 
 #include <torch/csrc/autograd/function_hook.h>
@@ -62,7 +62,7 @@ void GradientSync::State::arrived(std::size_t index) {
   if (muted > 0) return;
   if (!agreed) arrivals.push_back(static_cast<std::int64_t>(index));
   pack(slot);
-  site->note_computed();  // here, as this gradient's stream may be another one than the bucket's last one
+  site->note_computed();  // now, because the next gradient may be computed on another stream
   send_ready();
 }
 
@@ -109,7 +109,7 @@ void GradientSync::State::send(Bucket& bucket) {
     bucket.exchange->allreduce(bucket.all, avg);
 }
 
-/// What a bucket says of its gradients: 1 where there is one.
+/// Writes the bucket's flags: 1 for each parameter that has a gradient on this rank.
 void GradientSync::State::note_presence(Bucket& bucket) {
   bucket.presence.fill_(1);
   for (const std::size_t each : bucket.slots)
@@ -118,7 +118,7 @@ void GradientSync::State::note_presence(Bucket& bucket) {
   site->note_computed();
 }
 
-/// Gradients that did not arrive: left over from a no_sync() backward, or none.
+/// Packs gradients that were accumulated under no_sync() only, and zeroes the views of parameters without a gradient.
 void GradientSync::State::fill_absent() {
   for (Slot& slot : slots) {
     if (slot.ready) continue;
@@ -129,7 +129,7 @@ void GradientSync::State::fill_absent() {
   }
 }
 
-/// Until the means are in all buckets. Codecs take their turns in one order on all ranks.
+/// Blocks until all buckets hold the means. Codecs advance in the same order on all ranks.
 void GradientSync::State::receive() {
   const at::NoGradGuard no_grad;
   present.clear();
@@ -159,7 +159,7 @@ void GradientSync::State::audit() const {
   }
 }
 
-/// Where another rank had a gradient, the mean is ours too.
+/// Parameters without a gradient here get the mean if another rank had one.
 void GradientSync::State::publish() {
   for (Bucket& bucket : buckets) {
     if (bucket.missing == 0) continue;
@@ -175,7 +175,7 @@ void GradientSync::State::publish() {
 
 GradientSync::GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options,
                            std::shared_ptr<Site> site) {
-  keep_distinct(parameters);  // a tied weight has one gradient, and so one place
+  keep_distinct(parameters);  // a tied weight has one gradient, so it gets one slot
   std::erase_if(parameters, [](const NamedTensor& one) { return !one.second.requires_grad(); });  // frozen
   const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().second.device();
   if (!site) site = site_of(device, communicator);
@@ -228,7 +228,7 @@ void GradientSync::finish() {
   state.fill_absent();
   state.site->note_computed();
   while (state.next_bucket < state.buckets.size()) state.send(state.buckets[state.next_bucket++]);
-  state.site->wait_for_computed();  // so that what follows is communication alone
+  state.site->wait_for_computed();  // so that the time measured below is communication only
   const auto begin = std::chrono::steady_clock::now();
   state.receive();
   average_rows(state.sparse, state.factor, state.communicator, state.stats);

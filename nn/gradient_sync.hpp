@@ -1,4 +1,4 @@
-// GradientSync: averages gradients over the ranks while backward still runs.
+// GradientSync: averages gradients over the ranks while backward is running.
 #pragma once
 
 #include <cstddef>
@@ -15,53 +15,59 @@ namespace tutti::nn {
 class Compression;
 
 struct BucketOptions {
-  std::size_t first_bytes = 64 << 10;  ///< small, so that the first allreduce starts early
+  std::size_t first_bytes = 64 << 10;  ///< of the first bucket; small, so that the first allreduce starts early
   std::size_t cap_bytes = 1 << 20;
-  /// What gradients become on their way (nn/compression.hpp); null: they go as they are.
+  /// How gradients are compressed (nn/compression.hpp); null: not at all.
   std::shared_ptr<const Compression> compression = nullptr;
-  /// After the first step, buckets are filled in the order in which gradients became ready on rank 0.
+  /// Whether buckets are rebuilt, after the first step, in the order in which gradients became ready on rank 0.
   bool reorder = true;
-  /// Names of parameters whose gradients are sparse, as of an embedding's `sparse(true)`: they travel as rows, after
-  /// backward, and are not compressed.
+  /// Names of parameters with sparse gradients, as of an Embedding with `sparse(true)`. Their rows are exchanged in
+  /// finish(), without compression.
   std::vector<std::string> sparse = {};
 };
 
-/// Data-parallel gradients, in two verbs: backward as always, then finish() before the optimizer's step.
+/// Data-parallel gradient averaging, as DistributedDataParallel does it. Call backward as usual, then finish() before
+/// the optimizer's step:
 ///
 ///     sync.zero_grad();
-///     loss(batch).backward();                // buckets leave as their last gradient arrives
+///     loss(batch).backward();                // a bucket is sent when its last gradient is ready
 ///     sync.finish();                         // gradients are now the means over all ranks
 ///     optimizer.step();
 ///
-/// Gradients lie in flat buckets in the communicator's memory, where a parameter's grad() is a view.
-/// Buckets always leave in one order, whatever order autograd takes. A parameter without a
-/// gradient here counts as zero; one that has none on any rank is left without. All ranks make the
-/// same calls. One thread at a time; hooks run on autograd's thread. Parameters are dense tensors of one device (their
-/// gradients, too, but for those that BucketOptions::sparse names), where
-/// the buckets lie too: calls go beside backward's kernels, on a stream of their own. One that is listed more than once
-/// (a tied weight) counts once. Each parameter is exchanged exactly once in a step, or finish() throws with its name.
+/// Gradients lie in flat buckets in the communicator's memory (device memory on a GPU); each parameter's grad() is a
+/// view into one. Buckets are sent in the same order on all ranks, whatever the order of autograd. Their collectives
+/// run on a stream of their own, concurrently with backward's kernels. A parameter without a gradient on this rank
+/// counts as zero; one without a gradient on any rank keeps none. A tied weight counts once. Each parameter is
+/// exchanged exactly once per step; otherwise finish() throws with its name.
+///
+/// Parameters are floating-point leaf tensors on one device, with dense gradients except for those in
+/// BucketOptions::sparse; parameters that do not require a gradient are skipped. Throws Error{unsupported} for others.
+/// All ranks make the same calls in the same order; constructors are collective. One thread at a time; the hooks run on
+/// autograd's thread.
 class GradientSync {
  public:
   GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options = {});
   GradientSync(torch::nn::Module& module, Communicator communicator, const BucketOptions& options = {});
-  /// At a Site that the caller has already, for the engine.
+  /// With a Site that the caller already has; used by the training engine.
   GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options,
                std::shared_ptr<Site> site);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  /// Forgets the gradients, so that the next backward starts from none.
+  /// Makes all gradients undefined, so that the next backward starts from none.
   void zero_grad();
 
-  /// The factor of this rank's gradients in the mean, for the backward to come: its share of the global
-  /// batch where its loss is the mean over its own part. Default 1 / size. Lasts until finish().
+  /// Sets the weight of this rank's gradients in the mean for the next backward: its share of the global batch, if its
+  /// loss is the mean over its own samples. Default 1 / size(). Valid until finish().
   void weight(double share);
 
-  /// Sends what is left, and waits. A rank without any samples calls only this. Throws what a collective threw.
+  /// Sends the buckets that backward has not sent, and blocks until all gradients hold the means. A rank without
+  /// samples calls only this. Throws the error of a failed collective.
   void finish();
 
-  /// While it lives, backward only accumulates: nothing is sent. End it before the last backward of a step.
+  /// While a guard lives, backward accumulates gradients and sends nothing. Destroy it before the last backward of a
+  /// step.
   class NoSync {
    public:
     explicit NoSync(GradientSync& sync) noexcept;
@@ -74,13 +80,13 @@ class GradientSync {
   };
   [[nodiscard]] NoSync no_sync() noexcept { return NoSync(*this); }
 
-  /// What later steps depend on beside the parameters: the order of the buckets (alike on all ranks), and what the
-  /// compression keeps of each parameter (this rank's). Tensors are borrowed until the next finish().
+  /// The state that later steps depend on besides the parameters: the order of the buckets (the same on all ranks) and
+  /// the compression's state for each parameter (of this rank). The tensors are borrowed until the next finish().
   std::vector<NamedTensor> state() const;
-  /// Goes on from it. Collective. Throws Error{invalid} where it is of another network or compression.
+  /// Restores such a state. Collective. Throws Error{invalid} if it belongs to another network or compression.
   void load_state(const std::vector<NamedTensor>& kept);
 
-  /// How often a parameter was exchanged so far. Throws Error{invalid} for a name that is not there.
+  /// How often a parameter has been exchanged. Throws Error{invalid} for an unknown name or a sparse parameter.
   std::size_t exchanges(const std::string& name) const;
 
   std::size_t buckets() const noexcept;
@@ -89,7 +95,7 @@ class GradientSync {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // shared with the hooks, which autograd may keep for longer
+  std::shared_ptr<State> state_;  // shared with the hooks, which autograd may keep alive longer
 };
 
 }  // namespace tutti::nn

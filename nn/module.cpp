@@ -1,4 +1,4 @@
-// LibTorch's own lists name a tensor as often as it is registered.
+// LibTorch's named_parameters() and named_buffers() list a tensor once per registration.
 #include "nn/module.hpp"
 
 #include <torch/nn/module.h>
@@ -8,7 +8,7 @@
 namespace tutti::nn {
 namespace {
 
-/// True the first time that it sees a tensor.
+/// Returns true the first time that it is called with a tensor.
 class First {
  public:
   bool operator()(const at::Tensor& tensor) { return seen_.insert(tensor.unsafeGetTensorImpl()).second; }

@@ -1,4 +1,4 @@
-// A module's tensors by name, each of them once: tied weights are registered in several places.
+// The tensors of a module by name. A tensor that is registered several times (tied weights) is listed once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,16 +15,17 @@ namespace tutti::nn {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
-/// Leaves out whatever stands in the list already. Only the very same tensor counts as such; tensors of their own over
-/// the same memory stay, as each of them has a gradient of its own.
+/// Removes tensors that occur earlier in the list. Only the same tensor object counts; different tensors over the same
+/// memory are kept, because each has its own gradient.
 void keep_distinct(std::vector<NamedTensor>& tensors);
 
-/// A module's parameters and its buffers that are defined, in the module's order, under their first names.
+/// The defined parameters, or buffers, of a module in registration order, each under its first name.
 std::vector<NamedTensor> named_parameters(const torch::nn::Module& module);
 std::vector<NamedTensor> named_buffers(const torch::nn::Module& module);
-std::vector<NamedTensor> named_state(const torch::nn::Module& module);  ///< both, parameters first
+std::vector<NamedTensor> named_state(const torch::nn::Module& module);  ///< parameters, then buffers
 
-/// What an optimizer is to be given: from module.parameters() it would step twice for a tied weight.
+/// The tensors to give to an optimizer. module.parameters() lists a tied weight twice, and an optimizer would update it
+/// twice.
 std::vector<at::Tensor> parameters(const torch::nn::Module& module);
 
 }  // namespace tutti::nn

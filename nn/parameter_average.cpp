@@ -13,10 +13,10 @@
 namespace tutti::nn {
 namespace {
 
-/// Parameters of one element type.
+/// The parameters of a layer that have one dtype.
 struct Part {
   at::Tensor flat;
-  std::vector<std::pair<at::Tensor, at::Tensor>> places;  ///< a parameter, and its place in it
+  std::vector<std::pair<at::Tensor, at::Tensor>> places;  ///< a parameter, and its view into `flat`
 };
 
 std::string layer_of(const std::string& parameter) {
@@ -32,7 +32,7 @@ struct ParameterAverage::Layer {
   std::vector<Part> parts = {};
   std::size_t exchanges = 0;
   bool open = false;
-  std::unique_ptr<Exchange> exchange = {};  // destroyed first, and so its calls are waited for
+  std::unique_ptr<Exchange> exchange = {};  // last, so that it is destroyed first: its Works wait for the collectives
 
   void lay_out();
 };

@@ -1,4 +1,4 @@
-// ParameterAverage: ranks train by themselves and put their parameters' mean in place every few steps.
+// ParameterAverage: local SGD; ranks train independently and average their parameters every few steps.
 #pragma once
 
 #include <cstddef>
@@ -14,45 +14,48 @@ namespace tutti::nn {
 
 class Site;
 
-/// After every `period`-th step each parameter becomes its mean over the ranks; one counter for all layers. At once:
+/// Replaces each parameter by its mean over the ranks after every `period`-th step. All layers at once:
 ///
 ///     optimizer.step();
 ///     average.step();
 ///
-/// or layer by layer, beside what is computed meanwhile:
+/// or layer by layer, overlapped with computation:
 ///
 ///     average.next_step();
 ///     for (layer : last to first) { update(layer); average.start(layer); }
 ///     for (layer : first to last) { average.finish(layer); x = forward(layer, x); }     // of the next step
 ///
-/// A layer is the parameters whose names agree up to the last dot ("block1.conv"); it travels in one allreduce for each
-/// element type. Between start() and finish() its parameters are not to be changed. All ranks make the same calls in
-/// the same order, one thread at a time.
+/// A layer is the set of parameters whose names are equal up to the last dot ("block1.conv"); it has one allreduce per
+/// dtype. Its parameters must not change between start() and finish(). All ranks make the same calls in the same order.
+/// One thread at a time.
 class ParameterAverage {
  public:
-  /// Collective. The tensors are shared, of any floating-point types, and all on one device.
+  /// `parameters` have floating-point dtypes and are all on one device; the tensors are shared with the caller.
+  /// Collective. Throws Error{invalid} if `period` is 0, and Error{unsupported} for other tensors.
   ParameterAverage(std::vector<NamedTensor> parameters, Communicator communicator, std::size_t period = 1);
   ParameterAverage(const torch::nn::Module& module, Communicator communicator, std::size_t period = 1);
   ~ParameterAverage();
   ParameterAverage(const ParameterAverage&) = delete;
   ParameterAverage& operator=(const ParameterAverage&) = delete;
 
-  /// The layers' names, in the order of their first parameters.
+  /// The names of the layers, in the order of their first parameters.
   std::vector<std::string> layers() const;
 
-  /// Counts a step. Whether it is one whose parameters are averaged. Throws Error{invalid} with the name of a layer
-  /// that was not finished.
+  /// Counts a step and returns whether its parameters are averaged. Throws Error{invalid} with the name of a layer that
+  /// has been started and not finished.
   bool next_step();
-  /// Begins a layer's average, if this step is one. Throws Error{invalid} for a layer that is not there or has begun.
+  /// Starts averaging a layer, if this step is one that averages. Throws Error{invalid} for an unknown layer or one
+  /// already started.
   void start(const std::string& layer);
-  /// Blocks until the layer has the mean. Nothing where nothing was begun.
+  /// Blocks until the layer's parameters hold the mean. Does nothing if the layer was not started.
   void finish(const std::string& layer);
 
-  /// next_step(), and where it is one, all layers. Whether it was. Blocks.
+  /// Calls next_step(), and averages all layers if it returns true. Returns the same. Blocks.
   bool step();
-  /// All layers now, whatever the counter says. Blocks.
+  /// Averages all layers regardless of the step count. Blocks.
   void now();
 
+  /// Number of averages of a layer so far. Throws Error{invalid} for an unknown layer.
   std::size_t exchanges(const std::string& layer) const;
   const SyncStats& stats() const noexcept { return stats_; }
 

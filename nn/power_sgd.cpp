@@ -1,7 +1,7 @@
-// PowerSGD: one step of subspace iteration on the mean of the gradients, of which no rank has all.
+// PowerSGD: one step of subspace iteration on the mean gradient, which no rank holds as a whole.
 //
-// With M a rank's gradient and what was left over: P = mean(M Q), made orthonormal; Q = mean(M^T P); the mean is about
-// P Q^T, and M - P Q^T is left over. Each step begins with the last one's Q.
+// M is a rank's gradient plus its error of the last step. P = mean(M Q), made orthonormal; Q = mean(M^T P). The mean is
+// approximated by P Q^T, and the new error is M - P Q^T. Each step starts with the Q of the last one.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 
@@ -17,18 +17,18 @@ namespace {
 struct Matrix {
   std::string name;
   at::Tensor gradient;  ///< (n, m): a view of the bucket
-  at::Tensor left;      ///< (n, m): what later steps are to make good; while a step runs, M
-  at::Tensor p, q;      ///< (n, r), (m, r): views of what travels
-  at::Tensor begin;     ///< (m, r): the last step's Q
+  at::Tensor left;      ///< (n, m): the error to feed back; M while a step is running
+  at::Tensor p, q;      ///< (n, r), (m, r): views into ps_ and qs_, which are sent
+  at::Tensor begin;     ///< (m, r): Q of the last step
 };
 
-/// The columns of `p` become an orthonormal basis of a space that has them in it.
+/// Replaces the columns of `p` by an orthonormal basis of a space that contains them.
 void make_orthonormal(at::Tensor& p) {
   const bool narrow = p.element_size() < 4;
   p.copy_(std::get<0>(at::linalg_qr(narrow ? p.to(at::kFloat) : p)));
 }
 
-/// Columns that take the place of a gradient of this shape; 0: it goes as it is.
+/// The rank r with which a gradient of this shape is compressed; 0: it is sent uncompressed.
 std::int64_t columns_of(at::IntArrayRef shape, const PowerSgdOptions& options) {
   std::int64_t count = 1;
   for (const std::int64_t size : shape) count *= size;
@@ -118,7 +118,8 @@ class PowerSgdCodec final : public Codec {
  private:
   const double feedback_;
   std::vector<Matrix> matrices_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> plain_;  ///< gradient, and its place among what travels
+  /// a gradient that is sent uncompressed, and its view into ps_
+  std::vector<std::pair<at::Tensor, at::Tensor>> plain_;
   at::Tensor ps_, qs_;
   bool at_second_ = false;
 };

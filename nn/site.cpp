@@ -1,5 +1,5 @@
-// Nothing of CUDA is needed to compile this: LibTorch's streams are reached by the interface of its device guards,
-// whose events are the runtime's own, as ours are.
+// Needs no CUDA headers: LibTorch's streams are accessed through its DeviceGuardImplInterface, whose CUDA events are
+// cudaEvent_t, as those of the Accelerator are.
 #include "nn/site.hpp"
 
 #include <ATen/ops/empty.h>

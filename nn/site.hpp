@@ -1,5 +1,4 @@
-// Site: where a network's tensors live, on the host or on a device, and how what is computed there and collectives come
-// after one another.
+// Site: the device on which a network's tensors live, and the order between its kernels and collectives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,63 +10,67 @@
 
 namespace tutti::nn {
 
-/// LibTorch on one device: how its tensors see the device's memory, and when its computing is done. Calls are about the
-/// calling thread's computing; one thread at a time.
+/// LibTorch's current stream on one device. record() and follow() refer to the calling thread's current stream. One
+/// thread at a time.
 class Compute {
  public:
   virtual ~Compute() = default;
-  virtual at::Device device() const = 0;  ///< of its tensors
-  /// Where tensors find memory that the accelerator allocated.
+  virtual at::Device device() const = 0;  ///< the device of its tensors
+  /// The address by which tensors access memory allocated by the accelerator.
   virtual void* seen(void* memory) const { return memory; }
-  /// From here on `event` means what has been computed so far.
+  /// Records `event` after the kernels launched so far.
   virtual void record(const Event& event) = 0;
-  /// What is computed from here on waits for `event`.
+  /// Makes the kernels launched from now on wait for `event`.
   virtual void follow(const Event& event) = 0;
 };
 
-/// Whether this LibTorch was built with CUDA, and how many devices it sees.
+/// Whether this LibTorch was built with CUDA, and the number of devices that it sees.
 bool torch_has_cuda();
 int torch_cuda_devices();
 
-/// Over LibTorch's current stream of a CUDA device. Throws Error{unsupported} where LibTorch has no CUDA.
+/// Compute for LibTorch's current stream on a CUDA device. Throws Error{unsupported} if LibTorch was built without
+/// CUDA.
 std::shared_ptr<Compute> cuda_compute(int device);
 
-/// Threads: one at a time.
+/// One thread at a time.
 class Site {
  public:
   Site() = default;  ///< the CPU
   Site(Accelerator& gpu, int device, std::shared_ptr<Compute> compute);
 
   bool on_cpu() const noexcept { return gpu_ == nullptr; }
-  Device where() const noexcept { return where_; }  ///< of buffers
+  Device where() const noexcept { return where_; }  ///< the device of buffers, as the library numbers it
   at::Device tensors() const { return on_cpu() ? at::Device(at::kCPU) : compute_->device(); }
   std::string describe() const;  ///< "the CPU", "device 0 (NVIDIA H100)"
   Accelerator& gpu() const noexcept { return *gpu_; }
   Compute& compute() const noexcept { return *compute_; }
 
-  /// Memory that the communicator's calls are fastest with; and any memory, for a call or two.
+  /// allocate(): memory from the communicator, which its calls are fastest with. scratch(): temporary memory for a few
+  /// calls.
   std::shared_ptr<std::byte> allocate(Communicator& communicator, std::size_t bytes) const;
   std::shared_ptr<std::byte> scratch(std::size_t bytes) const;
-  /// A part of such memory as a tensor, which keeps all of it.
+  /// A tensor over a part of memory from allocate() or scratch(); the tensor keeps the memory alive.
   at::Tensor tensor(const std::shared_ptr<std::byte>& memory, std::size_t offset, at::IntArrayRef sizes,
                     at::ScalarType type) const;
 
-  /// Notes what the calling thread has computed so far: later calls come after it. On the CPU there is nothing to note.
+  /// Makes later calls wait for the kernels that the calling thread has launched so far. Does nothing on the CPU.
   void note_computed();
-  /// Options of a call on memory here: it goes beside what is computed later, after what was noted.
+  /// Options for a call on memory of this site: the call starts after the last note_computed() and overlaps kernels
+  /// launched later.
   CallOptions options() const;
-  /// Blocks until what was noted is done.
+  /// Blocks until the kernels of the last note_computed() are done.
   void wait_for_computed();
 
  private:
   Accelerator* gpu_ = nullptr;
   Device where_ = {};
   std::shared_ptr<Compute> compute_;
-  Owned<Stream> side_;  // where calls begin
+  Owned<Stream> side_;  // the stream that calls are ordered after
   Owned<Event> computed_;
 };
 
-/// Of tensors on `device`, which LibTorch computes with. Throws Error{unsupported} for what is neither CPU nor CUDA.
+/// The site of tensors on `device`. Throws Error{unsupported} if it is neither the CPU nor a CUDA device that the
+/// library can use.
 std::shared_ptr<Site> site_of(const at::Device& device, const Communicator& communicator);
 
 }  // namespace tutti::nn

@@ -13,7 +13,7 @@
 namespace tutti::nn {
 namespace {
 
-constexpr std::int64_t none = -1, dense = -2;  // in the place of a count
+constexpr std::int64_t none = -1, dense = -2;  // sent instead of the count: no gradient, or a dense one
 
 void gather_one(const at::Tensor& parameter, const std::vector<std::int64_t>& all_counts, double factor,
                 Communicator& communicator, SyncStats& stats) {

@@ -1,4 +1,4 @@
-// Sparse gradients of embeddings: a few rows of a large table.
+// Averaging of sparse gradients, which hold a few rows of a large embedding table.
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace tutti::nn {
 
-/// The sparse gradients of these parameters, times `factor`, become their mean: every rank gets the rows of all, by an
-/// allgather of the counts and then two for each parameter, of row numbers and of rows. A rank without a gradient
-/// counts as zero; a parameter that has none anywhere is left without. Collective; blocks. Throws Error{unsupported} on
-/// all ranks where a gradient is dense.
+/// Replaces the sparse gradient of each parameter, times `factor`, by its mean over the ranks. Each rank receives the
+/// rows of all ranks: one allgather of the row counts, then per parameter an allgatherv of the row indices and one of
+/// the rows. A rank without a gradient counts as zero; a parameter without a gradient on any rank keeps none.
+/// Collective; blocks. Throws Error{unsupported} on all ranks if a gradient is dense.
 void average_rows(std::span<const NamedTensor> parameters, double factor, Communicator& communicator, SyncStats& stats);
 
 }  // namespace tutti::nn

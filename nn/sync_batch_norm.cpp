@@ -1,4 +1,4 @@
-// Autograd sees the normalisation alone; scale and shift are ordinary operations after it.
+// The autograd function covers the normalisation only; scale and shift are ordinary operations after it.
 #include "nn/sync_batch_norm.hpp"
 
 #include <ATen/Context.h>
@@ -27,7 +27,7 @@ class Meeting {
     here.note_computed();
     communicator_.allreduce(buffer(values), sum, here.options()).wait();
   }
-  /// Row r is rank r's.
+  /// Allgather: row r of the result holds the values of rank r.
   at::Tensor gathered(const at::Tensor& values) {
     at::Tensor all = at::empty({communicator_.size(), values.numel()}, values.options());
     Site& here = site(values.device());
@@ -47,15 +47,15 @@ class Meeting {
 
 namespace {
 
-/// What an autograd context keeps a Meeting in.
+/// Holds a Meeting in an autograd context.
 struct Kept : torch::CustomClassHolder {
   explicit Kept(std::shared_ptr<Meeting> one) : meeting(std::move(one)) {}
   std::shared_ptr<Meeting> meeting;
 };
 
-/// Statistics of all ranks' values, by channel and in double.
+/// Statistics per channel over the values of all ranks, in f64.
 struct Statistics {
-  at::Tensor mean, variance;  ///< of all values, undivided by count - 1
+  at::Tensor mean, variance;  ///< the variance is biased: divided by count
   double count = 0;
 };
 
@@ -65,14 +65,14 @@ std::vector<std::int64_t> all_but_channels(const at::Tensor& input) {
   return axes;
 }
 
-/// A value for each channel, to be combined with the input.
+/// One value per channel, in a shape that broadcasts against the input.
 at::Tensor spread(const at::Tensor& values, const at::Tensor& input) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
   shape[1] = values.numel();
   return values.view(shape);
 }
 
-/// The type that sums are taken in.
+/// The type in which sums are accumulated.
 at::ScalarType wide(const at::Tensor& input) { return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 Statistics statistics(const at::Tensor& input, Meeting& meeting) {
@@ -95,8 +95,8 @@ Statistics statistics(const at::Tensor& input, Meeting& meeting) {
   return found;
 }
 
-/// (input - mean) / sqrt(variance + eps). With n values in all, d the gradient and y the output, the input's gradient
-/// is (d - sum(d) / n - y sum(d y) / n) / sqrt(variance + eps).
+/// Computes y = (input - mean) / sqrt(variance + eps). With n values per channel in all and d the gradient of y, the
+/// input's gradient is (d - sum(d) / n - y sum(d y) / n) / sqrt(variance + eps).
 class Normalise : public torch::autograd::Function<Normalise> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
@@ -218,7 +218,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
 
 namespace {
 
-/// The same tensors in a SyncBatchNorm, if `child` is a BatchNorm.
+/// A SyncBatchNorm with the same tensors if `child` is a BatchNorm; else null.
 template <class BatchNorm>
 std::shared_ptr<SyncBatchNormImpl> copy_of(const torch::nn::Module& child) {
   const auto* norm = dynamic_cast<const BatchNorm*>(&child);

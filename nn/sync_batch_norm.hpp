@@ -14,40 +14,40 @@
 
 namespace tutti::nn {
 
-/// The ranks that normalise together.
+/// The communicator over which SyncBatchNorm layers normalise; layers of one module share one.
 class Meeting;
 
-/// BatchNorm of 1, 2 or 3 dimensions with its parameters and buffers under its names. While training, mean and variance
-/// are those of the samples of all ranks, however many each has, and the running statistics, which follow them, are the
-/// same on all ranks. Until connect(), and while evaluating, it is a BatchNorm and nothing is sent.
+/// BatchNorm1d, 2d or 3d with the same parameter and buffer names. In training, mean and variance are computed over the
+/// samples of all ranks, which may have different numbers of them; so the running statistics are equal on all ranks. In
+/// evaluation, and before connect(), it behaves as BatchNorm and communicates nothing.
 ///
-///   forward   input (samples, channels, any...), one allgather of 2 channels + 1 numbers
-///   backward  exact, one allreduce of 2 channels numbers; once differentiable
+///   forward   input (samples, channels, any...); one allgather of 2 channels + 1 f64 numbers
+///   backward  exact; one allreduce of 2 channels f64 numbers; differentiable once
 ///
-/// All ranks call forward and backward alike, a rank without samples with an input of none: (0, channels, any...). The
-/// gradients of weight and bias are this rank's part, as those of all other parameters. The gradient that backward
-/// begins with must be this rank's part of the whole loss' one, up to a factor that is the same on all ranks: where
-/// ranks have unequally many samples, the loss of each is to be scaled by its share, not the gradients afterwards.
+/// All ranks call forward and backward in the same order; a rank without samples passes an input of shape (0, channels,
+/// any...). Gradients of weight and bias are this rank's contribution, as those of other parameters are. The gradient
+/// passed to backward must be this rank's contribution to that of the whole loss, up to a factor common to all ranks:
+/// if ranks have different numbers of samples, scale each rank's loss by its share, not the gradients afterwards.
 ///
-/// Ioffe and Szegedy, "Batch Normalization", ICML 2015; the parts' means and variances are put together after Chan,
-/// Golub and LeVeque, 1979, in double.
+/// Ioffe and Szegedy, "Batch Normalization", ICML 2015. Means and variances of the ranks are combined in f64 after
+/// Chan, Golub and LeVeque, 1979.
 class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
  public:
   explicit SyncBatchNormImpl(std::int64_t channels);
   explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& settings);
-  /// With tensors that are there already; those may be undefined that the options leave out.
+  /// Uses existing tensors; those that `settings` leaves out may be undefined.
   SyncBatchNormImpl(const torch::nn::BatchNormOptions& settings, const at::Tensor& scale, const at::Tensor& shift,
                     at::Tensor mean, at::Tensor variance, at::Tensor batches);
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
-  /// From now on the ranks of the meeting normalise together. Local.
+  /// Normalises over the ranks of `meeting` from now on. Local.
   void connect(std::shared_ptr<Meeting> meeting) { meeting_ = std::move(meeting); }
-  /// The same with the ranks of a communicator, which other calls may use in between.
+  /// Normalises over the ranks of a communicator, which may also be used for other calls between forward and backward.
   void connect(const Communicator& communicator);
 
-  /// Throws Error{invalid} on all ranks where they have fewer than two values of a channel in all.
+  /// Throws Error{invalid} on all ranks if the ranks together have fewer than two values per channel.
   at::Tensor forward(const at::Tensor& input);
 
   torch::nn::BatchNormOptions options;
@@ -55,15 +55,15 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
 
  private:
   void keep(const at::Tensor& scale, const at::Tensor& shift, at::Tensor mean, at::Tensor variance, at::Tensor batches);
-  double new_part();  // of the running statistics
+  double new_part();  // the weight of the new batch in the running statistics
   std::shared_ptr<Meeting> meeting_;
 };
 TORCH_MODULE(SyncBatchNorm);
 
-/// Makes the BatchNorms of a module normalise over all ranks, in a communicator of their own; the tensors stay the same
-/// ones. Returns how many there are. Those in a Sequential are exchanged, as are SyncBatchNorms wherever they are. C++
-/// modules call their other children by members of fixed types, which nobody else can exchange: for these throws
-/// Error{unsupported} with the child's name, and the module's class has to declare a SyncBatchNorm. Collective.
+/// Makes the BatchNorm layers of a module normalise over all ranks, in a duplicate of `communicator`; their tensors are
+/// kept. Returns the number of layers. BatchNorms in a Sequential are replaced, and SyncBatchNorms anywhere in the
+/// module are connected. A BatchNorm elsewhere is a member of a fixed C++ type, which cannot be replaced: throws
+/// Error{unsupported} with its name; declare it as a SyncBatchNorm there. Collective.
 std::size_t convert_sync_batch_norm(torch::nn::Module& module, Communicator communicator);
 
 }  // namespace tutti::nn

@@ -1,4 +1,4 @@
-// Everything travels fused: one flat buffer for many small tensors.
+// Tensors are fused: many small tensors are sent in one flat buffer.
 #include "nn/synchronize.hpp"
 
 #include <ATen/Functions.h>
@@ -16,9 +16,9 @@
 namespace tutti::nn {
 namespace {
 
-constexpr std::size_t piece_bytes = std::size_t{32} << 20;  // bounds the flat copy of a large network
+constexpr std::size_t piece_bytes = std::size_t{32} << 20;  // limits the size of the flat copy
 
-/// Where all of them live.
+/// The site of the device on which all tensors live.
 std::shared_ptr<Site> site_of_all(std::span<const NamedTensor> state, const Communicator& communicator) {
   for (const auto& [name, tensor] : state)
     if (tensor.layout() != at::kStrided || tensor.device() != state.front().second.device())
@@ -29,7 +29,7 @@ std::shared_ptr<Site> site_of_all(std::span<const NamedTensor> state, const Comm
 
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.detach().contiguous().reshape({-1}).view(at::kByte); }
 
-/// One flat piece of a state: its tensors one after the other, at multiples of 16 bytes.
+/// Consecutive tensors that are sent as one message, each at a multiple of 16 bytes.
 class Piece {
  public:
   void add(const at::Tensor& tensor) {
@@ -51,7 +51,7 @@ class Piece {
       tensor.copy_(part.view(tensor.scalar_type()).view(tensor.sizes()));
     });
     site.note_computed();
-    site.wait_for_computed();  // the memory goes
+    site.wait_for_computed();  // before `memory` is released
   }
 
  private:
@@ -70,10 +70,10 @@ class Piece {
 
 std::int64_t hash(const std::string& name) { return static_cast<std::int64_t>(fnv1a(name)); }
 
-/// The tensor's bits in 64: the sum of its words, each mixed with its place. Computed where the tensor lives; a change
-/// of one word always shows.
+/// A 64-bit hash: the sum of the tensor's words, each mixed with its index. Computed on the tensor's device. A change
+/// of a single word always changes the hash.
 at::Tensor hash(const at::Tensor& tensor) {
-  constexpr std::int64_t step = 1 << 20;  // bounds what is needed beside
+  constexpr std::int64_t step = 1 << 20;  // limits the temporary memory
   const auto odd = [](std::uint64_t number) { return at::Scalar(static_cast<std::int64_t>(number | 1)); };
   static constexpr at::ScalarType types[] = {at::kByte, at::kShort, at::kInt, at::kLong};
   const at::Tensor flat = as_bytes(tensor);
@@ -90,7 +90,7 @@ at::Tensor hash(const at::Tensor& tensor) {
   return sum;
 }
 
-/// What all ranks must have alike, by parameter and buffer.
+/// The hashes, of name and values, that must be equal on all ranks.
 std::vector<std::int64_t> hashes(std::span<const NamedTensor> state) {
   std::vector<at::Tensor> parts;
   for (const auto& item : state) parts.push_back(hash(item.second));
@@ -100,7 +100,7 @@ std::vector<std::int64_t> hashes(std::span<const NamedTensor> state) {
   return values;
 }
 
-/// Averages in place; all ranks pass tensors of the same sizes.
+/// Averages in place. All ranks pass tensors of the same sizes.
 void average_fused(const std::vector<at::Tensor>& tensors, Communicator& communicator, Site& site) {
   std::map<DType, std::vector<at::Tensor>> by_dtype;
   for (const at::Tensor& each : tensors) by_dtype[dtype_of(each)].push_back(each);
@@ -124,7 +124,7 @@ void average_fused(const std::vector<at::Tensor>& tensors, Communicator& communi
       at += each.numel();
     }
     site.note_computed();
-    site.wait_for_computed();  // the memory goes
+    site.wait_for_computed();  // before `memory` is released
   }
 }
 

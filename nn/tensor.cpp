@@ -1,4 +1,4 @@
-// The one table between LibTorch's element types and ours.
+// Maps LibTorch's element types to DType.
 #include "nn/tensor.hpp"
 
 #include <string>

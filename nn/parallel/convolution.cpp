@@ -27,7 +27,7 @@ void check_windows(const std::vector<Window>& windows, const std::string& layer)
       throw Error(Code::invalid, "'" + layer + "': kernel, stride and dilation are at least 1, padding at least 0");
 }
 
-/// Without positions, but with all that it was made from in its history, so that all ranks go backward alike.
+/// An empty result that depends on its inputs in autograd, so that all ranks run the same backward.
 at::Tensor nothing_of(const at::Tensor& chunk, const at::Tensor& weight, at::IntArrayRef sizes) {
   const at::Tensor zero = chunk.sum() * 0 + (weight.defined() ? weight.sum() * 0 : at::zeros({}, chunk.options()));
   return zero.expand(sizes);
@@ -81,7 +81,8 @@ at::Tensor SpaceConvImpl::outputs_of(const at::Tensor& values, const Box& there,
   return convolve(at::constant_pad_nd(slice(values, there, inside), pads_around(inside, reads)), kernel);
 }
 
-/// The inner outputs first, and then what is left on both sides along each dimension: slabs that do not overlap.
+/// Computes the inner outputs while the halos are exchanged, then the remaining outputs as slabs on both sides of each
+/// dimension. The slabs do not overlap.
 at::Tensor SpaceConvImpl::overlapped(const Tile& input, const Tiling& outputs, const Box& inner,
                                      const at::Tensor& kernel) const {
   SplitRead read(space_, input, windows_, outputs);
@@ -104,7 +105,7 @@ at::Tensor SpaceConvImpl::overlapped(const Tile& input, const Tiling& outputs, c
   return values;
 }
 
-/// Of a transposed one: where the inputs reach, cut to and filled up to the outputs.
+/// For transposed convolutions: the outputs that the inputs reach, cropped and padded with zeros to the box `outputs`.
 at::Tensor SpaceConvImpl::spread(const at::Tensor& chunk, const at::Tensor& kernel, const Box& inside,
                                  const Box& outputs) const {
   std::vector<std::int64_t> pads;
@@ -194,7 +195,7 @@ Tile SpacePoolImpl::forward(const Tile& input) {
   const double outside = kind_ == Pool::max ? -std::numeric_limits<double>::infinity() : 0;
   const at::Tensor chunk = space_.read(input, windows_, outputs, outside);
   if (volume(mine) == 0) return {nothing_of(chunk, {}, sizes_of({chunk.size(0), chunk.size(1)}, mine)), outputs};
-  // A line is a picture one high.
+  // A 1-dimensional input is pooled as an image of height 1.
   const bool is_line = windows_.size() == 1;
   const auto wide = [&](Sizes sizes, std::int64_t one) {
     if (is_line) sizes.insert(sizes.begin(), one);

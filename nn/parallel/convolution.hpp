@@ -1,4 +1,5 @@
-// Convolutions and pools over pictures in tiles, equal to those over whole pictures.
+// Convolution and pooling of images that are distributed in tiles (spatial parallelism). Results equal those on whole
+// images.
 #pragma once
 
 #include <torch/nn/pimpl.h>
@@ -13,7 +14,7 @@
 
 namespace tutti::nn {
 
-/// A number for each dimension, or one for all of them.
+/// One number per dimension, or a single number for all dimensions.
 using Sizes = std::vector<std::int64_t>;
 
 struct SpaceConvOptions {
@@ -21,19 +22,19 @@ struct SpaceConvOptions {
   std::int64_t groups = 1;
   bool bias = true;
   bool transposed = false;
-  Sizes output_padding = {0};  ///< of transposed ones
-  /// Outputs that read this rank's tile alone are computed while boxes travel; then differentiable once. It takes
-  /// copies of the tile and of the outputs, which cost more than halos do over shared memory: for slow links. Not of
-  /// transposed ones.
+  Sizes output_padding = {0};  ///< for transposed convolutions
+  /// Computes the outputs that read only this rank's tile while the halos are exchanged. Needs a copy of the tile and
+  /// of the outputs, which costs more than a halo exchange over shared memory does; for slow networks. Differentiable
+  /// once. Ignored for transposed convolutions.
   bool overlap = false;
   std::optional<std::uint64_t> seed = {};
-  std::string name = "convolution";  ///< for errors
+  std::string name = "convolution";  ///< for error messages
 };
 
-/// Convolution of 1 to 3 dimensions with LibTorch's weights, a replica on every rank. Every rank computes an even share
-/// of the outputs and reads what these need: one exchange of boxes forward and its adjoint backward, and an allreduce
-/// of the gradients of weight and bias, which are those of the whole pictures. Any size, stride, padding and dilation,
-/// halos wider than a tile, and tiles without any output.
+/// Convolution with 1 to 3 dimensions and the weights of LibTorch's, replicated on every rank. Each rank computes its
+/// part of the outputs (Space::outputs()). One halo exchange in forward, its adjoint in backward, and an allreduce of
+/// the gradients of weight and bias, which are those of the whole images. Supports any kernel size, stride, padding and
+/// dilation, halos wider than a tile, and ranks without outputs.
 class SpaceConvImpl : public ParallelModule {
  public:
   SpaceConvImpl(std::int64_t in, std::int64_t out, Space space, SpaceConvOptions options);
@@ -44,7 +45,8 @@ class SpaceConvImpl : public ParallelModule {
 
  private:
   at::Tensor convolve(const at::Tensor& chunk, const at::Tensor& kernel) const;
-  /// The outputs in a box of what `values` has in the box `there`, both in positions of the whole.
+  /// The outputs in box `outputs`, computed from `values`, which holds the box `there` of the input. Boxes are in
+  /// positions of the whole image.
   at::Tensor outputs_of(const at::Tensor& values, const Box& there, const Box& outputs, const Tiling& tiling,
                         const at::Tensor& kernel) const;
   at::Tensor overlapped(const Tile& input, const Tiling& outputs, const Box& inner, const at::Tensor& kernel) const;
@@ -58,21 +60,21 @@ TORCH_MODULE(SpaceConv);
 
 struct SpacePoolOptions {
   Sizes kernel = {2};
-  Sizes stride = {};  ///< none: the kernel's
+  Sizes stride = {};  ///< empty: as kernel
   Sizes padding = {0};
-  Sizes dilation = {1};           ///< max alone
-  bool ceil = false;              ///< as LibTorch's ceil_mode
-  bool count_include_pad = true;  ///< average alone
+  Sizes dilation = {1};           ///< for max only
+  bool ceil = false;              ///< as ceil_mode of LibTorch
+  bool count_include_pad = true;  ///< for average only
   std::string name = "pool";
 };
 
 enum class Pool {
-  max,      ///< of equal values the first in the order of rows gets the gradient, as in one place
-  average,  ///< divided by the window's positions
-  l2,       ///< the root of the sum of squares; where that is 0, so is the gradient
+  max,      ///< the first maximum in row-major order gets the gradient, as on whole images
+  average,  ///< divided by the number of positions in the window
+  l2,       ///< square root of the sum of squares; the gradient is 0 where the sum is 0
 };
 
-/// Pools of 1 to 3 dimensions: an exchange of boxes forward and its adjoint backward.
+/// Pooling with 1 to 3 dimensions: one halo exchange in forward and its adjoint in backward.
 class SpacePoolImpl : public torch::nn::Module {
  public:
   SpacePoolImpl(Pool kind, Space space, SpacePoolOptions options);
@@ -80,7 +82,7 @@ class SpacePoolImpl : public torch::nn::Module {
   const std::vector<Window>& windows() const noexcept { return windows_; }
 
  private:
-  at::Tensor shares(const Tile& input, const Box& outputs) const;  // of the sum of a whole window
+  at::Tensor shares(const Tile& input, const Box& outputs) const;  // per output, 1 / the number of positions that count
 
   Pool kind_;
   Space space_;
@@ -89,10 +91,10 @@ class SpacePoolImpl : public torch::nn::Module {
 };
 TORCH_MODULE(SpacePool);
 
-/// The root, with a gradient of 0 at 0.
+/// Square root with a gradient of 0 at 0.
 at::Tensor safe_sqrt(const at::Tensor& values);
 
-// neon's names.
+// The names that neon uses.
 SpaceConv ConvLayerDist(std::int64_t in, std::int64_t out, Space space, SpaceConvOptions options);
 SpacePool MaxPoolingLayerDist(Space space, SpacePoolOptions options);
 SpacePool AveragePoolingLayerDist(Space space, SpacePoolOptions options);

@@ -79,7 +79,8 @@ at::Tensor RowParallelLinearImpl::forward(const at::Tensor& input, std::int64_t 
   }
   const Cut cut = sequence_cut(term, sequence, group_, options_, false);
   const at::Tensor output = scatter_sequence(term, options_.sequence_dim, cut, group_);
-  return bias.defined() ? output + copy_to(bias, group_) : output;  // each rank's positions give a part of its gradient
+  // copy_to(): each rank's positions contribute to the bias gradient
+  return bias.defined() ? output + copy_to(bias, group_) : output;
 }
 
 RowParallelLinear MPInitialLinear(std::int64_t in, std::int64_t out, Group group, ParallelLinearOptions options) {

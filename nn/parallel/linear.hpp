@@ -1,4 +1,5 @@
-// Linear layers whose weights lie in parts on the ranks of a group, along their outputs or their inputs.
+// Linear layers with tensor parallelism: the weight is sharded over the ranks of a group by outputs (column) or by
+// inputs (row).
 #pragma once
 
 #include <torch/nn/modules/common.h>
@@ -14,41 +15,44 @@
 
 namespace tutti::nn {
 
-/// Of both layers. What only one of them has is said there.
+/// Options of both layers; some apply to one of them only.
 struct ParallelLinearOptions {
   bool bias = true;
-  std::optional<std::uint64_t> seed = {};  ///< of what is drawn; equal on all ranks
-  std::string name = "linear";             ///< for errors
-  std::int64_t unit = 1;                   ///< the split width is cut in multiples of it, as of an attention head's
-  /// Column: brings the outputs together on every rank.
+  std::optional<std::uint64_t> seed = {};  ///< of the initial weights; the same on all ranks
+  std::string name = "linear";             ///< for error messages
+  std::int64_t unit = 1;  ///< shards are multiples of this, for example of the width of an attention head
+  /// Column only: allgathers the outputs.
   bool gather_output = false;
-  /// Row: whether inputs are this rank's part, as a column-parallel layer leaves them, or whole. Left out: their width
-  /// tells.
+  /// Row only: whether the input is this rank's shard, as from a column-parallel layer, or the whole. By default this
+  /// follows from the input's width.
   std::optional<bool> input_is_parallel = {};
-  /// Inputs of the column and outputs of the row are parts along dimension `sequence_dim`, so that what lies between
-  /// pairs is in parts too: allgather and reduce_scatter in the place of nothing and allreduce.
+  /// Sequence parallelism: inputs of the column layer and outputs of the row layer are shards along dimension
+  /// `sequence_dim`. An allgather before the column layer and a reduce_scatter after the row layer replace the
+  /// allreduces.
   bool sequence_parallel = false;
   std::int64_t sequence_dim = 0;
 };
 
-/// y = x W' + b, each rank with its rows of W: (out / p, in) and (out / p). Input replicated, output in parts along its
-/// last dimension. Forward sends nothing, backward one allreduce of the input's gradient. Shoeybi et al.,
-/// "Megatron-LM", 2019; in parts along the sequence, Korthikanti et al., 2022.
+/// y = x W' + b, with the rows of W sharded: weight (out / p, in), bias (out / p). The input is replicated, the output
+/// a shard along its last dimension. Forward sends nothing; backward has one allreduce of the input's gradient. Shoeybi
+/// et al., "Megatron-LM", 2019; sequence parallelism: Korthikanti et al., 2022.
 ///
-/// Uneven widths are cut with the first ranks the wider. Throws Error{invalid} where there are fewer units than ranks.
+/// If the width is not a multiple of the number of ranks, the first ranks have one unit more. Throws Error{invalid} if
+/// there are fewer units than ranks.
 class ColumnParallelLinearImpl : public ParallelModule {
  public:
   ColumnParallelLinearImpl(std::int64_t in, std::int64_t out, Group group, ParallelLinearOptions options = {});
-  /// `sequence`: the whole length along the sequence, where parts are uneven; 0: all are as long as this one.
+  /// With sequence parallelism and shards of different lengths, `sequence` is the length of the whole sequence; 0: all
+  /// shards are as long as this one.
   at::Tensor forward(const at::Tensor& input, std::int64_t sequence = 0);
-  /// This rank's outputs of an input that has been prepared for parallel use already (copy_to).
+  /// The outputs of this rank for an input that has already passed through copy_to(). Local.
   at::Tensor local(const at::Tensor& input) const;
   const Cut& cut() const noexcept { return cut_; }  ///< of the outputs
 
   at::Tensor weight, bias;
 
  protected:
-  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(std::int64_t{0})})  // in a Sequential
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(std::int64_t{0})})  // so that a Sequential can call forward(input)
 
  private:
   Group group_;
@@ -57,9 +61,9 @@ class ColumnParallelLinearImpl : public ParallelModule {
 };
 TORCH_MODULE(ColumnParallelLinear);
 
-/// y = sum over ranks of x_r W_r' + b, each rank with its columns of W: (out, in / p), and all of b, which is added
-/// once, after the sum. Output replicated. Forward sends one allreduce of the output, backward nothing, or an allgather
-/// where inputs are whole.
+/// y = sum over ranks of x_r W_r' + b, with the columns of W sharded: weight (out, in / p). The bias is replicated and
+/// added once, after the sum. The output is replicated. Forward has one allreduce of the output; backward has none, or
+/// an allgather of the input's gradient if the input is whole.
 class RowParallelLinearImpl : public ParallelModule {
  public:
   RowParallelLinearImpl(std::int64_t in, std::int64_t out, Group group, ParallelLinearOptions options = {});
@@ -69,7 +73,7 @@ class RowParallelLinearImpl : public ParallelModule {
   at::Tensor weight, bias;
 
  protected:
-  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(std::int64_t{0})})  // in a Sequential
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(std::int64_t{0})})  // so that a Sequential can call forward(input)
 
  private:
   Group group_;
@@ -78,17 +82,17 @@ class RowParallelLinearImpl : public ParallelModule {
 };
 TORCH_MODULE(RowParallelLinear);
 
-// The names of other systems. Stacks of TorchAD-NN's layers go over unchanged; their gradients are exact here.
+// The names that other systems use. Models of TorchAD-NN's layers can be ported by name; the gradients here are exact.
 
-/// TorchAD-NN: input whole, output whole, the weight in parts along its inputs.
+/// TorchAD-NN: input and output replicated, weight sharded by inputs.
 RowParallelLinear MPInitialLinear(std::int64_t in, std::int64_t out, Group group, ParallelLinearOptions options = {});
-/// TorchAD-NN: the same above another parallel layer.
+/// TorchAD-NN: the same for the input of another parallel layer.
 RowParallelLinear MPBaseLinear(std::int64_t in, std::int64_t out, Group group, ParallelLinearOptions options = {});
-/// TorchAD-NN: what has nothing to exchange is LibTorch's own, on parts or on the whole.
+/// TorchAD-NN: layers without communication; they work on shards and on whole tensors.
 at::Tensor MPTanh(const at::Tensor& input);
-at::Tensor MPInitialReshape(const at::Tensor& input, at::IntArrayRef sizes);  ///< of each sample
+at::Tensor MPInitialReshape(const at::Tensor& input, at::IntArrayRef sizes);  ///< `sizes` without the sample dimension
 at::Tensor MPBaseReshape(const at::Tensor& input, at::IntArrayRef sizes);
-/// neon: fully connected layers of the split vecpar, with and without a bias.
+/// neon: fully connected layers of the split `vecpar`, with and without a bias.
 RowParallelLinear LayerDist(std::int64_t in, std::int64_t out, Group group, ParallelLinearOptions options = {});
 RowParallelLinear LayerWithNoBiasDist(std::int64_t in, std::int64_t out, Group group,
                                       ParallelLinearOptions options = {});

@@ -1,4 +1,4 @@
-// ParallelModule: a module whose parameters are parts of whole ones, held by the ranks of a group.
+// ParallelModule: a module whose parameters are sharded over the ranks of a group.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,32 +13,35 @@
 
 namespace tutti::nn {
 
-/// Which part of a whole parameter this rank has. A replica's box is the whole on every rank.
+/// The shard of a parameter that this rank holds. For a replicated parameter each rank's box is the whole.
 struct ParameterPart {
   std::string name;
-  at::Tensor part;  ///< the registered parameter
+  at::Tensor part;  ///< the registered parameter, this rank's shard
+  /// of the whole parameter
   std::vector<std::int64_t> sizes;
-  std::vector<Box> boxes;  ///< by rank of the group
+  std::vector<Box> boxes;  ///< per rank of the group
   Group group;
 };
 
-/// Parameters are drawn whole, as the sequential layer draws them, and then cut: they do not depend on the number of
-/// ranks. By their place in the whole any number of ranks can save and load them.
+/// Initial values are drawn for the whole parameter, as the sequential layer draws them, and then sharded, so they do
+/// not depend on the number of ranks. Checkpoints store whole parameters, which any number of ranks can load.
 class ParallelModule : public torch::nn::Module {
  public:
   explicit ParallelModule(std::string name) : torch::nn::Module(std::move(name)) {}
 
   const std::vector<ParameterPart>& parts() const noexcept { return parts_; }
-  /// Takes this rank's part of a whole parameter. Local. Throws Error{invalid} for another shape.
+  /// Copies this rank's shard out of a whole parameter. Local. Throws Error{invalid} for another shape.
   void load(const std::string& parameter, const at::Tensor& whole);
-  /// The whole parameter, or the whole gradient, on every rank. Collective, where the parameter is in parts.
+  /// The whole parameter, or its whole gradient (zero on ranks without one), on every rank. Collective if the parameter
+  /// is sharded.
   at::Tensor whole(const std::string& parameter) const;
   at::Tensor whole_gradient(const std::string& parameter) const;
 
  protected:
-  /// Registers this rank's part of `whole`, whose dimensions are cut as `boxes` says. Undefined: registers nothing.
+  /// Registers this rank's shard of `whole`; rank r has boxes[r]. If `whole` is undefined, registers an undefined
+  /// parameter.
   at::Tensor add(const std::string& parameter, const at::Tensor& whole, std::vector<Box> boxes, const Group& group);
-  /// The same with one dimension in parts, or none.
+  /// The same with one dimension sharded, or for a replicated parameter.
   at::Tensor add(const std::string& parameter, const at::Tensor& whole, std::int64_t dim, const Cut& cut,
                  const Group& group);
   at::Tensor add(const std::string& parameter, const at::Tensor& whole, const Group& group);
@@ -48,18 +51,19 @@ class ParallelModule : public torch::nn::Module {
   std::vector<ParameterPart> parts_;
 };
 
-/// Every part of every ParallelModule in a module, under the parameters' names in it.
+/// The parts of all ParallelModules in a module, with the parameters' full names.
 std::vector<ParameterPart> parameter_parts(const torch::nn::Module& module);
 
-/// Where parameters are drawn from. A seed of one's own must be equal on all ranks.
+/// Generator of initial values. A given seed must be the same on all ranks.
 class Draw {
  public:
-  /// Without a seed, rank 0 of the group draws one from LibTorch's generator and tells it: then collective.
+  /// Without a seed, rank 0 of the group draws one from LibTorch's default generator and broadcasts it; then
+  /// collective.
   Draw(std::optional<std::uint64_t> seed, const Group& group);
-  /// Uniform in [-1/sqrt(fan_in), 1/sqrt(fan_in)), what LibTorch's Linear and convolutions begin with. A generator that
-  /// was seeded alike draws the same numbers for the sequential layer: weight first, then bias.
+  /// Uniform in [-1/sqrt(fan_in), 1/sqrt(fan_in)), the default of LibTorch's Linear and convolutions. Drawing the
+  /// weight, then the bias, gives the numbers of the sequential layer for a generator with the same seed.
   at::Tensor uniform(at::IntArrayRef sizes, std::int64_t fan_in);
-  at::Tensor normal(at::IntArrayRef sizes);  ///< mean 0, variance 1, as LibTorch's Embedding
+  at::Tensor normal(at::IntArrayRef sizes);  ///< standard normal, the default of LibTorch's Embedding
 
  private:
   at::Generator generator_;

@@ -11,7 +11,7 @@ namespace {
 
 using How = Placement::Kind;
 
-/// A placement with the cut that a shard has.
+/// A placement, and the cut if it is a shard.
 struct Spot {
   Placement placement;
   Cut cut{{0, 0}};
@@ -27,7 +27,7 @@ at::Tensor own_part(const at::Tensor& values, const Spot& spot, int rank) {
   return values.narrow(spot.placement.dim, mine.begin, mine.size()).clone(at::MemoryFormat::Contiguous);
 }
 
-/// What is reduced to `values`.
+/// A local tensor whose reduction by `op` over the ranks is `values`.
 at::Tensor term_of(const at::Tensor& values, Op op, int rank) {
   if (op == Op::sum || op == Op::prod) return rank == 0 ? values : at::full_like(values, op == Op::sum ? 0 : 1);
   if (op == Op::avg || op == Op::min || op == Op::max || op == Op::band || op == Op::bor) return values;
@@ -46,7 +46,7 @@ at::Tensor moved(const at::Tensor& values, const Spot& from, const Spot& to, Pro
   if (target == How::replicate) return group.allgather(values, from.placement.dim, from.cut);
   if (from.placement.dim != to.placement.dim)
     return group.alltoall(values, from.placement.dim, from.cut, to.placement.dim, to.cut);
-  // Other parts of one dimension: boxes from whoever has them.
+  // Another cut of the same dimension: a box exchange.
   std::vector<Box> have, want;
   for (int part = 0; part < group.size(); ++part) have.push_back({from.cut[part]}), want.push_back({to.cut[part]});
   const BoxPlan plan = plan_boxes(have, want, group.rank());
@@ -54,7 +54,7 @@ at::Tensor moved(const at::Tensor& values, const Spot& from, const Spot& to, Pro
   return group.finish(plan, last, group.start(plan, last)).movedim(-1, from.placement.dim).contiguous();
 }
 
-/// A way there, and the gradient's way back.
+/// The placements of a redistribution, and those of its gradient.
 struct Route : torch::CustomClassHolder {
   Group group;
   Spot from, to, back_from, back_to;
@@ -108,7 +108,7 @@ Spot shard(const at::Tensor& values, std::int64_t dim, const Cut& cut) {
   return {Shard(c10::maybe_wrap_dim(dim, values.dim())), cut};
 }
 
-/// How the gradient of what lies so is held: that of a term of a sum is the whole one.
+/// The placement of the gradient: for Partial, replicated.
 Spot gradient_of(const Spot& spot) { return spot.placement.kind == How::partial ? Spot{} : spot; }
 
 }  // namespace
@@ -150,7 +150,7 @@ Placed redistribute(const Placed& tensor, const Placement& to, std::optional<Cut
   }
   const Spot from = spot(tensor), there = spot(result);
   if (is_same(from, there)) return result;
-  // d(mean)/d(term) is one of the ranks' share.
+  // The derivative of a mean by one rank's term is 1 / size().
   double scale = 1;
   if (from.placement.kind == How::partial && from.placement.op.op == Op::avg) scale /= tensor.group->size();
   if (to.kind == How::partial && to.op.op == Op::avg) scale *= tensor.group->size();

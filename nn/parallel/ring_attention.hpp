@@ -1,4 +1,4 @@
-// Attention over positions in parts, with keys and values that go around a ring of ranks.
+// Ring attention: positions are sharded, and keys and values are passed around the ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,21 +7,21 @@
 
 namespace tutti::nn {
 
-/// attend() of (samples, heads, positions, width) for positions in parts, each rank with its part of the queries, keys
-/// and values of all heads. Each rank's keys and values visit every other one, while scores of those that are there are
-/// computed: p - 1 passes of both forward, and backward as many with p of their gradients. No rank ever has scores of
-/// more keys than one part has. Any number of heads; parts may be uneven, or empty. Differentiable once. Collective.
-/// Liu et al., "Ring Attention with Blockwise Transformers for Near-Infinite Context", 2023.
+/// attend() of (samples, heads, positions, width) with positions sharded over the ranks: each rank passes its part of
+/// query, key and value for all heads. The ranks pass keys and values around a ring, overlapped with the computation of
+/// the scores of those at hand: p - 1 exchanges in forward; in backward as many, and p exchanges of their gradients. A
+/// rank holds scores for the keys of one part at a time. Parts may have different sizes or be empty. Differentiable
+/// once. Collective. Liu et al., "Ring Attention with Blockwise Transformers for Near-Infinite Context", 2023.
 at::Tensor attend_ring(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal,
                        const Cut& positions, const Group& group);
 
-/// What queries saw of some keys.
+/// Attention of some queries over a subset of the keys.
 struct Attended {
   at::Tensor values;      ///< (..., positions, width)
-  at::Tensor log_weight;  ///< (..., positions, 1): the logarithm of the sum of the scores' exponentials
+  at::Tensor log_weight;  ///< (..., positions, 1): log of the sum of the exponentials of the scores
 };
 
-/// What they saw of the keys of both.
+/// Attention over the union of two disjoint subsets of the keys.
 Attended merge(const Attended& one, const Attended& other);
 
 }  // namespace tutti::nn

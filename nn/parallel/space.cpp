@@ -13,8 +13,9 @@
 namespace tutti::nn {
 namespace {
 
-/// What is done with a plan: from the box that is had to the one that is wanted, or back. Between all of a picture and
-/// a part, replicas have the whole gradient each, so nothing is added up there.
+/// How a plan is used: from box `have` to `want`, or the adjoint. `part` takes a tile of a replicated image and
+/// `bring_together` is an allgather; each is the other's gradient, without a sum, because every rank has the whole
+/// gradient of a replica.
 enum class Way { forward, adjoint, part, bring_together };
 
 struct Journey : torch::CustomClassHolder {
@@ -86,7 +87,7 @@ Space::Space(const Mesh& mesh, int dimensions) {
   const auto axes = std::span(names).last(static_cast<std::size_t>(dimensions));
   for (const std::string_view axis : axes) grid_.push_back(mesh.size(axis));
   std::string there;
-  std::vector<std::size_t> order;  // dimensions in the mesh's order
+  std::vector<std::size_t> order;  // dimensions in the order of the mesh's axes
   for (const Mesh::Axis& axis : mesh.axes()) {
     const auto found = std::ranges::find(axes, std::string_view(axis.name));
     if (found == axes.end()) continue;
@@ -180,8 +181,8 @@ std::int64_t Space::bytes(const Tiling& tiling, std::span<const Window> windows,
   return outer * width * plan(tiling, windows, outputs(nothing, windows, "layer")).given();
 }
 
-// Autograd goes back in the order of creation: what was computed between Depart and Arrive comes after the start of the
-// adjoint exchange in Arrive's backward, and before its end in Depart's.
+// Backward runs in the reverse order of creation. So it processes the operations between Depart and Arrive after
+// Arrive's backward, which starts the adjoint exchange, and before Depart's backward, which finishes it.
 
 namespace {
 
@@ -202,7 +203,7 @@ class Depart : public torch::autograd::Function<Depart> {
           Code::unsupported,
           "a convolution that computes while boxes travel is differentiable once: make it with overlap = false");
     at::Tensor chunk = std::exchange(passage.gradient, at::Tensor());
-    if (!chunk.defined()) {  // nothing was computed from it here, but others' gradients come
+    if (!chunk.defined()) {  // Arrive had no gradient on this rank, but other ranks send theirs
       const Box& want = passage.plan.want;
       const at::IntArrayRef sizes = gradients[0].sizes();
       chunk = at::zeros(sizes_of(sizes.slice(0, sizes.size() - want.size()), want), gradients[0].options());
@@ -229,7 +230,7 @@ class Arrive : public torch::autograd::Function<Arrive> {
     passage.gradient = gradients[0].contiguous();
     passage.back = passage.group->start_adjoint(passage.plan, passage.gradient);
     const auto sizes = context->saved_data["sizes"].toIntVector();
-    return {at::zeros({}, gradients[0].options()).expand(sizes), at::Tensor()};  // what comes is added by Depart
+    return {at::zeros({}, gradients[0].options()).expand(sizes), at::Tensor()};  // Depart adds the received gradients
   }
 };
 

@@ -36,14 +36,14 @@ Tiling outputs_of(const Space& space, const Tiling& input, const std::vector<Win
   return space.outputs(Tile{at::Tensor(), input}, windows, layer);
 }
 
-/// What every window sees: (samples, channels, outputs..., kernel...), a view.
+/// The input under each window: (samples, channels, outputs..., kernel...), a view.
 at::Tensor unfolded(at::Tensor chunk, const std::vector<Window>& windows) {
   for (std::size_t d = 0; d < windows.size(); ++d)
     chunk = chunk.unfold(static_cast<std::int64_t>(d) + 2, windows[d].size, windows[d].stride);
   return chunk;
 }
 
-/// The first dimensions last: (a, b, rest...) as (rest..., a, b).
+/// Moves the first two dimensions after the positions: (a, b, positions..., rest...) to (positions..., a, b, rest...).
 at::Tensor positions_first(const at::Tensor& values, std::int64_t positions) {
   std::vector<std::int64_t> order;
   for (std::int64_t d = 0; d < positions; ++d) order.push_back(d + 2);
@@ -105,8 +105,7 @@ Tile SpaceLocalFilterImpl::backwards(const Tile& output) {
   if (output.tiling != output_)
     throw Error(Code::invalid, "'" + options_.name + "' gives pictures of " + extents_text(output_.extents()) +
                                    " positions, cut evenly");
-  // The gradient of a sum over what the filters see is that: so the way back is forward's adjoint, built of operations
-  // that autograd knows.
+  // The transposed layer is the adjoint of forward(), computed as its gradient; both are differentiable operations.
   const std::int64_t samples = output.values.size(0), in = weight.size(static_cast<std::int64_t>(windows_.size()) + 1);
   const at::Tensor picture =
       at::zeros(sizes_of({samples, in}, space_.box(input_)), output.values.options()).requires_grad_();
@@ -150,7 +149,7 @@ Tile SpaceLcnImpl::forward(const Tile& input) {
   const at::Tensor mean = blurred(input);
   const Tile y{input.values - mean, input.tiling};
   const at::Tensor root = safe_sqrt(blurred({y.values * y.values, input.tiling}));
-  // What is left of an area of one value is rounding, which must not be made as large as a picture.
+  // In an area of constant values the root is only rounding error, which must not be amplified.
   const double rounding = 64 * (mean.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()
                                                                   : std::numeric_limits<float>::epsilon());
   return {y.values / root.masked_fill(root.le(mean.abs() * rounding), 1), input.tiling};

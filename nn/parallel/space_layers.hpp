@@ -1,5 +1,5 @@
-// What else pictures in tiles go through: filters of each position's own, local contrast, batch normalisation, and the
-// layer from tiles to a head.
+// Further layers on images in tiles: locally connected filters, local contrast normalisation, batch normalisation, and
+// a linear layer from tiles to a replicated output.
 #pragma once
 
 #include <torch/nn/pimpl.h>
@@ -20,19 +20,19 @@ struct LocalFilterOptions {
   std::string name = "local filter";
 };
 
-/// A convolution whose weights are not shared between positions: `weight` is (positions..., out, in, kernel...) in all,
-/// and each rank has those of its outputs. Weights send nothing in either direction, inputs an exchange of boxes each
-/// way.
+/// A locally connected layer: a convolution whose weights differ between positions. The whole `weight` is
+/// (positions..., out, in, kernel...); each rank holds the weights of its outputs. The weights need no communication;
+/// the input has one halo exchange in forward and one in backward.
 class SpaceLocalFilterImpl : public ParallelModule {
  public:
-  /// For pictures of `extents`, cut evenly.
+  /// For images with sizes `extents`, in an even tiling.
   SpaceLocalFilterImpl(std::int64_t in, std::int64_t out, std::span<const std::int64_t> extents, Space space,
                        LocalFilterOptions options);
   Tile forward(const Tile& input);
-  /// The other way with the same weights: from outputs to the pictures that they are of, (samples, in, positions...).
-  /// What tiles have in common is added up. Of a tied autoencoder the decoder.
+  /// The transposed layer with the same weights: from outputs to images (samples, in, positions...), the decoder of a
+  /// tied autoencoder. Contributions of several tiles to a position are summed.
   Tile backwards(const Tile& output);
-  /// Makes every filter's length 1: after an update.
+  /// Scales every filter to length 1; call it after an update.
   void normalise_filters();
 
   at::Tensor weight;
@@ -48,15 +48,15 @@ class SpaceLocalFilterImpl : public ParallelModule {
 TORCH_MODULE(SpaceLocalFilter);
 
 struct LcnOptions {
-  std::int64_t size = 9;  ///< of the window, in every dimension
-  double sigma = 0;       ///< of the Gaussian in positions; 0: a quarter of the size
+  std::int64_t size = 9;  ///< of the window, in each dimension
+  double sigma = 0;       ///< of the Gaussian, in positions; 0: a quarter of `size`
   std::string name = "local contrast";
 };
 
-/// Local contrast normalisation. With G a Gaussian window of sum 1 over all channels together: y = x - G x, and the
-/// output is y / sqrt(G y^2), where a root of 0, or of rounding alone, counts as 1. Beyond the pictures are zeros. Of
-/// even sizes the larger half is before the position. Two exchanges of boxes forward and two backward. Jarrett et al.,
-/// "What is the best multi-stage architecture for object recognition?", ICCV 2009.
+/// Local contrast normalisation. With G a Gaussian window over all channels, normalised to sum 1: y = x - G x, and the
+/// output is y / sqrt(G y^2), where a square root that is 0 or within rounding of it is replaced by 1. Positions
+/// outside the images are zero. An even window has its larger half before the position. Two halo exchanges in forward,
+/// two in backward. Jarrett et al., "What is the best multi-stage architecture for object recognition?", ICCV 2009.
 class SpaceLcnImpl : public torch::nn::Module {
  public:
   SpaceLcnImpl(Space space, LcnOptions options);
@@ -71,11 +71,12 @@ class SpaceLcnImpl : public torch::nn::Module {
 };
 TORCH_MODULE(SpaceLcn);
 
-/// BatchNorm over the positions of all tiles, and over the samples of further ranks (SyncBatchNorm). The gradients of
-/// weight and bias are those of the whole pictures.
+/// BatchNorm over the positions of all tiles, and optionally over the samples of more ranks (SyncBatchNorm). The
+/// gradients of weight and bias are those of the whole images.
 class SpaceBatchNormImpl : public ParallelModule {
  public:
-  /// `together`: the ranks whose values count as one batch, as mesh["data,height,width"]; left out: those of the space.
+  /// `together`: the ranks that normalise as one batch, for example mesh["data,height,width"]; by default those of
+  /// `space`.
   SpaceBatchNormImpl(std::int64_t channels, Space space, std::optional<Communicator> together = {}, double eps = 1e-5,
                      double momentum = 0.1);
   Tile forward(const Tile& input);
@@ -94,9 +95,9 @@ struct SpaceHeadOptions {
   std::string name = "head";
 };
 
-/// A linear layer over all channels and positions of pictures in tiles: `weight` is (out, channels, positions...) in
-/// all, those of Linear on flattened pictures, and each rank has the columns of its tile. The output, (samples, out),
-/// is the same on every rank: one allreduce forward, nothing backward.
+/// A linear layer over all channels and positions of images in tiles. The whole `weight` is (out, channels,
+/// positions...), that of a Linear on flattened images; each rank holds the columns of its tile. The output (samples,
+/// out) is replicated: one allreduce in forward, none in backward.
 class SpaceHeadImpl : public ParallelModule {
  public:
   SpaceHeadImpl(std::int64_t channels, const Tiling& tiling, std::int64_t out, Space space,
@@ -112,7 +113,7 @@ class SpaceHeadImpl : public ParallelModule {
 };
 TORCH_MODULE(SpaceHead);
 
-// neon's names.
+// The names that neon uses.
 SpaceLocalFilter LocalFilteringLayerDist(std::int64_t in, std::int64_t out, std::span<const std::int64_t> extents,
                                          Space space, LocalFilterOptions options);
 SpaceLcn LCNLayerDist(Space space, LcnOptions options);

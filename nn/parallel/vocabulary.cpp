@@ -33,7 +33,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     const at::Tensor sums = group->allreduce(at::stack({powers.sum(1), chosen.masked_fill(is_here.logical_not(), 0)}));
     const at::Tensor losses = (sums[0].log() - sums[1]).masked_fill(counts.logical_not(), 0);
     const at::Tensor total = counts.sum().to(logits.scalar_type());
-    // The gradient of one sample: softmax, less one at the target.
+    // The gradient per sample: softmax, minus 1 at the target.
     at::Tensor gradient = powers / sums[0].unsqueeze(1);
     if (!mine.empty()) gradient.scatter_add_(1, place, is_here.to(logits.scalar_type()).neg().unsqueeze(1));
     gradient.mul_((counts.to(logits.scalar_type()) / total).unsqueeze(1));

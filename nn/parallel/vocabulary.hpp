@@ -1,4 +1,4 @@
-// Embeddings and cross-entropy over a vocabulary that lies in parts on the ranks of a group.
+// Embedding and cross-entropy with the vocabulary sharded over the ranks of a group.
 #pragma once
 
 #include <torch/nn/pimpl.h>
@@ -10,9 +10,8 @@
 
 namespace tutti::nn {
 
-/// Rows of vectors by token, each rank with its part of the vocabulary: (vocabulary / p, width). Tokens are whole and
-/// the same on every rank, as is the output, (tokens..., width). Forward sends one allreduce of the output, backward
-/// nothing.
+/// Embedding with the rows of its table sharded: weight (vocabulary / p, width). Tokens are replicated, as is the
+/// output (tokens..., width). One allreduce of the output in forward, none in backward.
 class VocabParallelEmbeddingImpl : public ParallelModule {
  public:
   VocabParallelEmbeddingImpl(std::int64_t vocabulary, std::int64_t width, Group group,
@@ -28,10 +27,10 @@ class VocabParallelEmbeddingImpl : public ParallelModule {
 };
 TORCH_MODULE(VocabParallelEmbedding);
 
-/// The mean over targets of -log softmax(logits)[target], for logits (samples, vocabulary / p) in parts along the
-/// vocabulary, as a column-parallel layer leaves them. Targets (samples), 64-bit, the same on every rank; those equal
-/// to `ignore_index` count as none. Sends two allreduces forward, of samples and of 2 samples numbers, and nothing
-/// backward; the logits are never brought together. The loss is the same on every rank.
+/// Mean over the targets of -log softmax(logits)[target]. Logits (samples, vocabulary / p) are sharded along the
+/// vocabulary, as a column-parallel layer leaves them. Targets (samples) are i64 and replicated; those equal to
+/// `ignore_index` are skipped. Forward has two allreduces, of `samples` and of 2 `samples` numbers; backward has none,
+/// and the logits are never gathered. The loss is the same on every rank. Shoeybi et al., "Megatron-LM", 2019.
 at::Tensor vocab_parallel_cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const Cut& cut,
                                         const Group& group, std::int64_t ignore_index = -100);
 
