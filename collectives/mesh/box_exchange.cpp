@@ -13,7 +13,7 @@ std::int64_t sum_of(const std::vector<BoxPlan::Piece>& pieces) noexcept {
   return total;
 }
 
-/// Calls `row(offset in the box, offset in the part, elements)` for every row of `part`, in its order.
+/// Calls `row(offset in the box, offset in the part, elements)` for every row of `part`, in row-major order.
 template <class Row>
 void for_each_row(const Box& box, const Box& part, std::size_t outer, const Row& row) {
   const auto whole = static_cast<std::size_t>(volume(box)), inner = static_cast<std::size_t>(volume(part));

@@ -1,5 +1,6 @@
-// Exchange of boxes between the ranks that hold an array in parts: halos, other cuts, the whole. Who sends which box to
-// whom is a plan of pure arithmetic; the messages are one alltoallv, whose counts are zero between all others.
+// Box exchange: redistributes an array between ranks that hold parts of it (halo exchange, another partition,
+// allgather). A BoxPlan says which rank sends which box to which; it is computed locally, and executed as one
+// alltoallv.
 #pragma once
 
 #include <cstddef>
@@ -14,38 +15,40 @@
 
 namespace tutti {
 
-/// What one rank does so that everyone has the box that it wants. Boxes are in positions of the whole array.
+/// What one rank sends and receives so that every rank gets its box `want`. Boxes are in positions of the whole array.
 struct BoxPlan {
   struct Piece {
     int peer = 0;
     Box box;
   };
   Box have, want;
-  std::vector<Piece> gives, takes;  ///< without its own part; by peer, and nothing empty. Blocks lie in this order.
-  Box kept;                         ///< the own part of `want`; a box of no elements where there is none
+  /// boxes to send and to receive, by peer; without empty boxes and the rank's own part
+  std::vector<Piece> gives, takes;
+  Box kept;  ///< the part of `want` that this rank has itself; may have no elements
 
-  std::int64_t given() const noexcept;  ///< elements sent, of one channel of one sample
+  std::int64_t given() const noexcept;  ///< elements sent, for `outer` = 1
   std::int64_t taken() const noexcept;
 };
 
-/// Rank `rank`'s part: it gives what others want of have[rank], and takes what it wants from whoever has it. Every rank
-/// is reached directly, corners too, however far away. Cost: one round; elements: those of the boxes. Throws
-/// Error{invalid} where somebody wants what nobody has. The boxes of `have` must not overlap.
+/// The plan of rank `rank`: it sends the parts of have[rank] that other ranks want, and receives the parts of
+/// want[rank] from the ranks that have them, directly and in one round, corners and distant ranks included. Local. The
+/// boxes of `have` must not overlap. Throws Error{invalid} if no rank has a part of want[rank].
 BoxPlan plan_boxes(std::span<const Box> have, std::span<const Box> want, int rank);
 
-/// Where `box` lies as seen from `tile`, a sign for each dimension: {-1, 0} is north, {1, 1} south-east.
+/// The direction in which `box` lies from `tile`, one sign per dimension: {-1, 0} is north, {1, 1} south-east.
 std::vector<int> direction(const Box& tile, const Box& box);
 
-/// "gives 4 rows ..." for people: a line for each neighbour.
+/// The plan as text, one line per box sent or received: "gives [0,4)x[2,7) to rank 1".
 std::string to_string(const BoxPlan& plan);
 
-/// Copies the part `part` of a box of `outer` arrays, laid out densely, into `packed`, or back. `width` is the bytes of
-/// an element; a row of the last dimension is copied at once.
+/// pack() copies the part `part` of a box, for `outer` contiguous arrays of the box, into the contiguous memory
+/// `packed`; unpack() copies it back. `width` is the size of an element in bytes. A row of the last dimension is one
+/// memcpy.
 void pack(const void* from, const Box& box, const Box& part, std::size_t outer, std::size_t width, void* packed);
 void unpack(const void* packed, const Box& box, const Box& part, std::size_t outer, std::size_t width, void* to);
 
-/// The exchange of one plan, for arrays in host memory: `outer` arrays (samples times channels) of the box that this
-/// rank has, one after the other, the last dimension dense. All ranks of the communicator call alike. Threads: one.
+/// Executes one plan on arrays in host memory: `outer` contiguous arrays (samples times channels) of this rank's box.
+/// All ranks of the communicator make the same calls. One thread at a time.
 class BoxExchange {
  public:
   BoxExchange(Communicator communicator, std::span<const Box> have, std::span<const Box> want)
@@ -53,7 +56,7 @@ class BoxExchange {
 
   const BoxPlan& plan() const noexcept { return plan_; }
 
-  /// What is on its way. Several may be, finished in any order.
+  /// An exchange in flight. Several may be in flight and are finished in any order.
   template <Element T>
   struct Pending {
     std::shared_ptr<std::vector<T>> sent, received;
@@ -62,7 +65,8 @@ class BoxExchange {
     const T* own = nullptr;  ///< borrowed until finish()
   };
 
-  /// Sends what others want of `tile` (outer * volume(have) elements). finish() fills `chunk` (outer * volume(want)).
+  /// start() sends the parts of `tile` (outer * volume(have) elements) that other ranks want; finish() blocks and fills
+  /// `chunk` (outer * volume(want) elements).
   template <Element T>
   Pending<T> start(const T* tile, std::size_t outer) {
     return begin(tile, plan_.have, plan_.gives, plan_.takes, outer);
@@ -80,8 +84,8 @@ class BoxExchange {
     }
   }
 
-  /// The adjoint: every value of `chunk` goes back to whoever has its position, which adds up what comes, in the order
-  /// of ranks. finish_adjoint() fills `tile`.
+  /// The adjoint exchange: each value of `chunk` is sent to the rank that holds its position, which adds up the values
+  /// in rank order. finish_adjoint() blocks and fills `tile`.
   template <Element T>
   Pending<T> start_adjoint(const T* chunk, std::size_t outer) {
     return begin(chunk, plan_.want, plan_.takes, plan_.gives, outer);

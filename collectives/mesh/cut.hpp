@@ -1,4 +1,4 @@
-// Cuts of arrays among ranks: intervals, boxes, and who has which. Pure arithmetic.
+// Partitions of arrays among ranks: intervals, boxes and tilings. Pure arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// Positions [begin, end) along one dimension; empty where end <= begin.
+/// The positions [begin, end) along one dimension; empty if end <= begin.
 struct Interval {
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const noexcept { return std::max<std::int64_t>(end - begin, 0); }
@@ -18,25 +18,25 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// What both have; {0, 0} where that is nothing.
+/// The intersection; {0, 0} if it is empty.
 Interval common(Interval a, Interval b) noexcept;
 
-/// A part of an array: an interval for each dimension.
+/// A part of an array: one interval per dimension.
 using Box = std::vector<Interval>;
 
 Box common(const Box& a, const Box& b);
-std::int64_t volume(const Box& box) noexcept;  ///< elements; 1 of no dimensions
+std::int64_t volume(const Box& box) noexcept;  ///< number of elements; 1 for a box without dimensions
 std::string to_string(const Box& box);         ///< "[0,4)x[2,7)"
 
-/// One dimension cut among ranks: rank j has [bounds[j], bounds[j + 1]).
+/// A partition of one dimension: part j is [bounds[j], bounds[j + 1]).
 class Cut {
  public:
-  /// Throws Error{invalid} unless bounds begin with 0 and do not decrease.
+  /// Throws Error{invalid} unless `bounds` starts with 0, does not decrease and has at least two entries.
   explicit Cut(std::vector<std::int64_t> bounds);
-  /// The first (extent mod parts) ranks have one `unit` more than the others. `extent` is in elements, and a multiple
-  /// of `unit`, inside which nothing is cut.
+  /// Parts of nearly equal size, in multiples of `unit`: the first (extent / unit mod parts) parts have one unit more.
+  /// Throws Error{invalid} if `unit` does not divide `extent`.
   static Cut even(std::int64_t extent, int parts, std::int64_t unit = 1);
-  /// From the sizes of the ranks' parts.
+  /// Parts of the given sizes.
   static Cut of_sizes(std::span<const std::int64_t> sizes);
 
   int parts() const noexcept { return static_cast<int>(bounds_.size()) - 1; }
@@ -51,11 +51,12 @@ class Cut {
   std::vector<std::int64_t> bounds_;
 };
 
-/// An array of several dimensions cut along each of them: part r of a grid whose last dimension is the innermost.
+/// A partition of an array along each dimension: a grid of boxes, numbered in row-major order (last dimension
+/// innermost).
 class Tiling {
  public:
   explicit Tiling(std::vector<Cut> cuts) : cuts_(std::move(cuts)) {}
-  /// Even cuts. Throws Error{invalid} where the lists differ in length.
+  /// Even cuts along each dimension. Throws Error{invalid} if the lists differ in length.
   static Tiling even(std::span<const std::int64_t> extents, std::span<const int> grid);
 
   std::size_t dimensions() const noexcept { return cuts_.size(); }
@@ -63,9 +64,9 @@ class Tiling {
   int parts() const noexcept;
   std::vector<int> grid() const;
   std::vector<std::int64_t> extents() const;
-  std::vector<int> place(int part) const;  ///< its number along each dimension
+  std::vector<int> place(int part) const;  ///< the part's index along each dimension
   Box box(int part) const;
-  std::vector<Box> boxes() const;  ///< of all parts
+  std::vector<Box> boxes() const;  ///< of all parts, in order
   Box whole() const;
   bool operator==(const Tiling&) const = default;
 

@@ -1,4 +1,4 @@
-// Mesh: the ranks of a communicator as a grid with named axes, as data x height x width or data x tensor.
+// Mesh: the ranks of a communicator as a grid with named axes, for example data x height x width or data x tensor.
 #pragma once
 
 #include <memory>
@@ -10,27 +10,27 @@
 
 namespace tutti {
 
-/// The ranks of a communicator in a grid of any number of axes. The last axis is the innermost: ranks that are
-/// neighbours along it have neighbouring numbers, and so lie nearest to one another.
+/// A grid of the ranks of a communicator, as PyTorch's DeviceMesh. The last axis is the innermost: ranks that are
+/// neighbours along it have consecutive numbers.
 ///
-/// Axes are called data, tensor, height, width, depth and sequence, or by their short names dp, tp and cp (sequence).
-/// Copies are the same mesh. Any thread may call; groups are made one at a time.
+/// The names of axes are data, tensor, height, width, depth and sequence, with short names dp, tp and cp (sequence).
+/// Copies refer to the same mesh. Any thread may call; communicators of axes are created by one thread at a time.
 class Mesh {
  public:
   struct Axis {
     std::string name;
-    int size = 1;  ///< ranks along it; -1, for one axis: as many as the others leave
+    int size = 1;  ///< number of ranks; -1, on one axis at most: the communicator's size divided by the other axes
   };
 
-  /// Collective, costs one allgather of 32 bytes per rank. Throws Error{invalid} where the axes do not fit the
-  /// communicator, and Error{mismatch} where ranks give different ones.
+  /// Collective: one allgather of 32 bytes per rank. Throws Error{invalid} if the axes do not fit the communicator, and
+  /// Error{mismatch} if ranks pass different axes.
   Mesh(Communicator world, std::vector<Axis> axes);
 
-  /// From text: "data=2,height=2" or "data=-1,tensor=4".
+  /// Parses "data=2,height=2" or "data=-1,tensor=4". Throws Error{invalid}.
   static std::vector<Axis> parse(std::string_view text);
 
-  /// The axes by their full names, for so many ranks, with the size that was left open. Local. Throws Error{invalid}
-  /// where they do not fit.
+  /// The axes with full names and with a size of -1 filled in, for `ranks` ranks. Local. Throws Error{invalid} if they
+  /// do not fit.
   static std::vector<Axis> fit(std::vector<Axis> axes, int ranks);
   static std::string name_of(const std::vector<Axis>& axes);  ///< "data 2 x tensor 4"
 
@@ -38,25 +38,25 @@ class Mesh {
   const std::vector<Axis>& axes() const noexcept;
 
   bool has(std::string_view axis) const;
-  /// Ranks along an axis, and this rank's place on it. Of an axis that the mesh lacks: 1 and 0. Several axes with
-  /// commas between them count as one, "height,width", which is the grid that they span, the first of the mesh's
-  /// outermost.
+  /// The number of ranks along an axis, and this rank's index on it; 1 and 0 if the mesh does not have the axis.
+  /// Several axes, separated by commas ("height,width"), are taken together, in row-major order of the mesh's axes.
   int size(std::string_view axes) const;
   int rank(std::string_view axes) const;
 
-  /// The ranks that differ from this one along these axes alone, in the order of their numbers. Made by its members
-  /// when it is first asked for, and kept: then collective among them, and it blocks. Its members ask for new groups in
-  /// one order. An axis that the mesh lacks throws Error{invalid}.
+  /// The communicator of the ranks that differ from this one only along these axes, in rank order. It is created at the
+  /// first call for these axes, which is collective over its ranks and blocks; later calls return the same one. All its
+  /// ranks must ask for new communicators in the same order. Throws Error{invalid} for an axis that the mesh does not
+  /// have.
   Communicator operator[](std::string_view axes) const;
 
-  /// World ranks of that group, of which `rank` (of the mesh's communicator) is a member. Local.
+  /// The ranks, in the mesh's communicator, of the group along `axes` that contains `rank`. Local.
   std::vector<int> members(std::string_view axes, int rank) const;
 
-  /// Whether both are of one communicator and have the same axes.
+  /// Whether both are copies of the same mesh.
   bool operator==(const Mesh& other) const noexcept { return state_ == other.state_; }
 
   std::string name() const;      ///< name_of(axes())
-  std::string describe() const;  ///< which rank sits where, on which host, a line for each row of the innermost axis
+  std::string describe() const;  ///< a table for people: one line per row of the innermost axis, with ranks and hosts
 
  private:
   struct State;

@@ -13,7 +13,8 @@ std::int64_t Window::outputs(std::int64_t extent) const noexcept {
   const std::int64_t room = extent + low + high - reach();
   if (room < 0 && (!ceil || room + stride <= 0)) return 0;
   std::int64_t count = (ceil ? ceil_div(room, stride) : room / stride) + 1;
-  if (ceil && (count - 1) * stride >= extent + low) --count;  // one that would begin in the padding behind
+  // a window that would start in the padding after the input
+  if (ceil && (count - 1) * stride >= extent + low) --count;
   return count;
 }
 
@@ -30,8 +31,8 @@ Interval inner(const Window& window, Interval outputs, Interval tile, std::int64
   };
   while (!outputs.empty() && !is_inside({outputs.begin, outputs.begin + 1})) ++outputs.begin;
   while (!outputs.empty() && !is_inside({outputs.end - 1, outputs.end})) --outputs.end;
-  return outputs.empty() || !is_inside(outputs) ? Interval{}
-                                                : outputs;  // between outputs of padding alone may be others
+  // checked as a whole: the outputs at both ends may read only padding, and some between read beyond `tile`
+  return outputs.empty() || !is_inside(outputs) ? Interval{} : outputs;
 }
 
 Halo halo(const Window& window, std::int64_t extent, int parts, int part) {

@@ -1,4 +1,4 @@
-// Windows of convolutions and pools along one dimension: how many outputs there are, and what each of them reads. Pure
+// Windows of convolutions and pooling along one dimension: the number of outputs, and the inputs that each reads. Pure
 // arithmetic.
 #pragma once
 
@@ -8,36 +8,36 @@
 
 namespace tutti {
 
-/// A window that slides along one dimension. Output o of a window reads the positions o * stride - low + k * dilation,
-/// k from 0 to size - 1; what lies outside of the input is padding.
+/// A window that slides along one dimension. Output o reads the positions o * stride - low + k * dilation for k from 0
+/// to size - 1; positions outside the input are padding.
 ///
-/// A transposed one has its inputs and outputs exchanged: input i adds to the outputs i * stride - low + k * dilation.
+/// In a transposed window inputs and outputs are exchanged: input i contributes to the outputs i * stride - low + k *
+/// dilation.
 struct Window {
   std::int64_t size = 1, stride = 1, dilation = 1;
-  std::int64_t low = 0, high = 0;  ///< padding before the first position, and after the last
-  bool ceil = false;               ///< a last window may begin inside and end beyond the padding, as in ceil_mode
+  std::int64_t low = 0, high = 0;  ///< padding before the first and after the last position
+  bool ceil = false;               ///< as ceil_mode in PyTorch: the last window may extend beyond the padding
   bool transposed = false;
-  std::int64_t extra = 0;  ///< outputs of a transposed one beyond the last, as output_padding
+  std::int64_t extra = 0;  ///< as output_padding in PyTorch: additional outputs of a transposed window
 
-  std::int64_t reach() const noexcept { return (size - 1) * dilation + 1; }  ///< from its first position to its last
-  /// How many outputs an input of `extent` has; 0 where the window does not fit.
+  std::int64_t reach() const noexcept { return (size - 1) * dilation + 1; }  ///< extent of the window in positions
+  /// The number of outputs for an input of `extent` positions; 0 if the window does not fit.
   std::int64_t outputs(std::int64_t extent) const noexcept;
-  /// The positions that these outputs read, padding included: may reach below 0 and beyond the input's extent. Empty of
-  /// no outputs.
+  /// The positions that these outputs read, padding included: may start below 0 and end beyond the input. Empty if
+  /// `outputs` is empty.
   Interval reads(Interval outputs) const noexcept;
 };
 
-/// Those of `outputs` that read nothing beyond `tile` but padding. Not of transposed windows.
+/// The interval of `outputs` that read only positions in `tile` and padding. Not for transposed windows.
 Interval inner(const Window& window, Interval outputs, Interval tile, std::int64_t extent) noexcept;
 
-/// How far `read` reaches beyond `tile` on both sides: negative where it does not reach its end.
+/// How far `read` extends beyond `tile` on each side; negative if it ends inside the tile.
 struct Halo {
   std::int64_t low = 0, high = 0;
   bool operator==(const Halo&) const = default;
 };
 
-/// Part `part`'s halo where inputs and outputs are cut evenly among `parts`: the widths that neighbours have to send.
-/// Padding is no halo.
+/// The halo of part `part` if inputs and outputs are both partitioned evenly into `parts`; padding not included.
 Halo halo(const Window& window, std::int64_t extent, int parts, int part);
 
 }  // namespace tutti
