@@ -1,4 +1,4 @@
-// Autocast: forward in bfloat16 where LibTorch holds that for good.
+// Autocast: runs forward in bfloat16 with LibTorch's autocast.
 #pragma once
 
 #include <ATen/autocast_mode.h>
@@ -6,9 +6,9 @@
 
 namespace tutti::engine {
 
-/// While one lives that is `on`, the calling thread's operations on the CPU are those of at::autocast: matrix products
-/// and convolutions take bfloat16, with copies of the weights, which stay as they are; sums and losses take float32.
-/// The switch is the dispatcher's, which all versions of LibTorch have alike, and bfloat16 is the CPU's standard.
+/// While an object with `on` lives, this thread's CPU operations follow at::autocast: matrix products and convolutions
+/// use bfloat16, with cast copies of the weights; sums and losses use float32. Enabled by the dispatch key because that
+/// interface is the same in all LibTorch versions; bfloat16 is the CPU default.
 class Autocast {
  public:
   explicit Autocast(bool on) : on_(on), was_excluded_(c10::impl::tls_is_dispatch_key_excluded(key)) {
@@ -19,7 +19,7 @@ class Autocast {
   ~Autocast() {
     if (!on_) return;
     c10::impl::tls_set_dispatch_key_excluded(key, was_excluded_);
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();  // the copies
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();  // frees the cast copies
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;

@@ -1,4 +1,4 @@
-// Reading a configuration: files, words, and what is refused.
+// Reads configurations from files and arguments, and checks them.
 #include "engine/config.hpp"
 
 #include <yaml-cpp/yaml.h>
@@ -73,15 +73,15 @@ void assign(std::int64_t& into, const ConfigInfo& info, std::string_view value) 
   into = number;
 }
 
-/// What a key means: a row of the table, or an option of a section's choice.
+/// The meaning of a key: a row of the table, or an option of a section's choice.
 struct Meaning {
   const ConfigInfo* info = nullptr;
   const ConfigChoice* choice = nullptr;
-  std::string key;     ///< in full
-  std::string option;  ///< of the choice
+  std::string key;     ///< the full key
+  std::string option;  ///< the option's key
 };
 
-/// The option that `key` names, if any choice of its section has it.
+/// The option that `key` names, if some choice of its section has it.
 Meaning option_meaning(std::string_view key) {
   for (const OptionAlias& each : option_aliases())
     if (each.alias == key) key = each.key;
@@ -109,14 +109,14 @@ std::vector<std::string> config_names() {
       for (const OptionInfo& option : one.options)
         names.push_back(std::string(choice.section) + "." + std::string(option.key));
   std::ranges::sort(names);
-  const auto twice = std::ranges::unique(names);  // options of several choices
+  const auto twice = std::ranges::unique(names);  // choices may have options of the same name
   names.erase(twice.begin(), twice.end());
   return names;
 }
 
 namespace {
 
-/// By its key or one of its other names.
+/// Finds a key by its name or an alias. Throws if there is none.
 Meaning lookup(std::string_view key) {
   for (const ConfigInfo& info : config_table()) {
     const auto aliases = words(info.aliases);
@@ -131,7 +131,7 @@ Meaning lookup(std::string_view key) {
          (near.empty() ? "; `tutti train --help-config` lists them" : "; did you mean " + in_quotes(near) + "?"));
 }
 
-/// A file's values, one after the other.
+/// Reads the values of a file in order.
 class Reader {
  public:
   Reader(Config& config, const std::filesystem::path& file) : config_(config), file_(file) {}
@@ -193,7 +193,7 @@ void Config::set(std::string_view key, std::string_view value, std::string_view 
   else
     std::visit([&](auto* into) { assign(*into, *meaning.info, value); }, meaning.info->value(*this));
   sources.insert_or_assign(meaning.key, std::string(source));
-  if (meaning.key == "batch.global") {  // the last one to be said holds
+  if (meaning.key == "batch.global") {  // of batch.global and batch.per_rank the last one set applies
     batch.per_rank = 0;
     sources.erase("batch.per_rank");
   }
@@ -233,7 +233,7 @@ void Config::check() const {
     const std::string noun(choice.section);
     const bool named = choice.key == noun + ".name";
     const ChoiceInfo& chosen = choose(named ? noun : choice.key, choice.table(), choice.name(*this));
-    for (const auto& [key, value] : choice.options(const_cast<Config&>(*this))) {  // which are only read
+    for (const auto& [key, value] : choice.options(const_cast<Config&>(*this))) {  // not modified
       try {
         Options(chosen, {{key, value}});
       } catch (const Error& error) {

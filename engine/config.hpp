@@ -1,4 +1,4 @@
-// Config: everything that a training run is made of, from YAML or JSON files and key=value words.
+// Config: all settings of a training run, read from YAML or JSON files and key=value arguments.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace tutti::engine {
 
-/// Values here are the defaults. A key of the table below is the path to a value: `optimizer.lr` is `optimizer.lr`
-/// here, `optimizer: {lr: 0.1}` in a file, and `optimizer.lr=0.1` on a command line.
+/// The values here are the defaults. A key is the path to a member: optimizer.name is `optimizer: {name: adam}` in a
+/// file and `optimizer.name=adam` on a command line.
 struct Config {
   struct Model {
     std::string name = "lenet";
@@ -125,90 +125,89 @@ struct Config {
   std::string device = "auto";
   std::int64_t threads = 1;
 
-  /// Where each value that is not the default came from, by key: "digits.yaml:3", "the command line".
+  /// By key, where each value that is not a default came from: "digits.yaml:3", "the command line".
   std::map<std::string, std::string, std::less<>> sources;
 
-  /// Sets one value by its key or an alias of it; numbers of bytes take K, M, G. Throws Error{invalid}: one line, with
-  /// the nearest known key or the values that are allowed.
+  /// Sets a value by its key or an alias; numbers of bytes accept K, M, G. Throws Error{invalid}, in one line, with the
+  /// nearest known key or the allowed values.
   void set(std::string_view key, std::string_view value, std::string_view source = "the program");
 
-  /// "key=value".
+  /// Sets "key=value".
   void set(std::string_view assignment);
 
-  /// Reads a YAML or JSON file over the present values: maps are nested or have dotted keys, lists of values are joined
-  /// by commas. Throws Error{invalid} naming file and line.
+  /// Reads a YAML or JSON file over the current values. Keys are nested or dotted; lists are joined by commas. Throws
+  /// Error{invalid} with file and line.
   void read(const std::filesystem::path& file);
 
-  /// Throws Error{invalid} if values contradict one another or something needed is missing.
+  /// Throws Error{invalid} if values contradict each other or a required one is missing.
   void check() const;
 
-  /// batch.per_rank, if it is given, becomes batch.global of so many ranks.
+  /// If batch.per_rank is set, sets batch.global to that times `ranks`.
   void settle_batch(int ranks);
 
-  /// What check() says of validations and the run's folder alone: a program's own data and network need no more of the
-  /// configuration.
+  /// The part of check() on validation and the run's folder, for programs with a network and data of their own.
   void check_run() const;
   bool has_folder() const { return !run.empty() && run != "none"; }
-  /// And of what ranks exchange.
+  /// The part of check() on what ranks exchange.
   void check_exchange() const;
 
-  /// The whole configuration as YAML that read() takes, each value with a comment that says where it came from.
+  /// The whole configuration as YAML that read() accepts; a comment at each value says where it came from.
   std::string resolved() const;
 };
 
-/// A row of the table of keys, which the parser, the help, the book and resolved() are made from.
+/// A row of the table of keys, from which the parser, the help text, the book and resolved() are generated.
 struct ConfigInfo {
   using Value = std::variant<std::string*, std::int64_t*, double*, bool*>;
 
   std::string_view key;
   Value (*value)(Config&);
   std::string_view meaning;
-  std::string_view allowed = {};  ///< texts: the choices, separated by '|'
+  std::string_view allowed = {};  ///< for texts: the choices, separated by '|'
   std::string_view unit = {};
-  double least = 0;               ///< numbers
+  double least = 0;               ///< for numbers: the smallest value
   std::string_view aliases = {};  ///< other names, separated by blanks: shorter ones, and those of other trainers
-  std::string (*spelling)(std::string_view) = nullptr;  ///< texts: what a value is called here
+  std::string (*spelling)(std::string_view) = nullptr;  ///< for texts: maps a value to the name used here
 };
 std::span<const ConfigInfo> config_table() noexcept;
 
-/// A section with options of its own for each choice of its `name`: model, optimizer, schedule and strategy. A key such
-/// as `optimizer.beta1` is an option of the optimizer.
+/// A section whose `name` selects an entry of a table with its own options: model, optimizer, schedule and strategy. A
+/// key such as `optimizer.beta1` is an option of the selected optimizer.
 struct ConfigChoice {
   std::string_view section;
-  std::string_view key;  ///< of the choice: "optimizer.name"
+  std::string_view key;  ///< the key that selects: "optimizer.name"
   std::span<const ChoiceInfo> (*table)();
   const std::string& (*name)(const Config&);
   Options::Given& (*options)(Config&);
-  std::span<const OptionInfo> (*shared)() = nullptr;  ///< options that all choices have, which differ in their values
+  std::span<const OptionInfo> (*shared)() = nullptr;  ///< options that all entries have, with different defaults
 };
 std::span<const ConfigChoice> config_choices() noexcept;
 
-/// Other names of options: "lr" of "optimizer.lr".
+/// Aliases of options: "lr" for "optimizer.lr".
 struct OptionAlias {
   std::string_view alias, key;
 };
 std::span<const OptionAlias> option_aliases() noexcept;
 
-/// Every key, other name and option, as set() takes them.
+/// Every key, alias and option that set() accepts.
 std::vector<std::string> config_names();
 
-/// The chosen optimizer's own learning rate: optimizer.lr, or what is usual for it.
+/// The learning rate of the chosen optimizer: optimizer.lr, or its default.
 double base_learning_rate(const Config& config);
 
-/// Grains that a step is cut into with deterministic=membership: batch.grains, or as many as is usual; 0 without it.
+/// Number of grains per step with deterministic=membership: batch.grains or the default; 0 without it.
 std::size_t grains_of(const Config& config);
 
-/// The value of a row as text that set() takes.
+/// The value of a row as text that set() accepts.
 std::string value_text(const Config& config, const ConfigInfo& info);
 
-/// The table as text for a terminal, and as a Markdown table for the book.
+/// The table as text for a terminal, and as Markdown for the book.
 std::string config_help();
 std::string config_markdown();
 
-/// `name` as a file, or `name`.yaml in one of the folders. Throws Error{invalid} listing what there is.
+/// The path `name`, or NAME.yaml in one of the folders. Throws Error{invalid} with a list of the configurations there.
 std::filesystem::path find_config(const std::string& name, std::span<const std::filesystem::path> folders);
 
-/// The schedule of the learning rate that a configuration means.
+/// The learning rate schedule of a configuration.
 Schedule make_schedule(const Config& config);
 
 }  // namespace tutti::engine

@@ -1,4 +1,4 @@
-// The keys of a configuration.
+// The table of configuration keys.
 #include <string>
 
 #include "engine/config.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using Value = ConfigInfo::Value;
 
-// A section's values stand together; a name of one word is its own section.
+// Values of a section are adjacent; a key of one word is its own section.
 constexpr ConfigInfo table[] = {
     {.key = "model.name",
      .value = [](Config& c) -> Value { return &c.model.name; },

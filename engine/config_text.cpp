@@ -1,4 +1,4 @@
-// What is printed of the keys of a configuration: values as YAML, help for a terminal, tables for the book.
+// Prints configurations and their keys: values as YAML, help for a terminal, tables for the book.
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -22,16 +22,16 @@ std::string with_commas(std::string_view words) {
 
 std::string_view section(std::string_view key) { return key.substr(0, key.find('.')); }
 
-/// The options of the choice that `config` makes, given or not; of a model in a file, those that are given.
+/// The options of the chosen entry, given or default; for a model in a file, only those that are given.
 Options::Given chosen_options(const Config& config, const ConfigChoice& choice) {
-  Options::Given found = choice.options(const_cast<Config&>(config));  // which is only read
+  Options::Given found = choice.options(const_cast<Config&>(config));  // not modified
   for (const ChoiceInfo& one : choice.table())
     if (one.name == choice.name(config))
       for (const OptionInfo& option : one.options) found.emplace(option.key, option.value);
   return found;
 }
 
-/// Of a choice's options those that say something: all, or those that differ from what the choices share.
+/// The options of an entry that its description lists: all, or those whose defaults differ from the shared ones.
 std::vector<OptionInfo> told_options(const ConfigChoice& choice, const ChoiceInfo& one) {
   std::vector<OptionInfo> told(one.options.begin(), one.options.end());
   if (!choice.shared) return told;
@@ -43,7 +43,7 @@ std::vector<OptionInfo> told_options(const ConfigChoice& choice, const ChoiceInf
   return told;
 }
 
-/// YAML keeps these as they are; anything else is put in quotes.
+/// True if YAML needs no quotes for this text.
 bool plain(std::string_view text) {
   constexpr std::string_view safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-";
   return !text.empty() && text.find_first_not_of(safe) == text.npos && text.front() != '-';
@@ -62,7 +62,7 @@ std::string as_yaml(const std::string& text) {
 }  // namespace
 
 std::string value_text(const Config& config, const ConfigInfo& info) {
-  const ConfigInfo::Value value = info.value(const_cast<Config&>(config));  // which is only read
+  const ConfigInfo::Value value = info.value(const_cast<Config&>(config));  // not modified
   return std::visit(
       [](const auto* from) {
         if constexpr (std::is_same_v<decltype(from), const std::string*>) {
@@ -110,7 +110,7 @@ std::string with_meanings(std::span<const OptionInfo> options) {
   return text;
 }
 
-/// In one line.
+/// All options in one line, as key=value.
 std::string with_values(std::span<const OptionInfo> options) {
   std::string text;
   for (const OptionInfo& option : options)

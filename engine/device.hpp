@@ -1,4 +1,4 @@
-// Which device a rank trains on, and why not. Pure: what LibTorch and the accelerator say comes from outside.
+// Which device a rank trains on. Without LibTorch: what LibTorch and the accelerator report is passed in.
 #pragma once
 
 #include <string>
@@ -8,25 +8,25 @@
 
 namespace tutti::engine {
 
-/// What one rank has to train on.
+/// The devices that a rank has.
 struct Offer {
-  bool torch_has_cuda = false;  ///< LibTorch was built with it
-  int torch_devices = 0;        ///< that it sees
-  std::string why_not;          ///< why tutti sees no device; empty: it does
-  int devices = 0;              ///< that tutti sees
+  bool torch_has_cuda = false;  ///< LibTorch was built with CUDA
+  int torch_devices = 0;        ///< number of devices that LibTorch sees
+  std::string why_not;          ///< why the library sees no device; empty: it sees some
+  int devices = 0;              ///< number of devices that the library sees
 };
 
-/// Why a rank with this offer cannot train on a device, as a clause that says what to do; empty: it can.
+/// Why a rank with this offer cannot train on a device, with what to do about it; empty if it can.
 std::string why_no_device(const Offer& offer);
 
-/// What all ranks do.
+/// The choice that all ranks make.
 struct DeviceChoice {
   bool on_device = false;
-  std::string why_not;  ///< where `wanted` is auto and it is the CPU: of the first rank that has no device
+  std::string why_not;  ///< with `auto` on the CPU: the reason, from the first rank without a device
 };
 
-/// `wanted` is cpu, cuda, or auto: devices if every rank can have one. Collective; blocks. Throws Error{invalid} on all
-/// ranks alike where cuda is wanted, and one of them cannot.
+/// `wanted` is cpu, cuda, or auto (devices if every rank has one). Collective; blocks. Throws Error{invalid} on all
+/// ranks if `wanted` is cuda and a rank has no device.
 DeviceChoice choose_device(std::string_view wanted, const std::string& why_not, Communicator& world);
 
 }  // namespace tutti::engine

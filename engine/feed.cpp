@@ -24,18 +24,18 @@ Feed::Feed(Accelerator& gpu, int device, const std::vector<std::size_t>& largest
     slots_.push_back({Owned<Event>(gpu, gpu.make_event(device)), Owned<Event>(gpu, gpu.make_event(device))});
 }
 
-// Copies may be on their way, of batches that nobody took.
+// Waits for copies of batches that were not taken.
 Feed::~Feed() {
   try {
     gpu_.synchronize(*stream_);
-  } catch (const Error&) {  // a device that does no more copies nothing either
+  } catch (const Error&) {  // a failed device does not copy either
   }
 }
 
 void Feed::send(Batch& batch) {
   batch.slot = sent_++ % slots_.size();
   const Slot& slot = slots_[batch.slot];
-  gpu_.synchronize(*slot.arrived);  // the pinned half is free again
+  gpu_.synchronize(*slot.arrived);  // until the slot's pinned memory may be overwritten
   std::byte* const host = host_at(batch.slot);
   std::byte* const device = device_at(batch.slot);
   gpu_.wait(*stream_, *slot.used);

@@ -1,5 +1,5 @@
-// Feed: batches on their way to a device, by pinned memory and a stream of their own, while earlier ones are computed
-// on.
+// Feed: copies batches to a device through pinned memory on a stream of its own, overlapped with computation on earlier
+// batches.
 #pragma once
 
 #include <cstddef>
@@ -11,26 +11,26 @@
 
 namespace tutti::engine {
 
-/// Slots of pinned memory and of the device's, taken in turns. send() is called by one thread of the loader at a time,
-/// the rest by the training one. There are two slots more than the loader prepares ahead: the one that is computed on,
-/// and the one that is on its way; so send() comes to a slot again only after used() was recorded for what was there.
+/// A ring of slots in pinned and device memory. send() is called by one loader thread at a time, everything else by the
+/// training thread. There are two slots more than batches that the loader prepares ahead: one for the batch in use and
+/// one for the batch being copied. So send() reuses a slot only after used() was recorded for its last batch.
 class Feed {
  public:
-  /// `largest`: for each array of a batch, in its order, the most bytes that it can have.
+  /// `largest`: for each array of a batch, in order, its largest size in bytes.
   Feed(Accelerator& gpu, int device, const std::vector<std::size_t>& largest, std::size_t ahead);
   ~Feed();
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
 
-  /// Puts the batch on its way; its slot is noted in it, and its arrays are without memory then. Waits for a copy of
-  /// long ago, but not for the device's computing.
+  /// Starts copying a batch and stores its slot in the batch; its arrays no longer have memory. May wait for the slot's
+  /// previous copy, not for kernels.
   void send(Batch& batch);
 
-  /// Where array `field` of the batch is on the device.
+  /// The device address of array `field` of the batch.
   void* field(const Batch& batch, std::size_t field) const noexcept { return device_at(batch.slot) + offsets_[field]; }
-  /// What a stream is to wait for before it reads the batch.
+  /// The event that a stream must wait for before it reads the batch.
   const Event& arrived(const Batch& batch) const noexcept { return *slots_[batch.slot].arrived; }
-  /// To be recorded when nothing reads it any more.
+  /// The event to record after the last kernel that reads the batch.
   const Event& used(const Batch& batch) const noexcept { return *slots_[batch.slot].used; }
 
  private:
@@ -45,7 +45,7 @@ class Feed {
   }
 
   Accelerator& gpu_;
-  std::vector<std::size_t> offsets_;  // of the arrays in a slot, and the slot's end
+  std::vector<std::size_t> offsets_;  // offset of each array in a slot, then the size of a slot
   std::size_t slot_bytes_;
   std::vector<Slot> slots_;
   std::shared_ptr<void> pinned_, memory_;

@@ -1,4 +1,4 @@
-// What the losses and metrics of the table compute.
+// The computation of the losses and metrics in the table.
 #include "engine/losses.hpp"
 
 #include <ATen/ops/argmax.h>
@@ -9,7 +9,7 @@ namespace {
 
 namespace functional = torch::nn::functional;
 
-/// Scores with the class last, a row for each target: (samples, positions, classes) of a sequence become rows, too.
+/// Scores as rows, one per target, with the class last: flattens (samples, positions, classes).
 at::Tensor rows(const at::Tensor& scores) { return scores.dim() > 2 ? scores.flatten(0, -2) : scores; }
 
 at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target) {
@@ -20,7 +20,8 @@ at::Tensor nll(const at::Tensor& output, const at::Tensor& target) {
   return functional::nll_loss(rows(output), target.flatten());
 }
 
-/// Targets are numbers of any type, and classes of a loss with one output: they become what the output is.
+/// The target in the dtype and shape of the output. Targets may have any numeric type, or be classes if the loss has
+/// one output.
 at::Tensor like(const at::Tensor& target, const at::Tensor& output) {
   return target.to(output.scalar_type()).reshape(output.sizes());
 }
@@ -42,7 +43,7 @@ at::Tensor bce_logits(const at::Tensor& output, const at::Tensor& target) {
 }
 
 using Function = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
-/// As loss_table() has them.
+/// In the order of loss_table().
 constexpr Function functions[] = {cross_entropy, nll, mse, l1, smooth_l1, bce, bce_logits};
 double accuracy(const at::Tensor& output, const at::Tensor& target) {
   return rows(output).argmax(1).eq(target.flatten()).to(at::kDouble).mean().item<double>();

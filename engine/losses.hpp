@@ -1,4 +1,4 @@
-// Losses and metrics by name: what a network's output is judged by.
+// Losses and metrics that are selected by name.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ class Tensor;
 
 namespace tutti::engine {
 
-/// A number to be made smaller: the mean over the samples of a batch, as a tensor that backward() starts from.
-/// `output` is what the network gave, (samples, ...); `target` has as many samples.
+/// A loss: the mean over the samples of a batch, as a tensor that backward() can start from. `output` is the network's
+/// output, (samples, ...); `target` has the same number of samples.
 using Loss = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 
-/// A number to be looked at: its mean over the samples of a batch, which a run averages with the number of samples.
+/// A metric: the mean over the samples of a batch. A run combines batches weighted by their numbers of samples.
 struct Metric {
   std::string name;
   std::function<double(const at::Tensor& output, const at::Tensor& target)> mean;
@@ -27,17 +27,17 @@ struct Metric {
 
 struct LossInfo {
   std::string_view name, meaning;
-  std::string_view aliases;  ///< the names that Keras and mpi_learn give it, separated by blanks
-  bool classes = false;      ///< the target is a class, an integer; else it has the output's shape
+  std::string_view aliases;  ///< the names of Keras and mpi_learn, separated by blanks
+  bool classes = false;      ///< the target is a class (an integer); else it has the output's shape
 };
 std::span<const LossInfo> loss_table() noexcept;
 
-/// The loss of that name or alias. Throws Error{invalid} listing what there is.
+/// The loss with this name or alias. Throws Error{invalid} with a list of the names.
 const LossInfo& loss_info(std::string_view name);
 Loss make_loss(std::string_view name);
 
-/// The metrics that suit the data: accuracy where the target is one of `classes`, with the first five from 10
-/// classes on; the mean absolute error where the target is numbers (0 classes).
+/// The default metrics. For `classes` classes: accuracy, and top-5 accuracy from 10 classes on. For numeric targets (0
+/// classes): the mean absolute error.
 std::vector<Metric> metrics_of(std::size_t classes);
 
 }  // namespace tutti::engine

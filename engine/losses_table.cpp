@@ -1,4 +1,4 @@
-// The losses that can be chosen by name: plain text, without LibTorch.
+// The table of losses. Plain text, without LibTorch.
 #include <algorithm>
 
 #include "engine/losses.hpp"

@@ -21,19 +21,19 @@ std::optional<Number> parsed(std::string_view text) {
   return number;
 }
 
-/// The parts between commas; nothing for no text.
+/// The parts of a text between commas; empty for an empty text.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(','), text.size());
     parts.push_back(text.substr(0, end));
-    if (end + 1 == text.size()) parts.emplace_back();  // a comma at the end
+    if (end + 1 == text.size()) parts.emplace_back();  // after a trailing comma
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return parts;
 }
 
-/// What was expected, or nothing if `value` is that.
+/// What was expected, if `value` is not valid for the option; else empty.
 std::string complaint(const OptionInfo& option, std::string_view value) {
   switch (option.kind) {
     case Kind::number: {

@@ -33,7 +33,7 @@ void check(const ParallelOptions& options) {
 
 int period_for(double compute_seconds, double exchange_seconds, double most) {
   if (exchange_seconds <= 0) return 1;
-  // exchange / n <= most (compute + exchange / n)
+  // the smallest n with exchange / n <= most (compute + exchange / n)
   const double least = exchange_seconds * (1 - most) / (most * std::max(compute_seconds, 1e-9));
   return static_cast<int>(std::min(std::max(std::ceil(least - 1e-9), 1.0), 1e6));
 }
@@ -97,7 +97,7 @@ void Parallel::synchronize() {
   ++exchanges_;
 }
 
-/// The first step is left out: it makes what later ones use again.
+/// The first step is not measured, because it allocates what later steps reuse.
 void Parallel::measure(double exchange_seconds) {
   if (++steps_measured_ == 1) times_ = {0, 0};
   if (steps_measured_ > 1) {

@@ -15,7 +15,7 @@
 namespace tutti::engine {
 namespace {
 
-/// The filters that learn, and those that rebuild; the same ones where they are tied.
+/// The filters that learn and those that reconstruct; the same layer if they are tied.
 struct Stage final : torch::nn::Module {
   Stage(nn::SpaceLocalFilter low, nn::SpaceLocalFilter high) : encoder(std::move(low)), decoder(std::move(high)) {
     register_module("encoder", encoder);
@@ -36,7 +36,7 @@ Config phase_of(Config config, std::int64_t epochs) {
   return config;
 }
 
-/// Stage's parts, on the mesh of the whole network.
+/// The shards of a stage's parameters, on the mesh of the network.
 std::shared_ptr<const NetworkParts> parts_of(const Network& network, const torch::nn::Module& module) {
   if (!network.parts) return nullptr;
   std::vector<nn::ParameterPart> parts = nn::parameter_parts(module);

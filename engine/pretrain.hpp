@@ -1,4 +1,4 @@
-// pretrain: layers learn to rebuild what they see, one after the other, before a network learns classes.
+// pretrain(): layers learn to reconstruct their inputs, one after the other, before supervised training.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,16 @@
 namespace tutti::engine {
 
 struct Pretraining {
-  std::vector<std::vector<double>> losses;  ///< of each stage, step by step: the mean of what samples cost
-  std::vector<double> head_losses;          ///< while the dense layer alone learned
+  std::vector<std::vector<double>> losses;  ///< of each stage, by step: the mean cost of a sample
+  std::vector<double> head_losses;          ///< by step, of the phase in which only the dense layer learns
 };
 
-/// What config.pretrain asks for, of a network of model=sparse, over a mesh or not: greedily, stage by stage, with
-/// config's optimizer, schedule and batch; then the head alone. Filters keep the length 1. Whatever does not learn
-/// stays as it is, bit for bit. Keeps no checkpoints. Collective. Throws Error{invalid} for another model.
+/// Greedy layer-wise pretraining of a network of model=sparse, over a mesh or not, as config.pretrain says: stage by
+/// stage with config's optimizer, schedule and batch, then the dense layer alone. Filters are kept at length 1; all
+/// other parameters stay bitwise unchanged. Writes no checkpoints. Collective. Throws Error{invalid} for another model.
 Pretraining pretrain(const Config& config, const Communicator& world, const Network& network, const DataSplit& data);
 
-/// Whether config asks for it, and there is no checkpoint that a run goes on from. Collective.
+/// True if the configuration asks for pretraining and there is no checkpoint to resume from. Collective.
 bool wants_pretraining(const Config& config, Communicator& world);
 
 }  // namespace tutti::engine

@@ -68,7 +68,7 @@ std::string line_of(const Validation& found) {
   return text + "\n";
 }
 
-/// As TensorBoard groups them.
+/// The tags under which TensorBoard groups the values.
 std::vector<std::pair<std::string, double>> scalars_of(const EpochResult& result) {
   const PhaseTimes& spent = result.phases;
   const double wall = spent.wall() > 0 ? spent.wall() : 1;
@@ -84,7 +84,7 @@ std::vector<std::pair<std::string, double>> scalars_of(const EpochResult& result
   return found;
 }
 
-/// Of a file with the epoch first on each line: the head and what is of the first `epochs`.
+/// The header and the lines of the first `epochs` epochs, of a file with the epoch first on each line.
 std::string lines_up_to(const fs::path& file, std::size_t epochs) {
   std::ifstream in(file);
   std::string kept;

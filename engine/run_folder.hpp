@@ -1,4 +1,4 @@
-// RunFolder: what a training run writes beside its checkpoints.
+// RunFolder: the files that a training run writes, except its checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -13,23 +13,23 @@
 
 namespace tutti::engine {
 
-/// DIR/config.yaml has the whole configuration and where each value came from, DIR/environment.txt the machine and
-/// versions, DIR/metrics.csv a line for each epoch, DIR/waiting.csv one for each two ranks of which one waited for the
-/// other, DIR/events.out.tfevents.* the same for TensorBoard, with the loss of every step. One process writes, on one
-/// thread.
+/// Writes DIR/config.yaml (the whole configuration, and where each value came from), DIR/environment.txt (host and
+/// versions), DIR/metrics.csv (one line per epoch), DIR/waiting.csv (one line per pair of ranks of which one waited for
+/// the other) and DIR/events.out.tfevents.* (the same for TensorBoard, and the loss of each step). One process writes,
+/// on one thread.
 class RunFolder {
  public:
-  /// Makes the folder. `done`: where a run is that is resumed. Throws Error{resource} naming what cannot be
-  /// written, Error{invalid} where the folder has a run in it that is not resumed.
+  /// Creates the folder. `done` is the state of a resumed run. Throws Error{resource} with the file that cannot be
+  /// written, Error{invalid} if the folder contains a run that is not being resumed.
   RunFolder(const Config& config, int ranks, const RunState& done);
 
-  /// Held-out samples have been looked at. DIR/validations.csv has a line for each where `listed`.
+  /// Writes a validation; also as a line of DIR/validations.csv if `listed`.
   void validation(const Validation& found, bool listed);
-  /// An epoch has ended, and `losses` are those of all steps so far.
+  /// Writes the end of an epoch. `losses` are those of all steps so far.
   void epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses);
-  /// DIR/history.json, when the run has ended.
+  /// Writes DIR/history.json at the end of the run.
   void history(const RunState& done, const ExchangeStats& exchanged) const;
-  /// DIR/trace.json.
+  /// Writes DIR/trace.json.
   void trace(const std::string& json) const;
 
  private:
@@ -38,11 +38,11 @@ class RunFolder {
   const Config config_;
   const Nanoseconds began_ = steady_now();
   std::filesystem::path folder_, metrics_, waiting_, validations_;
-  std::size_t steps_;  ///< whose losses are written
+  std::size_t steps_;  ///< number of steps whose losses have been written
   std::unique_ptr<EventFile> events_;
 };
 
-/// Where a run's checkpoints are.
+/// The folder of a run's checkpoints.
 std::filesystem::path checkpoint_folder(const Config& config);
 
 }  // namespace tutti::engine

@@ -16,7 +16,7 @@ std::size_t place_of(std::string_view key, std::string_view name, std::initializ
   throw Error(Code::invalid, std::string(key) + "=" + std::string(name) + ": expected " + known);
 }
 
-/// With batch.micro a rank never takes more samples at once than that.
+/// With batch.micro no micro-batch is larger than that.
 std::size_t cuts_of(const Config& config, int ranks) {
   if (const std::size_t grains = grains_of(config); grains > 0) return grains;
   if (config.batch.micro == 0) return 0;

@@ -1,4 +1,4 @@
-// What a configuration means to the loader: which samples a rank sees, and what is done to each.
+// The sampler and the transforms that a configuration describes.
 #pragma once
 
 #include <initializer_list>
@@ -13,13 +13,13 @@
 
 namespace tutti::engine {
 
-/// The number of `name` among `names`. Throws Error{invalid} for another one, naming the key.
+/// The index of `name` in `names`. Throws Error{invalid} with the key for another name.
 std::size_t place_of(std::string_view key, std::string_view name, std::initializer_list<std::string_view> names);
 
-/// With batch.micro or grains: into how many micro-batches a step is cut, over all ranks; else 0.
+/// The number of micro-batches per step, over all ranks, with batch.micro or grains; else 0.
 std::size_t cuts_of(const Config& config, int ranks);
 
-/// Of one of `size` ranks. Throws as Sampler does.
+/// The sampler of rank `rank` of `size`. Throws as Sampler does.
 Sampler sampler_for(const Config& config, int rank, int size, const Dataset& data);
 
 std::vector<Transform> transforms_for(const Config& config, const DataSplit& data);

@@ -50,7 +50,7 @@ constexpr ChoiceInfo table[] = {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
-/// From 0 after the warm-up to 1 at the end; 0 where the warm-up takes all of it.
+/// 0 at the end of the warm-up, 1 at the end of training; 0 if the warm-up takes all of it.
 double part_done(const Place& place, double warm) {
   const double at = static_cast<double>(place.step), total = static_cast<double>(place.total_steps);
   return total <= warm ? 0 : std::clamp((at - warm) / (total - warm), 0.0, 1.0);
@@ -107,7 +107,7 @@ Schedule::Curve Schedule::curve_of(const Options& options) {
   if (name == "root_product")
     return [first = static_cast<std::size_t>(options.whole("first")), span = options.number("span")](
                const Place& place, double) { return root_product(place.epoch(), first, span); };
-  return [](const Place&, double) { return 1.0; };  // constant, and auto, whose factor is in its state
+  return [](const Place&, double) { return 1.0; };  // constant; the factor of auto is in its state
 }
 
 Schedule::Schedule(const ScheduleSettings& settings)

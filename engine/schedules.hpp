@@ -1,4 +1,5 @@
-// Schedule: the learning rate of each step, from its number alone; `auto` also looks at validation errors.
+// Schedule: the learning rate of each step, as a function of the step's number; `auto` also depends on validation
+// errors.
 #pragma once
 
 #include <algorithm>
@@ -13,66 +14,66 @@
 
 namespace tutti::engine {
 
-/// Where training is.
+/// The position of a step in the run.
 struct Place {
   std::size_t step = 0;             ///< from 0, over all epochs
-  std::size_t steps_per_epoch = 1;  ///< from 1 up
+  std::size_t steps_per_epoch = 1;  ///< at least 1
   std::size_t total_steps = 1;
 
   std::size_t epoch() const noexcept { return step / steps_per_epoch; }  ///< from 0
   double epochs() const noexcept { return static_cast<double>(step) / static_cast<double>(steps_per_epoch); }
 };
 
-/// The schedules by name, with their options:
+/// The schedules and the factor that each multiplies the learning rate by:
 ///   constant      1
 ///   step          gamma^(number of `milestones` reached); with every=n: gamma^floor(epoch / n)
-///   poly          (1 - t)^power, t from 0 after the warm-up to 1 at the end, step by step
-///   cosine        (1 + cos(pi t)) / 2, with the same t (Loshchilov and Hutter 2017, without restarts); both go down to
-///                 `end` in place of 0
+///   poly          (1 - t)^power, with t from 0 after the warm-up to 1 at the last step
+///   cosine        (1 + cos(pi t)) / 2, with the same t (Loshchilov and Hutter 2017, without restarts)
 ///   exponential   gamma^(epochs / every)
 ///   inverse_time  1 / (1 + decay epochs / every)
 ///   root_product  the product of sqrt(1 - i / span) for i from `first` to the epoch (GoogLeNet in Theano-MPI)
 ///   auto          1 / `divide` for each time that the validation error improved too little
+/// poly and cosine end at the option `end` instead of 0.
 std::span<const ChoiceInfo> schedule_table() noexcept;
 
 struct ScheduleSettings {
   std::string name = "constant";
   Options::Given options = {};
-  double lr = 0.1;    ///< of one rank alone
-  double scale = 1;   ///< what `lr` is multiplied by, reached at the warm-up's end: the number of ranks, say
-  double warmup = 0;  ///< epochs
-  /// How the warm-up rises: `linear` from 0 to lr * scale, step by step; `power` from lr, by scale^(1 / warmup) at each
-  /// epoch (Goyal et al. 2017 and Theano-MPI scale so by k over 5 epochs).
+  double lr = 0.1;    ///< learning rate for one rank
+  double scale = 1;   ///< factor of `lr` that is reached at the end of the warm-up, for example the number of ranks
+  double warmup = 0;  ///< in epochs
+  /// How the rate rises in the warm-up. `linear`: from 0 to lr * scale, step by step. `power`: from lr, by a factor of
+  /// scale^(1 / warmup) per epoch (Goyal et al. 2017, and Theano-MPI with k ranks over 5 epochs).
   std::string rise = "linear";
 };
 
-/// What `auto` remembers. Others have nothing to keep.
+/// The state of `auto`; other schedules have none.
 struct ScheduleState {
-  std::vector<double> errors;  ///< the records since the last division
+  std::vector<double> errors;  ///< the last validation errors since the last division
   double factor = 1;
 };
 
-/// Any thread may call rate(); observe() and load_state() one at a time, with no rate() meanwhile.
+/// Any thread may call rate(). observe() and load_state() are called by one thread at a time, and not during rate().
 class Schedule {
  public:
-  /// Throws Error{invalid}: unknown names and options, values out of range.
+  /// Throws Error{invalid} for unknown names or options and for values out of range.
   explicit Schedule(const ScheduleSettings& settings);
 
-  /// The learning rate of the step at `place`. A function of `place` alone, except that of `auto`.
+  /// The learning rate of the step at `place`. Depends on `place` only, except for `auto`.
   double rate(const Place& place) const;
 
-  /// Whether rate() depends on what observe() was told.
+  /// True if rate() depends on the values passed to observe().
   bool observes() const noexcept { return automatic_.records > 0; }
 
-  /// A validation error, between 0 and 1 or of any other scale, after the epoch with this number, from 0. All ranks
-  /// must tell the same. True if the rate was divided. Schedules other than `auto` take no notice.
+  /// Reports the validation error after epoch `epoch` (from 0); errors may have any scale. All ranks must pass the same
+  /// values. Returns true if the rate was divided. Does nothing for schedules other than `auto`.
   bool observe(std::size_t epoch, double validation_error);
 
   ScheduleState state() const { return state_; }
   void load_state(ScheduleState state) { state_ = std::move(state); }
 
  private:
-  /// The factor at `place` after a warm-up of so many steps.
+  /// The factor at `place` after a warm-up of `warm` steps.
   using Curve = std::function<double(const Place& place, double warm)>;
   struct Automatic {
     std::size_t records = 0, first = 0;

@@ -1,4 +1,4 @@
-// Where a network is trained, and which network a configuration means.
+// Chooses the device that a network is trained on, and the model that a configuration describes.
 #include <memory>
 
 #include "engine/data/source.hpp"
@@ -29,7 +29,7 @@ ModelSettings settings_of(const Config& config, const DataSplit& data) {
                                    config.data.source + " has " + std::to_string(data.inputs.size()));
   const Sample sample = data.train->get(0);
   const std::size_t outputs =
-      data.classes > 0 ? data.classes : sample[data.target].count();  // else numbers to come near to
+      data.classes > 0 ? data.classes : sample[data.target].count();  // for numeric targets: one output per number
   return settings_of(config, sample[data.inputs[0]].shape(), outputs);
 }
 
@@ -52,7 +52,7 @@ void settle(Network& network, const Config& config, Communicator& world) {
   std::string why_not;
   if (config.device != "cpu") {
     Offer offer{.torch_has_cuda = nn::torch_has_cuda(), .torch_devices = nn::torch_cuda_devices(), .why_not = {}};
-    if (offer.torch_has_cuda) {  // else nobody asks whether there are devices
+    if (offer.torch_has_cuda) {  // without CUDA the accelerator is not queried
       offer.why_not = world.accelerator().why_not();
       offer.devices = static_cast<int>(world.accelerator().devices().size());
     }

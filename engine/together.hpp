@@ -1,4 +1,4 @@
-// together: a step that may fail on one rank fails on all.
+// together(): an error on one rank becomes an error on all ranks.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace tutti::engine {
 
-/// Runs `step` on every rank. Where it throws tutti::Error{invalid} or {resource} on any, all ranks throw that of the
-/// first of them, whose number is the error's culprit(). `step` makes no collective calls. Collective; blocks.
+/// Calls `step` on every rank. If it throws tutti::Error{invalid, resource} on some ranks, all ranks throw the error of
+/// the first of these, with its rank as culprit(). `step` must not call collectives. Collective; blocks.
 void together(Communicator& world, const std::function<void()>& step);
 
 }  // namespace tutti::engine

@@ -1,4 +1,4 @@
-// The loop: epochs of steps, what is measured after each, and when it ends.
+// The training loop: epochs of steps, validation and reports after them, and the conditions that end training.
 #include "engine/trainer.hpp"
 
 #include <ATen/Parallel.h>
@@ -18,13 +18,13 @@ namespace {
 
 void set_threads(int threads) {
   at::set_num_threads(threads);
-  // A BLAS with threads of its own does not hear of it.
+  // A BLAS library with its own thread pool ignores the line above.
   if (void* blas = dlsym(RTLD_DEFAULT, "openblas_set_num_threads")) reinterpret_cast<void (*)(int)>(blas)(threads);
 }
 
 std::size_t size(std::int64_t number) { return static_cast<std::size_t>(number); }
 
-/// What is given for some ranks or for all in words of their own: run=none, batch.per_rank.
+/// Resolves run=none and batch.per_rank.
 Config settled(Config config, int ranks) {
   if (config.run == "none") config.run.clear();
   config.settle_batch(ranks);
@@ -44,7 +44,7 @@ Network placed(Network network) {
   return network;
 }
 
-/// The ranks that have other samples.
+/// The ranks that have different samples.
 Communicator dealt(const Network& network, const Config& config, const Communicator& all) {
   if (!network.parts && splits_network(config, all.size()))
     throw Error(Code::invalid, "parallel: the network is whole yet, but the configuration wants mesh " +
@@ -57,7 +57,8 @@ Communicator dealt(const Network& network, const Config& config, const Communica
   return network.parts->mesh()["data"];
 }
 
-/// With sync.batch_norm, BatchNorms normalise over all ranks; those of a network over a mesh do so already. Collective.
+/// With sync.batch_norm, connects the BatchNorms over all ranks; those of a network over a mesh are connected already.
+/// Collective.
 Network connected(Network network, const Config& config, const Communicator& world) {
   if (!config.sync.batch_norm || network.parts) return network;
   if (!network.module || nn::convert_sync_batch_norm(*network.module, world) == 0)
@@ -133,7 +134,7 @@ std::unique_ptr<Feed> Trainer::Run::make_feed() const {
   return std::make_unique<Feed>(site.gpu(), site.where().index, largest, size(config.data.prefetch));
 }
 
-/// `samples` of this epoch have been seen since it was begun or resumed.
+/// `samples`: number seen since the epoch was started or resumed.
 void Trainer::Run::tell(std::size_t epoch, std::size_t step, double samples) {
   const double seconds = times.clock().total(), left = static_cast<double>(total_steps - state.step);
   report.step({.epoch = epoch + 1,
@@ -145,7 +146,7 @@ void Trainer::Run::tell(std::size_t epoch, std::size_t step, double samples) {
                .seconds_left = left * seconds / static_cast<double>(step - loader.first_step())});
 }
 
-/// False when training ends here.
+/// Returns false if training ends with this epoch.
 bool Trainer::Run::train_epoch(std::size_t epoch) {
   set_training(network, true);
   if (state.sampler.empty())
@@ -177,7 +178,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   times.stop();
   validate_at_end(epoch, steps, last);
   const bool whole = steps == loader.steps();
-  if (!whole && keeps_the_end()) save(epoch, false);  // the rest of the epoch is there for who resumes
+  if (!whole && keeps_the_end()) save(epoch, false);  // so that a resumed run can finish the epoch
   end_epoch(epoch, static_cast<double>(samples));
   if (whole) save_after(epoch);
   return state.step < total_steps && stop_reason.empty();
@@ -212,7 +213,7 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
   call(hooks.on_end_epoch, now);
 }
 
-/// Anew after each epoch, until there are enough steps in it.
+/// Written after each epoch until the trace has enough steps.
 void Trainer::Run::write_trace() {
   if (!tracing) return;
   tracing = times.trace().recording();
@@ -283,7 +284,7 @@ TrainResult Trainer::Run::run() {
 
 namespace {
 
-/// What the configuration and the data have to have in common.
+/// Checks that configuration and task fit together.
 void check_task(const Config& config, const Task& task) {
   const auto refuse = [](const std::string& text) { throw Error(Code::invalid, text); };
   if (!task.data.train || !task.data.test || task.data.train->size() == 0 || task.data.test->size() == 0)

@@ -1,4 +1,4 @@
-// What a Trainer is made of; for its own files alone.
+// Trainer::Run: the private data of a Trainer, for its own source files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,7 +30,7 @@ namespace tutti::engine {
 struct Trainer::Run {
   Run(const Config& config, Communicator world, Task task, Hooks hooks, Trainer& trainer);
 
-  // trainer.cpp: the loop.
+  // Defined in trainer.cpp: the training loop.
   TrainResult run();
   bool train_epoch(std::size_t epoch);
   void tell(std::size_t epoch, std::size_t step, double samples);
@@ -46,7 +46,7 @@ struct Trainer::Run {
     times.clock().enter(before);
   }
 
-  // trainer_validation.cpp: held-out samples.
+  // Defined in trainer_validation.cpp: validation on held-out samples.
   bool larger_is_better() const;
   double watched(const Validation& found) const;
   double error_of(const Validation& found) const;
@@ -62,7 +62,7 @@ struct Trainer::Run {
   bool best_is_now() const;
   std::size_t smoothed_best() const;
 
-  // training_step.cpp: one step.
+  // Defined in training_step.cpp: one step.
   void exchange(const std::function<void()>& call);
   void train_step(std::size_t epoch, Batch& batch);
   void train_further(std::size_t epoch, std::size_t& samples);
@@ -73,8 +73,8 @@ struct Trainer::Run {
   void seed_draws(std::size_t who) const;
   void flush_losses();
 
-  // trainer_checkpoint.cpp: what is kept.
-  bool keeps_checkpoints() const;  // as training goes on
+  // Defined in trainer_checkpoint.cpp: saving and resuming.
+  bool keeps_checkpoints() const;  // during training, not only at the end
   bool keeps_the_end() const;
   void save_if_due(std::size_t epoch);
   void save_after(std::size_t epoch);
@@ -87,8 +87,8 @@ struct Trainer::Run {
   void load(const Fields& arrays, const std::filesystem::path& file);
 
   const Config config;
-  Communicator everyone;  ///< every rank of the run
-  Communicator world;     ///< the ranks that have other samples: those along data of a network over a mesh, else all
+  Communicator everyone;  ///< all ranks of the run
+  Communicator world;     ///< the ranks with different samples: for a network over a mesh those along `data`, else all
   Network network;
   nn::Site& site;
   const NetworkTensors tensors;
@@ -101,26 +101,26 @@ struct Trainer::Run {
   const std::function<Further(std::size_t, bool)> further;
   const Hooks hooks;
   Trainer& trainer;
-  const std::size_t grains;  ///< of a step; 0: the bits may depend on the number of ranks
+  const std::size_t grains;  ///< micro-batches per step if results must not depend on the number of ranks; else 0
 
   Schedule schedule;
-  std::optional<double> set_rate;  ///< by a hook
-  std::unique_ptr<Feed> feed;      ///< of a device
+  std::optional<double> set_rate;  ///< the rate that a hook has set
+  std::unique_ptr<Feed> feed;      ///< for training on a device; else null
   Loader loader;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Strategy> strategy;
   StepTimes times;
   Report report;
-  std::unique_ptr<RunFolder> folder;  ///< rank 0's, if there is one
-  std::unique_ptr<Saver> saver;       ///< likewise
+  std::unique_ptr<RunFolder> folder;  ///< on rank 0, if the run has a folder
+  std::unique_ptr<Saver> saver;       ///< on rank 0, if the run has a folder
 
   std::size_t total_steps = 0;
   RunState state;
-  bool tracing = false;        ///< the trace is not written as a whole yet
-  std::string stop_reason;     ///< empty: go on
-  double last_loss = 0;        ///< mean over this rank's samples
-  std::vector<double> sums;    ///< this rank's summed loss of each step since the last flush_losses(), or of its grains
-  std::vector<double> counts;  ///< all ranks' samples, likewise
+  bool tracing = false;        ///< whether the trace is not complete yet
+  std::string stop_reason;     ///< empty: training goes on
+  double last_loss = 0;        ///< of the last step, mean over this rank's samples
+  std::vector<double> sums;    ///< per step since the last flush_losses(), or per grain: this rank's sum of losses
+  std::vector<double> counts;  ///< per step since the last flush_losses(): samples of all ranks
 };
 
 }  // namespace tutti::engine

@@ -1,4 +1,4 @@
-// Held-out samples: when they are looked at, what is measured, and what follows from it.
+// Validation on held-out samples: when it runs, what it measures, and what follows from the result.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
@@ -11,19 +11,19 @@
 
 namespace tutti::engine {
 
-/// Whether what is watched is an accuracy or the like: the first metric, or the loss where there is none.
+/// True if the watched value, the first metric or else the loss, is better when it is larger.
 bool Trainer::Run::larger_is_better() const { return !metrics.empty() && metrics[0].larger_is_better; }
 
 double Trainer::Run::watched(const Validation& found) const {
   return found.metrics.empty() ? found.loss : found.metrics[0].second;
 }
 
-/// What a schedule is to see fall: the share of wrong answers, where there is an accuracy.
+/// The value that a schedule expects to fall: 1 - accuracy, if the first metric is an accuracy.
 double Trainer::Run::error_of(const Validation& found) const {
   return larger_is_better() ? 1 - watched(found) : watched(found);
 }
 
-/// stop.target is in percent where the metric is a share.
+/// stop.target is in percent if the metric is a fraction.
 bool Trainer::Run::reaches_target(const Validation& found) const {
   if (config.stop.target == 0) return false;
   const bool share = !metrics.empty() && is_share(metrics[0].name);
@@ -35,7 +35,7 @@ bool Trainer::Run::validates_within_epochs() const {
   return config.validate.every_steps > 0 || config.validate.every_samples > 0;
 }
 
-/// After a step of so many samples.
+/// `samples`: number in the step that was just done.
 bool Trainer::Run::validation_is_due(std::size_t samples) const {
   const auto steps = static_cast<std::size_t>(config.validate.every_steps);
   const auto every = static_cast<std::size_t>(config.validate.every_samples);
@@ -43,14 +43,14 @@ bool Trainer::Run::validation_is_due(std::size_t samples) const {
   return every > 0 && state.samples / every > (state.samples - samples) / every;
 }
 
-/// After the last step of an epoch, or of a part of one with which training ends.
+/// After the last step of an epoch, or of the part of an epoch with which training ends.
 void Trainer::Run::validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples) {
   if (!state.validations.empty() && state.validations.back().step == state.step) return;
   const bool ends = steps < loader.steps() || !stop_reason.empty() || state.step >= total_steps;
   if (ends || !validates_within_epochs() || schedule.observes() || validation_is_due(samples)) validate(epoch, steps);
 }
 
-/// `steps` of the epoch are done. The time that it takes is not of the epoch.
+/// `steps` of the epoch are done. The time of a validation is not counted in the epoch.
 void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   strategy->settle();
   flush_losses();
@@ -70,7 +70,7 @@ void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   times.clock().skip();
 }
 
-/// Adds to `totals` the loss and the metrics of some of the held-out samples, summed over these.
+/// Adds the loss and the metrics, summed over these held-out samples, to `totals`.
 void Trainer::Run::evaluate(Range samples, std::span<double> totals) {
   const std::vector<Transform> plain = data.preparation();
   for (std::size_t done = 0; done < samples.count;) {
@@ -87,7 +87,8 @@ void Trainer::Run::evaluate(Range samples, std::span<double> totals) {
   }
 }
 
-/// With grains the samples are cut into the same parts for any number of ranks, and the parts' sums added in order.
+/// With grains the samples are divided in the same way for any number of ranks, and the sums are added in a fixed
+/// order.
 Validation Trainer::Run::evaluate() {
   const at::NoGradGuard no_grad;
   set_training(network, false);
@@ -111,7 +112,7 @@ bool Trainer::Run::best_is_now() const {
          state.validations.back().step == state.step;
 }
 
-/// The number, from 1, of the validation at which the mean of the last stop.smooth ones was best.
+/// The number, from 1, of the validation with the best mean over the last stop.smooth validations.
 std::size_t Trainer::Run::smoothed_best() const {
   const auto window = static_cast<std::size_t>(config.stop.smooth);
   double best = 0;
@@ -127,7 +128,7 @@ std::size_t Trainer::Run::smoothed_best() const {
   return found;
 }
 
-/// Notes the best so far, and ends training where the target is reached, or nothing was better for too long.
+/// Updates the best validation, and ends training if the target is reached or patience is exhausted.
 void Trainer::Run::judge(std::size_t epoch) {
   const Validation& last = state.validations.back();
   const double value = watched(last);
@@ -138,7 +139,7 @@ void Trainer::Run::judge(std::size_t epoch) {
   }
   const std::size_t best = smoothed_best(), without = state.validations.size() - best;
   if (reaches_target(last)) {
-    stop_reason = target_reached();  // not for good: a run that is resumed may have another target
+    stop_reason = target_reached();  // not stored in the state: a resumed run may have another target
   } else if (config.stop.patience > 0 && without >= static_cast<std::size_t>(config.stop.patience)) {
     const bool epochs = !validates_within_epochs();
     const std::string what = epochs ? "epoch" : "validation";

@@ -1,5 +1,5 @@
-// One step: forward and backward of a rank's samples, in pieces if need be, with the gradients leaving; then the
-// update.
+// One step: forward and backward of this rank's samples, in micro-batches if configured, with gradients exchanged
+// meanwhile; then the update.
 #include <torch/utils.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 
 namespace tutti::engine {
 
-/// Input and target, where the network is. The memory is the batch's or the feed's.
+/// Input and target on the network's device. Their memory belongs to the batch or to the feed.
 std::pair<at::Tensor, at::Tensor> Trainer::Run::tensors_of(const Batch& batch) const {
   if (feed) site.compute().follow(feed->arrived(batch));
   at::Tensor input, target;
@@ -34,7 +34,7 @@ std::pair<at::Tensor, at::Tensor> Trainer::Run::tensors_of(const Batch& batch) c
   return {input, target};
 }
 
-/// In bfloat16, where the configuration says so; the outcome is of the network's own type.
+/// Under autocast to bfloat16 if configured; the output is converted back to the network's dtype.
 at::Tensor Trainer::Run::forward(const at::Tensor& input) const {
   const bool cast = config.precision == "bf16";
   const Autocast autocast(cast);
@@ -42,8 +42,8 @@ at::Tensor Trainer::Run::forward(const at::Tensor& input) const {
   return cast && output.is_floating_point() ? output.to(type) : output;
 }
 
-/// Forward and backward of some of the samples: `share` is their part of this rank's, `weight` that of the gradients.
-/// Returns their mean loss.
+/// Forward and backward of one micro-batch. `share` is its fraction of this rank's samples, `weight` the factor of its
+/// gradients. Returns its mean loss.
 double Trainer::Run::piece(const at::Tensor& input, const at::Tensor& target, double share, double weight,
                            Moment& moment) {
   const at::Tensor output = forward(input);
@@ -57,7 +57,7 @@ double Trainer::Run::piece(const at::Tensor& input, const at::Tensor& target, do
   return mean;
 }
 
-/// A call of the strategy, with what it waited for. All ranks finish exchanges in the same calls.
+/// Calls the strategy and records the time that it was blocked. All ranks finish exchanges in the same calls.
 void Trainer::Run::exchange(const std::function<void()>& call) {
   const ExchangeStats before = strategy->stats();
   call();
@@ -66,8 +66,8 @@ void Trainer::Run::exchange(const std::function<void()>& call) {
     times.exchanged(after.wait_seconds - before.wait_seconds, after.exchange_seconds - before.exchange_seconds);
 }
 
-/// Dropout and the like: other numbers in each step and for each rank or grain, and the same ones when a run is
-/// resumed.
+/// Seeds LibTorch's generator (dropout) from the step and the rank or grain, so that a resumed run draws the same
+/// numbers.
 void Trainer::Run::seed_draws(std::size_t who) const {
   torch::manual_seed(
       Random::keyed(static_cast<std::uint64_t>(config.seed), grains > 0 ? 0x677261696e : 0x64726177, state.step, who)
@@ -77,7 +77,7 @@ void Trainer::Run::seed_draws(std::size_t who) const {
 /// All forward and backward passes of a step.
 void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at::Tensor& target, Moment& moment) {
   std::vector<std::size_t> counts_of = batch.pieces;
-  std::erase(counts_of, 0U);  // a small last step may have fewer samples than there are pieces
+  std::erase(counts_of, 0U);  // a small last step may have fewer samples than micro-batches
   exchange([&] {
     strategy->begin_step({.step = state.step,
                           .learning_rate = moment.learning_rate,
@@ -88,14 +88,15 @@ void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at:
   const std::size_t first_grain = share(grains, world.rank(), world.size()).begin, first_sum = sums.size();
   sums.resize(first_sum + std::max<std::size_t>(grains, 1));
   if (counts_of.empty()) call(hooks.on_forward, moment);
-  if (counts_of.empty() && config.sync.batch_norm) forward(input).sum().backward();  // the other ranks count on it
+  // joins the collectives of the other ranks' BatchNorms
+  if (counts_of.empty() && config.sync.batch_norm) forward(input).sum().backward();
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < counts_of.size(); ++i) {
     const auto count = static_cast<std::int64_t>(counts_of[i]);
     at::Tensor some = input.narrow(0, begin, count), wanted = target.narrow(0, begin, count);
     if (grains > 0) {
       seed_draws(first_grain + i);
-      some = some.clone();  // so that kernels meet the same alignment on any number of ranks
+      some = some.clone();  // so that kernels see the same alignment on any number of ranks
       wanted = wanted.clone();
     }
     const double part = static_cast<double>(count) / static_cast<double>(batch.count);
@@ -141,7 +142,7 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
   ++state.step;
 }
 
-/// The steps of an epoch that others have left undone.
+/// The extra steps of an epoch (Task::further).
 void Trainer::Run::train_further(std::size_t epoch, std::size_t& samples) {
   const bool is_last = state.step >= total_steps;
   const std::vector<Transform> transforms = transforms_for(config, data);
@@ -165,11 +166,10 @@ void Trainer::Run::train_further(std::size_t epoch, std::size_t& samples) {
   }
 }
 
-/// Sums the losses of the steps since the last time up over the ranks. All ranks end training where one is not a
-/// number.
+/// Sums the losses of the steps since the last call over the ranks. Throws on all ranks if one is not finite.
 void Trainer::Run::flush_losses() {
   if (counts.empty()) return;
-  world.allreduce(sums, sum).wait();  // a grain's loss is there on one rank, and 0 on the others
+  world.allreduce(sums, sum).wait();  // a grain's loss is nonzero on one rank only
   const std::size_t first = state.step - counts.size();
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const double total = grains == 0 ? sums[i]
@@ -184,7 +184,7 @@ void Trainer::Run::flush_losses() {
                       " is not a number: try a smaller optimizer.lr, a longer schedule.warmup or "
                       "optimizer.clip=1" +
                       (keeps_checkpoints() ? "; the last checkpoint in " + config.run + " is from before" : ""),
-                  0);  // the same on all ranks
+                  0);  // the culprit; the same on all ranks
   }
   sums.clear();
   counts.clear();

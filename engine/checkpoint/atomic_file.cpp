@@ -1,4 +1,4 @@
-// Write under another name, fsync, rename, fsync the folder.
+// Write under a temporary name, fsync, rename, fsync the folder.
 #include "engine/checkpoint/atomic_file.hpp"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 namespace tutti::engine {
 namespace {
 
-constexpr std::size_t largest_write = std::size_t{1} << 30;  // Linux moves at most 2 GiB in one call
+constexpr std::size_t largest_write = std::size_t{1} << 30;  // write() transfers at most 2 GiB per call on Linux
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const char* what, int number) {
   throw Error(Code::resource, file.string() + ": cannot be " + what + ": " +
@@ -60,7 +60,8 @@ void sync_folder(const std::filesystem::path& folder) {
   const int result = fsync(descriptor);
   const int number = errno;
   close(descriptor);
-  if (result != 0 && number != EINVAL) refuse(folder, "written", number);  // some file systems have no fsync of folders
+  // EINVAL: the file system does not support fsync of folders
+  if (result != 0 && number != EINVAL) refuse(folder, "written", number);
 }
 
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target) {

@@ -1,4 +1,4 @@
-// Files and folders that are there whole or not at all, whenever the process ends.
+// Files and links that are replaced atomically, even if the process is killed.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace tutti::engine {
 
-/// A file under a temporary name beside its own. commit() makes the bytes durable (fsync) and then gives them the name,
-/// in one step (rename); a reader sees the earlier file or the new one. Without commit() nothing of it stays. One
+/// Writes a file under a temporary name beside the final one. commit() makes the bytes durable (fsync) and renames the
+/// file, so a reader sees either the old file or the whole new one. Without commit() the temporary file is removed. One
 /// thread.
 class AtomicFile {
  public:
-  /// Throws Error{resource} naming the file and the cause, as do write() and commit().
+  /// Throws Error{resource} with the file's name and the cause, as do write() and commit().
   explicit AtomicFile(std::filesystem::path file);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -30,10 +30,10 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-/// Makes what was renamed or made in `folder` durable. Throws Error{resource}.
+/// Makes renames and new entries in `folder` durable (fsync). Throws Error{resource}.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Lets the symbolic link `link` point to `target` in one step, whether it was there or not. Throws Error{resource}.
+/// Creates or replaces the symbolic link `link` to `target` atomically. Throws Error{resource}.
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target);
 
 }  // namespace tutti::engine

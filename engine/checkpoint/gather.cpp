@@ -1,4 +1,4 @@
-// A rank's arrays travel as bytes: for each its name, type, shape and elements, the first three with their lengths.
+// Arrays are sent as bytes: for each array its name, type, shape and elements, with the lengths of name and shape.
 #include "engine/checkpoint/gather.hpp"
 
 #include <cstring>

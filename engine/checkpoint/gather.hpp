@@ -1,4 +1,4 @@
-// gather: arrays of all ranks at rank 0, which keeps them for the others.
+// gather(): collects the arrays of all ranks at rank 0.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace tutti::engine {
 
-/// At rank 0 every rank's arrays, by rank, with copies of the other ranks'; nothing elsewhere. Names, types and shapes
-/// may differ by rank. Collective; blocks.
+/// At rank 0 returns the arrays of every rank, by rank, as copies; on other ranks an empty list. Names, types and
+/// shapes may differ between ranks. Collective; blocks.
 std::vector<Fields> gather(Communicator& world, const Fields& mine);
 
 }  // namespace tutti::engine

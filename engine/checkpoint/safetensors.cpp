@@ -23,9 +23,9 @@ static_assert(std::endian::native == std::endian::little, "safetensors are writt
 
 constexpr std::array<std::string_view, dtype_count> names = {"I8",   "U8",  "I16", "I32", "I64", "F16",
                                                              "BF16", "F32", "F64", "U16", "U32", "U64"};
-constexpr std::size_t longest_header = 100 << 20;  // the limit that the format sets
+constexpr std::size_t longest_header = 100 << 20;  // the limit of the format
 
-/// nullopt where there are more elements than a file can have.
+/// The size in bytes; nullopt if it is negative or overflows.
 std::optional<std::size_t> bytes_of(DType dtype, std::span<const std::int64_t> shape) {
   std::size_t bytes = size_of(dtype);
   for (const std::int64_t extent : shape)
@@ -51,7 +51,7 @@ void write_safetensors(const std::filesystem::path& file, std::span<const SavedT
     at += tensor.bytes.size();
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data begins at a multiple of 8
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data starts at a multiple of 8
   const std::uint64_t length = text.size();
   AtomicFile out(file);
   out.write(std::as_bytes(std::span(&length, 1)));

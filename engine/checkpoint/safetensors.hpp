@@ -1,7 +1,7 @@
-// The file format safetensors: named tensors, as Python's package of that name reads and writes them.
+// The file format safetensors for named tensors, compatible with the Python package of that name.
 //
-// Eight bytes with the length of the header (little-endian), the header as JSON, then the tensors' bytes, little-endian
-// and row by row, without gaps. https://github.com/huggingface/safetensors
+// Layout: the length of the header (8 bytes, little-endian), the header as JSON, then the tensors' bytes,
+// little-endian, row-major and without gaps. https://github.com/huggingface/safetensors
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace tutti::engine {
 
-/// A tensor in memory that belongs to somebody else.
+/// A named tensor whose memory is borrowed.
 struct SavedTensor {
   std::string name;
   DType dtype = DType::f32;
@@ -25,23 +25,22 @@ struct SavedTensor {
   std::span<const std::byte> bytes;
 };
 
-/// Writes a file that is there whole or not at all. Throws Error{resource} where it cannot be written (no space, no
-/// folder), Error{invalid} if two tensors have one name or a tensor's bytes are not those of its shape.
+/// Writes a file atomically (AtomicFile). Throws Error{resource} if the file cannot be written (no space, no folder),
+/// and Error{invalid} if two tensors have the same name or the bytes of a tensor do not match its shape.
 void write_safetensors(const std::filesystem::path& file, std::span<const SavedTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-/// A file that is read. Its tensors lie in memory that is mapped from it, and live as long as this object. Threads:
-/// any.
+/// A file opened for reading. Its tensors are views of a memory mapping and valid as long as this object. Any thread.
 class Safetensors {
  public:
-  /// Throws Error{invalid} with one line that names the file and what is wrong with it.
+  /// Throws Error{invalid}, in one line, with the file's name and the problem.
   explicit Safetensors(const std::filesystem::path& file);
   ~Safetensors();
   Safetensors(const Safetensors&) = delete;
   Safetensors& operator=(const Safetensors&) = delete;
 
   std::span<const SavedTensor> tensors() const noexcept { return tensors_; }
-  /// Throws Error{invalid} naming the file and the nearest name where there is no such tensor.
+  /// The tensor with this name. Throws Error{invalid} with the nearest name if there is none.
   const SavedTensor& at(std::string_view name) const;
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
 
@@ -51,7 +50,7 @@ class Safetensors {
 
   std::filesystem::path file_;
   std::span<const std::byte> mapped_;
-  std::vector<SavedTensor> tensors_;  // by name
+  std::vector<SavedTensor> tensors_;  // sorted by name
   std::map<std::string, std::string> metadata_;
 };
 

@@ -1,4 +1,4 @@
-// Saver: writes checkpoints on a thread of its own, while training goes on.
+// Saver: writes checkpoints on a thread of its own while training continues.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace tutti::engine {
 
-/// What one checkpoint consists of. The arrays are its own: nobody changes them while they are written.
+/// The contents of a checkpoint. The arrays must not change while they are written.
 struct CheckpointFiles {
-  std::map<std::string, Fields> tensors;             ///< by file name, in the format safetensors
+  std::map<std::string, Fields> tensors;             ///< by file name; written as safetensors
   std::map<std::string, std::string> texts;          ///< by file name
-  std::map<std::string, std::string> metadata = {};  ///< of the files of tensors
+  std::map<std::string, std::string> metadata = {};  ///< metadata of the tensor files
 };
 
-/// At most one checkpoint is being written. start() and wait() belong to one thread.
+/// At most one checkpoint is being written at a time. start() and wait() are called by one thread.
 class Saver {
  public:
   explicit Saver(CheckpointStore store) : store_(std::move(store)) {}
@@ -27,10 +27,10 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  /// Begins to write a checkpoint; first waits for the one before. Throws what that one failed with.
+  /// Waits for the previous checkpoint and starts writing this one. Throws the error of the previous one.
   void start(std::uint64_t step, CheckpointFiles files, bool best);
 
-  /// Returns when everything is written. Throws Error{resource} if it could not be.
+  /// Blocks until everything is written. Throws Error{resource} if that failed.
   void wait();
 
  private:
@@ -41,11 +41,11 @@ class Saver {
   std::exception_ptr failure_;
 };
 
-/// Writes named arrays as safetensors, durably.
+/// Writes named arrays as a safetensors file, durably.
 void write_arrays(const std::filesystem::path& file, const Fields& arrays,
                   const std::map<std::string, std::string>& metadata = {});
 
-/// Reads them; the arrays are copies.
+/// Reads a safetensors file; the arrays are copies.
 Fields read_arrays(const std::filesystem::path& file);
 
 }  // namespace tutti::engine

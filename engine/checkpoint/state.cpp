@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int version = 1;
 
-/// JSON has no infinity and no NaN: those are null.
+/// JSON has no infinity and NaN; nlohmann::json writes both as null.
 double number(const Json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }

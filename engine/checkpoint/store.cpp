@@ -29,7 +29,7 @@ std::optional<std::uint64_t> step_of(const fs::path& folder) {
   return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
 }
 
-/// The steps that there are checkpoints of, the newest first.
+/// The steps of all checkpoints, newest first.
 std::vector<std::uint64_t> steps_in(const fs::path& folder) {
   std::vector<std::uint64_t> steps;
   std::error_code ignored;
@@ -73,10 +73,10 @@ void CheckpointStore::save(std::uint64_t step, const std::function<void(const fs
   try {
     fill(filled);
     sync_folder(filled);
-    // In exchange for one of the same step, if there is one, so that the name never stands for nothing.
+    // If there is a checkpoint of this step already, the names are exchanged, so that step-N always exists.
     const bool again = fs::exists(whole, failed);
     if (again && renameat2(AT_FDCWD, filled.c_str(), AT_FDCWD, whole.c_str(), RENAME_EXCHANGE) != 0) {
-      fs::rename(whole, filled.string() + "-before", failed);  // a file system that cannot exchange names, such as NFS
+      fs::rename(whole, filled.string() + "-before", failed);  // for file systems without RENAME_EXCHANGE, such as NFS
       fs::rename(filled, whole, failed);
       fs::remove_all(filled.string() + "-before");
     } else if (!again) {
@@ -91,7 +91,8 @@ void CheckpointStore::save(std::uint64_t step, const std::function<void(const fs
     throw;
   }
   fs::remove_all(filled, failed);
-  if (best) replace_link(folder_ / "best", name);  // first, as the state in `last` may call it so
+  // before `last`, because its state may name this checkpoint as the best
+  if (best) replace_link(folder_ / "best", name);
   replace_link(folder_ / "last", name);
   remove_old();
 }
@@ -103,7 +104,8 @@ void CheckpointStore::remove_old() const {
   for (std::size_t i = keep_; i < steps.size(); ++i) {
     const fs::path old = folder_of(folder_, steps[i]);
     if (old == last_one || old == best_one) continue;
-    const fs::path away = folder_ / (unfinished.data() + old.filename().string());  // never a part of one by its name
+    // renamed first, so that a folder step-N is never partially removed
+    const fs::path away = folder_ / (unfinished.data() + old.filename().string());
     std::error_code ignored;
     fs::rename(old, away, ignored);
     fs::remove_all(away, ignored);
@@ -112,7 +114,7 @@ void CheckpointStore::remove_old() const {
 
 std::optional<fs::path> CheckpointStore::last() const {
   if (auto found = linked(folder_ / "last")) return found;
-  const std::vector<std::uint64_t> steps = steps_in(folder_);  // killed before the first link
+  const std::vector<std::uint64_t> steps = steps_in(folder_);  // the process was killed before it made the first link
   return steps.empty() ? std::nullopt : std::optional(folder_of(folder_, steps.front()));
 }
 

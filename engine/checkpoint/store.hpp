@@ -1,4 +1,4 @@
-// Where a run keeps its checkpoints: a folder for each, and which of them is the last and the best.
+// CheckpointStore: the folder of a run's checkpoints, with links to the last and the best one.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +9,23 @@
 
 namespace tutti::engine {
 
-/// FOLDER/step-N holds one checkpoint; FOLDER/last and FOLDER/best are symbolic links to two of them. A folder called
-/// step-N is always whole: it is filled under another name, made durable, and then renamed. A process may be killed at
-/// any point; the checkpoint before stays the last one then. One process writes, on one thread at a time; others may
-/// read.
+/// FOLDER/step-N holds one checkpoint; FOLDER/last and FOLDER/best are symbolic links to two of them. A folder named
+/// step-N is always complete: it is written under another name, made durable and then renamed. If the process is killed
+/// at any point, the previous checkpoint remains the last one. One process writes, one thread at a time; other
+/// processes may read.
 class CheckpointStore {
  public:
-  /// `keep`: how many of the newest stay, beside the best one; 0: all. Removes what an earlier process left unfinished
-  /// if `writes`. Throws Error{resource} where the folder cannot be made.
+  /// `keep`: number of the newest checkpoints that are kept besides the best one; 0: all. With `writes`, creates the
+  /// folder and removes unfinished checkpoints of earlier processes. Throws Error{resource} if the folder cannot be
+  /// created.
   CheckpointStore(std::filesystem::path folder, std::size_t keep, bool writes);
 
-  /// Makes a checkpoint: `fill` writes files into the folder that it is given, durably (AtomicFile). Then the link
-  /// `last` points to it, `best` too if it is. Throws what `fill` throws, and Error{resource}; earlier checkpoints stay
-  /// then.
+  /// Writes a checkpoint. `fill` writes its files, durably (AtomicFile), into the folder that it is given. Afterwards
+  /// the link `last` points to the checkpoint, and `best` too if `best` is set. Throws the errors of `fill` and
+  /// Error{resource}; earlier checkpoints are not affected by an error.
   void save(std::uint64_t step, const std::function<void(const std::filesystem::path&)>& fill, bool best);
 
-  /// The newest checkpoint, and the one that was said to be best; nullopt: there is none.
+  /// The newest checkpoint, and the last one saved as best; nullopt if there is none.
   std::optional<std::filesystem::path> last() const;
   std::optional<std::filesystem::path> best() const;
 

@@ -1,4 +1,4 @@
-// Array: numbers of one type in one shape. Many may share its memory, and nobody writes it.
+// Array: an immutable, row-major array of one element type. Copies share its memory.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,26 @@
 
 namespace tutti::engine {
 
-/// Sizes of the dimensions, the slowest first; none for a single number.
+/// Sizes of the dimensions, outermost first; empty for a scalar.
 using ArrayShape = std::vector<std::int64_t>;
 
 /// "3x32x32", or "one number".
 std::string describe(const ArrayShape& shape);
 
-/// Elements of a shape. Throws Error{invalid} for a negative dimension or more than 2^40 elements.
+/// The number of elements. Throws Error{invalid} for a negative dimension or more than 2^40 elements.
 std::size_t elements(const ArrayShape& shape);
 
-/// Row-major. Copies are cheap: they share the memory, which lives as long as one of them does. Safe to read from any
-/// number of threads. Errors are Error{invalid} and name what was expected and what was found.
+/// Row-major. Copies share the memory, which lives as long as any of them. Any thread may read. Errors are
+/// Error{invalid} and name what was expected and what was found.
 class Array {
  public:
   Array() = default;  ///< no elements: f32, shape {0}
 
-  /// `memory` holds the elements and is aligned for them; nobody writes it from now on. Null: the elements are
-  /// elsewhere, and the array has a type and a shape alone.
+  /// `memory` holds the elements, is aligned for them, and is not written any more. If it is null, the elements are
+  /// elsewhere (on a device), and the array has only a type and a shape.
   Array(DType dtype, ArrayShape shape, std::shared_ptr<const std::byte> memory);
 
-  /// Takes the vector over, without copying.
+  /// Takes over the vector without a copy.
   template <Element T>
   Array(std::vector<T> values, ArrayShape shape) : dtype_(dtype_of<T>), shape_(std::move(shape)) {
     count_ = elements(shape_);
@@ -51,7 +51,7 @@ class Array {
     return Array(std::vector<T>{value}, {});
   }
 
-  /// A new array; `fill(std::byte*)` writes all of its memory.
+  /// Allocates an array and calls `fill(std::byte*)` to write all of its memory.
   template <class Fill>
   static Array make(DType dtype, ArrayShape shape, Fill&& fill) {
     const std::size_t bytes = elements(shape) * size_of(dtype);
@@ -62,34 +62,35 @@ class Array {
 
   DType dtype() const noexcept { return dtype_; }
   const ArrayShape& shape() const noexcept { return shape_; }
-  std::size_t count() const noexcept { return count_; }  ///< elements
+  std::size_t count() const noexcept { return count_; }  ///< number of elements
   std::size_t byte_count() const noexcept { return count_ * size_of(dtype_); }
-  bool here() const noexcept { return memory_ || count_ == 0; }  ///< false: a type and a shape alone
+  bool here() const noexcept { return memory_ || count_ == 0; }  ///< false if the array has only a type and a shape
   const std::shared_ptr<const std::byte>& memory() const noexcept { return memory_; }
   std::span<const std::byte> bytes() const;
 
-  /// The elements, which must be of type T.
+  /// The elements. Throws unless they have type T.
   template <Element T>
   std::span<const T> as() const {
     check_dtype(dtype_of<T>);
     return {reinterpret_cast<const T*>(bytes().data()), count_};
   }
-  /// The only element.
+  /// The element of an array with exactly one.
   template <Element T>
   T item() const {
     check_count(1);
     return as<T>()[0];
   }
 
-  /// Element i of the first dimension; shares the memory.
+  /// Element i along the first dimension; shares the memory.
   Array row(std::size_t i) const;
-  /// Rows [begin, begin + rows); shares the memory.
+  /// Rows [begin, begin + rows) along the first dimension; shares the memory.
   Array rows(std::size_t begin, std::size_t rows) const;
-  /// The same elements in another shape; shares the memory.
+  /// The same elements with another shape; shares the memory.
   Array reshaped(ArrayShape shape) const;
-  /// The same type and shape, without the memory.
+  /// An array with the same type and shape, without memory.
   Array without_memory() const { return Array(dtype_, shape_, nullptr); }
-  /// Rounded toward zero where integers are made of others; a copy, unless it has that type already.
+  /// A copy with element type `dtype`; shares the memory if the type is the same. Conversion to integers rounds toward
+  /// zero.
   Array converted(DType dtype) const;
 
   /// "u8 of 3x32x32".

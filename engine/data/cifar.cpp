@@ -1,5 +1,5 @@
-// cifar10, cifar100: records of a label (CIFAR-100: a coarse and a fine one) and 3x32x32 bytes, as the binary version
-// of CIFAR has them (A. Krizhevsky, 2009).
+// data=cifar10, data=cifar100: the binary version of CIFAR (A. Krizhevsky, 2009). A record is a label (in CIFAR-100 a
+// coarse and a fine one) and 3x32x32 bytes.
 #include "engine/data/files.hpp"
 #include "engine/data/kinds.hpp"
 
@@ -11,10 +11,10 @@ namespace fs = std::filesystem;
 constexpr std::size_t pixels = 3 * 32 * 32;
 
 struct Layout {
-  const char* folder;  // in the archive
+  const char* folder;  // name of the folder in the archive
   std::vector<std::string> train, test;
   std::vector<const char*> labels;
-  std::vector<std::size_t> classes;  // of each label
+  std::vector<std::size_t> classes;  // number of classes, per label
 };
 
 fs::path find(const fs::path& folder, const Layout& layout, const std::string& name) {

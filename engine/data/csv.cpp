@@ -1,5 +1,5 @@
-// csv: numbers separated by commas, a sample on each line, one column of which is the label. A first line that is no
-// numbers has the columns' names.
+// data=csv: one sample per line, numbers separated by commas, one column of which is the label. If the first line is
+// not all numbers, it contains the names of the columns.
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -25,7 +25,7 @@ bool parse(std::string_view text, Number& number) {
   return error == std::errc() && rest == text.data() + text.size();
 }
 
-/// One file on its way to columns.
+/// Parses one file into columns.
 class CsvReader {
  public:
   CsvReader(const fs::path& file, const Source& source) : file_(file), source_(source) {}
@@ -74,7 +74,7 @@ class CsvReader {
     ++rows_;
   }
 
-  /// The first line: how many columns there are, and which is the label.
+  /// Takes the number of columns from the first line and finds the label's column.
   void take_first(const std::vector<std::string_view>& values) {
     width_ = values.size();
     if (width_ < 2) refuse_line("expected values separated by commas, a label among them");
@@ -101,7 +101,7 @@ class CsvReader {
   std::size_t line_ = 0, rows_ = 0, width_ = 0, label_ = 0;
   bool named_ = false;
   std::vector<float> features_, targets_;
-  std::vector<std::int64_t> classes_;  // as long as they are integers
+  std::vector<std::int64_t> classes_;  // filled while all labels are integers
 };
 
 }  // namespace

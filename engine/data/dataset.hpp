@@ -1,5 +1,4 @@
-// Dataset: samples by their number; SampleStream: samples one after the other. What a reader or a program of one's own
-// implements.
+// Dataset: samples by index. SampleStream: samples in sequence. Readers and user programs implement them.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +12,30 @@
 
 namespace tutti::engine {
 
-/// Samples that all have the same names, types and shapes. All calls may come from several threads at once.
+/// Samples with the same names, types and shapes. All functions may be called by several threads at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::size_t size() const = 0;
-  /// Sample i < size(); the same one every time. Throws tutti::Error with one line that names the file.
+  /// Sample i < size(); every call returns the same one. Throws tutti::Error, in one line, with the file's name.
   virtual Sample get(std::size_t i) const = 0;
-  /// Samples of each file, where neighbours are in a file that is read best as a whole; empty: there are no files.
+  /// The number of samples in each file, for data sets whose files are best read one after the other; else empty.
   virtual std::vector<std::size_t> files() const { return {}; }
-  /// A hint: what will be asked for from now on, in about this order. Replaces the one before.
+  /// A hint: the samples that will be requested next, in about this order. Replaces the previous hint.
   virtual void expect(std::span<const std::uint32_t> ids) const { static_cast<void>(ids); }
 };
 
-/// What has no numbers, such as events as they arrive. One thread at a time.
+/// Samples without an index, such as events as they arrive. One thread at a time.
 class SampleStream {
  public:
   virtual ~SampleStream() = default;
-  virtual std::optional<Sample> next() = 0;  ///< nullopt: the end
+  virtual std::optional<Sample> next() = 0;  ///< nullopt: end of the stream
 };
 
-/// Samples in memory: the rows of arrays. get() copies nothing.
+/// Samples in memory: the rows of arrays. get() does not copy.
 class ArrayDataset : public Dataset {
  public:
-  /// All arrays have as many rows. Throws Error{invalid}.
+  /// Throws Error{invalid} unless all arrays have the same number of rows.
   explicit ArrayDataset(Fields columns);
   std::size_t size() const override { return size_; }
   Sample get(std::size_t i) const override;
@@ -47,7 +46,7 @@ class ArrayDataset : public Dataset {
   std::size_t size_ = 0;
 };
 
-/// Some samples of another data set, in its order.
+/// A subset of another data set, in that data set's order.
 class Subset : public Dataset {
  public:
   Subset(std::shared_ptr<const Dataset> whole, std::vector<std::uint32_t> ids);

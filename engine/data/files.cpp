@@ -1,4 +1,4 @@
-// Reading goes through zlib, which passes files that are not gzip'd through as they are.
+// Streams are read with zlib, which passes uncompressed files through.
 #include "engine/data/files.hpp"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ std::size_t GzipReader::read(std::uint8_t* into, std::size_t bytes) {
 void GzipReader::check() {
   int code = Z_OK;
   const char* text = gzerror(static_cast<gzFile>(stream_), &code);
-  if (code == Z_BUF_ERROR) return;  // a gzip stream that ends early: the caller counts the bytes
+  if (code == Z_BUF_ERROR) return;  // a truncated gzip stream: the caller checks the number of bytes
   if (code == Z_ERRNO) refuse(file_, std::string("cannot be read: ") + std::strerror(errno));
   if (code != Z_OK) refuse(file_, std::string("is not a whole gzip file (") + text + "); fetch it again");
 }

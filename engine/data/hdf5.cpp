@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 enum class Target : std::uint8_t { classes, one_hot, numbers };
 
-/// Where the one 1 of a row is, of which all else is 0; nullopt: the row is of another kind.
+/// The index of the only 1 in a row whose other values are 0; nullopt for any other row.
 std::optional<std::int64_t> hot_one(const Array& row) {
   const Array numbers = row.converted(DType::f64);
   std::optional<std::int64_t> found;
@@ -51,7 +51,7 @@ std::vector<fs::path> read_list(const fs::path& list) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     line.erase(0, line.find_first_not_of(" \t"));
     if (line.empty() || line[0] == '#') continue;
-    files.push_back(list.parent_path() / line);  // a path from the root stays as it is
+    files.push_back(list.parent_path() / line);  // an absolute path stays as it is
     if (!fs::exists(files.back()))
       refuse(list.string() + ":" + std::to_string(number), files.back().string() + ": no such file");
   }
@@ -85,7 +85,8 @@ class Hdf5Dataset::Files {
     for (const std::uint32_t id : ids) {
       const auto file = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), id) - ends_.begin());
       if (order.empty() || order.back() != file) order.push_back(file);
-      if (order.size() > 2 * paths_.size()) return loaded_->expect({});  // here and there: nothing to read ahead
+      // random access across files: reading ahead is of no use
+      if (order.size() > 2 * paths_.size()) return loaded_->expect({});
     }
     loaded_->expect(std::move(order));
   }
@@ -104,7 +105,7 @@ class Hdf5Dataset::Files {
   std::size_t classes_ = 0;
 
  private:
-  /// Notes what is in the file, and that it is like the first one.
+  /// Reads the layout of a file and checks that it equals that of the first file.
   void look_into(std::size_t number) {
     const fs::path& path = paths_[number];
     const Hdf5File file(path);
@@ -141,7 +142,7 @@ class Hdf5Dataset::Files {
     }
   }
 
-  /// A file in memory; it is open only while it is read.
+  /// Loads a file into memory; it is open only during this call.
   LoadedFiles::Columns load(std::size_t number) {
     const Hdf5File file(cache_.local(number, paths_[number]));
     LoadedFiles::Columns found;
@@ -156,7 +157,7 @@ class Hdf5Dataset::Files {
     return found;
   }
 
-  /// One row from a file that stays open, until others were wanted more lately.
+  /// Reads one row. The file stays open until `open` other files have been used more recently.
   std::vector<Array> read_row(std::size_t number, std::size_t row) {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& each) { return each.first == number; });
@@ -195,13 +196,13 @@ class Hdf5Dataset::Files {
   const Hdf5Options options_;
   FileCache cache_;
   std::vector<Hdf5Column> columns_;  // of the first file: inputs, then labels
-  std::vector<std::size_t> ends_;    // of the files' samples
+  std::vector<std::size_t> ends_;    // cumulative numbers of samples
   Target target_ = Target::classes;
 
   std::mutex mutex_;
-  std::vector<std::pair<std::size_t, std::unique_ptr<Hdf5File>>> open_;  // the last one was used last
+  std::vector<std::pair<std::size_t, std::unique_ptr<Hdf5File>>> open_;  // least recently used first
   std::size_t most_open_ = 0, opened_ = 0;
-  std::unique_ptr<LoadedFiles> loaded_;  // with preload; goes before the cache
+  std::unique_ptr<LoadedFiles> loaded_;  // with preload; declared after the cache, so that it is destroyed first
 };
 
 Hdf5Dataset::Hdf5Dataset(std::vector<fs::path> files, Hdf5Options options) {

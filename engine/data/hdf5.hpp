@@ -1,4 +1,4 @@
-// HDF5 files as one data set: a list of files, of which a few are open at a time.
+// HDF5 files as one data set. Only a few of the files are open at a time.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,22 @@
 namespace tutti::engine {
 
 struct Hdf5Options {
-  std::string features = "features";  ///< a dataset; or a group, in which and below which all datasets are inputs
-  std::string labels = "labels";      ///< a dataset: an integer for each sample, a row with one 1, or numbers
-  std::size_t classes = 0;            ///< labels are below it; 0: the largest one says how many there are
-  std::size_t open = 4;               ///< files open at a time, or in memory, at most
-  bool preload = false;               ///< whole files in memory; the next one that was expected is read ahead
-  std::filesystem::path cache =
-      {};  ///< files are copied into a new folder in here when they are first wanted; empty: not
+  std::string features = "features";  ///< a dataset, or a group: then all datasets in it and below are inputs
+  std::string labels = "labels";      ///< a dataset: class indices, one-hot rows, or numbers
+  std::size_t classes = 0;            ///< number of classes; 0: the largest label plus 1
+  std::size_t open = 4;               ///< maximum number of files open, or in memory, at a time
+  bool preload = false;               ///< load whole files into memory, and the next expected one ahead of time
+  /// files are copied into a new folder in here at first use; empty: no copies
+  std::filesystem::path cache = {};
 };
 
-/// Every line of a text file that names one, which is where the list is, or in a folder from there. Blank lines and
-/// those that begin with # are skipped. Throws Error{invalid}: "LIST:LINE: FILE: no such file".
+/// Reads a text file with one path per line, relative to the text file's folder. Blank lines and lines that start with
+/// # are skipped; an HDF5 file is returned as the only path. Throws Error{invalid}: "LIST:LINE: FILE: no such file".
 std::vector<std::filesystem::path> read_list(const std::filesystem::path& list);
 
-/// The samples of all files, in the order of the list. Looks into every file once when it is made; after that a file is
-/// opened when something in it is asked for. The copies in the cache go with the data set. Errors name the file.
+/// The samples of all files, in the order of the list. The constructor opens each file once to read its layout; later a
+/// file is opened when a sample in it is requested. Copies in the cache are removed with the data set. Errors name the
+/// file.
 class Hdf5Dataset : public Dataset {
  public:
   Hdf5Dataset(std::vector<std::filesystem::path> files, Hdf5Options options);
@@ -39,9 +40,9 @@ class Hdf5Dataset : public Dataset {
 
   const std::vector<std::string>& inputs() const noexcept;  ///< "features", or "features/a", "features/b"
   const std::string& target() const noexcept;               ///< "label" for classes, else "target"
-  std::size_t classes() const noexcept;                     ///< 0: the labels are numbers to come near to
-  std::size_t most_open() const noexcept;                   ///< how many files have been open or in memory at a time
-  std::size_t opened() const noexcept;                      ///< how often a file was opened or read
+  std::size_t classes() const noexcept;                     ///< 0: the targets are numbers
+  std::size_t most_open() const noexcept;  ///< maximum number of files that have been open, or in memory, at a time
+  std::size_t opened() const noexcept;     ///< how often a file was opened or loaded
 
  private:
   class Files;

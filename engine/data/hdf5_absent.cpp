@@ -1,4 +1,4 @@
-// In the place of hdf5.cpp and hdf5_file.cpp where there is no HDF5 library.
+// Replaces hdf5.cpp and hdf5_file.cpp in builds without the HDF5 library.
 #include "engine/data/hdf5_file.hpp"
 #include "engine/data/kinds.hpp"
 #include "transports/core/status.hpp"

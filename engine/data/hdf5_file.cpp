@@ -14,7 +14,7 @@ namespace {
 
 static_assert(sizeof(hid_t) == sizeof(std::int64_t));
 
-/// The library's turn, without its printing what goes wrong.
+/// Holds the library's lock and suppresses its error output.
 class Turn {
  public:
   Turn() : lock_(mutex()) {
@@ -35,7 +35,7 @@ class Turn {
   void* data_ = nullptr;
 };
 
-/// An identifier of the library's, which is closed with it.
+/// An HDF5 identifier, closed by the destructor.
 class Id {
  public:
   Id(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
@@ -66,14 +66,15 @@ std::vector<std::string> names_in(hid_t group) {
   return names;
 }
 
-/// The array's type for a dataset's, and the library's name for it; false where there is none.
+/// Sets `dtype` to the element type for an HDF5 type. Returns false if there is none.
 bool dtype_of_type(hid_t type, DType& dtype) {
   const std::size_t bytes = H5Tget_size(type);
   if (H5Tget_class(type) == H5T_FLOAT) {
     dtype = bytes <= 4 ? DType::f32 : DType::f64;
     return bytes <= 8;
   }
-  if (H5Tget_class(type) != H5T_INTEGER && H5Tget_class(type) != H5T_ENUM) return false;  // h5py's booleans are an enum
+  // h5py stores booleans as an enum
+  if (H5Tget_class(type) != H5T_INTEGER && H5Tget_class(type) != H5T_ENUM) return false;
   const bool unsigned_one = H5Tget_class(type) == H5T_INTEGER && H5Tget_sign(type) == H5T_SGN_NONE;
   if (bytes == 1)
     dtype = unsigned_one ? DType::u8 : DType::i8;
@@ -111,7 +112,7 @@ Hdf5File::~Hdf5File() {
   H5Fclose(id_);
 }
 
-/// Kept open, because the library keeps what it has unpacked of a dataset with that.
+/// Datasets stay open, because HDF5 keeps a chunk cache per open dataset.
 std::int64_t Hdf5File::dataset(const std::string& path) const {
   if (const auto found = datasets_.find(path); found != datasets_.end()) return found->second;
   const hid_t id = H5Dopen2(id_, path.c_str(), H5P_DEFAULT);

@@ -1,5 +1,4 @@
-// HDF5 files: one for reading, and how one is written. The library is not made for threads, so all calls of all files
-// take turns.
+// Reading and writing of single HDF5 files. The library is not thread-safe, so all calls, for all files, take one lock.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,8 @@
 
 namespace tutti::engine {
 
-/// A dataset of a file; its first dimension are the samples. Numbers that arrays do not have become the next larger
-/// ones.
+/// A dataset in a file; its first dimension is the samples. Element types that Array does not have are converted to the
+/// next larger type.
 struct Hdf5Column {
   std::string path;  ///< "features/jets"
   DType dtype = DType::f32;
@@ -22,7 +21,7 @@ struct Hdf5Column {
   ArrayShape row_shape() const { return {shape.begin() + 1, shape.end()}; }
 };
 
-/// Errors are Error{invalid}, one line that names the file and the dataset. Any thread.
+/// An HDF5 file open for reading. Errors are Error{invalid}, in one line, with the file and the dataset. Any thread.
 class Hdf5File {
  public:
   explicit Hdf5File(std::filesystem::path file);
@@ -30,7 +29,7 @@ class Hdf5File {
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
 
-  /// The dataset `name`; if that is a group, the datasets in it and below, sorted by name.
+  /// The dataset `name`; if it is a group, the datasets in it and below, sorted by name.
   std::vector<Hdf5Column> columns(const std::string& name) const;
   /// Rows [begin, begin + rows) of a dataset.
   Array read(const Hdf5Column& column, std::size_t begin, std::size_t rows) const;
@@ -42,11 +41,11 @@ class Hdf5File {
 
   std::filesystem::path file_;
   std::int64_t id_ = -1;
-  mutable std::map<std::string, std::int64_t> datasets_;  // that are open
+  mutable std::map<std::string, std::int64_t> datasets_;  // open datasets, by path
 };
 
-/// A file with one dataset for each array, by name; slashes in a name are groups. Throws Error{resource} naming the
-/// file; Error{unsupported} where tutti was built without HDF5. Any thread.
+/// Writes a file with one dataset per array; slashes in a name create groups. Throws Error{resource} with the file's
+/// name, and Error{unsupported} in builds without HDF5. Any thread.
 void write_hdf5(const std::filesystem::path& file, const Fields& columns);
 
 }  // namespace tutti::engine

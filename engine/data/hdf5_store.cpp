@@ -75,7 +75,7 @@ std::shared_ptr<const LoadedFiles::Columns> LoadedFiles::get(std::size_t file) {
   return fetch(file);
 }
 
-/// With the lock: lets the file go that was used the longest ago, if there are as many as there may be.
+/// Removes the least recently used file if the cache is full. The lock is held.
 void LoadedFiles::make_room() {
   while (entries_.size() >= most_)
     entries_.erase(std::min_element(entries_.begin(), entries_.end(),
@@ -120,7 +120,7 @@ void LoadedFiles::read_ahead() {
     lock.unlock();
     try {
       fetch(file);
-    } catch (...) {  // whoever asks for the file is told
+    } catch (...) {  // get() will report the error
     }
     lock.lock();
   }

@@ -1,4 +1,4 @@
-// What Hdf5Dataset keeps of its files at a time: the latest few of them, open or in memory.
+// The files that an Hdf5Dataset keeps open or in memory: the most recently used ones.
 #pragma once
 
 #include <atomic>
@@ -16,15 +16,16 @@
 
 namespace tutti::engine {
 
-/// Copies of files, in a folder of its own, which goes with it. Any thread.
+/// Copies of files in a temporary folder, which is removed by the destructor. Any thread.
 class FileCache {
  public:
-  /// Throws Error{resource} if no folder can be made in `place`; empty: nothing is copied.
+  /// Creates the folder in `place`; if `place` is empty, nothing is copied. Throws Error{resource}.
   explicit FileCache(const std::filesystem::path& place);
   ~FileCache();
   FileCache(const FileCache&) = delete;
   FileCache& operator=(const FileCache&) = delete;
-  /// The copy of file number i, which is made if it is not there; else the file itself. Throws Error{resource}.
+  /// The path of the copy of file number i, which is created if needed; without a folder, `file` itself. Throws
+  /// Error{resource}.
   std::filesystem::path local(std::size_t i, const std::filesystem::path& file);
 
  private:
@@ -32,7 +33,7 @@ class FileCache {
   std::filesystem::path folder_;
 };
 
-/// Whole files in memory, at most so many. A thread of its own reads the next one ahead. Any thread.
+/// A cache of at most `most` whole files in memory. A background thread reads the next expected file ahead. Any thread.
 class LoadedFiles {
  public:
   using Columns = std::vector<Array>;
@@ -41,9 +42,9 @@ class LoadedFiles {
   LoadedFiles(const LoadedFiles&) = delete;
   LoadedFiles& operator=(const LoadedFiles&) = delete;
 
-  /// Waits until the file is read. Rethrows what reading it threw; it is then tried again by the next call.
+  /// Blocks until the file has been read. Rethrows the error of reading it; the next call then tries again.
   std::shared_ptr<const Columns> get(std::size_t file);
-  /// The order in which the files will be wanted.
+  /// The order in which the files will be requested.
   void expect(std::vector<std::size_t> order);
   std::size_t most() const noexcept { return seen_; }
   std::size_t loads() const noexcept { return loads_; }
@@ -64,8 +65,8 @@ class LoadedFiles {
   std::condition_variable wanted_;
   std::map<std::size_t, Entry> entries_;
   std::vector<std::size_t> order_;
-  std::size_t at_ = 0;     // in the order: what was asked for last
-  std::size_t ahead_ = 0;  // in the order: what is to be read ahead is before this
+  std::size_t at_ = 0;     // index in order_ of the last request
+  std::size_t ahead_ = 0;  // files before this index in order_ are to be read ahead
   std::size_t clock_ = 0;
   std::atomic<std::size_t> seen_{0}, loads_{0};
   bool stopping_ = false;

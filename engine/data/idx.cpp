@@ -13,7 +13,7 @@ namespace tutti::engine {
 namespace {
 
 constexpr std::uint8_t unsigned_byte = 0x08;
-constexpr std::int64_t largest = std::int64_t{1} << 36;  // a header that says more is garbage, not data
+constexpr std::int64_t largest = std::int64_t{1} << 36;  // elements; a larger header is corrupt
 
 std::int64_t big_endian(const std::uint8_t* bytes) {
   return std::int64_t{bytes[0]} << 24 | std::int64_t{bytes[1]} << 16 | std::int64_t{bytes[2]} << 8 | bytes[3];

@@ -9,7 +9,7 @@
 namespace tutti::engine {
 namespace {
 
-/// What a pixel of the result is made of: weights, which add up to 1, of the pixels from `first` on.
+/// The weights, with sum 1, of the input pixels from `first` on that make up one output pixel.
 struct Mix {
   std::size_t first = 0;
   std::vector<float> weights;
@@ -35,7 +35,7 @@ std::vector<Mix> mixes(std::size_t from, std::size_t to) {
   return found;
 }
 
-/// Planes of channels instead of pixels of them.
+/// Converts interleaved channels to one plane per channel.
 Array planes(const Pixels& image) {
   const ArrayShape shape{static_cast<std::int64_t>(image.channels), static_cast<std::int64_t>(image.height),
                          static_cast<std::int64_t>(image.width)};

@@ -1,4 +1,4 @@
-// images: JPEG and PNG files in a folder for each class. The folders' names, sorted, are the classes 0, 1, ...
+// data=images: JPEG and PNG files in one folder per class. The folders, sorted by name, are the classes 0, 1, ...
 #include <algorithm>
 #include <charconv>
 
@@ -22,7 +22,7 @@ std::vector<std::string> classes_in(const fs::path& folder) {
   return names;
 }
 
-/// Files are decoded when they are asked for.
+/// Images are decoded on access.
 class ImageFolder : public Dataset {
  public:
   ImageFolder(const fs::path& folder, const std::vector<std::string>& classes, const Format& format) : format_(format) {
@@ -53,7 +53,7 @@ class ImageFolder : public Dataset {
   std::vector<File> files_;
 };
 
-/// "size=HxW", or the first image's own size.
+/// The option "size=HxW"; by default the size of the first image.
 Format format_of(const Source& source, const fs::path& folder, const std::vector<std::string>& classes) {
   Format format;
   const std::string channels = source.option("channels", "3"), size = source.option("size");

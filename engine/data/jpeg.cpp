@@ -1,4 +1,4 @@
-// JPEG, by libjpeg.
+// JPEG decoding with libjpeg.
 #include <csetjmp>
 #include <cstdio>  // jpeglib.h wants it before itself
 
@@ -22,12 +22,12 @@ void leave(j_common_ptr info) {
   std::longjmp(handler->out, 1);
 }
 
-/// Damage that libjpeg would paint over.
+/// Treats warnings about damaged data as errors; libjpeg would fill in the missing parts.
 void leave_on_warning(j_common_ptr info, int level) {
   if (level < 0) leave(info);
 }
 
-/// True when it is decoded. Nothing in here has a destructor, because errors jump out of it.
+/// Returns true if the image was decoded. Contains no objects with destructors, because errors leave it by longjmp.
 bool decode(jpeg_decompress_struct& info, Handler& handler, std::span<const std::uint8_t> file, Pixels& image) {
   if (setjmp(handler.out) != 0) return false;
   jpeg_mem_src(&info, file.data(), file.size());

@@ -1,4 +1,4 @@
-// In the place of jpeg.cpp where there is no libjpeg.
+// Replaces jpeg.cpp in builds without libjpeg.
 #include "engine/data/image_file.hpp"
 #include "transports/core/status.hpp"
 

@@ -1,4 +1,4 @@
-// The kinds of data that `data=` can name: how each is opened, and what they share. What they are is in the table of
+// Functions that open each kind of data that `data=` can name, and helpers that they share. The table of kinds is in
 // source.cpp.
 #pragma once
 
@@ -20,31 +20,33 @@ DataSplit open_npy(const Source& source);
 DataSplit open_text(const Source& source);
 DataSplit open_random(const Source& source);
 
-/// Training and held-out samples. Without `test`, a tenth of the training samples is held out, always the same ones.
+/// Training and held-out samples. If `test` is null, a tenth of the training samples is held out; the choice is always
+/// the same.
 DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test);
 
-/// What was read from a file or two: a row for each sample.
+/// Arrays read from one or two files, with one row per sample.
 struct Columns {
-  std::string where;  ///< names the file of the targets, in errors
+  std::string where;  ///< the file of the targets, for error messages
   Array input, target;
 };
 
-/// Makes a split from training samples and perhaps held-out ones, all in memory. Targets that are one integer each are
-/// classes (array "label", of i64), unless the source has the option regression; others are numbers (array "target", of
-/// f32). The source's option classes says how many classes there are; else it is the largest class and one.
+/// Makes a split from training samples, and optionally held-out ones, in memory. Targets that are one integer each are
+/// classes (array "label", i64), unless the source has the option `regression`; others are numbers (array "target",
+/// f32). The number of classes is the option `classes`, or else the largest class plus 1.
 DataSplit split_of(const Source& source, const std::vector<Columns>& parts, const std::string& input);
 
-/// Measures mean and deviation of the bytes of an input: of all samples in memory, else of a thousand at most.
+/// Computes mean and standard deviation of an input of bytes: over all samples if they are in memory, else over up to
+/// 1000 of them.
 void measure(DataSplit& split);
 
-/// "1438 training and 359 held-out images of 1x8x8 in 10 classes", where `samples` is "images of 1x8x8".
+/// "1438 training and 359 held-out images of 1x8x8 in 10 classes"; `samples` is "images of 1x8x8".
 std::string summary(const DataSplit& split, std::string_view samples);
 
-/// The largest class and one. Throws Error{invalid} naming `where` and the row if an integer is not in [0, limit);
-/// limit 0: any. `labels` has a row for each sample.
+/// The largest class plus 1; `labels` has one row per sample. Throws Error{invalid} with `where` and the row if a label
+/// is not in [0, limit); limit 0: no upper limit.
 std::size_t count_classes(const Array& labels, const std::string& where, std::size_t limit = 0);
 
-/// `folder`/train and `folder`/test (or val), where they are there; else the folder, and nothing.
+/// FOLDER/train and FOLDER/test (or FOLDER/val) if they exist; else FOLDER and an empty path.
 struct PartFolders {
   std::filesystem::path train, test;
 };

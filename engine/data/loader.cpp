@@ -1,4 +1,4 @@
-// The threads take the steps in turns, and hand the batches over in the steps' order.
+// Threads claim steps one by one and deliver the batches in the order of the steps.
 #include "engine/data/loader.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ Sample transformed(Sample sample, std::span<const Transform> transforms, const D
   return sample;
 }
 
-/// Calls `read()`, and says which sample it was about when that fails.
+/// Calls `read()` and adds the sample's id to errors.
 template <class Read>
 Sample read_sample(std::uint32_t id, Read&& read) {
   const std::string which = "sample " + std::to_string(id) + ": ";

@@ -1,4 +1,4 @@
-// Loader: threads that make batches ahead of the training loop.
+// Loader: threads that prepare batches ahead of the training loop.
 #pragma once
 
 #include <condition_variable>
@@ -18,27 +18,25 @@
 
 namespace tutti::engine {
 
-/// These samples, transformed and one below the other. Of no samples, it has arrays with no rows, in the shapes of
-/// sample draw.sample. Whatever is thrown on the way becomes an Error that names the sample, of the same code where
-/// there was one.
+/// The transformed samples `ids`, stacked into a batch. Without ids the batch has arrays with zero rows in the shapes
+/// of sample draw.sample. Exceptions are rethrown as an Error that names the sample, with the same code if they were an
+/// Error.
 Batch collate(const Dataset& data, std::span<const std::uint32_t> ids, std::span<const Transform> transforms,
               const Draw& draw = {});
 
-/// The next `count` samples of a stream, or as many as it still has: no samples at its end. Draws have their numbers in
-/// the stream, from draw.sample on.
+/// The next `count` samples of a stream, fewer at its end. Samples are numbered from draw.sample on.
 Batch collate(SampleStream& stream, std::size_t count, std::span<const Transform> transforms, const Draw& draw = {});
 
-/// Prepares the batches of an epoch ahead, on threads of its own. The batches and their order are the same for any
-/// number of threads. next(), start_epoch() and resume() belong to one thread.
+/// Prepares the batches of an epoch ahead of time on its own threads. The batches and their order do not depend on the
+/// number of threads. next(), start_epoch() and resume() are called by one thread.
 class Loader {
  public:
   struct Options {
-    std::size_t depth = 2;    ///< batches made ahead of the one that next() gave last
-    std::size_t threads = 1;  ///< each makes a batch at a time, so more than `depth` of them are of no use
-    std::uint64_t seed = 0;   ///< of the draws
+    std::size_t depth = 2;    ///< number of batches prepared ahead of the last one that next() returned
+    std::size_t threads = 1;  ///< each prepares one batch at a time, so more than `depth` are of no use
+    std::uint64_t seed = 0;   ///< of the random choices in transforms
   };
-  /// Something that is done to every batch as soon as it is made: in the batches' order, one at a time, on the thread
-  /// that made it.
+  /// Called for every batch when it is complete: in order, one batch at a time, on the thread that made it.
   using Sender = std::function<void(Batch&)>;
   Loader(std::shared_ptr<const Dataset> data, Sampler sampler, std::vector<Transform> transforms, Options options,
          Sender send = {});
@@ -46,16 +44,16 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Begins an epoch at its first batch; an unfinished one is dropped.
+  /// Starts an epoch from its first batch; an unfinished epoch is abandoned.
   void start_epoch(std::size_t epoch) { resume({.epoch = epoch}); }
-  /// Goes on in mid-epoch, as Sampler::resume().
+  /// Continues in the middle of an epoch; see Sampler::resume().
   void resume(const Progress& progress);
 
-  /// The next batch, waiting for it if need be; nullopt at the end of the epoch. Rethrows what a thread threw, after
-  /// the batches before that one.
+  /// The next batch, after waiting for it if needed; nullopt at the end of the epoch. Rethrows an error of a loader
+  /// thread after the batches before the failed one have been returned.
   std::optional<Batch> next();
 
-  /// What to give to resume() so that it goes on after the batch that next() gave last.
+  /// The progress for resume() to continue after the last batch that next() returned.
   Progress progress() const { return sampler_.progress(taken_); }
   std::size_t first_step() const noexcept { return sampler_.first_step(); }
   std::size_t steps() const noexcept { return sampler_.steps(); }  ///< of the whole epoch
@@ -76,11 +74,11 @@ class Loader {
   std::mutex mutex_;
   std::condition_variable moved_;
   std::map<std::size_t, Batch> ready_;  // by step
-  std::exception_ptr failure_;          // of step failed_
+  std::exception_ptr failure_;          // the error in step failed_
   std::size_t failed_ = 0;
   bool stopping_ = false;
-  std::size_t claimed_ = 0, sent_ = 0, taken_ = 0;  // the next step of each kind
-  std::uint32_t like_ = 0;                          // a sample of this rank's, whose shapes empty batches have
+  std::size_t claimed_ = 0, sent_ = 0, taken_ = 0;  // the next step to be claimed, sent and returned
+  std::uint32_t like_ = 0;                          // a sample of this rank, whose shapes empty batches use
   double waited_ = 0;
   std::vector<std::thread> threads_;
 };

@@ -1,5 +1,5 @@
-// idx: folders in MNIST's layout, which is {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, each also
-// with .gz.
+// data=idx: a folder in MNIST's layout, {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, each
+// optionally with .gz.
 #include "engine/data/files.hpp"
 #include "engine/data/idx.hpp"
 #include "engine/data/kinds.hpp"

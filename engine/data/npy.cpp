@@ -1,4 +1,5 @@
-// The header is a Python dictionary, as in {'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }.
+// data=npy. The header of an NPY file is a Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 2),
+// }.
 #include "engine/data/npy.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ constexpr Descr codes[] = {{"|b1", DType::u8},  {"|u1", DType::u8},  {"|i1", DTy
                            {"<i4", DType::i32}, {"<i8", DType::i64}, {"<u2", DType::u16}, {"<u4", DType::u32},
                            {"<u8", DType::u64}, {"<f2", DType::f16}, {"<f4", DType::f32}, {"<f8", DType::f64}};
 
-/// What stands behind 'key': up to one of `ends`.
+/// The text after 'key': up to one of `ends`.
 std::string_view value_of(std::string_view header, std::string_view key, std::string_view ends) {
   std::size_t at = header.find("'" + std::string(key) + "':");
   if (at == header.npos) return {};
@@ -36,7 +37,7 @@ std::string_view value_of(std::string_view header, std::string_view key, std::st
 }
 
 std::optional<ArrayShape> parse_shape(std::string_view text) {
-  constexpr std::int64_t most = std::int64_t{1} << 39;  // elements; more is garbage, not data
+  constexpr std::int64_t most = std::int64_t{1} << 39;  // maximum number of elements; a larger header is corrupt
   ArrayShape shape;
   std::int64_t count = 1;
   while (!text.empty()) {
@@ -51,7 +52,7 @@ std::optional<ArrayShape> parse_shape(std::string_view text) {
   return shape;
 }
 
-/// The header's text, and where the numbers begin.
+/// The text of the header, and the offset of the data.
 std::pair<std::string_view, std::size_t> header_of(const MappedFile& mapped, const fs::path& file) {
   const std::string_view all(reinterpret_cast<const char*>(mapped.memory.get()), mapped.bytes);
   if (!all.starts_with(magic) || all.size() < 12) refuse(file, "is no NPY file: save it with numpy.save()");

@@ -1,4 +1,4 @@
-// NPY: NumPy's file format for one array.
+// NPY, NumPy's file format for one array.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,11 @@
 
 namespace tutti::engine {
 
-/// Maps a file of numbers into memory: what is not looked at is not read. Booleans become u8; unsigned integers of more
-/// than a byte are refused, and so are big-endian numbers and Fortran's order. Throws Error{invalid}, one line that
-/// names the file.
+/// Memory-maps a file of numbers; pages are read on access. Booleans become u8. Big-endian numbers and, for more than
+/// one dimension, Fortran order are refused. Throws Error{invalid}, in one line, with the file's name.
 Array read_npy(const std::filesystem::path& file);
 
-/// Throws Error{resource} if it cannot be written, Error{invalid} for bf16, which NumPy does not have.
+/// Throws Error{resource} if the file cannot be written, Error{invalid} for bf16, which NumPy does not have.
 void write_npy(const std::filesystem::path& file, const Array& array);
 
 }  // namespace tutti::engine

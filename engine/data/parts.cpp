@@ -1,4 +1,4 @@
-// What the kinds of data share: held-out samples, classes, means.
+// Helpers that the kinds of data share: held-out samples, classes, means.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -10,7 +10,7 @@
 namespace tutti::engine {
 namespace {
 
-/// Shows `see` all samples in memory, else a thousand at most that are spread over the data set.
+/// Calls `see` for all samples if they are in memory, else for up to 1000 that are spread over the data set.
 template <class See>
 void look_at(const Dataset& data, const std::string& field, const See& see) {
   if (const auto* in_memory = dynamic_cast<const ArrayDataset*>(&data)) {

@@ -1,4 +1,4 @@
-// PNG, by libpng.
+// PNG decoding with libpng.
 #include <png.h>
 
 #include "engine/data/image_file.hpp"

@@ -1,4 +1,4 @@
-// In the place of png.cpp where there is no libpng.
+// Replaces png.cpp in builds without libpng.
 #include "engine/data/image_file.hpp"
 #include "transports/core/status.hpp"
 

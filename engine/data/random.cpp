@@ -1,5 +1,5 @@
-// random: samples of any shape, the same for the same seed. Three dimensions are images, in bytes; others f32 from -1
-// to 1.
+// data=random: random samples of any shape, the same for equal seeds. Three dimensions give images of bytes; other
+// shapes give f32 in [-1, 1).
 #include "engine/data/random.hpp"
 
 #include <charconv>

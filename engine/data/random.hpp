@@ -1,4 +1,4 @@
-// Random numbers that are the same on every platform and standard library: SplitMix64.
+// A random number generator with the same numbers on every platform and standard library: SplitMix64.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace tutti::engine {
 
-/// A stream of 64-bit numbers named by its seed; equal seeds give equal streams everywhere.
+/// A stream of 64-bit numbers; equal seeds give equal streams.
 class Random {
  public:
   explicit constexpr Random(std::uint64_t seed) noexcept : state_(seed) {}
 
-  /// The stream of `seed` for the purpose that the keys name: (epoch), (epoch, sample), ...
+  /// The stream of `seed` for one purpose, which the keys identify: (epoch), (epoch, sample), ...
   template <class... Keys>
   static constexpr Random keyed(std::uint64_t seed, Keys... keys) noexcept {
     Random stream(seed);
@@ -28,7 +28,7 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  /// Uniform in [0, bound), bound > 0. Numbers of the incomplete last interval are drawn again, so there is no bias.
+  /// Uniform in [0, bound), bound > 0, without modulo bias (rejection sampling).
   constexpr std::uint64_t below(std::uint64_t bound) noexcept {
     const std::uint64_t reject = (0 - bound) % bound;
     for (;;) {
@@ -41,7 +41,7 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Fisher-Yates.
+/// Fisher-Yates shuffle.
 template <class T>
 constexpr void shuffle(std::span<T> values, Random random) noexcept {
   for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.below(i)]);

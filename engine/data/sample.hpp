@@ -1,4 +1,4 @@
-// Sample and Batch: arrays with names.
+// Sample and Batch: named arrays.
 #pragma once
 
 #include <initializer_list>
@@ -18,9 +18,9 @@ class Fields {
   Fields() = default;
   Fields(std::initializer_list<Field> fields) : fields_(fields) {}
 
-  /// Throws Error{invalid}, which lists the names that there are.
+  /// The array with this name. Throws Error{invalid} with a list of the names if there is none.
   const Array& operator[](std::string_view name) const;
-  /// The array of this name, to be assigned; added as an empty one if there is none.
+  /// The array with this name, for assignment; adds an empty one if there is none.
   Array& operator[](std::string_view name);
   const Array* find(std::string_view name) const noexcept;  ///< null: there is none
 
@@ -34,22 +34,22 @@ class Fields {
   std::vector<Field> fields_;
 };
 
-/// One sample: as sample["image"] (3x32x32) and sample["label"] (one number).
+/// One sample, for example sample["image"] (3x32x32) and sample["label"] (a scalar).
 struct Sample : Fields {
   using Fields::Fields;
 };
 
-/// One rank's part of a step's samples. Every array has `count` as its first dimension.
+/// One rank's part of the samples of a step. `count` is the first dimension of every array.
 struct Batch : Fields {
   using Fields::Fields;
   std::size_t step = 0;             ///< of the epoch, from 0
-  std::size_t count = 0;            ///< samples here
-  std::size_t global_count = 0;     ///< samples on all ranks: gradients are weighted by count / global_count
-  std::size_t global_distinct = 0;  ///< of these, the ones that are no repetition: what metrics are divided by
+  std::size_t count = 0;            ///< number of samples here
+  std::size_t global_count = 0;     ///< samples on all ranks; gradients are weighted by count / global_count
+  std::size_t global_distinct = 0;  ///< samples on all ranks without repetitions; the divisor of metrics
   std::vector<std::uint32_t> ids;   ///< of the samples, in the data set
-  std::vector<float> weights;       ///< in metrics: 1, or 0 for a repetition that fills the ranks up evenly
-  std::vector<std::size_t> pieces;  ///< sizes of the micro-batches that it is cut into, one after the other
-  std::size_t slot = 0;             ///< where it is on a device, if it was sent there (engine/feed.hpp)
+  std::vector<float> weights;       ///< for metrics: 1, or 0 for repetitions that pad the batch
+  std::vector<std::size_t> pieces;  ///< sizes of the consecutive micro-batches
+  std::size_t slot = 0;             ///< the batch's slot on a device, if it was sent there (engine/feed.hpp)
 };
 
 }  // namespace tutti::engine

@@ -1,4 +1,4 @@
-// One order per epoch, the same on all ranks, of which each rank works out its part.
+// Every rank computes the same order for an epoch and takes its part of it.
 #include "engine/data/sampler.hpp"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ constexpr std::string_view remainder_names[] = {"uneven", "drop", "pad"};
 
 std::size_t batch_of(std::size_t batch, int rank, int size) noexcept { return share(batch, rank, size).count; }
 
-/// The number that `text` begins with; it is cut off together with what must come next. False: that is not there.
+/// Parses the number at the beginning of `text`, and removes it together with `next`, which must follow. Returns false
+/// if either is missing.
 bool take_number(std::string_view& text, std::string_view next, std::size_t& number) {
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
@@ -128,7 +129,7 @@ Sampler::Order Sampler::order_of(std::size_t epoch) const {
   return shuffled;
 }
 
-/// What each of `size` ranks has of the order, when it is not dealt out batch by batch.
+/// The part of the order that each of `size` ranks has, for every way except batch.
 std::vector<Sampler::Order> Sampler::deal(const Order& order, int size) const {
   const auto ranks = static_cast<std::size_t>(size);
   std::vector<Order> dealt(ranks);
@@ -177,7 +178,7 @@ void Sampler::resume(const Progress& progress) {
   std::size_t done = 0;
   if (const auto& last = progress.parts;
       !last.empty() && last.back().size == plan_.size && last.back().batch == plan_.batch) {
-    done = last.back().steps;  // the steps go on as they were dealt out
+    done = last.back().steps;  // the steps that were done keep their distribution
     past_.parts.pop_back();
   }
   base_ = 0;
@@ -210,7 +211,7 @@ void Sampler::begin(Order order) {
   while (!plan_.partial && steps_ > 0 && global_count(base_ + steps_ - 1) < plan_.batch) --steps_;
 }
 
-/// Makes every part of every step as large as the others, by dropping or by repeating.
+/// Makes all parts of all steps equally large by dropping or repeating samples.
 void Sampler::even_out() {
   lengths_ = distinct_lengths_;
   if (plan_.remainder == Remainder::uneven) return;
@@ -240,7 +241,7 @@ std::size_t Sampler::global(std::size_t step, const std::vector<std::size_t>& le
 std::size_t Sampler::global_count(std::size_t step) const noexcept { return global(step, lengths_); }
 std::size_t Sampler::global_distinct(std::size_t step) const noexcept { return global(step, distinct_lengths_); }
 
-/// Where this rank's samples of `step` are in order_.
+/// This rank's samples of `step`, as a range of order_.
 Range Sampler::local_range(std::size_t step) const noexcept {
   const std::size_t t = step - base_;
   if (plan_.way != Way::batch) {

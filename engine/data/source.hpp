@@ -1,4 +1,4 @@
-// Where data comes from: what `data=` names, and what a network is trained and measured on.
+// Data sources: what `data=` can name, and the data set that it opens.
 #pragma once
 
 #include <cstddef>
@@ -22,38 +22,38 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-/// What a network is trained and measured on, and which arrays of a sample it is about.
+/// The training and held-out samples, and the arrays of a sample that are inputs and target.
 struct DataSplit {
   std::shared_ptr<const Dataset> train, test;
   std::vector<std::string> inputs{"image"};
   std::string target = "label";
-  std::size_t classes = 0;  ///< the target is a class below it; 0: the target is what the outputs are to come near to
-  /// Mean and deviation of the first input where that is bytes, on the scale 0 .. 1: one of all of it, or one for each
-  /// element of its first dimension.
+  std::size_t classes = 0;  ///< number of classes if the target is a class; 0: the target is numbers
+  /// Mean and standard deviation of the first input if it is bytes, on the scale 0 .. 1: one value for all elements, or
+  /// one per element of the first dimension.
   std::vector<float> mean{0}, deviation{1};
-  std::string description;  ///< one line for the user: what it is, how many
+  std::string description;  ///< one line for the user: the kind of data and the numbers of samples
 
-  /// Shape of the only input. Throws Error{invalid} with one line unless that is of channels x height x width.
+  /// The shape of the only input. Throws Error{invalid}, in one line, unless it is channels x height x width.
   ImageShape image() const;
 
-  /// What every sample needs before a network takes it: bytes become f32 with mean 0 and deviation 1, classes become
-  /// i64 and are checked. Other transforms, such as shift(), go before these.
+  /// The transforms that a network's inputs need: bytes become f32 with mean 0 and standard deviation 1; classes become
+  /// i64 and are range-checked. Apply other transforms, such as shift(), before these.
   std::vector<Transform> preparation() const;
 };
 
-/// The text of `data=`, taken apart: KIND:VALUE,VALUE,key=value,...
+/// The parsed text of `data=`: KIND:VALUE,VALUE,key=value,...
 struct Source {
   std::string text, kind;
   std::vector<std::string> values = {};
   std::map<std::string, std::string, std::less<>> options = {};
-  std::size_t random_samples = 0;  ///< of random:, unless the text says samples=
-  std::uint64_t seed = 0;          ///< of random:
+  std::size_t random_samples = 0;  ///< number of samples of random:, unless the text has samples=
+  std::uint64_t seed = 0;          ///< seed of random:
 
-  /// Throws Error{invalid}: "data=TEXT: what; expected FORM".
+  /// Throws Error{invalid} with the text "data=TEXT: what; expected FORM".
   [[noreturn]] void refuse(const std::string& what) const;
   std::string option(std::string_view key, std::string_view otherwise = {}) const;
-  std::size_t number(std::string_view key, std::size_t otherwise) const;  ///< a whole number from 1 up
-  bool flag(std::string_view key) const;                                  ///< key or key=on, key=off; off if not given
+  std::size_t number(std::string_view key, std::size_t otherwise) const;  ///< a positive integer
+  bool flag(std::string_view key) const;                                  ///< key or key=on, key=off; off by default
 };
 
 /// A kind of data that `data=` can name.
@@ -65,8 +65,8 @@ struct SourceKind {
 };
 std::span<const SourceKind> source_kinds() noexcept;
 
-/// Opens what `source` names, one of source_kinds(); a plain folder is an idx: one. Throws Error{invalid} with one line
-/// that names the file and what is wrong with it, or lists what there is.
+/// Opens a source of one of source_kinds(); a folder without a kind is idx:. Throws Error{invalid}, in one line, with
+/// the file and the problem, or with a list of the kinds.
 DataSplit load(const std::string& source, std::size_t random_samples, std::uint64_t seed);
 
 }  // namespace tutti::engine

@@ -1,4 +1,4 @@
-// Arrays as LibTorch's tensors and back, without copying: only what trains needs LibTorch.
+// Conversion between Array and LibTorch tensors, without a copy where possible. Only training needs LibTorch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,16 +7,16 @@
 
 namespace tutti::engine {
 
-/// LibTorch has none of the unsigned types of 16 bits and more.
+/// False for unsigned types of 16 bits and more, which LibTorch does not have.
 bool has_tensors(DType dtype) noexcept;
-/// Throws Error{invalid} where it has none.
+/// The LibTorch type. Throws Error{invalid} if there is none.
 at::ScalarType scalar_type(DType dtype);
 
-/// A tensor on the host over the array's memory, which it keeps. Nobody may write it: clone() it first.
+/// A host tensor that shares the array's memory and keeps it alive. It must not be written: clone() it first.
 at::Tensor to_tensor(const Array& array);
 
-/// An array over the memory of a contiguous tensor on the host, which it keeps; of any other tensor, over a copy.
-/// Throws Error{invalid} for element types that arrays do not have.
+/// An array that shares the memory of a contiguous host tensor and keeps it alive; a copy of any other tensor. Throws
+/// Error{invalid} for element types that Array does not have.
 Array to_array(const at::Tensor& tensor);
 
 }  // namespace tutti::engine

@@ -1,5 +1,5 @@
-// text: the bytes of text files are the tokens. A sample is a stretch of them, and its target the same one byte
-// further.
+// data=text: text files, with bytes as tokens. A sample is `context` consecutive tokens, and its target the same
+// shifted by one.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files that end in .txt; where there are none, all files that are no links.
+/// The .txt files of a folder; if there are none, all regular files except links.
 std::vector<fs::path> text_files(const fs::path& folder) {
   constexpr std::string_view endings[] = {".txt"};
   std::vector<fs::path> files = list_folder(folder, endings);
@@ -23,7 +23,7 @@ std::vector<fs::path> text_files(const fs::path& folder) {
   return files;
 }
 
-/// The files one after the other, in the order of their names, cut into stretches of `context` tokens.
+/// The files, concatenated in the order of their names, divided into samples of `context` tokens.
 class TextDataset : public Dataset {
  public:
   TextDataset(const fs::path& folder, std::size_t context) : context_(context) {
@@ -56,10 +56,10 @@ class TextDataset : public Dataset {
  private:
   const std::size_t context_;
   std::vector<MappedFile> files_;
-  std::vector<std::size_t> ends_;  // of the files, in the whole text
+  std::vector<std::size_t> ends_;  // end of each file in the concatenated text
 };
 
-/// A text without a held-out part gives its end as one, because neighbouring stretches of a text are alike.
+/// Without a separate held-out part, the last tenth of the text is held out, because neighbouring samples are similar.
 DataSplit split_text(const std::shared_ptr<const Dataset>& text, const Source& source) {
   std::vector<std::uint32_t> ids(text->size());
   std::iota(ids.begin(), ids.end(), 0U);

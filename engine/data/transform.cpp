@@ -22,7 +22,7 @@ const Array& image_in(const Sample& sample, const std::string& field) {
   return image;
 }
 
-/// A pixel at a time, whatever it is made of.
+/// Copies pixel by pixel; only the size of Pixel matters.
 template <class Pixel>
 void copy_window(const Array& image, const Window& window, Pixel* out) {
   const std::int64_t height = image.shape()[1], width = image.shape()[2];

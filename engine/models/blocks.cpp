@@ -1,4 +1,4 @@
-// The models of blocks with several ways through: GoogLeNet and ResNets.
+// Models made of blocks with parallel paths: GoogLeNet and ResNets.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/relu.h>
 
@@ -11,7 +11,7 @@ using Kind = Layer::Kind;
 using Layers = std::vector<Layer>;
 using ChainPtr = std::shared_ptr<Chain>;
 
-/// Convolution, normalisation if asked for, rectifier if asked for.
+/// A convolution, optionally followed by BatchNorm and ReLU.
 struct Convolution {
   std::int64_t filters, kernel, stride = 1, padding = 0;
   bool rectified = true;
@@ -35,7 +35,7 @@ class Style {
   const double eps_;
 };
 
-/// Blocks after one another, between a stem and a head.
+/// A stem, blocks in sequence, and a head.
 class Blocks final : public torch::nn::Module {
  public:
   explicit Blocks(SampleShape input) : shape_(std::move(input)) {}
@@ -63,7 +63,7 @@ class Blocks final : public torch::nn::Module {
   std::vector<std::function<at::Tensor(const at::Tensor&)>> steps_;
 };
 
-/// Four ways, whose channels come out side by side (Szegedy et al. 2015).
+/// Parallel paths whose outputs are concatenated along the channels (Szegedy et al. 2015).
 class Inception final : public torch::nn::Module {
  public:
   Inception(const SampleShape& input, const std::vector<Layers>& ways) {
@@ -87,7 +87,7 @@ class Inception final : public torch::nn::Module {
   SampleShape shape_ = SampleShape(3);
 };
 
-/// What a chain changes, added to what went in (He et al. 2016); that through a convolution where its shape changes.
+/// A residual block (He et al. 2016); the shortcut is a convolution if the shape changes.
 class Residual final : public torch::nn::Module {
  public:
   Residual(const SampleShape& input, const Layers& body, const Layers& shortcut)
@@ -103,7 +103,8 @@ class Residual final : public torch::nn::Module {
   ChainPtr body_, shortcut_;
 };
 
-/// Filters of an inception block: of the 1x1, 3x3 and 5x5 ways with what comes before them, and after the pooling.
+/// Numbers of filters of an inception block: of the 1x1 path, the 3x3 and 5x5 paths with their reductions, and after
+/// the pooling.
 struct InceptionSize {
   const char* name;
   double one, before_three, three, before_five, five, pooled;
@@ -116,7 +117,8 @@ constexpr InceptionSize googlenet[] = {
 
 bool is_small(const SampleShape& image) { return image[1] < 64 || image[2] < 64; }
 
-/// With the paper's 5x5 convolutions, where torchvision has 3x3. The stem keeps the size of images below 64 pixels.
+/// Uses the paper's 5x5 convolutions; torchvision has 3x3 there. For images below 64 pixels the stem does not reduce
+/// the size.
 std::vector<BlockPlan> googlenet_blocks(const Request& request) {
   const Style style(request.options.flag("batchnorm"), 1e-3);
   const auto width = [&](double channels) { return request.scaled(channels); };
@@ -144,7 +146,7 @@ std::vector<BlockPlan> googlenet_blocks(const Request& request) {
   return blocks;
 }
 
-/// The stride is in the 3x3 convolution of a bottleneck (torchvision's). Images below 64 pixels get the paper's stem
+/// In a bottleneck the 3x3 convolution has the stride, as in torchvision. Images below 64 pixels get the paper's stem
 /// for CIFAR-10: 3x3, without pooling.
 std::vector<BlockPlan> resnet_blocks(const Request& request) {
   const bool deep = request.options.choice().name == "resnet50";

@@ -78,7 +78,7 @@ Chain::Reach Chain::reach(const Layer& layer, std::size_t side) const {
   std::int64_t out = room < 0 ? 0 : room / stride + 1;
   if (layer.ceil && room + stride > 0 && room % stride != 0) {
     out = (room + stride - 1) / stride + 1;
-    if ((out - 1) * stride >= in + padding) --out;  // a window must begin inside
+    if ((out - 1) * stride >= in + padding) --out;  // a window must start inside the input or its leading padding
   }
   return {padding, padding, out};
 }
@@ -126,7 +126,8 @@ void Chain::add_linear(const Layer& layer, std::int64_t classes) {
 
 void Chain::add_batchnorm(const Layer& layer) {
   const auto options = torch::nn::BatchNormOptions(shape_[0]).eps(layer.number).momentum(layer.momentum);
-  auto norm = register_module(next_name("norm"), nn::SyncBatchNorm(options));  // until it is connected, a BatchNorm
+  // behaves as BatchNorm until it is connected
+  auto norm = register_module(next_name("norm"), nn::SyncBatchNorm(options));
   steps_.push_back([norm](const at::Tensor& x) mutable { return norm->forward(x); });
 }
 

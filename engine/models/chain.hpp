@@ -1,4 +1,4 @@
-// Chain: layers one after the other as a module, which knows the shape between them.
+// Chain: a sequence of layers as a module.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,19 +13,18 @@
 
 namespace tutti::engine {
 
-/// Its submodules are called conv1, conv2, norm1, fc1 ... in the order of the layers, and are initialised in that
-/// order.
+/// Submodules are named conv1, conv2, norm1, fc1 ... in the order of the layers, and initialised in that order.
 class Chain final : public torch::nn::Module {
  public:
-  /// `input` is the shape of one sample. Throws Error{invalid} where a layer does not fit what comes out before it.
+  /// `input` is the shape of one sample. Throws Error{invalid} if a layer does not fit the output of the one before it.
   Chain(SampleShape input, const std::vector<Layer>& layers, std::int64_t classes);
 
   at::Tensor forward(const at::Tensor& batch);
-  const SampleShape& shape() const noexcept { return shape_; }  ///< of what comes out
+  const SampleShape& shape() const noexcept { return shape_; }  ///< of the output
 
  private:
   using Run = std::function<at::Tensor(const at::Tensor&)>;
-  /// Rows or columns before and after, and those that come out.
+  /// Padding before and after, and the number of outputs, along rows or columns.
   struct Reach {
     std::int64_t before = 0, after = 0, out = 0;
   };
@@ -37,8 +36,8 @@ class Chain final : public torch::nn::Module {
   void add_pool(const Layer& layer);
   void add_gridpool(const Layer& layer);
   void add_function(const Layer& layer);
-  /// Sets the shape's rows and columns. Returns the padding before, which is also that after; what is needed after
-  /// beyond that becomes a step of its own, with `filler`.
+  /// Sets the rows and columns of the shape. Returns the padding for the layer if it is the same before and after;
+  /// otherwise adds an explicit padding step with `filler` and returns 0.
   std::array<std::int64_t, 2> slide(const Layer& layer, double filler);
   Reach reach(const Layer& layer, std::size_t side) const;
   void need_image(const Layer& layer) const;
@@ -48,10 +47,10 @@ class Chain final : public torch::nn::Module {
   std::vector<Run> steps_;
 };
 
-/// Layers as models of the table state them.
+/// Makers of layers, for the models of the table.
 Layer conv_layer(std::int64_t filters, std::int64_t kernel, std::int64_t stride = 1, std::int64_t padding = 0,
                  bool bias = true);
-Layer linear_layer(std::int64_t units);  ///< 0: one for each class
+Layer linear_layer(std::int64_t units);  ///< 0: one unit per class
 Layer pool_layer(Layer::Kind kind, std::int64_t kernel, std::int64_t stride, std::int64_t padding = 0,
                  bool ceil = false);
 Layer grid_layer(std::int64_t side);
@@ -59,10 +58,9 @@ Layer dropout_layer(double rate);
 Layer norm_layer(double eps = 1e-5);
 Layer plain_layer(Layer::Kind kind);
 
-/// Convolutions from a normal distribution by what they feed (He et al. 2015), biases 0.
+/// Initialises convolutions with He's normal initialisation by fan-out (He et al. 2015), biases with 0.
 void initialise_convolutions(torch::nn::Module& module);
-/// As Keras does unless told otherwise: weights from a uniform distribution by what they link (Glorot and Bengio 2010),
-/// biases 0.
+/// Initialises as Keras does by default: Glorot's uniform initialisation (Glorot and Bengio 2010), biases 0.
 void initialise_as_keras(torch::nn::Module& module);
 
 }  // namespace tutti::engine

@@ -1,4 +1,4 @@
-// The models that are one chain of layers.
+// Models that are a single chain of layers.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -24,7 +24,7 @@ Layers mlp(const Request& request) {
   return layers;
 }
 
-/// LeCun et al. 1998 with rectifiers, and with kernels to suit the image.
+/// LeCun et al. 1998 with ReLU, and with kernel sizes that suit the image.
 Layers lenet(const Request& request) {
   const std::int64_t rows = request.input[1], columns = request.input[2];
   if (rows < 4 || columns < 4) throw Error(Code::invalid, "it needs images of at least 4x4 pixels; use model=mlp");
@@ -60,7 +60,7 @@ Layers cifar() {
           linear_layer(0)};
 }
 
-/// Two hidden dense layers behind at most `grid` times `grid` means.
+/// Adaptive average pooling to at most grid x grid, then two hidden dense layers and the output layer.
 void append_classifier(Layers& layers, const Request& request, std::int64_t grid, bool dropout_first) {
   const Layer drop = dropout_layer(request.options.number("dropout"));
   const Layer hidden = linear_layer(request.options.whole("hidden"));
@@ -71,13 +71,13 @@ void append_classifier(Layers& layers, const Request& request, std::int64_t grid
     append(layers, {hidden, relu, drop, hidden, relu, drop, linear_layer(0)});
 }
 
-/// Halves of `side`, while there is something to halve.
+/// Max pooling that halves `side`, if it is at least 2.
 void append_halving(Layers& layers, std::int64_t& side) {
   if (side >= 2) layers.push_back(pool_layer(Kind::maxpool, 2, 2));
   side /= 2;
 }
 
-/// Krizhevsky 2014 (the single tower, as in torchvision); smaller windows for images below 63 pixels.
+/// Krizhevsky 2014 (the single tower, as in torchvision), with smaller kernels for images below 63 pixels.
 Layers alexnet(const Request& request) {
   std::int64_t side = std::min(request.input[1], request.input[2]);
   const bool small = side < 63;

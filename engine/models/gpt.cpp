@@ -42,8 +42,7 @@ using torch::nn::LayerNorm;
 using torch::nn::LayerNormOptions;
 using torch::nn::Linear;
 
-/// Attention and two dense layers, each behind a normalisation and added to what went in. Positions see only those
-/// before them and themselves.
+/// A pre-norm transformer block: causal attention and two dense layers, each with a residual connection.
 class Block final : public torch::nn::Module {
  public:
   Block(std::int64_t width, std::int64_t heads, double dropout) : heads_(heads), dropout_(dropout) {
@@ -60,7 +59,7 @@ class Block final : public torch::nn::Module {
     return x.add(drop(fc2_->forward(at::gelu(fc1_->forward(norm2_->forward(x))))));
   }
 
-  /// The layers whose output is added: `blocks` of them pile up.
+  /// Scales the initial weights of the residual projections by 1 / sqrt(2 blocks), as GPT-2 does.
   void initialise(std::int64_t blocks) {
     const double deviation = 0.02 / std::sqrt(2 * static_cast<double>(blocks));
     torch::nn::init::normal_(projection_->weight, 0, deviation);

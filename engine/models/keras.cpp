@@ -1,4 +1,4 @@
-// Keys of Keras 2 and 3 stand before those of Keras 1 for the same thing.
+// Each property is looked up by its key in Keras 2 and 3 first, then by that in Keras 1.
 #include "engine/models/keras.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
-/// One layer's config.
+/// The config of one layer.
 class Entry {
  public:
   Entry(const YAML::Node& config, std::string place)
@@ -19,7 +19,7 @@ class Entry {
 
   const std::string& place() const noexcept { return place_; }
 
-  /// The first of the keys that is there and not null, as text; numbers of a list with commas between them.
+  /// The first of the keys that is present and not null, as text; the numbers of a list are joined by commas.
   std::string text(std::initializer_list<const char*> keys, const std::string& otherwise = {}) const {
     for (const char* key : keys)
       if (const YAML::Node node = at(key)) return as_text(node);
@@ -169,7 +169,7 @@ class Reader {
     activation(entry);
   }
 
-  // Keras states what is kept of running statistics, and Layer what is new.
+  // Keras' momentum is the weight of the old statistics, Layer::momentum that of the new ones.
   void batchnorm(const Entry& entry) {
     push("batchnorm", entry, {{"eps", entry.text({"epsilon"}, "0.001")}});
     Layer& layer = list_.layers.back();

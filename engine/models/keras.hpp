@@ -1,4 +1,4 @@
-// What Keras writes of a Sequential model, as a list of layers; for parse_layers() alone.
+// Converts Keras' description of a Sequential model into a list of layers; for parse_layers() only.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -9,7 +9,7 @@
 
 namespace tutti::engine {
 
-/// `root` is the file's map, `name` what errors call the file. Throws Error{invalid}.
+/// `root` is the top-level map, `name` the file's name in errors. Throws Error{invalid}.
 LayerList keras_layers(const YAML::Node& root, const std::string& name);
 
 }  // namespace tutti::engine

@@ -18,7 +18,7 @@ using Kind = OptionInfo::Kind;
 constexpr OptionInfo parallel{"parallel", Kind::text, "auto",
                               "on a mesh of ranks: auto, replicate, column, row or space"};
 
-// The first option is the one that a bare value is for, as in {maxpool: 2}.
+// The first option is the one that a plain value sets, as in {maxpool: 2}.
 constexpr OptionInfo conv[] = {
     {"filters", Kind::whole, "0", "channels that come out", 1},
     {"kernel", Kind::sizes, "", "rows and columns, or one number for both"},
@@ -75,7 +75,7 @@ Layer::Pair pair_of(const Options& options, std::string_view key) {
   return {sizes.front(), sizes.back()};
 }
 
-/// "same", or numbers from 0 up.
+/// Sets the padding from "same", or from one or two numbers.
 void set_padding(Layer& layer, const Options& options) {
   const std::string& text = options.text("padding");
   layer.same = text == "same";
@@ -105,7 +105,7 @@ void set_conv(Layer& layer, const Options& options) {
   set_window(layer, options);
 }
 
-/// A list's or a scalar's text, as Options takes it.
+/// The text of a scalar or a list, as Options expects it.
 std::string text_of(const YAML::Node& node, const std::string& place) {
   if (node.IsScalar()) return node.Scalar();
   std::string text;

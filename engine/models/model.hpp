@@ -1,4 +1,4 @@
-// Models: networks by name, from a file of layers, or from TorchScript; and a network's tensors by name.
+// Models: creates networks by name, from a file of layers, or from TorchScript; and lists a network's tensors by name.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,38 +15,37 @@
 
 namespace tutti::engine {
 
-/// What is trained and what is kept beside it, each tensor once.
+/// The parameters and buffers of a network, each tensor once.
 struct NetworkTensors {
   std::vector<nn::NamedTensor> parameters, buffers;
 };
 
-/// Those that the network states, else its module's.
+/// Network::tensors if it is set, else the tensors of the module.
 NetworkTensors tensors_of(const Network& network);
 
-/// Turns training behaviour (dropout, running statistics) on or off.
+/// Switches between training and evaluation behaviour (dropout, running statistics).
 void set_training(const Network& network, bool training);
 
 struct ModelSettings {
-  /// One of model_table(); or a file: .yaml, .yml and .json state layers (engine/models/layers.hpp), .pt, .pth and .ts
-  /// are TorchScript.
+  /// A name in model_table(), or a file: .yaml, .yml and .json are layers (engine/models/layers.hpp), .pt, .pth and .ts
+  /// TorchScript.
   std::string name = "lenet";
-  SampleShape input;          ///< images: (channels, rows, columns); gpt: (longest context)
-  std::int64_t classes = 10;  ///< gpt: tokens of the vocabulary
+  SampleShape input;          ///< images: (channels, rows, columns); gpt: (maximum context)
+  std::int64_t classes = 10;  ///< gpt: size of the vocabulary
   Options::Given options = {};
   std::uint64_t seed = 1;
-  std::string dtype = "float32";  ///< or float64
+  std::string dtype = "float32";  ///< float32 or float64
 };
 
 struct Config;
 struct DataSplit;
-/// What a configuration means for this data. Throws Error{invalid} where samples have several inputs.
+/// The model of a configuration for this data. Throws Error{invalid} if samples have several inputs.
 ModelSettings settings_of(const Config& config, const DataSplit& data);
 
-/// The network, on the CPU, initialised from the seed alone (TorchScript: from the file): the same on every rank,
-/// whatever their number. Images give
-/// scores (samples, classes); gpt takes token numbers (samples, positions), int64, and gives scores of the next token
-/// (samples, positions, vocabulary). Throws Error{invalid}: unknown names and options, images that are too small, a
-/// file that does not fit. One thread at a time: LibTorch has one random generator.
+/// Creates the network on the CPU, initialised from the seed (TorchScript: from the file), so it is the same on every
+/// rank. Image models return scores (samples, classes). gpt takes token ids (samples, positions), i64, and returns
+/// scores of the next token (samples, positions, vocabulary). Throws Error{invalid} for unknown names and options,
+/// images that are too small, and files that do not fit. One thread at a time: LibTorch's default generator is global.
 Network make_model(const ModelSettings& settings);
 
 }  // namespace tutti::engine

@@ -1,4 +1,4 @@
-// Network: something to train. Without LibTorch's headers; engine/models/model.hpp has what looks inside.
+// Network: a model to be trained. Without LibTorch's headers; see engine/models/model.hpp for its tensors.
 #pragma once
 
 #include <functional>
@@ -20,17 +20,20 @@ namespace tutti::engine {
 struct NetworkTensors;  // engine/models/model.hpp
 class NetworkParts;     // engine/models/parts.hpp
 
-/// A module, and how a batch (the first dimension is the sample) becomes class scores. What a network does without a
-/// module of LibTorch it states in `tensors` and `set_training`.
+/// A module, and its forward function from a batch (first dimension: samples) to scores. A network without a LibTorch
+/// module sets `tensors` and `set_training`.
 struct Network {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;
-  std::shared_ptr<nn::Site> site = nullptr;              ///< where it is trained; null: on the CPU
-  std::string why_here = {};                             ///< where that was not the first choice: why
-  std::shared_ptr<const NetworkTensors> tensors = {};    ///< null: the module's
-  std::function<void(bool training)> set_training = {};  ///< dropout and the like on or off; empty: the module's
-  std::function<void()> after_update = {};               ///< brings parameters back to what they have to be, if need be
-  std::shared_ptr<const NetworkParts> parts = {};        ///< of a network over a mesh (engine/models/parallel.hpp)
+  std::shared_ptr<nn::Site> site = nullptr;  ///< the device it is trained on; null: the CPU
+  std::string why_here = {};                 ///< why the first choice of device was not possible; empty: it was
+  std::shared_ptr<const NetworkTensors> tensors = {};  ///< null: those of the module
+  /// training or evaluation behaviour; empty: the module's train()
+  std::function<void(bool training)> set_training = {};
+  /// called after each update, to enforce constraints on parameters; may be empty
+  std::function<void()> after_update = {};
+  /// for a network over a mesh (engine/models/parallel.hpp); else null
+  std::shared_ptr<const NetworkParts> parts = {};
 };
 
 }  // namespace tutti::engine

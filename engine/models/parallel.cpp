@@ -57,11 +57,12 @@ void refuse_depth(const ModelSettings& settings, const std::vector<Mesh::Axis>& 
                                        ": images have no depth; volumes are for nn::SpaceConv");
 }
 
-/// The buffer that is called so in the sequential network.
+/// The buffer with the name `name` of the sequential network.
 at::Tensor find_buffer(const torch::OrderedDict<std::string, at::Tensor>& mine, const std::string& name) {
   if (const at::Tensor* found = mine.find(name)) return *found;
   const std::size_t dot = name.rfind('.');
-  return mine[name.substr(0, dot) + ".norm" + name.substr(dot)];  // SpaceBatchNorm keeps them one further down
+  // SpaceBatchNorm has its buffers in a submodule `norm`
+  return mine[name.substr(0, dot) + ".norm" + name.substr(dot)];
 }
 
 }  // namespace

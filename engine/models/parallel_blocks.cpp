@@ -8,7 +8,7 @@
 
 namespace tutti::engine {
 
-/// Chains that begin with the same images.
+/// Chains with the same input.
 class ParallelBlocks::Branches final : public torch::nn::Module {
  public:
   using Kind = models::BlockPlan::Kind;

@@ -1,4 +1,4 @@
-// ParallelBlocks: googlenet and the resnets over a mesh, with their images in tiles.
+// ParallelBlocks: googlenet and the resnets over a mesh, with images in tiles.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,8 +13,8 @@
 
 namespace tutti::engine {
 
-/// Takes and gives whole samples and scores, the same on all ranks of the layout. Its parameters have the names of the
-/// sequential model. Throws Error{unsupported} for choices of single layers.
+/// Takes whole samples and returns whole scores, the same on all ranks of the layout. Parameters have the names of the
+/// sequential model. Throws Error{unsupported} if `choices` names single layers.
 class ParallelBlocks final : public torch::nn::Module {
  public:
   ParallelBlocks(const models::Request& request, const Layout& layout, const SplitChoices& choices);

@@ -1,5 +1,5 @@
-// ParallelGpt: the transformer of the model table over a mesh, with heads and dense layers in parts along tensor, and
-// positions in parts along sequence.
+// ParallelGpt: the transformer of the model table over a mesh: heads and dense layers sharded along `tensor`, positions
+// along `sequence`.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,16 +13,16 @@
 
 namespace tutti::engine {
 
-/// Takes whole token numbers and gives whole scores, the same on all ranks of the layout. Its parameters have the names
-/// of model=gpt. What dropout leaves out does not depend on the mesh.
+/// Takes whole token ids and returns whole scores, the same on all ranks of the layout. Parameters have the names of
+/// model=gpt. The values that dropout zeroes do not depend on the mesh.
 class ParallelGpt final : public torch::nn::Module {
  public:
-  /// Throws Error{unsupported} or {invalid} with the block's name, its width and the mesh.
+  /// Throws Error{unsupported, invalid} with the block's name, its width and the mesh.
   ParallelGpt(const models::Request& request, Layout layout, const SplitChoices& choices);
   ~ParallelGpt() override;
 
   at::Tensor forward(const at::Tensor& tokens);
-  /// Of samples of the whole context.
+  /// For samples with a full context.
   const std::vector<LayerCost>& costs() const noexcept { return costs_; }
 
  private:

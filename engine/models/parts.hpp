@@ -1,4 +1,4 @@
-// NetworkParts: where the tensors of a network over a mesh lie, by their places in the whole ones.
+// NetworkParts: how the tensors of a network over a mesh are sharded.
 #pragma once
 
 #include <cstdint>
@@ -13,38 +13,37 @@
 
 namespace tutti::engine {
 
-/// What ranks keep of a network together, and how they compare it. What is saved is whole, in the shapes and under the
-/// names of the sequential network, so that any mesh reads what any other wrote. Ranks along data have the same parts.
-///
-/// A tensor is looked up by its name: a parameter's, or "<parameter>.<what>" of what an optimizer remembers of it.
+/// Gathers, shards and compares the tensors of a network over a mesh. Checkpoints hold whole tensors in the shapes and
+/// with the names of the sequential network, so that any mesh can load them. Ranks along `data` hold the same shards.
+/// Tensors are identified by name: a parameter's, or "<parameter>.<slot>" for the optimizer's state of it.
 class NetworkParts {
  public:
-  /// `parts` by the parameters' names, `wholes` the sequential network's shapes of these.
+  /// `parts` has the parameters' names; `wholes` are their shapes in the sequential network.
   NetworkParts(Mesh mesh, Layout layout, std::vector<nn::ParameterPart> parts,
                const std::map<std::string, std::vector<std::int64_t>, std::less<>>& wholes,
                std::vector<LayerCost> costs);
 
   const Mesh& mesh() const noexcept { return mesh_; }
-  const Layout& layout() const noexcept { return layout_; }  ///< whose groups count what the network sends
+  const Layout& layout() const noexcept { return layout_; }  ///< its groups count the network's traffic
   const std::vector<LayerCost>& costs() const noexcept { return costs_; }
 
-  /// The whole tensors, at rank 0 of the mesh; elsewhere nothing that is of use. Collective among the ranks whose place
-  /// along data is 0; the others give none.
+  /// The whole tensors at rank 0 of the mesh; the result on other ranks is unspecified. Collective over the ranks whose
+  /// index along `data` is 0; other ranks return an empty list.
   std::vector<nn::NamedTensor> whole(const std::vector<nn::NamedTensor>& mine) const;
-  /// This rank's part of a whole tensor. Local. Throws Error{invalid} for another shape.
+  /// This rank's shard of a whole tensor. Local. Throws Error{invalid} for another shape.
   at::Tensor part_of(const std::string& name, const at::Tensor& whole) const;
 
-  /// The Euclidean norm of the whole network's gradients; the same on all ranks. Collective.
+  /// The Euclidean norm of the gradients of the whole network; the same on all ranks. Collective.
   double gradient_norm(const std::vector<nn::NamedTensor>& parameters) const;
-  /// nn::check_replicas() along every axis, of what is alike along it. Collective among all ranks.
+  /// nn::check_replicas() along each axis, for the tensors that are replicated along it. Collective over all ranks.
   void check_replicas(const std::vector<nn::NamedTensor>& parameters,
                       const std::vector<nn::NamedTensor>& buffers) const;
-  /// Of the whole network.
+  /// Number of elements of the parameters of the whole network.
   std::int64_t count(const std::vector<nn::NamedTensor>& parameters) const;
 
  private:
   struct Place {
-    std::vector<std::int64_t> whole, sizes;  ///< of the sequential network; as the boxes have it
+    std::vector<std::int64_t> whole, sizes;  ///< shape in the sequential network, and shape that the boxes refer to
     std::vector<Box> boxes;
     nn::Group group;
   };
@@ -52,7 +51,8 @@ class NetworkParts {
 
   Mesh mesh_;
   Layout layout_;
-  std::map<std::string, Place, std::less<>> places_;  ///< of parameters in parts, or of another shape than whole
+  /// parameters that are sharded, or whose shape differs from the sequential network's
+  std::map<std::string, Place, std::less<>> places_;
   std::vector<LayerCost> costs_;
 };
 

@@ -11,10 +11,10 @@
 namespace tutti::engine::models {
 namespace {
 
-/// One level of names: LibTorch allows no dots in them.
+/// One level of a dotted name; LibTorch does not allow dots in names.
 class Names : public torch::nn::Module {
  public:
-  /// The place for `name`, which becomes its last part.
+  /// The module that `name` belongs to; removes its path from `name`, which leaves the last part.
   Names& place_of(std::string& name) {
     const std::size_t dot = name.find('.');
     if (dot == name.npos) return *this;
@@ -30,7 +30,7 @@ class Names : public torch::nn::Module {
   std::map<std::string, std::shared_ptr<Names>> below_;
 };
 
-/// The same tensors as the script's, which follow what is done to them here.
+/// A module that shares the script's tensors and forwards train() to it.
 class Script final : public Names {
  public:
   explicit Script(torch::jit::Module script) : script_(std::move(script)) {

@@ -1,4 +1,5 @@
-// SparseTower: layers of local filters, pools and local contrast under a dense layer, over a mesh or in one place.
+// SparseTower: locally connected filters, pooling and local contrast normalisation under a dense layer, over a mesh or
+// on one rank.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -15,13 +16,13 @@
 
 namespace tutti::engine {
 
-/// Stages of filters that each position has for itself, roots of sums of squares over windows, and local contrast
-/// normalisation; then scores. Takes whole images and gives whole scores, the same on all ranks of the layout; every
-/// rank has the filters of its own positions, whose gradients are never sent. Le et al., "Building high-level features
-/// using large scale unsupervised learning", ICML 2012.
+/// Stages of locally connected filters, L2 pooling and local contrast normalisation; then a dense layer. Takes whole
+/// images and returns whole scores, the same on all ranks of the layout. Each rank has the filters of its own
+/// positions, so their gradients are not sent. Le et al., "Building high-level features using large scale unsupervised
+/// learning", ICML 2012.
 class SparseTower final : public torch::nn::Module {
  public:
-  /// Throws Error{unsupported} or {invalid} with the layer's name and the mesh.
+  /// Throws Error{unsupported, invalid} with the layer's name and the mesh.
   SparseTower(const models::Request& request, const Layout& layout, const SplitChoices& choices);
 
   at::Tensor forward(const at::Tensor& images);
@@ -29,14 +30,14 @@ class SparseTower final : public torch::nn::Module {
 
   std::size_t stages() const noexcept { return filters_.size(); }
   nn::SpaceLocalFilter filters(std::size_t stage) const { return filters_.at(stage); }
-  /// Another layer of the same shape, with the same filters: to rebuild images with.
+  /// A copy of the filters of a stage in a new layer, to reconstruct images with.
   nn::SpaceLocalFilter copy_of(std::size_t stage) const;
-  /// Of each sample: half of the squared error with which `decoder` rebuilds what stage `stage` sees from its filters'
-  /// outputs, and `sparsity` times the sum of its pool's outputs. The same on all ranks.
+  /// Per sample: half the squared error of reconstructing the input of stage `stage` from the outputs of its filters by
+  /// `decoder`, plus `sparsity` times the sum of its pooled outputs. The same on all ranks.
   at::Tensor cost(std::size_t stage, nn::SpaceLocalFilter decoder, double sparsity, const at::Tensor& images);
   const nn::Space& space() const noexcept { return space_; }
 
-  /// All filters of length 1.
+  /// Scales all filters to length 1.
   void normalise();
 
  private:
@@ -45,7 +46,7 @@ class SparseTower final : public torch::nn::Module {
 
   nn::Space space_;
   std::int64_t kernel_;
-  std::vector<nn::Tile> inputs_;  // shapes of what stages see
+  std::vector<nn::Tile> inputs_;  // inputs of the stages, without values
   std::vector<std::int64_t> channels_;
   std::vector<nn::SpaceLocalFilter> filters_;
   std::vector<nn::SpacePool> pools_;
@@ -55,7 +56,7 @@ class SparseTower final : public torch::nn::Module {
 };
 
 namespace models {
-/// Network::after_update of a SparseTower.
+/// The function for Network::after_update of a SparseTower.
 std::function<void()> filters_of_length_1(const std::shared_ptr<torch::nn::Module>& tower);
 }  // namespace models
 

@@ -30,14 +30,14 @@ constexpr std::array<SplitName, 12> names = {{{"auto", Split::automatic},
                                               {"halopar", Split::space},
                                               {"datapar", Split::replicate}}};
 
-/// The two factors of `ranks` that are nearest to one another, the larger one first.
+/// The two factors of `ranks` that are closest to each other, the larger one first.
 std::pair<std::int64_t, std::int64_t> grid_of(std::int64_t ranks) {
   auto small = static_cast<std::int64_t>(std::sqrt(static_cast<double>(ranks)));
   while (ranks % small != 0) --small;
   return {ranks / small, small};
 }
 
-/// neon's modes say which axes take the ranks that are not given to an axis by name.
+/// Resolves neon's modes: they give the ranks that are not assigned to an axis by name to certain axes.
 Config::Parallel settled(const Config::Parallel& given, int ranks) {
   Config::Parallel all = given;
   const auto only = [&](bool is_in, std::int64_t size, const char* axis) {
@@ -54,7 +54,8 @@ Config::Parallel settled(const Config::Parallel& given, int ranks) {
   if (tensor && given.tensor == 1) all.tensor = ranks / std::max<std::int64_t>(given.data, 1);
   if (space && given.height * given.width * given.depth == 1) {
     std::int64_t tiles = ranks / std::max<std::int64_t>(given.data, 1);
-    if (given.mode == "halodatapar" && given.data == 0) tiles = std::min<std::int64_t>(tiles, 4);  // quadrants
+    // quadrants, as in neon
+    if (given.mode == "halodatapar" && given.data == 0) tiles = std::min<std::int64_t>(tiles, 4);
     std::tie(all.height, all.width) = grid_of(std::max<std::int64_t>(tiles, 1));
   }
   if (given.mode != "halodatapar" && given.data == 0) all.data = 1;

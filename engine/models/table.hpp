@@ -1,4 +1,4 @@
-// The models that can be chosen by name, and their options: plain text, without LibTorch.
+// The table of models with their options. Plain text, without LibTorch.
 #pragma once
 
 #include <span>

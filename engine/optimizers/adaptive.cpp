@@ -1,4 +1,4 @@
-// Rules with second moments: Adam, AdamW, LAMB, AdaGrad, Adadelta, RMSprop; and Muon, whose vectors are AdamW's.
+// Rules with second moments: Adam, AdamW, LAMB, AdaGrad, Adadelta, RMSprop; and Muon, which uses AdamW for vectors.
 #include <ATen/ops/add.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/maximum.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Groups = std::vector<ParameterGroup>;
 
-/// Moments of the gradient, m and v, and what is made of them.
+/// Base of rules with first and second moments of the gradient, m and v.
 class Moments : public Optimizer {
  public:
   using Optimizer::Optimizer;
@@ -69,7 +69,7 @@ class Adam final : public Moments {
   const bool decoupled_, amsgrad_;
 };
 
-/// u = Adam's update + d w, w <- w - lr |w| / |u| u; the quotient is 1 where a norm is 0.
+/// u = Adam's update + d w; w <- w - lr (|w| / |u|) u, where the quotient is 1 if a norm is 0.
 class Lamb final : public Moments {
  public:
   Lamb(const Groups& groups, const Options& options)
@@ -128,7 +128,7 @@ class Adadelta final : public Optimizer {
   void update(Parameter& p, const at::Tensor& gradient) override {
     const at::Tensor& g = with_decay(p, gradient);
     p.slots[0].mul_(rho_).addcmul_(g, g, 1 - rho_);
-    // sqrt((acc_delta + eps) / (square_avg + eps)) g, where scratch 0 may hold g.
+    // sqrt((acc_delta + eps) / (square_avg + eps)) g. Scratch 0 may hold g, so the numerator is computed first.
     at::Tensor& change = scratch(p, 1).copy_(p.slots[1]).add_(eps_).sqrt_().mul_(g);
     at::Tensor& deviation = scratch(p, 0).copy_(p.slots[0]).add_(eps_).sqrt_();
     change.div_(deviation);
@@ -179,7 +179,8 @@ class RmsProp final : public Optimizer {
   double alpha_ = 0, eps_ = 0, momentum_ = 0;
 };
 
-/// The nearest matrix with singular values about 1, by Newton and Schulz's iteration with Jordan's coefficients.
+/// Approximately the nearest orthogonal matrix (singular values near 1), by Newton-Schulz iteration with Jordan's
+/// coefficients.
 at::Tensor orthogonal(const at::Tensor& matrix, std::int64_t iterations) {
   constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
   const bool tall = matrix.size(0) > matrix.size(1);

@@ -13,8 +13,8 @@ class Sgd final : public Optimizer {
   void update(Parameter& p, const at::Tensor& gradient) override { p.tensor.add_(with_decay(p, gradient), -rate(p)); }
 };
 
-/// Heavy ball: v <- momentum v + (1 - dampening) g, w <- w - lr v; the first v is g. Nesterov steps along g + momentum
-/// v.
+/// Heavy ball: v <- momentum v + (1 - dampening) g, w <- w - lr v; initially v = g. Nesterov: w <- w - lr (g + momentum
+/// v).
 class Momentum final : public Optimizer {
  public:
   Momentum(const std::vector<ParameterGroup>& groups, const Options& options)
@@ -38,7 +38,7 @@ class Momentum final : public Optimizer {
   double momentum_ = 0, dampening_ = 0;
 };
 
-/// v <- momentum v + lr l (g + d w), w <- w - v, with the layer's l = trust |w| / (|g| + d |w|); 1 where a norm is 0.
+/// v <- momentum v + lr l (g + d w), w <- w - v, with l = trust |w| / (|g| + d |w|) per layer; l = 1 if a norm is 0.
 class Lars final : public Optimizer {
  public:
   Lars(const std::vector<ParameterGroup>& groups, const Options& options)

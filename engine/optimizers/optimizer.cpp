@@ -76,7 +76,7 @@ double Optimizer::value(std::string_view key) const {
 }
 
 void Optimizer::set(std::string_view key, double number) {
-  value(key);  // that there is one
+  value(key);  // throws if there is no such number
   const OptionInfo& option = *std::ranges::find(options_.choice().options, key, &OptionInfo::key);
   if (!option.allows(number))
     throw Error(Code::invalid, std::string(name()) + ": " + std::string(key) + "=" + std::to_string(number) +
@@ -142,11 +142,11 @@ OptimizerState Optimizer::state() const {
   return state;
 }
 
-/// What a state has for one parameter.
+/// The state of one parameter.
 struct Optimizer::Loading {
   std::int64_t step = 0;
   std::vector<at::Tensor> slots;
-  std::size_t taken = 0;  ///< of the state's tensors
+  std::size_t taken = 0;  ///< number of the state's tensors that it uses
 };
 
 Optimizer::Loading Optimizer::loading(const OptimizerState& state, std::size_t index) const {

@@ -1,4 +1,5 @@
-// The rules of optimizers, for make_optimizer() alone: each maker gives nothing for a name that is not its own.
+// The rules of the optimizers, for make_optimizer() only. Each function returns null for a name that it does not
+// implement.
 #pragma once
 
 #include <memory>

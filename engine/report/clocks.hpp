@@ -1,4 +1,4 @@
-// Clocks of ranks, compared.
+// Comparison of the ranks' clocks.
 #pragma once
 
 #include "collectives/api/communicator.hpp"
@@ -6,15 +6,15 @@
 
 namespace tutti::engine {
 
-/// How far a rank's clock is ahead of rank 0's: the truth is at most `error` away. It is 0 where that may be the truth,
-/// so ranks of one host, which share their clock, see the same time.
+/// How far a rank's clock is ahead of rank 0's, accurate to +- `error`. `ahead` is 0 if that is within the error, so
+/// ranks on one host, which share a clock, have equal times.
 struct ClockOffset {
   Nanoseconds ahead = 0, error = 0;
 };
 
-/// Asks rank 0 for its time a few times and takes the quickest answer, as if it had been read halfway (Cristian,
-/// "Probabilistic clock synchronization", 1989). Collective; blocks; rank 0 serves the others one after the other.
-/// Clocks drift apart by up to 0.1 ms in a second: compare them again now and then.
+/// Asks rank 0 for its time several times and uses the answer with the shortest round trip, assuming that the time was
+/// read in the middle of it (Cristian, "Probabilistic clock synchronization", 1989). Clocks drift by up to 0.1 ms per
+/// second, so compare them again from time to time. Collective; blocks; rank 0 serves the ranks one after the other.
 ClockOffset compare_clocks(Communicator& world, const PhaseClock::Now& now = steady_now);
 
 }  // namespace tutti::engine

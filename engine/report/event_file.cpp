@@ -1,6 +1,6 @@
-// TensorFlow's record format: the length, its checksum, the bytes, their checksum; numbers little-endian. The bytes are
-// a protocol buffer: of Event the fields wall_time (1), step (2), file_version (3) and summary (5), of Summary the
-// repeated value (1), of Value tag (1) and simple_value (2).
+// The TFRecord format: the length, its checksum, the bytes, their checksum, with little-endian numbers. The bytes are
+// protocol buffers with these fields: Event: wall_time (1), step (2), file_version (3), summary (5); Summary: repeated
+// value (1); Value: tag (1), simple_value (2).
 #include "engine/report/event_file.hpp"
 
 #include <array>
@@ -38,7 +38,7 @@ std::string masked_checksum(std::string_view bytes) {
   return little_endian<std::uint32_t>(std::rotr(crc32c(bytes), 15) + 0xa282ead8U);
 }
 
-/// Fields of a protocol buffer.
+/// Encodes the fields of a protocol buffer.
 class Message {
  public:
   Message& number(int field, std::uint64_t value) {

@@ -1,4 +1,4 @@
-// EventFile: scalars in a file that TensorBoard reads.
+// EventFile: writes scalars to a file that TensorBoard reads.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace tutti::engine {
 
-/// The Castagnoli polynomial's checksum, as iSCSI has it (RFC 3720).
+/// CRC-32C (Castagnoli), as in iSCSI (RFC 3720).
 std::uint32_t crc32c(std::string_view bytes) noexcept;
 
-/// DIR/events.out.tfevents.TIME.HOST, a new one for each run: records of TensorFlow's record format, each a message
-/// Event with scalars. One thread. Errors are Error{resource} naming the file.
+/// DIR/events.out.tfevents.TIME.HOST, a new file per run: TFRecords, each with an Event message that contains scalars.
+/// One thread. Throws Error{resource} with the file's name.
 class EventFile {
  public:
-  /// Tags such as "held-out/accuracy", and their values.
+  /// Tags ("held-out/accuracy") with their values.
   using Scalars = std::span<const std::pair<std::string, double>>;
 
   explicit EventFile(const std::filesystem::path& folder);
 
-  /// Values of a step; they are in the file when this returns.
+  /// Adds the values of a step and flushes the file.
   void add(std::uint64_t step, Scalars scalars);
-  /// One value for each of the steps from `first` on.
+  /// Adds one value for each step from `first` on, and flushes the file.
   void add(std::uint64_t first, const std::string& tag, std::span<const double> values);
 
  private:

@@ -1,4 +1,4 @@
-// A run's course as JSON, in mpi_learn's form.
+// The history of a run as JSON, in the format of mpi_learn.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace tutti::engine {
 
-/// {"train_time": seconds, "args": what was configured by key, "history": {"0:0:RANK": lists by epoch}}. Like
-/// mpi_learn's <model>_<trial>_history.json: rank 0 has loss and, of held-out samples, val_loss and a val_<metric>
-/// each, which are of all ranks together; each rank has waited_for, how long the others waited for it.
-/// `exchanged` is what each rank gave to others.
+/// {"train_time": seconds, "exchanges": N, "exchanged_bytes": N, "history": {"0:0:RANK": lists by epoch}, "args": the
+/// configuration by key}, like mpi_learn's <model>_<trial>_history.json. Rank 0 has loss, val_loss and val_<metric> of
+/// all ranks together, the learning rate and times; each rank has waited_for, how long the others waited for it.
+/// `exchanged` are the statistics of this rank.
 std::string history_json(const Config& config, const RunState& state, const ExchangeStats& exchanged, double seconds);
 
 }  // namespace tutti::engine

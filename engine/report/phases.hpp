@@ -1,4 +1,4 @@
-// Phases: one clock cut into what a rank does with its time.
+// Phases: divides a rank's time into phases.
 #pragma once
 
 #include <array>
@@ -11,42 +11,42 @@ namespace tutti::engine {
 
 using Nanoseconds = std::int64_t;
 
-/// Of std::chrono::steady_clock.
+/// The time of std::chrono::steady_clock.
 Nanoseconds steady_now();
 
 enum class Phase : std::uint8_t {
   compute,   ///< forward, backward, update
-  exchange,  ///< blocked in an exchange with other ranks: communication that nothing hides, and waiting for ranks
+  exchange,  ///< blocked in an exchange: communication that is not overlapped, and waiting for other ranks
   load,      ///< waiting for a batch
   other,     ///< hooks, checkpoints, the report
 };
 inline constexpr std::size_t phase_count = 4;
 
-/// Intervals that follow one another, each of one phase, without gaps but for skip(): what the phases took adds up,
-/// exactly, to what has passed. One thread.
+/// Divides time into consecutive intervals of one phase each. There are no gaps except by skip(), so the times of all
+/// phases add up to the elapsed time exactly. One thread.
 class PhaseClock {
  public:
   using Now = std::function<Nanoseconds()>;
-  /// Told of each interval when it ends; of an empty one, too.
+  /// Called at the end of each interval, empty ones included.
   using Listener = std::function<void(Phase, Nanoseconds begin, Nanoseconds end)>;
 
   explicit PhaseClock(Now now = steady_now) : now_(std::move(now)), began_(now_()) {}
 
-  /// Begins anew with this phase, from now on; nothing has been spent.
+  /// Resets all times and starts an interval of `phase` now.
   void start(Phase phase);
 
-  /// The phase that is under way ends and this one begins: now, or `ago` before now, but not before the former began.
-  /// Returns the former.
+  /// Ends the current interval and starts one of `phase`: now, or `ago` before now, but not before the current interval
+  /// began. Returns the previous phase.
   Phase enter(Phase phase, Nanoseconds ago = 0);
 
-  /// What has passed of the present interval belongs to no phase.
+  /// Excludes the current interval's time so far from all phases.
   void skip() { began_ = now_(); }
 
-  /// Seconds in all phases so far.
+  /// Seconds in all phases, the current interval included.
   double total() const;
-  /// In intervals that have ended.
+  /// Time in `phase`, in intervals that have ended.
   Nanoseconds spent(Phase phase) const { return spent_[static_cast<std::size_t>(phase)]; }
-  /// When what is under way began.
+  /// Start of the current interval.
   Nanoseconds began() const { return began_; }
   Nanoseconds now() const { return now_(); }
 

@@ -81,14 +81,14 @@ void StepTimes::exchanged(double blocked, double whole) {
   arrivals_.push_back({.came = came, .blocked = clock_.began() - came});
 }
 
-/// Some exchanges at a time, so that an epoch of very many needs no more memory.
+/// In blocks of exchanges, which limits the memory for long epochs.
 Waits StepTimes::book_all(Communicator& world) {
   const auto ranks = static_cast<std::size_t>(world.size());
   Waits waits(ranks);
   std::vector<std::int64_t> counts{static_cast<std::int64_t>(arrivals_.size()),
                                    -static_cast<std::int64_t>(arrivals_.size())};
   world.allreduce(counts, max).wait();
-  if (counts[0] != -counts[1]) return waits;  // ranks that exchange by themselves: nobody waits for all
+  if (counts[0] != -counts[1]) return waits;  // ranks exchange independently: there is no common exchange to wait in
   constexpr std::size_t most = 1024;
   for (std::size_t done = 0; done < arrivals_.size(); done += most) {
     const std::size_t steps = std::min(most, arrivals_.size() - done);

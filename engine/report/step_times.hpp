@@ -1,4 +1,4 @@
-// StepTimes: where the time of an epoch's steps goes on all ranks, and which rank the others waited for.
+// StepTimes: how the steps of an epoch spend their time on all ranks, and which rank the others waited for.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace tutti::engine {
 
-/// Seconds, which add up to the time that passed. Of all ranks: their means.
+/// Seconds per phase; they add up to the elapsed time. For all ranks together: the mean over the ranks.
 struct PhaseTimes {
   double compute = 0;
-  double communication = 0;  ///< that nothing hid, after the last rank had come
-  double waiting = 0;        ///< for ranks that came later to an exchange
+  double communication = 0;  ///< communication that is not overlapped, after the last rank has arrived
+  double waiting = 0;        ///< waiting for ranks that arrive later at an exchange
   double load = 0;           ///< waiting for a batch
   double other = 0;
 
@@ -24,7 +24,7 @@ struct PhaseTimes {
   bool operator==(const PhaseTimes&) const = default;
 };
 
-/// How long ranks waited for one another.
+/// Seconds that each rank waited for each other rank.
 class Waits {
  public:
   explicit Waits(std::size_t ranks = 0) : ranks_(ranks), seconds_(ranks * ranks) {}
@@ -33,55 +33,56 @@ class Waits {
   double of(std::size_t waiting, std::size_t late) const { return seconds_[late * ranks_ + waiting]; }
   void add(std::size_t waiting, std::size_t late, double seconds) { seconds_[late * ranks_ + waiting] += seconds; }
 
-  double by(std::size_t waiting) const;        ///< all that this rank waited
-  double for_rank(std::size_t late) const;     ///< all that the others waited for this one
-  std::vector<double> mean_for_ranks() const;  ///< for_rank() of each, divided by the ranks: adds up to the mean wait
+  double by(std::size_t waiting) const;     ///< total time that this rank waited
+  double for_rank(std::size_t late) const;  ///< total time that others waited for this rank
+  /// for_rank() of each rank divided by the number of ranks; the sum is the mean wait
+  std::vector<double> mean_for_ranks() const;
 
  private:
   std::size_t ranks_;
   std::vector<double> seconds_;
 };
 
-/// When a rank came to an exchange, on one clock, and how long it was blocked there.
+/// When a rank arrived at an exchange, on a common clock, and how long it was blocked there.
 struct Arrival {
   Nanoseconds came = 0, blocked = 0;
 };
 
-/// Adds one exchange, of one arrival for each rank. The last one to come is whom the others waited for: each as long as
-/// it was there before, but no longer than it was blocked.
+/// Adds one exchange with one arrival per rank. The others waited for the last rank to arrive: each from its own
+/// arrival on, at most as long as it was blocked.
 void book(std::span<const Arrival> arrivals, Waits& into);
 
 struct EpochTimes {
-  PhaseTimes mean;  ///< over the ranks
+  PhaseTimes mean;  ///< mean over the ranks
   Waits waits;
 };
 
-/// One rank's clock of phases and its arrivals at exchanges. One thread; gather() and synchronize() are collective, and
-/// all ranks call exchanged() equally often, or nobody is waited for.
+/// The phases of one rank and its arrivals at exchanges. One thread. gather() and synchronize() are collective. If
+/// ranks call exchanged() different numbers of times, no waits are computed.
 class StepTimes {
  public:
-  /// Of the first `traced` steps a trace is kept.
+  /// Records a trace of the first `traced` steps.
   explicit StepTimes(PhaseClock clock = PhaseClock(), std::size_t traced = 0);
   StepTimes(const StepTimes&) = delete;
   StepTimes& operator=(const StepTimes&) = delete;
 
   PhaseClock& clock() { return clock_; }
-  /// Of this rank's clock to rank 0's, as it was found last.
+  /// The offset of this rank's clock to rank 0's, as last measured.
   const ClockOffset& offset() const { return offset_; }
 
-  /// Compares the clocks; blocks.
+  /// Measures the clock offset. Collective; blocks.
   void synchronize(Communicator& world);
-  /// An epoch begins, in the phase other.
+  /// Starts an epoch, in phase other.
   void start();
-  /// A step begins, in the phase load; it ends, and the phase is other.
+  /// begin_step() starts a step, in phase load; end_step() ends it and enters phase other.
   void begin_step();
   void end_step();
-  /// An exchange has just ended, which began `whole` seconds ago, and in the last `blocked` of them this rank did
-  /// nothing else; computing goes on.
+  /// Records an exchange that has just ended. It began `whole` seconds ago, and this rank was blocked in it for the
+  /// last `blocked` seconds. Enters phase compute.
   void exchanged(double blocked, double whole = 0);
-  /// The epoch ends here: no time after this is counted.
+  /// Ends the epoch; later time is not counted.
   void stop() { clock_.enter(Phase::other); }
-  /// What all ranks did from start() to stop(); the same on all ranks. Blocks.
+  /// The times of all ranks from start() to stop(); the same on all ranks. Collective; blocks.
   EpochTimes gather(Communicator& world);
 
   const Trace& trace() const { return trace_; }
@@ -95,7 +96,7 @@ class StepTimes {
   std::vector<Arrival> arrivals_;
   Trace trace_;
   Nanoseconds step_began_ = 0;
-  bool exchanged_ = false;  ///< in this step
+  bool exchanged_ = false;  ///< whether this step has exchanged
 };
 
 }  // namespace tutti::engine

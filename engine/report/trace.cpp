@@ -7,13 +7,13 @@
 namespace tutti::engine {
 namespace {
 
-constexpr std::size_t words = 4;  // of an interval: kind, step, begin, end
+constexpr std::size_t words = 4;  // per interval: kind, step, begin, end
 
 struct Name {
   const char* text;
   int row;
 };
-/// As Trace::Kind has them.
+/// In the order of Trace::Kind.
 constexpr Name names[] = {
     {"step", 0},  {"load", 1},    {"forward and backward", 1}, {"exposed communication", 1}, {"update", 1},
     {"other", 1}, {"exchange", 2}};

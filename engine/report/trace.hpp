@@ -1,4 +1,4 @@
-// Trace: what all ranks do in the first steps of a run, as a picture's data.
+// Trace: a timeline of the first steps of a run on all ranks.
 #pragma once
 
 #include <array>
@@ -12,24 +12,24 @@
 
 namespace tutti::engine {
 
-/// Intervals of one rank. One thread.
+/// The intervals of one rank. One thread.
 class Trace {
  public:
   enum class Kind : std::uint8_t { step, load, forward_backward, exposed, update, other, exchange };
 
-  /// Of so many steps; 0: nothing is kept.
+  /// Records `steps` steps; 0: nothing.
   explicit Trace(std::size_t steps) : wanted_(steps) {}
 
   bool recording() const { return steps_ < wanted_; }
   bool empty() const { return intervals_.empty(); }
-  /// Of a step that is under way; nothing, once there are enough steps.
+  /// Adds an interval of the current step; does nothing after enough steps.
   void add(Kind kind, Nanoseconds begin, Nanoseconds end);
-  /// The step has ended.
+  /// Ends the current step.
   void end_step(Nanoseconds begin, Nanoseconds end);
 
-  /// On rank 0, the intervals of all ranks in the Trace Event Format (chrome://tracing, Perfetto): a process for each
-  /// rank with the rows steps, phases and exchange, on rank 0's clock, in microseconds from the first one on. Empty
-  /// elsewhere. Collective; blocks.
+  /// On rank 0: the intervals of all ranks in the Trace Event Format (chrome://tracing, Perfetto), with one process per
+  /// rank and the rows steps, phases and exchange. Times are on rank 0's clock, in microseconds from the first interval
+  /// on. Empty on other ranks. Collective; blocks.
   std::string gather(Communicator& world, const ClockOffset& offset) const;
 
  private:
