@@ -1,4 +1,4 @@
-// The C functions that send something: each makes a Collective of its operands, and starts or collects it.
+// The C functions of collectives and messages: each makes a Collective of its operands, and launches or collects it.
 #include <cmath>
 #include <numeric>
 
@@ -8,7 +8,7 @@
 namespace tutti::c {
 namespace {
 
-/// One call on its way from a C function's arguments to the library.
+/// Converts the arguments of a C function to a call and launches it.
 class Submission {
  public:
   Submission(tutti_comm comm, tutti_dtype dtype, const tutti_call* call)
@@ -26,7 +26,7 @@ class Submission {
   std::size_t rank() const noexcept { return static_cast<std::size_t>(comm_.communicator.rank()); }
   bool is_at(int root) const noexcept { return comm_.communicator.rank() == root; }
 
-  /// `count` items; memory that is missing where there are some is refused.
+  /// `count` items; throws if the pointer is NULL and `count` is not 0.
   ConstBuffer input(const void* data, std::size_t count, const char* name = "in") const {
     if (count > 0) given(data, name);
     return {data, elements(count), view_.dtype, device_};
@@ -35,17 +35,17 @@ class Submission {
     if (count > 0) given(data, name);
     return {data, elements(count), view_.dtype, device_};
   }
-  /// The items of all ranks, where each has `count`.
+  /// The number of items of all ranks with `count` each.
   std::size_t of_all(std::size_t count) const {
     if (count > SIZE_MAX / size()) refuse_count(count);
     return count * size();
   }
-  /// The block of `all` that begins `before` items from its start.
+  /// The block of `all` that starts at item `before`.
   Buffer block(const Buffer& all, std::size_t before, std::size_t count) const {
     std::byte* const at = all.data == nullptr ? nullptr : all.data + elements(before) * size_of(view_.dtype);
     return {at, elements(count), view_.dtype, device_};
   }
-  /// One count for every rank, in elements of the library.
+  /// The counts of all ranks, converted to library elements.
   std::vector<std::size_t> counts(const std::size_t* list, const char* name = "counts") const {
     std::vector<std::size_t> all(given(list, name), list + size());
     for (std::size_t& one : all) one = elements(one);
@@ -89,7 +89,7 @@ class Submission {
     return made;
   }
 
-  /// Between tutti_group_begin and tutti_group_end of this thread the call is only noted.
+  /// Collects the call if this thread is between tutti_group_begin and tutti_group_end.
   bool collect(const Collective& call, const tutti_request* request) {
     const std::lock_guard lock(comm_.mutex);
     const auto open = comm_.collected.find(std::this_thread::get_id());
@@ -261,7 +261,7 @@ tutti_result tutti_scatter(tutti_comm comm, const void* in, void* out, size_t co
     Submission to(comm, dtype, call);
     const bool here = to.is_at(root);
     Collective made = call_of(Kind::scatter, here ? to.input(in, to.of_all(count)) : to.input(nullptr, 0), {}, root);
-    // In place the root's block stays where it is, so nothing is written to `in`.
+    // In place the root's block is not copied, so nothing is written to `in`.
     made.out = here && out == nullptr
                    ? to.block(to.output(const_cast<void*>(in), to.of_all(count)), to.rank() * count, count)
                    : to.output(out, count);

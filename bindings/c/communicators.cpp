@@ -1,4 +1,4 @@
-// The C functions that make communicators: from the environment, a store, an id, or the ranks' own allgather.
+// The C functions that create communicators: from the environment, a store, an id, or the ranks' own allgather.
 #include <cmath>
 
 #include "bindings/c/handles.hpp"
@@ -18,7 +18,7 @@ void check_seconds(double value, const char* what) {
                 std::string(what) + " is " + std::to_string(value) + "; give seconds, or 0 for the standard");
 }
 
-/// "key=value;key=value", or a setting a line.
+/// Sets "key=value;key=value", or one setting per line.
 void set_all(Settings& settings, std::string_view text) {
   const char between = text.find('\n') != std::string_view::npos ? '\n' : ';';
   while (!text.empty()) {
@@ -51,7 +51,7 @@ tutti_config config_of(const tutti_config* config) {
   return config != nullptr ? completed(config, standard, "config") : standard;
 }
 
-/// Who this is, with a store and without anything agreed yet.
+/// The bootstrap for the rank and size in `config`; store, job and secret are set later.
 Bootstrap bootstrap_of(const tutti_config& config, const char* launcher) {
   Bootstrap made;
   made.rank = config.rank;
@@ -66,7 +66,8 @@ Bootstrap bootstrap_of(const tutti_config& config, const char* launcher) {
   return made;
 }
 
-/// Every rank counts how often it has come to this store, and they count alike: each time has a part of it to itself.
+/// Makes a prefix of the store for this use of it. Every rank counts how often it has used the store; the counts are
+/// equal on all ranks.
 void agree(Bootstrap& bootstrap, const std::shared_ptr<Store>& store) {
   const std::int64_t turn = store->add("tutti/c/turn/" + std::to_string(bootstrap.rank), 1);
   bootstrap.store = make_prefix_store(store, "tutti/c/" + std::to_string(turn));

@@ -1,4 +1,4 @@
-// The C functions of a communicator that is there: its ranks, its groups, its failure, its memory.
+// The C functions of an existing communicator: ranks, groups, errors, memory.
 #include <climits>
 
 #include "bindings/c/handles.hpp"
@@ -7,7 +7,7 @@
 namespace tutti::c {
 namespace {
 
-/// Of one that is made by a member function without arguments.
+/// For communicators that a member function makes without arguments.
 template <class Maker>
 tutti_result make(tutti_comm comm, tutti_comm* made, const Maker& maker) {
   return guarded([&] {
@@ -21,7 +21,7 @@ std::span<const int> listed(const int* ranks, int n) {
   return {given(ranks, "ranks"), static_cast<std::size_t>(n)};
 }
 
-/// A call of this kind for explain(), which looks at no memory.
+/// A call of this kind for explain(), which does not access memory.
 Collective sketch(Kind kind, std::size_t count, const bindings::View& view, Reduction op, int size) {
   const std::size_t block = count * view.elements;
   Collective call;
@@ -118,7 +118,7 @@ tutti_result tutti_comm_explain(tutti_comm comm, const char* kind, size_t count,
   });
 }
 
-// Its first failure is thrown by a probe that finds nothing.
+// probe() throws the first failure of the communicator; its tag matches no message.
 tutti_result tutti_comm_error(tutti_comm comm, tutti_result* code, int* culprit, char* text, size_t text_bytes) {
   return guarded([&] {
     given(code, "code");

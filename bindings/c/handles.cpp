@@ -7,7 +7,7 @@
 namespace tutti::c {
 namespace {
 
-/// A sentence of this thread, which is there without any memory to be had.
+/// The last error of a thread; setting it does not fail if memory is exhausted.
 struct LastError {
   std::string text;
   const char* shown = "";

@@ -1,4 +1,4 @@
-// What the C functions share: the handles, how a failure becomes a result, and how structs of any size are read.
+// Helpers of the C functions: the handles, the conversion of exceptions to results, and structs of any version.
 #pragma once
 
 #include <cstring>
@@ -23,10 +23,10 @@
 
 namespace tutti::c {
 
-/// Calls of one thread between tutti_group_begin and tutti_group_end.
+/// The calls of one thread between tutti_group_begin and tutti_group_end.
 struct Collected {
   std::vector<Collective> calls = {};
-  std::optional<CallOptions> options = {};  ///< of the first
+  std::optional<CallOptions> options = {};  ///< of the first call
 };
 
 }  // namespace tutti::c
@@ -41,9 +41,9 @@ struct tutti_comm_s {
 
 struct tutti_request_s {
   tutti::Work work;
-  int source = -1;                        ///< whom a receive names
-  std::optional<tutti::Value<int>> from;  ///< of a receive from anyone: the same call as `work`
-  std::shared_ptr<void> event;            ///< the descriptor of tutti_request_eventfd
+  int source = -1;                        ///< the sender that a receive names
+  std::optional<tutti::Value<int>> from;  ///< for a receive from any rank: the same call as `work`
+  std::shared_ptr<void> event;            ///< owner of the descriptor of tutti_request_eventfd
   int event_fd = -1;
   const std::uint32_t generation = tutti::fork_generation();
 };
@@ -63,12 +63,12 @@ namespace tutti::c {
 static_assert(TUTTI_INTERNAL == static_cast<int>(Code::internal) && TUTTI_U64 == static_cast<int>(DType::u64) &&
               TUTTI_PREMUL_SUM == static_cast<int>(Op::premul_sum));
 
-/// Notes the exception that is being handled as this thread's last error.
+/// Stores the exception being handled as this thread's last error.
 tutti_result note_failure() noexcept;
-/// Forgets it.
+/// Clears the last error.
 void note_success() noexcept;
 
-/// Runs the body of a C function; whatever it throws becomes the result. A body may return a tutti_result.
+/// Runs the body of a C function and converts exceptions to a result. The body may return a tutti_result.
 template <class Body>
 tutti_result guarded(Body&& body) noexcept {
   try {
@@ -84,14 +84,15 @@ tutti_result guarded(Body&& body) noexcept {
   }
 }
 
-/// Throws Error{invalid} where an argument is NULL.
+/// Throws Error{invalid} if an argument is NULL.
 template <class T>
 T* given(T* pointer, const char* name) {
   if (pointer == nullptr) throw Error(Code::invalid, std::string(name) + " is NULL; it must point to something");
   return pointer;
 }
 
-/// A handle that is no NULL and of this process, not of one that this was forked from.
+/// The object of a handle. Throws Error{invalid} for NULL and for a handle that was made before this process was
+/// forked.
 template <class T>
 T& usable(T* handle, const char* name) {
   if (given(handle, name)->generation != fork_generation())
@@ -100,10 +101,10 @@ T& usable(T* handle, const char* name) {
   return *handle;
 }
 
-/// What follows a struct's own fields must be zero: a newer program wants nothing that this library does not know.
+/// Throws unless the bytes beyond the `known` fields of a newer struct are zero, so that the program uses none of them.
 void check_tail(const void* start, std::size_t known, std::size_t bytes, const char* name);
 
-/// The struct, with `standard` values for the fields that a program of an older version did not know.
+/// The struct, with `standard` values for fields that the program's older version does not have.
 template <class T>
 T completed(const T* pointer, const T& standard, const char* name) {
   const std::size_t bytes = given(pointer, name)->struct_size;
@@ -116,13 +117,13 @@ T completed(const T* pointer, const T& standard, const char* name) {
   return whole;
 }
 
-/// Copies text into the caller's room, cut to fit and ended by a zero.
+/// Copies text into the caller's buffer, truncated to fit and zero-terminated.
 void put_text(std::string_view text, char* into, std::size_t bytes);
 
-/// Hands `made` to the caller; an empty one as NULL.
+/// Returns `made` as a handle, or NULL if it is empty.
 void hand_out(std::optional<Communicator> made, tutti_comm* comm);
 
-/// Throws Error{invalid} for a number that is none of the types or operators.
+/// The type or operator of a number. Throws Error{invalid} for an unknown one.
 bindings::View view_of(tutti_dtype dtype);
 Reduction reduction_of(tutti_op op, double factor);
 

@@ -1,4 +1,4 @@
-// The C functions about the library as a whole: version, names of results, settings, the log.
+// The C functions for the library as a whole: version, result names, settings, the log.
 #include <cstdio>
 
 #include "bindings/c/handles.hpp"
@@ -13,7 +13,7 @@ struct Param {
   std::string key, value, meaning;
 };
 
-/// Read once; never destroyed, as callers may hold on to the texts.
+/// Computed once and never destroyed, as callers may keep the texts.
 const std::vector<Param>& params() {
   static const auto* const all = [] {
     auto* const list = new std::vector<Param>;
@@ -53,7 +53,8 @@ const char* tutti_version_string(void) {
 tutti_result tutti_check(int header_version) {
   return guarded([&] {
     const auto series = [](int version) {
-      return version / 1000000 > 0 ? version / 1000000 * 1000 : version / 1000;  // before 1.0 each minor is one
+      // before 1.0, minor versions are incompatible with each other
+      return version / 1000000 > 0 ? version / 1000000 * 1000 : version / 1000;
     };
     if (header_version <= 0 || series(header_version) != series(TUTTI_VERSION) || header_version > TUTTI_VERSION)
       throw Error(Code::unsupported, "the program was compiled for tutti " + as_text(header_version) +

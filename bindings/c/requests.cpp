@@ -1,4 +1,4 @@
-// The C functions of a request: whether it is done, how it ended, and who wants to be told.
+// The C functions of requests: test, wait, cancel and notification.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ std::vector<Work> works_of(std::size_t n, const tutti_request* requests) {
   return works;
 }
 
-/// Makes the descriptor, which whoever completes the call may have the last hold of.
+/// Makes the descriptor. The completion callback shares its ownership.
 void make_event(tutti_request_s& request) {
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fd < 0)

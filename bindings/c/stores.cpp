@@ -1,4 +1,4 @@
-// Stores of the caller's own, as functions of C, and those that a URL names.
+// Stores: those implemented by the caller as C functions, and those opened by URL.
 #include <algorithm>
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 namespace tutti::c {
 namespace {
 
-/// Any thread, without a lock: who waits must not hold up the others.
+/// Any thread, without a lock, so that a waiting call does not block the others.
 class CalledStore final : public Store {
  public:
   explicit CalledStore(const tutti_store_ops& ops) : ops_(ops) {}
@@ -72,7 +72,7 @@ class CalledStore final : public Store {
     if (answer != 0) fail(what, key, answer);
   }
 
-  /// Calls until there was room enough. False where the key is not there.
+  /// Repeats the call until the buffer is large enough. Returns false if the key does not exist.
   template <class Call>
   static bool read(const char* what, std::string_view key, std::string& value, const Call& call) {
     std::size_t room = 4096;

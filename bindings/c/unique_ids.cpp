@@ -21,17 +21,17 @@ struct Served {
   Deadline until;
 };
 
-/// Stores whose first communicator is still to come, by their secrets.
+/// Stores for which no communicator has been made yet, by secret.
 struct Waiting {
   std::mutex mutex;
   std::map<std::string, Served> stores;
 };
 Waiting& waiting() {
-  static auto* const all = new Waiting;  // never destroyed: a store's server may not end in a static destructor
+  static auto* const all = new Waiting;  // never destroyed: a store's server must not be stopped by a static destructor
   return *all;
 }
 
-/// The addresses that there is room for.
+/// The text of a card, with as many addresses as fit.
 std::string short_card(launchers::StoreCard card) {
   for (;;) {
     std::string text = std::string(opening) + launchers::to_text(card);
@@ -45,7 +45,7 @@ std::string short_card(launchers::StoreCard card) {
 void make_unique_id(char* id) {
   launchers::CardedStore made = launchers::serve_with_card(false, "");
   const std::string text = short_card(made.card);
-  std::vector<std::shared_ptr<Store>> given_up;  // let go without the lock
+  std::vector<std::shared_ptr<Store>> given_up;  // destroyed without the lock
   {
     Waiting& all = waiting();
     const std::lock_guard lock(all.mutex);

@@ -1,4 +1,4 @@
-// Views: the element types of programs, and which of the library's they are taken as. One table for all bindings.
+// Views: the element types that programs use and how the library represents them. One table for all bindings.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace tutti::bindings {
 
 enum class Meaning { number, truth, complex, bytes };
 
-/// An item of a program's array is `elements` elements of `dtype`.
+/// One item of a program's array is `elements` elements of `dtype`.
 struct View {
   std::string_view name;  ///< "f32", "bool", "c64", "bytes"
   Meaning meaning = Meaning::number;
@@ -22,14 +22,14 @@ struct View {
   std::size_t item_bytes() const noexcept { return elements * size_of(dtype); }
 };
 
-/// The twelve element types in DType's order, then bool, c64, c128 and bytes.
+/// The twelve types in the order of DType, then bool, c64, c128 and bytes.
 std::span<const View> views() noexcept;
 std::optional<View> find_view(std::string_view name) noexcept;
 inline constexpr std::size_t bool_view = dtype_count, c64_view = bool_view + 1, c128_view = bool_view + 2,
                              bytes_view = bool_view + 3;
 
-/// The operator that does on a view's elements what `wanted` means for its items: of truth values sum is or, and prod
-/// is and. Throws Error{invalid} where it has no meaning.
+/// The operator on a view's elements that means `wanted` for its items: for bool, sum is or and prod is and. Throws
+/// Error{invalid} if the operator is not defined for the type.
 Reduction reduction_on(const View& view, Reduction wanted);
 
 }  // namespace tutti::bindings

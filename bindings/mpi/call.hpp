@@ -1,4 +1,4 @@
-// A collective call of MPI as a value: one form for all functions, for counts of int and of MPI_Count.
+// An MPI collective as a value: one form for all functions, with int and MPI_Count counts.
 #pragma once
 
 #include <mpi.h>
@@ -26,7 +26,7 @@ enum class Function : std::uint8_t {
 };
 inline constexpr int function_count = 14;
 
-/// A list of counts or displacements as the program has it, of 32 or 64 bits. Borrowed.
+/// An array of counts or displacements of 32 or 64 bits, borrowed from the program.
 class Numbers {
  public:
   Numbers() = default;
@@ -44,8 +44,8 @@ class Numbers {
 };
 static_assert(sizeof(long) == 8 && sizeof(long long) == 8);
 
-/// A buffer among the arguments: `count` elements of `type`, in each block where there is one for every rank; or
-/// counts[i] of them at `displs[i]` extents from `data`.
+/// A buffer argument: `count` elements of `type` (per block, if it has a block per rank); or counts[i] elements at
+/// displs[i] extents from `data`.
 struct Part {
   void* data = nullptr;
   std::int64_t count = 0;
@@ -53,8 +53,8 @@ struct Part {
   Numbers counts = {}, displs = {};
 };
 
-/// Reductions have their count and type in both parts, MPI_Reduce_scatter its counts in `out`; MPI_Bcast has `out`
-/// alone.
+/// In reductions both parts have the count and the type; MPI_Reduce_scatter has its counts in `out`. MPI_Bcast uses
+/// only `out`.
 struct Call {
   Function function = Function::barrier;
   MPI_Comm comm = {};
@@ -63,7 +63,7 @@ struct Call {
   int root = 0;
 };
 
-/// The call as the program made it, for MPI itself. Borrowed.
+/// Makes the program's call with MPI. Borrowed.
 struct Original {
   int (*make)(const void* closure);
   const void* closure;

@@ -23,7 +23,7 @@ std::string shown(const std::byte* data, DType dtype, std::size_t i) {
   return std::to_string(value);
 }
 
-/// Elements of a reduction's input, of MPI's type.
+/// Number of elements, of the MPI type, of a reduction's input.
 std::int64_t input_count(const Call& call, int size) {
   if (call.function == Function::reduce_scatter_block) return call.in.count * size;
   if (call.function != Function::reduce_scatter) return call.in.count;
@@ -32,7 +32,7 @@ std::int64_t input_count(const Call& call, int size) {
   return total;
 }
 
-/// Where a rank's own result begins in the whole one.
+/// Index of this rank's part in the whole result.
 std::int64_t own_start(const Call& call, int rank) {
   if (call.function == Function::reduce_scatter_block) return call.in.count * rank;
   std::int64_t start = 0;
@@ -41,7 +41,7 @@ std::int64_t own_start(const Call& call, int rank) {
   return start;
 }
 
-/// All that MPI may write: in place also the input of a reduction.
+/// The buffer that MPI may write: in place, the input of a reduction too.
 Output written(const Call& call, const Known& known, const Output& output) {
   if (!is_reduction(call.function) || call.in.data != MPI_IN_PLACE) return output;
   Part all = call.out;
@@ -59,7 +59,7 @@ bool agree(const std::byte* ours, const std::byte* theirs, std::size_t i, double
   if (std::memcmp(ours + width * i, theirs + width * i, width) == 0) return true;
   if (!is_real(folding)) return false;
   const double mine = real_at(ours, folding->dtype, i), his = real_at(theirs, folding->dtype, i);
-  // Where a result is not finite, the order of the additions may decide which way it is not.
+  // If a sum is not finite, whether it is an infinity or NaN may depend on the order of additions.
   if (!std::isfinite(his)) return !std::isfinite(mine) || folding->op == Op::min || folding->op == Op::max;
   if (folding->op == Op::min || folding->op == Op::max) return mine == his || std::isnan(mine);
   const bool narrow = folding->dtype == DType::f32;

@@ -1,4 +1,4 @@
-// TUTTI_MPI_CHECK: what MPI makes of a call beside what tutti makes of it.
+// TUTTI_MPI_CHECK: compares the results of tutti with those of MPI.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,25 @@
 
 namespace tutti::preload {
 
-/// Ends the job, after saying both values, where `ours` and `theirs` differ by more than they may; `magnitudes`, of a
-/// sum of floating point: for each element the sum of absolute values.
+/// Logs both values and aborts the job if `ours` and `theirs` differ by more than the tolerance. `magnitudes`, for
+/// floating-point sums: the sum of absolute values per element.
 void compare_results(std::span<const std::byte> ours, std::span<const std::byte> theirs,
                      std::span<const double> magnitudes, const std::optional<Folding>& folding, const Known& known,
                      std::string_view function);
 
-/// An element of f32 or f64.
+/// Element i of an array of f32 or f64.
 double real_at(const std::byte* data, DType dtype, std::size_t i);
 
-/// Made before tutti's call: MPI's comes first, on the program's own buffers, which then are as they were. Compares
-/// afterwards. Collective over the call's communicator. Moves, integers, min and max must be equal bit by bit, but for
-/// the sign of a zero and NaN; sums and products of floating point within the error bound of any order.
+/// Constructed before tutti's call: makes MPI's call on the program's buffers, keeps its result and restores the
+/// buffers. compare() is called after tutti's call. Collective over the call's communicator. Moves, integers, min and
+/// max must be bitwise equal, except for signs of zeros and NaN; floating-point sums and products must agree within the
+/// error bound for any order.
 class Comparison {
  public:
   Comparison(const Call& call, const Original& original, const Known& known, const std::optional<Folding>& folding);
-  /// What MPI's call returned; where it is an error, the program's call ends with it.
+  /// The result of MPI's call. If it is an error, the program's call returns it.
   int result() const noexcept { return result_; }
-  /// Ends the job, after saying both values, where they differ.
+  /// Logs both values and aborts the job if the results differ.
   void compare() const;
 
  private:
@@ -40,9 +41,9 @@ class Comparison {
   const Call& call_;
   const Known& known_;
   const std::optional<Folding> folding_;
-  std::optional<Side> output_;  // nothing on a rank that has no result
+  std::optional<Side> output_;  // empty on a rank without a result
   std::vector<std::byte> theirs_;
-  std::vector<double> magnitudes_;  ///< of each element of the result: the sum of the absolute values, as doubles
+  std::vector<double> magnitudes_;  ///< per element of the result: the sum of the absolute values
   int result_ = 0;
 };
 

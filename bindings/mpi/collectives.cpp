@@ -1,4 +1,4 @@
-// The collective functions of MPI, as the preload exports them.
+// The collectives of MPI that the preload exports.
 #include "bindings/mpi/interception.hpp"
 
 using namespace tutti::preload;

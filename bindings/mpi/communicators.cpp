@@ -22,15 +22,15 @@ struct All {
   std::shared_ptr<Known> world;
   std::mutex mutex;
   std::map<Known*, std::shared_ptr<Known>> owners;  // guarded by mutex
-  std::atomic<std::uint64_t> freed{1};              ///< how many communicators have gone, from 1
+  std::atomic<std::uint64_t> freed{1};              ///< number of freed communicators, plus 1
 };
 All& all() {
-  static auto& one = *new All;  // a thread may ask while the process ends
+  static auto& one = *new All;  // never destroyed: threads may use it while the process exits
   return one;
 }
 
-/// The last answers of a thread. MPI may give a freed communicator's handle to the next one, so they hold until any is
-/// freed.
+/// A per-thread cache of lookups. MPI may reuse the handle of a freed communicator, so the cache is cleared when any
+/// communicator is freed.
 struct Recent {
   struct Entry {
     MPI_Comm comm;
@@ -48,7 +48,7 @@ int copy_nothing(MPI_Comm, int, void*, void*, void*, int* copied) {
 }
 
 int forget(MPI_Comm, int, void* attribute, void*) {
-  std::shared_ptr<Known> last;  // goes without the lock
+  std::shared_ptr<Known> last;  // destroyed after the lock is released
   const std::lock_guard lock(all().mutex);
   if (auto found = all().owners.extract(static_cast<Known*>(attribute))) last = std::move(found.mapped());
   all().freed.fetch_add(1, std::memory_order_acq_rel);
@@ -71,7 +71,7 @@ Known* look_up(MPI_Comm comm) {
   return found ? static_cast<Known*>(attribute) : nullptr;
 }
 
-/// Its members' ranks in MPI_COMM_WORLD; empty where one is outside.
+/// The ranks of its members in MPI_COMM_WORLD; empty if a member is not in it.
 std::vector<int> world_ranks(MPI_Comm comm, int size) {
   MPI_Group members{}, world{};
   library().comm_group(comm, &members);
@@ -86,7 +86,7 @@ std::vector<int> world_ranks(MPI_Comm comm, int size) {
   return ranks;
 }
 
-/// Collective over `comm`; all of its ranks get the same answer.
+/// True on all ranks if `mine` is true on all. Collective over `comm`.
 bool all_can(MPI_Comm comm, bool mine) {
   const int can = mine;
   int all_of_them = 0;
@@ -141,7 +141,7 @@ Known* find_or_make_known(MPI_Comm comm) {
   library().comm_test_inter(comm, &between_groups);
   library().comm_size(comm, &known->size);
   library().comm_rank(comm, &known->rank);
-  // All members see by themselves whether the communicator has a single rank, or ranks outside MPI_COMM_WORLD.
+  // The result of these tests is the same on all members.
   if (!between_groups && known->size > 1) {
     const std::vector<int> ranks = world_ranks(comm, known->size);
     if (!ranks.empty()) known->tutti = make_group(comm, ranks);

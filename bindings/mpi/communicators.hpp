@@ -1,4 +1,4 @@
-// The communicators of MPI for which there is one of tutti.
+// The tutti communicators that belong to MPI communicators.
 #pragma once
 
 #include <mpi.h>
@@ -10,25 +10,25 @@
 
 namespace tutti::preload {
 
-/// Hangs on a communicator of MPI as an attribute, so that a duplicate starts anew, and lives until that is freed and
-/// its last request has ended.
+/// Stored as an attribute of an MPI communicator, which duplicates do not inherit. Destroyed when the communicator has
+/// been freed and its last request has completed.
 struct Known : std::enable_shared_from_this<Known> {
-  std::optional<Communicator> tutti;  ///< empty where MPI does all of its calls
+  std::optional<Communicator> tutti;  ///< empty if MPI makes all calls of the communicator
   int rank = 0;
   int size = 1;
 };
 
-/// Makes the attribute's key, and `world` known as MPI_COMM_WORLD's.
+/// Creates the attribute's key, and stores `world` for MPI_COMM_WORLD.
 void begin_communicators(Communicator world);
 
-/// Returns what find_or_make_known() has made for `comm`, or null. Local. Any thread. The result lives as long as
+/// The Known of `comm`, or null if find_or_make_known() has not been called for it. Local. Any thread. Valid as long as
 /// `comm`.
 Known* find_known(MPI_Comm comm);
 
-/// The same; what nobody has asked for yet is made, which is collective over `comm` and blocks. Any thread.
+/// The same, but makes it if needed: then collective over `comm`; blocks. Any thread.
 Known* find_or_make_known(MPI_Comm comm);
 
-/// Drops all, before MPI_Finalize.
+/// Releases all of them, before MPI_Finalize.
 void end_communicators() noexcept;
 
 }  // namespace tutti::preload

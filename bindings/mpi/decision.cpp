@@ -6,8 +6,8 @@
 namespace tutti::preload {
 namespace {
 
-/// Bytes that each rank gives or gets; none for calls with lists of counts, which differ between ranks. The type
-/// signatures at sender and receiver are equal, so all ranks find the same number.
+/// The bytes that each rank sends or receives; nullopt for calls with count arrays, which may differ between ranks. MPI
+/// requires equal type signatures at sender and receiver, so all ranks compute the same number.
 std::optional<std::int64_t> bytes_of(const Call& call) {
   const auto of = [](const Part& part) { return part.count * size_of_type(part.type); };
   int rank = 0;

@@ -1,6 +1,6 @@
-// Decides whether tutti or MPI carries out a call. All ranks have to decide alike, or the program hangs. So only what
-// MPI requires to be equal on all ranks is looked at: the function and the communicator; of a reduction the operator,
-// the type and the count; and the bytes per rank of a call that has no list of counts.
+// Decides whether tutti or MPI makes a call. All ranks must decide alike, or the program hangs. So the decision uses
+// only values that MPI requires to be equal on all ranks: the function, the communicator; for reductions the operator,
+// type and count; and the bytes per rank of calls without count arrays.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace tutti::preload {
 
-/// The same on all ranks.
+/// The settings; the same on all ranks.
 struct Policy {
-  std::int64_t min_bytes = 0;  ///< smaller calls stay with MPI
+  std::int64_t min_bytes = 0;  ///< smaller calls are made by MPI
   bool check = false;          ///< MPI makes every call too, and the results are compared
 };
 
 struct Decision {
   bool ours = false;
-  std::optional<Folding> folding;  ///< of a reduction that is ours
+  std::optional<Folding> folding;  ///< of a reduction that tutti makes
 };
 
-/// Without the communicator, which may still say no. Local.
+/// The decision apart from the communicator, which may not be known to tutti. Local.
 Decision decide(const Call& call, const Policy& policy);
 
 }  // namespace tutti::preload

@@ -1,4 +1,4 @@
-// The engine: each call over tutti, or as the program made it.
+// Makes each call with tutti or, as the program made it, with MPI.
 #include "bindings/mpi/engine.hpp"
 
 #include <array>
@@ -22,7 +22,7 @@ namespace {
 Policy policy;
 int rank_here = 0;
 
-/// How many calls of each function were taken, and how many MPI has kept: blocking ones, then those with requests.
+/// Numbers of calls per function made by tutti and by MPI: blocking, then nonblocking.
 struct Counters {
   std::array<std::array<std::atomic<std::uint64_t>, function_count>, 2> taken{}, kept{};
 };
@@ -45,13 +45,13 @@ std::string listed(const auto& rows) {
   return text.empty() ? "none" : text;
 }
 
-/// MPI has no deadlines: a rank may wait for the others as long as it likes.
+/// Without a deadline, because MPI has none: a rank may wait for the others for any time.
 const CallOptions& options() {
   static const CallOptions without_end{.timeout = no_deadline};
   return without_end;
 }
 
-/// Null for arguments that MPI forbids, of which MPI tells the program in its own way.
+/// Null for arguments that MPI does not allow; MPI then reports the error.
 std::unique_ptr<Translation> translated(const Call& call, const Known& known, const Decision& decision) {
   try {
     return std::make_unique<Translation>(call, known, decision.folding);
@@ -101,7 +101,7 @@ int start_ours(const Call& call, MPI_Request* request, const Original& original,
   }
 }
 
-/// Nobody may wait here, so a communicator that is not known yet is not made known either.
+/// A nonblocking call must not wait, so it does not make a tutti communicator for an unknown MPI communicator.
 int start(const Call& call, MPI_Request* request, const Original& original) {
   const Decision decision = decide(call, policy);
   Known* const known = decision.ours ? find_known(call.comm) : nullptr;
@@ -135,7 +135,7 @@ Settings settings_here() {
   return settings;
 }
 
-/// An element's bytes must come out of MPI_Pack() as they are in memory.
+/// MPI_Pack() must not change the bytes of an element or add a header.
 void check_packing() {
   const std::uint32_t value = 0x01020304;
   std::array<std::byte, 64> packed{};
@@ -162,7 +162,7 @@ Communicator make_world(const Settings& settings) {
   return Communicator::connect(bootstrap_over(mpi, settings));
 }
 
-/// Runs a step that all ranks take together; false, after a warning, where one of them could not.
+/// Runs a step on all ranks. Returns false, after a warning, if it throws on any of them.
 template <class Step>
 bool together(Step&& step) {
   std::string why;
@@ -207,7 +207,7 @@ const Engine* begin(void* handle) {
 extern "C" [[gnu::visibility("default")]] const tutti::preload::Engine* tutti_mpi_begin(void* library) {
   try {
     return tutti::preload::begin(library);
-  } catch (const std::exception& error) {  // of take_library(): the same library on all ranks
+  } catch (const std::exception& error) {  // from take_library(): fails on all ranks, as they have the same library
     tutti::log(tutti::LogLevel::warn, std::string("collectives stay with MPI: ") + error.what());
     return nullptr;
   }

@@ -1,5 +1,5 @@
-// What stands between the two libraries: the preload, which has MPI's names and nothing else, and what it opens when
-// MPI has been initialised, which has libtutti and does the work.
+// The interface between the preload, which exports MPI's functions and links nothing else, and the library that it
+// opens after MPI's initialisation, which links libtutti and makes the calls.
 #pragma once
 
 #include <atomic>
@@ -8,30 +8,29 @@
 
 namespace tutti::preload {
 
-/// Functions of a process whose ranks all use tutti. They throw nothing and return what an MPI function returns. Any
-/// thread, as the program's level of threads has it.
+/// The functions of that library; it is used if all ranks can use tutti. They do not throw, and return MPI error codes.
+/// Any thread, within the program's MPI thread level.
 struct Engine {
-  /// A blocking call: over tutti, or the original.
+  /// Makes a blocking call, with tutti or with MPI.
   int (*run)(const Call& call, const Original& original);
-  /// A call that ends later, over tutti with a request in `request`; or the original, which writes it.
+  /// Starts a nonblocking call: with tutti, and stores its request in `request`; or with MPI, which stores it.
   int (*start)(const Call& call, MPI_Request* request, const Original& original);
 
-  /// Requests of tutti that have not been seen to end. While there are none, requests are MPI's affair alone.
+  /// The number of tutti's open requests. While it is 0, all requests are MPI's.
   const std::atomic<int>* open;
-  /// Waits for those of `count` requests that are tutti's.
+  /// Waits for those of the requests that are tutti's.
   void (*complete)(int count, const MPI_Request* requests);
-  /// Ends those of tutti's that are done, without waiting, and returns how many of the list go on.
+  /// Completes those of tutti's requests that are done, without waiting, and returns the number of the others.
   int (*settle)(int count, const MPI_Request* requests);
-  /// Waits for any of tutti's among them for less than a millisecond, and gives MPI a turn.
+  /// Waits for any of tutti's requests for less than a millisecond, and lets MPI make progress.
   void (*pause)(int count, const MPI_Request* requests);
 
-  /// Before MPI_Finalize: waits for what is open, and leaves the job together with the other ranks.
+  /// Called before MPI_Finalize: waits for open requests, and disconnects together with the other ranks.
   void (*finalize)();
 };
 
-/// What the opened library exports, by its name below. `library` is MPI's handle of dlopen(). Collective over
-/// MPI_COMM_WORLD, which has more than one rank. Null, on all ranks alike and after a warning, where one of them
-/// cannot.
+/// Exported by the library under the name below. `library` is MPI's dlopen() handle. Collective over MPI_COMM_WORLD,
+/// which has more than one rank. Returns null on all ranks, after a warning, if a rank cannot use tutti.
 using Begin = const Engine* (*)(void* library);
 inline constexpr const char* begin_name = "tutti_mpi_begin";
 

@@ -12,7 +12,7 @@ namespace {
 
 int error_class = MPI_ERR_OTHER;
 
-/// One code for each sentence. The default handler ends the job with it; others see it in MPI_Error_string().
+/// One error code per text. The default handler aborts the job with it; MPI_Error_string() returns its text.
 int code_of(const std::string& sentence) {
   static std::mutex mutex;
   static auto& codes = *new std::map<std::string, int>;

@@ -1,4 +1,4 @@
-// A failure of tutti as an error of MPI.
+// Reports tutti's errors as MPI errors.
 #pragma once
 
 #include <mpi.h>
@@ -7,10 +7,11 @@
 
 namespace tutti::preload {
 
-/// Makes an error class for tutti. After take_library(); while MPI has one thread.
+/// Creates tutti's MPI error class. Call it after take_library(), while the process has one MPI thread.
 void begin_failures();
 
-/// Calls the communicator's error handler with a code whose text is the error's. The code, where the handler returns.
+/// Calls the communicator's error handler with an error code that has the error's text. Returns the code if the handler
+/// returns.
 int report_failure(MPI_Comm comm, const std::exception& error) noexcept;
 
 }  // namespace tutti::preload

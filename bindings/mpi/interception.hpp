@@ -1,4 +1,5 @@
-// How an intercepted function comes to its work: the arguments as a Call, and the engine where there is one.
+// Helpers of the intercepted functions: they convert arguments to a Call and pass it to the calls library, if it is
+// loaded.
 #pragma once
 
 #include "bindings/mpi/call.hpp"
@@ -7,12 +8,12 @@
 
 namespace tutti::preload {
 
-/// Null before MPI_Init, after MPI_Finalize, and where tutti is not used.
+/// Null before MPI_Init, after MPI_Finalize, and if tutti is not used.
 const Engine* engine() noexcept;
 
 inline void* writable(const void* data) noexcept { return const_cast<void*>(data); }
 
-/// A collective: `arguments` are those of the MPI function, whose name in MPI's library is `name`.
+/// Makes a blocking collective. `arguments` are those of the MPI function, and `name` its name in MPI's library.
 template <Name name, class... Arguments>
 int run(const Call& call, Arguments... arguments) {
   const auto original = [&] { return call_original<name>(arguments...); };
@@ -22,7 +23,7 @@ int run(const Call& call, Arguments... arguments) {
   return mine->run(call, {make, &original});
 }
 
-/// The same of a call that ends later; the last argument is where its request goes.
+/// The same for a nonblocking collective; MPI's function takes the request as its last argument.
 template <Name name, class... Arguments>
 int start(const Call& call, MPI_Request* request, Arguments... arguments) {
   const auto original = [&] { return call_original<name>(arguments..., request); };
@@ -32,7 +33,7 @@ int start(const Call& call, MPI_Request* request, Arguments... arguments) {
   return mine->start(call, request, {make, &original});
 }
 
-// What each function's arguments mean. N is int or MPI_Count, D is int or MPI_Aint.
+// The conversion of each function's arguments. N is int or MPI_Count, D is int or MPI_Aint.
 
 template <class N>
 Call allreduce(const void* in, void* out, N count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
@@ -54,13 +55,13 @@ template <class N>
 Call bcast(void* data, N count, MPI_Datatype type, int root, MPI_Comm comm) {
   return {Function::bcast, comm, {}, {data, count, type}, {}, root};
 }
-/// MPI_Allgather, MPI_Alltoall; with a root MPI_Gather, MPI_Scatter.
+/// MPI_Allgather and MPI_Alltoall; with a root, MPI_Gather and MPI_Scatter.
 template <class N>
 Call blocks(Function function, const void* in, N in_count, MPI_Datatype in_type, void* out, N out_count,
             MPI_Datatype out_type, MPI_Comm comm, int root = 0) {
   return {function, comm, {writable(in), in_count, in_type}, {out, out_count, out_type}, {}, root};
 }
-/// MPI_Allgatherv, MPI_Gatherv.
+/// MPI_Allgatherv and MPI_Gatherv.
 template <class N, class D>
 Call gathered(Function function, const void* in, N in_count, MPI_Datatype in_type, void* out, const N* counts,
               const D* displs, MPI_Datatype out_type, MPI_Comm comm, int root = 0) {

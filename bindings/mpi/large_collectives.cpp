@@ -1,4 +1,4 @@
-// The collective functions of MPI 4 with counts of MPI_Count; compiled where mpi.h has them.
+// The large-count collectives of MPI 4 (MPI_Count); compiled if mpi.h declares them.
 #include "bindings/mpi/interception.hpp"
 
 using namespace tutti::preload;

@@ -1,4 +1,4 @@
-// MPI's functions and predefined handles, as the engine uses them; taken by name, because it does not link MPI.
+// MPI's functions and predefined handles, looked up by name because this library does not link MPI.
 #pragma once
 
 #include <mpi.h>
@@ -9,7 +9,7 @@
 
 namespace tutti::preload {
 
-/// What an element of a predefined type is; its size says the rest.
+/// The category of a predefined type; together with its size it determines the DType.
 enum class Sort : std::uint8_t { whole, natural, real, complex, truth, byte };
 
 struct PredefinedType {
@@ -17,12 +17,12 @@ struct PredefinedType {
   Sort sort;
 };
 
-/// The logical operators, which tutti has as those on bits.
+/// MPI's logical operators, for which tutti uses the bitwise ones.
 struct LogicalOps {
   MPI_Op land = {}, lor = {}, lxor = {};
 };
 
-/// The predefined types of the MPI family whose mpi.h this is compiled with, without those that the library lacks.
+/// The predefined types of the MPI family whose mpi.h this is compiled with, except those that the library lacks.
 std::vector<PredefinedType> predefined_types(void* library);
 LogicalOps logical_ops(void* library);
 
@@ -71,7 +71,7 @@ struct Library {
   decltype(&MPI_Type_get_envelope) type_get_envelope;
   decltype(&MPI_Type_get_contents) type_get_contents;
   decltype(&MPI_Type_free) type_free;
-  /// MPI 4 has this function, and requires it for types made with counts of MPI_Count. It is null in older ones.
+  /// For types made with MPI_Count counts; null in libraries before MPI 4.
   int (*type_get_envelope_c)(MPI_Datatype, MPI_Count*, MPI_Count*, MPI_Count*, MPI_Count*, int*);
   decltype(&MPI_Pack) pack;
   decltype(&MPI_Unpack) unpack;
@@ -84,9 +84,9 @@ struct Library {
   LogicalOps logical;
 };
 
-/// Takes all of it. Throws Error{unsupported} naming what is not there.
+/// Looks up all functions and handles. Throws Error{unsupported} with the first one that is missing.
 void take_library(void* handle);
-/// After take_library().
+/// Valid after take_library().
 const Library& library() noexcept;
 
 MPI_Datatype byte_type() noexcept;

@@ -1,4 +1,4 @@
-// MPI's own functions in the preload: found by name when first called, in whichever library the process has.
+// MPI's own functions, for the preload: looked up by name at the first call, in the MPI library of the process.
 #pragma once
 
 #include <algorithm>
@@ -7,20 +7,21 @@
 
 namespace tutti::preload {
 
-/// The library of MPI in this process, as dlopen() gives it; RTLD_DEFAULT where it is the program itself. Opens none.
+/// The dlopen() handle of the process's MPI library; RTLD_DEFAULT if the program is linked to it statically. Loads
+/// nothing.
 void* mpi_library() noexcept;
 
-/// A function of it. Ends the process, with a sentence, where there is none of the name.
+/// A function of that library. Ends the process with a message if there is none of this name.
 void* find_function(const char* name) noexcept;
 
-/// A text as a template's argument.
+/// A string literal as a template argument.
 template <std::size_t size>
 struct Name {
   constexpr Name(const char (&from)[size]) { std::copy_n(from, size, text); }
   char text[size];
 };
 
-/// The function `name`, for arguments of just these types.
+/// Calls the function `name` with exactly these argument types.
 template <Name name, class... Arguments>
 int call_original(Arguments... arguments) {
   using Signature = int (*)(Arguments...);

@@ -1,4 +1,4 @@
-// MPICH's predefined types and operators, and those of its kind: numbers.
+// The predefined types and operators of MPICH and MPIs derived from it: integer constants.
 #include "bindings/mpi/library.hpp"
 
 namespace tutti::preload {
@@ -45,7 +45,7 @@ std::vector<PredefinedType> predefined_types(void*) {
                                 {MPI_COMPLEX8, Sort::complex},
                                 {MPI_COMPLEX16, Sort::complex},
                                 {MPI_DOUBLE_COMPLEX, Sort::complex}};
-  const MPI_Datatype none = MPI_DATATYPE_NULL;  // what an MPI without Fortran has in their place
+  const MPI_Datatype none = MPI_DATATYPE_NULL;  // for Fortran types if MPI was built without Fortran
   std::vector<PredefinedType> found;
   for (const PredefinedType& one : all)
     if (one.type != none) found.push_back(one);

@@ -1,4 +1,4 @@
-// Open MPI's predefined types and operators: variables of its library, by their names.
+// The predefined types and operators of Open MPI: variables of its library, looked up by name.
 #include "bindings/mpi/library.hpp"
 
 namespace tutti::preload {

@@ -1,5 +1,5 @@
-// The preload: a library that knows no MPI and no tutti before the program initialises MPI. It is in shells and
-// launchers too, so nothing runs when it is loaded, and it links the C library alone.
+// The preload library. It is also loaded into shells and launchers, so it runs nothing when it is loaded and links only
+// the C library; MPI and tutti are looked up when the program initialises MPI.
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ void say(const char* what, const char* more) noexcept {
   _exit(EXIT_FAILURE);
 }
 
-/// The library that lies beside this one and does the work; says why there is none.
+/// Opens the library beside this one that makes the calls. Prints the reason if it cannot be opened.
 void* open_beside() noexcept {
   Dl_info self{};
   char path[4096] = "";
@@ -44,7 +44,7 @@ void* open_beside() noexcept {
   return opened;
 }
 
-/// After MPI has been initialised. Collective over MPI_COMM_WORLD.
+/// Called after MPI has been initialised. Collective over MPI_COMM_WORLD.
 void begin() noexcept {
   void* const library = mpi_library();
   const mpi::Handles handles = mpi::predefined_handles(library);
@@ -64,7 +64,7 @@ void begin() noexcept {
 
 void check_family() noexcept {
   void* const library = mpi_library();
-  // Handles of MPI's standard interface are of neither family, and could not even be passed on.
+  // The handles of MPI's standard ABI are those of neither family and cannot be passed on.
   if (library == RTLD_DEFAULT && dlopen("libmpi_abi.so.0", RTLD_NOW | RTLD_NOLOAD) != nullptr)
     give_up("this program uses MPI's standard interface (libmpi_abi.so), for which there is no preload; run it without",
             " one, or build it against libmpi.so");

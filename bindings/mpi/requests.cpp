@@ -21,7 +21,7 @@ Table& table() {
   return one;
 }
 
-/// What MPI asks for when the request has been ended: `result`, as the number that MPI_Grequest_start was given.
+/// The query function of the generalized request: sets the status and returns the result, to which `result` points.
 int tell(void* result, MPI_Status* status) {
   library().status_set_elements(status, byte_type(), 0);
   library().status_set_cancelled(status, 0);
@@ -41,7 +41,7 @@ std::shared_ptr<Open> find(MPI_Request request) {
   return found != table().open.end() ? found->second : nullptr;
 }
 
-/// The work is done, or has failed.
+/// Completes a request; waits if the call or its check is still running.
 void end(MPI_Request request, Open& open) {
   try {
     wait_for_work(open.work);
@@ -79,7 +79,7 @@ int add_request(Open open, MPI_Request* request) {
   open.result = result.get();
   const int made = library().grequest_start(&tell, &free_result, &cancel_nothing, result.get(), request);
   if (made != MPI_SUCCESS) return made;
-  static_cast<void>(result.release());  // free_result() has it
+  static_cast<void>(result.release());  // now owned by the request: free_result() deletes it
   const std::lock_guard lock(table().mutex);
   table().open[*request] = std::make_shared<Open>(std::move(open));
   table().count.fetch_add(1, std::memory_order_acq_rel);
@@ -99,7 +99,7 @@ int settle_requests(int count, const MPI_Request* requests) {
     bool done = true;
     try {
       done = open->work.wait_for(Seconds(0)) && (!open->shadow || open->shadow->done());
-    } catch (const std::exception&) {  // end() reports it
+    } catch (const std::exception&) {  // end() reports the error
     }
     if (done)
       end(requests[i], *open);

@@ -1,5 +1,5 @@
-// Requests of calls that tutti carries out: to MPI they are generalized requests, which are ended in the thread of the
-// program that waits or tests, and never in one of ours.
+// Requests of tutti's nonblocking calls. For MPI they are generalized requests. They are completed by the program's
+// thread that waits or tests, never by a thread of tutti.
 #pragma once
 
 #include <mpi.h>
@@ -14,28 +14,28 @@
 
 namespace tutti::preload {
 
-/// A call in flight. `work` goes first.
+/// A nonblocking call in flight. `work` is declared after its operands, so that it is destroyed before them.
 struct Open {
   std::shared_ptr<Known> known;
   MPI_Comm comm;
   std::unique_ptr<Translation> translation;
-  std::unique_ptr<Shadow> shadow;  ///< where calls are checked
+  std::unique_ptr<Shadow> shadow;  ///< with TUTTI_MPI_CHECK
   Work work;
-  int* result = nullptr;  ///< what MPI_Wait returns; lives as long as the request
+  int* result = nullptr;  ///< the error code that MPI_Wait returns; owned by the generalized request
 };
 
-/// How many there are.
+/// The number of requests in flight.
 const std::atomic<int>& open_requests() noexcept;
 
-/// Makes a request for it. Returns what MPI does.
+/// Makes an MPI request for the call. Returns MPI's result.
 int add_request(Open open, MPI_Request* request);
 
-// See Engine.
+// Defined as in Engine.
 void complete_requests(int count, const MPI_Request* requests);
 int settle_requests(int count, const MPI_Request* requests);
 void pause_for_requests(int count, const MPI_Request* requests);
 
-/// Waits for all, before MPI_Finalize.
+/// Completes all requests, before MPI_Finalize.
 void end_requests() noexcept;
 
 }  // namespace tutti::preload

@@ -1,12 +1,12 @@
-// The functions of MPI that end requests, as the preload exports them: those of tutti are ended first, then MPI has its
-// turn, for which they are generalized requests like any other.
+// MPI's functions that complete requests, as the preload exports them. They complete tutti's requests first and then
+// call MPI's function, for which those are generalized requests like any others.
 #include "bindings/mpi/interception.hpp"
 
 using namespace tutti::preload;
 
 namespace {
 
-/// The engine, while tutti has requests.
+/// The calls library if tutti has open requests; else null.
 const Engine* concerned() noexcept {
   const Engine* const mine = engine();
   return mine != nullptr && mine->open->load(std::memory_order_acquire) > 0 ? mine : nullptr;

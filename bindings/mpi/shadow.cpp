@@ -23,7 +23,7 @@ std::vector<std::byte> copy_of(const std::byte* data, std::size_t bytes) {
   return copy;
 }
 
-/// Counts as int, and where their blocks begin.
+/// Converts counts to int and computes the displacements of their blocks.
 void list(std::span<const std::size_t> from, std::vector<int>& counts, std::vector<int>& displs) {
   int next = 0;
   for (const std::size_t one : from) {
@@ -67,7 +67,7 @@ void Shadow::start_reduction(const Call& call) {
   std::vector<int> counts(static_cast<std::size_t>(known_.size), count);
   for (int i = 0; i < known_.size && !call.out.counts.empty(); ++i)
     counts[static_cast<std::size_t>(i)] = static_cast<int>(call.out.counts[i]);
-  out_counts_ = counts;  // until the request has ended
+  out_counts_ = counts;  // must live until the request has completed
   mpi.ireduce_scatter(in_.data(), out_.data(), out_counts_.data(), call.out.type, call.op, call.comm, request);
 }
 

@@ -1,4 +1,4 @@
-// TUTTI_MPI_CHECK for calls that return a request: MPI's twin of the call, on copies of what travels.
+// TUTTI_MPI_CHECK for nonblocking calls: MPI makes the same call on copies of the data.
 #pragma once
 
 #include <mpi.h>
@@ -17,15 +17,15 @@ namespace tutti::preload {
 
 class Shadow {
  public:
-  /// Starts the twin, before tutti writes. Collective, as the call is; waits for nobody. Throws Error{unsupported}
-  /// where there are more bytes than an int counts.
+  /// Starts MPI's call, before tutti's call writes its result. Collective, like the call; does not block. Throws
+  /// Error{unsupported} if the data is larger than an int can count.
   Shadow(const Call& call, const Collective& collective, const Known& known, const std::optional<Folding>& folding);
   Shadow(const Shadow&) = delete;
   Shadow& operator=(const Shadow&) = delete;
 
-  /// Returns whether MPI's own call, the twin, has completed. Local.
+  /// True if MPI's call has completed. Local.
   bool done();
-  /// After done(), and tutti's call has ended: ends the job where the two differ.
+  /// Called after done() and the end of tutti's call: logs and aborts the job if the results differ.
   void compare();
 
  private:

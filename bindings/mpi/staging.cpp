@@ -24,11 +24,11 @@ namespace {
 constexpr std::size_t most_kept = std::size_t{16} << 20;
 
 Pool<Scratch::Block>& pool() {
-  static auto& all = *new Pool<Scratch::Block>;  // requests may end while the process does
+  static auto& all = *new Pool<Scratch::Block>;  // never destroyed: requests may complete while the process exits
   return all;
 }
 
-/// Bytes that one call of MPI_Pack or MPI_Unpack handles at most, as their positions are of type int.
+/// Maximum number of bytes per MPI_Pack or MPI_Unpack, as their positions are ints.
 constexpr std::int64_t most_packed = std::int64_t{1} << 30;
 
 void check_packed(int result, std::int64_t moved, std::int64_t expected) {

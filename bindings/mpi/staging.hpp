@@ -1,5 +1,5 @@
-// One side of a call that only moves, as plain bytes: the program's memory where the data lie there as they travel,
-// else a copy that MPI packs and unpacks.
+// One buffer of a call that moves data, as plain bytes: the program's memory if the data is contiguous there, else a
+// copy made with MPI_Pack and MPI_Unpack.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tutti::preload {
 
-/// Memory for copies, from a pool that keeps what was given back. Movable.
+/// Memory for copies, from a pool that keeps freed blocks. Movable.
 class Scratch {
  public:
   Scratch() noexcept = default;
@@ -29,23 +29,22 @@ class Scratch {
 
 class Side {
  public:
-  /// `blocks` blocks of part.count elements each, or of part.counts[i]. Throws Error{invalid} where a count is
-  /// negative.
+  /// `blocks` blocks of part.count elements each, or of part.counts[i]. Throws Error{invalid} for a negative count.
   Side(const Part& part, int blocks, MPI_Comm comm);
 
   std::size_t bytes() const noexcept { return total_; }
   std::span<const std::size_t> blocks() const noexcept { return blocks_; }
-  /// The bytes, one block after the other; loaded where they are to be read.
+  /// The bytes of all blocks, contiguous. For reading, call load() first.
   std::byte* data() const noexcept { return direct_ ? direct_data_ : copy_.data(); }
   std::byte* block(int i) const noexcept { return data() + offset_of(i); }
 
-  /// Copies into scratch what is not direct: everything, or one block.
+  /// Packs the data into the copy, if there is one: everything, or one block.
   void load();
   void load(int block);
-  /// Copies back what is not direct.
+  /// Unpacks the copy, if there is one, into the program's memory.
   void store();
 
-  /// All of the data, direct or not, into `copy` (bytes()), and from there back.
+  /// Packs all of the data into `copy`, of bytes() bytes, and unpacks it from there.
   void copy_out(std::byte* copy) const;
   void copy_in(const std::byte* copy) const;
 
@@ -55,13 +54,14 @@ class Side {
   bool is_direct() noexcept;
   void pack(int block, std::byte* into) const;
   void unpack(int block, const std::byte* from) const;
-  /// Calls move(elements, place in the packed bytes, n, room in bytes, &position) until the block is done; it returns
-  /// what MPI_Pack or MPI_Unpack did.
+  /// Calls move(elements, offset in the packed bytes, n, size in bytes, &position) repeatedly until the block is done.
+  /// `move` returns the result of MPI_Pack or MPI_Unpack.
   template <class Move>
   void in_runs(int block, const Move& move) const;
 
   const Part part_;
-  std::vector<std::int64_t> counts_, displs_;  // of the program's lists, which may go before a request ends
+  // copied from the program's arrays, which need not outlive a nonblocking call
+  std::vector<std::int64_t> counts_, displs_;
   const MPI_Comm comm_;
   const std::size_t size_;
   const std::int64_t extent_;

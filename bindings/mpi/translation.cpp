@@ -126,7 +126,7 @@ void Translation::reduce(const Call& call, const Folding& folding) {
   collective_.out = has_result ? Buffer(call.out.data, count, folding.dtype) : Buffer(nullptr, 0, folding.dtype);
 }
 
-// MPI's result in place goes to the front of the buffer, and tutti's to the own block.
+// In place, MPI expects the result at the start of the buffer; tutti writes it to this rank's block.
 void Translation::scatter_reduced(const Call& call, const Folding& folding) {
   const auto width = static_cast<std::size_t>(folding.width);
   std::size_t total = 0, own = 0;

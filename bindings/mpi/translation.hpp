@@ -1,4 +1,4 @@
-// An MPI call as one of tutti: buffers as elements or bytes, MPI_IN_PLACE as tutti has it.
+// Converts an MPI call to a Collective: buffers become elements or bytes, MPI_IN_PLACE tutti's form of it.
 #pragma once
 
 #include <cstddef>
@@ -13,28 +13,28 @@
 
 namespace tutti::preload {
 
-/// "Allreduce".
+/// The name without "MPI_": "Allreduce".
 const char* function_name(Function function) noexcept;
 bool is_reduction(Function function) noexcept;
 
-/// Where the result of this rank is: nothing where it has none.
+/// The buffer that receives this rank's result; nullopt if it has none.
 struct Output {
   Part part;
   int blocks = 1;
 };
 std::optional<Output> output_of(const Call& call, const Known& known);
 
-/// Owns the copies that the call needs. Stays where it is while the call runs. Throws Error{invalid} for arguments that
-/// MPI forbids.
+/// A converted call, with the copies that it needs. Must not be moved or destroyed while the call runs. Throws
+/// Error{invalid} for arguments that MPI does not allow.
 class Translation {
  public:
-  /// `folding`: of a reduction.
+  /// `folding` is set for reductions.
   Translation(const Call& call, const Known& known, const std::optional<Folding>& folding);
   Translation(const Translation&) = delete;
   Translation& operator=(const Translation&) = delete;
 
   const Collective& collective() const noexcept { return collective_; }
-  /// Once, when the call has ended well: brings the result to where the program wants it.
+  /// Copies the result to the program's buffer. Called once, when the call has succeeded.
   void finish();
 
  private:

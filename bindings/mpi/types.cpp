@@ -63,7 +63,7 @@ std::optional<Op> logical_op(MPI_Op op) noexcept {
 
 struct Envelope {
   int integers = 0, addresses = 0, combiner = MPI_COMBINER_NAMED;
-  bool large = false;  ///< made with counts that the older functions cannot tell
+  bool large = false;  ///< has large counts, which the functions before MPI 4 cannot return
 };
 
 Envelope envelope_of(MPI_Datatype type) {
@@ -81,7 +81,7 @@ Envelope envelope_of(MPI_Datatype type) {
   return found;
 }
 
-/// The one type that a MPI_Type_dup() or MPI_Type_contiguous() was made from.
+/// True if the type inside an MPI_Type_dup() or MPI_Type_contiguous() type is contiguous.
 bool inner_is_contiguous(MPI_Datatype type, const Envelope& envelope) {
   int count = 0;
   MPI_Aint address = 0;

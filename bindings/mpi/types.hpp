@@ -1,4 +1,4 @@
-// Types and operators of MPI as tutti has them.
+// MPI's types and operators, converted to tutti's.
 #pragma once
 
 #include <mpi.h>
@@ -11,24 +11,24 @@
 
 namespace tutti::preload {
 
-/// A reduction that tutti can do: `width` elements of `dtype` for each of MPI's, under `op`.
+/// A reduction that tutti supports: each MPI element is `width` elements of `dtype`, reduced by `op`.
 struct Folding {
   DType dtype = DType::u8;
   Op op = Op::sum;
-  int width = 1;  ///< 2 for a complex number
+  int width = 1;  ///< 2 for complex numbers
 };
 
-/// Looks at MPI's predefined types once. After take_library().
+/// Reads MPI's predefined types, once. Call it after take_library().
 void note_types(void* library);
 
-/// Nothing where MPI has to do it: derived types, pairs, user's operators, and what MPI itself does not define. The
-/// same on all ranks, as type and operator are.
+/// The reduction for a type and operator; nullopt if MPI must make it: derived types, pairs, user-defined operators,
+/// and combinations that MPI does not define. The same on all ranks, because type and operator are.
 std::optional<Folding> folding_of(MPI_Datatype type, MPI_Op op) noexcept;
 
-/// Whether elements of it, one after the other, are as bytes what MPI_Pack() makes of them.
+/// True if the bytes of consecutive elements in memory equal the output of MPI_Pack().
 bool is_contiguous(MPI_Datatype type);
 
-/// Bytes of data in an element, and from one element to the next.
+/// The data bytes of an element, and the distance from one element to the next.
 std::int64_t size_of_type(MPI_Datatype type);
 std::int64_t extent_of_type(MPI_Datatype type);
 

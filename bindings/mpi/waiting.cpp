@@ -11,9 +11,9 @@ namespace {
 constexpr Seconds alone(100e-6), first_turn(50e-6), longest_turn(1e-3);
 constexpr int looks = 4;
 
-/// MPI_Iprobe moves nothing in MPICH 4.0, so it is a receive that is tested, which no message ever meets.
+/// A receive that no message matches. Testing it drives MPI's progress; MPI_Iprobe does not in MPICH 4.0.
 struct Mover {
-  std::mutex mutex;  // of `never_met`: one thread moves MPI for all
+  std::mutex mutex;  // guards `never_met`: one thread drives MPI for all
   MPI_Comm own{};
   MPI_Request never_met{};
   char room = 0;

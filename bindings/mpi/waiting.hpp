@@ -1,4 +1,4 @@
-// Waiting for tutti without holding up MPI.
+// Waits for tutti while MPI makes progress.
 #pragma once
 
 #include <span>
@@ -7,15 +7,15 @@
 
 namespace tutti::preload {
 
-/// Makes the communicator and the receive by which MPI is moved; collective over nobody. After take_library().
+/// Makes a communicator and a receive that are used to drive MPI's progress. Local. Call it after take_library().
 void begin_waiting();
 void end_waiting() noexcept;
 
-/// Returns when it is done. MPI has its turns meanwhile: a message that a peer must get rid of before it comes to this
-/// call may need this rank's MPI. Throws what the work failed with.
+/// Blocks until `work` is done, driving MPI's progress meanwhile: a peer may first need to send an MPI message, which
+/// this rank's MPI must receive, before it joins the call. Throws the error of the work.
 void wait_for_work(const Work& work);
 
-/// Waits for any of them, less than a millisecond, and gives MPI a turn.
+/// Waits for any of `works` for less than a millisecond, then drives MPI's progress.
 void wait_a_little(std::span<const Work> works);
 
 }  // namespace tutti::preload

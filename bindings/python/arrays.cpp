@@ -20,14 +20,14 @@ std::string name_of_type(nb::handle object) {
 
 View named(std::string_view name) { return *bindings::find_view(name); }
 
-/// Items of a type that the library does not know are only moved.
+/// Items of an unknown type can only be moved.
 View opaque(std::size_t item_bytes) {
   View view = named("bytes");
   view.elements = item_bytes;
   return view;
 }
 
-/// By kind (int, uint, float, complex, bool: the letter of __array_interface__) and bytes.
+/// From the kind (the letter of __array_interface__: int, uint, float, complex or bool) and the size in bytes.
 View view_of(char kind, std::size_t bytes) {
   const auto number = [&](const char* letter) { return named(letter + std::to_string(bytes * 8)); };
   const bool whole = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
@@ -39,7 +39,7 @@ View view_of(char kind, std::size_t bytes) {
   return opaque(bytes);
 }
 
-/// Of the struct module's format of one item.
+/// From a format string of the struct module for one item.
 View view_of_format(const char* format, std::size_t bytes) {
   if (format == nullptr) return view_of('u', bytes);
   std::string_view text = format;
@@ -74,12 +74,12 @@ struct ReleaseBuffer {
   }
 };
 
-/// False where the object does not lend its memory so.
+/// Returns false if the object does not support the buffer protocol.
 bool by_buffer(nb::handle object, Array& array) {
   if (PyObject_CheckBuffer(object.ptr()) == 0) return false;
   std::unique_ptr<Py_buffer> buffer(new Py_buffer);
   if (PyObject_GetBuffer(object.ptr(), buffer.get(), PyBUF_FULL_RO) != 0) {
-    PyErr_Clear();  // such as numpy's bfloat16, which has no format
+    PyErr_Clear();  // for example numpy's bfloat16, which has no format
     return false;
   }
   const std::shared_ptr<Py_buffer> owner(buffer.release(), ReleaseBuffer());
@@ -122,7 +122,7 @@ void take(const dlpack::Tensor& tensor, Array& array) {
     throw nb::type_error("the array is on a device that is neither the host nor CUDA");
 }
 
-/// Versions from 1.0 on say whether the memory may be written; older producers do not take the question.
+/// Asks for DLPack 1.0, which says whether the memory is read-only. Older producers do not accept `max_version`.
 nb::object capsule_of(nb::handle object, const Wish& wish) {
   nb::dict options;
   if (wish.stream) options["stream"] = *wish.stream;
@@ -160,7 +160,7 @@ bool by_dlpack(nb::handle object, const Wish& wish, Array& array) {
   return true;
 }
 
-/// Both interfaces are a dictionary of the same fields.
+/// Both array interfaces are dictionaries with the same fields.
 bool by_interface(nb::handle object, const char* name, Array& array) {
   if (!nb::hasattr(object, name)) return false;
   const auto fields = nb::cast<nb::dict>(object.attr(name));
@@ -183,7 +183,7 @@ bool by_interface(nb::handle object, const char* name, Array& array) {
   return true;
 }
 
-/// NumPy has no bfloat16 of its own: one that is made for it is seen by its name.
+/// NumPy has no bfloat16; types that packages add are recognised by name.
 void recognise_bf16(nb::handle object, Array& array) {
   if (array.view.meaning != bindings::Meaning::bytes || array.view.item_bytes() != 2) return;
   if (!nb::hasattr(object, "dtype")) return;
@@ -206,7 +206,7 @@ void apply(const Wish& wish, Array& array) {
   array.view = *view;
 }
 
-/// Calls `each` with the address of every item's first byte, the last index fastest.
+/// Calls `each` with the address of every item, in row-major order.
 template <class Each>
 void walk(const Array& array, std::byte* at, std::size_t axis, const Each& each) {
   if (axis == array.shape.size()) return each(at);

@@ -1,4 +1,4 @@
-// The class tutti.Communicator of Python.
+// PyCommunicator: the Python class tutti.Communicator.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,7 +15,7 @@
 
 namespace tutti::python {
 
-/// A Communicator that is let go without the GIL, as the last one says goodbye to the other ranks.
+/// A Communicator that is destroyed without the GIL, because the last one disconnects from the other ranks.
 class PyCommunicator {
  public:
   explicit PyCommunicator(Communicator made, nb::object keep = {}) : made_(std::move(made)), keep_(std::move(keep)) {}
@@ -31,12 +31,12 @@ class PyCommunicator {
 
  private:
   std::optional<Communicator> made_;
-  nb::object keep_;  // such as the MPI communicator that it was made from
+  nb::object keep_;  // an object to keep alive, such as the MPI communicator that it was made from
 };
 
 using Class = nb::class_<PyCommunicator>;
 
-/// Defines a call: f(communicator, options, arguments...). The keyword arguments of all calls come after its own.
+/// Defines a method f(communicator, options, arguments...). The keyword arguments that all calls have follow its own.
 template <class... Arguments, class... Extra>
 void def_call(Class& type, const char* name, nb::any (*f)(Communicator&, const Options&, Arguments...),
               const Extra&... extra) {
@@ -51,14 +51,14 @@ void def_call(Class& type, const char* name, nb::any (*f)(Communicator&, const O
       nb::arg("algorithm") = nb::none(), nb::arg("stream") = nb::none(), nb::arg("dtype") = nb::none());
 }
 
-/// A function of the Python files beside the module: helper("_arrays", "empty").
+/// A function of a Python module beside this one: helper("_arrays", "empty").
 nb::object helper(const char* module, const char* function);
 
-void def_reductions(Class& type);  // calls that fold
-void def_moves(Class& type);       // calls that move blocks
-void def_messages(Class& type);    // point to point
+void def_reductions(Class& type);  // reductions
+void def_moves(Class& type);       // collectives that move data
+void def_messages(Class& type);    // point-to-point messages
 void def_groups(Class& type);
 void def_objects(Class& type);
-void def_makers(nb::module_& module);  // init, connect, from_mpi
+void def_makers(nb::module_& module);  // the functions init, connect and from_mpi
 
 }  // namespace tutti::python

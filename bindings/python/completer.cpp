@@ -12,7 +12,7 @@
 namespace tutti::python {
 namespace {
 
-constexpr Seconds patience(2);  // at the end of the program
+constexpr Seconds patience(2);  // at interpreter exit
 
 struct Kept {
   Communicator communicator;
@@ -20,18 +20,18 @@ struct Kept {
   std::vector<Operand> operands;
 };
 
-/// Guarded by its mutex, under which nothing of Python's is run.
+/// Guarded by `mutex`, under which no Python code runs.
 struct Keeper {
   std::mutex mutex;
   std::vector<Kept> calls;
   std::atomic<bool> any = false;
 };
 Keeper& keeper() {
-  static auto* const one = new Keeper;  // never destroyed: it holds objects of Python's
+  static auto* const one = new Keeper;  // never destroyed, as it owns Python objects
   return *one;
 }
 
-/// A callback and what it is called with; both are the GIL's.
+/// A callback and its argument; owned references, used with the GIL held.
 struct Callback {
   PyObject* object;
   PyObject* callback;
@@ -95,7 +95,7 @@ void let_go_of_the_done() {
     here.calls.erase(first, here.calls.end());
     here.any = !here.calls.empty();
   }
-  for (Kept& one : done) one.operands.clear();  // objects of Python's
+  for (Kept& one : done) one.operands.clear();  // releases Python objects; needs the GIL
   const nb::gil_scoped_release released;
   done.clear();
 }
@@ -117,7 +117,7 @@ void call_back(const Work& work, nb::object object, nb::object callback) {
   work.then([hand_over](const Status&) { hand_over(); });
 }
 
-// In a forked child there is no thread to stop, and what is under way is the parent's.
+// In a forked child there is no thread to stop, and the calls in flight belong to the parent.
 void stop_threads() {
   Completer& here = completer();
   if (here.generation != fork_generation()) return;
@@ -137,7 +137,7 @@ void stop_threads() {
   for (const Work& one : open) {
     try {
       static_cast<void>(one.wait_for(std::max(Seconds(0), Seconds(until - Clock::now()))));
-    } catch (const Error&) {  // nobody is left to be told
+    } catch (const Error&) {  // errors are ignored at exit
     }
   }
 }

@@ -1,5 +1,4 @@
-// What is left when Python has let go of a call, and callbacks of Python: both without a thread of the library's ever
-// taking the GIL.
+// Calls whose Python objects are gone, and Python callbacks. In neither case does a thread of libtutti take the GIL.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,13 +9,13 @@
 
 namespace tutti::python {
 
-/// Keeps a call and its operands, of which no handle is left in Python. GIL held.
+/// Keeps a call and its operands alive until the call is done. GIL held.
 void keep_until_done(Communicator communicator, Work work, std::vector<Operand> operands);
 
-/// Lets go of what was kept and is done. GIL held; costs a look where nothing is kept.
+/// Releases kept calls that are done. GIL held; cheap if there are none.
 void let_go_of_the_done();
 
-/// Runs callback(object) once the work is done, on the one thread that is for callbacks. GIL held.
+/// Calls callback(object) when the work is done, on the thread for callbacks. GIL held.
 void call_back(const Work& work, nb::object object, nb::object callback);
 
 }  // namespace tutti::python

@@ -1,4 +1,4 @@
-// The structs that DLPack capsules hold (dmlc/dlpack, versions 0.8 and 1.0): an agreement of layouts, not a library.
+// The structs in DLPack capsules (dmlc/dlpack, versions 0.8 and 1.0), which are an ABI and need no library.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ struct Tensor {
   std::uint8_t code, bits;
   std::uint16_t lanes;
   std::int64_t* shape;
-  std::int64_t* strides;  ///< in elements; null: packed
+  std::int64_t* strides;  ///< in elements; null: contiguous
   std::uint64_t byte_offset;
 };
 
-/// In a capsule "dltensor".
+/// The content of a capsule named "dltensor".
 struct Managed {
   Tensor tensor;
   void* context;
   void (*deleter)(Managed*);
 };
 
-/// In a capsule "dltensor_versioned".
+/// The content of a capsule named "dltensor_versioned".
 struct Versioned {
   std::uint32_t major, minor;
   void* context;

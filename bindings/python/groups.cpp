@@ -1,4 +1,4 @@
-// What tutti.Communicator says about its ranks, the groups that it makes, and objects, which Python files send.
+// Methods of tutti.Communicator for ranks, groups, and objects (which Python code sends).
 #include <nanobind/ndarray.h>
 
 #include "bindings/python/communicator.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using Maybe = std::optional<PyCommunicator>;
 
-/// Makes a group without the GIL.
+/// Makes a group without holding the GIL.
 template <class Maker>
 Maybe made(const Maker& maker) {
   const nb::gil_scoped_release released;
@@ -34,7 +34,8 @@ nb::dlpack::dtype dlpack_type(const bindings::View& view) {
     if (view.dtype == DType::f16 || view.dtype == DType::f32 || view.dtype == DType::f64)
       return nb::dlpack::dtype_code::Float;
     const bool is_signed = view.name.front() == 'i';
-    return is_signed ? nb::dlpack::dtype_code::Int : nb::dlpack::dtype_code::UInt;  // bf16 is lent as u16
+    // bf16 arrays are returned as uint16
+    return is_signed ? nb::dlpack::dtype_code::Int : nb::dlpack::dtype_code::UInt;
   }();
   return {static_cast<std::uint8_t>(code), bits, 1};
 }
@@ -51,7 +52,7 @@ nb::ndarray<nb::numpy> allocate(PyCommunicator& self, std::vector<std::size_t> s
 
 constexpr const char* capsule_name = "tutti.Communicator";
 
-/// A copy of the Communicator on the heap, for an extension that is built apart from this one.
+/// A capsule with a copy of the Communicator, for extension modules that are built separately.
 nb::object capsule_of(PyCommunicator& self) {
   auto* const copy = new Communicator(*self);
   return nb::steal(PyCapsule_New(copy, capsule_name, [](PyObject* capsule) {

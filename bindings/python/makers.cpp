@@ -1,4 +1,4 @@
-// init(), connect() and from_mpi() of Python: where a Communicator comes from.
+// The Python functions init(), connect() and from_mpi(), which make communicators.
 #include <atomic>
 
 #include "bindings/python/communicator.hpp"
@@ -12,12 +12,12 @@ namespace {
 
 std::atomic<bool> python_ends = false;
 
-/// A store that is an object of Python's. Any thread; after the interpreter's end it is gone.
+/// A store implemented by a Python object. Any thread. Fails after the interpreter has exited.
 class ObjectStore final : public Store {
  public:
   explicit ObjectStore(nb::object object) : object_(object.release().ptr()) {}
   ~ObjectStore() override {
-    if (python_ends) return;  // it is left to the process
+    if (python_ends) return;  // leaks the object
     const nb::gil_scoped_acquire gil;
     Py_DECREF(object_);
   }
@@ -56,7 +56,7 @@ class ObjectStore final : public Store {
     return {all.c_str(), all.size()};
   }
 
-  /// What Python raises becomes an Error, which has nothing of Python's in it.
+  /// Converts Python exceptions to Error, which contains no Python objects.
   template <class Body>
   std::invoke_result_t<Body, nb::handle> run(const Body& body) {
     if (python_ends) throw Error(Code::resource, "the program's store has ended with the interpreter");
@@ -92,7 +92,8 @@ PyCommunicator init(std::optional<double> timeout, nb::kwargs given) {
   return PyCommunicator(Communicator::from_env(settings));
 }
 
-/// Every rank counts how often it has come to this store, and they count alike: each time has a part of it to itself.
+/// Makes a prefix of the store for this use of it. Every rank counts how often it has used the store; the counts are
+/// equal on all ranks.
 void agree(Bootstrap& bootstrap, const std::shared_ptr<Store>& store) {
   const std::int64_t turn = store->add("tutti/python/turn/" + std::to_string(bootstrap.rank), 1);
   bootstrap.store = make_prefix_store(store, "tutti/python/" + std::to_string(turn));
@@ -126,7 +127,7 @@ PyCommunicator connect(nb::object store, int rank, int size, std::optional<doubl
 }
 
 PyCommunicator from_mpi(nb::object comm, std::optional<double> timeout, nb::kwargs given) {
-  const nb::object own = comm.attr("Dup")();  // so that no message of the program's meets one of ours
+  const nb::object own = comm.attr("Dup")();  // so that the program's messages and ours do not match
   CommonLibrary library;
   library.name = "MPI";
   library.rank = nb::cast<int>(own.attr("Get_rank")());

@@ -1,4 +1,4 @@
-// Messages between two ranks, and the barrier, for Python.
+// Point-to-point messages and the barrier, for Python.
 #include "bindings/python/communicator.hpp"
 #include "collectives/api/arguments.hpp"
 
@@ -65,7 +65,7 @@ nb::any sendrecv(Communicator& of, const Options& options, nb::any data, int to,
 
 nb::any shift(Communicator& of, const Options& options, nb::any data, int offset, nb::object out) {
   const int n = of.size(), by = ((offset % n) + n) % n;
-  constexpr int shift_tag = -1;  // one that no send can match
+  constexpr int shift_tag = -1;  // a tag that no send can have
   return exchange(of, options, data, std::move(out), (of.rank() + by) % n, (of.rank() + n - by) % n, shift_tag);
 }
 

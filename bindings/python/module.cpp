@@ -1,4 +1,4 @@
-// The module tutti._core of Python.
+// The Python module tutti._core.
 #include <nanobind/nanobind.h>
 #include <sys/eventfd.h>
 
@@ -13,7 +13,7 @@ nb::object helper(const char* module, const char* function) {
 
 namespace {
 
-/// tutti.Error, of which Python has the class.
+/// Converts Error to the Python class tutti.Error.
 void raise(const std::exception_ptr& caught, void* /*unused*/) {
   try {
     std::rethrow_exception(caught);
@@ -24,7 +24,7 @@ void raise(const std::exception_ptr& caught, void* /*unused*/) {
   }
 }
 
-/// A descriptor that becomes readable when one of its calls is done; for an event loop.
+/// A descriptor for event loops, which becomes readable when one of its calls is done.
 struct Event {
   std::shared_ptr<Descriptor> descriptor;
 };
@@ -74,7 +74,7 @@ nb::list settings_table() {
 
 NB_MODULE(_core, module) {
   using namespace tutti::python;
-  nb::set_leak_warnings(false);  // calls that are under way when the interpreter ends are left to the process
+  nb::set_leak_warnings(false);  // calls in flight at interpreter exit are leaked
   nb::register_exception_translator(raise);
   module.doc() = "The compiled part of tutti.";
   module.attr("__version__") = TUTTI_PYTHON_VERSION;

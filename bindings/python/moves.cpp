@@ -1,4 +1,4 @@
-// The calls of tutti.Communicator that move blocks and fold nothing.
+// The methods of tutti.Communicator for collectives that move data.
 #include <numeric>
 
 #include "bindings/python/communicator.hpp"
@@ -12,7 +12,7 @@ nb::any as_any(nb::object object) { return nb::borrow<nb::any>(object); }
 
 nb::object empty(nb::handle like, const nb::list& shape) { return helper("_arrays", "empty")(like, nb::tuple(shape)); }
 
-/// size blocks of the array's shape.
+/// The shape of size() blocks of the array's shape.
 nb::list stacked(const Communicator& of, const Array& array) {
   nb::list shape;
   shape.append(of.size());
@@ -39,7 +39,7 @@ void check_counts(const Communicator& of, const std::vector<std::size_t>& counts
     throw nb::value_error("counts must have one entry for each rank");
 }
 
-/// Everyone's number of rows, where the caller did not say: a call of its own, that waits.
+/// The number of rows of each rank, if the caller did not pass it: a blocking allgather.
 std::vector<std::size_t> gathered_rows(Communicator& of, std::size_t mine) {
   const nb::gil_scoped_release released;
   std::vector<std::uint64_t> all(static_cast<std::size_t>(of.size()));
@@ -103,7 +103,7 @@ nb::any gatherv(Communicator& of, const Options& options, nb::any data, Counts c
   return as_any(to.run(out));
 }
 
-/// Where the block goes: `out`, which the root may leave out, as it has something to make it like.
+/// The result array: `out`, which only the root may omit, because it has `data` to take the type from.
 nb::object place_of_block(Communicator& of, int root, const nb::object& out, const nb::object& data,
                           const Operand* given, std::size_t rows) {
   if (!out.is_none()) return out;

@@ -1,4 +1,4 @@
-// The calls of tutti.Communicator that fold what ranks give.
+// The methods of tutti.Communicator for reductions.
 #include "bindings/python/communicator.hpp"
 
 namespace tutti::python {
@@ -6,7 +6,7 @@ namespace {
 
 nb::any as_any(nb::object object) { return nb::borrow<nb::any>(object); }
 
-/// Of allreduce and reduce: in place without `out`, or where the data is a number.
+/// allreduce and reduce: in place if there is no `out` or the data is a number.
 nb::any reduce_all(Communicator& of, const Options& options, Kind kind, nb::any data, const std::string& op,
                    nb::object out, int root, double factor) {
   Submission to(of, options, kind);

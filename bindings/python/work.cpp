@@ -12,7 +12,7 @@ namespace {
 
 constexpr Seconds between_looks(0.1);
 
-/// The number that an operand holds, as Python has it.
+/// The number in an operand, as a Python object.
 nb::object number_in(const Operand& operand) {
   const std::byte* const at = operand.data();
   switch (operand.array.view.meaning) {
@@ -44,7 +44,7 @@ PyWork::PyWork(Communicator communicator, Work work, std::vector<Operand> operan
       outcome_(outcome) {}
 
 PyWork::~PyWork() {
-  if (!communicator_) return;  // moved from
+  if (!communicator_) return;  // a moved-from object
   if (work_.done()) {
     const nb::gil_scoped_release released;
     communicator_.reset();
@@ -118,7 +118,7 @@ void PyWork::ring(std::shared_ptr<Descriptor> event) const {
 Submission::Submission(Communicator& communicator, const Options& options, Kind kind)
     : communicator_(communicator), options_(options) {
   call.kind = kind;
-  operands_.reserve(2);  // no call has more, so that references stay good
+  operands_.reserve(2);  // a call has at most two operands, so references to them stay valid
   let_go_of_the_done();
 }
 

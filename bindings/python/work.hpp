@@ -1,4 +1,5 @@
-// Calls of Python programs: their operands, which live until the call is done, and the Work that `async_op=True` gives.
+// Calls of Python programs: their operands, which live until the call is done, and the Work that `async_op=True`
+// returns.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,7 +15,7 @@
 
 namespace tutti::python {
 
-/// What the keyword arguments of every call say.
+/// The keyword arguments that all calls have.
 struct Options {
   bool async_op = false;
   std::optional<double> timeout = {};
@@ -23,41 +24,41 @@ struct Options {
   std::optional<std::string> dtype = {};
 };
 
-/// Memory that a call reads or writes: an array's own, a packed copy of it, or a number.
+/// Memory that a call reads or writes: the array's own, a contiguous copy of it, or a number.
 struct Operand {
   Array array;
-  std::unique_ptr<std::byte[]> own = {};  ///< the packed copy, or the number
-  bool copied_back = false;               ///< the packed copy is the result
+  std::unique_ptr<std::byte[]> own = {};  ///< the contiguous copy, or the number
+  bool copied_back = false;               ///< whether the copy is the result and is copied back to the array
 
   std::byte* data() const noexcept { return own ? own.get() : array.data; }
 };
 
-/// What becomes of a call's outcome when it is done.
+/// The result of a call: the object that was passed in, a number, or the source of a message.
 enum class Outcome { object, number, source };
 
-/// A call that has started; not copyable. All members are used with the GIL held.
+/// A call that has started. Not copyable. All members are used with the GIL held.
 class PyWork {
  public:
   PyWork(Communicator communicator, Work work, std::vector<Operand> operands, nb::object result, Outcome outcome);
   PyWork(PyWork&&) noexcept = default;
   PyWork& operator=(PyWork&&) = delete;
-  /// Does not wait: what is not done yet is kept until it is.
+  /// Does not wait: a call that is not done is kept alive until it is.
   ~PyWork();
 
-  /// Waits without the GIL, looking for signals ten times a second; a signal that raises aborts the communicator.
-  /// Throws TimeoutError where `timeout` seconds pass; the call goes on.
+  /// Waits without the GIL, checking for signals ten times per second; if a signal handler raises, aborts the
+  /// communicator. Throws TimeoutError after `timeout` seconds; the call continues.
   nb::object wait(std::optional<double> timeout);
   bool done() const noexcept { return work_.done(); }
   nb::object result();
   bool cancel();
-  /// Runs callback(work) on a thread that may wait. `self` is this object.
+  /// Calls callback(work) on a thread that may block. `self` is this object.
   void add_done_callback(nb::object self, nb::object callback);
-  /// Makes the descriptor readable when the call is done.
+  /// Makes the event's descriptor readable when the call is done.
   void ring(std::shared_ptr<Descriptor> event) const;
 
  private:
   friend class Submission;
-  void finish();  // once, when it is done and has not failed
+  void finish();  // called once, when the call has succeeded
 
   std::optional<Communicator> communicator_;
   Work work_;
@@ -67,12 +68,12 @@ class PyWork {
   bool finished_ = false;
 };
 
-/// Puts one call together of what Python gives, starts it, and makes its result.
+/// Builds a call from Python arguments, starts it, and returns its result.
 class Submission {
  public:
   Submission(Communicator& communicator, const Options& options, Kind kind);
 
-  /// An operand that the call reads, writes, or both; a number becomes memory of its own.
+  /// Adds an operand that the call reads, writes, or both. A number is copied into memory of its own.
   const Operand& read(nb::handle object, const char* argument = "data");
   const Operand& write(nb::handle object, const char* argument = "out");
   const Operand& change(nb::handle object, const char* argument = "data");
@@ -81,13 +82,13 @@ class Submission {
   ConstBuffer in(const Operand& operand) const;
   Buffer out(const Operand& operand) const;
   Reduction reduction(const Operand& operand, const std::string& op, double factor) const;
-  /// Counts of rows, as the library counts: in its elements.
+  /// Converts counts of rows to counts of library elements.
   std::vector<std::size_t> counts(const std::vector<std::size_t>& rows, const Operand& operand) const;
 
   Collective call;
 
-  /// Starts it; a result, or with async_op a Work. The result is `object`, or for Outcome::number what the last number
-  /// operand then holds.
+  /// Starts the call and returns its result, or a Work with async_op. The result is `object`; for Outcome::number it is
+  /// the value of the last operand.
   nb::object run(nb::object object, Outcome outcome = Outcome::object);
 
  private:
@@ -99,8 +100,8 @@ class Submission {
   std::vector<Operand> operands_;
 };
 
-/// Before the interpreter ends: no thread of ours touches Python afterwards, and what is under way is waited for, a
-/// while.
+/// Called before the interpreter exits: stops the callback thread, so that no thread uses Python afterwards, and waits
+/// a limited time for kept calls.
 void stop_threads();
 
 }  // namespace tutti::python

@@ -1,4 +1,4 @@
-// Backend: how a group comes, what a call shares with the others, how a group goes.
+// Backend: creating groups, launching calls, and shutdown.
 #include "bindings/torch/backend.hpp"
 
 #include <Python.h>
@@ -20,14 +20,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Those that live, for leave_all().
+/// The live Backends, for leave_all().
 std::mutex living_mutex;
 std::set<Backend*>& living() {
   static auto* const all = new std::set<Backend*>;
   return *all;
 }
 
-/// Gives Python's lock up where this thread has it, for as long as it lives.
+/// Releases the GIL in its scope if this thread holds it.
 class WithoutGil {
  public:
   WithoutGil() : state_(Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr) {}
@@ -55,7 +55,7 @@ int from_environment(const char* name, int otherwise) {
 
 Seconds seconds(milliseconds length) { return std::chrono::duration_cast<Seconds>(length); }
 
-/// A job of its own, whose ranks meet in torch's store. Its name and secret are rank 0's.
+/// Connects a separate job, whose ranks meet in torch's store. Rank 0 chooses its name and secret.
 Communicator connect_world(const Origin& origin, milliseconds timeout) {
   Bootstrap bootstrap;
   bootstrap.rank = origin.rank;
@@ -144,7 +144,7 @@ void Backend::leave(Seconds patience) {
       if (auto work = one.lock()) messages.push_back(std::move(work));
     messages_.clear();
   }
-  for (const auto& work : messages) work->cancel();  // nobody would wait for them
+  for (const auto& work : messages) work->cancel();  // nobody will wait for these
   messages.clear();
   if (!Completer::instance().drain(*group_, deadline_in(patience))) {
     if (auto communicator = group_->find())
@@ -193,7 +193,7 @@ CallOptions Backend::call_options(const Request& request, double limit) const {
   return options;
 }
 
-/// Launches a collective, one or several calls.
+/// Launches a collective of one or several calls.
 Backend::Made Backend::start(Request request) {
   Communicator communicator = group_->communicator();
   const milliseconds limit = request.timeout == c10d::kUnsetTimeout ? group_->timeout() : request.timeout;
@@ -219,7 +219,7 @@ Backend::Made Backend::start(Request request) {
   return work;
 }
 
-/// Of a barrier all earlier calls are parts too.
+/// A barrier completes only after all earlier collectives of this rank.
 Backend::Made Backend::barrier(const c10d::BarrierOptions& options) {
   Communicator communicator = group_->communicator();
   Request request{.type = c10d::OpType::BARRIER, .name = "barrier", .inputs = {}, .timeout = options.timeout};

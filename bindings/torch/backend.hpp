@@ -1,4 +1,4 @@
-// Backend: torch.distributed's process group backend over a Communicator.
+// Backend: the process group backend of torch.distributed, implemented with a Communicator.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -16,41 +16,41 @@
 
 namespace tutti::torch_binding {
 
-/// What torch has to say when it makes a group.
+/// The arguments with which torch creates a group.
 struct Origin {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;
   int size = 1;
-  std::vector<std::int64_t> members = {};  ///< ranks of the default group; empty: all of them
-  std::string id = {};                     ///< the group's name, the same on its members
+  std::vector<std::int64_t> members = {};  ///< the group's ranks in the default group; empty: all of them
+  std::string id = {};                     ///< name of the group, the same on its members
 };
 
-/// Calls are those of c10d::Backend, which says what they mean. Beyond Gloo's: tensors of any strides, all_gather and
-/// all_to_all of uneven lists, PREMUL_SUM, int16.
+/// Implements c10d::Backend, which documents the calls. Beyond Gloo it supports tensors with any strides, all_gather
+/// and all_to_all of lists of different sizes, PREMUL_SUM and int16.
 ///
-/// Threads: any; that all ranks issue the calls of a group in one order is the caller's duty. Errors: wrong arguments
-/// throw RuntimeError before anything is sent; everything else is DistBackendError from Work::wait().
+/// Threads: any. The caller makes sure that all ranks issue the calls of a group in the same order. Errors: wrong
+/// arguments throw RuntimeError from the call; all other errors are DistBackendError from Work::wait().
 class Backend final : public c10d::Backend {
  public:
   struct Options : c10d::Backend::Options {
     explicit Options(std::string name, std::chrono::milliseconds limit = kBackendDefaultTimeout)
         : c10d::Backend::Options(std::move(name), limit) {}
-    std::string algorithm;  ///< for all calls, instead of the rules' choice; equal on all ranks
+    std::string algorithm;  ///< overrides the rules for all calls; equal on all ranks
   };
   using Made = c10::intrusive_ptr<c10d::Work>;
 
-  /// Blocks until all ranks of the group are there.
+  /// Blocks until all ranks of the group have joined.
   Backend(const Origin& origin, c10::intrusive_ptr<Options> options);
   ~Backend() override;
 
-  /// Of every Backend that lives: as shutdown(), but with `patience` alone. Then nothing of ours touches Python any
-  /// more.
+  /// shutdown() of all live Backends, with a timeout of `patience` each. Afterwards no thread of this module uses
+  /// Python.
   static void leave_all(Seconds patience);
 
   const std::string getBackendName() const override { return group_->name(); }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
   void setTimeout(std::chrono::milliseconds limit) override;
-  /// The group's; throws once it has been shut down.
+  /// The group's communicator. Throws after shutdown().
   Communicator communicator() const { return group_->communicator(); }
 
   Made broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
@@ -116,7 +116,7 @@ class Backend final : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
   std::mutex mutex_;
   std::vector<c10::weak_intrusive_ptr<Work>> messages_;  // sends and receives in flight
-  std::vector<tutti::Work> collectives_;                 // others in flight, for a barrier
+  std::vector<tutti::Work> collectives_;                 // collectives in flight, which a barrier waits for
   std::optional<std::vector<c10::intrusive_ptr<Work>>> coalescing_;
 };
 

@@ -1,4 +1,4 @@
-// Backend: the collectives. Each checks its tensors, makes blocks of them and launches.
+// Backend: the collectives. Each checks its tensors, makes Blocks of them and launches the call.
 #include <algorithm>
 
 #include "bindings/torch/backend.hpp"
@@ -26,7 +26,7 @@ void check_same_type(const at::Tensor& a, const at::Tensor& b, const char* call)
   if (a.device() != b.device()) refuse(call, "output and input must be on one device");
 }
 
-/// A list with a tensor for each rank, or its only list.
+/// The only list of `lists`, which must have one tensor per rank.
 const Tensors& list_of_ranks(const std::vector<Tensors>& lists, std::size_t ranks, const char* call) {
   if (lists.size() != 1) refuse(call, "takes one list of tensors per rank, not " + std::to_string(lists.size()));
   if (lists[0].size() != ranks)
@@ -47,7 +47,7 @@ std::vector<std::size_t> counts(const Tensors& list, std::size_t width) {
 
 }  // namespace
 
-/// What a call gives as one block: of one type, on one device, dense.
+/// Checks that the tensors are dense and of one type on one device, so that they can be one Block.
 void Backend::check_alike(const Tensors& tensors, const char* call) const {
   if (tensors.empty()) refuse(call, "takes at least one tensor");
   for (const at::Tensor& one : tensors) {

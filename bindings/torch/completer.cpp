@@ -1,4 +1,4 @@
-// Completer: threads that end Works, as what follows may be Python code that waits for further collectives.
+// Completer: threads that complete Works, because their callbacks may be Python code that waits for other collectives.
 #include "bindings/torch/completer.hpp"
 
 #include <thread>
@@ -7,7 +7,7 @@
 #include "transports/core/fork.hpp"
 
 namespace tutti::torch_binding {
-// A forked child has none of the threads, and the lock in any state: it gets another one.
+// A forked child does not have the threads, and the mutex may be locked: it makes a new instance.
 Completer& Completer::instance() {
   static std::mutex mutex;
   static Completer* one = nullptr;
@@ -46,7 +46,7 @@ void Completer::run() {
     ++idle_;
     arrived_.wait(lock, [&] { return !queue_.empty(); });
     --idle_;
-    if (closed_) {  // for ever, without the lock
+    if (closed_) {  // blocks for ever, with the mutex released
       ++idle_;
       arrived_.wait(lock, [] { return false; });
     }

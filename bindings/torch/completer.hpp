@@ -1,4 +1,4 @@
-// Completer: threads that end Works, as what follows may be Python code that waits for further collectives.
+// Completer: threads that complete Works, because their callbacks may be Python code that waits for other collectives.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -14,21 +14,22 @@ namespace tutti::torch_binding {
 
 class Work;
 
-/// One thread at first, one more whenever all are busy, eight at most. Whoever drives only hands over.
+/// Threads are started when all others are busy, up to eight. The thread that drives progress only hands Works over.
 ///
-/// Each thread gives up its reference to a Work last, as that may free tensors, which takes Python's lock. When Python
-/// ends, no thread of ours may be doing that: close() sees to it.
+/// A thread drops its reference to a Work last, because that may free tensors, which takes the GIL. close() makes sure
+/// that no thread does so while Python exits.
 class Completer {
  public:
-  /// The process's own; never destroyed.
+  /// The instance of this process; never destroyed.
   static Completer& instance();
 
-  /// A Work of the group will be handed over.
+  /// Announces that a Work of the group will be handed over.
   void expect(Group& group);
   void hand_over(c10::intrusive_ptr<Work> work);
-  /// Waits until no thread of ours refers to a Work of the group. False when `until` has passed. Not with the GIL.
+  /// Blocks until all announced Works of the group have been completed and released. Returns false at `until`. Call it
+  /// without the GIL.
   bool drain(Group& group, Deadline until);
-  /// From here on nothing of ours touches Python: Works that end later are never freed.
+  /// From now on no thread uses Python: Works that are handed over later are leaked.
   void close();
 
  private:

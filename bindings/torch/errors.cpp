@@ -1,4 +1,4 @@
-// What tutti throws, as the exceptions that torch.distributed throws.
+// Converts tutti's errors to the exceptions of torch.distributed.
 #include "bindings/torch/errors.hpp"
 
 #include <c10/util/Exception.h>

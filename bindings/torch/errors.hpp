@@ -1,4 +1,4 @@
-// What tutti throws, as the exceptions that torch.distributed throws.
+// Converts tutti's errors to the exceptions of torch.distributed.
 #pragma once
 
 #include <chrono>
@@ -10,17 +10,17 @@
 
 namespace tutti::torch_binding {
 
-/// What failed while `call` was running: DistBackendError; or RuntimeError where the arguments were wrong, or nothing
-/// can do the call. `limit` is the call's time-out, of which the text tells where it has passed.
+/// The exception for a failure of `call`: DistBackendError; or RuntimeError if the arguments were wrong or the call is
+/// not supported. `limit` is the call's timeout, for the text of timeouts.
 std::exception_ptr translated(const Error& error, std::string_view call, std::chrono::milliseconds limit);
 
-/// A DistBackendError of this text.
+/// A DistBackendError with this text.
 std::exception_ptr backend_error(const std::string& text);
 
-/// Of a limit that has passed.
+/// The text for a timeout.
 std::string timed_out(std::string_view call, std::chrono::milliseconds limit, std::string_view why);
 
-/// Throws RuntimeError of this text.
+/// Throws RuntimeError with this text.
 [[noreturn]] void refuse(std::string_view call, const std::string& why);
 
 }  // namespace tutti::torch_binding

@@ -1,4 +1,4 @@
-// Backend: all_to_all, sparse sums, messages between two ranks, the monitored barrier.
+// Backend: all_to_all, sparse reductions, point-to-point messages, the monitored barrier.
 #include <algorithm>
 #include <numeric>
 
@@ -12,9 +12,9 @@ namespace {
 using c10d::OpType;
 using std::chrono::milliseconds;
 
-constexpr int monitor_tag = -2;  // one that no user's send can match
+constexpr int monitor_tag = -2;  // a tag that no user's send can have
 
-/// Bytes for each rank, of a tensor that is split along its first dimension; empty `splits`: into equal parts.
+/// Bytes per rank of a tensor that is split along its first dimension; empty `splits`: equal parts.
 std::vector<std::size_t> split_bytes(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                                      std::size_t ranks) {
   const auto rows = static_cast<std::size_t>(tensor.size(0));
@@ -93,7 +93,7 @@ Backend::Made Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceO
   return start_sparse(tensors[0], options);
 }
 
-/// How many values each rank has is found out first, which blocks; indices and values follow as one call.
+/// Blocks for an allgather of the numbers of values. Indices and values then follow as one call.
 Backend::Made Backend::start_sparse(const at::Tensor& tensor, const c10d::AllreduceOptions& options) {
   constexpr const char* name = "sparse_all_reduce";
   if (options.reduceOp != c10d::ReduceOp::SUM) refuse(name, "only ReduceOp.SUM is supported for sparse tensors");
@@ -128,7 +128,8 @@ Backend::Made Backend::start_sparse(const at::Tensor& tensor, const c10d::Allred
   return start(std::move(request));
 }
 
-/// A send, or a receive where `from` is not -1. They have no deadline: their turn may come late.
+/// A receive if `to` is negative, else a send. Messages have no deadline, because the peer may post its call much
+/// later.
 Backend::Made Backend::message(Request request, int to, int from, int tag) {
   const char* const name = request.name;
   if (request.inputs.size() != 1) refuse(name, "takes one tensor");
@@ -208,7 +209,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
   }
 }
 
-/// Rank 0's part: hears of every rank, in their order, and lets them go.
+/// Rank 0's part: receives a message from every rank, in rank order, then releases them.
 void Backend::monitor(milliseconds limit, bool wait_all) {
   const auto begin = Clock::now();
   const std::string in = std::to_string(limit.count()) + " ms";

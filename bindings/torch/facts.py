@@ -1,4 +1,4 @@
-"""Prints version;ABI tag;Python's headers;torch's folder of this Python's torch, without importing it. Fails where there is none to build for."""
+"""Prints VERSION;ABI TAG;PYTHON HEADERS;TORCH FOLDER for this Python's torch, without importing it. Fails if there is no suitable torch."""
 
 import importlib.util
 import pathlib

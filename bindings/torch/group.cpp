@@ -1,4 +1,4 @@
-// Group: what a process group's Backend and its Works share.
+// Group: the state that a process group's Backend and its Works share.
 #include "bindings/torch/group.hpp"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::vector<std::weak_ptr<Group>>& list() {
   return *all;
 }
 
-/// Where each of `members` is in the world; empty where one is missing.
+/// The ranks of `members` in the job; empty if one is missing.
 std::vector<int> places(const Group& world, std::span<const std::int64_t> members) {
   std::vector<int> found;
   for (const std::int64_t member : members) {

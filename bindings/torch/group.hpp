@@ -1,4 +1,4 @@
-// Group: what a process group's Backend and its Works share.
+// Group: the state that a process group's Backend and its Works share.
 #pragma once
 
 #include <atomic>
@@ -16,33 +16,33 @@
 
 namespace tutti::torch_binding {
 
-/// The communicator of a process group until the group is shut down. Threads: any.
+/// The communicator of a process group, until the group is shut down. Any thread.
 class Group {
  public:
   Group(std::string name, std::chrono::milliseconds timeout, std::vector<std::int64_t> members)
       : name_(std::move(name)), timeout_(timeout.count()), members_(std::move(members)) {}
 
   void open(Communicator communicator);
-  /// Throws DistBackendError where it has been shut down.
+  /// Throws DistBackendError after shutdown.
   Communicator communicator() const;
   std::optional<Communicator> find() const;
-  /// Drops the communicator: the last one of a world says goodbye to the other ranks.
+  /// Releases the communicator. The last one of a job disconnects from the other ranks.
   void close();
 
   const std::string& name() const noexcept { return name_; }
   std::chrono::milliseconds timeout() const noexcept { return std::chrono::milliseconds(timeout_.load()); }
   void set_timeout(std::chrono::milliseconds limit) noexcept { timeout_ = limit.count(); }
-  /// Ranks of the default group, by rank here.
+  /// The group's ranks in the default group, by rank in this group.
   const std::vector<std::int64_t>& members() const noexcept { return members_; }
 
-  /// The first failure that a Work has seen, for Backend::getError().
+  /// Stores the first failure of a Work, for Backend::getError().
   void note(Code code) noexcept;
   Code failure() const noexcept { return failure_; }
 
-  /// Whether this process was forked since it was made: then it is not ours.
+  /// True if this process was forked after the group was made; the group then belongs to the parent.
   bool is_parents() const noexcept { return born_in_ != fork_generation(); }
 
-  int held = 0;  ///< Works that threads of ours refer to; the Completer's
+  int held = 0;  ///< Works announced to the Completer and not yet released; guarded by its mutex
 
  private:
   const std::uint32_t born_in_ = fork_generation();
@@ -54,11 +54,11 @@ class Group {
   std::optional<Communicator> communicator_;
 };
 
-/// Groups with a job of their own that live in this process, the oldest first.
+/// The groups of this process that have a job of their own, oldest first.
 namespace worlds {
 void add(const std::shared_ptr<Group>& world);
-/// A group of these ranks of the default group, `self` among them, made by them alone within the oldest world that has
-/// all of them; nullopt where there is none. Blocks until all of them are there.
+/// Makes a communicator of these ranks of the default group, which include `self`, within the oldest job that contains
+/// all of them; nullopt if there is none. Collective over these ranks only; blocks.
 std::optional<Communicator> group_within(std::span<const std::int64_t> members, std::int64_t self,
                                          const std::string& name);
 }  // namespace worlds

@@ -1,4 +1,4 @@
-// Memory and streams of torch's tensors.
+// Memory and streams of torch tensors.
 #include "bindings/torch/memory.hpp"
 
 #include <c10/core/impl/VirtualGuardImpl.h>

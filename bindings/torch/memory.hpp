@@ -1,4 +1,4 @@
-// Memory and streams of torch's tensors.
+// Memory and streams of torch tensors.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -10,10 +10,10 @@
 
 namespace tutti::torch_binding {
 
-/// The stream that the calling thread puts work of this device on.
+/// The calling thread's current stream on this device.
 Stream current_stream(c10::Device device);
 
-/// Of host memory that the other ranks of the host read and write in place.
+/// An allocator of host memory that the ranks on this host share.
 std::shared_ptr<c10::Allocator> make_allocator(const Communicator& communicator);
 
 }  // namespace tutti::torch_binding

@@ -11,7 +11,7 @@ namespace {
 namespace py = pybind11;
 using std::chrono::milliseconds;
 
-/// A Communicator as other modules take it: a copy on the heap, in a capsule that owns it.
+/// A capsule that owns a copy of the Communicator, for other extension modules.
 py::capsule communicator_of(const Backend& backend) {
   auto* const copy = new Communicator(backend.communicator());
   return py::capsule(copy, "tutti.Communicator", [](PyObject* capsule) {

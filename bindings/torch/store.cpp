@@ -1,4 +1,4 @@
-// torch's store as the store that ranks of tutti meet at.
+// Adapts torch's store to the Store that ranks use to meet.
 #include "bindings/torch/store.hpp"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ class Adapter final : public Store {
       return ask("compareSet", key, [&] {
         return text(store_->compareSet(name, {}, std::vector<std::uint8_t>(value.begin(), value.end())));
       });
-    } catch (const c10::NotImplementedError&) {  // then whoever counts first writes
+    } catch (const c10::NotImplementedError&) {  // then the first rank to increment a counter writes the value
       if (add(name + "/claim", 1) == 1) set(key, value);
       return wait(key, deadline_in(Seconds(60)));
     }
@@ -92,7 +92,7 @@ class Adapter final : public Store {
 std::shared_ptr<Store> adapt(const c10::intrusive_ptr<c10d::Store>& store) {
   try {
     return std::make_shared<Adapter>(store->clone());
-  } catch (const std::exception&) {  // a store that has only one
+  } catch (const std::exception&) {  // the store cannot be cloned
     return std::make_shared<Adapter>(store);
   }
 }

@@ -1,4 +1,4 @@
-// torch's store as the store that ranks of tutti meet at.
+// Adapts torch's store to the Store that ranks use to meet.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -9,11 +9,12 @@
 
 namespace tutti::torch_binding {
 
-/// Over a connection of its own where the store has such: a user's waiting call does not hold up news of a failure.
-/// Never blocks in the store: what it waits for it looks for again and again.
+/// Uses a connection of its own if the store can be cloned, so that a user's blocking call does not delay failure
+/// messages. Never blocks in torch's store: it polls.
 std::shared_ptr<Store> adapt(const c10::intrusive_ptr<c10d::Store>& store);
 
-/// A part of it that this group alone uses: a store may see several groups of one name, one after the other.
+/// A prefix of the store for this group only, because a store may be used by several groups with the same name, one
+/// after the other.
 std::shared_ptr<Store> next_turn(std::shared_ptr<Store> store, int rank);
 
 }  // namespace tutti::torch_binding

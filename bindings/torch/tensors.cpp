@@ -1,4 +1,4 @@
-// Tensors as the library sees them: blocks of memory, element types, operators.
+// Conversion of tensors to memory blocks, element types and operators.
 #include "bindings/torch/tensors.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -39,7 +39,7 @@ const char* operator_name(Operator::RedOpType op) {
   return op < std::size(names) ? names[op] : "UNUSED";
 }
 
-/// Elements of 0 and 1.
+/// The operator for elements of 0 and 1.
 Reduction on_bool(Operator::RedOpType op, std::string_view call) {
   switch (op) {
     case Operator::SUM:
@@ -81,7 +81,7 @@ std::byte* address(const at::Tensor& tensor, bool write) {
   return static_cast<std::byte*>(data);
 }
 
-/// Whether the tensors lie one after the other in one storage.
+/// True if the tensors are adjacent in one storage.
 bool is_one_block(const Tensors& tensors) {
   const std::byte* next = nullptr;
   const at::Tensor* first = nullptr;

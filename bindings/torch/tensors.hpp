@@ -1,4 +1,4 @@
-// Tensors as the library sees them: blocks of memory, element types, operators.
+// Conversion of tensors to memory blocks, element types and operators.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,26 +14,26 @@ namespace tutti::torch_binding {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// What a tensor's elements are in a reduction: bool is u8 of 0 and 1, complex is twice as many reals.
+/// How a tensor's elements are represented in a reduction: bool is u8 of 0 and 1, a complex number is two reals.
 struct Elements {
   DType dtype;
-  std::size_t each;  ///< of these make one of the tensor's
+  std::size_t each;  ///< number of these per element of the tensor
   Reduction op;
 };
 
-/// Throws RuntimeError where the operator has no meaning for the type.
+/// Throws RuntimeError if the operator is not defined for the type.
 Elements elements_of(at::ScalarType type, const c10d::ReduceOp& op, std::string_view call);
 
-/// One or several tensors of one type and device, one after the other, as one block of memory: their own where they
-/// are that already, else a packed one.
+/// One or several tensors of the same type and device, as one block of contiguous memory: the tensors' own if they are
+/// contiguous and adjacent, else a packed copy.
 class Block {
  public:
   Block() = default;
-  /// What is in the tensors; they are only read.
+  /// A block that is read.
   static Block reading(const Tensors& tensors);
-  /// For results, which write_back() takes to the tensors.
+  /// A block that is written; write_back() copies the result to the tensors.
   static Block writing(const Tensors& tensors);
-  /// Both.
+  /// A block that is read and written.
   static Block updating(const Tensors& tensors);
   static Block reading(const at::Tensor& tensor) { return reading(Tensors{tensor}); }
   static Block writing(const at::Tensor& tensor) { return writing(Tensors{tensor}); }
@@ -42,7 +42,7 @@ class Block {
   Buffer bytes() const noexcept;
   Buffer elements(const Elements& elements) const noexcept;
   bool is_packed() const noexcept { return packed_.defined(); }
-  /// Copies from the packed block to the tensors; nothing where there is none.
+  /// Copies the packed copy to the tensors; does nothing if there is no copy.
   void write_back() const;
   const at::Tensor& packed() const noexcept { return packed_; }
 
@@ -57,7 +57,7 @@ class Block {
   Device device_;
 };
 
-/// "Float", "Long", as torch's messages name types.
+/// The type's name in torch's messages: "Float", "Long".
 inline std::string type_name(const at::Tensor& tensor) { return c10::toString(tensor.scalar_type()); }
 
 }  // namespace tutti::torch_binding

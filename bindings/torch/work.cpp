@@ -1,4 +1,4 @@
-// Work: a call of a process group, from its launch until its results are where torch expects them.
+// Work: a call of a process group, from its launch until its results are in the tensors.
 #include "bindings/torch/work.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -55,8 +55,8 @@ void Work::follow(Value<int> part) {
   follow({part}, true);
 }
 
-// A callback that is dropped must not drop a Work: so each but the last knows a mere pointer, and the last has the
-// one reference that was counted for it.
+// Destroying an unused callback must not destroy a Work, so the callbacks have a raw pointer. The last one to run takes
+// over the reference that was counted for all of them.
 void Work::subscribe() {
   if (cuda_) complete_on_device();
   open_ = static_cast<int>(parts_.size()) + 1;
@@ -76,7 +76,7 @@ void Work::fail(std::exception_ptr why) {
   over_ = true;
 }
 
-/// On a stream of its own, which waits for the call: what the user does on other streams goes on.
+/// Writes the results on a stream of its own that waits for the call, so that the user's other streams are not blocked.
 void Work::complete_on_device() {
   const c10::impl::VirtualGuardImpl guard(cuda_->type());
   const c10::Stream side = guard.getStreamFromGlobalPool(*cuda_);
@@ -137,7 +137,7 @@ c10::IValue Work::value() const {
   return request_.lists.size() > 1 ? c10::IValue(request_.lists) : c10::IValue(request_.outputs);
 }
 
-// Callbacks run in here. What they throw is theirs, and is only told.
+// Runs callbacks. Exceptions that they throw are only logged.
 void Work::tell_futures(const std::exception_ptr& failure) {
   try {
     const auto result = failure == nullptr ? c10d::WorkResult::SUCCESS : c10d::WorkResult::COMM_ERROR;
@@ -184,7 +184,7 @@ void Work::drive_without_limit() {
   give_up(limit, "the group has ended with it: make another one");
 }
 
-/// True once all parts are done; false when the limit has passed.
+/// Returns true when all parts are done, false if the limit has passed.
 bool Work::drive(milliseconds limit) {
   const Deadline until = deadline_in(std::chrono::duration_cast<Seconds>(limit));
   for (const tutti::Work& part : parts_) {
@@ -194,7 +194,7 @@ bool Work::drive(milliseconds limit) {
         part.wait();
       else if (!part.wait_for(std::chrono::duration_cast<Seconds>(until - Clock::now())))
         return false;
-    } catch (const Error&) {  // outcome() tells
+    } catch (const Error&) {  // outcome() reports the error
     }
   }
   return true;
@@ -202,7 +202,7 @@ bool Work::drive(milliseconds limit) {
 
 void Work::await_completion() {
   complete();
-  if (by_.load() == std::this_thread::get_id()) return;  // or called back by whoever completes
+  if (by_.load() == std::this_thread::get_id()) return;  // or this thread is in a callback of complete()
   over_.wait(false);
 }
 

@@ -1,4 +1,4 @@
-// Work: a call of a process group, from its launch until its results are where torch expects them.
+// Work: a call of a process group, from its launch until its results are in the tensors.
 #pragma once
 
 #include <c10/core/Event.h>
@@ -17,36 +17,36 @@
 
 namespace tutti::torch_binding {
 
-/// A call of a process group as a value.
+/// The description of a call of a process group.
 struct Request {
   c10d::OpType type;
-  const char* name;  ///< "all_reduce": for the profiler and for errors
-  Tensors inputs;    ///< as the profiler shows them
+  const char* name;  ///< "all_reduce", for the profiler and errors
+  Tensors inputs;    ///< the tensors that the profiler shows
   std::vector<Block> sources = {};
-  std::vector<Block> results = {};  ///< written back when all is done
-  Tensors outputs = {};             ///< what result() gives
-  std::vector<Tensors> lists = {};  ///< the future's value, where it is a list of lists
+  std::vector<Block> results = {};  ///< written back when the call is done
+  Tensors outputs = {};             ///< the value of result()
+  std::vector<Tensors> lists = {};  ///< the value of the future, if it is a list of lists
   std::vector<Collective> calls = {};
-  std::function<void()> last = {};  ///< after the results, before anybody is told
+  std::function<void()> last = {};  ///< runs after the results have been written, before waiters are notified
   std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
 };
 
-/// Threads: any. Whoever waits completes it; where nobody does, the Completer.
+/// Any thread. A thread that waits completes the Work; if none waits, the Completer does.
 class Work final : public c10d::Work {
  public:
   /// `sequence` is the call's number in its group.
   Work(std::shared_ptr<Group> group, Request request, std::uint64_t sequence);
 
-  /// After the launch, once: takes its parts, which are done when it is. `endless`: they have no deadline; a wait()
-  /// without a limit applies the group's.
+  /// Called once, after the launch. The Work is done when all `parts` are. `endless`: the parts have no deadline, so
+  /// wait() without a limit applies the group's timeout.
   void follow(std::vector<tutti::Work> parts, bool endless);
-  /// The same of a receive from anyone.
+  /// The same for a receive from any rank.
   void follow(Value<int> part);
   void set_source(int rank) noexcept { source_ = rank; }
-  /// Instead, where the launch was refused.
+  /// Called instead of follow() if the launch failed.
   void fail(std::exception_ptr why);
 
-  /// Results to their places, then c10d's finish(), then the future. Once; anyone.
+  /// Writes the results, calls c10d's finish(), then completes the future. Runs once; any thread may call.
   void complete();
 
   bool isCompleted() override { return over_; }
@@ -60,7 +60,7 @@ class Work final : public c10d::Work {
 
   const std::shared_ptr<Group>& group() const noexcept { return group_; }
   const std::vector<tutti::Work>& parts() const noexcept { return parts_; }
-  /// Takes back receives that have met no message; see Work::cancel().
+  /// Cancels receives that have not matched a message; see tutti::Work::cancel().
   void cancel();
 
  private:
@@ -88,7 +88,7 @@ class Work final : public c10d::Work {
 
   std::atomic<bool> claimed_{false}, over_{false};
   std::atomic<std::thread::id> by_{};
-  std::optional<c10::Event> on_device_;  // results are there
+  std::optional<c10::Event> on_device_;  // recorded when the results are in the tensors
   c10::intrusive_ptr<c10::ivalue::Future> future_, result_future_;
 };
 

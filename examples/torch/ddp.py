@@ -2,10 +2,10 @@
 
 import torch
 import torch.distributed as dist
-import tutti.torch  # makes the name "tutti" known to torch.distributed
+import tutti.torch  # registers the backend "tutti" with torch.distributed
 
 dist.init_process_group("tutti")
-torch.manual_seed(dist.get_rank())  # each rank has data of its own
+torch.manual_seed(dist.get_rank())  # each rank generates different data
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(16, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(20):

@@ -1,7 +1,7 @@
 """Collectives with pluggable transports: allreduce, broadcast and the others, on arrays of any library.
 
     import numpy, tutti
-    world = tutti.init()                    # from `tutti run`, torchrun, mpirun or srun; or alone
+    world = tutti.init()                    # ranks from `tutti run`, torchrun, mpirun or srun; else size 1
     world.allreduce(gradient, "avg")        # in place; async_op=True returns a Work
 """
 
@@ -18,18 +18,18 @@ __version__: str = _core.__version__
 __all__ = ["Arrived", "Communicator", "Error", "Place", "Work", "connect", "from_mpi", "info", "init", "version"]
 
 ANY_RANK = -1
-"""As `source` of probe(): whichever rank sends first."""
+"""As `source` of probe(): a message from any rank."""
 
 atexit.register(_core._stop)
 
 
 def version() -> str:
-    """Of the library."""
+    """The version of the library."""
     return __version__
 
 
 def info() -> dict[str, object]:
-    """What this installation is: version, folder, the instruction set of its folds, and all settings with their values."""
+    """Facts about this installation: version, folder, instruction set of the reductions, and all settings with their values."""
     return {
         "version": __version__,
         "folder": os.path.dirname(__file__),

@@ -1,4 +1,4 @@
-"""`python -m tutti`: the tutti command, and where a C++ project finds the package that Python has."""
+"""`python -m tutti`: runs the tutti command; --cmakedir and --includes print the paths for C++ projects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def command() -> str | None:
-    """The compiled command of this installation."""
+    """The path of this installation's compiled command; None if it was built without."""
     path = os.path.join(FOLDER, "bin", "tutti")
     return path if os.path.exists(path) else None
 

@@ -1,4 +1,4 @@
-"""New arrays like those that a program gave."""
+"""Creates result arrays of the same kind as an input array."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _NUMBERS: dict[type, tuple[str, str]] = {bool: ("?", "?"), int: ("int64", "q"), 
 
 
 def empty(like: Any, shape: tuple[int, ...]) -> Any:
-    """An array of `shape` with the type, the library and the place of `like`; its contents are not set.
+    """An uninitialised array of `shape` with the dtype, array library and device of `like`.
 
-    What is no array of a library (a buffer, a number) gives a NumPy array, or a memoryview where NumPy is missing.
+    For a buffer or a number the result is a NumPy array, or a memoryview if NumPy is not installed.
     """
     if hasattr(like, "new_empty"):  # PyTorch
         return like.new_empty(shape)
@@ -27,7 +27,7 @@ def empty(like: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _plain(like: Any, shape: tuple[int, ...]) -> memoryview:
-    """Without NumPy: memory of the interpreter's own."""
+    """As empty(), without NumPy: a memoryview of a bytearray."""
     code = _NUMBERS[type(like)][1] if type(like) in _NUMBERS else memoryview(like).format
     if not code:
         raise TypeError("there is no NumPy here for the result's type; give `out`")

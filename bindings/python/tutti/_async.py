@@ -1,4 +1,4 @@
-"""Calls in an event loop: one descriptor for each loop tells that some of its calls are done."""
+"""`await` for calls: one descriptor per event loop becomes readable when some of the loop's calls are done."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tutti import _core
 
 
 class _Watcher:
-    """The calls that one event loop waits for."""
+    """The calls that one event loop is waiting for."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.event = _core._Event()
         self.waiting: list[tuple[_core.Work, asyncio.Future[None]]] = []
-        self.loop = weakref.ref(loop)  # which keeps this, and is not kept by it
+        self.loop = weakref.ref(loop)  # weak, because the loop keeps this object alive
 
     def add(self, loop: asyncio.AbstractEventLoop, work: _core.Work) -> asyncio.Future[None]:
         future = loop.create_future()
@@ -48,7 +48,7 @@ _watchers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Watcher] = weak
 
 
 def wait_in_loop(work: _core.Work) -> Generator[Any, None, Any]:
-    """What `await work` does: the loop goes on meanwhile."""
+    """Implements `await work`; the event loop runs meanwhile."""
     if not work.done():
         loop = asyncio.get_running_loop()
         watcher = _watchers.get(loop)

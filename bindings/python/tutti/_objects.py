@@ -1,4 +1,4 @@
-"""Any objects between ranks: pickled by the highest protocol, with their large buffers (NumPy's, say) as they are."""
+"""Sends Python objects: pickled with the highest protocol; large buffers, such as NumPy's, are sent out of band."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 def pack(value: Any) -> bytearray:
-    """The number of parts, the length of each, the pickle, the buffers that it refers to."""
+    """The message for an object: the number of parts, the length of each, the pickle, the buffers that it refers to."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
     parts: list[bytes | memoryview] = [head, *(one.raw() for one in buffers)]
@@ -24,7 +24,7 @@ def pack(value: Any) -> bytearray:
 
 
 def unpack(packed: memoryview) -> Any:
-    """The object; its buffers are `packed`'s memory, which nobody else uses."""
+    """The object of a message. Its buffers are views of `packed`, which must not be reused."""
     (count,) = _LENGTH.unpack_from(packed, 0)
     lengths = [_LENGTH.unpack_from(packed, _LENGTH.size * (1 + i))[0] for i in range(count)]
     at = _LENGTH.size * (1 + count)
@@ -36,7 +36,7 @@ def unpack(packed: memoryview) -> Any:
 
 
 def _split(packed: bytearray, counts: Sequence[int]) -> list[Any]:
-    """Objects that lie one after the other."""
+    """The objects of consecutive messages with these lengths."""
     values, at, view = [], 0, memoryview(packed)
     for count in counts:
         values.append(unpack(view[at : at + count]))
@@ -84,7 +84,7 @@ def scatter(communicator: Any, values: Sequence[Any] | None, root: int) -> Any:
     here = communicator.rank == root
     packed = [pack(one) for one in values or ()] if here else []
     wrong = here and len(packed) != communicator.size
-    if communicator.broadcast(int(wrong), root):  # so that nobody waits for a root that has raised
+    if communicator.broadcast(int(wrong), root):  # so that no rank waits for a root that has raised
         raise ValueError(f"scatter_object wants one value for each of {communicator.size} ranks at rank {root}")
     lengths = b"".join(_LENGTH.pack(len(one)) for one in packed)
     mine = bytearray(8)

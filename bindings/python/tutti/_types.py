@@ -1,15 +1,15 @@
-"""What the compiled part hands out beside arrays: errors, places, messages that have come."""
+"""Types that the compiled module returns: errors, places of ranks, arrived messages."""
 
 from typing import NamedTuple
 
 
 class Error(RuntimeError):
-    """A failure of tutti, with a sentence that says what to do next."""
+    """An error of tutti. The message says what happened and what to do about it."""
 
     code: str
-    """What kind: 'peer_lost', 'mismatch', 'timeout', 'aborted', 'unsupported', 'invalid', 'resource', 'protocol', 'internal'."""
+    """The kind: 'peer_lost', 'mismatch', 'timeout', 'aborted', 'unsupported', 'invalid', 'resource', 'protocol', 'internal'."""
     culprit: int | None
-    """The world rank that it is about, or None."""
+    """The world rank that the error is about, or None."""
 
     def __init__(self, message: str, code: str = "internal", culprit: int = -1) -> None:
         super().__init__(message)
@@ -21,16 +21,16 @@ class Error(RuntimeError):
 
 
 class Place(NamedTuple):
-    """Where a rank is."""
+    """The host and hardware of a rank."""
 
     host_name: str
-    host: int  #: the number of its host, in the order of their first ranks
-    numa_node: int  #: -1: several, or unknown
-    gpu_domain: str  #: ranks with equal texts see the same GPUs; empty: none
+    host: int  #: index of the host; hosts are ordered by their first rank
+    numa_node: int  #: -1: more than one, or unknown
+    gpu_domain: str  #: ranks with equal values see the same GPUs; empty: no GPU
 
 
 class Arrived(NamedTuple):
-    """A message that has come, or was announced, and that no receive has met."""
+    """A message that has arrived, or has been announced, and that no receive has matched."""
 
     source: int
     tag: int

@@ -1,6 +1,6 @@
 """PyTorch's distributed backend over tutti: `import tutti.torch`, then `init_process_group("tutti")`.
 
-Everything of torch.distributed that takes a process group works with it: DistributedDataParallel, fully_shard, DTensor,
+Everything in torch.distributed that takes a process group works with it: DistributedDataParallel, fully_shard, DTensor,
 pipelines, checkpoints. See the book's chapter "Use it from PyTorch".
 """
 
@@ -17,7 +17,7 @@ __all__ = ["Backend", "Options", "communicator", "create", "register"]
 
 
 def _extension():
-    """The compiled module for this torch: c10d's classes differ from one minor version to the next."""
+    """The extension module for this version of torch; c10d's C++ classes change with each minor version."""
     release = "".join(torch.__version__.split(".")[:2])
     name = f"_c10d_{release}_cp{sys.version_info[0]}{sys.version_info[1]}"
     try:
@@ -41,7 +41,7 @@ def _extension():
 
 
 def _compiled(name, here, sources):
-    """The module, compiled once for this torch into torch's folder of extensions (TORCH_EXTENSIONS_DIR)."""
+    """Compiles the module for this version of torch, once, into torch's extensions folder (TORCH_EXTENSIONS_DIR)."""
     from torch.utils import cpp_extension
 
     package = here.parent
@@ -60,7 +60,7 @@ Backend, Options = _c10d.Backend, _c10d.Options
 
 
 def create(opts, options=None, name="tutti"):
-    """Makes the Backend of a process group; what torch calls. `options` is an Options or None."""
+    """Creates the Backend of a process group; called by torch. `options` is an Options or None."""
     if options is not None and not isinstance(options, Options):
         raise TypeError(f"pg_options of the backend tutti must be a tutti.torch.Options, not {type(options).__name__}")
     return Backend(store=opts.store, rank=opts.group_rank, size=opts.group_size, name=name, timeout=opts.timeout,
@@ -68,11 +68,11 @@ def create(opts, options=None, name="tutti"):
 
 
 def communicator(group=None):
-    """The tutti.Communicator of a process group (None: the default one), for the library's own calls.
+    """The tutti.Communicator of a process group (None: the default group), for calls that torch does not have.
 
-    Its ranks are those of the group. Its calls and torch's take turns: all ranks of the group have to make both in one order;
-    `communicator().dup()` has an order of its own. It goes on living when the process group is destroyed.
-    Raises ValueError where the group is not tutti's, or this rank is not in it.
+    It has the ranks of the group. All ranks must issue its calls and torch's calls on the group in the same order;
+    the calls of `communicator().dup()` are independent. It remains valid after the process group is destroyed.
+    Raises ValueError if the group's backend is not tutti, or this rank is not in the group.
     """
     from tutti import Communicator
 
@@ -89,11 +89,11 @@ def communicator(group=None):
 
 
 def register():
-    """Makes the name "tutti" known to torch.distributed. Importing this package has done so; again is harmless."""
+    """Registers the backend "tutti" with torch.distributed. Importing this package does so; further calls do nothing."""
     if not hasattr(dist.Backend, "TUTTI"):
         dist.Backend.register_backend("tutti", create, extended_api=True, devices=["cpu", "cuda"])
 
 
 register()
-# Threads of ours must not free tensors while the interpreter ends.
+# Threads of the backend must not free tensors while the interpreter exits.
 atexit.register(_c10d.leave_all, 2.0)

@@ -1,6 +1,6 @@
-"""What `import torch` calls of the entry point group torch.backends: imports tutti.torch where TUTTI_TORCH=1 asks for it.
+"""Entry point in the group torch.backends, which `import torch` calls: imports tutti.torch if TUTTI_TORCH=1.
 
-A module of its own, outside the package: it must cost nothing where nobody asks, and must not fail.
+A separate module outside the package, so that it costs nothing and cannot fail if TUTTI_TORCH is not set.
 """
 
 import os
