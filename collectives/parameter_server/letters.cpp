@@ -10,6 +10,7 @@ std::vector<std::byte> Opening::letter() const {
   writer.put(dtype);
   writer.put<std::uint8_t>(staleness.has_value());
   writer.put(staleness.value_or(0));
+  writer.put<std::uint8_t>(counts);
   writer.put<std::uint64_t>(shards.size());
   for (const Range& shard : shards) writer.put<std::uint64_t>(shard.count);
   return writer.take();
@@ -24,6 +25,7 @@ Opening Opening::read(ConstBytes letter) {
   const bool is_bounded = reader.take<std::uint8_t>() != 0;
   const auto bound = reader.take<std::uint64_t>();
   if (is_bounded) opening.staleness = bound;
+  opening.counts = reader.take<std::uint8_t>() != 0;
   std::vector<std::size_t> counts;
   for (auto left = reader.take<std::uint64_t>(); left > 0; --left) counts.push_back(reader.take<std::uint64_t>());
   opening.shards = shards_of(counts);

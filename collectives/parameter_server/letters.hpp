@@ -65,6 +65,7 @@ struct Opening {
   DType dtype = DType::f32;
   std::optional<std::uint64_t> staleness;
   std::vector<Range> shards;
+  bool counts = true;
   bool operator==(const Opening&) const = default;
 
   std::vector<std::byte> letter() const;

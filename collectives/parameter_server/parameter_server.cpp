@@ -190,7 +190,7 @@ Parameters ParameterServer::open(std::string_view name, std::size_t count, DType
     refuse("the shares have " + std::to_string(shards.back().end()) + " elements, and not " + std::to_string(count));
   auto state = std::make_shared<Parameters::State>();
   state->outbox = impl_->outbox();
-  state->opening = {std::string(name), count, dtype, options.staleness, shards};
+  state->opening = {std::string(name), count, dtype, options.staleness, shards, options.counts};
   state->id = frames::id_of(name);
   state->seen = std::make_shared<SeenVersions>(servers);
   const std::vector<std::byte> letter = state->opening.letter();

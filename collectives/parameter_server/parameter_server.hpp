@@ -99,13 +99,15 @@ class Parameters {
   std::shared_ptr<State> state_;
 };
 
-/// Beside name, count and type of what is opened; the same from all workers.
+/// Beside name, count and type of what is opened; all but `counts` the same from all workers.
 struct OpenOptions {
   /// Elements at each server, in their order; empty: even_shards().
   std::vector<std::size_t> shares = {};
   /// Stale synchronous parallel (Ho et al., 2013): a worker gets no reply while it has pushed more than so many times
   /// oftener than the slowest of those that have opened the buffer. A new one begins where the slowest is.
   std::optional<std::uint64_t> staleness = {};
+  /// false: rounds and staleness do not wait for this worker, which pushes and pulls all the same.
+  bool counts = true;
 };
 
 /// The ranks of a communicator of which some keep buffers and some work on them; one may do both.

@@ -1,6 +1,7 @@
 // What a server does with each request, and its replies.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collectives/parameter_server/server.hpp"
 
@@ -46,7 +47,8 @@ void Server::perform(Seat& seat, Arrival& arrival) {
 
 void Server::open(Seat& seat, const Arrival& arrival) {
   const frames::Request& request = arrival.request;
-  const Opening opening = Opening::read(arrival.payload.bytes());
+  Opening opening = Opening::read(arrival.payload.bytes());
+  const bool counts = std::exchange(opening.counts, true);  // of this worker alone
   std::unique_ptr<Instance>& instance = instances_[request.instance];
   if (!instance) {
     const Shard::Place place{number_, opening.shards.at(static_cast<std::size_t>(number_)), opening.dtype,
@@ -60,7 +62,7 @@ void Server::open(Seat& seat, const Arrival& arrival) {
                                                    " elements of " + std::string(name(first.dtype)) +
                                                    "; all must give the same count, type, shares and staleness");
   }
-  instance->shard.enter(seat.member.worker);
+  instance->shard.enter(seat.member.worker, counts);
   reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .version = instance->shard.version()});
 }
 
@@ -71,7 +73,7 @@ void Server::free(Seat& seat, const frames::Request& request) {
   const std::uint64_t version = shard.version();
   shard.part(seat.member.worker, Clock::now(), answers_);
   after(shard);
-  if (shard.workers() == 0) {
+  if (!shard.is_open()) {
     timed_.erase(&shard);
     instances_.erase(found);
   }

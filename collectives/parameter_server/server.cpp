@@ -65,6 +65,8 @@ void Server::listen(Seat& seat) {
 }
 
 void Server::run() {
+  for (const auto& seat : seats_)
+    if (seat->is_over) tell_parted(*seat, Parting::died);  // before it came
   while (std::ranges::any_of(seats_, [](const auto& seat) { return !seat->is_over; })) {
     wait();
     for (const auto& seat : seats_)
@@ -221,10 +223,14 @@ void Server::end(Seat& seat, Parting how) {
   seat.next = {};
   seat.arrivals.clear();
   if (cut_ && cut_->owner == seat.member.worker) cut_.reset();
-  for (const auto& [_, one] : rules_)
-    if (one.rule.parted) one.rule.parted(seat.member.worker, how);
+  tell_parted(seat, how);
   leave(seat);
   send_answers();
+}
+
+void Server::tell_parted(const Seat& seat, Parting how) const {
+  for (const auto& [_, one] : rules_)
+    if (one.rule.parted) one.rule.parted(seat.member.worker, how);
 }
 
 // A shard with a round that is open only for a time is looked at again.

@@ -84,6 +84,7 @@ class Server {
   Deadline silent_at(const Seat& seat) const;
   void give_up_silent();
   void end(Seat& seat, Parting how);
+  void tell_parted(const Seat& seat, Parting how) const;
   void leave(Seat& seat);
   void handle(Seat& seat, Arrival& arrival);
   void perform(Seat& seat, Arrival& arrival);

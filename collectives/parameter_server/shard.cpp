@@ -40,14 +40,18 @@ Shard::Shard(const Place& place) : place_(place), values_(Block::zeroed(place.ra
   with_elements(place.dtype, []<class T>(T*) {});  // refuses integers
 }
 
-void Shard::enter(int worker) {
+void Shard::enter(int worker, bool counts) {
   if (has(worker)) return;
+  if (!counts) {
+    guests_.insert(worker);
+    return;
+  }
   const auto slowest = std::ranges::min_element(pushes_, {}, [](const auto& one) { return one.second; });
   pushes_[worker] = slowest == pushes_.end() ? 0 : slowest->second;
 }
 
 void Shard::part(int worker, Clock::time_point now, Answers& answers) {
-  if (pushes_.erase(worker) == 0) return;
+  if (pushes_.erase(worker) + guests_.erase(worker) == 0) return;
   std::erase_if(held_, [&](const Held& one) { return one.worker == worker; });
   for (auto& [_, state] : rules_) close_rounds(state, now, answers);
   release(answers);
@@ -108,7 +112,7 @@ bool Shard::closes(const ServerRule& rule, Round& round, Clock::time_point now) 
   const std::size_t all = std::max<std::size_t>(1, workers());
   const std::size_t quorum = std::min(all, static_cast<std::size_t>(std::max(1, rule.quorum)));
   const auto still_here = static_cast<std::size_t>(
-      std::ranges::count_if(round.pushed, [&](const Push& one) { return has(one.meta.worker); }));
+      std::ranges::count_if(round.pushed, [&](const Push& one) { return pushes_.contains(one.meta.worker); }));
   if (round.pushed.size() < quorum) return false;
   if (rule.grace <= 0 || still_here >= workers()) return true;
   if (round.until == never) round.until = now + duration_of(Seconds(rule.grace));

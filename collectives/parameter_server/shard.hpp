@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,12 +55,14 @@ class Shard {
   std::uint64_t version() const noexcept { return version_; }
   Block values() const noexcept { return values_; }
 
-  /// Workers that have it open. One that comes counts as having pushed as often as the slowest.
-  void enter(int worker);
+  /// Workers that have it open. One that comes counts as having pushed as often as the slowest; without `counts`
+  /// nobody waits for it.
+  void enter(int worker, bool counts = true);
   /// For one that is not there it has no effect. What it has pushed stays.
   void part(int worker, Clock::time_point now, Answers& answers);
-  bool has(int worker) const { return pushes_.contains(worker); }
-  std::size_t workers() const noexcept { return pushes_.size(); }
+  bool has(int worker) const { return pushes_.contains(worker) || guests_.contains(worker); }
+  bool is_open() const noexcept { return !pushes_.empty() || !guests_.empty(); }
+  std::size_t workers() const noexcept { return pushes_.size(); }  ///< that count
 
   /// A push whose data do not fit, or that does not cover the shard though its rule has a quorum, is answered so.
   void push(Push push, Clock::time_point now, Answers& answers);
@@ -111,6 +114,7 @@ class Shard {
   std::uint64_t version_ = 0;
   std::map<std::string, RuleState> rules_;
   std::map<int, std::uint64_t> pushes_;  // by worker: how often each has pushed
+  std::set<int> guests_;                 // that do not count
   std::vector<Held> held_;               // replies to those that are ahead
 };
 

@@ -116,6 +116,32 @@ TEST(Quorum, IsOfThoseWhoAreThere) {
   EXPECT_THAT(played.answered(), ElementsAre(0, 2));
 }
 
+TEST(Guests, AreNotWaitedFor) {
+  Rounds seen;
+  const NamedRule mean = seen.mean(3, 1000), add{"add", standard_rules().at("add")};
+  PlayedShard played({0}, 2, 0);
+  enum { a, b, guest };
+  played.shard.enter(guest, false);
+  EXPECT_EQ(played.shard.workers(), 2u);
+  for (int i = 0; i < 3; ++i) {
+    played.push(add, {100}, {.worker = guest});
+    EXPECT_THAT(played.answered(), ElementsAre(guest)) << "it is never ahead";
+  }
+  played.pull(guest);
+  EXPECT_THAT(played.answered(), ElementsAre(guest));
+  played.push(mean, {2}, {.worker = a});
+  EXPECT_THAT(played.answered(), IsEmpty());
+  played.push(mean, {4}, {.worker = b});
+  EXPECT_THAT(played.answered(), UnorderedElementsAre(a, b));
+  EXPECT_EQ(played.values()[0], 303);
+  played.part(a);
+  played.part(b);
+  EXPECT_EQ(played.shard.workers(), 0u);
+  EXPECT_TRUE(played.shard.is_open());
+  played.part(guest);
+  EXPECT_FALSE(played.shard.is_open());
+}
+
 TEST(Quorum, GoesOnFromADump) {
   Rounds seen;
   const NamedRule rule = seen.mean(3, 0);
