@@ -1,4 +1,4 @@
-// Command: what a folder tools/<name>/ adds to the `tutti` program.
+// Command: a subcommand of `tutti`, defined in a folder tools/<name>/.
 #pragma once
 
 #include <span>
@@ -8,13 +8,13 @@
 
 namespace tutti::tools {
 
-/// A folder tools/<name>/ with a command.cpp that defines `const Command <name>_command` (namespace
-/// tutti::tools, external linkage) is part of `tutti`; nothing else needs an edit.
+/// A folder tools/<name>/ whose command.cpp defines `const Command <name>_command` (namespace tutti::tools, external
+/// linkage) is part of `tutti`; no other file has to be edited.
 struct Command {
   std::string_view summary;  ///< one line for `tutti help`
 
-  /// Runs with what stands after the command's name; returns the exit code. See options.hpp for parsing.
-  /// What it throws becomes one line on stderr: exit code 2 for Error{invalid}, else 1.
+  /// Runs with the arguments after the command's name and returns the exit code. See options.hpp for parsing. main()
+  /// prints an exception as one line on stderr: exit code 2 for Error{invalid}, otherwise 1.
   int (*run)(const std::vector<std::string>& arguments);
 };
 
@@ -23,7 +23,7 @@ struct NamedCommand {
   const Command* command;
 };
 
-/// All that are built in, by name (generated).
+/// All built-in commands, sorted by name (generated).
 std::span<const NamedCommand> commands() noexcept;
 
 /// The project's version (generated).

@@ -1,4 +1,4 @@
-// What CLI11 leaves open: the nearest flag, -np, and programs with flags of their own.
+// Additions to CLI11: the nearest flag, -np, and programs with flags of their own.
 #include "tools/options.hpp"
 
 #include <CLI/CLI.hpp>
@@ -34,17 +34,17 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// Parses; leaves what is not known in app.remaining().
+/// Parses the known arguments; the others remain in app.remaining().
 void parse_known(CLI::App& app, std::vector<std::string> arguments) {
   std::transform(arguments.begin(), arguments.end(), arguments.begin(), with_two_dashes);
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants a vector
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector in reverse order
   try {
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
     std::fputs(app.help().c_str(), stdout);
     throw Finished{0};
   } catch (const CLI::ParseError& error) {
-    // A misspelt flag is the likelier cause of a missing one.
+    // If a flag is missing, a misspelt one is the likely cause.
     for (const std::string& rest : app.remaining())
       if (rest.starts_with("-")) unexpected(app, rest);
     usage_error(app, one_line(error.what()) + ": ");
@@ -77,7 +77,7 @@ std::vector<std::string> parse_before_program(CLI::App& app, const std::vector<s
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   app.prefix_command();
   parse_known(app, {arguments.begin(), dashes});
-  // The program's own arguments are taken from the originals, which with_two_dashes() has not touched.
+  // The program's arguments come from `arguments`, which with_two_dashes() has not changed.
   const std::vector<std::string> rest = app.remaining();
   if (!rest.empty() && rest.front().starts_with("-")) unexpected(app, rest.front());
   if (!rest.empty()) return {dashes - static_cast<std::ptrdiff_t>(rest.size()), arguments.end()};

@@ -1,4 +1,4 @@
-// Parsing of a command's flags: CLI11, with one clear line and the nearest flag where something is wrong.
+// Parsing of a command's flags with CLI11. An error is one line that names the nearest flag.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -9,22 +9,22 @@
 
 namespace tutti::tools {
 
-/// Thrown where nothing is left to do, after --help; caught by main().
+/// Thrown after --help to end the command; main() catches it.
 struct Finished {
   int exit_code = 0;
 };
 
-/// Every setting as a flag: --lane-bytes and --lane_bytes. A given one is in settings.sources as "flag".
+/// Adds every setting as a flag, for example --lane-bytes or --lane_bytes. The source of a given one becomes "flag".
 void add_settings(CLI::App& app, Settings& settings);
 
-/// Parses all arguments; "-np" stands for "--np". Throws Error{invalid} naming the nearest flag; Finished after --help.
+/// Parses all arguments; "-np" means "--np". Throws Error{invalid} that names the nearest flag, and Finished after
+/// --help.
 void parse(CLI::App& app, const std::vector<std::string>& arguments);
 
-/// Parses flags up to the first argument that is none, or up to "--"; returns that argument and all behind it as they
-/// are.
+/// Parses flags up to the first positional argument or "--". Returns the rest, the words of a program, unchanged.
 std::vector<std::string> parse_before_program(CLI::App& app, const std::vector<std::string>& arguments);
 
-/// Fails like a wrong flag: one line, exit code 2.
+/// Throws Error{invalid}: `what`, and a hint at --help.
 [[noreturn]] void usage_error(const CLI::App& app, const std::string& what);
 
 }  // namespace tutti::tools

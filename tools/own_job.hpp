@@ -1,4 +1,4 @@
-// Commands that want ranks: whether this process is one, and how it becomes a job of them.
+// Commands that run on several ranks: detection of a launcher, and the start of a job.
 #pragma once
 
 #include <string>
@@ -8,13 +8,12 @@
 
 namespace tutti::tools {
 
-/// Whether some launcher has started this process as a rank: by the variables of `tutti run`, Open MPI, hydra, PMIx,
-/// SLURM and torchrun.
+/// True if a launcher has started this process as a rank, judged by the variables of `tutti run`, Open MPI, Hydra,
+/// PMIx, Slurm and torchrun.
 bool inside_a_job();
 
-/// Replaces this process by `tutti run -np RANKS tutti WORDS...`, which starts the ranks in the way that the settings
-/// need: through an mpiexec where they name MPI. With `keep_going` a rank that fails does not end the others. Throws
-/// Error{resource}.
+/// Replaces this process by `tutti run -np RANKS tutti WORDS...` with the backend, transport and network of the
+/// settings. With `keep_going` a rank that fails does not end the others. Throws Error{resource}.
 [[noreturn]] void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words,
                              bool keep_going = false);
 

@@ -22,7 +22,7 @@ const Command* built_in(std::string_view name) {
   return nullptr;
 }
 
-/// The folders where a program tutti-X may be: beside this one, then PATH.
+/// The folders to search for a program tutti-X: this program's own, then PATH.
 std::vector<std::filesystem::path> program_folders() {
   std::vector<std::filesystem::path> folders;
   std::error_code ignored;
@@ -116,7 +116,7 @@ int run(std::vector<std::string> arguments) {
   return run_program(name, arguments);
 }
 
-/// Where the caller has closed stdin, stdout or stderr, no other descriptor may take its number.
+/// Opens stdin, stdout and stderr if the caller has closed them, so that no other descriptor takes their numbers.
 void fill_standard_descriptors() {
   int fd = 0;
   while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {

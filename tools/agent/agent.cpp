@@ -1,4 +1,4 @@
-// The agent: starts the ranks of one host, and passes on what they say, what they are sent and how they end.
+// The agent: starts the ranks of one host, and forwards their output, input, signals and exit status.
 #include "tools/agent/agent.hpp"
 
 #include <fcntl.h>
@@ -22,14 +22,14 @@
 namespace tutti::tools {
 namespace {
 
-/// What a rank says, on its way to the launcher.
+/// A rank's stdout or stderr, on its way to the launcher.
 struct Stream {
   std::int32_t subject = 0;
   Descriptor source;
   std::size_t credit = stream_window;
 };
 
-/// stdin or stdout for the channel alone; what is printed by mistake goes to stderr.
+/// Duplicates stdin or stdout for the channel. Stdout itself then goes to stderr, for anything printed by mistake.
 Descriptor take_over(int fd) {
   Descriptor own(fcntl(fd, F_DUPFD_CLOEXEC, 3));
   if (fd == STDOUT_FILENO) dup2(STDERR_FILENO, fd);
@@ -62,11 +62,11 @@ class Agent {
   Job job_;
   std::optional<Processes> processes_;
   std::deque<Stream> streams_;
-  Descriptor input_;  ///< towards rank 0
+  Descriptor input_;  ///< pipe to rank 0
   std::string input_text_;
   bool input_ends_ = false;
-  bool ready_ = false;    ///< from then on both sides say that they are alive
-  bool stopped_ = false;  ///< the launcher is, so that it says nothing
+  bool ready_ = false;    ///< from then on both sides send heartbeats
+  bool stopped_ = false;  ///< the launcher is stopped, so it sends no heartbeats
   bool ending_ = false, over_ = false;
   Deadline next_alive_ = never;
 };
@@ -134,7 +134,7 @@ void Agent::take(Frame& frame) {
       for (Stream& stream : streams_)
         if (stream.subject == frame.subject) {
           if (frame.number < 0)
-            stream.source.reset();  // the rank learns by SIGPIPE, as it would without us
+            stream.source.reset();  // the rank gets SIGPIPE, as it would without the agent
           else
             stream.credit += static_cast<std::size_t>(frame.number);
         }
@@ -178,7 +178,7 @@ void Agent::start() {
   }
 }
 
-/// Returns why not, with errno, or nothing.
+/// Returns an empty string, or why the rank cannot be started, with errno set.
 std::string Agent::start_rank(int rank, int input) {
   Inherited writing[2];
   for (int i = 0; i < 2; ++i) {
@@ -201,15 +201,15 @@ std::string Agent::start_rank(int rank, int input) {
 
 void Agent::take_signals() {
   while (const auto signal = signals_.next())
-    // Who ends the agent means the ranks; what a terminal sends goes to the launcher.
+    // A signal to the agent is meant for the ranks; the launcher handles a terminal's signals.
     if (*signal == SIGTERM || *signal == SIGHUP || *signal == SIGQUIT)
       if (processes_) processes_->signal(*signal);
   if (!processes_) return;
   for (const Ended& end : processes_->reap()) channel_.say({Say::ended, end.rank, end.status, {}});
 }
 
-/// From a rank to the launcher, as much as it is ready to take. At the end of the job nobody is left to write, so that
-/// an empty pipe will stay so.
+/// Sends a rank's output to the launcher, as far as the stream's credit allows. At the end of the job no writer is
+/// left, so an empty pipe stays empty.
 void Agent::forward(Stream& stream) {
   while (stream.source && stream.credit > 0) {
     char block[32768];
@@ -242,7 +242,7 @@ void Agent::forward_input() {
   if (input_ends_ && input_text_.empty()) input_.reset();
 }
 
-/// The last word, once all that was said is on its way.
+/// Says goodbye once all output is sent.
 void Agent::leave() {
   channel_.say({Say::goodbye, 0, 0, {}});
   while (channel_.pending()) {

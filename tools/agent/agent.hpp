@@ -1,10 +1,10 @@
-// The agent of a launcher on one host.
+// The agent: starts ranks on its host for a launcher on another.
 #pragma once
 
 namespace tutti::tools {
 
-/// Says the greeting on stdout, is told on stdin what to run, and ends all that it has started when told so, or when
-/// the launcher has gone or is silent. Returns the exit code.
+/// Exchanges frames with the launcher over stdin and stdout. Ends all started processes when told to, or when the
+/// launcher has gone or is silent. Returns the exit code.
 int run_agent();
 
 }  // namespace tutti::tools

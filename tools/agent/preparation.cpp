@@ -1,4 +1,4 @@
-// The folder, the program, the store.
+// Finds the working directory, the program and the store.
 #include "tools/agent/preparation.hpp"
 
 #include <fmt/core.h>
@@ -18,8 +18,8 @@
 namespace tutti::tools {
 namespace {
 
-/// The first of the launcher's addresses at which this host finds the store. One that leads nowhere costs a little, so
-/// that every round has more patience than the one before.
+/// The first of the launcher's addresses at which this host reaches the store. Each round allows more time, since an
+/// address that leads nowhere takes all of it.
 std::string find_store(const Job& job, const std::function<bool()>& gone) {
   const Deadline until = deadline_in(Seconds(0.8 * job.start_patience));
   const std::string& secret = job.variables.at("TUTTI_SECRET");
@@ -30,7 +30,7 @@ std::string find_store(const Job& job, const std::function<bool()>& gone) {
         connect_tcp_store_once(place.host, place.port, secret, std::min(until, deadline_in(patience)));
         return url;
       } catch (const Error&) {
-        // the next one
+        // try the next address
       }
     }
   return {};

@@ -1,4 +1,4 @@
-// What an agent looks for before its ranks can start.
+// Preparation of a host before its ranks start.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace tutti::tools {
 
-/// Goes to the folder, finds the program and the store; fills in job.file and the variables of the ranks. `gone`: the
-/// launcher has, so that there is no use in looking further.
+/// Enters `folder`, finds the program and the store, and sets job.file and the ranks' variables. Returns why the ranks
+/// cannot be started, or nothing. `gone` returns true once the launcher has gone; the search then ends.
 std::optional<Trouble> prepare_job(Job& job, const std::string& folder, const std::function<bool()>& gone);
 
 }  // namespace tutti::tools

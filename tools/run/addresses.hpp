@@ -1,4 +1,4 @@
-// Where the launcher can be reached.
+// The addresses at which other hosts can reach the launcher.
 #pragma once
 
 #include <string>
@@ -6,14 +6,13 @@
 
 namespace tutti::tools {
 
-/// The numbers of this host's interfaces that are up, loopback last, without link-local ones.
+/// Numeric addresses of this host's interfaces that are up, loopback last, without link-local IPv6 addresses.
 std::vector<std::string> own_addresses();
 
-/// "tcp://10.0.0.1:4711", "tcp://[fd00::1]:4711".
+/// URL of a store, for example "tcp://10.0.0.1:4711" or "tcp://[fd00::1]:4711".
 std::string store_url(const std::string& host, int port);
 
-/// True for this host's own names: localhost, what hostname(1) says, with or without its domain, the loopback's
-/// numbers.
+/// True if `name` is this host: localhost, 127.0.0.1, ::1, or the host's name with or without its domain.
 bool is_this_host(const std::string& name);
 
 }  // namespace tutti::tools

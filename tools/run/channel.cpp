@@ -1,4 +1,4 @@
-// Frames: say (1 byte), subject (4), number (8), bytes of text (4), text; little-endian.
+// Layout of a frame: say (1 byte), subject (4), number (8), size of the text (4), text; little-endian.
 #include "tools/run/channel.hpp"
 
 #include <fcntl.h>
@@ -73,7 +73,7 @@ bool Channel::receive() {
     in_text_.append(block, static_cast<std::size_t>(n));
     heard_ = Clock::now();
     if (static_cast<std::size_t>(n) < sizeof block) return true;
-    if (in_text_.size() - in_done_ > most_text) return true;  // enough for now
+    if (in_text_.size() - in_done_ > most_text) return true;  // next() first has to consume some of it
   }
   return false;
 }

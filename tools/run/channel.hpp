@@ -1,4 +1,4 @@
-// Channel: what the launcher and an agent say to each other, over the remote start's stdin and stdout.
+// Channel: the messages between the launcher and an agent, over stdin and stdout of the remote start command.
 #pragma once
 
 #include <poll.h>
@@ -15,26 +15,26 @@
 namespace tutti::tools {
 
 enum class Say : std::uint8_t {
-  // by the launcher
-  job,     ///< text: the job, see job_text.hpp
+  // sent by the launcher
+  job,     ///< text: the job, in the format of job_text.hpp
   go,      ///< start the ranks
-  signal,  ///< number: a signal for all ranks
-  input,   ///< text: for rank 0's stdin; empty: its end
-  taken,   ///< stream, number: so many bytes of it are written; -1: nobody reads it any more
-  end,     ///< the ranks of all hosts have ended: end what they left behind, say the rest and goodbye
-  // by the agent
-  ready,     ///< everything is there to start the ranks
-  refused,   ///< number: exit code, text: why the ranks cannot be started
-  started,   ///< rank, number: pid
-  output,    ///< stream, text: what a rank has said; empty: the end of the stream
-  consumed,  ///< number: so many bytes of input have reached rank 0; -1: it reads no more
-  ended,     ///< rank, number: status of waitpid()
+  signal,  ///< number: a signal to send to all ranks
+  input,   ///< text: data for rank 0's stdin; empty: end of file
+  taken,   ///< subject: stream; number: bytes of it that were written, or -1 if its reader has gone
+  end,     ///< the ranks of all hosts have ended: kill what they left behind, send the remaining output and goodbye
+  // sent by the agent
+  ready,     ///< the program and the store were found
+  refused,   ///< number: exit code; text: why the ranks cannot be started
+  started,   ///< subject: rank; number: pid
+  output,    ///< subject: stream; text: output of a rank; empty: end of the stream
+  consumed,  ///< number: bytes of input that were written to rank 0, or -1 if it has closed its stdin
+  ended,     ///< subject: rank; number: status from waitpid()
   goodbye,
-  // by both
+  // sent by both
   alive,
 };
 
-/// `subject` is a rank, or a stream: twice the rank, and one more for stderr.
+/// One message. `subject` is a rank, or a stream: twice the rank, plus one for stderr.
 struct Frame {
   Say say = Say::alive;
   std::int32_t subject = 0;
@@ -42,32 +42,32 @@ struct Frame {
   std::string text;
 };
 
-/// Bytes of a stream, or of rank 0's input, that may be on their way at once.
+/// Bytes of a stream, or of rank 0's input, that may be sent before the receiver acknowledges them.
 inline constexpr std::size_t stream_window = 128 << 10;
 
 class Channel {
  public:
-  /// Both descriptors become non-blocking. `greeting`: what the other side says first; anything before it, such as what
-  /// a login shell prints, is passed over.
+  /// Makes both descriptors non-blocking. `greeting` is the start of the other side's first line; anything that arrives
+  /// before it, such as the output of a login shell, is discarded. If it is empty, no greeting is expected.
   Channel(Descriptor in, Descriptor out, std::string greeting);
 
-  /// Queues, and writes what can be written now. Without effect once broken.
+  /// Queues a frame and writes as much as possible without blocking. Has no effect once writing has failed.
   void say(const Frame& frame);
-  /// As it is, without a frame around it.
+  /// Queues `text` without a frame around it.
   void greet(std::string_view text);
   void flush();
-  /// Reads what is there. False once the other side has closed.
+  /// Reads what has arrived, without blocking. Returns false once the other side has closed.
   bool receive();
-  /// The next whole frame that was received. Throws Error{protocol} for what is none.
+  /// The next complete frame, or nothing. Throws Error{protocol} for a frame that is too long.
   std::optional<Frame> next();
-  /// The rest of the greeting's line, once it has been seen.
+  /// The rest of the greeting's line, once it has arrived.
   const std::optional<std::string>& greeted() const noexcept { return greeted_; }
 
-  /// Appends what to poll for: two entries.
+  /// Appends two entries to poll for.
   void watch(std::vector<pollfd>& entries) const;
   bool pending() const noexcept { return !out_text_.empty(); }
   bool open() const noexcept { return static_cast<bool>(in_); }
-  /// When something was heard last.
+  /// When something was last received.
   Deadline heard() const noexcept { return heard_; }
   void hear_anew() noexcept { heard_ = Clock::now(); }
   void close_output() noexcept { out_.reset(); }
@@ -79,11 +79,11 @@ class Channel {
   const std::string greeting_;
   std::optional<std::string> greeted_;
   std::string in_text_, out_text_;
-  std::size_t in_done_ = 0;  ///< bytes of in_text_ that next() has handed out
+  std::size_t in_done_ = 0;  ///< bytes of in_text_ that next() has consumed
   Deadline heard_ = Clock::now();
 };
 
-/// What an agent says first; its version follows, and a newline.
+/// The start of an agent's first line; its version follows.
 inline constexpr std::string_view agent_greeting = "\x02tutti agent ";
 
 }  // namespace tutti::tools

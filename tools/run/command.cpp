@@ -35,7 +35,7 @@ std::string random_text(std::size_t bytes) {
   return text;
 }
 
-/// What the user wrote, beside what goes into the job as it is.
+/// Flags that do not go into the job unchanged.
 struct Request {
   std::string hosts, hostfile;
   std::vector<std::string> exports;
@@ -46,7 +46,7 @@ struct Request {
   std::string bind = "none";
 };
 
-/// A flag becomes the variable that means the same to the ranks.
+/// Converts flags into the variables that have the same meaning for the ranks.
 void add_variables(Job& job, const Settings& settings) {
   for (const SettingInfo& row : setting_table()) {
     const auto source = settings.sources.find(row.key);
@@ -55,10 +55,10 @@ void add_variables(Job& job, const Settings& settings) {
     for (const char c : row.key) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     job.variables[variable] = value_text(settings, row);
   }
-  // An environment of this host's reaches other hosts only in part: what speaks to tutti, and what -x names.
+  // Of this host's environment, other hosts get only tutti's own variables and those named by -x.
   if (!job.hosts.empty()) add_own_variables(job.variables);
   job.variables.try_emplace("TUTTI_SECRET", random_text(32));
-  std::string& name = job.variables["TUTTI_JOB"];  // unique in any case
+  std::string& name = job.variables["TUTTI_JOB"];  // made unique by a random suffix
   name += (name.empty() ? "" : "-") + random_text(16);
   job.mark = random_text(16);
   if (job.hosts.empty() && !std::getenv("OMP_NUM_THREADS")) {
@@ -68,7 +68,7 @@ void add_variables(Job& job, const Settings& settings) {
   }
 }
 
-/// -x NAME, -x NAME=VALUE.
+/// Handles -x NAME and -x NAME=VALUE.
 void add_exports(Job& job, const Request& request) {
   for (const std::string& text : request.exports) {
     const std::string name = text.substr(0, text.find('='));
@@ -119,7 +119,7 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
       ->group(several);
 }
 
-/// The hosts and the number of ranks, which may follow from one another.
+/// Sets the hosts and the number of ranks, which defaults to the number of slots.
 void choose_hosts(CLI::App& app, Job& job, const Request& request, const Settings& settings) {
   if (!request.hosts.empty() && !request.hostfile.empty())
     usage_error(app, "--hosts and --hostfile both name the hosts; give one of them: ");

@@ -1,4 +1,4 @@
-// The environment of a rank, and where its program is.
+// The environment of a rank, and the search for its program.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace tutti::tools {
 
-/// This process's environment without what other launchers left in it, with the job's variables and the rank's own.
+/// This process's environment without the variables of other launchers, plus the job's variables and the rank's own.
 std::vector<std::string> rank_environment(const Job& job, int rank);
 
-/// Adds the variables TUTTI_* of this process that hold for ranks on any host, and OMP_NUM_THREADS; those that are
-/// there already stay.
+/// Adds this process's TUTTI_* variables and OMP_NUM_THREADS, except those of one host, rank or job. Existing entries
+/// are kept.
 void add_own_variables(std::map<std::string, std::string>& variables);
 
-/// The file that execvp() would take. Empty, with errno, where there is none.
+/// The file that execvp() would execute. Returns an empty string and sets errno if there is none.
 std::string find_executable(const std::string& name);
 
 }  // namespace tutti::tools

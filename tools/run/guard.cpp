@@ -21,7 +21,7 @@ namespace {
 
 constexpr pid_t goodbye = 0;
 
-/// True where the environment that `pid` was started with has `entry`.
+/// True if process `pid` was started with `entry` in its environment.
 bool has_variable(const std::string& pid, const std::string& entry) {
   const int fd = open(("/proc/" + pid + "/environ").c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -48,7 +48,7 @@ int kill_once(const std::string& entry) {
 }
 
 [[noreturn]] void stand_guard(int pipe, const std::string& mark) {
-  setsid();  // what is sent to the launcher's group or terminal is not for the guard
+  setsid();  // signals to the launcher's group or terminal must not reach the guard
   prctl(PR_SET_NAME, "tutti-guard");
   const int nothing = open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) dup2(nothing, fd);
@@ -73,7 +73,7 @@ int kill_once(const std::string& entry) {
 int kill_marked(const std::string& mark) {
   const std::string entry = "TUTTI_STARTER=" + mark;
   int all = 0;
-  // Who forks while we look is found at the next look.
+  // A process forked during one pass is found by the next.
   for (int look = 0; look < 10; ++look) {
     const int killed = kill_once(entry);
     if (killed == 0) break;

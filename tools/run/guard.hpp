@@ -1,4 +1,4 @@
-// Guard: a small process that outlives a launcher killed by -9 just long enough to end what it started.
+// Guard: a small process that survives a launcher killed by SIGKILL and ends the processes that it started.
 #pragma once
 
 #include <sys/types.h>
@@ -9,15 +9,15 @@
 
 namespace tutti::tools {
 
-/// Ends, by SIGKILL, every process whose environment has TUTTI_STARTER=`mark`, but not this one: also those that left
-/// their process group. Returns how many.
+/// Sends SIGKILL to every other process that was started with TUTTI_STARTER=`mark` in its environment, also outside the
+/// ranks' process groups. Returns how many were killed.
 int kill_marked(const std::string& mark);
 
-/// Lives beside the launcher and holds a pipe from it. When the pipe ends without a word, it kills the process groups
-/// that it was told of and all other processes with the mark.
+/// A process that holds the read end of a pipe from the launcher. If the pipe is closed without dismiss(), it kills the
+/// watched process groups and all other processes with the mark.
 class Guard {
  public:
-  /// Forks; call it while the process has one thread.
+  /// Forks; call it while the process has one thread. Throws Error{resource}.
   explicit Guard(const std::string& mark);
   ~Guard() { dismiss(); }
   Guard(const Guard&) = delete;
@@ -25,7 +25,7 @@ class Guard {
 
   void watch(pid_t group) { tell(group); }
   void forget(pid_t group) { tell(-group); }
-  /// All has ended: the guard goes without killing anybody.
+  /// Ends the guard without killing anything.
   void dismiss();
   pid_t pid() const noexcept { return pid_; }
 

@@ -1,4 +1,4 @@
-// Starting an agent, and telling what became of it.
+// Starts an agent, and reports how it ended.
 #include "tools/run/host_link.hpp"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr Seconds until_reaped(2);  // a remote start closes its pipes a little before it ends
+constexpr Seconds until_reaped(2);  // a remote start command may close its pipes shortly before it ends
 constexpr std::size_t most_said = 64 << 10;
 
 std::string self() {
@@ -34,7 +34,7 @@ std::vector<std::string> own_environment() {
   return lines;
 }
 
-/// The last line that says something; login banners come first.
+/// The last line that is not blank; login banners come before it.
 std::string last_line(const std::string& text) {
   std::istringstream lines(text);
   std::string last;

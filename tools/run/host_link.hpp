@@ -1,4 +1,4 @@
-// HostLink: the launcher's side of one host, that is of the agent which a remote start has started there.
+// HostLink: the launcher's connection to one host, through the agent that the remote start command runs there.
 #pragma once
 
 #include <memory>
@@ -13,28 +13,29 @@
 
 namespace tutti::tools {
 
-/// The words of a remote start: {host} stands for the host's name, which is the last word where no {host} is.
+/// The words of a remote start command: {host} is replaced by the host's name, which is appended if there is no {host}.
 std::vector<std::string> remote_words(const std::string& command, const std::string& host);
 
 class HostLink {
  public:
   HostLink(const Host& host, Sink& error) : host_(host), error_(error) {}
 
-  /// Starts the agent. Returns why it cannot, or nothing.
+  /// Starts the agent with the signal mask `mask`. Returns an empty string, or why it cannot be started.
   std::string start(const Job& job, const sigset_t& mask);
-  /// The remote start has ended.
+  /// Records that the remote start command has ended with `status` from waitpid().
   void reaped(int status) { status_ = status; }
-  /// Gives up: kills the remote start.
+  /// Kills the remote start command and closes the channel.
   void kill();
 
-  /// Appends three entries.
+  /// Appends three entries to poll for.
   void watch(std::vector<pollfd>& entries) const;
-  /// Reads and writes what can be; afterwards frames may be there.
+  /// Reads and writes as much as possible without blocking. The channel may then have frames.
   void serve();
-  /// Says that it is alive where that is due.
+  /// Sends a heartbeat if one is due.
   void keep_alive(double silence);
 
-  /// Not empty: the agent has gone without a goodbye, or is silent; says how. Called after its frames were taken.
+  /// Returns how the host was lost (its agent has gone without a goodbye, has another version, or is silent), or an
+  /// empty string. Call it after the frames were taken.
   std::string lost(double silence, double start_patience) const;
   Deadline next_look(double silence, double start_patience) const;
 
@@ -42,10 +43,11 @@ class HostLink {
   bool usable() const noexcept { return channel_ && !over_; }
   const Host& host() const noexcept { return host_; }
   pid_t pid() const noexcept { return pid_; }
-  /// No more is expected: it has said goodbye, or is lost.
+  /// True once no more frames are expected: the agent has said goodbye, or the host is lost.
   bool over() const noexcept { return over_; }
   void finish();
-  /// From here on what the remote start writes to stderr goes on to the launcher's; until then it explains failures.
+  /// Marks the agent as ready. From now on the remote start command's stderr goes to the launcher's stderr; until then
+  /// it is kept to explain failures.
   void be_ready() { ready_ = true; }
   bool ready() const noexcept { return ready_; }
 
@@ -55,10 +57,10 @@ class HostLink {
 
   const Host host_;
   Sink& error_;
-  std::string shown_;  ///< the remote start, for messages
+  std::string shown_;  ///< the remote start command, for messages
   std::unique_ptr<Channel> channel_;
-  Descriptor errors_;  ///< the remote start's stderr
-  std::string said_;   ///< what came there before the agent was ready
+  Descriptor errors_;  ///< stderr of the remote start command
+  std::string said_;   ///< its stderr before the agent was ready
   pid_t pid_ = -1;
   std::optional<int> status_;
   bool ready_ = false, over_ = false, remote_ = true;

@@ -1,4 +1,4 @@
-// Lists of hosts.
+// Parses lists of hosts, and places ranks.
 #include "tools/run/hosts.hpp"
 
 #include <fmt/core.h>
@@ -39,7 +39,7 @@ Host parse_host(std::string_view entry) {
     host.name = entry.substr(0, entry.find(':'));
     rest = entry.substr(host.name.size());
   }
-  // The name becomes a word of the remote start, which must not take it for a flag.
+  // The name becomes an argument of the remote start command, which must not take it for a flag.
   if (host.name.empty() || host.name.starts_with('-') ||
       host.name.find_first_of(" \t/\\'\"$`;&|<>()*?") != host.name.npos)
     throw Error(Code::invalid,
@@ -100,7 +100,8 @@ int place_ranks(std::vector<Host>& hosts, int ranks, const Placing& placing) {
                 fmt::format("-np {} asks for more ranks than the hosts have slots ({}); give more slots, as in {}:{}, "
                             "or add --oversubscribe",
                             ranks, slots, hosts.front().name, hosts.front().slots + ranks - slots));
-  // Where slots are too few, a host's share is what all slots up to it come to in proportion, less what is given.
+  // With too few slots, a host's share is proportional to its slots: the rounded total of all hosts up to it, less the
+  // ranks given to those before it.
   std::vector<int> shares;
   for (std::int64_t seen = 0, given = 0; const Host& host : hosts) {
     seen += host.slots;

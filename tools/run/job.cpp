@@ -1,4 +1,4 @@
-// A session of the launcher: signals, output, the ends of ranks, and the end of all.
+// A session of the launcher: signals, output, the ends of ranks, and the shutdown.
 #include "tools/run/job.hpp"
 
 #include <fmt/core.h>
@@ -20,7 +20,7 @@ namespace tutti::tools {
 namespace {
 
 constexpr Seconds from_term_to_kill(1);
-constexpr Seconds patience(1);  // with a reader that takes nothing, once we were told to end
+constexpr Seconds patience(1);  // for a reader that takes nothing, once the job is told to end
 
 int exit_code_of(const Ended& end) {
   if (!end.lost.empty()) return exit_host_lost;
@@ -105,7 +105,7 @@ int Session::run() {
   return first_failure_ ? exit_code_of(at(*first_failure_).end) : 0;
 }
 
-/// The ranks could not be started: those that were end before they have begun.
+/// The ranks could not be started: kills those that were.
 int Session::give_up(const Trouble& trouble) {
   say(trouble.line);
   ranks_.signal(SIGKILL);
@@ -151,7 +151,7 @@ void Session::take_signals() {
       continue;
     }
     ranks_.signal(*signal);
-    if (*signal == SIGTSTP) raise(SIGSTOP);  // until SIGCONT, which is passed on like the others
+    if (*signal == SIGTSTP) raise(SIGSTOP);  // stops the launcher until SIGCONT, which is forwarded like the others
   }
 }
 
@@ -180,7 +180,7 @@ std::string Session::failure_text(int rank) const {
 }
 
 void Session::fail_first(std::vector<int>& ended) {
-  // Several may be seen at once; a rank that was killed is then the cause and not the consequence.
+  // If several are seen at once, a rank that was killed is the likelier cause.
   const auto killed = [&](int rank) { return !at(rank).end.lost.empty() || WIFSIGNALED(at(rank).end.status); };
   std::stable_partition(ended.begin(), ended.end(), killed);
   first_failure_ = ended.front();
@@ -209,8 +209,8 @@ void Session::kill_all(int signal) {
   ranks_.signal(signal);
 }
 
-/// Nobody is left to write: all that was said goes out, as fast as it is read. Once we were told to end, a reader that
-/// takes nothing is not waited for.
+/// Writes the remaining output as fast as it is read. Once the job is told to end, a reader that takes nothing for
+/// `patience` is abandoned.
 void Session::drain() {
   Deadline give_up = never;
   for (;;) {
@@ -235,7 +235,8 @@ void Session::drain() {
 
 void Session::summarise() {
   if (!first_failure_ || (job_.keep_going && !limit_passed_)) return;
-  std::map<std::pair<bool, std::pair<int, std::string>>, std::vector<int>> ways;  // by whether we ended it, and how
+  // key: whether we ended the rank, and how it ended
+  std::map<std::pair<bool, std::pair<int, std::string>>, std::vector<int>> ways;
   for (int i = 0; i < static_cast<int>(all_.size()); ++i) {
     const Rank& rank = at(i);
     if ((i == *first_failure_ && !limit_passed_) || exit_code_of(rank.end) == 0) continue;
@@ -251,7 +252,7 @@ void Session::summarise() {
   }
 }
 
-/// Serves the store where the ranks can reach it, unless the user has named one.
+/// Serves a store that the ranks can reach, unless the user has named one.
 void serve_store(Job& job, std::optional<TcpStoreServer>& server) {
   if (job.variables.contains("TUTTI_STORE")) return;
   const std::string loopback = "127.0.0.1", secret = job.variables.at("TUTTI_SECRET");
@@ -272,7 +273,7 @@ int run_job(const Job& asked) {
   Signals signals;
   Sinks sinks;
   const auto ranks = job.hosts.empty() ? make_local_ranks(job, signals, sinks) : make_remote_ranks(job, signals, sinks);
-  // The server comes after the guard's fork: a fork wants a process of one thread.
+  // The server starts a thread, so it comes after the guard's fork, which needs a process with one thread.
   std::optional<TcpStoreServer> server;
   serve_store(job, server);
   return Session(job, signals, sinks, *ranks).run();

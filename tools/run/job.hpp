@@ -1,4 +1,4 @@
-// What `tutti run` was asked to do.
+// The job that `tutti run` starts.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,30 @@ struct Host {
 };
 
 struct Job {
-  int ranks = 0;                   ///< of the whole job
+  int ranks = 0;                   ///< number of ranks in the whole job
   std::vector<int> here;           ///< the ranks of this host, in ascending order
   std::vector<std::string> words;  ///< the program and its arguments
-  std::string file;                ///< the program's file; on other hosts their agents look for it
+  std::string file;                ///< the program's file; empty with several hosts, whose agents search for it
   bool tag_output = false;
-  bool bind = false;        ///< each rank of a host to one of its cores
-  double grace = 2;         ///< seconds that the others have to end by themselves once one has failed
-  bool keep_going = false;  ///< ranks that fail are reported, and the others are left alone
-  double time_limit = 0;    ///< seconds until all is ended; 0: none
-  std::map<std::string, std::string> variables;  ///< for every rank, beside its own
-  std::string mark;  ///< the value of TUTTI_STARTER in the ranks of this host, by which stragglers are known
+  bool bind = false;                             ///< bind each rank of a host to one core
+  double grace = 2;                              ///< seconds between the first failure and SIGTERM for the other ranks
+  bool keep_going = false;                       ///< report ranks that fail, and leave the others running
+  double time_limit = 0;                         ///< seconds until all ranks are ended; 0: no limit
+  std::map<std::string, std::string> variables;  ///< for every rank, in addition to its own
+  std::string mark;  ///< value of TUTTI_STARTER in this host's ranks, which identifies processes that they leave behind
 
-  // For several hosts.
-  std::vector<Host> hosts;          ///< empty: all ranks are started here, by this process
-  std::string remote_start;         ///< the command that starts something on a host
-  std::string remote_tutti;         ///< `tutti` on the other hosts
-  std::string address;              ///< of the launcher, as the hosts reach it; empty: the agents try which they reach
-  std::vector<std::string> stores;  ///< where the launcher's store may be reached, for the agents to try
-  double silence = 15;              ///< seconds without a word after which a host, or the launcher, is lost
-  double start_patience = 60;       ///< seconds that a host has to answer
+  // Used with several hosts.
+  std::vector<Host> hosts;   ///< empty: all ranks are started here, by this process
+  std::string remote_start;  ///< the command that starts a program on a host
+  std::string remote_tutti;  ///< path of `tutti` on the other hosts; empty: the same as here
+  std::string address;  ///< the launcher's address, as the hosts reach it; empty: the agents try all of its addresses
+  std::vector<std::string> stores;  ///< URLs of the launcher's store for the agents to try
+  double silence = 15;              ///< seconds without a message after which a host, or the launcher, is lost
+  double start_patience = 60;       ///< seconds that a host has to become ready
 };
 
-/// Starts the ranks, passes on signals and output, ends all when one fails, unless the job is to keep going. Returns
-/// the exit code: of the rank that failed first.
+/// Starts the ranks, forwards signals and output, and ends all ranks when one fails, unless the job is to keep going.
+/// Returns the exit code of the rank that failed first, 0 if none did, or exit_time_limit. Throws Error.
 int run_job(const Job& job);
 
 }  // namespace tutti::tools

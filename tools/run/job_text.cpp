@@ -1,4 +1,4 @@
-// Texts one after the other, each with its size in front: any byte may stand in a word or a variable.
+// A sequence of texts, each preceded by its size, since a word or a variable may contain any byte.
 #include "tools/run/job_text.hpp"
 
 #include <charconv>

@@ -7,9 +7,9 @@
 
 namespace tutti::tools {
 
-/// What the agent of a host has to know: words, variables, ranks, stores, mark, silence, and the folder.
+/// The parts of `job` that a host's agent needs, and the working directory `folder`.
 std::string job_text(const Job& job, const std::string& folder);
-/// Throws Error{protocol}.
+/// Parses the result of job_text(). Throws Error{protocol} if the text is malformed.
 Job parse_job(const std::string& text, std::string& folder);
 
 }  // namespace tutti::tools

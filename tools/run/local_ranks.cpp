@@ -1,4 +1,4 @@
-// The ranks of this host alone, which the launcher starts itself: they inherit its stdin, stdout and stderr.
+// Ranks on this host, started by the launcher. They inherit its stdout and stderr unless lines are tagged.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ class LocalRanks final : public Ranks {
   void watch(std::vector<pollfd>& entries) override {
     entries.push_back(next_input());
     for (const TaggedOutput& output : outputs_)
-      entries.push_back({output.may_read() ? output.fd() : -1, POLLIN, 0});  // -1 is passed over
+      entries.push_back({output.may_read() ? output.fd() : -1, POLLIN, 0});  // poll() ignores -1
   }
 
   std::optional<Trouble> serve(std::span<const pollfd> entries) override {
@@ -58,7 +58,7 @@ class LocalRanks final : public Ranks {
     input_.reset();
   }
 
-  /// Nobody is left to write, so that a pipe with nothing in it will stay so.
+  /// No writer is left, so an empty pipe stays empty.
   bool talking() override {
     bool more = false;
     for (TaggedOutput& output : outputs_) {
@@ -72,7 +72,7 @@ class LocalRanks final : public Ranks {
  private:
   pid_t start_rank(int rank, const Job& job, int input) {
     RankProcess process{job.file, job.words, rank_environment(job, rank), input, -1, -1, signals_.before()};
-    Inherited ends[2];  // the writing ends, closed here once the rank has them
+    Inherited ends[2];  // the write ends, closed here once the rank has inherited them
     if (job.tag_output)
       for (int i = 0; i < 2; ++i) {
         int pipe[2];
@@ -85,7 +85,7 @@ class LocalRanks final : public Ranks {
     return processes_.start(rank, std::move(process));
   }
 
-  /// What rank 0 reads. A terminal belongs to the launcher's process group, so that what is typed has to be copied.
+  /// Rank 0's stdin. A terminal belongs to the launcher's process group, so its input is copied through a pipe.
   Inherited first_input() {
     if (isatty(0) == 0) return Inherited(fcntl(0, F_DUPFD_CLOEXEC, 3));
     int ends[2];
@@ -94,15 +94,15 @@ class LocalRanks final : public Ranks {
     return Inherited(ends[0]);
   }
 
-  /// What to wait for: that somebody types, or where rank 0 has not read yet what was typed, that it does.
+  /// Entry to poll for: the terminal, or the pipe to rank 0 while it is full.
   pollfd next_input() const {
     pollfd pipe = {input_.fd(), POLLOUT, 0};
-    if (!input_ || poll(&pipe, 1, 0) == 0) return pipe;     // poll() passes over -1
-    if (tcgetpgrp(0) != getpgrp()) return {-1, POLLIN, 0};  // in the background: what is typed is not for us
+    if (!input_ || poll(&pipe, 1, 0) == 0) return pipe;     // poll() ignores -1
+    if (tcgetpgrp(0) != getpgrp()) return {-1, POLLIN, 0};  // in the background, the terminal's input is not for us
     return {STDIN_FILENO, POLLIN, 0};
   }
 
-  /// From the terminal to rank 0. The pipe has room for a block, or it would not have been called.
+  /// Copies from the terminal to rank 0. The pipe has room for one block.
   void forward_input() {
     char block[PIPE_BUF];
     const ssize_t n = read(0, block, sizeof block);
@@ -113,7 +113,7 @@ class LocalRanks final : public Ranks {
   Processes processes_;
   const Signals& signals_;
   Sinks& sinks_;
-  Descriptor input_;  ///< towards rank 0, where the launcher copies from a terminal
+  Descriptor input_;  ///< pipe to rank 0, if the launcher copies from a terminal
   std::deque<TaggedOutput> outputs_;
 };
 

@@ -1,4 +1,4 @@
-// The two ways of having ranks.
+// Factories of Ranks.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 
 namespace tutti::tools {
 
-/// Ranks that this process starts itself, all on this host.
+/// Ranks that this process starts itself, all on this host. `signals` and `sinks` must outlive them.
 std::unique_ptr<Ranks> make_local_ranks(const Job& job, const Signals& signals, Sinks& sinks);
 
-/// Ranks on job.hosts, each host's started by an agent there.
+/// Ranks on job.hosts, started by an agent on each host. `signals` and `sinks` must outlive them.
 std::unique_ptr<Ranks> make_remote_ranks(const Job& job, const Signals& signals, Sinks& sinks);
 
 }  // namespace tutti::tools

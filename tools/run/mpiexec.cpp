@@ -1,4 +1,4 @@
-// Finds an mpiexec, tells it what it has to know on a host like this one, and becomes it.
+// Finds an mpiexec, composes its command line and environment, and executes it.
 #include "tools/run/mpiexec.hpp"
 
 #include <fmt/core.h>
@@ -58,7 +58,7 @@ bool is_open_mpi(const std::string& version) {
   return false;
 }
 
-/// A variable that the user has set stands.
+/// Sets a variable unless the user has set it.
 void suggest(const char* name, const char* value) {
   if (std::getenv(name) != nullptr) return;
   setenv(name, value, 0);
@@ -70,7 +70,7 @@ bool has_fabric() {
   return fs::exists("/sys/class/infiniband", error) && !fs::is_empty("/sys/class/infiniband", error);
 }
 
-/// The settings of docs/book/9-mpi.md, for versions 4 and 5.
+/// The settings of docs/book/9-mpi.md, for Open MPI 4 and 5.
 void suggest_for_open_mpi(int ranks) {
   if (geteuid() == 0) {
     suggest("OMPI_ALLOW_RUN_AS_ROOT", "1");
@@ -86,7 +86,7 @@ void suggest_for_open_mpi(int ranks) {
   if (!has_fabric()) suggest("OMPI_MCA_pml", "ob1");
 }
 
-/// The preload of this family, before what the user has in LD_PRELOAD.
+/// Prepends this MPI's preload library to LD_PRELOAD.
 void add_preload(bool open_mpi) {
   const std::string name = fmt::format("libtutti_mpi_preload-{}.so", open_mpi ? "openmpi" : "mpich");
   const fs::path file = fs::path(library_folder()) / name;

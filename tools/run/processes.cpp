@@ -39,7 +39,7 @@ std::vector<Ended> Processes::reap() {
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     const auto found =
         std::find_if(all_.begin(), all_.end(), [&](const Process& p) { return p.running && p.pid == pid; });
-    if (found == all_.end()) continue;  // a grandchild whose parent has ended
+    if (found == all_.end()) continue;  // an orphaned descendant of a rank
     found->running = false;
     found->group_left = kill(-pid, 0) == 0;
     if (!found->group_left) guard_.forget(pid);

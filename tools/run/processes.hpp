@@ -12,18 +12,19 @@ namespace tutti::tools {
 
 class Processes {
  public:
-  /// `mark`: the value of TUTTI_STARTER in what is started. Forks a guard; call it while there is one thread.
+  /// `mark` is the value of TUTTI_STARTER in the started processes. Forks a guard; call it while the process has one
+  /// thread.
   explicit Processes(std::string mark) : mark_(std::move(mark)), guard_(mark_) {}
 
-  /// Of those that are started from now on, each may use one core: one after the other of this process's.
+  /// Binds each process that is started from now on to one of this process's cores, in turn.
   void bind();
-  /// Returns the pid, or -errno.
+  /// Starts a rank. Returns its pid, or -errno.
   pid_t start(int rank, RankProcess process);
-  /// To the groups of all that run. SIGTERM wakes those that are stopped, which could not hear it.
+  /// Signals the process groups of all running ranks. SIGCONT follows SIGTERM, so that stopped processes receive it.
   void signal(int signal);
-  /// Those that have ended.
+  /// The ranks that have ended since the last call.
   std::vector<Ended> reap();
-  /// Kills what ranks have left behind: members of their groups and whoever carries the mark.
+  /// Kills what ranks have left behind: members of their process groups, and processes with the mark.
   void finish();
 
   int running() const;
@@ -34,12 +35,12 @@ class Processes {
     int rank = 0;
     pid_t pid = -1;
     bool running = false;
-    bool group_left = true;  ///< its group may still have members; later its number may be another's
+    bool group_left = true;  ///< its process group may still have members; otherwise the number may be reused
   };
   const std::string mark_;
   Guard guard_;
   std::vector<Process> all_;
-  std::vector<int> cores_;  ///< to bind to; empty: to none
+  std::vector<int> cores_;  ///< the cores to bind to; empty: no binding
 };
 
 }  // namespace tutti::tools

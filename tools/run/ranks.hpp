@@ -1,4 +1,4 @@
-// Ranks: what a session of the launcher supervises, the ranks of this host or those of several.
+// Ranks: the processes that a launcher supervises, on this host or on several.
 #pragma once
 
 #include <poll.h>
@@ -21,8 +21,8 @@ inline constexpr int exit_not_found = 127, exit_not_executable = 126, exit_host_
 /// A rank that has ended.
 struct Ended {
   int rank = 0;
-  int status = 0;    ///< of waitpid()
-  std::string lost;  ///< not empty: why nothing is known of its end, and `status` means nothing
+  int status = 0;    ///< status from waitpid()
+  std::string lost;  ///< not empty: why the rank's end is unknown; `status` is then meaningless
 };
 
 /// Why the ranks cannot be started.
@@ -35,23 +35,23 @@ class Ranks {
  public:
   virtual ~Ranks() = default;
 
-  /// Starts all ranks, or begins to. After a trouble, signal(SIGKILL) and finish() are still called.
+  /// Starts all ranks, or begins to. After a Trouble, signal(SIGKILL) and finish() must still be called.
   virtual std::optional<Trouble> start(const Job& job) = 0;
-  /// Sends a signal to all ranks that run.
+  /// Sends a signal to all running ranks.
   virtual void signal(int signal) = 0;
-  /// Appends what to poll for.
+  /// Appends descriptors to poll for.
   virtual void watch(std::vector<pollfd>& entries) = 0;
-  /// Does what is due, whatever poll() said of the entries that watch() appended.
+  /// Handles what has arrived or is due. `entries` are those that watch() appended, as poll() returned them.
   virtual std::optional<Trouble> serve(std::span<const pollfd> entries) = 0;
-  /// When serve() wants to be called though nothing was heard.
+  /// When serve() must be called even if no descriptor is ready.
   virtual Deadline next_look() const = 0;
-  /// Who has ended since the last call.
+  /// The ranks that have ended since the last call.
   virtual std::vector<Ended> ended() = 0;
-  /// "pid 17", "h2, pid 17".
+  /// Where a rank runs, for messages: "pid 17" or "h2, pid 17".
   virtual std::string whereabouts(int rank) const = 0;
-  /// All have ended: ends what they left behind, begins to collect the rest of what they said.
+  /// Call it once all ranks have ended: kills what they left behind, and begins to collect their remaining output.
   virtual void finish() = 0;
-  /// After finish(): something may still come.
+  /// True while output may still arrive; call it after finish().
   virtual bool talking() = 0;
 };
 
@@ -59,7 +59,7 @@ class Ranks {
 struct Sinks {
   Sink output{1};
   Sink error_alone{2};
-  const bool same = same_file(1, 2);  ///< one sink then, or lines would get into lines
+  const bool same = same_file(1, 2);  ///< one sink if both are the same file, so that lines do not interleave
   Sink& error() { return same ? output : error_alone; }
 };
 

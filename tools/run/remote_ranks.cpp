@@ -1,4 +1,4 @@
-// Ranks on several hosts: one agent each, started by the remote start; no rank runs before every host is ready.
+// Ranks on several hosts, with one agent on each. No rank starts before every host is ready.
 #include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,11 +19,11 @@
 namespace tutti::tools {
 namespace {
 
-/// What one rank says to stdout or stderr, as it comes from its agent.
+/// Stdout or stderr of one rank, as it arrives from its agent.
 struct Stream {
   TaggedLines lines;
-  std::string backlog;  ///< at most a window: the agent sends no more before it is told that some of it was taken
-  bool ended = false;   ///< no more comes
+  std::string backlog;  ///< at most a window: the agent waits for Say::taken before it sends more
+  bool ended = false;   ///< no more will arrive
   bool given_up = false;
 };
 
@@ -96,7 +96,7 @@ std::optional<Trouble> RemoteRanks::start(const Job& job) {
 void RemoteRanks::signal(int signal) {
   for (HostLink& link : links_)
     if (going_ && link.usable()) link.channel().say({Say::signal, 0, signal, {}});
-  // Before they go there are no ranks: who is told to end, ends.
+  // Before Say::go there are no processes: a signal that ends ranks ends them here.
   if (!going_ && (signal == SIGKILL || signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT))
     for (std::size_t i = 0; i < ranks_.size(); ++i)
       if (std::exchange(ranks_[i].running, false)) ended_.push_back({static_cast<int>(i), signal, {}});
@@ -195,7 +195,7 @@ void RemoteRanks::let_go() {
   for (HostLink& link : links_) link.channel().say({Say::go, 0, 0, {}});
 }
 
-/// From the backlog to the sink, as far as that has room.
+/// Moves the backlog to the sink, if that has room.
 void RemoteRanks::pump(std::size_t index) {
   Stream& stream = streams_[index];
   Sink& sink = stream.lines.sink();
@@ -211,7 +211,7 @@ void RemoteRanks::pump(std::size_t index) {
   if (stream.ended && stream.backlog.empty()) stream.lines.end();
 }
 
-/// A terminal is read only while the launcher is in its foreground.
+/// A terminal is read only while the launcher is in the foreground.
 bool RemoteRanks::may_read_input() const {
   if (!going_ || finishing_ || !input_open_ || input_credit_ == 0) return false;
   return isatty(STDIN_FILENO) == 0 || tcgetpgrp(STDIN_FILENO) == getpgrp();

@@ -1,4 +1,4 @@
-// signalfd, and what a process that has children sets up once.
+// The signalfd, and the setup of a process that has children.
 #include "tools/run/signals.hpp"
 
 #include <sys/prctl.h>

@@ -1,4 +1,4 @@
-// Signals: those that a launcher handles, blocked and handed out through a descriptor.
+// Signals: the signals that a launcher handles, blocked and received through a signalfd.
 #pragma once
 
 #include <csignal>
@@ -10,13 +10,14 @@ namespace tutti::tools {
 
 class Signals {
  public:
-  /// Blocks them, ignores SIGPIPE and makes this process the parent of orphans. Call it while there is one thread.
+  /// Blocks the handled signals, ignores SIGPIPE and makes this process the reaper of orphaned descendants. Call it
+  /// while the process has one thread. Throws Error{resource}.
   Signals();
 
   int fd() const noexcept { return fd_.fd(); }
-  /// The next that has come; SIGCHLD may stand for several.
+  /// The next pending signal, or nothing. One SIGCHLD may stand for several processes.
   std::optional<int> next();
-  /// What was blocked before, for the ranks.
+  /// The signal mask before the constructor, for the ranks.
   const sigset_t& before() const noexcept { return before_; }
 
  private:

@@ -30,7 +30,7 @@ ssize_t Sink::write_some(std::string_view text) {
   if (way_ == Way::own) return write(own_.fd(), text.data(), text.size());
   if (way_ == Way::socket) return send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (way_ == Way::file) return write(fd_, text.data(), text.size());
-  // A pipe that says it is writable has room for this much.
+  // A pipe that is writable according to poll() has room for PIPE_BUF bytes.
   pollfd entry = {fd_, POLLOUT, 0};
   if (poll(&entry, 1, 0) == 1) return write(fd_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
   errno = EAGAIN;

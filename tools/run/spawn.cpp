@@ -1,4 +1,4 @@
-// fork, a few calls that are safe after it, exec.
+// fork(), a few async-signal-safe calls, and execve().
 #include "tools/run/spawn.hpp"
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 
 using Cores = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
 
-/// The mask with one core, of any number; null for -1.
+/// An affinity mask with one core; null for -1.
 Cores only(int core) {
   Cores cores(core < 0 ? nullptr : CPU_ALLOC(core + 1), [](cpu_set_t* set) { CPU_FREE(set); });
   if (cores) {
@@ -38,10 +38,10 @@ Cores only(int core) {
   return cores;
 }
 
-/// In the child: nothing here may allocate, for the launcher has a second thread.
+/// Runs in the child. Must not allocate, since the launcher has a second thread.
 [[noreturn]] void become(const RankProcess& process, const Pointers& exec, cpu_set_t* cores, pid_t parent, int report) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before prctl()
+  if (getppid() != parent) _exit(1);  // the parent died before prctl()
   setpgid(0, 0);
   dup2(process.input, 0);
   if (process.output >= 0) dup2(process.output, 1);
@@ -75,7 +75,7 @@ pid_t spawn(const RankProcess& process) {
   }
   close(report[0]);
   if (pid < 0) return -forked;
-  if (n == 0) return pid;  // closed by exec
+  if (n == 0) return pid;  // exec closed the pipe
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return -why;

@@ -1,4 +1,4 @@
-// Starts one rank.
+// Starting one rank.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace tutti::tools {
 
-/// Owns a descriptor that a rank is to inherit; a Descriptor would be closed in it.
+/// Owns a descriptor that a rank inherits. The fork guard would close a Descriptor in the child.
 class Inherited {
  public:
   explicit Inherited(int fd = -1) noexcept : fd_(fd) {}
@@ -36,12 +36,12 @@ struct RankProcess {
   int input = -1;   ///< becomes stdin
   int output = -1;  ///< becomes stdout; -1: the launcher's
   int error = -1;   ///< becomes stderr; -1: the launcher's
-  sigset_t mask;    ///< of signals
-  int core = -1;    ///< the only one that it may use; -1: the launcher's
+  sigset_t mask;    ///< signal mask of the process
+  int core = -1;    ///< the only core that the process may use; -1: those of the launcher
 };
 
-/// Forks and executes in a process group of its own that dies with this process. Returns its pid, or -errno
-/// where it could not be executed.
+/// Forks and executes a process in a process group of its own; the kernel kills it when this process ends. Returns its
+/// pid, or -errno if it could not be executed.
 pid_t spawn(const RankProcess& process);
 
 }  // namespace tutti::tools

@@ -1,4 +1,4 @@
-// Cuts a stream into lines and puts the rank in front of each.
+// Splits a stream into lines and prefixes each with the rank.
 #include "tools/run/tagged_output.hpp"
 
 #include <fcntl.h>
@@ -54,7 +54,7 @@ bool TaggedOutput::pump() {
     return false;
   }
   lines_.put(std::string_view(block, static_cast<std::size_t>(n)));
-  if (lines_.sink().broken()) source_.reset();  // the rank learns by SIGPIPE, as it would without us
+  if (lines_.sink().broken()) source_.reset();  // the rank gets SIGPIPE, as it would without the launcher
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Output of the ranks, line by line with the rank in front.
+// Output of the ranks, line by line with the rank as a prefix.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace tutti::tools {
 
-/// What one stream of one rank says. Whole lines go to the sink at once; what stands after the last newline is written
-/// as a line when the stream ends, and a line longer than `longest` in parts, as several lines.
+/// One stream of one rank. Complete lines go to the sink at once. The end of the stream completes its last line, and a
+/// line longer than `longest` is cut into several.
 class TaggedLines {
  public:
   static constexpr std::size_t longest = 64 << 10;
 
-  /// `sink` outlives this. With an empty tag everything goes through as it is.
+  /// `sink` must outlive this. With an empty tag the text is passed on unchanged.
   TaggedLines(Sink& sink, std::string tag) : sink_(sink), tag_(std::move(tag)) {}
 
   void put(std::string_view text);
@@ -30,23 +30,23 @@ class TaggedLines {
   std::string pending_;
 };
 
-/// "[3] ".
+/// The prefix, for example "[3] ".
 std::string rank_tag(int rank);
 
-/// TaggedLines from a pipe.
+/// TaggedLines that are read from a pipe.
 class TaggedOutput {
  public:
-  /// `source` is the reading end of a pipe; `sink` outlives this.
+  /// `source` is the read end of a pipe; `sink` must outlive this.
   TaggedOutput(Descriptor source, Sink& sink, int rank);
 
   int fd() const noexcept { return source_.fd(); }
   bool open() const noexcept { return static_cast<bool>(source_); }
-  /// Something more may be read: while the sink is full, the rank has to wait.
+  /// True if more may be read. While the sink is full the pipe is not read, so that the rank blocks.
   bool may_read() const noexcept { return open() && !lines_.sink().full(); }
-  /// Reads what is there, once; writes the lines that are whole. At the end, or where nobody reads the sink any more,
-  /// closes. Returns whether anything came.
+  /// Reads once and writes the complete lines. Closes at the end of the pipe, or if the sink is broken. Returns true if
+  /// anything was read.
   bool pump();
-  /// Writes out what is pending, and closes: nobody is left who would write.
+  /// Writes pending text and closes; for a pipe that has no writers left.
   void close();
 
  private:
