@@ -38,7 +38,7 @@ Axis Axis::of_sizes(const std::vector<std::size_t>& sizes, std::size_t most) {
 
 Axis Axis::of_bandwidths(const std::vector<double>& values) {
   const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
-  std::vector<double> round;  // from the last below all to the first above all
+  std::vector<double> round;  // from the last one below all values to the first one above
   for (double decade = std::pow(10, std::floor(std::log10(*least))); round.empty() || round.back() < *greatest;
        decade *= 10)
     for (const double digit : {1.0, 2.0, 5.0}) {
@@ -67,7 +67,7 @@ Axes axes_of(const Comparison& what) {
   std::vector<double> values;
   for (const Series& series : what.all)
     for (const Point& point : points(what, series)) values.push_back(point.gb_s);
-  if (values.empty()) values.push_back(1);  // one rank moves nothing
+  if (values.empty()) values.push_back(1);  // with one rank, nothing is transferred
   return {Axis::of_sizes(what.sizes(), 9), Axis::of_bandwidths(values)};
 }
 

@@ -9,16 +9,17 @@
 namespace tutti::bench {
 
 struct Tick {
-  double at = 0;  ///< 0 to 1 along the axis
+  double at = 0;  ///< position on the axis, from 0 to 1
   std::string label;
 };
 
-/// A logarithmic axis whose ends are round numbers.
+/// A logarithmic axis with ticks at round numbers.
 class Axis {
  public:
-  /// Powers of two; at most `most` ticks.
+  /// Ticks at powers of two, at most `most` of them.
   static Axis of_sizes(const std::vector<std::size_t>& sizes, std::size_t most);
-  /// 1, 2, 5, 10, ... that enclose the values, which are above 0; labelled by decades where there are many.
+  /// Ticks at 1, 2, 5, 10, ... that enclose the values, which must be positive. If there are many, only decades are
+  /// labelled.
   static Axis of_bandwidths(const std::vector<double>& values);
 
   double at(double value) const;  ///< 0 to 1
@@ -30,11 +31,12 @@ class Axis {
   std::vector<Tick> ticks_;
 };
 
-/// The points of a series that have a place on a logarithmic scale.
+/// One size of a series in a plot.
 struct Point {
   std::size_t bytes;
   double gb_s;
 };
+/// The points of a series with a positive bandwidth; others have no place on a logarithmic scale.
 std::vector<Point> points(const Comparison& what, const Series& series);
 
 struct Axes {
@@ -42,7 +44,7 @@ struct Axes {
 };
 Axes axes_of(const Comparison& what);
 
-/// "allreduce of f32 (sum), 4 ranks".
+/// For example "allreduce of f32 (sum), 4 ranks".
 std::string plot_title(const Comparison& what);
 
 }  // namespace tutti::bench

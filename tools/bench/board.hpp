@@ -1,4 +1,4 @@
-// Board: the barrier and the stopwatch of a measurement, the same for every implementation that is measured.
+// Board: the barrier and the stopwatch of a measurement, the same for all implementations.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,31 @@ struct Stamp {
   std::int64_t entered = 0;
   std::int64_t left = 0;
 };
-Stamp now_stamp() noexcept;  ///< both are now
+Stamp now_stamp() noexcept;  ///< both fields are now
 
-/// All calls are collective among the ranks that measure.
+/// All calls are collective among the measuring ranks.
 class Board {
  public:
   virtual ~Board() = default;
   virtual void barrier() = 0;
-  /// Seconds of each iteration: the last exit of any rank minus the first entry.
+  /// Seconds of each iteration, from the first entry to the last exit of any rank.
   virtual std::vector<double> durations(std::span<const Stamp> stamps) = 0;
   virtual std::uint64_t sum(std::uint64_t value) = 0;
-  virtual std::int64_t from_first(std::int64_t value) = 0;  ///< rank 0's
+  virtual std::int64_t from_first(std::int64_t value) = 0;  ///< returns rank 0's value
 };
 
-/// On one host: memory that the launching process made, so that no implementation's own barrier is in the
-/// measurement. `path` is the memory as make_shared_memory() named it. A rank that waits looks after the others: when
-/// one of them has died, or has left the board, its calls throw Error{peer_lost}. It spins for some milliseconds and
-/// then sleeps.
+/// A board for the ranks of one host, in memory that the launching process made, so that no implementation's own
+/// barrier is part of the measurement. `path` is SharedMemory::path. A waiting rank throws Error{peer_lost} if another
+/// one has died or has closed the board. Waiting spins for some milliseconds and then sleeps.
 std::unique_ptr<Board> open_shared_board(const std::string& path, int rank, int ranks);
 
 struct SharedMemory {
-  int fd = -1;       ///< close-on-exec; the caller's to close
-  std::string path;  ///< by which any process of the host can open it while this process keeps `fd`
+  int fd = -1;       ///< close-on-exec; the caller closes it
+  std::string path;  ///< where any process of the host can open the memory while this process keeps `fd`
 };
 SharedMemory make_shared_memory(int ranks);
 
-/// The most iterations that one call of durations() takes.
+/// The most stamps that durations() accepts in one call.
 inline constexpr std::size_t max_iterations = 1 << 16;
 
 }  // namespace tutti::bench

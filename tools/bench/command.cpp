@@ -1,4 +1,4 @@
-// `tutti bench`: measures a collective; starts the ranks by itself where it is not part of a job.
+// `tutti bench`: measures a collective; starts the ranks itself unless it is part of a job.
 #include "tools/command.hpp"
 
 #include <fcntl.h>
@@ -20,10 +20,10 @@ namespace {
 
 using namespace tutti::bench;
 
-/// Our ranks find the board's path in this environment variable.
+/// The ranks find the board's path in this environment variable.
 constexpr const char* board_variable = "BENCH_BOARD";
 
-/// Becomes a job of ranks that find a board in their environment.
+/// Replaces this process by a job whose ranks find a board in their environment.
 [[noreturn]] void become_job_with_board(int ranks, const Settings& settings,
                                         const std::vector<std::string>& arguments) {
   const SharedMemory board = make_shared_memory(ranks);
@@ -52,7 +52,7 @@ int run(const std::vector<std::string>& arguments) {
     become_job_with_board(ranks, request.settings, arguments);
   }
   Settings settings = request.settings;
-  settings.explain = "off";  // it is said once, for all sizes, before the table
+  settings.explain = "off";  // printed once for all sizes, before the table
   Communicator world = Communicator::from_env(settings);
   if (request.ranks > 0 && request.ranks != world.size())
     throw Error(Code::invalid, "-np " + std::to_string(request.ranks) + " inside a job of " +
@@ -61,7 +61,7 @@ int run(const std::vector<std::string>& arguments) {
     check_algorithm(request, world.size());
   } catch (const Error&) {
     if (world.rank() == 0) throw;
-    throw Finished{2};  // all ranks find the same, and one says it
+    throw Finished{2};  // all ranks fail alike, and rank 0 reports it
   }
   const auto board = path ? open_shared_board(path, world.rank(), world.size()) : make_world_board(world);
   if (request.settings.explain == "on" && world.rank() == 0) {

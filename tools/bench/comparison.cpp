@@ -1,4 +1,4 @@
-// Medians and ratios, as a table, as csv and as json.
+// Medians and ratios, printed as a table, csv and json.
 #include "tools/bench/comparison.hpp"
 
 #include <fmt/format.h>
@@ -11,15 +11,15 @@
 namespace tutti::bench {
 namespace {
 
-/// As many digits as tell something: 0.153, 2.41, 36.2, 1204.
+/// A number with the digits that matter: 0.153, 2.41, 36.2, 1204.
 std::string short_number(double value) {
   return fmt::format("{:.{}f}", value, value < 1 ? 3 : value < 10 ? 2 : value < 1000 ? 1 : 0);
 }
 
-/// As csv has it.
+/// Rounded to three decimals, as in csv.
 double rounded(double value) { return std::stod(fmt::format("{:.3f}", value)); }
 
-/// A cell of csv, quoted where it has to be.
+/// A cell of csv, quoted if necessary.
 std::string cell(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -27,7 +27,7 @@ std::string cell(const std::string& text) {
   return quoted + "\"";
 }
 
-/// Whose numbers, counted from 1, do not count.
+/// The numbers, from 1, of the rounds that do not count.
 std::vector<std::size_t> left_out(const Comparison& what) {
   std::vector<std::size_t> numbers;
   for (std::size_t r = 0; r < what.rounds(); ++r)
@@ -35,7 +35,7 @@ std::vector<std::size_t> left_out(const Comparison& what) {
   return numbers;
 }
 
-/// Whose numbers, counted from 1, are of a machine whose state changed or was another one.
+/// The numbers, from 1, of the rounds that were not steady.
 std::vector<std::size_t> unsteady(const Comparison& what) {
   std::vector<std::size_t> numbers;
   for (std::size_t r = 0; r < what.rounds(); ++r)
@@ -98,7 +98,7 @@ std::string ratio_text(const Spread& ratio) {
   return fmt::format("{:.2f} ({:.2f} to {:.2f})", ratio.median, ratio.least, ratio.most);
 }
 
-/// Those of tutti's series with which more than one peer is compared: of one, the best is known.
+/// Those of tutti's series with which more than one peer is compared.
 std::vector<int> compared_with_several(const Comparison& what) {
   std::vector<int> ours;
   for (int i = 0; i < static_cast<int>(what.all.size()); ++i)

@@ -1,4 +1,4 @@
-// Arithmetic in registers, which disturbs no cache.
+// Arithmetic in registers, which does not disturb the caches.
 #include "tools/bench/compute.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 void work(std::int64_t steps) {
   double value = 1;
   for (std::int64_t i = 0; i < steps; ++i) value = value * 0.999 + 0.5;
-  volatile double kept = value;  // so that it is not left out
+  volatile double kept = value;  // keeps the compiler from removing the loop
   (void)kept;
 }
 
@@ -23,7 +23,7 @@ Compute::Compute(bool idle) : idle_(idle) {
   if (idle) return;
   constexpr std::int64_t steps = 200'000;
   double fastest = 1e18;
-  for (int i = 0; i < 20; ++i) {  // the fastest is that without others on this core
+  for (int i = 0; i < 20; ++i) {  // the fastest run is one without others on this core
     const auto start = Clock::now();
     work(steps);
     fastest = std::min(fastest, std::chrono::duration<double, std::nano>(Clock::now() - start).count());

@@ -1,16 +1,16 @@
-// Compute: what a program does between the start of a call and the wait for it.
+// Compute: the computation between the start of a call and the wait for it.
 #pragma once
 
 #include <cstdint>
 
 namespace tutti::bench {
 
-/// Work of a length that is told in advance: an amount, not a time, so that it takes longer where somebody else uses
-/// this core. Or, `idle`, none: the thread sleeps for so long, as one does whose work an accelerator does.
+/// A fixed amount of arithmetic, set as the time that it takes on an idle core; it takes longer while others use the
+/// core. With `idle` the thread sleeps instead, as one does that waits for an accelerator.
 class Compute {
  public:
   explicit Compute(bool idle);
-  /// In nanoseconds on a core of one's own.
+  /// In nanoseconds on an otherwise idle core.
   void set_length(double nanoseconds) noexcept { nanoseconds_ = nanoseconds; }
   double length() const noexcept { return nanoseconds_; }
   void operator()() const;

@@ -1,4 +1,4 @@
-// Asks the communicator about every case; its buffers are addresses that nobody reads.
+// Asks the communicator about every case. Its buffers are addresses that are never accessed.
 #include "tools/bench/explain.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ std::vector<std::string> explain_sizes(const Communicator& world, const Request&
   const std::vector<Case> all = cases(request, world.size());
   std::size_t most = 64;
   for (const Case& what : all) most = std::max(most, (what.in_count() + what.out_count()) * size_of(what.dtype));
-  const auto memory = std::make_unique_for_overwrite<std::byte[]>(most);  // never touched: addresses only
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(most);  // only its addresses are used
   struct Run {
     std::size_t first, last;
     std::string why;

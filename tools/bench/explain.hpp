@@ -1,4 +1,4 @@
-// Explain: for each size that is measured, which backend and algorithm tutti takes, and why.
+// Explain: the backend and algorithm that tutti chooses for each measured size, and why.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace tutti::bench {
 
-/// What Communicator::explain says of a case. `memory` has room for its buffers, and nobody reads it.
+/// The result of Communicator::explain() for a case. `memory` needs room for its buffers, but is not accessed.
 std::string explain(const Communicator& world, const Case& what, std::byte* memory);
 
-/// One line for each run of sizes of which the same is true: "8 to 65536 bytes: planned/ring: rule ...". Local.
+/// One line for each run of sizes with the same explanation: "8 to 65536 bytes: planned/ring: rule ...". Local.
 std::vector<std::string> explain_sizes(const Communicator& world, const Request& request);
 
 }  // namespace tutti::bench

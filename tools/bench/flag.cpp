@@ -1,4 +1,4 @@
-// Ping-pong of two threads on one cache line each way.
+// Ping-pong of two threads, with one cache line each way.
 #include "tools/bench/flag.hpp"
 
 #include <sched.h>
@@ -18,8 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int blocks = 200, trips = 25, blocks_at_once = 10;
-constexpr auto pause_between = std::chrono::milliseconds(3);  // one moment is not the state
-constexpr auto patience = std::chrono::milliseconds(500);     // where others want these cores
+constexpr auto pause_between = std::chrono::milliseconds(3);  // spreads the blocks over time
+constexpr auto patience = std::chrono::milliseconds(500);     // limit if others use these cores
 constexpr std::uint32_t over = ~std::uint32_t{0};
 
 struct Line {
@@ -30,7 +30,7 @@ void bind_to(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<unsigned>(core), &set);
-  sched_setaffinity(0, sizeof set, &set);  // of this thread; where it is refused, the scheduler places it
+  sched_setaffinity(0, sizeof set, &set);  // this thread; if that fails, the scheduler places it
 }
 
 void answer(Line& there, Line& back, int core) {

@@ -1,4 +1,4 @@
-// Rows as csv, there and back, with nothing but the standard library.
+// Prints and parses rows as csv, with the standard library only.
 #include "tools/bench/lines.hpp"
 
 #include <charconv>

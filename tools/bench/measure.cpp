@@ -62,7 +62,7 @@ void measure(Implementation& implementation, Board& board, const Sweep& sweep, v
     Row row = measure_row(implementation, trials, sweep);
     Case in_place = what;
     in_place.in_place = true;
-    // A barrier has no buffers, a broadcast is always in place, and so is what sends from where it receives.
+    // A barrier has no buffers, and broadcast and sendrecv have no separate in-place form.
     const bool has_two = what.kind != Kind::barrier && what.kind != Kind::broadcast && what.kind != Kind::send;
     row.has_in_place =
         sweep.in_place && extra_names(sweep).empty() && has_two && implementation.refuses(in_place).empty();

@@ -1,4 +1,4 @@
-// The measuring loop, one for all implementations.
+// The measuring loop, the same for all implementations.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace tutti::bench {
 
-/// Zeroed, present, aligned to pages; at least 64 bytes.
+/// Zeroed, resident, page-aligned memory of at least 64 bytes.
 std::shared_ptr<std::byte> ordinary_memory(std::size_t bytes);
 
 /// A library that can be measured.
@@ -23,34 +23,36 @@ class Implementation {
   virtual std::string name() const = 0;
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  /// "" or why it cannot do this.
+  /// Why it cannot do this, or an empty string.
   virtual std::string refuses(const Case& what) const = 0;
-  /// A buffer for `in` or `out`, zeroed and present; every rank asks for as many, in the same order. By default
-  /// ordinary_memory().
+  /// A zeroed and resident buffer for `in` or `out`. Every rank asks for the same number of buffers in the same order.
+  /// By default ordinary_memory().
   virtual std::shared_ptr<std::byte> memory(std::size_t bytes);
-  /// Where calls work on copies of those buffers: after they were written here, and before they are looked at.
+  /// For implementations whose calls use copies of the buffers: called after the inputs were written, and before the
+  /// outputs are read.
   virtual void written() {}
   virtual void looked_at() {}
-  /// Starts the call and returns when this rank's part is done.
+  /// Performs the call, and returns when this rank's part is done.
   virtual void run(const Case& what, const std::byte* in, std::byte* out) = 0;
-  /// Starts the call, computes, and waits. By default throws Error{invalid}.
+  /// Starts the call, runs `compute`, and waits. By default throws Error{invalid}.
   virtual void run_beside(const Case& what, const std::byte* in, std::byte* out, const std::function<void()>& compute);
 };
 
 struct Result {
-  double min = 0, median = 0, p99 = 0;  ///< seconds; of an iteration, the slowest rank
+  double min = 0, median = 0, p99 = 0;  ///< seconds; an iteration lasts as long as its slowest rank
   int iterations = 0;
-  std::uint64_t wrong = 0;  ///< elements, over all ranks and checked iterations
+  std::uint64_t wrong = 0;  ///< wrong elements, over all ranks and checked iterations
 };
 
 struct Row {
-  Case what;  ///< out of place
+  Case what;  ///< the out-of-place case
   Result out_of_place, in_place;
   bool has_in_place = true;
-  std::vector<double> extras = {};  ///< as extra_names() says
+  std::vector<double> extras = {};  ///< the values of extra_names()
 };
 
-/// Measures all sizes. `each` is called on every rank after each size.
+/// Measures all sizes and calls `each` on every rank after each. Throws Error{invalid} if the implementation refuses
+/// one.
 void measure(Implementation& implementation, Board& board, const Sweep& sweep, void (*each)(const Row&, void*),
              void* context);
 

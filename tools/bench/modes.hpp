@@ -1,17 +1,17 @@
-// Modes: what else than a call's time is measured: how much of it computing hides, and what it costs to wait.
+// Modes: measurements other than a call's time: its overlap with computation, and the cost of waiting.
 #pragma once
 
 #include "tools/bench/trials.hpp"
 
 namespace tutti::bench {
 
-/// The time is that of a call with computing of equal length between its start and the wait for it. Extras, as
-/// extra_names() says: medians in microseconds of the call and of the computing by themselves; 100 * (1 - (time -
-/// computing) / call), as OSU defines overlap, at least 0; time / (call + computing).
+/// The time of a call with a computation of equal length between its start and the wait. Extras, in the order of
+/// extra_names(): medians in microseconds of the call alone and of the computation alone; the overlap in percent as OSU
+/// defines it, 100 * (1 - (time - computation) / call), at least 0; time / (call + computation).
 Row measure_overlap(Implementation& implementation, Trials& trials, const Sweep& sweep);
 
-/// The last rank enters late. The time is how long it is in the call. Extras: how much of a core the waiting ranks
-/// burn, in percent, the worst rank's median; microseconds from the late entry to the last exit of any rank.
+/// The time that the last rank spends in the call, which it enters late. Extras: the CPU use of the waiting ranks in
+/// percent of a core, as the median of the worst rank; microseconds from the late entry to the last exit of any rank.
 Row measure_late(Implementation& implementation, Trials& trials, const Sweep& sweep);
 
 }  // namespace tutti::bench

@@ -1,4 +1,4 @@
-// Pattern: contents whose collective is known beforehand, so that every element can be checked at the speed of memcmp.
+// Pattern: contents with a known result, so that memcmp() can check every element.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,17 @@
 
 namespace tutti::bench {
 
-/// The values of every rank repeat with a period that is prime, differ from iteration to iteration, and are small whole
-/// numbers, whose sums are exact in every dtype: so any order of folding gives the same result, and it is
-/// computed once for the period. A result of an earlier iteration, a block in the wrong place or a
-/// lost contribution does not pass.
+/// The values of every rank repeat with a prime period, differ between consecutive iterations, and are small integers
+/// whose sums are exact in every dtype. The result is therefore the same for any order of folding, and is computed once
+/// for the period. Results of an earlier iteration, misplaced blocks and lost contributions are detected.
 class Pattern {
  public:
   Pattern(const Case& what, int rank);
 
-  /// Writes what this rank contributes in `epoch` (the iteration's number).
+  /// Writes this rank's contribution to iteration `epoch`.
   void fill(const Case& what, std::byte* in, std::byte* out, unsigned epoch) const;
 
-  /// How many elements of this rank's result are wrong.
+  /// The number of wrong elements in this rank's result.
   std::uint64_t wrong(const Case& what, const std::byte* in, const std::byte* out, unsigned epoch) const;
 
  private:
@@ -39,7 +38,7 @@ class Pattern {
   std::vector<Table> reduced_;  ///< by epoch
 };
 
-/// Where an implementation reads and writes, given this rank's two buffers.
+/// The operands of a call, given this rank's two buffers.
 struct Operands {
   const std::byte* in;
   std::byte* out;

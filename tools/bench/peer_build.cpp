@@ -1,4 +1,4 @@
-// Compiling of a named MPI's program, once for each compiler and source.
+// Compiles a named MPI's program, once for each compiler and source.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ std::string text_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// All that a program depends on: sources, compiler, what the compiler would run, the environment.
+/// A hash of everything that a program depends on: compiler, its command line, environment and sources.
 std::string key_of(const Peer& peer, const std::vector<fs::path>& files) {
   std::string all = fs::canonical(peer.compiler).string();
   struct stat info {};
@@ -61,7 +61,7 @@ fs::path cache_folder() {
   throw Error(Code::unsupported, "there is no place for its program: set HOME or XDG_CACHE_HOME");
 }
 
-/// The first line that is about an error.
+/// The first line of stderr that mentions an error.
 std::string first_error(const Outcome& outcome) {
   std::istringstream lines(outcome.err);
   for (std::string line; std::getline(lines, line);)
@@ -91,7 +91,7 @@ std::string compile_peer(const Peer& peer, bool verbose) {
   if (outcome.ok()) fs::rename(made, program, failed);
   if (!outcome.ok() || failed) {
     fs::remove(made, failed);
-    fs::remove(folder, failed);  // unless somebody else has put something there
+    fs::remove(folder, failed);  // fails if another process has put something there
     throw Error(Code::unsupported, fmt::format("{} does not compile its program: {}; --verbose shows all that it says",
                                                peer.compiler, first_error(outcome)));
   }

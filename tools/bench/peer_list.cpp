@@ -1,4 +1,4 @@
-// What was built, what was named, and what of it can be run.
+// The peers that were built or named, and which of them can be run.
 #include "tools/bench/peer_list.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ std::string variant_of(const std::string& chosen) {
   throw Error(Code::invalid, fmt::format("--peer {}: {}; it is NAME=MPICXX,MPIEXEC[,VARIABLE=VALUE...]", spec, why));
 }
 
-/// Beside tutti, in bench-peers/, or installed in libexec/tutti/bench-peers/.
+/// Path of a built program, in bench-peers/ beside tutti or installed in libexec/tutti/bench-peers/.
 std::string built_program(const std::string& name) {
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   for (const auto& place : {folder / "bench-peers", folder.parent_path() / "libexec/tutti/bench-peers"})
@@ -119,7 +119,7 @@ void PeerList::add_named(const std::string& spec) {
     peers_.push_back(peer);
   } else {
     if (!same->compiler.empty()) bad_peer(spec, "the name '" + peer.name + "' was given twice");
-    *same = peer;  // instead of the one that was built
+    *same = peer;  // replaces the one that was built
   }
 }
 

@@ -1,4 +1,4 @@
-// PeerList: the libraries that tutti can be compared with here, and how each is started.
+// PeerList: the libraries that tutti can be compared with, and how each is started.
 #pragma once
 
 #include <string>
@@ -10,40 +10,40 @@
 namespace tutti::bench {
 
 struct Peer {
-  std::string name;     ///< "openmpi", or as --peer says
-  std::string family;   ///< of Families; "" until a named peer is compiled
-  std::string program;  ///< what runs as a rank; "" until it is compiled
+  std::string name;     ///< "openmpi", or the name given by --peer
+  std::string family;   ///< key of Families; empty until a named peer is compiled
+  std::string program;  ///< the program of a rank; empty until it is compiled
   std::string launcher;
-  std::string compiler;     ///< mpicxx of a named peer
-  Environment environment;  ///< of a named peer
-  std::string missing;      ///< why this one is not here, as a clause
+  std::string compiler;     ///< the mpicxx of a named peer
+  Environment environment;  ///< variables of a named peer
+  std::string missing;      ///< why the peer is not available, as a clause
 };
 
 /// A peer with its settings, ready to be run.
 struct Selection {
   std::string label;    ///< "openmpi:best"
-  std::string version;  ///< what the library says of itself
+  std::string version;  ///< as the library reports it
   Peer peer;
   Family family;
   Variant variant;
-  /// What a rank's program is told, and with what around it. `full`: with the variant's settings.
+  /// The command that starts a job whose ranks get the arguments `words`. `full` adds the variant's settings.
   Command command(int ranks, const std::vector<std::string>& words, bool full) const;
 };
 
 class PeerList {
  public:
-  /// Reads what was built, the file of settings and --peer. Throws Error{invalid} for a --peer or a --versus that
-  /// cannot be meant: whatever can be told without starting anything.
+  /// Reads the list of built peers, the file of settings and --peer. Throws Error{invalid} for a wrong --peer or
+  /// --versus, as far as that can be found out without starting a program.
   explicit PeerList(const Request& request);
 
-  /// The names of --versus, and the named peers that it leaves out.
+  /// The names given by --versus, and the named peers that it leaves out.
   const std::vector<std::string>& chosen() const noexcept { return chosen_; }
 
-  /// Compiles it where that has not been done, and asks it for its version. Throws Error saying why it cannot be run
-  /// and what to do.
+  /// Compiles the peer if necessary, and asks it for its version. Throws Error that says why it cannot be run and what
+  /// to do.
   Selection select(const std::string& chosen) const;
 
-  /// For people: every peer, whether it is here, and its variants.
+  /// A list for people: every peer, whether it is available, and its variants.
   std::string describe() const;
 
  private:
@@ -58,7 +58,7 @@ class PeerList {
   std::vector<std::string> chosen_;
 };
 
-/// Compiles a named peer, unless the cache has it already, and returns the program's path. Throws Error.
+/// Compiles a named peer unless the cache has it, and returns the program's path. Throws Error.
 std::string compile_peer(const Peer& peer, bool verbose);
 
 }  // namespace tutti::bench

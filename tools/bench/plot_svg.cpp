@@ -1,4 +1,4 @@
-// The comparison as a picture: size against bus bandwidth, one line for each implementation, named at its end.
+// The comparison as an SVG plot: bus bandwidth over size, one line for each implementation, named at its end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double left = 80, top = 48, width = 600, height = 380, line_gap = 16;
 
-/// Told apart also by those who do not see red and green alike (Okabe and Ito).
+/// Colours that colour-blind readers can tell apart (Okabe and Ito).
 constexpr std::array<const char*, 7> colours = {"#000000", "#0072B2", "#D55E00", "#009E73",
                                                 "#CC79A7", "#E69F00", "#56B4E9"};
 constexpr std::array<const char*, 3> dashes = {"none", "6 3", "2 3"};
@@ -60,7 +60,7 @@ void print_grid(const Axes& axes, std::FILE* to) {
       y_of(0.5));
 }
 
-/// The heights of the names at the lines' ends, moved apart so that each can be read.
+/// The heights of the names at the lines' ends, moved apart so that they do not overlap.
 std::vector<double> label_heights(const std::vector<double>& wanted) {
   std::vector<std::size_t> order(wanted.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -68,7 +68,7 @@ std::vector<double> label_heights(const std::vector<double>& wanted) {
   std::vector<double> heights(wanted.size());
   double next = top;
   for (const std::size_t i : order) next = (heights[i] = std::max(wanted[i], next)) + line_gap;
-  double limit = top + height;  // what was pushed out at the bottom goes up again
+  double limit = top + height;  // moves names below the plot up again
   for (auto i = order.rbegin(); i != order.rend(); ++i) limit = (heights[*i] = std::min(heights[*i], limit)) - line_gap;
   return heights;
 }

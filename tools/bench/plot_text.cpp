@@ -22,7 +22,7 @@ char letter(std::size_t index) { return static_cast<char>('A' + index % 26); }
 void print_plot(const Comparison& what, std::FILE* to) {
   const Axes axes = axes_of(what);
   std::vector<std::string> grid(rows, std::string(columns, ' '));
-  for (std::size_t i = what.all.size(); i-- > 0;)  // tutti's, which is first, lies on top
+  for (std::size_t i = what.all.size(); i-- > 0;)  // tutti's series are first, and drawn on top
     for (const Point& point : points(what, what.all[i]))
       grid[rows - 1 - place(axes.bandwidths.at(point.gb_s), rows)]
           [place(axes.sizes.at(static_cast<double>(point.bytes)), columns)] = letter(i);

@@ -1,4 +1,4 @@
-// The three formats of a benchmark's result.
+// The three output formats of a benchmark.
 #include "tools/bench/report.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Report: the rows of a benchmark, for people, for spreadsheets and for programs.
+// Report: the rows of a benchmark as a table, csv or json.
 #pragma once
 
 #include <cstdio>
@@ -30,7 +30,7 @@ class Report {
   std::size_t bus_count_ = 0;
 };
 
-/// measure(), and rank 0 prints the rows as asked for. Returns the exit code: 1 when something was wrong.
+/// Runs measure(); rank 0 prints the rows in the requested format. Returns the exit code: 1 if an element was wrong.
 int measure_and_print(Implementation& implementation, Board& board, const Request& request);
 
 }  // namespace tutti::bench

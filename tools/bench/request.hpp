@@ -1,4 +1,4 @@
-// Request: what `tutti bench` was asked to measure, and how to show it.
+// Request: the measurement that `tutti bench` was asked for, and its output.
 #pragma once
 
 #include <string>
@@ -10,29 +10,29 @@
 namespace tutti::bench {
 
 struct Request : Sweep {
-  int ranks = 0;  ///< -np; 0: not said
+  int ranks = 0;  ///< -np; 0: not given
   std::string format = "human";
   std::string algorithm;
-  std::string memory = "ordinary";  ///< tutti's buffers; "allocated": by communicator.allocate
-  std::string device = "cpu";       ///< where tutti's buffers are; "cuda": on the rank's GPU
+  std::string memory = "ordinary";  ///< of tutti's buffers; "allocated": from communicator.allocate()
+  std::string device = "cpu";       ///< of tutti's buffers; "cuda": the rank's GPU
   std::vector<std::string> versus;  ///< NAME or NAME:VARIANT
   std::vector<std::string> peers;   ///< --peer: NAME=MPICXX,MPIEXEC[,VARIABLE=VALUE...]
-  std::string variants;             ///< a file
+  std::string variants;             ///< path of a file
   std::string csv_file, json_file, svg_file;
   bool plot = false, verbose = false;
-  bool list_peers = false;  ///< nothing is measured
+  bool list_peers = false;  ///< list the peers and measure nothing
   int rounds = 5;
-  double flag_limit = 0;  ///< nanoseconds; 0: rounds count in whatever state the machine is
+  double flag_limit = 0;  ///< nanoseconds; 0: no limit to a round's flag
   Settings settings;
 
-  /// Whether several rounds are run and summed up, by a process that is not a rank itself.
+  /// True if this process starts and compares several rounds instead of being a rank itself.
   bool compares() const noexcept {
     return !versus.empty() || !peers.empty() || !variants.empty() || plot || !csv_file.empty() || !json_file.empty() ||
            !svg_file.empty();
   }
 };
 
-/// Parses and checks; `program` is for --help. Throws Error{invalid}.
+/// Parses and checks the flags; `program` is for --help. Throws Error{invalid}.
 Request parse_request(const std::string& program, const std::vector<std::string>& arguments);
 
 }  // namespace tutti::bench

@@ -1,4 +1,4 @@
-// fork, two pipes, and a look at the clock.
+// fork(), two pipes, and a time limit.
 #include "tools/bench/subprocess.hpp"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A plain owner: the child needs the descriptor that it is given, which tutti's own owner would close there.
+/// Owns both ends of a pipe. The fork guard would close a Descriptor in the child.
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
   Pipe() {
@@ -69,7 +69,7 @@ pid_t start(const Command& command, const Pipe& out, const Pipe& err) {
   if (child < 0) throw Error(Code::resource, "cannot fork: " + std::generic_category().message(errno));
   if (child > 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  setpgid(0, 0);  // so that all of it can be ended together
+  setpgid(0, 0);  // so that the whole group can be signalled
   if (getppid() != parent) _exit(127);
   const int nothing = open("/dev/null", O_RDONLY);
   if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(out.ends[1], 1) < 0 || dup2(err.ends[1], 2) < 0) _exit(127);
@@ -85,7 +85,7 @@ int reap(pid_t child) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// Reads what there is; false at the end.
+/// Reads what has arrived; returns false at the end.
 bool take(int fd, std::string& text, bool show) {
   char chunk[4096];
   const ssize_t n = read(fd, chunk, sizeof chunk);
@@ -128,8 +128,8 @@ Outcome run_to_end(const Command& command, double patience, bool show) {
     if (ready[0].revents != 0 || ready[1].revents != 0) {
       if (!outcome.silent) limit = Clock::now() + span;
     } else if (Clock::now() > limit) {
-      kill(-child, outcome.silent ? SIGKILL : SIGTERM);  // a launcher ends its ranks, given time
-      if (outcome.silent) break;                         // its ranks may hold the pipes for ever
+      kill(-child, outcome.silent ? SIGKILL : SIGTERM);  // gives a launcher time to end its ranks
+      if (outcome.silent) break;                         // its ranks may keep the pipes open for ever
       outcome.silent = true;
       limit = Clock::now() + std::chrono::seconds(5);
     }

@@ -1,4 +1,4 @@
-// The sizes that a sweep asks for, and a sweep as words.
+// The sizes of a sweep, and a sweep as words.
 #include "tools/bench/sweep.hpp"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ std::vector<std::string> words_of(const Sweep& sweep) {
   const auto word = [](const char* key, std::int64_t value) { return key + ("=" + std::to_string(value)); };
   const auto real = [](const char* key, double value) {
     char text[64];
-    std::snprintf(text, sizeof text, "%s=%.17g", key, value);  // to the last bit
+    std::snprintf(text, sizeof text, "%s=%.17g", key, value);  // enough digits to be parsed exactly
     return std::string(text);
   };
   std::vector<std::string> words = {"kind=" + std::string(collective_name(sweep.kind)),

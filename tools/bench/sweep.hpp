@@ -1,4 +1,4 @@
-// Sweep: what is measured, over which sizes. Only core lies below it, so that a peer's program needs nothing else.
+// Sweep: the collective and the sizes to measure. Depends on core only, since it is part of the peers' programs.
 #pragma once
 
 #include <cstdint>
@@ -15,60 +15,61 @@ struct Sweep {
   Kind kind = Kind::allreduce;  ///< send stands for sendrecv: to the next rank, from the previous one
   std::int64_t first = 8, last = 64 << 20;
   double factor = 2;  ///< at least least_factor
-  int skip = 0;       ///< this many of the sizes are left out: first * factor^skip is the first one
+  int skip = 0;       ///< number of sizes to leave out: the first one is first * factor^skip
   DType dtype = DType::f32;
   Reduction op = sum;
   int root = 0;
-  int iterations = 0;  ///< 0: as many as take a tenth of a second, 20 to 2000
+  int iterations = 0;  ///< 0: as many as take about 0.1 s, from 20 to 2000
   int warmup = 5;
   bool check = true;
   bool touch = true;         ///< between iterations, rewrite the inputs and read the outputs
-  bool in_place = true;      ///< measure that too, where there is such a thing
-  std::string overlap = {};  ///< "compute", "idle": what goes on between the start of a call and its wait; "": nothing
-  double late = 0;           ///< seconds by which the last rank comes late; 0: not at all
+  bool in_place = true;      ///< also measure in place, if the collective has that form
+  std::string overlap = {};  ///< "compute" or "idle" between the start of a call and its wait; "": neither
+  double late = 0;           ///< seconds by which the last rank enters late; 0: not at all
 };
 
 inline constexpr double least_factor = 1.05;
 
-/// first, first * factor, ... up to last, in whole bytes.
+/// first, first * factor, ... up to last, rounded to whole bytes.
 std::vector<std::int64_t> sizes_of(const Sweep& sweep);
 
-/// A sweep as words, "kind=allreduce" and so on: how a peer's program is told. parse_sweep() is the reverse; it throws
+/// A sweep as the words "kind=allreduce" and so on, for a peer's program. parse_sweep() is the inverse; it throws
 /// Error{invalid}.
 std::vector<std::string> words_of(const Sweep& sweep);
 Sweep parse_sweep(std::span<const std::string> words);
 
-/// One measurement: what is called, on how many elements.
+/// One measurement: a collective and its number of elements.
 struct Case {
   Kind kind = Kind::allreduce;
   DType dtype = DType::f32;
   Reduction op = sum;
   int root = 0;
   int ranks = 1;
-  std::size_t count = 0;  ///< elements, as core/collective.hpp counts for this kind
+  std::size_t count = 0;  ///< elements, as core/collective.hpp counts them for this kind
   bool in_place = false;
 
-  std::size_t in_count() const noexcept;   ///< elements of the largest `in` of a rank
-  std::size_t out_count() const noexcept;  ///< and `out`
-  std::size_t bytes() const noexcept;      ///< of the larger of the two: the size column
+  std::size_t in_count() const noexcept;   ///< elements of the largest `in` of any rank
+  std::size_t out_count() const noexcept;  ///< elements of the largest `out` of any rank
+  std::size_t bytes() const noexcept;      ///< size of the larger of the two, the size column
   bool reduces() const noexcept;
   /// Bus bandwidth / algorithm bandwidth, as nccl-tests defines it.
   double bus_factor() const noexcept;
 };
 
-/// What is measured beside a call's time, by column: see modes.hpp.
+/// Names of the values that are measured beside the time; see modes.hpp.
 std::vector<std::string> extra_names(const Sweep& sweep);
-/// For people: what the time and the extras then are; "" where the time is a call's.
+/// A description of the time and the extras for people; empty if the time is that of a plain call.
 std::string mode_text(const Sweep& sweep);
 
-/// One out-of-place case for each size asked for, without repetitions: of so many whole elements as the size holds, or,
-/// where the factor is no whole number, of as many as come closest to it.
+/// One out-of-place case for each size, without repetitions. A size is rounded down to whole elements, or to the
+/// nearest number of elements if the factor is not an integer.
 std::vector<Case> cases(const Sweep& sweep, int ranks);
 
 /// premul_sum is measured with the factor 2.
 Reduction reduction_of(Op op) noexcept;
 
-/// "sendrecv" for Kind::send, else the kind's name; and the reverse, nothing for what is none.
+/// "sendrecv" for Kind::send, otherwise the kind's name. parse_collective() is the inverse; nothing for an unknown
+/// name.
 std::string_view collective_name(Kind kind) noexcept;
 std::optional<Kind> parse_collective(std::string_view text) noexcept;
 

@@ -1,4 +1,4 @@
-// Filling, looking, and the figures of many iterations.
+// Fills and checks the buffers, and computes the figures of many iterations.
 #include "tools/bench/trials.hpp"
 
 #include <algorithm>

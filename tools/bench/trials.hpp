@@ -1,4 +1,4 @@
-// Trials: the iterations of one case. Barrier, stamp, action, stamp; in between new inputs and a look at every output.
+// Trials: the iterations of one case: barrier, stamp, action, stamp; in between, new inputs and a check of the outputs.
 #pragma once
 
 #include <vector>
@@ -8,20 +8,20 @@
 
 namespace tutti::bench {
 
-/// All ranks call the same, in the same order.
+/// All ranks make the same calls in the same order.
 class Trials {
  public:
   struct Buffers {
     std::byte *in, *out;
   };
-  /// `epoch` counts all iterations of a sweep, so that no two in a row have the same inputs.
+  /// `epoch` counts all iterations of a sweep, so that consecutive ones have different inputs.
   Trials(Implementation& implementation, Board& board, const Sweep& sweep, const Case& what, Buffers buffers,
          unsigned& epoch);
 
   const Case& what() const noexcept { return what_; }
   const Operands& operands() const noexcept { return operands_; }
 
-  /// One iteration; `action` fills `out` as the case says.
+  /// One iteration; `action` fills `out` as the case demands.
   template <class Action>
   Stamp once(const Action& action) {
     prepare();
@@ -30,7 +30,7 @@ class Trials {
     return stamp;
   }
 
-  /// The same for what has nothing to do with the buffers.
+  /// One iteration of an action that does not use the buffers.
   template <class Action>
   Stamp apart(const Action& action) {
     board_.barrier();
@@ -43,16 +43,16 @@ class Trials {
   /// Iterations of the implementation's call.
   std::vector<Stamp> calls(int count);
 
-  /// Each from the first entry to the last exit, ascending.
+  /// The durations of iterations, each from the first entry to the last exit, in ascending order.
   std::vector<double> seconds(const std::vector<Stamp>& stamps);
 
-  /// How many iterations to time, of so many seconds.
+  /// The number of iterations to time, if one takes `seconds`. The same on all ranks.
   int iterations(double seconds);
 
-  /// Of ascending times; everything that was found wrong until now.
+  /// The result for ascending times, with all elements found wrong so far.
   Result result(const std::vector<double>& seconds);
 
-  void check_once();  ///< one iteration whose result is looked at, where those that are timed leave the buffers alone
+  void check_once();  ///< one iteration with a check of its result, if the timed ones do not touch the buffers
 
  private:
   void prepare();

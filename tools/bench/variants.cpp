@@ -1,4 +1,4 @@
-// Reading of the file of settings.
+// Reads the file of settings.
 #include "tools/bench/variants.hpp"
 
 #include <yaml-cpp/yaml.h>
@@ -13,7 +13,7 @@
 namespace tutti::bench {
 namespace {
 
-/// yaml-cpp takes a key that stands twice; here it is a mistake.
+/// Rejects a key that occurs twice, which yaml-cpp accepts.
 void once(const YAML::Node& node) {
   std::set<std::string> keys;
   for (const auto& entry : node)

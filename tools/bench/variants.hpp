@@ -1,4 +1,4 @@
-// Variants: with which settings a peer is run, as the file of settings (peers/variants.yaml) says.
+// Variants: the settings with which a peer is run, from a file of settings (peers/variants.yaml).
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@ namespace tutti::bench {
 
 struct Variant {
   std::string about;
-  Environment environment, crowded;  ///< crowded: with more ranks than cores
-  std::int64_t from = 0;             ///< bytes; below, the peer runs without `environment`
-  std::string transport;             ///< of tutti, to compare with
+  Environment environment, crowded;  ///< crowded: if there are more ranks than cores
+  std::int64_t from = 0;             ///< bytes; smaller sizes run without the variant's settings
+  std::string transport;             ///< transport of tutti to compare with
 };
 
 struct Family {
   std::string title;
   std::string transport = "shm";
-  Environment always, crowded;  ///< as of Variant
+  Environment always, crowded;  ///< `always` applies to all variants; crowded as in Variant
   std::map<std::string, Variant> variants;
 };
 
 using Families = std::map<std::string, Family>;
 
-/// Adds what the file says to `families`. Throws Error{invalid} naming the file and the line.
+/// Adds the contents of a file to `families`. Throws Error{invalid} naming the file and the line.
 void read_variants(const std::string& file, Families& families);
 
-/// share/tutti/bench beside the folder of this program, in the build folder as where it is installed.
+/// share/tutti/bench beside the folder of this program, in a build folder as well as installed.
 std::string share_folder();
 
 }  // namespace tutti::bench

@@ -1,4 +1,4 @@
-// The rounds: every implementation a job of its own, all of them once per round, ratios formed within a round.
+// The rounds: every implementation runs once per round as a job of its own; ratios are formed within a round.
 #include "tools/bench/versus.hpp"
 
 #include <fcntl.h>
@@ -28,12 +28,12 @@
 namespace tutti::bench {
 namespace {
 
-constexpr double least_patience = 60;  // seconds with a job that prints nothing: some libraries start slowly
+constexpr double least_patience = 60;  // seconds without output after which a job is ended; some libraries start slowly
 
-/// A job to be run in each round: a sweep, or the part of one for which some settings hold.
+/// A job that runs in each round: a sweep, or the part of a sweep to which some settings apply.
 struct Job {
   Command command;
-  bool wants_board = false;  ///< tutti makes its own
+  bool wants_board = false;  ///< false for tutti, which makes its own
 };
 
 struct Contestant {
@@ -42,7 +42,7 @@ struct Contestant {
   std::string failure;
 };
 
-/// What tutti itself is told: the arguments without those that are about the comparison.
+/// The arguments for tutti itself: those that are not about the comparison.
 std::vector<std::string> own_arguments(const std::vector<std::string>& arguments) {
   const auto is_one_of = [](const std::string& flag, std::initializer_list<std::string_view> flags) {
     return std::find(flags.begin(), flags.end(), flag) != flags.end();
@@ -67,7 +67,7 @@ std::string text_of(const Environment& environment) {
 
 int ranks_of(const Request& request) { return request.ranks > 0 ? request.ranks : 2; }
 
-/// `transport`: "" for what tutti takes by itself. Backends that the user names go their own ways.
+/// An empty `transport` leaves the choice to tutti, as does a --backend without --transport.
 Contestant ourselves(const Request& request, const std::vector<std::string>& arguments, std::string transport) {
   Contestant contestant;
   std::string way = transport;
@@ -100,7 +100,8 @@ Contestant opponent(const Request& request, const Selection& selection) {
   Sweep sweep = request;
   sweep.in_place = false;
   const std::int64_t from = selection.variant.from;
-  for (const std::int64_t bytes : sizes_of(sweep)) sweep.skip += bytes < from;  // these have not the variant's settings
+  // these sizes run without the variant's settings
+  for (const std::int64_t bytes : sizes_of(sweep)) sweep.skip += bytes < from;
   Sweep lower = request;
   lower.in_place = false;
   lower.last = std::min(sweep.last, from - 1);
@@ -114,7 +115,8 @@ Contestant opponent(const Request& request, const Selection& selection) {
   return contestant;
 }
 
-/// Who takes part, tutti first, once for each transport that somebody is compared with. Those that cannot are told of.
+/// The contestants: tutti first, once for each transport that a peer is compared with. Peers that cannot be run are
+/// reported.
 std::vector<Contestant> contestants(const Request& request, const std::vector<std::string>& arguments, bool& failed) {
   const PeerList peers(request);
   const std::string asked = request.settings.sources.contains("transport") ? request.settings.transport : "";
@@ -142,7 +144,7 @@ std::vector<Contestant> contestants(const Request& request, const std::vector<st
   return all;
 }
 
-/// What --explain printed.
+/// The lines that --explain printed.
 std::vector<std::string> notes_in(const std::string& text) {
   std::vector<std::string> notes;
   std::istringstream lines(text);
@@ -151,7 +153,7 @@ std::vector<std::string> notes_in(const std::string& text) {
   return notes;
 }
 
-/// One round of one contestant. Fills `failure` where something is wrong.
+/// Runs one contestant once. Sets its `failure` if something is wrong.
 void run_once(Contestant& contestant, const Request& request) {
   const int ranks = ranks_of(request);
   std::map<std::size_t, double> results;
@@ -167,7 +169,7 @@ void run_once(Contestant& contestant, const Request& request) {
     if (board.fd >= 0) close(board.fd);
     if (!job.wants_board && request.settings.explain == "on") contestant.series.notes = notes_in(outcome.err);
     for (const Line& line : parse_csv(outcome.out)) {
-      if (line.extras.size() != extra_names(request).size()) continue;  // not the line that was asked for
+      if (line.extras.size() != extra_names(request).size()) continue;  // not a line of this sweep
       results[line.bytes] = line.median_us;
       extras[line.bytes] = line.extras;
       if (line.ok || !contestant.failure.empty()) continue;
@@ -189,18 +191,19 @@ void run_once(Contestant& contestant, const Request& request) {
     contestant.failure = "did not measure the sizes that it was asked for; --verbose shows what it says";
 }
 
-/// Takes out who has failed, and whoever was compared with it; false where nobody of tutti's is left.
+/// Removes the peers that have failed; returns false if one of tutti's own runs has failed.
 bool without_failures(std::vector<Contestant>& all) {
   for (const Contestant& one : all)
     if (one.series.against < 0 && !one.failure.empty()) return false;
-  std::erase_if(all, [](const Contestant& one) { return !one.failure.empty(); });  // tutti's are first: indices stay
+  // tutti's series come first, so their indices stay valid
+  std::erase_if(all, [](const Contestant& one) { return !one.failure.empty(); });
   return true;
 }
 
 using Printer = void (*)(const Comparison&, std::FILE*);
 
-/// The files are opened before anything is measured, so that a wrong path does not cost the measurement; what they
-/// hold goes when there is something new.
+/// Opens the files before the measurement, so that a wrong path fails early. Their contents are kept until there is a
+/// new result.
 std::vector<std::pair<std::FILE*, Printer>> open_files(const Request& request) {
   std::vector<std::pair<std::FILE*, Printer>> files;
   const auto add = [&](const std::string& path, Printer printer) {
@@ -220,7 +223,7 @@ void show(const Comparison& comparison, const Request& request, std::vector<std:
   files.emplace_back(stdout, request.format == "csv" ? print_csv : request.format == "json" ? print_json : print_table);
   if (request.plot) files.emplace_back(stdout, print_plot);
   for (const auto& [file, print] : files) {
-    if (file != stdout && ftruncate(fileno(file), 0) != 0 && errno != EINVAL)  // a pipe has no length
+    if (file != stdout && ftruncate(fileno(file), 0) != 0 && errno != EINVAL)  // a pipe cannot be truncated
       throw Error(Code::resource, "cannot overwrite a result: " + std::generic_category().message(errno));
     print(comparison, file);
     if (std::fflush(file) != 0) throw Error(Code::resource, "cannot write all of the result");
@@ -228,7 +231,7 @@ void show(const Comparison& comparison, const Request& request, std::vector<std:
   }
 }
 
-/// All of them once, in an order of its own; false where one has failed, which is told.
+/// Runs all contestants once, in random order; returns false, after a report, if one has failed.
 bool run_round(std::vector<Contestant>& all, const Request& request, std::string& names) {
   static std::mt19937 shuffler{std::random_device{}()};
   std::vector<std::size_t> order(all.size());
@@ -245,7 +248,7 @@ bool run_round(std::vector<Contestant>& all, const Request& request, std::string
   return right;
 }
 
-/// The flag before a round; where a state is asked for, it is awaited for a while.
+/// The flag before a round. With a limit, waits for a while until the flag is within it.
 double flag_before_round(const Request& request) {
   double flag = flag_ns();
   for (int i = 0; i < 60 && request.flag_limit > 0 && flag > request.flag_limit; ++i) {
@@ -255,7 +258,7 @@ double flag_before_round(const Request& request) {
   return flag;
 }
 
-/// False where nobody of tutti's is left.
+/// Returns false if one of tutti's own runs has failed.
 bool run_rounds(std::vector<Contestant>& all, const Request& request, Comparison& comparison, bool& failed) {
   const int most = request.flag_limit > 0 ? 4 * request.rounds : request.rounds;
   comparison.flag_limit = request.flag_limit;

@@ -1,4 +1,4 @@
-// Versus: tutti beside other libraries, in interleaved rounds.
+// Versus: tutti compared with other libraries, in interleaved rounds.
 #pragma once
 
 #include <string>
@@ -8,13 +8,12 @@
 
 namespace tutti::bench {
 
-/// Runs tutti and the peers that the request names, `request.rounds` times, each time all of them in shuffled order,
-/// and shows for each size the ratio peer / tutti: its median over the rounds and its spread. A peer that cannot be
-/// run, or whose results are wrong, is one line on stderr; the others go on, and the exit code, which is returned,
-/// is 1.
+/// Runs tutti and the requested peers in `request.rounds` rounds, each in shuffled order, and shows for each size the
+/// ratio peer / tutti: its median over the rounds and its spread. A peer that cannot be run, or whose results are
+/// wrong, is reported on stderr and left out. Returns the exit code: 1 if something failed.
 int compare(const Request& request, const std::vector<std::string>& arguments);
 
-/// Prints the peers that are here, and why others are not.
+/// Prints the available peers, and why others are not available.
 int list_peers(const Request& request);
 
 }  // namespace tutti::bench

@@ -24,7 +24,7 @@ Target target_of(const Request& request) {
   return parse_target(request.algorithm, request.kind, provider_names(request.settings));
 }
 
-// The buffers on the rank's device. Filling and looking happen on the host, outside of what is timed.
+// Copies of the buffers on the rank's device. Filling and checking happen on the host, outside the timed part.
 class Mirror {
  public:
   explicit Mirror(const Communicator& world) : gpu_(accelerator(world.settings())) {
@@ -118,7 +118,7 @@ class World : public Implementation {
   Communicator world_;
   CallOptions options_;
   bool allocates_;
-  std::optional<Mirror> mirror_;  // --device cuda
+  std::optional<Mirror> mirror_;  // with --device cuda
 };
 
 class WorldBoard : public Board {

@@ -1,5 +1,5 @@
-// Gloo's collectives over TCP on the loopback interface, measured with the benchmark's loop. Its launcher is `tutti
-// run`.
+// Gloo's collectives over TCP on the loopback interface, measured with the benchmark's loop. `tutti run` starts the
+// ranks.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr auto patience = std::chrono::seconds(60);
 
-/// tutti's meeting point, as Gloo wants one.
+/// A tutti::Store with Gloo's interface.
 class Meeting : public gloo::rendezvous::Store {
  public:
   explicit Meeting(tutti::Store& store) : store_(store) {}
@@ -86,7 +86,7 @@ const gloo::ReductionFunction<T>* older_function_of(Op op) {
   }
 }
 
-/// Elements only have a size where nothing is reduced: so one type for each width does.
+/// Only the size of an element matters where nothing is reduced, so one type for each size suffices.
 template <class F>
 void with_width(std::size_t width, F f) {
   if (width == 1) return f(std::uint8_t{});
@@ -179,7 +179,7 @@ class Gloo : public Implementation {
     }
   }
 
-  /// Of the older interface: an object for a buffer and its size, in place.
+  /// Uses Gloo's older interface: an object for one buffer and size, which works in place.
   template <class T>
   void halving(const Case& what, T* in, T* out) {
     if constexpr (std::is_floating_point_v<T>) {

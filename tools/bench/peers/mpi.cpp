@@ -1,4 +1,4 @@
-// An MPI's collectives, measured with the benchmark's loop: one source for every MPI, compiled with its own headers.
+// An MPI's collectives, measured with the benchmark's loop. The one source is compiled with each MPI's own headers.
 #include <mpi.h>
 
 #include <sstream>
@@ -109,7 +109,7 @@ class Mpi : public Implementation {
   }
 
  private:
-  /// Out of place.
+  /// Starts a nonblocking call, out of place.
   MPI_Request begin(const Case& what, const std::byte* in, std::byte* into) {
     const MPI_Datatype type = type_of(what.dtype);
     const int count = static_cast<int>(what.count);
@@ -135,7 +135,7 @@ class Mpi : public Implementation {
   int rank_ = 0, ranks_ = 1;
 };
 
-/// The version's first line, on which the words stand apart by one space: "Open MPI v5.0.11", "MPICH Version: 4.0.2".
+/// The first line of the version, with single spaces between words: "Open MPI v5.0.11", "MPICH Version: 4.0.2".
 std::string version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
