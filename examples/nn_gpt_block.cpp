@@ -1,4 +1,4 @@
-// A transformer's block with heads and dense layers in parts on all ranks, learning to say the token before:
+// A transformer block whose heads and dense layers are split over all ranks; it learns to predict the previous symbol:
 // tutti run -np 2 examples/nn_gpt_block
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
@@ -16,7 +16,7 @@ namespace nn = tutti::nn;
 
 constexpr std::int64_t vocabulary = 16, width = 32, heads = 4, positions = 12;
 
-/// One allreduce each way for the attention, and one for the pair of dense layers.
+/// Forward and backward need one allreduce each for the attention, and one for the pair of dense layers.
 struct Block : torch::nn::Module {
   explicit Block(const nn::Group& ranks)
       : attention(register_module(
@@ -46,14 +46,14 @@ struct Block : torch::nn::Module {
 int main() try {
   auto world = tutti::Communicator::from_env();
   const nn::Group ranks = nn::group_of(world);
-  torch::manual_seed(1);  // what is not in parts, and the samples, are the same on every rank
+  torch::manual_seed(1);  // parameters that are not split, and the samples, are the same on every rank
   Block block(ranks);
   torch::optim::Adam optimizer(block.parameters(), torch::optim::AdamOptions(3e-3));
   double loss = 0;
   for (int step = 0; step < 300; ++step) {
     const at::Tensor tokens = at::randint(vocabulary, {16, positions}, at::kLong);
     optimizer.zero_grad();
-    const at::Tensor scores = block.forward(tokens).slice(1, 1);  // the first position has nothing before it
+    const at::Tensor scores = block.forward(tokens).slice(1, 1);  // the first position has no predecessor
     const at::Tensor error = torch::nn::functional::cross_entropy(scores.reshape({-1, vocabulary}),
                                                                   tokens.slice(1, 0, positions - 1).reshape({-1}));
     error.backward();

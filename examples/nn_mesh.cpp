@@ -1,4 +1,4 @@
-// Weights in parts on pairs of ranks, samples in parts on the pairs: tutti run -np 4 examples/nn_mesh
+// Tensor parallelism on pairs of ranks, data parallelism over the pairs: tutti run -np 4 examples/nn_mesh
 #include <ATen/ATen.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -19,10 +19,10 @@ int main() try {
   const nn::Group tensor = nn::group_of(mesh, "tensor");
   torch::nn::Sequential model(nn::ColumnParallelLinear(1, 33, tensor), torch::nn::Tanh(),
                               nn::RowParallelLinear(33, 1, tensor));
-  nn::synchronize_parameters(*model, mesh["data"]);  // replicas of a part begin alike
+  nn::synchronize_parameters(*model, mesh["data"]);  // replicas start with equal parameters
   nn::GradientSync sync(*model, mesh["data"]);
   torch::optim::SGD optimizer(model->parameters(), 0.1);
-  // Every shares-th of 24 samples of the sine.
+  // This rank's share of 24 samples of the sine.
   const at::Tensor x = at::arange(mesh.rank("data"), 24, mesh.size("data"), at::kFloat).div(4).sub(3).unsqueeze(1);
   double loss = 0;
   for (int step = 0; step < 500; ++step) {

@@ -1,4 +1,5 @@
-// A dense network whose weights lie in parts on all ranks, by TorchAD-NN's names: tutti run -np 4 examples/nn_mlp_parts
+// A dense network whose weights are split over all ranks, with TorchAD-NN's names:
+// tutti run -np 4 examples/nn_mlp_parts
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/optim/sgd.h>
@@ -13,7 +14,7 @@ namespace nn = tutti::nn;
 int main() try {
   auto world = tutti::Communicator::from_env();
   const nn::Group ranks = nn::group_of(world);
-  // The same seeds everywhere: weights are drawn whole, and each rank keeps its columns of them.
+  // The seeds are the same on all ranks: each draws the whole weight and keeps its columns.
   nn::RowParallelLinear low = nn::MPInitialLinear(16, 64, ranks, {.seed = 1, .name = "low"});
   nn::RowParallelLinear high = nn::MPBaseLinear(64, 1, ranks, {.seed = 2, .name = "high"});
   std::vector<at::Tensor> parameters = low->parameters();

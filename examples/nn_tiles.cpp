@@ -1,4 +1,5 @@
-// A convolutional network over images in tiles, which finds the brightest quadrant: tutti run -np 4 examples/nn_tiles
+// A convolutional network on images split into tiles, which finds the brightest quadrant:
+// tutti run -np 4 examples/nn_tiles
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/sgd.h>
@@ -26,7 +27,7 @@ int main() try {
     parameters.insert(parameters.end(), each.begin(), each.end());
   torch::optim::SGD optimizer(parameters, torch::optim::SGDOptions(0.05).momentum(0.9));
 
-  torch::manual_seed(1);  // all ranks draw the same images, and keep their tiles
+  torch::manual_seed(1);  // all ranks draw the same images and cut out their tiles
   double right = 0;
   for (int step = 0; step < 150; ++step) {
     const at::Tensor classes = at::randint(4, {32}, at::kLong);

@@ -1,4 +1,4 @@
-// Trains a network of its own on images of its own, on all ranks: tutti run -np 2 examples/train_quadrants
+// Trains a user-defined network on a user-defined data set, on all ranks: tutti run -np 2 examples/train_quadrants
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
@@ -18,8 +18,8 @@ struct Small : torch::nn::Module {
   torch::nn::Linear last = register_module("last", torch::nn::Linear(32, 4));
 };
 
-/// 8x8 pixels of noise. One quadrant is brighter than the others, and which one it is is the class. Any class with
-/// size() and get() is a data set; each sample is made here when it is asked for.
+/// Noise images of 8x8 pixels, whose class is the quadrant that is brighter than the others. A data set implements
+/// size() and get(); this one creates each sample on demand.
 class Quadrants : public engine::Dataset {
  public:
   explicit Quadrants(std::size_t count, std::uint64_t seed) : count_(count), seed_(seed) {}
@@ -56,7 +56,7 @@ int main() {
   try {
     auto world = tutti::Communicator::from_env();
     engine::Config config;
-    config.model.name = "small";  // a name for the first line of the output
+    config.model.name = "small";  // printed in the first line of the output
     config.epochs = 4;
     const auto module = std::make_shared<Small>();
     const engine::Network network{

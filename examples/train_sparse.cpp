@@ -1,5 +1,5 @@
-// Layers of local filters learn to rebuild images in tiles, then a head, then all of it: tutti run -np 2
-// examples/train_sparse
+// Pretrains layers of local filters to reconstruct images in tiles, then the head, then trains the whole network:
+// tutti run -np 2 examples/train_sparse
 #include <cstdio>
 
 #include "engine/models/model.hpp"

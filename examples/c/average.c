@@ -11,7 +11,8 @@ int main(void) {
   float gradient[1024], worst = 0.5f * (float)rank;
   for (int i = 0; i < 1024; ++i) gradient[i] = 1.0f + (float)rank;
 
-  tutti_request pending;  // starts now
+  tutti_request pending;
+  // Starts the call, which tutti_wait() completes.
   tutti_allreduce(world, TUTTI_IN_PLACE, gradient, 1024, TUTTI_F32, TUTTI_AVG, NULL, &pending);
   tutti_allreduce(world, TUTTI_IN_PLACE, &worst, 1, TUTTI_F32, TUTTI_MAX, NULL, NULL);
   if (tutti_wait(pending) != TUTTI_OK) fprintf(stderr, "%s\n", tutti_last_error());

@@ -1,5 +1,5 @@
-// An MPI program that knows nothing of tutti: mpicxx average.cpp -o average, then `tutti run --preload-mpi -np 4
-// ./average`.
+// A plain MPI program that does not mention tutti:
+// mpicxx average.cpp -o average, then `tutti run --preload-mpi -np 4 ./average`.
 #include <mpi.h>
 
 #include <cstdio>

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A private folder that goes away with everything in it.
+/// A private folder that is removed with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

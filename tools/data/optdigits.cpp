@@ -29,7 +29,7 @@ constexpr std::size_t pixels = 64;
 constexpr int brightest = 16;
 constexpr std::uint64_t split_seed = 1797;
 
-/// Runs a fixed shell line in `folder`; its exit code. What it says goes to `folder`/log.
+/// Runs a fixed shell command in `folder`, with its output in `folder`/log. Returns its exit code.
 int shell(const char* line, const fs::path& folder) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -48,7 +48,7 @@ int shell(const char* line, const fs::path& folder) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/// ": " and the line of `folder`/log that says most, the first error or else the last line; "" if there is none.
+/// ": " and the most informative line of `folder`/log: the first error, or else the last line. Empty if there is none.
 std::string said(const fs::path& folder) {
   std::ifstream log(folder / "log");
   std::string last;
@@ -135,7 +135,7 @@ fs::path fetch_digits(const fs::path& folder) {
   };
   if (shell("command -v apt-get && command -v dpkg-deb && command -v tar", folder) != 0)
     refuse("apt-get, dpkg-deb and tar are needed to fetch the digits, and one is not here");
-  // The sandbox user of apt could not write into a private folder.
+  // As its sandbox user, apt could not write into a private folder.
   constexpr const char* download = "apt-get download -q -o APT::Sandbox::User=root python3-sklearn";
   if (shell(download, folder) != 0 && (shell("apt-get update -q", folder) != 0 || shell(download, folder) != 0))
     refuse("apt-get could not download python3-sklearn");
@@ -168,7 +168,8 @@ Digits read_digits(const fs::path& csv) {
 
 namespace {
 
-/// Makes the folder `out` with what `fill` writes into the folder that it is given, or not at all.
+/// Creates the folder `out` with the files that `fill` writes into the folder that it is given; creates nothing on
+/// failure.
 template <class Fill>
 void write_folder(const fs::path& out, Fill&& fill) {
   if (fs::exists(out))
@@ -188,7 +189,8 @@ void write_folder(const fs::path& out, Fill&& fill) {
   }
 }
 
-/// Images [begin, end) as mpi_learn has them: rows, columns, channels from 0 to 1, and a row with one 1.
+/// Images [begin, end) as mpi_learn has them: pixels from 0 to 1 of shape (n, rows, columns, channels), and one-hot
+/// labels.
 engine::Fields hdf5_columns(const DigitImages& images, std::size_t begin, std::size_t end) {
   std::vector<float> features, labels;
   for (std::size_t i = begin; i < end; ++i) {
@@ -200,7 +202,7 @@ engine::Fields hdf5_columns(const DigitImages& images, std::size_t begin, std::s
           {"labels", engine::Array(std::move(labels), {count, 10})}};
 }
 
-/// NAME.txt and the files that it lists.
+/// Writes NAME.txt and the HDF5 files that it lists.
 void write_list(const fs::path& folder, const std::string& name, const DigitImages& images, std::size_t files) {
   std::ofstream list(folder / (name + ".txt"));
   for (std::size_t i = 0; i < files; ++i) {
@@ -210,7 +212,7 @@ void write_list(const fs::path& folder, const std::string& name, const DigitImag
   }
 }
 
-/// mpi_learn's network for MNIST, for these images.
+/// mpi_learn's network for MNIST, with the size of these images.
 constexpr const char* keras_model =
     R"({"class_name": "Sequential", "keras_version": "2.1.3", "backend": "tensorflow", "config": [
  {"class_name": "Conv2D", "config": {"batch_input_shape": [null, 8, 8, 1], "filters": 32, "kernel_size": [3, 3], "activation": "relu"}},

@@ -1,4 +1,4 @@
-// The UCI handwritten digits as a folder in MNIST's layout.
+// The UCI handwritten digits as a data set in MNIST's or mpi_learn's layout.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace tutti::tools {
 
-/// Downloads Debian's package python3-sklearn, which carries the images, without installing it, and returns
-/// the digits.csv.gz in it, below `folder`. Throws Error{resource} with one line on what to do.
+/// Downloads Debian's package python3-sklearn, which contains the images, without installing it. Returns the path of
+/// its digits.csv.gz, below `folder`. Throws Error{resource} that says what to do.
 std::filesystem::path fetch_digits(const std::filesystem::path& folder);
 
-/// Images of 8x8, a byte a pixel, and a digit each.
+/// Images of 8x8 pixels, one byte per pixel, with a digit as label each.
 struct DigitImages {
   std::vector<std::uint8_t> pixels, labels;
   std::size_t size() const noexcept { return labels.size(); }
@@ -25,15 +25,15 @@ struct Digits {
   DigitImages train, test;
 };
 
-/// Reads digits.csv.gz (64 values of 0..16 and a class a line) and holds a fifth out: of each class, and the same
-/// images always. Values become 0..255. Throws Error{invalid} naming the line that is wrong.
+/// Reads digits.csv.gz (64 values of 0 to 16 and a class per line) and holds out a fifth of each class, always the same
+/// images. Values are scaled to 0 to 255. Throws Error{invalid} naming the wrong line.
 Digits read_digits(const std::filesystem::path& csv);
 
-/// Writes the four IDX files and a README with source, licence and split into the new folder `out`: all or
-/// nothing. Throws Error{invalid} if `out` is there already, Error{resource} if it cannot be written.
+/// Writes four IDX files and a README with source, licence and split into the new folder `out`; leaves nothing behind
+/// on failure. Throws Error{invalid} if `out` exists, Error{resource} if it cannot be written.
 void write_digits(const Digits& digits, const std::filesystem::path& out);
 
-/// The same in mpi_learn's form: train.txt and test.txt list HDF5 files with features and labels, and model.json is a
+/// The same in mpi_learn's layout: train.txt and test.txt list HDF5 files with features and labels, and model.json is a
 /// network for them.
 void write_digits_hdf5(const Digits& digits, const std::filesystem::path& out);
 

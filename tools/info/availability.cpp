@@ -23,7 +23,7 @@ void add(std::vector<Availability>& cells, Kind kind, const std::string& target,
   cells.push_back({kind, Device::Kind::cuda, target, cuda.state, std::move(cuda.note)});
 }
 
-// Staging as the backend itself and the accelerator answer for a call of this kind.
+// The staged backend on `device`: what it and the accelerator report for a call of this kind.
 Cell staged_cell(Kind kind, Device::Kind device, const Settings& settings) {
   const staged::StagedBackend staged({}, {});
   Collective call;
@@ -36,13 +36,13 @@ Cell staged_cell(Kind kind, Device::Kind device, const Settings& settings) {
   return {State::available, "device memory by way of the host, in slices; rules for cpu say who does those"};
 }
 
-// Of what HostBackend has: staged plays its slices by it.
+// The cell on device memory for a backend that works on host memory: the staged backend calls it for each slice.
 Cell through_staged(const Cell& host, const Cell& staged) {
   if (staged.state == State::unimplemented) return {staged.state, "not on GPU buffers"};
   return {std::max(host.state, staged.state), "on GPU buffers by staged"};
 }
 
-// The backends beside our own plans that this installation knows of.
+// A backend other than tutti's own plans that this installation provides.
 struct Foreign {
   std::string name;
   Found found;

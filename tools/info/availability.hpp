@@ -10,8 +10,8 @@
 
 namespace tutti::tools {
 
-/// One cell of the table collective x device x sync/async x backend[/algorithm]. Every call of tutti returns at once
-/// with a Work, and the synchronous form is its wait(): so both forms always agree.
+/// One cell of the table of collective, device, sync or async form, and backend[/algorithm]. Every call returns a Work
+/// and the synchronous form waits for it, so a cell holds for both forms.
 struct Availability {
   enum class State { available, unavailable, unimplemented };  ///< from best to worst
   Kind kind;
@@ -23,8 +23,8 @@ struct Availability {
 
 std::string_view name(Availability::State state) noexcept;
 
-/// All cells, by kind, then backend, then algorithm, then device. What staged plays on the host for device memory
-/// counts as done on devices. Opens every module, and the accelerator.
+/// All cells, by kind, then backend, then algorithm, then device. Device memory that is staged through the host counts
+/// as available on devices. Loads every module, and initialises the accelerator.
 std::vector<Availability> availability(const Settings& settings);
 
 }  // namespace tutti::tools

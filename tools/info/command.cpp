@@ -1,4 +1,4 @@
-// `tutti info`: what is built in, what works here and what not, the settings, the routes between ranks.
+// `tutti info`: what is built in, what works here, the settings, and the routes between ranks.
 #include "tools/command.hpp"
 
 #include <fmt/format.h>
@@ -54,7 +54,7 @@ void print_providers(const Settings& settings) {
       settings.transport);
 }
 
-/// Files by their names alone: their folders were on the machine that built this, which may be another.
+/// Removes folders from file names: they belong to the machine of the build, which may be another one.
 std::string without_folders(std::string_view text) {
   std::string shown;
   for (std::size_t at = 0; at < text.size();) {
@@ -78,7 +78,7 @@ void print_algorithms(const Settings& settings) {
   fmt::print("{:<15} {:<30} {:<14} {:<14} {:<14} {:<14} {}\n", "collective", "backend/algorithm", "cpu sync",
              "cpu async", "cuda sync", "cuda async", "");
   const std::vector<Availability> cells = availability(settings);
-  for (std::size_t i = 0; i + 1 < cells.size(); i += 2) {  // a line for both devices
+  for (std::size_t i = 0; i + 1 < cells.size(); i += 2) {  // two cells, one for each device
     const std::string_view cpu = name(cells[i].state), cuda = name(cells[i + 1].state);
     const bool gpu_only = cells[i].state == Availability::State::unimplemented && cells[i + 1].state != cells[i].state;
     std::string note = cells[gpu_only ? i + 1 : i].note;
@@ -105,7 +105,7 @@ void print_settings(const Settings& settings) {
   fmt::print("\nEach is an environment variable (TUTTI_LANE_BYTES) and a flag (--lane-bytes).\n");
 }
 
-/// Every rank's text on rank 0, by rank.
+/// The texts of all ranks, by rank. Collective.
 std::vector<std::string> collect(Communicator& world, const std::string& text) {
   const std::vector<std::int64_t> length = {static_cast<std::int64_t>(text.size())};
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(world.size()));

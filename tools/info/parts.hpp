@@ -1,4 +1,4 @@
-// The optional parts of this build: what configuring found, and what not.
+// The optional parts of this build, and why others are missing.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ struct Part {
   std::string_view reason;  ///< what was found, or why it is not built
 };
 
-/// Generated when configuring, from the same table that it prints.
+/// Generated at configuration, from the table that it prints.
 std::span<const Part> parts() noexcept;
 
 }  // namespace tutti::tools

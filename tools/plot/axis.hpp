@@ -13,14 +13,14 @@ struct Tick {
 
 class Axis {
  public:
-  /// From a round number at or below `least` to one at or above `most`, in about `parts` parts of 1, 2 or 5 times a
-  /// power of 10. One value alone gets some room around it.
+  /// From a round number at or below `least` to one at or above `most`, with about `parts` intervals of 1, 2 or 5 times
+  /// a power of 10. A single value gets some space around it.
   static Axis linear(double least, double most, int parts = 5);
 
-  /// Between powers of 10, or 1, 2 and 5 times these where that is little. `least` is above 0.
+  /// Between powers of 10 or, for a small range, 1, 2 and 5 times these. `least` must be positive.
   static Axis logarithmic(double least, double most);
 
-  /// Where a value is: 0 at the axis' beginning, 1 at its end.
+  /// The position of a value: 0 at the start of the axis, 1 at its end.
   double at(double value) const;
   const std::vector<Tick>& ticks() const { return ticks_; }
 
@@ -32,7 +32,7 @@ class Axis {
   std::vector<Tick> ticks_;
 };
 
-/// With so many digits behind the point; from 10,000 on in thousands (k) or millions (M).
+/// `value` with `digits` decimals; from 10,000 on in thousands (k), from 1,000,000 on in millions (M).
 std::string short_number(double value, int digits);
 
 }  // namespace tutti::plot

@@ -1,4 +1,4 @@
-// `tutti plot`: a picture of the course of training runs.
+// `tutti plot`: draws the course of training runs.
 #include "tools/command.hpp"
 
 #include <fmt/core.h>

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file of numbers in columns that have names.
+/// A csv file of numbers with named columns.
 class Table {
  public:
   explicit Table(const fs::path& file) : file_(file) {
@@ -39,7 +39,7 @@ class Table {
     if (found == names_.end()) throw Error(Code::invalid, file_.string() + ": has no column '" + name + "'");
     return static_cast<std::size_t>(found - names_.begin());
   }
-  /// What is not a number is left out.
+  /// Leaves out values that are not finite.
   Points points(const std::string& x, std::size_t y, double factor = 1) const {
     Points found;
     const std::size_t at = column(x);

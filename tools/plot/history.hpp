@@ -1,4 +1,4 @@
-// History: what a run's folder tells of its course.
+// History: the course of a run, read from its folder.
 #pragma once
 
 #include <filesystem>
@@ -10,15 +10,15 @@ namespace tutti::plot {
 
 using Points = std::vector<std::pair<double, double>>;  ///< (epoch, value)
 
-/// Values by epoch; those of validations within an epoch lie between whole numbers.
+/// Values by epoch. Validations within an epoch lie between whole numbers.
 struct History {
   std::string name;  ///< the folder
   Points train_loss = {}, held_out_loss = {}, samples_per_second = {};
-  std::string metric = {};  ///< the first one's name: "accuracy"
+  std::string metric = {};  ///< name of the first metric, for example "accuracy"
   Points values = {};       ///< of the metric; accuracies in percent
 };
 
-/// From metrics.csv and, where there is one, validations.csv. Throws Error{invalid}: one line that names the file.
+/// Reads metrics.csv and, if there is one, validations.csv. Throws Error{invalid} naming the file.
 History read_history(const std::filesystem::path& run);
 
 }  // namespace tutti::plot

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double panel_width = 340, panel_height = 260, gap = 64, left = 64, top = 44, legend_line = 20;
 
-/// Told apart also by those who do not see red and green alike (Okabe and Ito).
+/// Colours that colour-blind readers can tell apart (Okabe and Ito).
 constexpr std::array<const char*, 7> colours = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                                 "#E69F00", "#56B4E9", "#000000"};
 
@@ -44,7 +44,7 @@ std::string escaped(const std::string& text) {
   return safe;
 }
 
-/// Least and most of what the curves have, by coordinate.
+/// Minimum and maximum of a coordinate over all curves.
 template <class Coordinate>
 std::pair<double, double> range_of(const std::vector<Curve>& curves, Coordinate coordinate) {
   double least = 0, most = 0;
@@ -109,9 +109,9 @@ void draw_curve(const Panel& panel, const Curve& curve, Out& out) {
     fmt::format_to(out, "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"/>\n", x, y, colour);
 }
 
-/// "runs/digits: best accuracy 98.61 % in epoch 37, 5.3k samples/s".
+/// For example "runs/digits: best accuracy 98.61 % in epoch 37, 5.3k samples/s".
 std::string summary(const History& run) {
-  double seconds = 0;  // of one sample, summed over the epochs, which have equally many
+  double seconds = 0;  // seconds per sample, summed over the epochs, which have equally many
   for (const auto& point : run.samples_per_second) seconds += 1 / point.second;
   const double speed = static_cast<double>(run.samples_per_second.size()) / seconds;
   std::string text = run.name + ": ";

@@ -1,4 +1,4 @@
-// A picture of the course of some runs: loss, metric and throughput, each by epoch.
+// A picture of the course of several runs: loss, metric and throughput by epoch.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace tutti::plot {
 
-/// As SVG: three panels beside one another, a colour for each run, and below a line for each with its best.
+/// SVG with the panels side by side, one colour for each run, and a legend with each run's best value below.
 std::string picture(std::span<const History> runs);
 
 }  // namespace tutti::plot

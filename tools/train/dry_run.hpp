@@ -1,4 +1,4 @@
-// What a run would be, without starting its ranks.
+// Predictions about a run, without starting its ranks.
 #pragma once
 
 #include <string>
@@ -7,16 +7,15 @@
 
 namespace tutti::tools {
 
-/// Throws Error{invalid} where a configuration asks for more ranks than it has work for.
+/// Throws Error{invalid} if a configuration asks for more ranks than it has work for.
 void check_parallelism(engine::Config config, int ranks);
 
-/// Some lines for people: how ranks and batch are dealt out, parameters, bytes that are exchanged in a step, memory,
-/// and the time that is to be expected, from a few steps that this process takes alone with one rank's share of the
-/// batch. `link` is engine::Link's text; empty: measured between two threads of this process. Throws what training
-/// would.
+/// Lines for people: how ranks and batch are divided, parameters, bytes exchanged per step, memory, and the expected
+/// time, which is estimated from a few steps of this process with one rank's share of the batch. `link` is a text of
+/// engine::Link; if it is empty, the link between two threads of this process is measured. Throws what training would.
 std::string dry_run(engine::Config config, int ranks, const std::string& link);
 
-/// The strategy over its axes, with bytes and memory by formula. Makes the network, and trains nothing.
+/// Lines for people: the strategy's axes, with bytes and memory by formula. Creates the network and does not train it.
 std::string explain_strategy(engine::Config config, int ranks);
 
 }  // namespace tutti::tools

@@ -1,4 +1,4 @@
-// The folder of a run that was given none: its name, on which all ranks agree.
+// The default folder of a run, on which all ranks agree.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace tutti::tools {
 
-/// "runs/NAME-YYYYMMDD-HHMMSS", by this host's time, with a number behind it where that is there already. Of a file's
-/// name the folder and the ending are left out.
+/// "runs/NAME-YYYYMMDD-HHMMSS" in local time, with a number appended if the folder exists. Of a file's name, only the
+/// stem is used.
 std::string new_run_folder(const std::string& name);
 
-/// The newest folder in runs/; empty: there is none.
+/// The newest run in runs/, or an empty string.
 std::string newest_run_folder();
 
 /// Rank 0's text on every rank. Collective; blocks.

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 using engine::EpochResult;
 using engine::Validation;
 
-constexpr double images = 5120;  // the unit that Theano-MPI's tables are in
+constexpr double images = 5120;  // the unit of Theano-MPI's tables
 
 std::string line(const char* heading, const std::string& text) { return fmt::format("{:<12}{}\n", heading, text); }
 
@@ -22,7 +22,7 @@ std::string value_of(const Validation& found) {
   return engine::is_share(name) ? fmt::format("{} {:.2f} %", name, 100 * value) : fmt::format("{} {:.4g}", name, value);
 }
 
-/// All epochs as if they were one.
+/// The sums over all epochs.
 EpochResult whole(const std::vector<EpochResult>& epochs, double& samples) {
   EpochResult all;
   for (const EpochResult& each : epochs) {

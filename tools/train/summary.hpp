@@ -1,4 +1,4 @@
-// What is said at the end of a run.
+// The summary at the end of a run.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tutti::tools {
 
-/// Some lines for people, each with a heading: the best epoch, speed and where the time went, the folder, and what to
-/// type next. Empty where no epoch has ended.
+/// Lines for people, each with a heading: the best epoch, speed and how the time was spent, the folder, and the next
+/// command. Empty if no epoch has ended.
 std::string summary(const engine::Config& config, const engine::TrainResult& result);
 
 }  // namespace tutti::tools

@@ -1,4 +1,4 @@
-// tutti-train: trains a network that a configuration names, on all ranks that the launcher started.
+// tutti-train: trains the network of a configuration on all ranks that the launcher started.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ namespace engine = tutti::engine;
 
 constexpr int exit_failure = 1, exit_usage = 2;
 
-/// What every rank reads for itself: the same words and the same files.
+/// The parts of a run, which every rank reads for itself from the same arguments and files.
 struct Job {
   engine::Config config;
   engine::DataSplit data;
@@ -50,17 +50,17 @@ std::vector<fs::path> config_folders() {
   throw tutti::tools::Finished{0};
 }
 
-/// What the command line asks for.
+/// The contents of the command line.
 struct Request {
   engine::Config config;
-  int ranks = 0;  ///< to start; 0: this process is what there is
+  int ranks = 0;  ///< number of ranks to start; 0: this process is all, or a rank already
   bool dry_run = false;
-  bool explain = false;  ///< of the strategy
+  bool explain = false;  ///< print the strategy and start nothing
   std::string link, net;
 };
 
-/// key=value; or, as mpi_learn has it, a model's file and lists of the files to train and to validate with. Whether
-/// there are such files.
+/// Applies key=value or, as in mpi_learn, a model's file and lists of files to train and to validate with. Returns true
+/// for such files.
 bool take_words(engine::Config& config, const std::vector<std::string>& words) {
   std::vector<std::string> files;
   for (const std::string& word : words) {
@@ -84,7 +84,7 @@ bool take_words(engine::Config& config, const std::vector<std::string>& words) {
                                  (newest.empty() ? "" : "; the newest one in runs/ is run=" + newest));
 }
 
-/// Throws Error{invalid} for whatever the user can put right without looking at the data.
+/// Throws Error{invalid} for errors that can be found without looking at the data.
 Request read_request(const std::vector<std::string>& arguments) {
   Request request;
   std::string name, data, device, keys;
@@ -112,7 +112,7 @@ Request read_request(const std::vector<std::string>& arguments) {
   app.add_option("--net", request.net,
                  "give each rank's link this rate and one-way latency, for experiments: 50mbit,20ms");
   app.add_flag("--print-config", print, "the whole configuration that would be used, and where each value comes from");
-  std::map<std::string, std::string> flags;  // a flag for each key, too: --optimizer.lr 0.1
+  std::map<std::string, std::string> flags;  // each key is also a flag: --optimizer.lr 0.1
   for (const std::string& key : engine::config_names())
     if (!app.get_option_no_throw("--" + key)) app.add_option("--" + key, flags[key])->group("");
   app.footer(engine::config_help());
@@ -121,7 +121,7 @@ Request read_request(const std::vector<std::string>& arguments) {
   engine::Config& config = request.config;
   if (!name.empty()) config.read(engine::find_config(name, config_folders()));
   const bool as_mpi_learn = take_words(config, words);
-  for (const auto& [key, value] : flags)  // whose --batch is each worker's
+  for (const auto& [key, value] : flags)  // mpi_learn's --batch is that of each worker
     if (app.count("--" + key) > 0)
       config.set(as_mpi_learn && key == "batch" ? "batch.per_rank" : key, value, "--" + key);
   if (!data.empty()) config.set("data.source", data, "--data");
@@ -136,7 +136,7 @@ Request read_request(const std::vector<std::string>& arguments) {
   return request;
 }
 
-/// The arguments without -np and its number, for the ranks that are started.
+/// The arguments without -np and its value, for the ranks that are started.
 std::vector<std::string> without_ranks(const std::vector<std::string>& arguments) {
   std::vector<std::string> rest;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -148,14 +148,14 @@ std::vector<std::string> without_ranks(const std::vector<std::string>& arguments
   return rest;
 }
 
-/// Those of the environment, with `net` instead of its own where that is given.
+/// The settings of the environment, with `net` in place of its own if that is given.
 tutti::Settings settings_of(const std::string& net) {
   tutti::Settings settings = tutti::Settings::from_environment();
   if (!net.empty()) settings.set("net", net, "flag");
   return settings;
 }
 
-/// The link that the setting `net` makes, as --link takes it; empty where it is not set in full.
+/// The link that the setting `net` describes, in the format of --link; empty if latency or rate is missing.
 std::string link_of(const tutti::Settings& settings) {
   if (settings.net.empty()) return {};
   const tutti::LinkShape shape = tutti::parse_link_shape(settings.net);
@@ -163,7 +163,7 @@ std::string link_of(const tutti::Settings& settings) {
   return fmt::format("{}us,{}gbit", 1e-3 * static_cast<double>(shape.latency.count()), 1e-9 * shape.bits_per_second);
 }
 
-/// The word after --net, which has to be known before the ranks connect.
+/// The value of --net, which has to be known before the ranks connect.
 std::string net_of(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].starts_with("--net=")) return arguments[i].substr(6);
@@ -172,7 +172,7 @@ std::string net_of(const std::vector<std::string>& arguments) {
   return {};
 }
 
-/// Outside a job: becomes one if the command line asks for ranks. What is wrong with it is said before they start.
+/// Outside a job: becomes one if the command line asks for ranks. Errors are reported before the ranks start.
 void start_ranks(const std::vector<std::string>& arguments) {
   if (tutti::tools::inside_a_job()) return;
   const Request request = read_request(arguments);
@@ -190,7 +190,7 @@ void start_ranks(const std::vector<std::string>& arguments) {
   tutti::tools::become_job(request.ranks, settings, words, served);
 }
 
-/// Throws Error{invalid} for whatever the user can put right.
+/// Throws Error{invalid} for errors that the user can correct.
 Job prepare(const std::vector<std::string>& arguments, const Communicator& world) {
   const Request request = read_request(arguments);
   if (request.ranks > 0)
@@ -219,8 +219,8 @@ void write_losses(const fs::path& file, const std::vector<double>& losses) {
   out.commit();
 }
 
-/// `differ`: why the replicas cannot be said to be equal; empty: they are.
-/// Of the rank that tells; `about` follows the number of steps.
+/// Called on the rank that reports. `differ` says why the replicas are not equal, and is empty if they are; `about`
+/// follows the number of steps. Returns the exit code.
 int finish(const Job& job, const engine::TrainResult& result, const std::string& differ, const std::string& about,
            double seconds) {
   const engine::EpochResult last = result.epochs.empty() ? engine::EpochResult() : result.epochs.back();
@@ -239,7 +239,7 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
   return reached && differ.empty() ? 0 : exit_failure;
 }
 
-/// Where masters keep the parameters. Ranks end when they like, and with what they know.
+/// Trains with parameters that masters keep. Ranks may end at different times and with different results.
 int run_by_masters(const Job& job, Communicator& world) {
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
   std::fflush(stdout);
@@ -259,7 +259,7 @@ int run_by_masters(const Job& job, Communicator& world) {
     const bool is_masters = error.code() == Code::peer_lost && std::ranges::count(roles.masters, error.culprit()) > 0;
     if (!is_masters)
       fmt::print(stderr, "tutti train: rank {}: {}\n", world.rank(), error.what());
-    else if (world.rank() == roles.workers[0][0])  // all workers know
+    else if (world.rank() == roles.workers[0][0])  // all workers know, so the first one reports it
       fmt::print(stderr, "tutti train: rank {}, which kept the parameters, has died, so training ends; {}\n",
                  error.culprit(),
                  fs::exists(fs::path(job.config.run) / "checkpoints")
@@ -269,7 +269,7 @@ int run_by_masters(const Job& job, Communicator& world) {
   }
 }
 
-/// A step whose mistakes every rank finds alike: they are rank 0's to tell.
+/// Runs a step whose errors are the same on every rank, so that rank 0 reports them.
 template <class Step>
 auto found_by_all(Step&& step) {
   try {
@@ -317,7 +317,7 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   std::string differ;
   try {
     result = trainer->run();
-  } catch (const engine::ReplicaError& error) {  // the training is done all the same: its losses are wanted
+  } catch (const engine::ReplicaError& error) {  // training is complete, so its losses are reported
     result = error.result;
     differ = error.what();
   }
@@ -330,24 +330,25 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
         job.network.parts ? "; what ranks have alike is bitwise equal on " : "; parameters are bitwise equal on ";
     code = finish(job, result, differ, what + ranks, seconds);
   }
-  world.barrier().wait();  // nobody leaves while rank 0 still writes
+  world.barrier().wait();  // no rank leaves while rank 0 still writes
   return code;
 }
 
-/// One rank says what the user can put right: that of which all know (see engine::together()), or the only one that
-/// knows.
+/// Reports errors that the user can correct on one rank: the culprit if all ranks know the error (see
+/// engine::together()), otherwise the only rank that knows it.
 int run_and_say(const std::vector<std::string>& arguments, Communicator& world) {
   try {
     return run(arguments, world);
   } catch (const Error& error) {
-    if (error.code() == Code::aborted && error.culprit() != world.rank()) return exit_failure;  // it has been said
+    // another rank has reported it
+    if (error.code() == Code::aborted && error.culprit() != world.rank()) return exit_failure;
     const bool is_usage = error.code() == Code::invalid || error.code() == Code::unsupported;
     if (!is_usage && error.code() != Code::resource) throw;
     const bool all_know = error.culprit() >= 0;
     if (!all_know || error.culprit() == world.rank()) fmt::print(stderr, "tutti train: {}\n", error.what());
     std::fflush(stderr);
     if (all_know)
-      world.barrier().wait();  // the launcher ends the job with the first rank that exits: after the line is out
+      world.barrier().wait();  // the launcher ends the job when the first rank exits, so the line has to be out before
     else
       world.abort(error.what());
     return is_usage ? exit_usage : exit_failure;

@@ -1,4 +1,4 @@
-// The check of rules: what they choose against every other single choice.
+// The check of rules: their choice against every other candidate.
 #pragma once
 
 #include <limits>
@@ -8,23 +8,24 @@
 
 namespace tutti::tune {
 
-/// One size: the time of what the rules choose, and of the best of all other choices.
+/// The times at one size of the rules' choice and of the best other candidate.
 struct Compared {
   std::string chosen, other;
   double ours = 0;
-  double best = std::numeric_limits<double>::infinity();  ///< infinite: there is no other, or all are far behind
-  double first = 0;                                       ///< the ratio at the first try, where there were two; else 0
+  /// infinity: there is no other candidate, or all are far behind
+  double best = std::numeric_limits<double>::infinity();
+  double first = 0;  ///< the ratio of the first measurement if there were two; otherwise 0
   double ratio() const { return best / ours; }
 };
 
-/// All sizes together.
+/// The result over all sizes.
 class Verdict {
  public:
-  static constexpr double enough = 0.9;  ///< of the best other choice's speed
+  static constexpr double enough = 0.9;  ///< least ratio at which the rules' choice is good enough
 
   void add(const Compared& one);
   bool good() const { return below_ == 0; }
-  /// "least ratio ...: 0.95, of 80 sizes, 3 measured twice", and what to do where it is not enough.
+  /// "least ratio ...: 0.95, of 80 sizes, 3 measured twice", and what to do if the rules are not good enough.
   std::string text() const;
 
  private:
@@ -32,7 +33,7 @@ class Verdict {
   int sizes_ = 0, twice_ = 0, below_ = 0;
 };
 
-/// Measures every size; rank 0 prints each and the verdict. Returns the exit code: 1 on rank 0 where the rules are not
+/// Measures every size; rank 0 prints each and the verdict. Returns the exit code: 1 on rank 0 if the rules are not
 /// good enough. Collective.
 int check(Communicator& world, const Plan& plan);
 

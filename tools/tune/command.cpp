@@ -1,4 +1,4 @@
-// `tutti tune`: measures which backend and algorithm is best here, and writes it down as rules; or checks those rules.
+// `tutti tune`: measures which backend and algorithm is best here and writes the result as rules; or checks the rules.
 #include "tools/command.hpp"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ std::vector<Kind> kinds_of(const std::string& list) {
   return kinds;
 }
 
-/// Rank 0's words on all ranks, so that all make the same backends.
+/// Rank 0's words on all ranks, so that all create the same backends. Collective.
 std::vector<std::string> as_on_the_first(Communicator& world, const std::vector<std::string>& words) {
   std::string text = fmt::format("{}", fmt::join(words, ","));
   text.resize(static_cast<std::size_t>(world.broadcast(static_cast<std::int64_t>(text.size())).wait()));
@@ -54,7 +54,7 @@ std::vector<std::string> as_on_the_first(Communicator& world, const std::vector<
   return text.empty() ? std::vector<std::string>() : CLI::detail::split(text, ',');
 }
 
-/// The rules of a file for collectives that were not measured now.
+/// The rules in a file for collectives that were not measured now.
 std::string others_rules(const std::string& path, const std::vector<Kind>& measured) {
   std::string text;
   std::ifstream file(path);

@@ -7,7 +7,8 @@
 namespace tutti::tune {
 namespace {
 
-constexpr double most_cost = 0.25;  // of a size, as a logarithm: however far a disturbance takes it
+// limit of a size's cost, a logarithm, so that a disturbed measurement counts little
+constexpr double most_cost = 0.25;
 
 std::vector<double> bests_of(std::span<const Curve> curves, std::size_t sizes) {
   std::vector<double> bests(sizes, std::numeric_limits<double>::infinity());
@@ -16,7 +17,7 @@ std::vector<double> bests_of(std::span<const Curve> curves, std::size_t sizes) {
   return bests;
 }
 
-// How far behind the best ones it is at the sizes from `begin` to before `end`, as a sum of logarithms.
+// How far `curve` is behind the best times at the sizes [begin, end), as a sum of logarithms of ratios.
 double cost(const Curve& curve, std::span<const double> bests, std::size_t begin, std::size_t end) {
   double sum = 0;
   for (std::size_t i = begin; i < end; ++i)
@@ -24,7 +25,7 @@ double cost(const Curve& curve, std::span<const double> bests, std::size_t begin
   return sum;
 }
 
-// Does best on the whole; null: there is nobody.
+// The candidate with the least cost over all sizes; null if there are no candidates.
 const Curve* favourite_of(std::span<const Curve> curves, std::span<const double> bests) {
   const auto one =
       std::ranges::min_element(curves, {}, [&](const Curve& curve) { return cost(curve, bests, 0, bests.size()); });
@@ -37,11 +38,11 @@ bool good(const Curve& curve, std::span<const double> bests, std::size_t i, doub
 
 struct Run {
   const Curve* curve = nullptr;
-  std::size_t end = 0;  // behind its last size
+  std::size_t end = 0;  // index after its last size
 };
 
-// The favourite for as long as it is good; else the candidate that stays good for longest before the favourite is so
-// again, of several the faster one.
+// The favourite for as long as it is good. Otherwise the candidate that stays good for longest before the favourite is
+// good again, and of several the one with the least cost.
 Run next_run(std::span<const Curve> curves, const Curve& favourite, std::span<const double> bests, std::size_t begin,
              double tolerance) {
   const auto end_of = [&](const Curve& curve) {
@@ -65,7 +66,7 @@ Run next_run(std::span<const Curve> curves, const Curve& favourite, std::span<co
   return chosen;
 }
 
-// The last size for which `left` is to be taken, between the measured sizes a and b.
+// The largest size for which `left` is chosen, between the measured sizes number a and a + 1.
 std::size_t meeting(const Curve& left, const Curve& right, std::span<const std::size_t> sizes, std::size_t a) {
   const double x0 = std::log(static_cast<double>(std::max<std::size_t>(sizes[a], 1)));
   const double x1 = std::log(static_cast<double>(sizes[a + 1]));
@@ -86,7 +87,7 @@ std::vector<Range> choose(std::span<const std::size_t> sizes, std::span<const Cu
   const Curve* before = nullptr;
   for (std::size_t begin = 0; favourite != nullptr && begin < sizes.size();) {
     const Run run = next_run(curves, *favourite, bests, begin, tolerance);
-    if (run.curve == nullptr) break;  // nobody was measured there
+    if (run.curve == nullptr) break;  // no candidate was measured there
     Range range{0, SIZE_MAX, run.curve->target};
     if (before != nullptr) {
       ranges.back().high = meeting(*before, *run.curve, sizes, begin - 1);

@@ -8,11 +8,11 @@
 namespace tutti::tune {
 namespace {
 
-constexpr double tolerance = 1.05;  // a candidate within this of the best one is as good
-// Between long calls that last about as long as the scheduler lets a thread run, times jump.
+constexpr double tolerance = 1.05;  // a candidate within this factor of the best one is as good
+// Large sizes double, since calls that last about as long as a scheduler's time slice have irregular times.
 constexpr Grid steps{4, std::size_t{2} << 20};
 
-/// One kind on one number of ranks.
+/// The measurements of one kind on one number of ranks.
 class Choice {
  public:
   Choice(Tuner& tuner, Budget& budget, Kind kind, std::size_t end)
@@ -32,7 +32,8 @@ class Choice {
     for (std::size_t k = 0; k < sizes_.size(); ++k) insert(k, measure(sizes_[k]));
   }
 
-  /// Once more where another than the favourite would be taken: what disturbs a measurement makes it longer.
+  /// Repeats the sizes where the favourite is beaten and keeps the shorter times, since disturbances only lengthen
+  /// them.
   void measure_doubtful() {
     const std::vector<std::size_t> again = tuner_.as_on_the_first(doubtful(curves_, sizes_.size(), tolerance));
     budget_.more(again.size());
@@ -43,7 +44,7 @@ class Choice {
     }
   }
 
-  /// Between sizes of which different ones would be taken.
+  /// Measures sizes between neighbours for which different candidates are chosen.
   void measure_borders() {
     const std::vector<std::size_t> between = tuner_.as_on_the_first(borders(sizes_, ranges()));
     budget_.more(between.size());
@@ -92,8 +93,8 @@ std::string rules_text(const std::vector<Tuned>& all) {
   return text;
 }
 
-// What disturbs the machine may last for seconds, so that a second look at a size comes when all kinds have had a
-// first, and a third one, where it is still in doubt, after that.
+// A disturbance may last for seconds. So the second measurement of a size comes after the first one of all kinds, and
+// the third one, if the size is still in doubt, after that.
 std::vector<Tuned> make_rules(Communicator& world, const Plan& plan) {
   Budget budget(plan, world.size(), steps);
   std::vector<Tuned> all;
@@ -103,7 +104,7 @@ std::vector<Tuned> make_rules(Communicator& world, const Plan& plan) {
     const bool several_hosts = tuner.ranks().topology().hosts().count() > 1;
     std::vector<Choice> choices;
     for (const Kind kind : plan.kinds) choices.emplace_back(tuner, budget, kind, plan.end).measure_all();
-    for (const Choice& choice : choices) budget.less(choice.points());  // of those that may be measured twice
+    for (const Choice& choice : choices) budget.less(choice.points());  // doubtful ones are added again
     for (int look = 2; look <= 3; ++look)
       for (Choice& choice : choices) choice.measure_doubtful();
     for (Choice& choice : choices) {

@@ -17,7 +17,7 @@ namespace tutti::tune {
 namespace {
 
 constexpr double never_measured = std::numeric_limits<double>::infinity();
-constexpr double far_behind = 4.0;  // not worth another round
+constexpr double far_behind = 4.0;  // times the best: not measured again
 constexpr int most_rounds = 9;
 
 double median(std::vector<double> values) {
@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What a machine that is shared does to a round only makes it longer.
+// On a shared machine, disturbances only lengthen a round.
 double lower_quartile(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 4];
@@ -46,14 +46,15 @@ std::vector<std::string> Tuner::candidates(Kind kind) const {
   const Topology places = ranks_.topology();
   const Shape shape{.size = ranks_.size(), .count = 1, .host = places.host()};
   for (const Algorithm* one : catalog())
-    // On one host, what heeds hosts is one of the others under another name.
+    // On one host, an algorithm that distinguishes hosts is the same as another one.
     if (one->kind == kind && (one->fits == nullptr || one->fits(shape)) &&
         (one->crossing == nullptr || places.hosts().count() > 1))
       names.emplace_back(one->name);
   for (const std::string& backend : backends_) {
     const Provider& provider = *find_provider(backend, ranks_.settings()).provider;
     for (const std::string_view one : provider.algorithms(kind))
-      // What comes with a transport chooses its own way, also by what the buffers are; a rule must not.
+      // A backend that comes with a transport chooses its algorithm itself, also by the kind of buffer; a rule must
+      // not.
       if (provider.make_backend != nullptr || one.empty())
         names.push_back(backend + (one.empty() ? "" : "/" + std::string(one)));
   }
@@ -108,19 +109,19 @@ std::vector<double> Tuner::time(const bench::Case& what, const std::vector<std::
   for (const std::string& target : targets) {
     once(what, at, target, 1);
     first.push_back(once(what, at, target, 1));
-    // What is short is easily disturbed, and cheap to repeat.
+    // A short call is easily disturbed, and cheap to repeat.
     for (int again = 0; again < 4 && first.back() < 2e-3; ++again)
       first.back() = std::min(first.back(), once(what, at, target, 1));
   }
   const double best = *std::ranges::min_element(first);
-  for (std::size_t i = 0; i < targets.size(); ++i)  // nobody is left out for one disturbance
+  for (std::size_t i = 0; i < targets.size(); ++i)  // no candidate is dropped for one disturbance
     if (first[i] > far_behind * best) first[i] = std::min(first[i], once(what, at, targets[i], 1));
-  // The rules' own choice is never left out: it is what the others are compared with.
+  // The rules' choice is never dropped, since the others are compared with it.
   const auto races = [&](std::size_t i) { return targets[i].empty() || first[i] <= far_behind * best; };
-  double turn = 0;  // of all that are still in the race, once each
+  double turn = 0;  // one call of each candidate that is left
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (races(i)) turn += first[i];
-  // What is short is played several times in a round, what is long in few rounds.
+  // Short calls are repeated within a round; long ones get fewer rounds.
   const int in_all = std::clamp(static_cast<int>(seconds / std::max(turn, 1e-6)), 1, 200 * most_rounds);
   const auto agreed = static_cast<int>(board_->from_first(in_all));
   const int count = std::min(agreed, most_rounds), iterations = std::max(1, agreed / count);

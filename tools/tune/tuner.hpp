@@ -1,4 +1,4 @@
-// Tuner: times the candidates for a collective against one another, on some of a job's ranks.
+// Tuner: times the candidates for a collective against one another, on some ranks of a job.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +12,29 @@
 
 namespace tutti::tune {
 
-/// Collective among its ranks, and alike on all of them.
+/// Calls are collective among its ranks, with the same arguments on all of them.
 class Tuner {
  public:
-  /// `backends` are made for `ranks` beforehand.
+  /// `ranks` must already use each of the `backends`.
   Tuner(const Communicator& ranks, std::vector<std::string> backends);
 
   const Communicator& ranks() const noexcept { return ranks_; }
 
-  /// Who may do the collectives of one kind: our algorithms that fit, and those of the backends.
+  /// The candidates for one kind: tutti's algorithms that fit, and those of the backends.
   std::vector<std::string> candidates(Kind kind) const;
 
-  /// The case with blocks of this many bytes of f32 and everything else as usual.
+  /// The case with blocks of this many bytes of f32, and defaults otherwise.
   bench::Case case_of(Kind kind, std::size_t bytes) const;
 
-  /// What the rules choose for the case, named as the candidates are. Local.
+  /// The rules' choice for the case, named like the candidates. Local.
   std::string chosen(const bench::Case& what) const;
 
-  /// Seconds of one call by each target ("": what the rules choose), the slowest rank each time; infinity for one that
-  /// turns out to be far behind. The others take turns in several rounds within about `seconds`, and the lower quartile
-  /// of the rounds' medians counts. Throws Error where a result is wrong.
+  /// Seconds of one call by each target ("": the rules' choice) on the slowest rank; infinity for a target that is far
+  /// behind. Targets take turns in several rounds for about `seconds`, and the lower quartile of the rounds' medians
+  /// counts. Throws Error if a result is wrong.
   std::vector<double> time(const bench::Case& what, const std::vector<std::string>& targets, double seconds);
 
-  /// Rank 0's: ranks of several hosts may have other logarithms. What is measured is the same on all of them anyhow.
+  /// Rank 0's numbers on all ranks: the times are equal everywhere, but hosts may compute different logarithms.
   std::vector<std::size_t> as_on_the_first(std::vector<std::size_t> numbers);
 
  private:
