@@ -19,7 +19,7 @@ struct BucketOptions {
   std::size_t cap_bytes = 1 << 20;
   /// How gradients are compressed (nn/compression.hpp); null: not at all.
   std::shared_ptr<const Compression> compression = nullptr;
-  /// Whether buckets are rebuilt, after the first step, in the order in which gradients became ready on rank 0.
+  /// Rebuild the buckets, after the first step, in the order in which gradients became ready on rank 0.
   bool reorder = true;
   /// Names of parameters with sparse gradients, as of an Embedding with `sparse(true)`. Their rows are exchanged in
   /// finish(), without compression.

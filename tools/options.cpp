@@ -8,7 +8,7 @@
 namespace tutti::tools {
 namespace {
 
-/// CLI11 knows no flags of one dash and two letters.
+/// CLI11 does not support flags of one dash and two letters.
 std::string with_two_dashes(const std::string& argument) {
   return argument == "-np" || argument.starts_with("-np=") ? "-" + argument : argument;
 }

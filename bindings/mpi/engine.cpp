@@ -45,7 +45,7 @@ std::string listed(const auto& rows) {
   return text.empty() ? "none" : text;
 }
 
-/// Without a deadline, because MPI has none: a rank may wait for the others for any time.
+/// No deadline, since MPI has none: a rank may wait for the others for any time.
 const CallOptions& options() {
   static const CallOptions without_end{.timeout = no_deadline};
   return without_end;

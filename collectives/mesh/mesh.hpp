@@ -52,7 +52,7 @@ class Mesh {
   /// The ranks, in the mesh's communicator, of the group along `axes` that contains `rank`. Local.
   std::vector<int> members(std::string_view axes, int rank) const;
 
-  /// Whether both are copies of the same mesh.
+  /// True if both are copies of the same mesh.
   bool operator==(const Mesh& other) const noexcept { return state_ == other.state_; }
 
   std::string name() const;      ///< name_of(axes())
