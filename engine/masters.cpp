@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "collectives/bootstrap/stores.hpp"
-#include "engine/checkpoint/safetensors.hpp"
+#include "engine/checkpoint/saver.hpp"
 #include "engine/data/dataset.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/models/model.hpp"
@@ -181,9 +181,7 @@ class Run {
     Fields arrays;
     for (const auto* list : {&all.parameters, &all.buffers})
       for (const auto& [name, tensor] : *list) arrays[name] = to_array(tensor.detach().contiguous());
-    std::vector<SavedTensor> saved;
-    for (const auto& [name, array] : arrays) saved.push_back({name, array.dtype(), array.shape(), array.bytes()});
-    write_safetensors(file, saved, {{"format", "pt"}, {"model", config_.model.name}});
+    write_arrays(file, arrays, {{"format", "pt"}, {"model", config_.model.name}});
     return file.string();
   }
 

@@ -85,23 +85,19 @@ void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   strategy->settle();
   flush_losses();
   CheckpointFiles files;
+  const auto keep_whole = [&](const std::string& file, const std::vector<nn::NamedTensor>& mine) {
+    if (!config.has_folder()) return;
+    const std::vector<nn::NamedTensor> whole = wholes(mine);
+    if (saver) files.tensors[file] = copies(whole);
+  };
   const auto keep = [&](const char* what, const std::vector<nn::NamedTensor>& mine) {
-    const bool alike = strategy->traits().alike_when_settled;
-    if (alike && network.parts && config.has_folder()) {
-      const std::vector<nn::NamedTensor> whole = wholes(mine);
-      if (saver) files.tensors[file_of(what, 0)] = copies(whole);
-      return;
-    }
-    if (alike && !saver) return;
-    const std::vector<Fields> all = alike ? std::vector<Fields>{copies(mine)} : gather(world, copies(mine));
+    if (strategy->traits().alike_when_settled) return keep_whole(file_of(what, 0), mine);
+    const std::vector<Fields> all = gather(world, copies(mine));
     for (std::size_t rank = 0; rank < all.size(); ++rank) files.tensors[file_of(what, rank)] = all[rank];
   };
   keep("optimizer", optimizer->state().tensors);
   if (const std::vector<nn::NamedTensor> own = strategy->state(); !own.empty()) keep("strategy", own);
-  if (network.parts && config.has_folder()) {
-    const std::vector<nn::NamedTensor> whole = wholes(all_of(tensors));
-    if (saver) files.tensors[model_file] = copies(whole);
-  }
+  keep_whole(model_file, all_of(tensors));
   together(everyone, [&] {
     if (saver) write(epoch, epoch_ended, std::move(files));
   });
@@ -121,7 +117,6 @@ void Trainer::Run::write(std::size_t epoch, bool epoch_ended, CheckpointFiles fi
   kept.schedule = schedule.state();
   kept.set_rate = set_rate.value_or(0);
   kept.ranks = static_cast<std::size_t>(world.size());
-  if (!network.parts) files.tensors[model_file] = copies(all_of(tensors));
   files.texts[state_file] = kept.json();
   files.metadata = {{"format", "pt"}, {"model", config.model.name}, {"step", std::to_string(state.step)}};
   saver->start(state.step, std::move(files), best_is_now());

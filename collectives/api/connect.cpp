@@ -163,7 +163,7 @@ std::set<int> cores_of(const Card& card) {
   return {cores.begin(), cores.end()};
 }
 
-// Whether two ranks may try to connect by this provider. Symmetric.
+// True if two ranks may try to connect by this provider; the same in both directions.
 bool may_try(const Card& a, const Card& b, std::string_view name) {
   const auto left = a.domains.find(name), right = b.domains.find(name);
   return left != a.domains.end() && right != b.domains.end() && left->second == right->second;

@@ -14,15 +14,11 @@
 #include "collectives/route/choices.hpp"
 #include "collectives/runtime/collective_operation.hpp"
 #include "collectives/runtime/context.hpp"
+#include "transports/core/layout.hpp"
 #include "transports/staged/exchanges.hpp"
 #include "transports/staged/staged_backend.hpp"
 
 namespace tutti {
-
-/// The device of a call's buffers.
-inline const Device& device_of(const Collective& call) noexcept {
-  return call.out.device.kind != Device::Kind::cpu ? call.out.device : call.in.device;
-}
 
 /// The accelerator for a call on device memory; null for host memory. Throws Error{unsupported, invalid} if there is
 /// no such device.

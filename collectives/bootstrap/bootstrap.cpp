@@ -19,7 +19,7 @@ namespace tutti {
 namespace launchers {
 namespace {
 
-/// Whether `who` ("HOST PID") is another live process on this host.
+/// True if `who` ("HOST PID") names another process of this host that is alive.
 bool lives_beside_us(const std::string& who, const std::string& own_host) {
   const std::size_t blank = who.rfind(' ');
   if (blank == std::string::npos || who.substr(0, blank) != own_host) return false;

@@ -22,7 +22,8 @@ namespace {
   throw Error(code, "speaking PMI with hydra: " + what + ". Set TUTTI_STORE=tcp://HOST:PORT to do without");
 }
 
-/// Whether MPI has been initialised in this process. Looked up by name, since the library does not link MPI.
+/// True if MPI has been initialised in this process. The function is looked up by name, as the library does not link
+/// MPI.
 bool mpi_has_begun() {
   const auto initialized = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Initialized"));
   int flag = 0;

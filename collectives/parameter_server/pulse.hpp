@@ -1,4 +1,4 @@
-// Pulse: a worker tells its servers, now and then, that it lives.
+// Pulse: a worker's heartbeat to its servers.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +10,8 @@
 
 namespace tutti {
 
-/// A thread that says so until the object ends, or until no server hears it any more. Nobody replies.
+/// Sends one message without a reply to each server every `every` seconds, on a thread of its own, until the object is
+/// destroyed or no server can be reached.
 class Pulse {
  public:
   Pulse(std::shared_ptr<Outbox> outbox, Seconds every)

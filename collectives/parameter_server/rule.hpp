@@ -67,10 +67,10 @@ struct ServerRule {
   /// Seconds that a round waits, from its quorum on, for the pushes of further workers; it ends early with the last.
   double grace = 0;
 
-  // Of a rule whose function has a state of its own beside slots and scalars; each may be left out.
-  /// This worker has gone, between two updates. What of it waits in a round is applied all the same, afterwards.
+  // The next three are optional, for a function that keeps state besides slots and scalars.
+  /// Called when a worker has gone, between two updates. Its pushes that wait in a round are still applied afterwards.
   std::function<void(int worker, Parting how)> parted = {};
-  /// What load() gets back; of every server its own, whatever its instances are.
+  /// The state for a dump, which load() is given when the dump is loaded. Each server saves its own.
   std::function<std::vector<std::byte>()> save = {};
   std::function<void(std::span<const std::byte> saved)> load = {};
 };

@@ -34,7 +34,7 @@ Backend* find(const Backends& backends, std::string_view name) noexcept {
   return nullptr;
 }
 
-// Whether the target is the built-in plans with the algorithm left to the built-in rules.
+// True if the target names the planned backend and no algorithm, so that the built-in rules choose one.
 bool is_plain_planned(const Target& target) noexcept {
   return target.backend == PlannedBackend::own_name && target.algorithm.empty();
 }

@@ -131,7 +131,7 @@ class Operation : public WorkState, public Startable {
   /// have number 0.
   void prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered, bool on_device);
 
-  /// Whether the context's transport carries its messages, so that progress on it advances the call.
+  /// True if the call's messages go over the context's transport, whose progress then advances the call.
   virtual bool over_wire() const noexcept { return true; }
 
   /// Starts the call. An exception fails the operation; in that case no messages may be in flight. Token held.

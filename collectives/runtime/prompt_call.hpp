@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "collectives/runtime/collective_operation.hpp"

@@ -1,5 +1,7 @@
 #include "engine/models/layout.hpp"
 
+#include <ATen/Functions.h>
+
 #include <algorithm>
 
 namespace tutti::engine {
@@ -8,6 +10,19 @@ namespace {
 nn::Space space_of_one() { return {std::make_shared<nn::ProcessGroup>(0, 1, "one rank"), {1, 1}}; }
 
 }  // namespace
+
+std::int64_t weights_of(const torch::nn::Module& module) {
+  std::int64_t numbers = 0;
+  for (const at::Tensor& parameter : module.parameters()) numbers += parameter.numel();
+  return numbers;
+}
+
+at::Tensor drop_part(const at::Tensor& part, double rate, std::int64_t dim, std::int64_t extent, Interval mine) {
+  std::vector<std::int64_t> whole = part.sizes().vec();
+  whole[static_cast<std::size_t>(dim)] = extent;
+  const at::Tensor noise = at::dropout(at::ones(whole, part.options()), rate, true);
+  return part * noise.narrow(dim, mine.begin, mine.size());
+}
 
 Layout layout_of(const Mesh& mesh, bool batch_norm) {
   Layout layout{.mesh = mesh.name(),

@@ -33,12 +33,6 @@ ParallelChain::Function ParallelChain::element_wise(const Layer& layer) {
   }
 }
 
-std::int64_t ParallelChain::count_of(const torch::nn::Module& module) {
-  std::int64_t numbers = 0;
-  for (const at::Tensor& parameter : module.parameters()) numbers += parameter.numel();
-  return numbers;
-}
-
 ParallelChain::ParallelChain(const SampleShape& input, std::vector<Layer> layers, std::int64_t classes, Layout layout,
                              SplitChoices choices)
     : layers_(std::move(layers)), classes_(classes), layout_(std::move(layout)), choices_(std::move(choices)) {
@@ -126,12 +120,12 @@ void ParallelChain::end(LayerCost& cost) {
   if (parts_) cost.outputs = (*parts_)[layout_.tensor->rank()].size();
 }
 
-void ParallelChain::add_exchange(LayerCost& cost, std::span<const Window> windows, const Tiling& outputs) const {
-  if (!in_tiles_) return;
-  const BoxPlan plan = space().plan(shape_->tiling, windows, outputs);
-  cost.forward += plan.given() * width_;
-  if (has_gradient_) cost.backward += plan.taken() * width_;
-  cost.halo = plan.taken() * width_;
+LayerCost& ParallelChain::begin_windows(const std::string& name, std::span<const Window> windows) {
+  LayerCost& cost = begin(name, in_tiles_ ? Split::space : Split::replicate);
+  const Tiling outputs = space().outputs(*shape_, windows, name);
+  if (in_tiles_) cost.add_exchange(space().plan(shape_->tiling, windows, outputs), width_, has_gradient_);
+  shape_->tiling = outputs;
+  return cost;
 }
 
 void ParallelChain::into_tiles() {
@@ -222,22 +216,25 @@ nn::Sizes ParallelChain::padding_of(const Layer& layer) const {
   return padding;
 }
 
-void ParallelChain::add_conv(const Layer& layer) {
-  nn::SpaceConvOptions options{.kernel = {layer.kernel[0], layer.kernel[1]},
-                               .stride = {layer.stride[0], layer.stride[1]}};
-  options.name = next_name("conv");
+/// The options that convolutions and pools have alike; images are placed for the layer, which gets its name.
+template <class Options>
+Options ParallelChain::windowed(const char* kind, const Layer& layer) {
+  Options options{.kernel = {layer.kernel[0], layer.kernel[1]}, .stride = {layer.stride[0], layer.stride[1]}};
+  options.name = next_name(kind);
   place_images(options.name, layer);
   options.padding = padding_of(layer);
+  return options;
+}
+
+void ParallelChain::add_conv(const Layer& layer) {
+  auto options = windowed<nn::SpaceConvOptions>("conv", layer);
   options.groups = layer.groups;
   options.bias = layer.bias;
   options.seed = 1;  // the sequential network's values take their place
   const auto conv = register_module(options.name, nn::SpaceConv(width_, layer.size, space(), options));
-  LayerCost& cost = begin(options.name, in_tiles_ ? Split::space : Split::replicate);
-  const Tiling outputs = space().outputs(*shape_, conv->windows(), options.name);
-  add_exchange(cost, conv->windows(), outputs);
-  cost.weights = count_of(*conv);
+  LayerCost& cost = begin_windows(options.name, conv->windows());
+  cost.weights = weights_of(*conv);
   if (in_tiles_) cost.backward_once = cost.weights;
-  shape_->tiling = outputs;
   width_ = layer.size;
   has_gradient_ = true;
   end(cost);
@@ -245,19 +242,11 @@ void ParallelChain::add_conv(const Layer& layer) {
 }
 
 void ParallelChain::add_pool(const Layer& layer) {
-  nn::SpacePoolOptions options{.kernel = {layer.kernel[0], layer.kernel[1]},
-                               .stride = {layer.stride[0], layer.stride[1]}};
-  options.name = next_name("pool");
-  place_images(options.name, layer);
-  options.padding = padding_of(layer);
+  auto options = windowed<nn::SpacePoolOptions>("pool", layer);
   options.ceil = layer.ceil;
   options.count_include_pad = !layer.same;
   nn::SpacePool pool(layer.kind == Kind::maxpool ? nn::Pool::max : nn::Pool::average, space(), options);
-  LayerCost& cost = begin(options.name, in_tiles_ ? Split::space : Split::replicate);
-  const Tiling outputs = space().outputs(*shape_, pool->windows(), options.name);
-  add_exchange(cost, pool->windows(), outputs);
-  shape_->tiling = outputs;
-  end(cost);
+  end(begin_windows(options.name, pool->windows()));
   slide(pool);
 }
 
@@ -270,7 +259,7 @@ void ParallelChain::add_norm(const Layer& layer) {
     if (layout_.together) norm->connect(*layout_.together);
     steps_.push_back([norm](const Flow& flow) mutable { return Flow{std::nullopt, norm->forward(flow.values)}; });
     LayerCost& cost = begin(name, Split::replicate);
-    cost.weights = count_of(*norm);
+    cost.weights = weights_of(*norm);
     end(cost);
   } else {
     place_images(name, layer);
@@ -278,7 +267,7 @@ void ParallelChain::add_norm(const Layer& layer) {
         register_module(name, nn::SpaceBatchNorm(width_, space(), layout_.together, layer.number, layer.momentum));
     slide(norm);
     LayerCost& cost = begin(name, in_tiles_ ? Split::space : Split::replicate);
-    cost.weights = count_of(*norm);
+    cost.weights = weights_of(*norm);
     if (in_tiles_) cost.forward_once = 2 * width_ + 1, cost.backward_once = 2 * width_ + cost.weights;
     end(cost);
   }
@@ -305,24 +294,18 @@ void ParallelChain::add_grid(const Layer& layer) {
 void ParallelChain::add_dropout(const Layer& layer) {
   if (layer.number == 0) return;
   if (!costs_.empty()) costs_.back().outputs *= 2;
-  const auto noise = [rate = layer.number](const at::Tensor& values, const nn::Sizes& sizes) {
-    return at::dropout(at::ones(sizes, values.options()), rate, true);
-  };
   if (shape_ && in_tiles_) {
-    steps_.push_back([this, noise, tiling = shape_->tiling](Flow flow) {
+    steps_.push_back([this, rate = layer.number, tiling = shape_->tiling](Flow flow) {
       if (!is_training()) return flow;
       nn::Sizes sizes = flow.tile->values.sizes().slice(0, 2).vec();
       for (const std::int64_t side : tiling.extents()) sizes.push_back(side);
-      const at::Tensor all = noise(flow.tile->values, sizes);
+      const at::Tensor all = at::dropout(at::ones(sizes, flow.tile->values.options()), rate, true);
       flow.tile->values = flow.tile->values * nn::slice(all, tiling.whole(), layout_.space.box(tiling));
       return flow;
     });
   } else if (parts_) {
-    steps_.push_back([this, noise, cut = *parts_](Flow flow) {
-      if (!is_training()) return flow;
-      const Interval mine = cut[layout_.tensor->rank()];
-      const at::Tensor all = noise(flow.values, {flow.values.size(0), cut.extent()});
-      flow.values = flow.values * all.narrow(1, mine.begin, mine.size());
+    steps_.push_back([this, rate = layer.number, cut = *parts_](Flow flow) {
+      if (is_training()) flow.values = drop_part(flow.values, rate, 1, cut.extent(), cut[layout_.tensor->rank()]);
       return flow;
     });
   } else {

@@ -30,8 +30,8 @@ struct Between {
   bool has_gradient = false;  ///< parameters come before
 };
 
-/// Takes and gives whole samples and scores, the same on all ranks of the layout. Its parameters have the names of
-/// Chain's. What layers need in another form is brought together, cut, or cut anew in between.
+/// Input samples and output scores are whole and the same on all ranks of the layout. Parameters have the names that
+/// the sequential Chain gives them. Between layers, values are gathered, cut or cut anew where the next layer needs it.
 class ParallelChain final : public torch::nn::Module {
  public:
   /// A part of a network, from images to images, or to scores where the layers lead there.
@@ -51,7 +51,6 @@ class ParallelChain final : public torch::nn::Module {
   using Function = std::function<at::Tensor(const at::Tensor&)>;
   /// What works on parts as on the whole; empty for any other layer.
   static Function element_wise(const Layer& layer);
-  static std::int64_t count_of(const torch::nn::Module& module);
 
   void add_all();
   void add(std::size_t index);
@@ -80,7 +79,10 @@ class ParallelChain final : public torch::nn::Module {
   void need_rows();  // whole ones
   LayerCost& begin(const std::string& name, Split split);
   void end(LayerCost& cost);
-  void add_exchange(LayerCost& cost, std::span<const Window> windows, const Tiling& outputs) const;
+  /// Of a layer that slides windows over images, before its width is set; images have its outputs' tiling from here on.
+  LayerCost& begin_windows(const std::string& name, std::span<const Window> windows);
+  template <class Options>
+  Options windowed(const char* kind, const Layer& layer);
   template <class Module>
   void slide(Module module) {
     steps_.push_back([module = std::move(module)](Flow flow) mutable { return Flow{module->forward(*flow.tile), {}}; });

@@ -55,7 +55,7 @@ void ParallelChain::add_head(const Layer& layer, const std::string& name, std::i
       register_module(name, nn::SpaceHead(width_, shape_->tiling, units, space(),
                                           nn::SpaceHeadOptions{.bias = layer.bias, .seed = 1, .name = name}));
   steps_.push_back([head](const Flow& flow) mutable { return Flow{std::nullopt, head->forward(*flow.tile)}; });
-  cost.weights = count_of(*head);
+  cost.weights = weights_of(*head);
   if (in_tiles_) cost.forward += units;
   in_tiles_ = false;
   shape_.reset();
@@ -70,7 +70,7 @@ void ParallelChain::add_dense(const Layer& layer, const std::string& name, std::
   if (!reads_parts) need_rows();
   LayerCost& cost = begin(name, split);
   const auto step = [&](const auto& made) {
-    cost.weights = count_of(*made);
+    cost.weights = weights_of(*made);
     steps_.push_back([made](const Flow& flow) mutable { return Flow{std::nullopt, made->forward(flow.values)}; });
   };
   if (split == Split::row) {

@@ -2,10 +2,9 @@
 
 #include <ATen/Functions.h>
 
-#include <cmath>
-#include <limits>
 #include <utility>
 
+#include "nn/parallel/attention.hpp"
 #include "nn/parallel/module.hpp"
 #include "nn/parallel/placement.hpp"
 #include "nn/parallel/ring_attention.hpp"
@@ -44,26 +43,12 @@ class Table final : public torch::nn::Module {
   at::Tensor weight;
 };
 
-/// Draws for the whole tensor, the same numbers on every rank, and gives this rank's part along one dimension.
-at::Tensor drop_part(const at::Tensor& part, double rate, std::int64_t dim, const Cut& cut, int rank) {
-  Sizes whole = part.sizes().vec();
-  whole[static_cast<std::size_t>(dim)] = cut.extent();
-  const at::Tensor noise = at::dropout(at::ones(whole, part.options()), rate, true);
-  return part * noise.narrow(dim, cut[rank].begin, cut[rank].size());
-}
-
 /// causal_attention() of some heads among all of them.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double dropout,
                   Interval heads, std::int64_t all_heads) {
   if (dropout == 0 || heads.size() == all_heads) return models::causal_attention(query, key, value, dropout);
-  const std::int64_t samples = query.size(0), positions = query.size(2);
-  const double scale = 1 / std::sqrt(static_cast<double>(query.size(3)));
-  const at::Tensor later = at::ones({positions, positions}, query.options().dtype(at::kBool)).triu(1);
-  const at::Tensor scores = query.matmul(key.transpose(2, 3)).mul(scale);
-  const at::Tensor weights = scores.masked_fill(later, -std::numeric_limits<double>::infinity()).softmax(3);
-  const at::Tensor noise =
-      at::dropout(at::ones({samples, all_heads, positions, positions}, query.options()), dropout, true);
-  return (weights * noise.narrow(1, heads.begin, heads.size())).matmul(value);
+  const at::Tensor weights = nn::attention_scores(query, key, true).softmax(3);
+  return drop_part(weights, dropout, 1, all_heads, heads).matmul(value);
 }
 
 }  // namespace
@@ -125,7 +110,7 @@ class ParallelGpt::Block final : public torch::nn::Module {
   }
   at::Tensor drop(const at::Tensor& x, const Cut& positions) const {
     if (dropout_ == 0 || !is_training()) return x;
-    return drop_part(x, dropout_, 1, positions, layout_.sequence->rank());
+    return drop_part(x, dropout_, 1, positions.extent(), positions[layout_.sequence->rank()]);
   }
 
   at::Tensor attended(const at::Tensor& normal, const Cut& positions) const {  // (samples, positions here, width)
@@ -213,7 +198,7 @@ at::Tensor ParallelGpt::forward(const at::Tensor& tokens) {
   const at::Tensor table = use(tokens_);
   at::Tensor x = at::embedding(table, tokens.narrow(1, mine.begin, mine.size())) +
                  use(positions_).narrow(0, mine.begin, mine.size());
-  if (dropout_ > 0 && is_training()) x = drop_part(x, dropout_, 1, positions, sequence->rank());
+  if (dropout_ > 0 && is_training()) x = drop_part(x, dropout_, 1, positions.extent(), mine);
   for (const auto& block : blocks_) x = block->forward(x, positions);
   x = at::layer_norm(x, {x.size(-1)}, use(norm_weight_), use(norm_bias_));
   return nn::gather_from(at::linear(x, tied_ ? table : use(head_)), 1, positions, sequence);
@@ -223,11 +208,6 @@ at::Tensor ParallelGpt::forward(const at::Tensor& tokens) {
 void ParallelGpt::add_costs(std::int64_t width, std::int64_t classes, std::int64_t heads) {
   const nn::Group& sequence = layout_.sequence;
   const std::int64_t here = Cut::even(context_, sequence->size())[sequence->rank()].size();
-  const auto count = [](const torch::nn::Module& module) {
-    std::int64_t numbers = 0;
-    for (const at::Tensor& parameter : module.parameters()) numbers += parameter.numel();
-    return numbers;
-  };
   const bool cut = sequence->size() > 1;
   const auto entry = [&](const std::string& name, std::int64_t weights) -> LayerCost& {
     costs_.push_back({.layer = name, .weights = weights});
@@ -237,7 +217,7 @@ void ParallelGpt::add_costs(std::int64_t width, std::int64_t classes, std::int64
   entry("embedding", tokens_.numel() + positions_.numel()).outputs = here * width;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const nn::Group& tensor = blocks_[i]->tensor();
-    LayerCost& cost = entry("block" + std::to_string(i + 1), count(*blocks_[i]));
+    LayerCost& cost = entry("block" + std::to_string(i + 1), weights_of(*blocks_[i]));
     const Cut units = Cut::even(width, tensor->size(), width / heads);
     const std::int64_t mine = units[tensor->rank()].size(),
                        hidden = Cut::even(4 * width, tensor->size())[tensor->rank()].size();

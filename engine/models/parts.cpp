@@ -11,23 +11,13 @@
 #include "transports/core/status.hpp"
 
 namespace tutti::engine {
-namespace {
-
-Box whole_box(const std::vector<std::int64_t>& sizes) {
-  Box box;
-  for (const std::int64_t size : sizes) box.push_back({0, size});
-  return box;
-}
-
-}  // namespace
-
 NetworkParts::NetworkParts(Mesh mesh, Layout layout, std::vector<nn::ParameterPart> parts,
                            const std::map<std::string, std::vector<std::int64_t>, std::less<>>& wholes,
                            std::vector<LayerCost> costs)
     : mesh_(std::move(mesh)), layout_(std::move(layout)), costs_(std::move(costs)) {
   for (nn::ParameterPart& part : parts) {
     bool is_replica = true;
-    for (const Box& box : part.boxes) is_replica = is_replica && box == whole_box(part.sizes);
+    for (const Box& box : part.boxes) is_replica = is_replica && box == nn::whole_box(part.sizes);
     if (!is_replica || wholes.at(part.name) != part.sizes)
       places_.emplace(part.name, Place{wholes.at(part.name), part.sizes, std::move(part.boxes), part.group});
   }
@@ -52,7 +42,7 @@ std::vector<nn::NamedTensor> NetworkParts::whole(const std::vector<nn::NamedTens
       continue;
     }
     std::vector<Box> want(place->boxes.size(), Box(place->sizes.size(), Interval{0, 0}));
-    want.front() = whole_box(place->sizes);
+    want.front() = nn::whole_box(place->sizes);
     const BoxPlan plan = plan_boxes(place->boxes, want, place->group->rank());
     const at::Tensor part = tensor.detach();
     const at::Tensor found = place->group->finish(plan, part, place->group->start(plan, part));
@@ -68,7 +58,7 @@ at::Tensor NetworkParts::part_of(const std::string& name, const at::Tensor& whol
     throw Error(Code::invalid, "'" + name + "' is " + c10::str(whole.sizes()) + ", and the model's " +
                                    c10::str(at::IntArrayRef(place->whole)) + ": it is of another model");
   const Box& mine = place->boxes[static_cast<std::size_t>(place->group->rank())];
-  return nn::slice(whole.reshape(place->sizes), whole_box(place->sizes), mine).contiguous();
+  return nn::slice(whole.reshape(place->sizes), nn::whole_box(place->sizes), mine).contiguous();
 }
 
 double NetworkParts::gradient_norm(const std::vector<nn::NamedTensor>& parameters) const {

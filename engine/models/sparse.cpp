@@ -11,12 +11,6 @@
 namespace tutti::engine {
 namespace {
 
-std::int64_t count_of(const torch::nn::Module& module) {
-  std::int64_t numbers = 0;
-  for (const at::Tensor& parameter : module.parameters()) numbers += parameter.numel();
-  return numbers;
-}
-
 /// From LibTorch's generator, which make_model() seeds.
 std::uint64_t draw_seed() {
   return static_cast<std::uint64_t>(at::randint(1 << 30, {1}, at::kLong).item<std::int64_t>());
@@ -49,14 +43,11 @@ SparseTower::SparseTower(const models::Request& request, const Layout& layout, c
     options.name = "pool" + std::to_string(number + 1);
     pools_.push_back(register_module(options.name, nn::SpacePool(nn::Pool::l2, space_, options)));
     LayerCost& cost = costs_.emplace_back();
-    cost.layer = name, cost.split = "space", cost.weights = count_of(*filters_.back());
+    cost.layer = name, cost.split = "space", cost.weights = weights_of(*filters_.back());
     const auto slide = [&](const std::string& layer, const std::vector<Window>& windows, std::int64_t channels,
                            bool has_gradient) {
       const Tiling outputs = space_.outputs(tile, windows, layer);
-      const BoxPlan plan = space_.plan(tile.tiling, windows, outputs);
-      cost.forward += plan.given() * channels;
-      if (has_gradient) cost.backward += plan.taken() * channels;
-      cost.halo += plan.taken() * channels;
+      cost.add_exchange(space_.plan(tile.tiling, windows, outputs), channels, has_gradient);
       tile.tiling = outputs;
       cost.outputs += filters * volume_here(tile);
     };
@@ -71,7 +62,7 @@ SparseTower::SparseTower(const models::Request& request, const Layout& layout, c
   costs_.push_back({.layer = "head",
                     .split = "space",
                     .forward = space_.group()->size() > 1 ? request.classes : 0,
-                    .weights = count_of(*head_),
+                    .weights = weights_of(*head_),
                     .outputs = request.classes});
   normalise();
 }

@@ -1,9 +1,8 @@
-// Ledger: which steps of an epoch's samples are in the masters' parameters, and who takes those of a worker that has
-// gone. Without LibTorch.
+// Ledger: records which training steps the masters' parameters contain, and deals the steps of dead workers to others.
 //
-// Each worker has its own share of each epoch's samples, in steps. What a worker that died or fell silent had not
-// pushed is dealt out to the others, step by step, as each comes to the end of its own epoch: so a sample is trained
-// once in an epoch, whoever dies.
+// Each worker has its own share of each epoch's samples, counted in steps. The steps that a dead or silent worker has
+// not pushed are dealt to the other workers, one at a time, when they reach the end of their own epoch. So each sample
+// is trained once in an epoch, whoever dies.
 #pragma once
 
 #include <compare>
@@ -25,11 +24,11 @@ struct DealtStep {
   std::int64_t number = 0;
 };
 
-/// Of the first master, in whose server's thread it is called; afterwards by whoever tells of it. Knows nothing of
-/// messages, so that tests play to it.
+/// Kept by the first master. Called by its server's thread, and after training by the thread that reports. It sends no
+/// messages and does not use LibTorch.
 class Ledger {
  public:
-  /// Of a worker, in the whole run.
+  /// The share of one worker in the whole run.
   struct Share {
     std::int64_t steps = 0, steps_per_epoch = 1;
   };
@@ -58,22 +57,23 @@ class Ledger {
 
   explicit Ledger(std::vector<Share> shares);
 
-  /// So many further steps of this worker have taken effect.
+  /// `steps` further steps of this worker have been applied.
   void pushed(int worker, std::uint64_t steps);
-  /// A round has closed in which so many workers took part.
+  /// A round has closed in which `participants` workers took part.
   void round(std::size_t participants);
   /// A worker has done the steps of its share in `epoch`, and `done` steps in all, and asks for more of the same epoch;
   /// `is_last`: or of any, as it has none of its own left.
   Deal ask(int worker, std::int64_t done, std::int64_t epoch, bool is_last);
-  /// One that has left counts as having done its share. What one that died took and did not push is dealt out again.
+  /// A worker that has left counts as having done its share. Steps that a dead worker took and did not push are dealt
+  /// again.
   void gone(int worker, Parting how);
 
   std::size_t workers() const noexcept { return workers_.size(); }
   const Rounds& rounds() const noexcept { return rounds_; }
   Fate fate(int worker) const;
-  /// The first worker that has not died: it tells of the run. The number of workers where all have.
+  /// The first worker that has not died, which reports the run; the number of workers if all have died.
   int teller() const;
-  /// The steps of its share that a worker has pushed, one after the other from the first.
+  /// How many steps of its own share a worker has pushed; it pushes them in order.
   std::int64_t own_pushed(int worker) const;
 
   /// For dumps: load() takes what save() gave, and has all workers there again; each goes on with its share at
@@ -113,8 +113,8 @@ class Ledger {
   Rounds rounds_;
 };
 
-/// A server's rule that counts in `ledger` what it has applied; ranks[i] is the rank that talks for worker i. The
-/// ledger is dumped with it.
+/// Wraps a server's rule so that `ledger` counts what it applies and is part of its dumps; ranks[i] is the rank that
+/// pushes for worker i.
 ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, std::vector<int> ranks);
 
 /// Values: as many f64 as a question, all at the first server, and unused. A question is {done, epoch, is_last}, the

@@ -28,13 +28,15 @@ std::int64_t checked_head(std::int64_t width, std::int64_t heads, const Group& g
 
 }  // namespace
 
+at::Tensor attention_scores(const at::Tensor& query, const at::Tensor& key, bool causal) {
+  const at::Tensor scores = at::matmul(query, key.transpose(-2, -1)) / std::sqrt(static_cast<double>(query.size(-1)));
+  if (!causal) return scores;
+  const at::Tensor later = at::ones({query.size(-2), key.size(-2)}, query.options().dtype(at::kBool)).triu(1);
+  return scores.masked_fill(later, -INFINITY);
+}
+
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal) {
-  at::Tensor scores = at::matmul(query, key.transpose(-2, -1)) / std::sqrt(static_cast<double>(query.size(-1)));
-  if (causal) {
-    const auto mask = at::ones({query.size(-2), key.size(-2)}, query.options().dtype(at::kBool)).triu(1);
-    scores = scores.masked_fill(mask, -INFINITY);
-  }
-  return at::matmul(scores.softmax(-1), value);
+  return at::matmul(attention_scores(query, key, causal).softmax(-1), value);
 }
 
 at::Tensor attend_ulysses(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal,

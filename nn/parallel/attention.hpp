@@ -37,6 +37,10 @@ class ParallelAttentionImpl : public ParallelModule {
 };
 TORCH_MODULE(ParallelAttention);
 
+/// q k' / sqrt(width) of (samples, heads, positions, width); causal: minus infinity where a key comes after the query,
+/// of queries and keys that begin at one position.
+at::Tensor attention_scores(const at::Tensor& query, const at::Tensor& key, bool causal);
+
 /// softmax(q k' / sqrt(width)) v of (samples, heads, positions, width); causal: positions see those before them and
 /// themselves.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal);

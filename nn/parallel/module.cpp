@@ -10,12 +10,6 @@
 namespace tutti::nn {
 namespace {
 
-Box whole_box(at::IntArrayRef sizes) {
-  Box box;
-  for (const std::int64_t size : sizes) box.push_back({0, size});
-  return box;
-}
-
 at::Tensor brought_together(const ParameterPart& parameter, const at::Tensor& part) {
   const Box all = whole_box(parameter.sizes);
   if (parameter.group->size() == 1 || parameter.boxes.front() == all) return part.clone();

@@ -52,6 +52,12 @@ std::vector<std::int64_t> sizes_of(at::IntArrayRef leading, const Box& box) {
   return sizes;
 }
 
+Box whole_box(at::IntArrayRef sizes) {
+  Box box;
+  for (const std::int64_t size : sizes) box.push_back({0, size});
+  return box;
+}
+
 at::Tensor slice(const at::Tensor& values, const Box& box, const Box& part) {
   at::Tensor found = values;
   const std::int64_t first = values.dim() - static_cast<std::int64_t>(box.size());

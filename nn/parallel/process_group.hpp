@@ -95,6 +95,9 @@ inline Group group_of(Communicator communicator) { return std::make_shared<Proce
 /// Sizes of a tensor whose first dimensions are `leading` and whose last ones are the box.
 std::vector<std::int64_t> sizes_of(at::IntArrayRef leading, const Box& box);
 
+/// The box of a whole tensor.
+Box whole_box(at::IntArrayRef sizes);
+
 /// The part `part` of a tensor whose last dimensions are `box`: a view.
 at::Tensor slice(const at::Tensor& values, const Box& box, const Box& part);
 

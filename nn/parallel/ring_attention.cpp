@@ -6,10 +6,11 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
-#include <limits>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "nn/parallel/attention.hpp"
 
 namespace tutti::nn {
 namespace {
@@ -65,10 +66,7 @@ bool sees(const Circle& circle, int rank, int owner) {
 }
 
 at::Tensor scores_of(const Circle& circle, const at::Tensor& query, const at::Tensor& key, int owner) {
-  const at::Tensor scores = at::matmul(query, key.transpose(2, 3)) / std::sqrt(static_cast<double>(query.size(3)));
-  if (!circle.causal || owner != circle.group->rank()) return scores;
-  const at::Tensor later = at::ones({query.size(2), key.size(2)}, query.options().dtype(at::kBool)).triu(1);
-  return scores.masked_fill(later, -std::numeric_limits<double>::infinity());
+  return attention_scores(query, key, circle.causal && owner == circle.group->rank());
 }
 
 class Ring : public torch::autograd::Function<Ring> {

@@ -36,11 +36,16 @@ class Masters(InFolder):
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder)
         pids = dict(map(int, job.stdout.readline().split()) for _ in range(4))
         self.addCleanup(self.end, job, pids)
+        self.until(lambda: len(self.lines(run)) > 1 or job.poll() is not None)
+        return job, pids
+
+    @staticmethod
+    def until(reached):
+        """Waits for that, half a minute at most."""
         for _ in range(3000):
-            if len(self.lines(run)) > 1 or job.poll() is not None:
+            if reached():
                 break
             time.sleep(0.01)
-        return job, pids
 
     def end(self, job, pids):
         if job.poll() is None:  # the test has failed
@@ -121,10 +126,7 @@ class Masters(InFolder):
         for preset in ("downpour", "easgd"):
             words = [f"strategy={preset}", "checkpoint.every_epochs=1", "optimizer=adam"]
             job, pids = self.job(preset, *words)
-            for _ in range(3000):  # one that is complete
-                if list((self.folder / preset / "checkpoints").glob("step-*")):
-                    break
-                time.sleep(0.01)
+            self.until(lambda: any((self.folder / preset / "checkpoints").glob("step-*")))
             os.kill(pids[0], signal.SIGKILL)
             stdout, stderr = job.communicate(timeout=120)
             self.assertNotEqual(job.returncode, 0)

@@ -4,13 +4,13 @@ examples/train_quadrants.cpp and another one. C and C++ programs are built by fi
 the configuring only where it is required."""
 
 import argparse
-import os
+import functools
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
+import consumers
 from consumers import by_pkg_config
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -34,18 +34,9 @@ int main() {
   if (world.rank() == 0) std::printf("%d ranks: %g", world.size(), static_cast<double>(tensor.data_ptr<float>()[3]));
 }
 """
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
-
-def tried(*command):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=280, env=ENVIRONMENT)
-
-
-def run(*command):
-    done = tried(*command)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+tried = functools.partial(consumers.tried, timeout=280, OMP_NUM_THREADS="1")
+run = functools.partial(consumers.run, timeout=280, OMP_NUM_THREADS="1")
 
 
 def readme_program():

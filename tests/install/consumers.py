@@ -6,8 +6,12 @@ import subprocess
 import sys
 
 
-def run(*command, **variables):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600, env=os.environ | variables)
+def tried(*command, timeout=600, **variables):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout, env=os.environ | variables)
+
+
+def run(*command, **options):
+    done = tried(*command, **options)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout

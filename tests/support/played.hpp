@@ -12,6 +12,7 @@
 #include "tests/support/reference.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/core/collective.hpp"
+#include "transports/core/layout.hpp"
 
 namespace tutti::testing {
 
@@ -34,8 +35,6 @@ struct Case {
            std::to_string(seed);
   }
 };
-
-inline bool folds(Kind kind) { return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter; }
 
 // One rank's part of one case: prepares, launches, and later checks.
 class Played {

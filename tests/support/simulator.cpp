@@ -7,6 +7,7 @@
 
 #include "tests/support/expressions.hpp"
 #include "tests/support/layout.hpp"
+#include "transports/core/layout.hpp"
 
 namespace tutti::testing {
 
@@ -305,13 +306,12 @@ void Simulation::check_folds(const Player& player) const {
 
 void Simulation::check_results() {
   const Kind kind = trial_.kind;
-  const bool folds = kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
   for (const Player& player : players_) {
     check_inputs(player);
     const std::string rank = "rank " + std::to_string(player.shape.rank);
     if (kind == Kind::barrier && player.heard != algebra_.everyone())
       throw Defect(rank + " leaves the barrier without having heard from all");
-    if (folds) {
+    if (folds(kind)) {
       check_folds(player);
       continue;
     }

@@ -39,6 +39,13 @@ class Setup:
         return done.stdout
 
 
+    def fetch_digits(self, folder):
+        """Handwritten digits into `folder`/digits; raises Skipped where they cannot be had."""
+        made = self.run("data", "optdigits", "digits", cwd=folder)
+        if made.returncode != 0:
+            raise Skipped("the digits cannot be fetched here: " + made.stderr.strip())
+
+
 class Folder:
     """A temporary folder, as a context."""
 

@@ -3,7 +3,7 @@
 import json
 import re
 
-from setup import Folder, Skipped, Table, metrics
+from setup import Folder, Table, metrics
 
 RANKS, GOAL = 4, 97.0
 # Syncs often enough for epochs of 23 steps; the outer rate of sparseloco, which has no momentum, is 1.
@@ -33,15 +33,12 @@ def strategies(setup):
     table = Table(f"lenet-digits by strategy, {RANKS} processes", "strategy", "options", "held-out accuracy", "bytes given by rank 0",
                   "part of bsp's", "goal")
     with Folder() as folder:
-        made = setup.run("data", "optdigits", "digits", cwd=folder)
-        if made.returncode != 0:
-            raise Skipped("the digits cannot be fetched here: " + made.stderr.strip())
+        setup.fetch_digits(folder)
         whole = None
         for name, words in (PEERS | MASTERS).items():
             out = setup.train(RANKS, "--config", "lenet-digits", "data=digits", f"strategy={name}", *words, f"run={name}", cwd=folder)
             accuracy = float(re.search(r"held-out accuracy ([0-9.]+) %", out)[1])
-            given = json.loads((folder / name / "history.json").read_text(encoding="utf-8"))
-            given = next(part["exchanged_bytes"] for part in walk(given) if "exchanged_bytes" in part)
+            given = exchanged_bytes(folder / name)
             whole = whole or given
             table.add(name, " ".join(words), f"{accuracy:.2f} %", f"{given / 1e6:.2f} MB", f"1/{whole / given:.1f}", f"{GOAL:.0f} %",
                       ok=accuracy >= GOAL)
@@ -58,9 +55,7 @@ def links(setup):
     table = Table(f"lenet-digits by strategy and link, {RANKS} processes, {LINK_EPOCHS} epochs", "link", "strategy", "options",
                   "held out, same samples", "seconds", "held out, same time", "after")
     with Folder() as folder:
-        made = setup.run("data", "optdigits", "digits", cwd=folder)
-        if made.returncode != 0:
-            raise Skipped("the digits cannot be fetched here: " + made.stderr.strip())
+        setup.fetch_digits(folder)
         for link, budget in LINKS.items():
             for name, words in (PEERS | MASTERS).items():
                 setup.train(RANKS, "--config", "lenet-digits", "data=digits", f"epochs={LINK_EPOCHS}", f"strategy={name}", *words,
@@ -103,8 +98,7 @@ def text(setup):
             config = ("--config", "gpt-text", f"strategy={name}", *words)
             setup.train(RANKS, *config, f"run={name}", cwd=folder)
             losses[name] = float(metrics(folder / name)[-1]["held_out_loss"])
-            history = json.loads((folder / name / "history.json").read_text(encoding="utf-8"))
-            given[name] = next(each["exchanged_bytes"] for each in walk(history) if "exchanged_bytes" in each)
+            given[name] = exchanged_bytes(folder / name)
             peaks[name] = most_in_a_step(setup.train(RANKS, *config, "--explain-strategy"))
             ratio, share = losses[name] / losses["bsp"], given[name] / given["bsp"]
             peak = peaks[name] / peaks.get("diloco", peaks[name])
@@ -119,6 +113,12 @@ def text(setup):
 def most_in_a_step(explained):
     amount, unit = re.search(r"at most ([0-9.]+) (k|M|G)?B in one step", explained).groups()
     return float(amount) * {None: 1, "k": 1e3, "M": 1e6, "G": 1e9}[unit]
+
+
+def exchanged_bytes(run):
+    """What rank 0 of a run gave to the others."""
+    history = json.loads((run / "history.json").read_text(encoding="utf-8"))
+    return next(part["exchanged_bytes"] for part in walk(history) if "exchanged_bytes" in part)
 
 
 def walk(node):

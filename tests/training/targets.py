@@ -5,7 +5,7 @@ import math
 import pathlib
 import re
 
-from setup import Folder, Table, metrics
+from setup import Folder, Skipped, Table, metrics
 
 LICENCES = pathlib.Path("/usr/share/common-licenses")
 
@@ -21,14 +21,14 @@ def unigram_entropy(folder):
 def targets(setup):
     table = Table("What is learned", "run", "goal", "seen")
     with Folder() as folder:
-        made = setup.run("data", "optdigits", "digits", cwd=folder)
-        if made.returncode == 0:
+        try:
+            setup.fetch_digits(folder)
             for ranks in (1, 2, 4):
                 out = setup.train(ranks, "--config", "lenet-digits", "data=digits", cwd=folder)
                 accuracy = float(re.search(r"held-out accuracy ([0-9.]+) %", out)[1])
                 table.add(f"lenet-digits, {ranks} processes", "98.5 %", f"{accuracy:.2f} %", ok=accuracy >= 98.5)
-        else:
-            table.notes.append("The digits cannot be fetched here: " + made.stderr.strip())
+        except Skipped as why:
+            table.notes.append(str(why))
         if LICENCES.is_dir():
             entropy = unigram_entropy(LICENCES)
             setup.train(2, "--config", "gpt-text", "run=text", cwd=folder)

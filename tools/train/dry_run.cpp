@@ -226,11 +226,10 @@ std::string times_text(const Rehearsal& step, const char* whose) {
 }
 
 /// Of a network in parts.
-std::string split_run(const Config& config, int ranks) {
-  const std::vector<Mesh::Axis> axes = engine::mesh_axes(config, ranks);
+std::string split_run(const Config& config, const std::vector<Mesh::Axis>& axes, int ranks) {
   const int dealt = axes.front().size;
   const Prepared found = prepared(config, dealt);
-  const SplitPlan plan = plan_split(config, engine::settings_of(config, found.data), ranks);
+  const SplitPlan plan = plan_split(config, engine::settings_of(config, found.data), axes, found.share);
   const Rehearsal step = rehearse(config, found.network, found.data, found.share);
   const auto weights = static_cast<double>(plan.weights());
   std::string text = about(config, found, fmt::format("{} ranks as mesh {}", ranks, Mesh::name_of(axes)));
@@ -249,11 +248,11 @@ std::string split_run(const Config& config, int ranks) {
 
 std::string dry_run(Config config, int ranks, const std::string& link) {
   check_parallelism(config, ranks);
-  const int dealt = engine::mesh_axes(config, ranks).front().size;
-  config.settle_batch(dealt);
+  const std::vector<Mesh::Axis> axes = engine::mesh_axes(config, ranks);
+  config.settle_batch(axes.front().size);
   config.batch.per_rank = 0;
   const engine::Link given = link.empty() ? engine::Link() : engine::Link::parse(link);
-  if (engine::splits_network(config, ranks)) return split_run(config, ranks);
+  if (axes.size() > 1) return split_run(config, axes, ranks);
   const Prepared found = prepared(config, ranks);
   const Exchange exchange = exchange_of(config, engine::tensors_of(found.network).parameters, found.bytes);
   const Rehearsal step = rehearse(config, found.network, found.data, found.share);

@@ -19,42 +19,39 @@ std::string row(const std::string& layer, const std::string& split, double forwa
 
 }  // namespace
 
+template <class Numbers>
+std::int64_t SplitPlan::total(Numbers of) const {
+  std::int64_t numbers = 0;
+  for (const engine::LayerCost& each : layers) numbers += of(each);
+  return numbers * width;
+}
+
 std::int64_t SplitPlan::weights() const {
-  std::int64_t numbers = 0;
-  for (const engine::LayerCost& each : layers) numbers += each.weights;
-  return numbers * width;
+  return total([](const engine::LayerCost& each) { return each.weights; });
 }
-
 std::int64_t SplitPlan::activations() const {
-  std::int64_t numbers = 0;
-  for (const engine::LayerCost& each : layers) numbers += each.outputs + each.halo;
-  return numbers * samples * width;
+  return total([this](const engine::LayerCost& each) { return (each.outputs + each.halo) * samples; });
 }
-
 std::int64_t SplitPlan::forward() const {
-  std::int64_t numbers = 0;
-  for (const engine::LayerCost& each : layers) numbers += each.sent_forward(samples);
-  return numbers * width;
+  return total([this](const engine::LayerCost& each) { return each.sent_forward(samples); });
 }
-
 std::int64_t SplitPlan::backward() const {
-  std::int64_t numbers = 0;
-  for (const engine::LayerCost& each : layers) numbers += each.sent_backward(samples);
-  return numbers * width;
+  return total([this](const engine::LayerCost& each) { return each.sent_backward(samples); });
 }
 
-SplitPlan plan_split(const engine::Config& config, const engine::ModelSettings& settings, int ranks) {
-  const std::vector<Mesh::Axis> axes = engine::mesh_axes(config, ranks);
-  const std::int64_t dealt = axes.front().size;
+SplitPlan plan_split(const engine::Config& config, const engine::ModelSettings& settings,
+                     const std::vector<Mesh::Axis>& axes, std::int64_t samples) {
+  const auto cost = [](const SplitPlan& each) {
+    return each.weights() + each.activations() + each.forward() + each.backward();
+  };
+  int ranks = 1;
+  for (const Mesh::Axis& axis : axes) ranks *= axis.size;
   SplitPlan most;
   for (int rank = 0; rank < std::min(ranks, 16); ++rank) {
     SplitPlan plan{.layers = engine::plan_parallel_model(settings, axes, rank, engine::split_choices(config)),
                    .rank = rank,
-                   .samples = (config.batch.global + dealt - 1) / dealt,
+                   .samples = samples,
                    .width = config.dtype == "float64" ? 8 : 4};
-    const auto cost = [](const SplitPlan& each) {
-      return each.weights() + each.activations() + each.forward() + each.backward();
-    };
     if (rank == 0 || cost(plan) > cost(most)) most = std::move(plan);
   }
   return most;

@@ -22,10 +22,15 @@ struct SplitPlan {
   std::int64_t activations() const;  ///< those that forward keeps for backward, halos among them
   std::int64_t forward() const;      ///< given to collectives
   std::int64_t backward() const;
+
+  template <class Numbers>
+  std::int64_t total(Numbers of) const;  ///< of all layers, `of` elements each
 };
 
-/// Plans every rank's part (of more than 16 ranks, the first 16 alone). Throws as engine::plan_parallel_model() does.
-SplitPlan plan_split(const engine::Config& config, const engine::ModelSettings& settings, int ranks);
+/// Plans every rank's part (of more than 16 ranks, the first 16 alone); `samples` of a step are on each. Throws as
+/// engine::plan_parallel_model() does.
+SplitPlan plan_split(const engine::Config& config, const engine::ModelSettings& settings,
+                     const std::vector<Mesh::Axis>& axes, std::int64_t samples);
 
 /// A line for each layer, and one for all of them.
 std::string split_text(const SplitPlan& plan);

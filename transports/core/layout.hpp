@@ -42,6 +42,11 @@ inline Device common_device(const Collective& call) noexcept {
   return only_root_gives(call.kind) ? call.out.device : call.in.device;
 }
 
+/// The device of the call's buffers, of which one may be missing on this rank.
+inline const Device& device_of(const Collective& call) noexcept {
+  return call.out.device.kind != Device::Kind::cpu ? call.out.device : call.in.device;
+}
+
 /// Whether the call overwrites blocks of `in` before all ranks have read them.
 inline bool overwrites_input(const Collective& call) noexcept {
   return call.kind == Kind::alltoall && call.in.data == call.out.data && call.in.count > 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "transports/backend.hpp"
+#include "transports/core/layout.hpp"
 #include "transports/mpi/session.hpp"
 
 namespace tutti::mpi {
@@ -46,7 +47,7 @@ class MpiCall {
   };
 
   const Functions& mpi() const noexcept { return session_.call; }
-  DType dtype() const noexcept { return call_.kind == Kind::broadcast ? call_.out.dtype : call_.in.dtype; }
+  DType dtype() const noexcept { return common_dtype(call_); }
   std::size_t width() const noexcept { return size_of(dtype()); }
   MPI_Datatype type() const { return session_.type(dtype()); }
   MPI_Op op() const { return session_.op(call_.op.op, dtype()); }

@@ -8,6 +8,7 @@
 #include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
 #include "transports/core/fork.hpp"
+#include "transports/core/layout.hpp"
 #include "transports/staged/settling.hpp"
 
 namespace tutti::staged {
@@ -40,7 +41,7 @@ void Exchanges::start(Call& call, const Half& send, const Half& recv) {
   const Collective& made = call.what;
   auto exchange = std::make_unique<Exchange>();
   exchange->call = &call;
-  exchange->device = (made.out.device.kind != Device::Kind::cpu ? made.out.device : made.in.device).index;
+  exchange->device = device_of(made).index;
   try {
     prepare(*exchange, send, recv);
     calls_.reserve(calls_.size() + 1);

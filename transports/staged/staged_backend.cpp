@@ -10,14 +10,6 @@
 #include "transports/staged/settling.hpp"
 
 namespace tutti::staged {
-namespace {
-
-const Device& device_of(const Collective& call) noexcept {
-  return call.out.device.kind != Device::Kind::cpu ? call.out.device : call.in.device;
-}
-
-}  // namespace
-
 StagedBackend::Side::Side(Accelerator& gpu, int device)
     : fetching(gpu, gpu.make_stream(device)), storing(gpu, gpu.make_stream(device)) {
   for (std::size_t slot = 0; slot < slot_count; ++slot) {
