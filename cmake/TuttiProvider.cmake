@@ -5,7 +5,8 @@
 #
 # The folder defines `extern const tutti::Provider tutti::<name>_provider;`. Built-in providers are compiled into
 # libtutti and stand, in the order of these calls, in the generated table that `tutti::providers()` returns. A
-# module defines `tutti_module()` and is found in the folder tutti/ beside libtutti. Nothing else needs an edit.
+# module defines `tutti_module()` and is found in the folder tutti/ beside libtutti. Nothing else needs an edit: the
+# settings of transports/<name>/settings.hpp, `<name>_settings`, are in libtutti's table, also where the provider is not.
 function(tutti_provider name)
   cmake_parse_arguments(arg "MODULE" "VARIANT;DRIVES" "SOURCES;INCLUDES;LIBRARIES;DEFINITIONS" ${ARGN})
   if(NOT arg_MODULE)
@@ -66,6 +67,32 @@ std::span<const Provider* const> providers() noexcept {
   static constexpr const Provider* table[] = {
 @entries@      nullptr};  // so that an empty list compiles
   return std::span(table).first(std::size(table) - 1);
+}
+}  // namespace tutti
+]])
+endfunction()
+
+# Writes the table of the settings of all folders under transports/ that have some, in the order of the folders' names.
+function(tutti_write_setting_list file)
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} */settings.hpp)
+  list(REMOVE_ITEM headers core/settings.hpp)
+  set(includes "")
+  set(entries "")
+  foreach(header IN LISTS headers)
+    get_filename_component(name ${header} DIRECTORY)
+    string(APPEND includes "#include \"transports/${header}\"\n")
+    string(APPEND entries "      ${name}_settings,\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
+// Generated from transports/*/settings.hpp; do not edit.
+#include "transports/core/settings.hpp"
+@includes@
+namespace tutti {
+
+std::span<const std::span<const SettingInfo>> provider_settings() noexcept {
+  static constexpr std::span<const SettingInfo> table[] = {
+@entries@      {}};  // so that an empty list compiles
+  return table;
 }
 }  // namespace tutti
 ]])

@@ -13,8 +13,9 @@
 
 namespace tutti {
 
-/// Changes with every change of a header that modules are compiled with.
-inline constexpr std::string_view module_abi = "tutti module 15";
+/// Changes with every change of a header that modules are compiled with: of transports/*.hpp and transports/core/, not
+/// of a provider's folder, as for its settings.
+inline constexpr std::string_view module_abi = "tutti module 16";
 
 /// The result of a module's tutti_module(). `abi` must stay the first member in all versions, so that a module of
 /// another version is refused with a message instead of crashing.

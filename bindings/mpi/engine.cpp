@@ -15,6 +15,7 @@
 #include "bindings/mpi/waiting.hpp"
 #include "collectives/bootstrap/common_library.hpp"
 #include "transports/core/log.hpp"
+#include "transports/mpi/settings.hpp"
 
 namespace tutti::preload {
 namespace {
@@ -186,7 +187,7 @@ const Engine* begin(void* handle) {
         note_types(handle);
       }))
     return nullptr;
-  std::int64_t agreed[2] = {settings.mpi_min_bytes, settings.mpi_check};
+  std::int64_t agreed[2] = {settings.of(mpi_min_bytes), settings.of(mpi_check)};
   library().bcast(agreed, 2, type_of(DType::i64), 0, library().handles.world);
   policy = {agreed[0], agreed[1] != 0};
   begin_failures();

@@ -1,7 +1,7 @@
 // Connecting the ranks of a job: the choice of a transport for every pair of ranks.
 //
-// First all ranks adopt rank 0's value of the settings in `agreed`. Every rank then publishes a card: its host, and
-// for each provider whether it is viable and its domain. From the cards all ranks derive, without further messages,
+// First all ranks adopt rank 0's value of the settings whose rows say so. Every rank then publishes a card: its host,
+// and for each provider whether it is viable and its domain. From the cards all ranks derive, without further messages,
 // which pairs each provider may connect. Providers connect in order of preference, and each takes the pairs that no
 // earlier one connected.
 #include <algorithm>
@@ -23,10 +23,6 @@
 
 namespace tutti {
 namespace {
-
-// Settings that all ranks must share because they decide which messages are sent.
-constexpr std::string_view agreed[] = {"backend",         "select",          "verify",    "lane_bytes", "max_lanes",
-                                       "tcp_connections", "device_backends", "transport", "net"};
 
 struct Card {
   Place place;
@@ -109,7 +105,7 @@ RuleSources agree(const Bootstrap& bootstrap, Settings& settings) {
   if (bootstrap.size == 1) return read_rule_sources(own_rule_sources(settings));
   std::vector<const SettingInfo*> all;
   for (const SettingInfo& info : setting_table())
-    if (std::ranges::find(agreed, info.key) != std::end(agreed)) all.push_back(&info);
+    if (info.rules.agreed) all.push_back(&info);
   if (bootstrap.rank == 0) {
     const std::string sources = own_rule_sources(settings);
     std::string lines;

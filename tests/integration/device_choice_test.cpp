@@ -29,7 +29,7 @@ Communicator connected(const Choice& choice, int rank, const std::string& folder
   bootstrap.size = bootstrap.local_size = 2;
   bootstrap.store = make_file_store(folder);
   bootstrap.settings = with_fake_nccl();
-  bootstrap.settings.nccl_library = choice.nccl;
+  bootstrap.settings.set("nccl_library", choice.nccl, "test");
   bootstrap.settings.device_backends = choice.backends;
   bootstrap.settings.verify = choice.verify;
   bootstrap.settings.tuning = "off";

@@ -106,7 +106,7 @@ TEST_F(NcclOrder, AThreadIsDoneWithOneCommunicatorBeforeItCallsAnother) {
 // The same without agreement, which shows that the fake notices.
 TEST_F(NcclOrder, InTheOrderOfTheCallsTheyMayWaitForOneAnother) {
   Settings settings;
-  settings.nccl_order = "issued";
+  settings.set("nccl_order", "issued", "test");
   run(
       2,
       [this](Communicator& world) -> std::string {

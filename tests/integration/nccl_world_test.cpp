@@ -145,7 +145,7 @@ TEST_F(NcclWorld, RanksOfOneGpuAreRefusedWithTheReasonUnlessAllowed) {
     fleet.expect_success();
   };
   Settings shared;
-  shared.nccl_shared_gpu = "on";
+  shared.set("nccl_shared_gpu", "on", "test");
   refused({{"FAKE_DEVICES", "1"}}, {}, {"ranks 0 and 1 share fake-0", "NCCL_MULTI_RANK_GPU_ENABLE=1"});
   refused({{"FAKE_DEVICES", "1"}}, shared, {"Duplicate GPU detected"});
   refused({{"FAKE_DEVICES", "1"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}, {}, {});

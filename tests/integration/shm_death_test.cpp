@@ -164,7 +164,7 @@ std::string on_a_small_tmpfs(const std::string& place, const std::string& size, 
   if (::mount("tmpfs", place.c_str(), "tmpfs", 0, ("size=" + size).c_str()) != 0) return "no tmpfs";
   ::setenv("TUTTI_TEST_NO_MEMFD", "1", 1);
   Settings settings;
-  settings.shm_dir = place;
+  settings.set("shm_dir", place, "test");
   return body(settings);
 }
 
@@ -201,7 +201,7 @@ TEST(ShmSpace, OneMegabyteDoesWithSmallerRings) {
   const TemporaryFolder folder, place;
   Fleet fleet(3, [&](int rank) {
     return on_a_small_tmpfs(place.path(), "1m", rank, [&](Settings settings) {
-      settings.shm_bytes = 900 << 10;
+      settings.set("shm_bytes", "900K", "test");
       ShmRank self(rank, 3, make_file_store(folder.path()), settings);
       return self.exchange(1'000'000, 4);
     });
@@ -214,7 +214,7 @@ TEST(ShmSpace, AFolderThatCannotBeWrittenIsASentence) {
   Fleet fleet(2, [&](int rank) -> std::string {
     ::setenv("TUTTI_TEST_NO_MEMFD", "1", 1);
     Settings settings;
-    settings.shm_dir = "/proc/nowhere";
+    settings.set("shm_dir", "/proc/nowhere", "test");
     ShmRank self(rank, 2, make_file_store(folder.path()), settings);
     return "connected";
   });

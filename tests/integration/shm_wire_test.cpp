@@ -92,7 +92,7 @@ TEST(ShmWire, ARingThatWasHeardDoesNotRingOn) {
 TEST(ShmWire, WorksWithTheSmallestRings) {
   const auto store = make_local_store();
   Settings settings;
-  settings.shm_bytes = 256 << 10;
+  settings.set("shm_bytes", "256K", "test");
   as_threads(4, [&](int rank) {
     ShmRank self(rank, 4, store, settings);
     EXPECT_EQ(self.exchange(200'000, 5), "");
@@ -187,7 +187,7 @@ TEST(ShmWire, ANormalEndIsNoFailure) {
 TEST(ShmMeeting, SaysThatTheSegmentIsTooSmallToAll) {
   const auto store = make_local_store();
   Settings settings;
-  settings.shm_bytes = 64 << 10;
+  settings.set("shm_bytes", "64K", "test");
   as_threads(6, [&](int rank) {
     try {
       ShmRank self(rank, 6, store, settings);

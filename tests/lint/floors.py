@@ -12,6 +12,7 @@ NO_MEDIUM = "transports/(decorators|staged)/"  # these two have no medium of the
 FLOORS = [
     (r"transports/core/", [CORE]),
     (r"transports/[^/]+$", [CORE, VOCABULARY]),
+    (r"transports/[^/]+/settings\.hpp$", [CORE]),  # which libtutti has in every build
     (r"transports/[^/]+/", [CORE, VOCABULARY, "{folder}"]),
     (r"collectives/algorithms/", [CORE, VOCABULARY, PLAN, "collectives/algorithms/"]),
     (r"collectives/plan/", [CORE, VOCABULARY, PLAN]),

@@ -17,7 +17,7 @@ class EveryWay : public ::testing::TestWithParam<Way> {
   void SetUp() override {
     settings_.job = "conformance";
     settings_.secret = "a secret";
-    settings_.tcp_connections = GetParam().tcp_connections;
+    settings_.set("tcp_connections", std::to_string(GetParam().tcp_connections), "test");
     if (const std::string reason = not_viable(GetParam(), settings_); !reason.empty()) GTEST_SKIP() << reason;
   }
 

@@ -45,7 +45,7 @@ inline FakeAccelerator& use_fake_gpus() {
 /// Settings by which the module nccl finds the fake.
 inline Settings with_fake_nccl(Settings settings = {}) {
   use_fake_gpus();
-  settings.nccl_library = TUTTI_FAKE_NCCL;
+  settings.set("nccl_library", TUTTI_FAKE_NCCL, "test");
   return settings;
 }
 

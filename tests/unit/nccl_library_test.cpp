@@ -12,6 +12,8 @@
 #include <nccl.h>
 #endif
 
+#include "transports/nccl/settings.hpp"
+
 namespace tutti::nccl {
 namespace {
 
@@ -91,8 +93,8 @@ TEST(NcclLibrary, IsDeclaredAsTheHeaderHasIt) {
 
 TEST(NcclLibrary, TheRealOneIsFoundAndTellsItsVersion) {
   Settings settings;
-  settings.nccl_library = TUTTI_TEST_NCCL_LIBRARY;
-  if (settings.nccl_library.empty()) GTEST_SKIP() << "no libnccl.so.2; -DTUTTI_NCCL_ROOT=/folder names one";
+  settings.set("nccl_library", TUTTI_TEST_NCCL_LIBRARY, "test");
+  if (settings.of(nccl_library).empty()) GTEST_SKIP() << "no libnccl.so.2; -DTUTTI_NCCL_ROOT=/folder names one";
   const Library& found = library(settings);
   EXPECT_EQ(found.missing, "");
   EXPECT_GE(found.version, oldest_version);
@@ -103,7 +105,7 @@ TEST(NcclLibrary, TheRealOneIsFoundAndTellsItsVersion) {
 
 TEST(NcclLibrary, WhereThereIsNoneTheReasonNamesTheSetting) {
   Settings settings;
-  settings.nccl_library = "/nowhere/libnccl.so.2";
+  settings.set("nccl_library", "/nowhere/libnccl.so.2", "test");
   const std::string why = library(settings).missing;
   EXPECT_NE(why.find("/nowhere/libnccl.so.2"), std::string::npos) << why;
   EXPECT_NE(why.find("TUTTI_NCCL_LIBRARY"), std::string::npos) << why;
@@ -114,14 +116,14 @@ TEST(NcclLibrary, WhatIsNamedWinsOverWhatTheProcessHas) {
   ASSERT_NE(present, nullptr) << dlerror();
   EXPECT_NE(library(Settings()).file, "") << "nobody has named another";
   Settings settings;
-  settings.nccl_library = "libm.so.6";
+  settings.set("nccl_library", "libm.so.6", "test");
   EXPECT_EQ(library(settings).missing, "libm.so.6 is no NCCL: it does not tell its version");
   dlclose(present);
 }
 
 TEST(NcclLibrary, AnotherLibraryIsNotTakenForIt) {
   Settings settings;
-  settings.nccl_library = "libm.so.6";
+  settings.set("nccl_library", "libm.so.6", "test");
   EXPECT_EQ(library(settings).missing, "libm.so.6 is no NCCL: it does not tell its version");
 }
 

@@ -7,6 +7,10 @@
 #include <fstream>
 #include <set>
 
+#include "transports/ibverbs/settings.hpp"
+#include "transports/shm/settings.hpp"
+#include "transports/tcp/settings.hpp"
+
 namespace tutti {
 namespace {
 
@@ -73,19 +77,53 @@ TEST(SettingsTest, SetsAndRemembersTheSource) {
   EXPECT_EQ(settings.sources.size(), 4u);
 }
 
+std::string text_of(const Settings& settings, std::string_view key) {
+  for (const SettingInfo& row : setting_table()) {
+    if (row.key == key) return value_text(settings, row);
+  }
+  return "no such row";
+}
+
 TEST(SettingsTest, ValueTextIsShort) {
   Settings settings;
   settings.set("lane_bytes", "65536", "flag");
   settings.set("timeout", "30", "flag");
-  const auto text = [&](std::string_view key) {
-    for (const SettingInfo& row : setting_table()) {
-      if (row.key == key) return value_text(settings, row);
-    }
-    return std::string("no such row");
-  };
-  EXPECT_EQ(text("lane_bytes"), "64K");
-  EXPECT_EQ(text("timeout"), "30");
-  EXPECT_EQ(text("log"), "warn");
+  EXPECT_EQ(text_of(settings, "lane_bytes"), "64K");
+  EXPECT_EQ(text_of(settings, "timeout"), "30");
+  EXPECT_EQ(text_of(settings, "log"), "warn");
+}
+
+// In a build without that provider, too.
+TEST(SettingsTest, AProvidersSettingIsOneAsAnyOther) {
+  const Settings defaults;
+  EXPECT_EQ(defaults.of(shm_dir), "/dev/shm");
+  EXPECT_EQ(defaults.of(shm_bytes), 32 << 20);
+  EXPECT_EQ(defaults.of(ib_gid_index), -1);
+  EXPECT_EQ(text_of(defaults, "shm_bytes"), "32M");
+  EXPECT_EQ(text_of(defaults, "tcp_congestion"), "cubic,reno");
+
+  const Variable port("TUTTI_IB_PORT", "2");
+  Settings settings = Settings::from_environment();
+  settings.set("shm_bytes", "1048576", "flag");
+  settings.set("shm_dir", "", "flag");
+  EXPECT_EQ(settings.of(ib_port), 2);
+  EXPECT_EQ(settings.of(shm_bytes), 1 << 20);
+  EXPECT_EQ(settings.of(shm_dir), "");
+  EXPECT_EQ(text_of(settings, "shm_bytes"), "1M");
+  EXPECT_EQ(settings.sources.at("ib_port"), "environment");
+  EXPECT_TRUE(settings.unknown.empty());
+  EXPECT_EQ(refusal("shm_bytes", "1"), "shm_bytes='1' (from flag): give a value from 64K to 1024G.");
+  EXPECT_EQ(refusal("nccl_order", "any"), "nccl_order='any' (from flag): give one of agreed, issued.");
+  EXPECT_EQ(refusal("mpi_min_byte", "1"), "there is no setting 'mpi_min_byte': did you mean 'mpi_min_bytes'?");
+}
+
+// What rank 0 gives to the others.
+TEST(SettingsTest, SomeMustAgree) {
+  std::set<std::string_view> agreed;
+  for (const SettingInfo& row : setting_table())
+    if (row.rules.agreed) agreed.insert(row.key);
+  EXPECT_EQ(agreed, (std::set<std::string_view>{"backend", "device_backends", "lane_bytes", "max_lanes", "net",
+                                                "select", "tcp_connections", "transport", "verify"}));
 }
 
 TEST(SettingsTest, RefusesWithASentence) {

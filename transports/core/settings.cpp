@@ -1,4 +1,4 @@
-// The table of settings, and how they are parsed and set.
+// The settings of the whole library, and how all are parsed and set.
 #include "transports/core/settings.hpp"
 
 #include <unistd.h>
@@ -11,6 +11,8 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "transports/core/link_shape.hpp"
@@ -19,53 +21,60 @@
 namespace tutti {
 namespace {
 
-constexpr SettingInfo table[] = {
-    {"log", "what is written to stderr: off, error, warn, info or debug", &Settings::log},
-    {"transport", "providers to try between two ranks, best first", &Settings::transport},
-    {"backend", "backends to prefer, best first: planned, mpi, gloo", &Settings::backend},
-    {"select", "rules 'kind: LOW..HIGH = [backend/]algorithm, ...; ...' that go before all others", &Settings::select},
+constexpr SettingInfo rows[] = {
+    {"log",
+     "what is written to stderr: off, error, warn, info or debug",
+     &Settings::log,
+     {.choices = "off, error, warn, info, debug"}},
+    {"transport", "providers to try between two ranks, best first", &Settings::transport, {.agreed = true}},
+    {"backend", "backends to prefer, best first: planned, mpi, gloo", &Settings::backend, {.agreed = true}},
+    {"select",
+     "rules 'kind: LOW..HIGH = [backend/]algorithm, ...; ...' that go before all others",
+     &Settings::select,
+     {.agreed = true}},
     {"tuning", "file of measured rules; auto: the one that `tutti tune` made for this machine, off: none",
      &Settings::tuning},
-    {"explain", "on: rank 0 says which backend and algorithm each kind of call takes, and why; or off",
-     &Settings::explain},
+    {"explain",
+     "on: rank 0 says which backend and algorithm each kind of call takes, and why; or off",
+     &Settings::explain,
+     {.choices = "off, on"}},
     {"module_path", "folders with further modules, separated by ':'", &Settings::module_path},
     {"accelerator", "the module by which devices are used; none: without devices", &Settings::accelerator},
-    {"mpi_library", "file of the MPI library to use where the program has none; empty: the launcher's, or the system's",
-     &Settings::mpi_library},
-    {"mpi_min_bytes", "under the MPI preload: calls of fewer bytes per rank stay with MPI", &Settings::mpi_min_bytes},
-    {"mpi_check", "1: under the MPI preload MPI makes every call too, and a difference ends the job; 0: not",
-     &Settings::mpi_check},
-    {"device_backends", "backends to try for device memory, best first; what none of them does goes through the host",
-     &Settings::device_backends},
-    {"nccl_library", "file of the NCCL library to use; empty: the one that the program has, else libnccl.so.2",
-     &Settings::nccl_library},
-    {"nccl_shared_gpu", "on: NCCL decides itself whether several ranks may share a GPU; off: another backend is taken",
-     &Settings::nccl_shared_gpu},
-    {"nccl_order", "agreed: calls of several communicators reach NCCL in one order on all ranks; or as issued",
-     &Settings::nccl_order},
-    {"home_cores", "on: where ranks fill the cores, who waits goes back to one of its own now and then; off: never",
-     &Settings::home_cores},
-    {"verify", "off, light (every message is checked) or full (each call is checked first)", &Settings::verify},
-    {"timeout", "seconds from the launch of a call to its deadline", &Settings::timeout},
-    {"connect_timeout", "seconds to find and connect the other ranks", &Settings::connect_timeout},
+    {"device_backends",
+     "backends to try for device memory, best first; what none of them does goes through the host",
+     &Settings::device_backends,
+     {.agreed = true}},
+    {"home_cores",
+     "on: where ranks fill the cores, who waits goes back to one of its own now and then; off: never",
+     &Settings::home_cores,
+     {.choices = "off, on"}},
+    {"verify",
+     "off, light (every message is checked) or full (each call is checked first)",
+     &Settings::verify,
+     {.choices = "off, light, full", .agreed = true}},
+    {"timeout", "seconds from the launch of a call to its deadline", &Settings::timeout, {.least = 0.001, .most = 1e9}},
+    {"connect_timeout",
+     "seconds to find and connect the other ranks",
+     &Settings::connect_timeout,
+     {.least = 0.001, .most = 1e9}},
     {"iface", "interfaces or addresses that tcp may use, comma-separated", &Settings::iface},
-    {"tcp_congestion", "congestion control of tcp's sockets, the first that the kernel allows; empty: the kernel's own",
-     &Settings::tcp_congestion},
-    {"tcp_connections",
-     "tcp connections between two ranks for large messages, at most 8; 0: one on a host, 4 between hosts",
-     &Settings::tcp_connections},
-    {"ib_device", "the RDMA device to use, as 'tutti info' lists them; empty: any", &Settings::ib_device},
-    {"ib_port", "the port of RDMA devices to use; 0: any", &Settings::ib_port},
-    {"ib_gid_index", "the entry in an RDMA port's table of addresses (GIDs); -1: the best", &Settings::ib_gid_index},
     {"net",
      "rate and one-way latency that each rank's link is made to have, for experiments: 50mbit,20ms; empty: its own",
-     &Settings::net},
+     &Settings::net,
+     {.agreed = true}},
     {"host_id", "overrides the identity of the host; ranks with the same text share memory", &Settings::host_id},
-    {"shm_dir", "folder for the shared segment where memfd is refused", &Settings::shm_dir},
-    {"shm_bytes", "upper bound of one job's segment on a host", &Settings::shm_bytes},
-    {"lane_bytes", "a buffer is cut into lanes of about this many bytes", &Settings::lane_bytes},
-    {"max_lanes", "at most this many lanes are in flight", &Settings::max_lanes},
-    {"stage_bytes", "device memory goes through the host in slices of at most this many bytes", &Settings::stage_bytes},
+    {"lane_bytes",
+     "a buffer is cut into lanes of about this many bytes",
+     &Settings::lane_bytes,
+     {.least = 64, .most = 1 << 30, .agreed = true}},
+    {"max_lanes",
+     "at most this many lanes are in flight",
+     &Settings::max_lanes,
+     {.least = 1, .most = 256, .agreed = true}},
+    {"stage_bytes",
+     "device memory goes through the host in slices of at most this many bytes",
+     &Settings::stage_bytes,
+     {.least = 64, .most = 1 << 30}},
     {"remote_start", "the command by which `tutti run --hosts` starts something on {host}", &Settings::remote_start},
     {"store", "where ranks meet: tcp://HOST:PORT or file:///DIR", &Settings::store},
     {"secret", "the job's token; ranks without it are refused", &Settings::secret},
@@ -78,30 +87,6 @@ constexpr std::array<std::string_view, 5> launcher_names = {"TUTTI_RANK", "TUTTI
 
 constexpr std::string_view prefix = "TUTTI_";
 
-template <class T>
-struct Range {
-  std::string_view key;
-  T least, most;
-};
-constexpr Range<std::int64_t> integer_ranges[] = {{"shm_bytes", 64 << 10, std::int64_t{1} << 40},
-                                                  {"lane_bytes", 64, std::int64_t{1} << 30},
-                                                  {"stage_bytes", 64, std::int64_t{1} << 30},
-                                                  {"max_lanes", 1, 256},
-                                                  {"tcp_connections", 0, 8},
-                                                  {"mpi_min_bytes", 0, std::int64_t{1} << 40},
-                                                  {"mpi_check", 0, 1},
-                                                  {"ib_port", 0, 255},
-                                                  {"ib_gid_index", -1, 255}};
-constexpr Range<double> real_ranges[] = {{"timeout", 0.001, 1e9}, {"connect_timeout", 0.001, 1e9}};
-
-struct Choice {
-  std::string_view key;
-  std::string_view words;  // separated by ", "
-};
-constexpr Choice choices[] = {
-    {"log", "off, error, warn, info, debug"}, {"verify", "off, light, full"},   {"explain", "off, on"},
-    {"nccl_shared_gpu", "off, on"},           {"nccl_order", "agreed, issued"}, {"home_cores", "off, on"}};
-
 std::string environment_name(std::string_view key) {
   std::string text(prefix);
   for (const char c : key) text += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -109,8 +94,9 @@ std::string environment_name(std::string_view key) {
 }
 
 const SettingInfo* find(std::string_view key) {
-  const auto found = std::find_if(std::begin(table), std::end(table), [&](const auto& row) { return row.key == key; });
-  return found == std::end(table) ? nullptr : found;
+  const auto table = setting_table();
+  const auto found = std::ranges::find(table, key, &SettingInfo::key);
+  return found == table.end() ? nullptr : &*found;
 }
 
 // "TUTTI_TIMEOUT=x" or "timeout=x (flag)": names the source of a bad value.
@@ -148,13 +134,12 @@ std::string shown(std::string_view, double value) {
   return error == std::errc() ? std::string(text, end) : std::string("?");
 }
 
-template <class T, std::size_t N>
-void check_range(const Range<T> (&ranges)[N], std::string_view key, T value, const std::string& what) {
-  for (const auto& [name, least, most] : ranges) {
-    if (name == key && !(value >= least && value <= most)) {
-      refuse(what, "give a value from " + shown(key, least) + " to " + shown(key, most));
-    }
-  }
+template <class T>
+void check_range(const SettingInfo& info, T value, const std::string& what) {
+  const double least = info.rules.least, most = info.rules.most, number = static_cast<double>(value);
+  if (number >= least && number <= most) return;
+  const std::string lowest = shown(info.key, static_cast<T>(least)), highest = shown(info.key, static_cast<T>(most));
+  refuse(what, "give a value from " + lowest + " to " + highest);
 }
 
 bool is_word_of(std::string_view words, std::string_view value) {
@@ -174,53 +159,94 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
-void assign(Settings& settings, const SettingInfo& info, std::string_view value, const std::string& what) {
-  if (const auto* text = std::get_if<std::string Settings::*>(&info.member)) {
-    for (const Choice& choice : choices) {
-      if (choice.key == info.key && !is_word_of(choice.words, value)) {
-        refuse(what, "give one of " + std::string(choice.words));
-      }
+std::string parse_text(const SettingInfo& info, std::string_view value, const std::string& what) {
+  const std::string_view words = info.rules.choices;
+  if (!words.empty() && !is_word_of(words, value)) refuse(what, "give one of " + std::string(words));
+  if (info.key == "net" && !value.empty()) {
+    try {
+      parse_link_shape(value);
+    } catch (const Error& error) {
+      refuse(what, error.what());
     }
-    if (info.key == "net" && !value.empty()) {
-      try {
-        parse_link_shape(value);
-      } catch (const Error& error) {
-        refuse(what, error.what());
-      }
-    }
-    settings.*(*text) = value;
-  } else if (const auto* real = std::get_if<double Settings::*>(&info.member)) {
-    const auto number = parse_number<double>(value);
-    if (!number) refuse(what, "give a number of seconds, such as 30 or 0.5");
-    check_range(real_ranges, info.key, *number, what);
-    settings.*(*real) = *number;
-  } else {
-    std::optional<std::int64_t> number;
-    if (is_bytes(info.key)) {
-      try {
-        number = parse_bytes(value);
-      } catch (const Error&) {
-        refuse(what, "give a number of bytes, such as 65536, 64K, 1M or 2G");
-      }
-    } else {
-      number = parse_number<std::int64_t>(value);
-    }
-    if (!number) refuse(what, "give a whole number");
-    check_range(integer_ranges, info.key, *number, what);
-    settings.*std::get<std::int64_t Settings::*>(info.member) = *number;
   }
+  return std::string(value);
+}
+
+double parse_real(const SettingInfo& info, std::string_view value, const std::string& what) {
+  const auto number = parse_number<double>(value);
+  if (!number) refuse(what, "give a number of seconds, such as 30 or 0.5");
+  check_range(info, *number, what);
+  return *number;
+}
+
+std::int64_t parse_whole(const SettingInfo& info, std::string_view value, const std::string& what) {
+  std::optional<std::int64_t> number;
+  if (is_bytes(info.key)) {
+    try {
+      number = parse_bytes(value);
+    } catch (const Error&) {
+      refuse(what, "give a number of bytes, such as 65536, 64K, 1M or 2G");
+    }
+  } else {
+    number = parse_number<std::int64_t>(value);
+  }
+  if (!number) refuse(what, "give a whole number");
+  check_range(info, *number, what);
+  return *number;
+}
+
+// A field of Settings holds a setting of the whole library; where nothing was set, a provider's has its standard value.
+Settings::Value value_of(const Settings& settings, const SettingInfo& info) {
+  return std::visit(
+      [&]<class T>(T place) -> Settings::Value {
+        if constexpr (std::is_member_object_pointer_v<T>) {
+          return settings.*place;
+        } else {
+          const auto found = settings.of_providers.find(info.key);
+          if (found != settings.of_providers.end()) return found->second;
+          if constexpr (std::is_same_v<T, std::string_view>)
+            return std::string(place);
+          else
+            return place;
+        }
+      },
+      info.value);
+}
+
+void assign(Settings& settings, const SettingInfo& info, std::string_view text, const std::string& what) {
+  Settings::Value value = value_of(settings, info);  // which has the type
+  if (std::holds_alternative<std::string>(value))
+    value = parse_text(info, text, what);
+  else if (std::holds_alternative<double>(value))
+    value = parse_real(info, text, what);
+  else
+    value = parse_whole(info, text, what);
+  std::visit(
+      [&]<class T>(T place) {
+        if constexpr (std::is_member_object_pointer_v<T>)
+          settings.*place = std::get<std::remove_reference_t<decltype(settings.*place)>>(std::move(value));
+        else
+          settings.of_providers.insert_or_assign(std::string(info.key), std::move(value));
+      },
+      info.value);
 }
 
 bool known(std::string_view variable) {
   if (variable.starts_with("TUTTI_TEST_")) return true;
   if (std::find(launcher_names.begin(), launcher_names.end(), variable) != launcher_names.end()) return true;
-  return std::any_of(std::begin(table), std::end(table),
-                     [&](const auto& row) { return environment_name(row.key) == variable; });
+  return std::ranges::any_of(setting_table(), [&](const auto& row) { return environment_name(row.key) == variable; });
 }
 
 }  // namespace
 
-std::span<const SettingInfo> setting_table() noexcept { return table; }
+std::span<const SettingInfo> setting_table() noexcept {
+  static const auto& table = *new std::vector<SettingInfo>([] {  // never destroyed, as threads may outlive main()
+    std::vector<SettingInfo> all(std::begin(rows), std::end(rows));
+    for (const auto& of_one : provider_settings()) all.insert(all.end(), of_one.begin(), of_one.end());
+    return all;
+  }());
+  return table;
+}
 
 Settings Settings::from_environment() {
   Settings settings;
@@ -231,7 +257,7 @@ Settings Settings::from_environment() {
     const std::string_view variable = line.substr(0, equals);
     if (!known(variable)) settings.unknown.emplace_back(variable);
   }
-  for (const SettingInfo& row : table) {
+  for (const SettingInfo& row : setting_table()) {
     const char* value = std::getenv(environment_name(row.key).c_str());
     if (value && *value) settings.set(row.key, value, "environment");  // an empty value counts as unset
   }
@@ -243,7 +269,7 @@ void warn_of_unknown(const Settings& settings) {
   static std::set<std::string> warned;
   if (settings.unknown.empty() || parse_log_level(settings.log).value_or(LogLevel::warn) < LogLevel::warn) return;
   std::vector<std::string> names(launcher_names.begin(), launcher_names.end());
-  for (const SettingInfo& row : table) names.push_back(environment_name(row.key));
+  for (const SettingInfo& row : setting_table()) names.push_back(environment_name(row.key));
   const std::vector<std::string_view> views(names.begin(), names.end());
 
   const std::lock_guard lock(mutex);
@@ -260,7 +286,7 @@ void Settings::set(std::string_view key, std::string_view value, std::string_vie
   const SettingInfo* info = find(key);
   if (!info) {
     std::vector<std::string_view> keys;
-    for (const SettingInfo& row : table) keys.push_back(row.key);
+    for (const SettingInfo& row : setting_table()) keys.push_back(row.key);
     const std::string_view near = nearest(key, keys);
     refuse("there is no setting '" + std::string(key) + "'",
            near.empty() ? std::string("'tutti info -c' lists them") : "did you mean '" + std::string(near) + "'?");
@@ -269,10 +295,19 @@ void Settings::set(std::string_view key, std::string_view value, std::string_vie
   sources.insert_or_assign(std::string(key), std::string(source));
 }
 
+std::string Settings::of(const ProviderSetting<std::string_view>& setting) const {
+  return std::get<std::string>(value_of(*this, setting));
+}
+double Settings::of(const ProviderSetting<double>& setting) const { return std::get<double>(value_of(*this, setting)); }
+std::int64_t Settings::of(const ProviderSetting<std::int64_t>& setting) const {
+  return std::get<std::int64_t>(value_of(*this, setting));
+}
+
 std::string value_text(const Settings& settings, const SettingInfo& info) {
-  if (const auto* text = std::get_if<std::string Settings::*>(&info.member)) return settings.*(*text);
-  if (const auto* real = std::get_if<double Settings::*>(&info.member)) return shown(info.key, settings.*(*real));
-  return shown(info.key, settings.*std::get<std::int64_t Settings::*>(info.member));
+  const Settings::Value value = value_of(settings, info);
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* real = std::get_if<double>(&value)) return shown(info.key, *real);
+  return shown(info.key, std::get<std::int64_t>(value));
 }
 
 std::int64_t parse_bytes(std::string_view text) {

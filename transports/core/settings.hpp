@@ -1,6 +1,9 @@
-// Settings: one table of typed values, each set by an environment variable, a config key or a flag.
+// Settings: one table of typed values, each set by an environment variable, a config key or a flag. The rows that
+// concern everything are here and in settings.cpp; those of one provider are in its folder's settings.hpp.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -12,7 +15,30 @@
 
 namespace tutti {
 
-/// All settings, with their defaults.
+struct SettingInfo;
+
+/// What a setting takes besides values of its type, and whether ranks may differ in it.
+struct SettingRules {
+  double least = -std::numeric_limits<double>::infinity();  ///< of numbers
+  double most = std::numeric_limits<double>::infinity();
+  std::string_view choices{};  ///< of texts, separated by ", "; empty: any text
+  bool agreed = false;         ///< all ranks take rank 0's value, because it decides which messages are sent
+};
+
+/// A setting of one provider, in its folder's settings.hpp, which the array `<name>_settings` there lists. It is a row
+/// of the table in every build, with that provider or without. T is std::string_view, double (seconds) or std::int64_t
+/// (bytes where the key ends in _bytes).
+template <class T>
+struct ProviderSetting {
+  std::string_view key;
+  std::string_view meaning;
+  T standard{};  ///< the value where none is set
+  SettingRules rules{};
+
+  constexpr operator SettingInfo() const;
+};
+
+/// All settings: those of the whole library with their defaults, and what providers' settings are set to.
 struct Settings {
   std::string log = "warn";                   // log
   std::string transport = "shm,ibverbs,tcp";  // transport: providers to try between two ranks, best first
@@ -22,27 +48,14 @@ struct Settings {
   std::string explain = "off";       // explain: on: rank 0 says which backend and algorithm each kind of call takes
   std::string module_path;           // module_path: folders with further modules, separated by ':'
   std::string accelerator = "cuda";  // accelerator: the module for devices; none: without
-  std::string mpi_library;           // mpi_library: the MPI to use where the program has none yet
-  std::int64_t mpi_min_bytes = 0;    // mpi_min_bytes: the MPI preload leaves smaller calls to MPI
-  std::int64_t mpi_check = 0;        // mpi_check: 1: under the MPI preload, MPI makes each call too, to compare
   std::string device_backends = "nccl,cudaipc";  // device_backends: tried for device memory, best first
-  std::string nccl_library;                      // nccl_library: the NCCL to use; empty: the program's, or the system's
-  std::string nccl_shared_gpu = "off";           // nccl_shared_gpu: on: NCCL may try several ranks on one GPU
-  std::string nccl_order = "agreed";             // nccl_order: of launches: agreed among the ranks, or as issued
   std::string home_cores = "on";                 // home_cores: on: ranks that fill the cores wait on one each
   std::string verify = "light";  // verify: off, light (every message is checked), full (each call is checked first)
   double timeout = 300;          // timeout: seconds from launch to the deadline of a call
   double connect_timeout = 60;   // connect_timeout: seconds to find and connect the other ranks
   std::string iface;             // iface: interfaces or addresses that tcp may use, comma-separated
-  std::string tcp_congestion = "cubic,reno";  // tcp_congestion: the first that the kernel has and allows
-  std::int64_t tcp_connections = 0;           // tcp_connections: between two ranks; 0: several between hosts
-  std::string ib_device;                      // ib_device: the one RDMA device to use
-  std::int64_t ib_port = 0;                   // ib_port: of it; 0: all
-  std::int64_t ib_gid_index = -1;             // ib_gid_index: of the address to use; -1: the best
-  std::string net;                     // net: links between ranks are made to have this rate and latency: 50mbit,20ms
-  std::string host_id;                 // host_id: overrides the host's identity
-  std::string shm_dir = "/dev/shm";    // shm_dir: for the segment, where memfd is refused
-  std::int64_t shm_bytes = 32 << 20;   // shm_bytes: upper bound of one job's segment on a host
+  std::string net;               // net: links between ranks are made to have this rate and latency: 50mbit,20ms
+  std::string host_id;           // host_id: overrides the host's identity
   std::int64_t lane_bytes = 1 << 20;   // lane_bytes: a buffer is cut into lanes of about this many bytes
   std::int64_t max_lanes = 4;          // max_lanes: at most this many lanes are in flight
   std::int64_t stage_bytes = 2 << 20;  // stage_bytes: device memory goes through the host in slices of this many bytes
@@ -56,6 +69,16 @@ struct Settings {
 
   /// Sets one value by key ("lane_bytes", "64K"). Throws Error{invalid} naming the nearest key.
   void set(std::string_view key, std::string_view value, std::string_view source);
+
+  /// A provider's setting. It is looked up: read it once, when connecting.
+  std::string of(const ProviderSetting<std::string_view>& setting) const;
+  double of(const ProviderSetting<double>& setting) const;
+  std::int64_t of(const ProviderSetting<std::int64_t>& setting) const;
+
+  /// The values of providers' settings that set() was given, by key. Not fields, so that modules need not be compiled
+  /// anew for every setting of another provider.
+  using Value = std::variant<std::string, double, std::int64_t>;
+  std::map<std::string, Value, std::less<>> of_providers;
 
   /// The origin of each value that is not the default: key -> "environment", "flag", ...
   std::map<std::string, std::string, std::less<>> sources;
@@ -72,9 +95,23 @@ void warn_of_unknown(const Settings& settings);
 struct SettingInfo {
   std::string_view key;
   std::string_view meaning;
-  std::variant<std::string Settings::*, double Settings::*, std::int64_t Settings::*> member;
+  /// The field, or the standard value of a provider's setting; its type is the setting's.
+  std::variant<std::string Settings::*, double Settings::*, std::int64_t Settings::*, std::string_view, double,
+               std::int64_t>
+      value;
+  SettingRules rules{};
 };
+
+template <class T>
+constexpr ProviderSetting<T>::operator SettingInfo() const {
+  return {key, meaning, standard, rules};
+}
+
+/// First the rows of the whole library, then those of each folder of a provider.
 std::span<const SettingInfo> setting_table() noexcept;
+
+/// The rows of the providers' folders (generated).
+std::span<const std::span<const SettingInfo>> provider_settings() noexcept;
 
 /// The value as text, in the form that set() accepts.
 std::string value_text(const Settings& settings, const SettingInfo& info);

@@ -10,6 +10,7 @@
 
 #include "transports/core/memory.hpp"
 #include "transports/ibverbs/handles.hpp"
+#include "transports/ibverbs/settings.hpp"
 #include "transports/ibverbs/slots.hpp"
 
 namespace tutti::ibverbs {
@@ -51,7 +52,11 @@ int worth(const Endpoint& one) {
 
 class Surveyor {
  public:
-  explicit Surveyor(const Settings& settings) : settings_(settings), interfaces_(local_interfaces()) {}
+  explicit Surveyor(const Settings& settings)
+      : device_(settings.of(ib_device)),
+        port_(settings.of(ib_port)),
+        gid_index_(settings.of(ib_gid_index)),
+        interfaces_(local_interfaces()) {}
 
   Survey run() {
     const DeviceList devices;
@@ -63,10 +68,10 @@ class Surveyor {
     for (int i = 0; i < devices.count(); ++i) {
       const std::string name = ibv_get_device_name(devices[i]);
       names += (names.empty() ? "" : ", ") + name;
-      if (settings_.ib_device.empty() || settings_.ib_device == name) look_at(devices[i], name);
+      if (device_.empty() || device_ == name) look_at(devices[i], name);
     }
     if (found_.lines.empty())
-      found_.problem = "there is no device '" + settings_.ib_device + "' (TUTTI_IB_DEVICE) here, but " + names;
+      found_.problem = "there is no device '" + device_ + "' (TUTTI_IB_DEVICE) here, but " + names;
     std::ranges::stable_sort(found_.endpoints, [](const auto& a, const auto& b) { return worth(a) > worth(b); });
     if (!found_.endpoints.empty())
       found_.problem.clear();
@@ -88,11 +93,11 @@ class Surveyor {
     gids.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
     bool any = false;
     for (int port = 1; port <= attributes.phys_port_cnt; ++port) {
-      if (settings_.ib_port != 0 && settings_.ib_port != port) continue;
+      if (port_ != 0 && port_ != port) continue;
       any = true;
       look_at_port(context.get(), name, port, gids);
     }
-    if (!any) note(name, "has no port " + std::to_string(settings_.ib_port) + " (TUTTI_IB_PORT)", false);
+    if (!any) note(name, "has no port " + std::to_string(port_) + " (TUTTI_IB_PORT)", false);
   }
 
   void look_at_port(ibv_context* context, const std::string& name, int number, const std::vector<ibv_gid_entry>& gids) {
@@ -112,9 +117,8 @@ class Surveyor {
       if (static_cast<int>(gid.port_num) == number) add(one, gid, port.link_layer == IBV_LINK_LAYER_ETHERNET);
     if (found_.endpoints.size() == before)
       return note(who,
-                  settings_.ib_gid_index < 0
-                      ? "has no address"
-                      : "has no address at index " + std::to_string(settings_.ib_gid_index) + " (TUTTI_IB_GID_INDEX)",
+                  gid_index_ < 0 ? "has no address"
+                                 : "has no address at index " + std::to_string(gid_index_) + " (TUTTI_IB_GID_INDEX)",
                   false);
     std::string addresses;
     for (std::size_t i = before; i < found_.endpoints.size(); ++i)
@@ -127,8 +131,8 @@ class Surveyor {
 
   void add(Endpoint one, const ibv_gid_entry& gid, bool ethernet) {
     if (gid.gid_index > last_gid_index) return;
-    if (settings_.ib_gid_index >= 0 && static_cast<std::uint32_t>(settings_.ib_gid_index) != gid.gid_index) return;
-    if (!ethernet && gid.gid_index != 0 && settings_.ib_gid_index < 0) return;  // the port's own GID comes first
+    if (gid_index_ >= 0 && static_cast<std::uint32_t>(gid_index_) != gid.gid_index) return;
+    if (!ethernet && gid.gid_index != 0 && gid_index_ < 0) return;  // the port's own GID comes first
     one.fabric = !ethernet ? Fabric::infiniband : gid.gid_type == IBV_GID_TYPE_ROCE_V2 ? Fabric::roce2 : Fabric::roce1;
     one.gid_index = static_cast<int>(gid.gid_index);
     one.address = address_of(gid.gid.raw);
@@ -141,7 +145,8 @@ class Surveyor {
     if (!good) problems_ += (problems_.empty() ? "" : "; ") + found_.lines.back();
   }
 
-  const Settings& settings_;
+  const std::string device_;
+  const std::int64_t port_, gid_index_;
   const std::vector<Interface> interfaces_;
   Survey found_;
   std::string problems_;

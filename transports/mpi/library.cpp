@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "transports/mpi/family.hpp"
+#include "transports/mpi/settings.hpp"
 
 namespace tutti::mpi {
 namespace {
@@ -83,8 +84,9 @@ Library open(const Settings& settings) {
   Library found = in_process();
   if (found.handle != nullptr) return found;
   std::vector<std::string> files;
-  if (!settings.mpi_library.empty()) {
-    files.push_back(settings.mpi_library);
+  const std::string named = settings.of(mpi_library);
+  if (!named.empty()) {
+    files.push_back(named);
   } else {
     if (const std::string file = beside_launcher(); !file.empty()) files.push_back(file);
     files.insert(files.end(), std::begin(sonames), std::end(sonames));
@@ -99,11 +101,10 @@ Library open(const Settings& settings) {
     found.missing += (found.missing.empty() ? "" : "; ") + last_problem();
   }
   const std::string library = "library of " + std::string(family);
-  found.missing =
-      settings.mpi_library.empty()
-          ? "no " + library + " can be opened (" + found.missing + "); set TUTTI_MPI_LIBRARY=/path/to/libmpi.so"
-          : "the setting mpi_library names what cannot be opened (" + found.missing + "); name a " + library +
-                ", or leave the setting out";
+  found.missing = named.empty() ? "no " + library + " can be opened (" + found.missing +
+                                      "); set TUTTI_MPI_LIBRARY=/path/to/libmpi.so"
+                                : "the setting mpi_library names what cannot be opened (" + found.missing +
+                                      "); name a " + library + ", or leave the setting out";
   return found;
 }
 

@@ -11,6 +11,7 @@
 #include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/log.hpp"
+#include "transports/nccl/settings.hpp"
 
 namespace tutti::nccl {
 namespace {
@@ -35,7 +36,7 @@ NcclBackend::NcclBackend(const BackendMeeting& meeting)
   if (group_.size() > 1) {
     const Card own{nccl_.version, accelerator_.devices().at(static_cast<std::size_t>(device_)).uuid, host_name()};
     if (const std::string why = objection(meeting, own); !why.empty()) throw Error(Code::unsupported, why);
-    if (meeting.wire != nullptr && settings_.nccl_order == "agreed") order_ = LaunchOrder::of(*meeting.wire);
+    if (meeting.wire != nullptr && settings_.of(nccl_order) == "agreed") order_ = LaunchOrder::of(*meeting.wire);
   }
   stream_ = Owned<Stream>(accelerator_, accelerator_.make_stream(device_, true));
   if (order_) order_->count(1);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "transports/nccl/settings.hpp"
+
 namespace tutti::nccl {
 namespace {
 
@@ -129,7 +131,7 @@ Card card_from(const std::string& text) {
 // NCCL_MULTI_RANK_GPU_ENABLE allows several ranks per GPU; NCCL refuses unsupported cases itself.
 bool shared_gpus_allowed(const Settings& settings) {
   const char* const own = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  return settings.nccl_shared_gpu == "on" || (own != nullptr && std::string_view(own) == "1");
+  return settings.of(nccl_shared_gpu) == "on" || (own != nullptr && std::string_view(own) == "1");
 }
 
 std::string judged(const BackendMeeting& meeting, const std::vector<Card>& cards) {

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 
+#include "transports/nccl/settings.hpp"
+
 namespace tutti::nccl {
 namespace {
 
@@ -83,8 +85,9 @@ const Library& library(const Settings& settings) {
   static std::mutex mutex;
   static auto& all = *new std::map<std::string, std::unique_ptr<Library>, std::less<>>;
   const std::lock_guard lock(mutex);
-  auto& one = all[settings.nccl_library];
-  if (!one) one = load(settings.nccl_library);
+  const std::string named = settings.of(nccl_library);
+  auto& one = all[named];
+  if (!one) one = load(named);
   return *one;
 }
 

@@ -17,6 +17,7 @@
 #include "transports/core/memory.hpp"
 #include "transports/core/status.hpp"
 #include "transports/shm/segment.hpp"
+#include "transports/shm/settings.hpp"
 
 namespace tutti::shm {
 namespace {
@@ -48,7 +49,7 @@ Descriptor make_arena_file(const Settings& settings, std::size_t ranks, std::str
   }
   int error = 0;
   Descriptor file = memfd_works(error) ? Descriptor(::memfd_create("tutti-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING))
-                                       : make_nameless_file(settings.shm_dir);
+                                       : make_nameless_file(settings.of(shm_dir));
   if (!file || ::ftruncate(file.fd(), static_cast<off_t>(bytes)) != 0) {
     why = "a sparse file of " + size_text(bytes) + " cannot be made (" + std::strerror(errno) + ")";
     return {};

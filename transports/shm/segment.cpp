@@ -17,6 +17,7 @@
 #include "transports/core/fork.hpp"
 #include "transports/core/memory.hpp"
 #include "transports/core/status.hpp"
+#include "transports/shm/settings.hpp"
 
 namespace tutti::shm {
 namespace {
@@ -84,7 +85,7 @@ std::size_t Layout::bytes() const noexcept { return rings_at() + std::size_t{ran
 
 Layout plan_layout(const Settings& settings, int ranks) {
   Layout layout{static_cast<std::uint32_t>(ranks), page_bytes()};
-  const auto budget = static_cast<std::size_t>(std::max<std::int64_t>(settings.shm_bytes, 0));
+  const auto budget = static_cast<std::size_t>(std::max<std::int64_t>(settings.of(shm_bytes), 0));
   if (layout.bytes() > budget)
     throw Error(Code::resource, std::to_string(ranks) + " ranks on one host need a segment of " +
                                     size_text(layout.bytes()) + " at least, but TUTTI_SHM_BYTES allows " +
@@ -118,7 +119,7 @@ Descriptor make_nameless_file(const std::string& folder) {
 Descriptor make_segment(const Settings& settings, int ranks) {
   const Layout layout = plan_layout(settings, ranks);
   int error = 0;
-  Descriptor file = memfd_works(error) ? make_memfd(layout.bytes()) : make_file(layout.bytes(), settings.shm_dir);
+  Descriptor file = memfd_works(error) ? make_memfd(layout.bytes()) : make_file(layout.bytes(), settings.of(shm_dir));
   Header header;
   header.ranks = layout.ranks;
   header.capacity = layout.capacity;

@@ -33,11 +33,11 @@ struct Layout {
   std::size_t bytes() const noexcept;
 };
 
-/// The largest layout within settings.shm_bytes; throws Error{resource} if not even rings of one page fit.
+/// The largest layout within the setting shm_bytes; throws Error{resource} if not even rings of one page fit.
 Layout plan_layout(const Settings& settings, int ranks);
 
 /// Creates the segment with all its pages reserved: a sealed memfd, or if that is refused an unlinked file in
-/// settings.shm_dir. Throws Error{resource} naming the size and the place.
+/// the setting shm_dir. Throws Error{resource} naming the size and the place.
 Descriptor make_segment(const Settings& settings, int ranks);
 
 /// Whether memfd_create works; else sets `error` to its errno. TUTTI_TEST_NO_MEMFD disables it for tests.

@@ -10,15 +10,17 @@
 #include "transports/shm/direct_backend.hpp"
 #include "transports/shm/meeting.hpp"
 #include "transports/shm/segment.hpp"
+#include "transports/shm/settings.hpp"
 
 namespace tutti {
 namespace {
 
 Viability shm_viable(const Settings& settings) {
   int error = 0;
-  if (shm::memfd_works(error) || ::access(settings.shm_dir.c_str(), W_OK | X_OK) == 0) return {};
-  return {false, std::string("memfd_create is refused (") + std::strerror(error) +
-                     ") and TUTTI_SHM_DIR=" + settings.shm_dir + " cannot be written"};
+  const std::string folder = settings.of(shm_dir);
+  if (shm::memfd_works(error) || ::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+  return {false, std::string("memfd_create is refused (") + std::strerror(error) + ") and TUTTI_SHM_DIR=" + folder +
+                     " cannot be written"};
 }
 
 std::string shm_domain(const Settings& settings) { return host_identity(settings.host_id); }

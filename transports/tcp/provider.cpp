@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transports/tcp/settings.hpp"
 #include "transports/tcp/wire.hpp"
 
 namespace tutti {
@@ -31,8 +32,8 @@ Connected connect(const Rendezvous& meeting) {
   self.job = tcp::job_hash(meeting.settings->job);
   self.secret = meeting.settings->secret;
   tcp::AcceptorSettings acceptor_settings{meeting.settings->iface, meeting.settings->host_id,
-                                          meeting.settings->tcp_congestion,
-                                          static_cast<int>(meeting.settings->tcp_connections)};
+                                          meeting.settings->of(tcp_congestion),
+                                          static_cast<int>(meeting.settings->of(tcp_connections))};
   auto acceptor = std::make_unique<tcp::Acceptor>(std::move(self), std::move(acceptor_settings), *meeting.listener);
   std::vector<std::string> keys;
   for (const int peer : meeting.peers) keys.push_back(key_of(peer));

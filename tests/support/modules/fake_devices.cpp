@@ -10,6 +10,7 @@
 #include "tests/support/fake_accelerator.hpp"
 #include "tests/support/fake_nccl/fake_nccl.hpp"
 #include "transports/modules.hpp"
+#include "transports/nccl/settings.hpp"
 
 namespace tutti {
 namespace {
@@ -32,7 +33,7 @@ Accelerator& make(const Settings& settings) {
   const char* const stumbles = std::getenv("FAKE_STUMBLE");
   fake.stumble(stumbles != nullptr && std::string_view(stumbles) == "1");
   if (const char* const bytes = std::getenv("FAKE_MEMORY")) fake.allow(std::strtoull(bytes, nullptr, 10));
-  serve_fake_nccl(settings.nccl_library);
+  serve_fake_nccl(settings.of(nccl_library));
   return fake;
 }
 
