@@ -1,4 +1,4 @@
-// What a run keeps, and how it goes on from it.
+// Writes the checkpoints of a run, and resumes from them.
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char *model_file = "model.safetensors", *state_file = "state.json";
 
-/// What a rank remembers, where ranks remember different things; else rank 0's.
+/// The file of rank `rank`; of rank 0 alone if all ranks have the same state.
 std::string file_of(const char* what, std::size_t rank) {
   return what + (rank == 0 ? std::string() : "-" + std::to_string(rank)) + ".safetensors";
 }
@@ -23,7 +23,7 @@ std::vector<nn::NamedTensor> to_named(const Fields& arrays, const at::Device& de
   return found;
 }
 
-/// Copies on the host, which training does not change while they are written.
+/// Copies on the host, which training does not change while they are being written.
 Fields copies(const std::vector<nn::NamedTensor>& tensors) {
   Fields arrays;
   for (const auto& [name, tensor] : tensors)
@@ -41,12 +41,12 @@ std::vector<nn::NamedTensor> all_of(const NetworkTensors& tensors) {
 
 }  // namespace
 
-/// Of a network over a mesh, tensors as a whole, at rank 0. All its ranks call alike.
+/// The whole tensors on rank 0, also for a network that is split over a mesh. All ranks of the network call it alike.
 std::vector<nn::NamedTensor> Trainer::Run::wholes(std::vector<nn::NamedTensor> mine) const {
   return network.parts ? network.parts->whole(mine) : std::move(mine);
 }
 
-/// Parameters and buffers, of which a file has the whole.
+/// Copies parameters and buffers from `arrays`, which hold whole tensors.
 void Trainer::Run::load(const Fields& arrays, const std::filesystem::path& file) {
   const at::NoGradGuard no_grad;
   for (auto [name, tensor] : all_of(tensors)) {
@@ -68,12 +68,12 @@ bool Trainer::Run::keeps_the_end() const {
   return keeps_checkpoints() || (config.checkpoint.at_end && config.has_folder());
 }
 
-/// Within an epoch.
+/// Called within an epoch: saves if a checkpoint is due.
 void Trainer::Run::save_if_due(std::size_t epoch) {
   if (due(config.checkpoint.every_steps, state.step) || (keeps_checkpoints() && best_is_now())) save(epoch, false);
 }
 
-/// After an epoch: one that is due, the best so far, and the last one.
+/// Called after an epoch: saves if a checkpoint is due, for the best epoch so far, and for the last one.
 void Trainer::Run::save_after(std::size_t epoch) {
   const bool ends = !stop_reason.empty() || state.step >= total_steps;
   if (due(config.checkpoint.every_steps, state.step) || due(config.checkpoint.every_epochs, epoch + 1) ||
@@ -103,7 +103,7 @@ void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   });
 }
 
-/// Rank 0's part.
+/// Called on rank 0 only.
 void Trainer::Run::write(std::size_t epoch, bool epoch_ended, CheckpointFiles files) {
   const Progress progress = loader.progress();
   RunState kept = state;
@@ -122,9 +122,9 @@ void Trainer::Run::write(std::size_t epoch, bool epoch_ended, CheckpointFiles fi
   saver->start(state.step, std::move(files), best_is_now());
 }
 
-/// The folder has to be seen by all ranks.
+/// All ranks have to see the folder.
 void Trainer::Run::resume() {
-  std::int64_t step = -1;  // which rank 0 decides
+  std::int64_t step = -1;  // chosen by rank 0
   together(everyone, [&] {
     const CheckpointStore store(checkpoint_folder(config), static_cast<std::size_t>(config.checkpoint.keep), false);
     const auto last = everyone.rank() == 0 ? store.last() : std::nullopt;
@@ -146,7 +146,7 @@ void Trainer::Run::resume() {
               std::to_string(state.epoch + 1));
 }
 
-/// With nothing but the steps known.
+/// Continues after `steps` steps, of which nothing else is known.
 void Trainer::Run::go_on_after(std::size_t steps) {
   Progress progress = loader.progress();
   const std::size_t in_epoch = steps % loader.steps();
@@ -157,7 +157,7 @@ void Trainer::Run::go_on_after(std::size_t steps) {
   state.sampler = progress.text();
 }
 
-/// Every rank's part; returns what the strategy remembers.
+/// Reads this rank's part of a checkpoint; returns the strategy's state.
 std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& from) {
   RunState kept = RunState::read(from / state_file);
   if (kept.data != loader.progress().data || kept.batch != static_cast<std::size_t>(config.batch.global))

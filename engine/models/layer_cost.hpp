@@ -1,4 +1,4 @@
-// LayerCost: what one layer of a network in parts sends, and what one rank keeps of it. Plain numbers.
+// LayerCost: the elements that one layer of a split network sends, and those that one rank keeps.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace tutti::engine {
 
-/// In elements, of one rank. What is sent is what this rank gives to collectives, as nn::Traffic counts it: for each
-/// sample of a step, and once in it.
+/// In elements, for one rank. Sent elements are those that this rank passes to collectives, as nn::Traffic counts them:
+/// for each sample of a step, and once per step.
 struct LayerCost {
   std::string layer;                ///< "conv1"
-  std::string split = "replicate";  ///< how it lies on the mesh, for people
+  std::string split = "replicate";  ///< how the layer is split over the mesh, for people
   std::int64_t forward = 0, forward_once = 0, backward = 0, backward_once = 0;
-  std::int64_t weights = 0;  ///< here
-  std::int64_t outputs = 0;  ///< here, of each sample
-  std::int64_t halo = 0;     ///< of each sample, that other ranks' tiles have and this one keeps for backward
+  std::int64_t weights = 0;  ///< on this rank
+  std::int64_t outputs = 0;  ///< on this rank, for each sample
+  std::int64_t halo = 0;     ///< elements of other ranks' tiles that this rank keeps for backward, for each sample
 
-  /// Adds an exchange of boxes of so many channels, and its adjoint where what goes in has a gradient.
+  /// Adds an exchange of boxes with `channels` channels, and its adjoint if the input has a gradient.
   void add_exchange(const BoxPlan& plan, std::int64_t channels, bool has_gradient) {
     forward += plan.given() * channels;
     if (has_gradient) backward += plan.taken() * channels;

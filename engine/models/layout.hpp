@@ -1,4 +1,4 @@
-// Layout: the groups of ranks that a network in parts talks to, on a mesh or only planned.
+// Layout: the groups of ranks that a split network uses, on a mesh or only planned.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -11,26 +11,28 @@
 
 namespace tutti::engine {
 
-/// A value: copies talk through the same groups.
+/// A value: copies use the same groups.
 struct Layout {
   std::string mesh;  ///< for errors: "data 2 x height 2"
-  nn::Space space;   ///< height and width
-  nn::Space one;     ///< for images that are whole: a space of one rank
+  nn::Space space;   ///< the ranks along height and width
+  nn::Space one;     ///< a space of one rank, for images that are whole
   nn::Group tensor, sequence;
-  std::optional<Communicator> together = {};  ///< whose samples BatchNorms take as one batch; none: those of the space
+  /// ranks whose samples are one batch for BatchNorms; none: those of the space
+  std::optional<Communicator> together = {};
 };
 
-/// Elements of all parameters of a module on this rank.
+/// The number of elements of a module's parameters on this rank.
 std::int64_t weights_of(const torch::nn::Module& module);
 
-/// Dropout on a part of a tensor, `mine` of `extent` along `dim`. The numbers are drawn for the whole tensor, the same
-/// on every rank, so that what is left out does not depend on the mesh.
+/// Dropout on a part of a tensor, `mine` of `extent` along `dim`. The noise is drawn for the whole tensor, the same on
+/// every rank, so that the result does not depend on the mesh.
 at::Tensor drop_part(const at::Tensor& part, double rate, std::int64_t dim, std::int64_t extent, Interval mine);
 
-/// Of the ranks of a mesh; `batch_norm`: BatchNorms go over data, too. Collective.
+/// The layout of this rank in a mesh. With `batch_norm`, BatchNorms span the data axis too. Collective.
 Layout layout_of(const Mesh& mesh, bool batch_norm);
 
-/// Of rank `rank` of a mesh that is not there: for sizes and bytes. Axes as mesh_axes() has them.
+/// The layout of rank `rank` in a mesh that does not exist, to compute sizes and bytes. `axes` are those of
+/// mesh_axes().
 Layout planned_layout(const std::vector<Mesh::Axis>& axes, int rank);
 
 }  // namespace tutti::engine

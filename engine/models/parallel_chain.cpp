@@ -20,7 +20,6 @@ std::string kind_name(const Layer& layer) {
 
 }  // namespace
 
-/// Element by element, so that it works on parts as on the whole.
 ParallelChain::Function ParallelChain::element_wise(const Layer& layer) {
   switch (layer.kind) {
     case Kind::relu: return [](const at::Tensor& x) { return at::relu(x); };
@@ -179,7 +178,7 @@ void ParallelChain::place_images(const std::string& name, const Layer& layer) {
 void ParallelChain::add(std::size_t index) {
   const Layer& layer = layers_[index];
   if (const auto apply = element_wise(layer)) {
-    if (!costs_.empty()) costs_.back().outputs *= 2;  // backward needs what comes out
+    if (!costs_.empty()) costs_.back().outputs *= 2;  // backward needs the output
     steps_.push_back([apply](Flow flow) {
       at::Tensor& values = flow.tile ? flow.tile->values : flow.values;
       values = apply(values);
@@ -202,7 +201,7 @@ void ParallelChain::add(std::size_t index) {
   steps_.push_back([](const Flow& flow) { return Flow{std::nullopt, at::softmax(flow.values, 1)}; });
 }
 
-/// Padding that is alike on both sides.
+/// The padding, which must be equal on both sides.
 nn::Sizes ParallelChain::padding_of(const Layer& layer) const {
   if (!layer.same) return {layer.padding[0], layer.padding[1]};
   nn::Sizes padding;
@@ -216,7 +215,7 @@ nn::Sizes ParallelChain::padding_of(const Layer& layer) const {
   return padding;
 }
 
-/// The options that convolutions and pools have alike; images are placed for the layer, which gets its name.
+/// The common options of convolutions and pools. Names the layer and brings the images into its form.
 template <class Options>
 Options ParallelChain::windowed(const char* kind, const Layer& layer) {
   Options options{.kernel = {layer.kernel[0], layer.kernel[1]}, .stride = {layer.stride[0], layer.stride[1]}};
@@ -230,7 +229,7 @@ void ParallelChain::add_conv(const Layer& layer) {
   auto options = windowed<nn::SpaceConvOptions>("conv", layer);
   options.groups = layer.groups;
   options.bias = layer.bias;
-  options.seed = 1;  // the sequential network's values take their place
+  options.seed = 1;  // replaced by the sequential network's values
   const auto conv = register_module(options.name, nn::SpaceConv(width_, layer.size, space(), options));
   LayerCost& cost = begin_windows(options.name, conv->windows());
   cost.weights = weights_of(*conv);
@@ -289,8 +288,8 @@ void ParallelChain::add_grid(const Layer& layer) {
   end(begin(name, Split::replicate));
 }
 
-/// Draws for whole samples, the same numbers on every rank, and takes those of this rank's part: what is left out does
-/// not depend on the mesh.
+/// The noise is drawn for whole samples, the same on every rank, and each rank takes its part: the result does not
+/// depend on the mesh.
 void ParallelChain::add_dropout(const Layer& layer) {
   if (layer.number == 0) return;
   if (!costs_.empty()) costs_.back().outputs *= 2;

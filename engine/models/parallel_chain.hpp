@@ -1,4 +1,4 @@
-// ParallelChain: a chain of layers over a mesh, with images in tiles and dense layers in parts.
+// ParallelChain: a chain of layers split over a mesh, with images in tiles and dense layers in parts.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -16,29 +16,29 @@
 
 namespace tutti::engine {
 
-/// What goes from layer to layer: images, in tiles or in one; or rows of numbers.
+/// The values between two layers: images, in tiles or whole; or rows of features.
 struct Flow {
   std::optional<nn::Tile> tile;
   at::Tensor values;
 };
 
-/// What a chain of images begins with, or ends with where these stay images.
+/// The form of the images that a chain begins or ends with.
 struct Between {
   Tiling tiling;
   std::int64_t channels = 0;
-  bool in_tiles = false;      ///< whole on every rank otherwise
-  bool has_gradient = false;  ///< parameters come before
+  bool in_tiles = false;      ///< otherwise whole on every rank
+  bool has_gradient = false;  ///< there are parameters before
 };
 
 /// Input samples and output scores are whole and the same on all ranks of the layout. Parameters have the names that
 /// the sequential Chain gives them. Between layers, values are gathered, cut or cut anew where the next layer needs it.
 class ParallelChain final : public torch::nn::Module {
  public:
-  /// A part of a network, from images to images, or to scores where the layers lead there.
+  /// A part of a network, from images to images, or to scores if the layers lead there.
   ParallelChain(const Between& input, std::vector<Layer> layers, std::int64_t classes, Layout layout,
                 SplitChoices choices);
   Flow pass(Flow flow);
-  Between output() const;  ///< of one that ends with images
+  Between output() const;  ///< of a chain that ends with images
 
   /// Throws Error{unsupported} or {invalid} with the layer's name, its width and the mesh.
   ParallelChain(const SampleShape& input, std::vector<Layer> layers, std::int64_t classes, Layout layout,
@@ -49,7 +49,7 @@ class ParallelChain final : public torch::nn::Module {
 
  private:
   using Function = std::function<at::Tensor(const at::Tensor&)>;
-  /// What works on parts as on the whole; empty for any other layer.
+  /// The function of an element-wise layer, which works on parts as on the whole; empty for any other layer.
   static Function element_wise(const Layer& layer);
 
   void add_all();
@@ -72,14 +72,15 @@ class ParallelChain final : public torch::nn::Module {
   const nn::Space& space() const { return in_tiles_ ? layout_.space : layout_.one; }
   [[noreturn]] void refuse(const Layer& layer, const std::string& name, const std::string& why) const;
 
-  // What lies between layers. The cost is that of the layer to come.
+  // Conversions between layers. Their cost counts for the next layer.
   void place_images(const std::string& name, const Layer& layer);
   void into_tiles();
   void bring_together();
-  void need_rows();  // whole ones
+  void need_rows();  // whole ones, on every rank
   LayerCost& begin(const std::string& name, Split split);
   void end(LayerCost& cost);
-  /// Of a layer that slides windows over images, before its width is set; images have its outputs' tiling from here on.
+  /// begin() for a layer that slides windows over images, before width_ is set. Sets the images' tiling to its
+  /// outputs'.
   LayerCost& begin_windows(const std::string& name, std::span<const Window> windows);
   template <class Options>
   Options windowed(const char* kind, const Layer& layer);
@@ -92,12 +93,12 @@ class ParallelChain final : public torch::nn::Module {
   std::int64_t classes_;
   Layout layout_;
   SplitChoices choices_;
-  std::optional<nn::Tile> shape_;  // of images, without values
-  std::int64_t width_ = 0;         // channels, or numbers of a row
+  std::optional<nn::Tile> shape_;  // tiling of images, without values
+  std::int64_t width_ = 0;         // channels, or features of a row
   bool in_tiles_ = false, prefers_tiles_ = true;
-  bool is_flat_ = false;       // rows of numbers; in tiles still, where shape_ is there
-  std::optional<Cut> parts_;   // of rows in parts
-  bool has_gradient_ = false;  // what goes in has one
+  bool is_flat_ = false;       // rows of features; still in tiles if shape_ is set
+  std::optional<Cut> parts_;   // how rows are split
+  bool has_gradient_ = false;  // the input has a gradient
   bool has_image_layer_ = false;
   std::map<std::string, int> numbers_;
   std::vector<std::string> names_;

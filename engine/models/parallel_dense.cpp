@@ -1,4 +1,4 @@
-// The dense layers of a ParallelChain: which half of a pair a layer is, and what comes before it.
+// The dense layers of a ParallelChain: how each is split, and the form of its input.
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace tutti::engine {
 
 using Kind = Layer::Kind;
 
-/// Whether the next layer that is not element-wise is dense too, and both are wide enough.
+/// True if layer `index` is wide enough to be split, and the next layer other than element-wise ones and dropout is
+/// dense.
 bool ParallelChain::is_paired(std::size_t index) const {
   const Layer& low = layers_[index];
   if (layout_.tensor->size() == 1 || low.size < layout_.tensor->size()) return false;
@@ -20,7 +21,7 @@ bool ParallelChain::is_paired(std::size_t index) const {
   return false;
 }
 
-/// How the next dense layer, layer `index`, is split.
+/// How the next dense layer, layers_[index], is split.
 Split ParallelChain::linear_split(std::size_t index) const {
   const auto number = numbers_.find("fc");
   const auto found = choices_.layers.find("fc" + std::to_string(number == numbers_.end() ? 1 : number->second + 1));

@@ -15,7 +15,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// A weight and a bias in parts along one dimension, or whole. The sequential network's values take their place.
+/// A weight and a bias, split along one dimension or whole. They get the values of the sequential network.
 class Part final : public nn::ParallelModule {
  public:
   Part(const char* name, const Sizes& sizes, const Sizes& bias_sizes, std::int64_t dim, std::int64_t bias_dim,
@@ -28,7 +28,7 @@ class Part final : public nn::ParallelModule {
   at::Tensor weight, bias;
 };
 
-/// A normalisation's weight and bias: replicas.
+/// Weight and bias of a LayerNorm, which are replicas.
 class Norm final : public torch::nn::Module {
  public:
   explicit Norm(std::int64_t width)
@@ -36,14 +36,14 @@ class Norm final : public torch::nn::Module {
   at::Tensor weight, bias;
 };
 
-/// One table of rows.
+/// One embedding table.
 class Table final : public torch::nn::Module {
  public:
   Table(std::int64_t rows, std::int64_t width) : weight(register_parameter("weight", at::empty({rows, width}))) {}
   at::Tensor weight;
 };
 
-/// causal_attention() of some heads among all of them.
+/// causal_attention() of some of the heads.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double dropout,
                   Interval heads, std::int64_t all_heads) {
   if (dropout == 0 || heads.size() == all_heads) return models::causal_attention(query, key, value, dropout);
@@ -99,7 +99,7 @@ class ParallelGpt::Block final : public torch::nn::Module {
   bool by_ring() const noexcept { return by_ring_; }
 
  private:
-  /// A parameter as every position uses it: its gradient is summed over the ranks that have other positions.
+  /// A parameter as used by this rank's positions; its gradient is summed over the ranks of the sequence.
   at::Tensor use(const at::Tensor& parameter) const { return nn::copy_to(parameter, layout_.sequence); }
 
   at::Tensor normed(const at::Tensor& x, const Norm& norm) const {
@@ -140,8 +140,8 @@ class ParallelGpt::Block final : public torch::nn::Module {
   const nn::Group tensor_;
   const std::int64_t heads_, each_;
   const double dropout_;
-  Interval mine_;         // heads
-  bool by_ring_ = false;  // keys and values go around; else all positions of some heads are brought together
+  Interval mine_;         // this rank's heads
+  bool by_ring_ = false;  // ring attention; otherwise, each rank gathers all positions of some heads
   std::shared_ptr<Norm> norm1_, norm2_;
   std::shared_ptr<Part> query_key_value_, projection_, fc1_, fc2_;
 };
@@ -204,7 +204,7 @@ at::Tensor ParallelGpt::forward(const at::Tensor& tokens) {
   return nn::gather_from(at::linear(x, tied_ ? table : use(head_)), 1, positions, sequence);
 }
 
-/// With a context in full. The sequence's ranks sum every weight's gradient.
+/// The costs of a full context. Every weight's gradient is summed over the ranks of the sequence.
 void ParallelGpt::add_costs(std::int64_t width, std::int64_t classes, std::int64_t heads) {
   const nn::Group& sequence = layout_.sequence;
   const std::int64_t here = Cut::even(context_, sequence->size())[sequence->rank()].size();
@@ -225,16 +225,16 @@ void ParallelGpt::add_costs(std::int64_t width, std::int64_t classes, std::int64
       cost.split = cut ? "column, sequence" : "column";
       cost.forward = cost.backward = 2 * here * width;
     }
-    if (cut && !blocks_[i]->by_ring()) {  // as nn::Traffic counts: to oneself, too
+    if (cut && !blocks_[i]->by_ring()) {  // nn::Traffic counts blocks for oneself, too
       const std::int64_t heads_here = Cut::even(mine * heads / width, sequence->size())[sequence->rank()].size();
       const std::int64_t all_positions = context_ * heads_here * width / heads;
       cost.forward += 3 * here * mine + all_positions, cost.backward += here * mine + 3 * all_positions;
-    } else if (cut) {  // keys and values of all but the next rank; and backward their gradients, of all
+    } else if (cut) {  // keys and values of all ranks but the next; in backward also the gradients of all
       const Cut positions = Cut::even(context_, sequence->size());
       const std::int64_t others = context_ - positions[(sequence->rank() + 1) % sequence->size()].size();
       cost.forward += 2 * others * mine, cost.backward += 2 * (others + context_) * mine;
     }
-    // Two norms, two sums, the input's two copies; queries, keys, values and what is seen; both sides of the gelu.
+    // Two norms and two sums; queries, keys, values and the attention's output; input and output of the gelu.
     cost.outputs = 4 * here * width + 4 * here * mine + 2 * here * hidden;
   }
   LayerCost& last = entry("head", norm_weight_.numel() + norm_bias_.numel() + (tied_ ? 0 : head_.numel()));

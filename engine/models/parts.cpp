@@ -37,7 +37,7 @@ std::vector<nn::NamedTensor> NetworkParts::whole(const std::vector<nn::NamedTens
   std::vector<nn::NamedTensor> all;
   for (const auto& [name, tensor] : mine) {
     const Place* place = find(name);
-    if (place == nullptr || tensor.dim() == 0) {  // a replica; or how often there was a step
+    if (place == nullptr || tensor.dim() == 0) {  // a replica, or a step counter
       all.emplace_back(name, tensor);
       continue;
     }

@@ -11,12 +11,12 @@
 namespace tutti::engine {
 namespace {
 
-/// From LibTorch's generator, which make_model() seeds.
+/// Drawn from LibTorch's generator, which make_model() seeds.
 std::uint64_t draw_seed() {
   return static_cast<std::uint64_t>(at::randint(1 << 30, {1}, at::kLong).item<std::int64_t>());
 }
 
-/// Summed over all but the samples.
+/// Sums over all dimensions but the samples.
 at::Tensor by_sample(const at::Tensor& values) { return values.flatten(1).sum(1); }
 
 }  // namespace
@@ -94,7 +94,7 @@ at::Tensor SparseTower::cost(std::size_t number, nn::SpaceLocalFilter decoder, d
                              const at::Tensor& images) {
   nn::Tile tile = space_.cut(images);
   {
-    const torch::NoGradGuard no_grad;  // stages before have learned already
+    const torch::NoGradGuard no_grad;  // earlier stages are trained already
     for (std::size_t i = 0; i < number; ++i) tile = stage(i, tile);
   }
   const nn::Tile seen = filters_[number]->forward(tile);

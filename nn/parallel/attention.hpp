@@ -1,4 +1,4 @@
-// Attention whose heads lie in parts on the ranks of a group.
+// Attention with heads, or the sequence, distributed over the ranks of a group.
 #pragma once
 
 #include <torch/nn/pimpl.h>
@@ -18,10 +18,11 @@ struct ParallelAttentionOptions {
   std::string name = "attention";
 };
 
-/// Softmax attention of `heads` heads over (samples, positions, width), whole and the same on every rank. Each rank has
-/// its heads' rows of the query, key and value weights, (width, width) in all, and their columns of the output's: one
-/// allreduce of the output forward, and one of the input's gradient backward. Heads may be uneven; throws
-/// Error{invalid} where there are fewer than ranks. Shoeybi et al., 2019.
+/// Multi-head softmax attention with tensor parallelism over the heads. Input and output are (samples, positions,
+/// width), replicated on every rank. Each rank holds the rows of the query, key and value weights, (width, width), that
+/// belong to its heads, and the matching columns of the output weight. One allreduce of the output in forward, one of
+/// the input's gradient in backward. Ranks may have different numbers of heads; throws Error{invalid} if there are
+/// fewer heads than ranks or `heads` does not divide `width`. Shoeybi et al., "Megatron-LM", 2019.
 class ParallelAttentionImpl : public ParallelModule {
  public:
   ParallelAttentionImpl(std::int64_t width, std::int64_t heads, Group group, ParallelAttentionOptions options = {});
@@ -37,17 +38,17 @@ class ParallelAttentionImpl : public ParallelModule {
 };
 TORCH_MODULE(ParallelAttention);
 
-/// q k' / sqrt(width) of (samples, heads, positions, width); causal: minus infinity where a key comes after the query,
-/// of queries and keys that begin at one position.
+/// q k' / sqrt(width) for tensors (samples, heads, positions, width). With `causal`, minus infinity for a key after the
+/// query; queries and keys must begin at the same position.
 at::Tensor attention_scores(const at::Tensor& query, const at::Tensor& key, bool causal);
 
-/// softmax(q k' / sqrt(width)) v of (samples, heads, positions, width); causal: positions see those before them and
-/// themselves.
+/// softmax(q k' / sqrt(width)) v for tensors (samples, heads, positions, width). With `causal` a position attends to
+/// itself and earlier positions.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal);
 
-/// The same for positions in parts, each rank with its part of the sequence and all heads: an alltoall to all positions
-/// of a part of the heads, and one back. Forward four alltoalls, backward four. Jacobs et al., "DeepSpeed Ulysses",
-/// 2023.
+/// The same with sequence parallelism: each rank passes its part of the positions with all heads. An alltoall each of
+/// query, key and value gives every rank all positions of a part of the heads, and a fourth returns the result to the
+/// original layout; backward has four as well. Collective. Jacobs et al., "DeepSpeed Ulysses", 2023.
 at::Tensor attend_ulysses(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal,
                           const Cut& positions, const Group& group);
 

@@ -11,14 +11,14 @@
 namespace tutti::nn {
 namespace {
 
-/// Elements of each rank's part, where a position along the dimension has `each`.
+/// The number of elements of each rank's part, with `each` elements per position.
 std::vector<std::size_t> counts_of(const Cut& cut, std::int64_t each) {
   std::vector<std::size_t> counts;
   for (int part = 0; part < cut.parts(); ++part) counts.push_back(static_cast<std::size_t>(cut[part].size() * each));
   return counts;
 }
 
-/// With `dim` first and dense, as blocks of ranks lie.
+/// `values` with dimension `dim` first, contiguous: the layout of a collective's blocks.
 at::Tensor blocks(const at::Tensor& values, std::int64_t dim) { return values.movedim(dim, 0).contiguous(); }
 
 std::vector<std::int64_t> with(at::IntArrayRef sizes, std::int64_t first) {
@@ -27,12 +27,13 @@ std::vector<std::int64_t> with(at::IntArrayRef sizes, std::int64_t first) {
   return changed;
 }
 
-/// The sizes in front of the dimensions that are a box.
+/// The sizes before the dimensions of the box.
 at::IntArrayRef leading(const at::Tensor& values, const Box& box) {
   return values.sizes().slice(0, static_cast<std::size_t>(values.dim()) - box.size());
 }
 
-/// Where each piece lies in a packed tensor, as a view of the piece's shape.
+/// Calls `each(piece, view)` for every piece; the view has the piece's shape and lies in `packed`, where pieces follow
+/// one another.
 template <class Each>
 void for_each_piece(const std::vector<BoxPlan::Piece>& pieces, const at::Tensor& packed, const at::Tensor& like,
                     const Each& each) {
@@ -189,7 +190,7 @@ ProcessGroup::Pending ProcessGroup::start(const std::vector<BoxPlan::Piece>& giv
   });
   count(Kind::alltoall, pending.sent);
   CallOptions how = options(values);
-  if (values.is_cpu()) how.algorithm = "linear";  // all messages in one round
+  if (values.is_cpu()) how.algorithm = "linear";  // sends to all peers in one round
   pending.work = communicator_->alltoallv(buffer(pending.sent), sends, buffer(pending.received), gets, how);
   return pending;
 }

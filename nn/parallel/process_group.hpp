@@ -1,4 +1,4 @@
-// ProcessGroup: the ranks along an axis of a mesh, with collectives on tensors, counted.
+// ProcessGroup: the communicator of an axis of a mesh, with collectives on tensors and counts of their traffic.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,56 +21,60 @@
 
 namespace tutti::nn {
 
-/// Calls and what this rank gave to them. An exchange of boxes counts as alltoall, with what leaves this rank.
+/// Number of calls, and bytes that this rank passed to them. A box exchange counts as alltoall, with the bytes sent to
+/// other ranks.
 struct Traffic {
   std::uint64_t calls = 0, bytes = 0;
   bool operator==(const Traffic&) const = default;
 };
 
-/// What the layers of nn/parallel talk through. Layers of one axis share one. Calls block until their result is there,
-/// take tensors of any strides, and leave them as they are; all ranks call alike. A group of one sends nothing.
-/// Threads: one at a time.
+/// The communicator that the layers of nn/parallel use; layers on the same axis share one. Collectives block, accept
+/// tensors with any strides and do not change them; start() and start_adjoint() do not block. All ranks make the same
+/// calls in the same order. A group of one rank sends nothing. One thread at a time.
 class ProcessGroup {
  public:
   explicit ProcessGroup(Communicator communicator, std::string name = "the communicator");
-  /// The ranks along these axes (see Mesh). Collective among them. An axis that the mesh lacks is a group of one.
+  /// The ranks along these axes (see Mesh). Collective over those ranks. An axis that the mesh lacks gives a group of
+  /// one rank.
   ProcessGroup(const Mesh& mesh, std::string_view axes);
 
-  /// Rank `rank` of a group that is only planned: layers can be made for it, and asked for their sizes and bytes, but
-  /// collectives throw Error{unsupported} unless it is a group of one.
+  /// Rank `rank` of a group that is planned but not connected. Layers can be made for it to compute sizes and traffic;
+  /// collectives throw Error{unsupported} unless `size` is 1.
   ProcessGroup(int rank, int size, std::string name) : rank_(rank), size_(size), name_(std::move(name)) {}
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  /// Of more than one rank; a group of one made from a mesh has none, nor has one that is planned.
+  /// Empty for a planned group and for a group of one rank made from a mesh.
   const std::optional<Communicator>& communicator() const noexcept { return communicator_; }
   const std::string& name() const noexcept { return name_; }  ///< "tensor of mesh data 2 x tensor 4"
-  const std::string& axes() const noexcept { return axes_; }  ///< "height,width"; empty where it is of no mesh
+  /// "height,width"; empty if the group was not made from a mesh
+  const std::string& axes() const noexcept { return axes_; }
 
   at::Tensor allreduce(const at::Tensor& values, Reduction op = sum);
-  /// Root's values; the others give a tensor of the same shape.
+  /// The values of root. The other ranks pass a tensor of the same shape.
   at::Tensor broadcast(const at::Tensor& values, int root = 0);
-  /// The ranks' parts one after the other along `dim`; cut[rank()] is this one's.
+  /// Concatenates the ranks' parts along `dim`; this rank's part has the size of cut[rank()].
   at::Tensor allgather(const at::Tensor& part, std::int64_t dim, const Cut& cut);
-  /// Of the reduction of all ranks' values, this rank's part along `dim`.
+  /// This rank's part, cut[rank()] along `dim`, of the reduction over all ranks.
   at::Tensor reduce_scatter(const at::Tensor& values, std::int64_t dim, const Cut& cut, Reduction op = sum);
-  /// From parts along `from` to parts along `to`, another dimension.
+  /// From parts along dimension `from` to parts along dimension `to`, which differ.
   at::Tensor alltoall(const at::Tensor& part, std::int64_t from, const Cut& cut, std::int64_t to, const Cut& new_cut);
 
-  /// What is on its way; the tensors are kept until it is finished.
+  /// A box exchange in flight; keeps its buffers alive.
   struct Pending {
     at::Tensor sent, received;
     Work work;
   };
-  /// The exchange of a plan (collectives/mesh/box_exchange.hpp). The plan's dimensions are the last ones of the
-  /// tensors.
+  /// Starts the exchange of a plan (collectives/mesh/box_exchange.hpp). The boxes refer to the last dimensions of the
+  /// tensors. finish() blocks and returns the box `want`.
   Pending start(const BoxPlan& plan, const at::Tensor& tile);
-  at::Tensor finish(const BoxPlan& plan, const at::Tensor& tile, const Pending& pending);  ///< the box `want`
-  /// Every value of a chunk goes back to where its position is at home, and is added up there.
+  at::Tensor finish(const BoxPlan& plan, const at::Tensor& tile, const Pending& pending);
+  /// The adjoint: each value of `chunk` is sent back to the rank that holds its position, which adds up the values it
+  /// receives. finish_adjoint() returns the box `have`.
   Pending start_adjoint(const BoxPlan& plan, const at::Tensor& chunk);
-  at::Tensor finish_adjoint(const BoxPlan& plan, const at::Tensor& chunk, const Pending& pending);  ///< the box `have`
+  at::Tensor finish_adjoint(const BoxPlan& plan, const at::Tensor& chunk, const Pending& pending);
 
-  /// Since the last reset.
+  /// The traffic since the last reset.
   Traffic traffic(Kind kind) const noexcept { return traffic_[static_cast<std::size_t>(kind)]; }
   Traffic traffic() const noexcept;  ///< of all kinds
   void reset_traffic() noexcept { traffic_ = {}; }
@@ -92,13 +96,13 @@ using Group = std::shared_ptr<ProcessGroup>;
 inline Group group_of(const Mesh& mesh, std::string_view axes) { return std::make_shared<ProcessGroup>(mesh, axes); }
 inline Group group_of(Communicator communicator) { return std::make_shared<ProcessGroup>(std::move(communicator)); }
 
-/// Sizes of a tensor whose first dimensions are `leading` and whose last ones are the box.
+/// The sizes `leading`, followed by those of the box.
 std::vector<std::int64_t> sizes_of(at::IntArrayRef leading, const Box& box);
 
 /// The box of a whole tensor.
 Box whole_box(at::IntArrayRef sizes);
 
-/// The part `part` of a tensor whose last dimensions are `box`: a view.
+/// A view of the part `part` of a tensor whose last dimensions are `box`.
 at::Tensor slice(const at::Tensor& values, const Box& box, const Box& part);
 
 }  // namespace tutti::nn

@@ -21,12 +21,13 @@ struct Circle : torch::CustomClassHolder {
   bool causal = false;
 };
 
-/// Some tensors of a rank, on their way around: after each pass they are those of the rank before.
+/// Passes two tensors around the ring. After each pass a rank holds those of the rank before it.
 class Passing {
  public:
   Passing(const Circle& circle, const at::Tensor& like) : circle_(circle), like_(like) {}
 
-  /// Two tensors of rank `owner`'s positions start for the next rank, and those of the rank before it arrive.
+  /// Sends the two tensors to the next rank and starts to receive those of the previous one. `owner` is the rank whose
+  /// positions the tensors to send belong to.
   void start(const at::Tensor& one, const at::Tensor& other, int owner) {
     const int size = circle_.group->size(), rank = circle_.group->rank();
     coming_ = (owner + size - 1) % size;
@@ -60,7 +61,7 @@ class Passing {
   int coming_ = 0;
 };
 
-/// Whether queries of rank `rank` see keys of rank `owner`.
+/// Whether queries of rank `rank` attend to keys of rank `owner`.
 bool sees(const Circle& circle, int rank, int owner) {
   return !circle.positions[owner].empty() && !circle.positions[rank].empty() && (!circle.causal || owner <= rank);
 }

@@ -32,14 +32,14 @@ std::string line(const char* heading, const std::string& text) { return fmt::for
 
 std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Seconds of the quickest of some steps, and bytes.
+/// Seconds of the fastest of several steps, and bytes.
 struct Rehearsal {
   double forward = std::numeric_limits<double>::max(), backward = forward, update = forward;
   double optimizer_bytes = 0;
   double step() const { return forward + backward + update; }
 };
 
-/// A few steps of one rank alone, with `samples` in each.
+/// Runs a few steps on one rank alone, with `samples` in each.
 Rehearsal rehearse(Config config, const engine::Network& network, engine::DataSplit data, std::int64_t samples) {
   config.batch.global = samples;
   config.epochs = config.steps = 4;
@@ -58,7 +58,8 @@ Rehearsal rehearse(Config config, const engine::Network& network, engine::DataSp
   const auto note = [&last](double& into) {
     return [&last, &into](const Moment& now) {
       const engine::Nanoseconds time = engine::steady_now();
-      if (now.step > 0) into = std::min(into, 1e-9 * static_cast<double>(time - last));  // the first one allocates
+      // the first step allocates memory
+      if (now.step > 0) into = std::min(into, 1e-9 * static_cast<double>(time - last));
       last = time;
     };
   };
@@ -73,8 +74,7 @@ Rehearsal rehearse(Config config, const engine::Network& network, engine::DataSp
   return found;
 }
 
-/// Of an allreduce of `count` floats, one after the other: the mean over `times` of them, in the quickest of some
-/// rounds.
+/// Seconds of an allreduce of `count` floats: the mean of `times` consecutive ones, in the fastest of several rounds.
 double seconds_of(Communicator& world, std::size_t count, int times) {
   auto memory = world.allocate<float>(count);
   std::fill(memory.begin(), memory.end(), 1.0F);
@@ -111,7 +111,7 @@ engine::Link measure_link() {
   return link;
 }
 
-/// By bucket, in the order in which they leave; with the marks of which gradients there were.
+/// Bytes of each bucket, in the order of their exchange, including a flag for each gradient.
 std::vector<std::size_t> buckets_of(const Config& config, const std::vector<nn::NamedTensor>& parameters) {
   std::vector<nn::ParameterSize> sizes;
   for (const auto& [name, tensor] : parameters)
@@ -124,10 +124,10 @@ std::vector<std::size_t> buckets_of(const Config& config, const std::vector<nn::
   return found;
 }
 
-/// What ranks exchange: gradients in buckets in each step, or all parameters after some.
+/// The exchanges between ranks: gradients in buckets in each step, or all parameters every few steps.
 struct Exchange {
   std::vector<std::size_t> buckets;
-  std::int64_t every = 0;  ///< steps; 0: gradients
+  std::int64_t every = 0;  ///< steps between exchanges; 0: gradients
   double bytes() const { return static_cast<double>(std::accumulate(buckets.begin(), buckets.end(), std::size_t{0})); }
 };
 
@@ -146,7 +146,7 @@ std::string text_of(const Exchange& exchange, int ranks) {
                      bytes_text(exchange.bytes()), sent, exchange.every);
 }
 
-/// What a compression saves is not in the figures.
+/// Says that the figures do not account for a codec or for pairs.
 std::string compression_note(const Config& config) {
   const engine::Axes axes = engine::axes_of(config);
   std::string note;
@@ -160,7 +160,7 @@ std::string compression_note(const Config& config) {
 std::string prediction(const Exchange& exchange, int ranks, const Rehearsal& alone, const engine::Link& link,
                        std::int64_t batch) {
   engine::Forecast expected = engine::forecast(exchange.buckets, ranks, alone.backward, link);
-  if (exchange.every > 0)  // after the update, where nothing hides it; a step's part of it
+  if (exchange.every > 0)  // after the update, where nothing overlaps with it; one step's share
     expected.exposed = expected.communication /= static_cast<double>(exchange.every);
   const double step = alone.step() + expected.exposed;
   return fmt::format(
@@ -174,7 +174,7 @@ std::string prediction(const Exchange& exchange, int ranks, const Rehearsal& alo
 
 void check_parallelism(Config config, int ranks) {
   engine::check_split(config, ranks);
-  const int dealt = engine::mesh_axes(config, ranks).front().size;  // along data
+  const int dealt = engine::mesh_axes(config, ranks).front().size;  // ranks along data
   config.settle_batch(dealt);
   if (config.batch.global < dealt)
     throw Error(Code::invalid,
@@ -185,12 +185,12 @@ void check_parallelism(Config config, int ranks) {
 
 namespace {
 
-/// What the two kinds of dry run have in common.
+/// The common part of both kinds of dry run.
 struct Prepared {
   engine::DataSplit data;
   engine::Network network;
   double count = 0, bytes = 0;  ///< of all parameters
-  std::int64_t share = 0;       ///< samples of a step on a rank
+  std::int64_t share = 0;       ///< samples per step and rank
 };
 
 Prepared prepared(const Config& config, int dealt) {
@@ -225,7 +225,7 @@ std::string times_text(const Rehearsal& step, const char* whose) {
                           1e3 * step.step(), whose, 1e3 * step.forward, 1e3 * step.backward, 1e3 * step.update));
 }
 
-/// Of a network in parts.
+/// The dry run of a split network.
 std::string split_run(const Config& config, const std::vector<Mesh::Axis>& axes, int ranks) {
   const int dealt = axes.front().size;
   const Prepared found = prepared(config, dealt);
