@@ -33,7 +33,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-/// What was expected, if `value` is not valid for the option; else empty.
+/// The expected form, if `value` is not valid for the option; else empty.
 std::string complaint(const OptionInfo& option, std::string_view value) {
   switch (option.kind) {
     case Kind::number: {

@@ -15,7 +15,8 @@
 
 namespace tutti {
 
-/// What one rank sends and receives so that every rank gets its box `want`. Boxes are in positions of the whole array.
+/// The sends and receives of one rank, so that every rank gets its box `want`. Boxes are in positions of the whole
+/// array.
 struct BoxPlan {
   struct Piece {
     int peer = 0;

@@ -31,7 +31,7 @@ enum class Way : std::uint8_t {
   file,        ///< whole files are distributed round-robin; a rank's batches span its files
 };
 
-/// What happens to samples that cannot be distributed evenly.
+/// The treatment of samples that cannot be distributed evenly.
 enum class Remainder : std::uint8_t {
   /// some ranks have fewer samples, or none, in some steps; batches carry their weights; every sample is seen once
   uneven,

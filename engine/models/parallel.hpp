@@ -34,8 +34,8 @@ Network make_parallel_model(const ModelSettings& settings, const Mesh& mesh, con
 Network split_model(const Network& sequential, const ModelSettings& settings, const Mesh& mesh,
                     const SplitChoices& choices = {});
 
-/// What rank `rank` of such a mesh would send and store, per layer. Local; creates this rank's part of the network.
-/// Throws as make_parallel_model() does.
+/// The elements that rank `rank` of a mesh with `axes` would send and store, per layer. Local; creates this rank's part
+/// of the network. Throws as make_parallel_model() does.
 std::vector<LayerCost> plan_parallel_model(const ModelSettings& settings, const std::vector<Mesh::Axis>& axes, int rank,
                                            const SplitChoices& choices = {});
 

@@ -61,7 +61,7 @@ class Passing {
   int coming_ = 0;
 };
 
-/// Whether queries of rank `rank` attend to keys of rank `owner`.
+/// True if queries of rank `rank` attend to keys of rank `owner`.
 bool sees(const Circle& circle, int rank, int owner) {
   return !circle.positions[owner].empty() && !circle.positions[rank].empty() && (!circle.causal || owner <= rank);
 }

@@ -42,7 +42,7 @@ std::string find_mpiexec(const std::string& given) {
               "openmpi-bin, or mpich), name its mpiexec with --mpiexec, or choose another --backend");
 }
 
-/// What `mpiexec --version` prints.
+/// The output of `mpiexec --version`.
 std::string version_of(const std::string& mpiexec) {
   const std::string file = fs::absolute(mpiexec);
   if (file.find('\'') != std::string::npos) throw Error(Code::invalid, file + ": no quotes, please");
