@@ -15,6 +15,7 @@
 #include "engine/sampling.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/serve.hpp"
+#include "engine/submasters.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -82,7 +83,7 @@ Config quiet(Config config) {
   return config;
 }
 
-std::string line_of(int worker, const ServedReport& report) {
+std::string line_of(const std::string& who, const ServedReport& report) {
   double updates = 0, sum = 0;
   std::uint64_t most = 0;
   for (const auto& [staleness, times] : report.staleness) {
@@ -91,13 +92,14 @@ std::string line_of(int worker, const ServedReport& report) {
     most = std::max(most, staleness);
   }
   char text[200];
-  std::snprintf(text, sizeof text, "worker %d  %llu exchanges  %.3f MB sent  %.3f MB got  staleness %.2f, at most %llu",
-                worker, static_cast<unsigned long long>(report.exchanges), 1e-6 * static_cast<double>(report.sent),
+  std::snprintf(text, sizeof text, "%s  %llu exchanges  %.3f MB sent  %.3f MB got  staleness %.2f, at most %llu",
+                who.c_str(), static_cast<unsigned long long>(report.exchanges), 1e-6 * static_cast<double>(report.sent),
                 1e-6 * static_cast<double>(report.got), updates > 0 ? sum / updates : 0,
                 static_cast<unsigned long long>(most));
   return text;
 }
 
+std::string name_of(std::size_t worker) { return "worker " + std::to_string(worker); }
 std::string report_key(std::size_t worker) { return "worker/" + std::to_string(worker); }
 
 class Run {
@@ -113,50 +115,104 @@ class Run {
         hooks_(hooks),
         shares_(own_config(config, roles_.workers.size(), roles_.workers[0].size()), data.train, roles_.workers.size(),
                 roles_.workers[0].size()),
-        ledger_(std::make_shared<Ledger>(shares_.steps())) {
+        mine_{0, roles_.workers.size()} {
     for (std::size_t i = 0; i < roles_.workers.size(); ++i)
       if (std::ranges::count(roles_.workers[i], world_.rank()) > 0) worker_ = count(i);
+    for (std::size_t i = 0; i < roles_.groups.size(); ++i) {
+      const tutti::Range& group = roles_.groups[i];
+      const bool has_worker = worker_ >= count(group.offset) && worker_ < count(group.end());
+      if (!has_worker && roles_.submasters[i] != world_.rank()) continue;
+      group_ = i;
+      mine_ = group;
+    }
+    const std::vector<Ledger::Share> all = shares_.steps();
+    ledger_ =
+        std::make_shared<Ledger>(std::vector(all.begin() + count(mine_.offset), all.begin() + count(mine_.end())));
   }
 
   ServedResult run() {
-    ParameterServer::Options options;
-    options.servers = roles_.masters;
-    for (const auto& processes : roles_.workers) options.workers.push_back(processes.front());
-    options.rules = master_rules(config_, tensors_of(network_).parameters, ledger_, options.workers);
-    options.settings = {{"strategy", axes_.name()}};
-    options.timeout = no_deadline;
-    options.silence = axes_.server.silence;
-    auto servers = std::make_shared<ParameterServer>(world_, options);
     ServedResult result;
     result.worker = worker_;
+    WorkerPlace place{.store = store_, .is_first = worker_ == 0};
+    if (!roles_.submasters.empty()) {
+      Hierarchy here = connect_groups(config_, roles_, world_, network_, options());
+      if (worker_ < 0) {
+        keep(std::move(here), result);
+        return result;
+      }
+      place = {
+          .servers = std::move(here.group), .store = store_, .keys = group_keys(*group_), .top = std::move(here.seat)};
+    } else {
+      place.servers = std::make_shared<ParameterServer>(world_, options());
+    }
     if (worker_ >= 0) {
       try {
-        work(std::move(servers), result);
+        work(std::move(place), result);
       } catch (const std::exception& error) {
         if (worker_ == 0 && store_) store_->set_once("centre", error.what());  // where the others still wait for it
         throw;
       }
     } else {
-      servers->serve();
+      place.servers->serve();
     }
     if (world_.rank() == roles_.masters.front()) result.lines = lines();
     return result;
   }
 
  private:
-  void work(std::shared_ptr<ParameterServer> servers, ServedResult& told) {
+  /// Of this rank's masters, or its sub-master; the top master has no such group.
+  ParameterServer::Options options() const {
+    ParameterServer::Options options;
+    options.silence = axes_.server.silence;
+    if (!roles_.submasters.empty() && !group_) return options;
+    options.servers = group_ ? std::vector<int>{roles_.submasters[*group_]} : roles_.masters;
+    for (std::size_t i = mine_.offset; i < mine_.end(); ++i) options.workers.push_back(roles_.workers[i].front());
+    options.rules = master_rules(config_, tensors_of(network_).parameters, ledger_, options.workers);
+    options.settings = {{"strategy", axes_.name()}};
+    options.timeout = no_deadline;
+    return options;
+  }
+
+  /// The top master and the sub-masters.
+  void keep(Hierarchy here, ServedResult& result) {
+    if (!here.relay) {
+      here.members->wait();
+      here.top->serve();
+      result.lines = lines();
+      return;
+    }
+    const std::string centre = group_keys(*group_) + "centre";
+    try {
+      here.relay->begin();
+      store_->set(centre, "there");
+    } catch (const std::exception& error) {
+      store_->set_once(centre, error.what());
+      throw;
+    }
+    here.relay->run();
+    const ServedReport report = here.relay->report();
+    here.relay.reset();
+    here.group.reset();  // until all of its workers have gone
+    for (std::size_t i = mine_.offset; i < mine_.end(); ++i) store_->set_once(report_key(i), why_not(i));
+    store_->set(group_keys(*group_) + "report",
+                line_of("sub-master " + std::to_string(*group_), report) + small_rounds("\n"));
+  }
+
+  void work(WorkerPlace place, ServedResult& told) {
     const std::vector<int>& processes = roles_.workers[static_cast<std::size_t>(worker_)];
     const std::size_t workers = roles_.workers.size();
     Communicator own = world_.group(processes, "worker");
     const bool talks = own.rank() == 0;
-    const Config config = own_config(worker_ == 0 ? config_ : quiet(config_), workers, processes.size());
+    const std::shared_ptr<ParameterServer> servers = place.servers;  // which this rank may be one of
+    if (!talks) place = {.is_first = place.is_first};
+    Config config = own_config(worker_ == 0 ? config_ : quiet(config_), workers, processes.size());
+    if (group_) config.checkpoint.at_end = false;
     DataSplit data = data_;
     data.train = shares_.of(static_cast<std::size_t>(worker_));
     Served* served = nullptr;
     Task task{.network = network_, .data = data};
     task.strategy = [&](const Config& given, const Replica& replica) {
-      auto made = make_worker(given, count(workers), replica,
-                              {talks ? servers : nullptr, talks ? store_ : nullptr, worker_ == 0});
+      auto made = make_worker(given, count(mine_.count), replica, place);
       served = made.get();
       return made;
     };
@@ -166,15 +222,18 @@ class Run {
     Trainer trainer(config, own, std::move(task), std::move(hooks));
     TrainResult result = trainer.run();
     if (worker_ == 0 && talks && store_ && !result.stopped.empty()) store_->set("stop", result.stopped);
-    if (talks && store_) store_->set(report_key(static_cast<std::size_t>(worker_)), line_of(worker_, served->report()));
-    if (!store_) lines_.push_back(line_of(worker_, served->report()));
+    if (talks && store_)
+      store_->set(report_key(static_cast<std::size_t>(worker_)),
+                  line_of(name_of(static_cast<std::size_t>(worker_)), served->report()));
+    if (!store_) lines_.push_back(line_of(name_of(static_cast<std::size_t>(worker_)), served->report()));
     told.tells = served->teller() == worker_ && talks;
     told.training = std::move(result);
-    if (told.tells && worker_ != 0 && !config_.run.empty() && config_.run != "none") told.kept = keep();
+    const bool keeps = worker_ != 0 || group_.has_value();
+    if (told.tells && keeps && !config_.run.empty() && config_.run != "none") told.kept = write_network();
   }
 
   /// In the place of the first worker: the masters' parameters, which are the network's at the end of training.
-  std::string keep() const {
+  std::string write_network() const {
     const std::filesystem::path file = std::filesystem::path(config_.run) / "model.safetensors";
     std::filesystem::create_directories(file.parent_path());
     const NetworkTensors all = tensors_of(network_);
@@ -188,9 +247,13 @@ class Run {
   /// At the end of the run a worker stays until all others have done their shares, as one of them might die.
   Further further(Served& served, std::size_t epoch, bool is_last) {
     while (true) {
-      const Ledger::Deal deal = served.further(epoch, is_last);
+      Ledger::Deal deal = served.further(epoch, is_last);
+      deal.step.worker += count(mine_.offset);  // the ledger is of this group
       if (deal.what == Ledger::Deal::What::take) return shares_.samples(deal.step);
-      if (deal.what == Ledger::Deal::What::none || has_stopped()) return {};
+      if (deal.what == Ledger::Deal::What::none || has_stopped()) {
+        if (is_last && group_) (void)served.teller();  // so that what the top has in the end is judged
+        return {};
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
@@ -215,16 +278,24 @@ class Run {
     std::string text;
     for (std::size_t i = 0; store_ && i < roles_.workers.size(); ++i)
       found.push_back(store_->find(report_key(i), text) ? text : why_not(i));
-    if (const Ledger::Rounds& rounds = ledger_->rounds(); rounds.small > 0)
-      found.push_back("warning: in " + std::to_string(rounds.small) + " of " + std::to_string(rounds.all) +
-                      " rounds fewer than half of the " + std::to_string(ledger_->workers()) +
-                      " workers took part: make strategy.quorum or strategy.grace larger");
+    for (std::size_t i = 0; i < roles_.groups.size(); ++i)
+      if (store_->find(group_keys(i) + "report", text)) found.push_back(text);
+    if (const std::string small = small_rounds(); !small.empty()) found.push_back(small);
     return found;
   }
 
+  /// Nothing where there were none, or else behind `before`.
+  std::string small_rounds(const std::string& before = {}) const {
+    const Ledger::Rounds& rounds = ledger_->rounds();
+    if (rounds.small == 0) return {};
+    return before + "warning: in " + std::to_string(rounds.small) + " of " + std::to_string(rounds.all) +
+           " rounds fewer than half of the " + std::to_string(ledger_->workers()) +
+           " workers took part: make strategy.quorum or strategy.grace larger";
+  }
+
   std::string why_not(std::size_t worker) const {
-    const Ledger::Fate fate = ledger_->fate(count(worker));
-    std::string text = "worker " + std::to_string(worker) + "  did not come to the end";
+    const Ledger::Fate fate = ledger_->fate(count(worker - mine_.offset));
+    std::string text = name_of(worker) + "  did not come to the end";
     if (fate.is_there || fate.parting == Parting::left) return text;
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%g", axes_.server.silence);
@@ -245,7 +316,9 @@ class Run {
   const DataSplit data_;
   const Hooks hooks_;
   Shares shares_;
-  std::shared_ptr<Ledger> ledger_;  // a master's
+  tutti::Range mine_;                 // the workers of this rank's group, or all
+  std::optional<std::size_t> group_;  // of a sub-master and its workers
+  std::shared_ptr<Ledger> ledger_;    // a master's
   int worker_ = -1;
   std::vector<std::string> lines_;
 };
@@ -256,6 +329,7 @@ bool has_masters(const Config& config) { return axes_of(config).how == Axes::How
 
 Roles roles_of(const Config& config, int ranks) {
   const Axes axes = axes_of(config);
+  if (axes.server.submasters > 0) return grouped_roles(config, ranks);
   const int masters = static_cast<int>(axes.server.masters), processes = static_cast<int>(axes.server.processes);
   const int left = ranks - masters;
   if (left < 1)
@@ -273,6 +347,15 @@ Roles roles_of(const Config& config, int ranks) {
     for (int rank = first; rank < first + processes; ++rank) roles.workers.back().push_back(rank);
   }
   return roles;
+}
+
+bool keeps_parameters(const Roles& roles, int rank) {
+  return std::ranges::count(roles.masters, rank) + std::ranges::count(roles.submasters, rank) > 0;
+}
+
+int tells_of_death(const Roles& roles, int master) {
+  if (roles.submasters.empty()) return roles.workers[0][0];
+  return master == roles.masters[0] ? roles.submasters[0] : roles.masters[0];
 }
 
 ServedResult train_by_masters(const Config& config, Communicator world, Network network, const DataSplit& data,

@@ -36,6 +36,7 @@ class Centre {
   at::Tensor own;                  // the parameters while the centre is judged
   at::Tensor momentum, previous;   // of gem
   std::optional<Parameters> kept;  // of the worker's rank 0
+  std::optional<Parameters> top;   // and of groups: the top's
   Request pushed, fetched;         // in flight
   std::uint64_t seen = 0;          // the version of `base`
 

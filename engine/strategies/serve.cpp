@@ -46,7 +46,6 @@ MasterStep step_of(const Axes& axes) {
 }
 
 ServedNumbers numbers_of(const Axes& axes, int workers) {
-  using Kind = ServedNumbers::Kind;
   ServedNumbers numbers;
   numbers.every = axes.every;
   numbers.prefetch = axes.server.prefetch;
@@ -58,9 +57,10 @@ ServedNumbers numbers_of(const Axes& axes, int workers) {
   numbers.gem_lr = axes.outer_lr;
   numbers.gem_momentum = axes.outer_momentum;
   numbers.gem_kappa = axes.server.kappa;
-  if (axes.what == Axes::What::gradients) numbers.kind = Kind::gradients;
-  if (axes.what == Axes::What::parameters) numbers.kind = Kind::elastic;
-  if (axes.what == Axes::What::deltas) numbers.kind = axes.outer == Axes::Outer::gem ? Kind::gem : Kind::deltas;
+  if (axes.what == Axes::What::gradients) numbers.kind = ServedNumbers::Kind::gradients;
+  if (axes.what == Axes::What::parameters) numbers.kind = ServedNumbers::Kind::elastic;
+  if (axes.what == Axes::What::deltas)
+    numbers.kind = axes.outer == Axes::Outer::gem ? ServedNumbers::Kind::gem : ServedNumbers::Kind::deltas;
   return numbers;
 }
 
@@ -101,6 +101,18 @@ ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> para
   return rules;
 }
 
+RelayNumbers relay_numbers(const Config& config, int submasters) {
+  const Axes axes = axes_of(config);
+  const ServedNumbers numbers = numbers_of(axes, submasters);
+  const bool is_mean = axes.members != Axes::Members::any && axes.merge != Axes::Merge::sum;
+  return {
+      .kind = numbers.kind == ServedNumbers::Kind::elastic ? RelayNumbers::Kind::elastic : RelayNumbers::Kind::deltas,
+      .rate = is_mean ? 1.0 / submasters : 1.0,
+      .elastic = numbers.elastic,
+      .elastic_here = numbers.elastic_here,
+      .every = static_cast<std::uint64_t>(axes.server.submaster_every)};
+}
+
 std::unique_ptr<Served> make_worker(const Config& config, int workers, const Replica& replica,
                                     const WorkerPlace& place) {
   const Axes axes = axes_of(config);
@@ -111,7 +123,8 @@ std::unique_ptr<Served> make_worker(const Config& config, int workers, const Rep
   met.resumes = config.checkpoint.resume;
   return Served::make(numbers_of(axes, workers),
                       {.name = axes.name(),
-                       .about = "by masters, with " + std::to_string(workers) + " workers",
+                       .about = "by masters, with " + std::to_string(workers) + " workers" +
+                                (place.keys.empty() ? "" : " in its group"),
                        .alike_when_settled = false},
                       replica, met, exchange::make_gradients(config, inner, replica));
 }

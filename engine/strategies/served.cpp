@@ -79,7 +79,7 @@ class Worker final : public Served {
         if (!one.own.defined()) one.own = at::empty_like(one.centre);
         one.flat.read(one.own);
         at::Tensor judged = at::empty_like(one.centre);
-        if (one.kept) one.kept->pull(nn::buffer(judged)).wait();
+        if (const auto& from = one.top ? one.top : one.kept) from->pull(nn::buffer(judged)).wait();
         share_result(judged);
         one.flat.write(judged);
       });
@@ -96,7 +96,7 @@ class Worker final : public Served {
     return {what, {static_cast<int>(answer[1]), static_cast<std::int64_t>(answer[2])}};
   }
 
-  int teller() override { return static_cast<int>(ask({-1, 0, 0})[1]); }
+  int teller() override { return static_cast<int>(shared(seat_.teller())[1]); }
   std::int64_t own_steps() override { return static_cast<std::int64_t>(ask({-1, 0, 0})[2]); }
 
   std::vector<nn::NamedTensor> state() const override {
@@ -182,7 +182,10 @@ class Worker final : public Served {
   }
 
   exchange::WorkerSeat::Question ask(const exchange::WorkerSeat::Question& question) {
-    exchange::WorkerSeat::Question answer = seat_.ask(question);
+    return shared(seat_.ask(question));
+  }
+
+  exchange::WorkerSeat::Question shared(exchange::WorkerSeat::Question answer) {
     if (replica_.world.size() > 1) replica_.world.broadcast(answer, 0).wait();
     return answer;
   }
@@ -365,11 +368,6 @@ class Worker final : public Served {
 };
 
 }  // namespace
-
-std::string first_rule_name() { return "first"; }
-std::string step_rule_name(std::size_t index) { return "step/" + std::to_string(index); }
-std::string own_rule_name(std::size_t index) { return "own/" + std::to_string(index); }
-std::string deal_rule_name() { return "deal"; }
 
 at::Tensor gem(const ServedNumbers& numbers, const at::Tensor& x, const at::Tensor& base, const at::Tensor& centre,
                at::Tensor& momentum, at::Tensor& previous) {

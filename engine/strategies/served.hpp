@@ -5,12 +5,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "collectives/tutti_parameter_server.hpp"
 #include "engine/strategies/ledger.hpp"
+#include "engine/strategies/relay.hpp"
+#include "engine/strategies/rule_names.hpp"
+#include "engine/strategies/served_report.hpp"
 #include "engine/strategies/strategy.hpp"
 
 namespace tutti::engine {
@@ -36,12 +39,6 @@ struct ServedNumbers {
   double gem_lr = 0.01, gem_momentum = 0.9, gem_kappa = 2;
 };
 
-/// What a worker has found out about its exchanges.
-struct ServedReport {
-  std::uint64_t exchanges = 0, sent = 0, got = 0;    ///< bytes of values
-  std::map<std::uint64_t, std::uint64_t> staleness;  ///< how often the masters' updates between were so many
-};
-
 /// Of the rank that talks to the servers; of a worker's others it is empty.
 struct WorkerPlace {
   std::shared_ptr<ParameterServer> servers = nullptr;
@@ -49,7 +46,10 @@ struct WorkerPlace {
       nullptr;            ///< of all workers: tells that the centre is there; null: nobody waits for it
   bool is_first = false;  ///< this worker brings the centre
   bool resumes = false;   ///< it is a checkpoint's, which load_state() of the first worker brings
-  int meets = 0;          ///< begin when so many workers are there, or a minute has passed; 0: at once
+  std::string keys = {};  ///< what those of the store begin with
+  std::shared_ptr<TopSeat> top =
+      nullptr;    ///< of groups: there the parameters are looked at, and workers wait for the end
+  int meets = 0;  ///< begin when so many workers are there, or a minute has passed; 0: at once
 };
 
 /// A worker is the ranks of `replica.world`, which average their gradients in each step; rank 0 of them talks to the
@@ -65,7 +65,8 @@ class Served : public Strategy {
   virtual const ServedReport& report() const noexcept = 0;
   /// The steps of its share that are in the masters' parameters: where it goes on. Collective over the worker.
   virtual std::int64_t own_steps() = 0;
-  /// The first worker that has not died. Collective over the worker.
+  /// The first worker that has not died. Of groups: this one is through, and waits until all are, so that what
+  /// settle() finds from here on is what the top has in the end. Collective over the worker.
   virtual int teller() = 0;
   /// Asks the ledger for a step that another worker has left undone. Collective over the worker; waits for the answer.
   virtual Ledger::Deal further(std::size_t epoch, bool is_last) = 0;
@@ -74,13 +75,6 @@ class Served : public Strategy {
  protected:
   using Strategy::Strategy;
 };
-
-/// Names of the rules that the masters are to have: for element type `index` of the parameters, and for questions to
-/// the ledger.
-std::string first_rule_name();
-std::string step_rule_name(std::size_t index);
-std::string own_rule_name(std::size_t index);
-std::string deal_rule_name();
 
 /// One worker's GEM: changes `momentum` and `previous` (the centre before), and returns P D. Any floating-point type.
 at::Tensor gem(const ServedNumbers& numbers, const at::Tensor& x, const at::Tensor& base, const at::Tensor& centre,

@@ -18,6 +18,12 @@ std::vector<OptionInfo> server_axis_options() {
        "how=server: ranks that keep the parameters and do nothing else; 0: all keep a part", 0},
       {"processes", Kind::whole, "1", "how=server: ranks of each worker, which average their gradients in every step",
        1},
+      {"submasters", Kind::whole, "0",
+       "how=server: ranks that each keep the parameters of a group of workers, under rank 0, the top master; 0: no "
+       "groups",
+       0},
+      {"submaster_every", Kind::whole, "1",
+       "how=server: updates of a group's parameters from one exchange with the top master to the next", 1},
       {"prefetch", Kind::whole, "0", "how=server: steps from fetching the parameters to using them", 0},
       {"elastic_force", Kind::number, "0", "how=server: elastic times the workers (beta), in place of elastic", 0},
       {"elastic_here", Kind::number, "-1", "how=server: elastic of the worker's side alone; -1: the same", -1},
@@ -36,6 +42,8 @@ ServerAxes read_server_axes(const Options& options) {
   ServerAxes axes;
   axes.masters = options.whole("masters");
   axes.processes = options.whole("processes");
+  axes.submasters = options.whole("submasters");
+  axes.submaster_every = options.whole("submaster_every");
   axes.prefetch = options.whole("prefetch");
   axes.elastic_force = options.number("elastic_force");
   axes.elastic_here = options.number("elastic_here");
@@ -75,6 +83,10 @@ void check_server_axes(const Axes& axes) {
     refuse(
         "strategy.members=quorum: several masters would have rounds of different workers, which then wait for one "
         "another; say strategy.masters=1");
+  if (axes.server.submasters > 0 && axes.server.masters > 1)
+    refuse("strategy.submasters has one top master, and one master for each group: leave strategy.masters out");
+  if (axes.server.submasters == 0 && axes.server.submaster_every > 1)
+    refuse("strategy.submaster_every is for groups: say strategy.submasters, or leave it out");
   if (axes.server.stale != "take" && axes.server.stale != "reject" && axes.server.stale != "damp")
     refuse("strategy.stale=" + axes.server.stale + ": expected take, reject or damp");
   if (axes.server.stale != "take" && (elastic || axes.outer == Axes::Outer::gem))

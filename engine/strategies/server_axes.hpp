@@ -13,6 +13,8 @@ struct Axes;
 
 struct ServerAxes {
   std::int64_t masters = 0, processes = 1;  ///< ranks that keep parameters and do nothing else; ranks of each worker
+  std::int64_t submasters = 0;              ///< each keeps the parameters of a group of workers; 0: no groups
+  std::int64_t submaster_every = 1;         ///< updates of these from one exchange with the top to the next
   std::int64_t prefetch = 0;                ///< steps from fetching to using what was fetched
   double elastic_force = 0;                 ///< beta: elastic times the workers; 0: elastic is given
   double elastic_here = -1;                 ///< elastic of the worker's side; negative: the same

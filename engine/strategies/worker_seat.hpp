@@ -27,10 +27,12 @@ class WorkerSeat {
 
   void open(std::vector<Centre>& centres) {
     if (!place_.servers) return;
-    for (std::size_t i = 0; i < centres.size(); ++i)
-      centres[i].kept =
-          place_.servers->open("centre/" + std::to_string(i), static_cast<std::size_t>(centres[i].centre.numel()),
-                               nn::dtype_of(centres[i].centre));
+    for (std::size_t i = 0; i < centres.size(); ++i) {
+      const auto count = static_cast<std::size_t>(centres[i].centre.numel());
+      const DType dtype = nn::dtype_of(centres[i].centre);
+      centres[i].kept = place_.servers->open("centre/" + std::to_string(i), count, dtype);
+      if (place_.top) centres[i].top = place_.top->open(i, count, dtype);
+    }
     open_ledger();
   }
 
@@ -47,17 +49,18 @@ class WorkerSeat {
   void announce() {
     if (!place_.store) return;
     if (place_.is_first)
-      place_.store->set("centre", "there");
-    else if (const std::string said = place_.store->wait("centre", never); said != "there")
+      place_.store->set(place_.keys + "centre", "there");
+    else if (const std::string said = place_.store->wait(place_.keys + "centre", never); said != "there")
       throw Error(Code::aborted, "the first worker could not begin: " + said);
   }
 
   /// A round of all is one of those who have come so far: so it is better if they come first.
   void meet() {
     if (!place_.store || place_.meets == 0) return;
-    if (place_.store->add("workers", 1) == place_.meets) place_.store->set("all workers", "there");
+    if (place_.store->add(place_.keys + "workers", 1) == place_.meets)
+      place_.store->set(place_.keys + "all workers", "there");
     try {
-      place_.store->wait("all workers", deadline_in(Seconds(60)));
+      place_.store->wait(place_.keys + "all workers", deadline_in(Seconds(60)));
     } catch (const Error&) {  // one has died on its way
     }
   }
@@ -67,6 +70,16 @@ class WorkerSeat {
     Question answer{};
     if (ledger_) ledger_->push_pull(deal_rule_name(), question, answer).wait();
     return answer;
+  }
+
+  /// See Served::teller(); the answer as ask() has it.
+  Question teller() {
+    if (!place_.top) return ask({-1, 0, 0});
+    if (!std::exchange(is_over_, true)) {
+      rest();  // behind which no push of this worker is left
+      ledger_->push(over_rule_name()).wait();
+    }
+    return {0, static_cast<double>(place_.top->end()), 0};
   }
 
   /// All that the masters keep, as a tensor; nothing where there is no server.
@@ -94,6 +107,7 @@ class WorkerSeat {
 
   const WorkerPlace place_;
   std::optional<Parameters> ledger_;
+  bool is_over_ = false;
 };
 
 }  // namespace tutti::engine::exchange

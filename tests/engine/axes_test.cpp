@@ -56,6 +56,21 @@ TEST(Presets, AreKnownByOtherSpellingsAndOtherKeys) {
   EXPECT_EQ(axes({"strategy=sparta", "strategy.codec=mask", "p_sparta=0.25"}).codec.part, 0.25);
 }
 
+TEST(SubMasters, AreKeysOfServers) {
+  EXPECT_EQ(axes({"strategy=easgd"}).server.submasters, 0);
+  const Axes found = axes({"strategy=easgd", "strategy.submasters=3", "strategy.submaster_every=8", "masters=1"});
+  EXPECT_EQ(found.server.submasters, 3);
+  EXPECT_EQ(found.server.submaster_every, 8);
+  EXPECT_THAT(refusal([] {
+                (void)axes({"strategy=easgd", "strategy.submasters=3", "masters=2"});
+              }),
+              HasSubstr("leave strategy.masters out"));
+  EXPECT_THAT(refusal([] {
+                (void)axes({"strategy=easgd", "strategy.submaster_every=2"});
+              }),
+              HasSubstr("say strategy.submasters"));
+}
+
 TEST(Codecs, AreReadWithTheirArguments) {
   const auto codec = [](const std::string& text) { return axes({"strategy.codec=" + text}).codec; };
   EXPECT_EQ(codec("int8").chunk, 64);

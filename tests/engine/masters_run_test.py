@@ -12,29 +12,16 @@ import unittest
 from training import BIN, CLEAN, TINY, InFolder, command
 
 
-class Masters(InFolder):
-    def test_the_first_master_tells_of_each_worker(self):
-        done = command("train", "-np", 4, *TINY, "batch=6", "epochs=3", "strategy=downpour", "masters=1", cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("judged on the masters' parameters", done.stdout)
-        found = re.findall(r"^worker (\d)  (\d+) exchanges  [0-9.]+ MB sent  [0-9.]+ MB got  staleness [0-9.]+, at most \d+$",
-                           done.stdout, re.M)
-        self.assertEqual([worker for worker, _ in found], ["0", "1", "2"], done.stdout)
-        self.assertEqual(done.stdout.count("held-out accuracy"), 1, "the first worker alone reports")
+class Jobs(InFolder):
+    """Jobs of which processes are killed."""
 
-    def test_every_preset_trains_where_all_ranks_work(self):
-        for preset in ("dp-easgd", "gem", "decoupled-diloco"):
-            done = command("train", "-np", 2, *TINY, "epochs=3", f"strategy={preset}", "strategy.every=3", cwd=self.folder)
-            self.assertEqual(done.returncode, 0, (preset, done.stderr))
-            self.assertIn("judged on the masters' parameters", done.stdout, preset)
-
-    def job(self, run, *words):
-        """Four ranks, one of them the master, after their first epoch; by rank, their process ids."""
-        words = [*TINY[:-1], "random_samples=4000", "epochs=24", "batch=30", f"run={run}", "masters=1", *words]
+    def job(self, run, *words, ranks=4, masters="masters=1"):
+        """Ranks, of which the first ones are masters, after their first epoch; by rank, their process ids."""
+        words = [*TINY[:-1], "random_samples=4000", "epochs=24", "batch=30", f"run={run}", masters, *words]
         script = f"echo $TUTTI_RANK $$; exec {BIN / 'tutti'} train {' '.join(words)}"
-        job = subprocess.Popen([BIN / "tutti", "run", "-np", "4", "--keep-going", "sh", "-c", script], text=True, env=CLEAN,
+        job = subprocess.Popen([BIN / "tutti", "run", "-np", str(ranks), "--keep-going", "sh", "-c", script], text=True, env=CLEAN,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder)
-        pids = dict(map(int, job.stdout.readline().split()) for _ in range(4))
+        pids = dict(map(int, job.stdout.readline().split()) for _ in range(ranks))
         self.addCleanup(self.end, job, pids)
         self.until(lambda: len(self.lines(run)) > 1 or job.poll() is not None)
         return job, pids
@@ -59,6 +46,23 @@ class Masters(InFolder):
         """What the metrics have: a heading, and a line for each epoch."""
         metrics = self.folder / run / "metrics.csv"
         return metrics.read_text().splitlines() if metrics.exists() else []
+
+
+class Masters(Jobs):
+    def test_the_first_master_tells_of_each_worker(self):
+        done = command("train", "-np", 4, *TINY, "batch=6", "epochs=3", "strategy=downpour", "masters=1", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("judged on the masters' parameters", done.stdout)
+        found = re.findall(r"^worker (\d)  (\d+) exchanges  [0-9.]+ MB sent  [0-9.]+ MB got  staleness [0-9.]+, at most \d+$",
+                           done.stdout, re.M)
+        self.assertEqual([worker for worker, _ in found], ["0", "1", "2"], done.stdout)
+        self.assertEqual(done.stdout.count("held-out accuracy"), 1, "the first worker alone reports")
+
+    def test_every_preset_trains_where_all_ranks_work(self):
+        for preset in ("dp-easgd", "gem", "decoupled-diloco"):
+            done = command("train", "-np", 2, *TINY, "epochs=3", f"strategy={preset}", "strategy.every=3", cwd=self.folder)
+            self.assertEqual(done.returncode, 0, (preset, done.stderr))
+            self.assertIn("judged on the masters' parameters", done.stdout, preset)
 
     def check_share(self, run, stdout, stderr, how):
         """The second worker did a part of its 24 epochs of 134 steps, and the others the rest."""
@@ -166,6 +170,58 @@ class Masters(InFolder):
         done = command("train", "-np", 4, *TINY, "strategy=easgd", "--explain-strategy", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"bytes       each worker sends [0-9.]+ k?B and gets as much every 10 steps")
+
+
+class SubMasters(Jobs):
+    """Rank 0 is the top master, ranks 1 and 2 are sub-masters, and ranks 3 to 6 are workers, two in each group."""
+
+    GROUPS = {"ranks": 7, "masters": "strategy.submasters=2"}
+
+    def test_groups_reach_the_accuracy_of_one_master(self):
+        made = command("data", "optdigits", "digits", cwd=self.folder)
+        if made.returncode != 0:
+            self.skipTest("the digits cannot be fetched here: " + made.stderr.strip())
+        done = command("train", "-np", 7, "--config", "lenet-digits", "data=digits", "target=97", "run=digits", "progress=off",
+                       "strategy=easgd", "strategy.submasters=2", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("judged on the masters' parameters", done.stdout)
+        self.assertIn("\nthe network is digits/model.safetensors\n", done.stdout)
+        self.assertEqual(re.findall(r"^(worker|sub-master) (\d)  \d+ exchanges  [0-9.]+ MB sent", done.stdout, re.M),
+                         [*(("worker", str(i)) for i in range(4)), ("sub-master", "0"), ("sub-master", "1")], done.stdout)
+
+    def test_the_dead_are_replaced_within_their_group_alone(self):
+        job, pids = self.job("killed", "strategy=asgd", "epochs=12", **self.GROUPS)
+        for rank in (3, 5, 6):  # the first worker, who reports, and all of the second group
+            os.kill(pids[rank], signal.SIGKILL)
+        stdout, stderr = job.communicate(timeout=120)
+        self.assertIn("judged on the masters' parameters", stdout, stderr)
+        self.assertIn("worker 1 tells of this, as those before it have died; the network is killed/model.safetensors", stdout)
+        self.assertTrue((self.folder / "killed/model.safetensors").exists())
+        self.assertEqual(re.findall(r"^(worker|sub-master) (\d)  \d+ exchanges", stdout, re.M),
+                         [("worker", "1"), ("sub-master", "0"), ("sub-master", "1")], stdout)
+        for worker, rest in ((0, "; others did"), (2, "; others did 0, and nobody"), (3, "; others did 0, and nobody")):
+            found = re.search(rf"^worker {worker}  did not come to the end: rank {worker + 3} died after (\d+) of 1500 steps"
+                              rf"{rest} (\d+)$", stdout, re.M)
+            self.assertTrue(found, stdout + stderr)
+            self.assertEqual(int(found[1]) + int(found[2]), 1500, stdout)
+            self.assertGreater(int(found[2]), 0, stdout)
+
+    def test_a_master_that_dies_is_named_in_one_line(self):
+        for rank, whose in ((2, " of a group"), (0, "")):
+            job, pids = self.job(f"master{rank}", "strategy=asgd", **self.GROUPS)
+            os.kill(pids[rank], signal.SIGKILL)
+            _, stderr = job.communicate(timeout=60)
+            self.assertNotEqual(job.returncode, 0)
+            told = [each for each in stderr.splitlines() if each.startswith("tutti train")]
+            self.assertEqual(told, [f"tutti train: rank {rank}, which kept the parameters{whose}, has died, so training ends; "
+                                    "begin again, as there are no checkpoints with strategy.submasters"], stderr)
+
+    def test_what_cannot_be_is_told_before_anything_starts(self):
+        for words, said in ((["strategy.submasters=2"], "start at least 5 ranks"),
+                            (["strategy.submasters=1", "run=kept", "checkpoint.every_epochs=1"], "leave checkpoint.every_epochs")):
+            done = command("train", "-np", 4, *TINY, "strategy=easgd", *words, cwd=self.folder)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+            self.assertIn(said, done.stderr)
 
 
 if __name__ == "__main__":

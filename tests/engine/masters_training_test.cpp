@@ -8,46 +8,13 @@
 #include <cmath>
 #include <filesystem>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "tests/engine/play.hpp"
-#include "tests/engine/runs.hpp"
+#include "tests/engine/toy_masters.hpp"
 
 namespace tutti::engine {
 namespace {
 
-using Words = std::vector<std::string>;
 using tutti::testing::run_ranks;
 using tutti::testing::test_settings;
-
-/// Two clusters that a line divides: quickly learned.
-DataSplit toy() { return load("random:1x4x4", 96, 3); }
-
-Config toy_config(const Words& words) {
-  Config config;
-  for (const char* word :
-       {"model=mlp", "batch=16", "epochs=2", "run=none", "report.progress=none", "optimizer.lr=0.05"})
-    config.set(word);
-  for (const std::string& word : words) config.set(word);
-  return config;
-}
-
-Values trained_alone(const Config& config) {
-  Network network = make_network(config, toy());
-  train(config, Communicator::connect({}), network, toy());
-  return values_of(tensors_of(network).parameters);
-}
-
-/// What the first worker's network is in the end: the masters' parameters.
-Values trained_by_masters(const Config& config, int ranks) {
-  const std::vector<Network> networks = networks_for(ranks, config, toy());
-  Values found;
-  run_ranks(ranks, test_settings("shm"), [&](Communicator& world) {
-    const auto rank = static_cast<std::size_t>(world.rank());
-    const ServedResult result = train_by_masters(config, world, networks[rank], toy());
-    if (result.tells) found = values_of(tensors_of(networks[rank]).parameters);
-  });
-  return found;
-}
 
 TEST(Downpour, OfOneWorkerIsSequentialBitForBit) {
   for (const char* optimizer : {"sgd", "momentum", "nesterov", "adam", "lars"}) {

@@ -239,6 +239,23 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
   return reached && differ.empty() ? 0 : exit_failure;
 }
 
+/// Several ranks notice the death of a master; one of them reports it.
+void tell_of_failure(const Job& job, const engine::Roles& roles, const Error& error, int rank) {
+  const bool is_masters = engine::keeps_parameters(roles, error.culprit());
+  const bool has_groups = !roles.submasters.empty();
+  const std::string_view said = error.what();
+  if (has_groups && said.find("a server ends by an exception") != said.npos) return;  // which that server reports
+  if (error.code() != Code::peer_lost || !is_masters)
+    fmt::print(stderr, "tutti train: rank {}: {}\n", rank, error.what());
+  else if (rank == engine::tells_of_death(roles, error.culprit()))
+    fmt::print(stderr, "tutti train: rank {}, which kept the parameters{}, has died, so training ends; {}\n",
+               error.culprit(), error.culprit() > 0 && has_groups ? " of a group" : "",
+               has_groups ? "begin again, as there are no checkpoints with strategy.submasters"
+               : fs::exists(fs::path(job.config.run) / "checkpoints")
+                   ? "go on from the last checkpoint: --resume run=" + job.config.run
+                   : "there is no checkpoint to go on from: with checkpoint.every_epochs=1 there would be");
+}
+
 /// Trains with parameters that masters keep. Ranks may end at different times and with different results.
 int run_by_masters(const Job& job, Communicator& world) {
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
@@ -250,21 +267,15 @@ int run_by_masters(const Job& job, Communicator& world) {
     const int code =
         result.tells ? finish(job, result.training, {}, "; judged on the masters' parameters", seconds) : 0;
     if (!result.kept.empty())
-      fmt::print("worker {} tells of this, as those before it have died; the network is {}\n", result.worker,
+      fmt::print("{}the network is {}\n",
+                 result.worker == 0
+                     ? std::string()
+                     : fmt::format("worker {} tells of this, as those before it have died; ", result.worker),
                  result.kept);
     for (const std::string& line : result.lines) fmt::print("{}\n", line);
     return code;
   } catch (const Error& error) {
-    const engine::Roles roles = engine::roles_of(job.config, world.size());
-    const bool is_masters = error.code() == Code::peer_lost && std::ranges::count(roles.masters, error.culprit()) > 0;
-    if (!is_masters)
-      fmt::print(stderr, "tutti train: rank {}: {}\n", world.rank(), error.what());
-    else if (world.rank() == roles.workers[0][0])  // all workers know, so the first one reports it
-      fmt::print(stderr, "tutti train: rank {}, which kept the parameters, has died, so training ends; {}\n",
-                 error.culprit(),
-                 fs::exists(fs::path(job.config.run) / "checkpoints")
-                     ? "go on from the last checkpoint: --resume run=" + job.config.run
-                     : "there is no checkpoint to go on from: with checkpoint.every_epochs=1 there would be");
+    tell_of_failure(job, engine::roles_of(job.config, world.size()), error, world.rank());
     return exit_failure;
   }
 }
