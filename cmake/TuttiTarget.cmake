@@ -41,6 +41,16 @@ function(tutti_precompile name)
   endif()
 endfunction()
 
+# tutti_header_carrier(NAME): an object library of nothing, for precompiled headers that several targets reuse.
+function(tutti_header_carrier name)
+  set(nothing ${PROJECT_BINARY_DIR}/generated/${name}.cpp)
+  file(CONFIGURE OUTPUT ${nothing} CONTENT "// Carries precompiled headers.\n")
+  add_library(${name} OBJECT ${nothing})
+endfunction()
+
+# What most sources that use LibTorch include of it: half of the time that they take to compile.
+set(TUTTI_TORCH_HEADERS <ATen/Functions.h> <torch/nn/module.h> <torch/nn/pimpl.h> <torch/utils.h>)
+
 # tutti_reuse_precompiled(NAME FROM): NAME's sources take the precompiled headers of FROM, which is compiled with the same options.
 function(tutti_reuse_precompiled name from)
   if(TUTTI_PRECOMPILE)
