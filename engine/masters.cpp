@@ -9,10 +9,10 @@
 
 #include "collectives/bootstrap/stores.hpp"
 #include "engine/checkpoint/saver.hpp"
-#include "engine/data/dataset.hpp"
 #include "engine/data/tensors.hpp"
+#include "engine/joining.hpp"
 #include "engine/models/model.hpp"
-#include "engine/sampling.hpp"
+#include "engine/shares.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/serve.hpp"
 #include "engine/submasters.hpp"
@@ -21,51 +21,6 @@ namespace tutti::engine {
 namespace {
 
 int count(std::size_t number) { return static_cast<int>(number); }
-
-/// How the samples are dealt out: sample i to worker i modulo their number.
-class Shares {
- public:
-  /// `config` is a worker's own.
-  Shares(Config config, std::shared_ptr<const Dataset> data, std::size_t workers, std::size_t processes)
-      : config_(std::move(config)), data_(std::move(data)), workers_(workers), processes_(count(processes)) {}
-
-  std::shared_ptr<const Dataset> of(std::size_t worker) const {
-    std::vector<std::uint32_t> ids;
-    for (std::size_t i = worker; i < data_->size(); i += workers_) ids.push_back(static_cast<std::uint32_t>(i));
-    return std::make_shared<Subset>(data_, std::move(ids));
-  }
-
-  std::vector<Ledger::Share> steps() const {
-    std::vector<Ledger::Share> found;
-    for (std::size_t worker = 0; worker < workers_; ++worker) {
-      const auto each = static_cast<std::int64_t>(sampler_for(config_, 0, processes_, *of(worker)).steps());
-      const std::int64_t all = config_.epochs * each;
-      found.push_back({config_.steps > 0 ? std::min(all, config_.steps) : all, each});
-    }
-    return found;
-  }
-
-  /// The samples of one step of a worker, of all its processes.
-  Further samples(const DealtStep& step) {
-    const auto worker = static_cast<std::size_t>(step.worker);
-    Further found{data_, {}};
-    for (int process = 0; process < processes_; ++process) {
-      Sampler sampler = sampler_for(config_, process, processes_, *of(worker));
-      const auto each = static_cast<std::int64_t>(sampler.steps());
-      sampler.start_epoch(static_cast<std::size_t>(step.number / each));
-      const auto in_epoch = static_cast<std::size_t>(step.number % each);
-      for (const std::uint32_t own : sampler.local(in_epoch).first(sampler.distinct(in_epoch)))
-        found.ids.push_back(static_cast<std::uint32_t>(worker + own * workers_));
-    }
-    return found;
-  }
-
- private:
-  const Config config_;
-  const std::shared_ptr<const Dataset> data_;
-  const std::size_t workers_;
-  const int processes_;
-};
 
 /// Of one worker.
 Config own_config(Config config, std::size_t workers, std::size_t processes) {
@@ -101,6 +56,7 @@ std::string line_of(const std::string& who, const ServedReport& report) {
 
 std::string name_of(std::size_t worker) { return "worker " + std::to_string(worker); }
 std::string report_key(std::size_t worker) { return "worker/" + std::to_string(worker); }
+std::string address_key(std::size_t server) { return "address/" + std::to_string(server); }
 
 class Run {
  public:
@@ -108,14 +64,14 @@ class Run {
       : config_(config),
         axes_(axes_of(config)),
         roles_(roles_of(config, world.size())),
+        family_{roles_.workers.size(), roles_.workers[0].size(), world.size()},
         world_(world.dup()),  // with a store of its own
         store_(world_.size() > 1 ? world_.store() : nullptr),
         network_(std::move(network)),
         data_(data),
         hooks_(hooks),
-        shares_(own_config(config, roles_.workers.size(), roles_.workers[0].size()), data.train, roles_.workers.size(),
-                roles_.workers[0].size()),
-        mine_{0, roles_.workers.size()} {
+        shares_(own_config(config, family_.workers, family_.processes), data.train, family_.workers, family_.processes),
+        mine_{0, family_.workers} {
     for (std::size_t i = 0; i < roles_.workers.size(); ++i)
       if (std::ranges::count(roles_.workers[i], world_.rank()) > 0) worker_ = count(i);
     for (std::size_t i = 0; i < roles_.groups.size(); ++i) {
@@ -126,14 +82,33 @@ class Run {
       mine_ = group;
     }
     const std::vector<Ledger::Share> all = shares_.steps();
-    ledger_ =
-        std::make_shared<Ledger>(std::vector(all.begin() + count(mine_.offset), all.begin() + count(mine_.end())));
+    ledger_ = std::make_shared<Ledger>(std::vector(all.begin() + count(mine_.offset), all.begin() + count(mine_.end())),
+                                       axes_.server.joins > 0);
   }
+
+  /// A worker that joins.
+  Run(const Config& config, std::shared_ptr<ParameterServer> servers, Communicator alone, Network network,
+      const DataSplit& data)
+      : config_(config),
+        axes_(axes_of(config)),
+        family_(Family::read(servers->settings())),
+        world_(std::move(alone)),
+        network_(std::move(network)),
+        data_(data),
+        shares_(own_config(config, family_.workers, family_.processes), data.train, family_.workers, family_.processes),
+        mine_{0, family_.workers},
+        worker_(count(family_.workers) + servers->workers().front() - family_.ranks),
+        joined_(std::move(servers)) {}
 
   ServedResult run() {
     ServedResult result;
     result.worker = worker_;
     WorkerPlace place{.store = store_, .is_first = worker_ == 0};
+    if (joined_) {
+      place.servers = std::move(joined_);
+      work(std::move(place), result);
+      return result;
+    }
     if (!roles_.submasters.empty()) {
       Hierarchy here = connect_groups(config_, roles_, world_, network_, options());
       if (worker_ < 0) {
@@ -144,6 +119,7 @@ class Run {
           .servers = std::move(here.group), .store = store_, .keys = group_keys(*group_), .top = std::move(here.seat)};
     } else {
       place.servers = std::make_shared<ParameterServer>(world_, options());
+      tell_address(place.servers->address());
     }
     if (worker_ >= 0) {
       try {
@@ -161,15 +137,18 @@ class Run {
 
  private:
   /// Of this rank's masters, or its sub-master; the top master has no such group.
-  ParameterServer::Options options() const {
+  ParameterServer::Options options() {
     ParameterServer::Options options;
     options.silence = axes_.server.silence;
     if (!roles_.submasters.empty() && !group_) return options;
     options.servers = group_ ? std::vector<int>{roles_.submasters[*group_]} : roles_.masters;
     for (std::size_t i = mine_.offset; i < mine_.end(); ++i) options.workers.push_back(roles_.workers[i].front());
-    options.rules = master_rules(config_, tensors_of(network_).parameters, ledger_, options.workers);
-    options.settings = {{"strategy", axes_.name()}};
+    options.rules = master_rules(config_, tensors_of(network_).parameters, ledger_, {options.workers, world_.size()});
+    if (!group_)
+      options.rules.at(deal_rule_name()).parted = [this](int rank, Parting how) { tell_of_the_first(rank, how); };
+    options.settings = family_.settings(axes_.name());
     options.timeout = no_deadline;
+    options.joins = static_cast<int>(axes_.server.joins);
     return options;
   }
 
@@ -199,16 +178,16 @@ class Run {
   }
 
   void work(WorkerPlace place, ServedResult& told) {
-    const std::vector<int>& processes = roles_.workers[static_cast<std::size_t>(worker_)];
-    const std::size_t workers = roles_.workers.size();
-    Communicator own = world_.group(processes, "worker");
+    const bool has_joined = roles_.workers.empty();  // it has no share of its own, and does what others give it
+    const std::size_t workers = family_.workers;
+    Communicator own = has_joined ? world_ : world_.group(roles_.workers[static_cast<std::size_t>(worker_)], "worker");
     const bool talks = own.rank() == 0;
     const std::shared_ptr<ParameterServer> servers = place.servers;  // which this rank may be one of
     if (!talks) place = {.is_first = place.is_first};
-    Config config = own_config(worker_ == 0 ? config_ : quiet(config_), workers, processes.size());
+    Config config = own_config(worker_ == 0 ? config_ : quiet(config_), workers, family_.processes);
     if (group_) config.checkpoint.at_end = false;
     DataSplit data = data_;
-    data.train = shares_.of(static_cast<std::size_t>(worker_));
+    data.train = shares_.of(has_joined ? 0 : static_cast<std::size_t>(worker_));
     Served* served = nullptr;
     Task task{.network = network_, .data = data};
     task.strategy = [&](const Config& given, const Replica& replica) {
@@ -216,9 +195,19 @@ class Run {
       served = made.get();
       return made;
     };
-    task.done = [&] { return static_cast<std::size_t>(served->own_steps()); };
+    task.done = [&] {
+      return static_cast<std::size_t>(has_joined ? shares_.steps().front().steps : served->own_steps());
+    };
+    if (axes_.server.joins > 0)
+      task.may_begin = [&](std::size_t step) { return served->claim(static_cast<std::int64_t>(step)); };
     task.further = [&](std::size_t epoch, bool is_last) { return further(*served, epoch, is_last); };
     Hooks hooks = worker_ == 0 ? hooks_ : Hooks{.on_update = [this](const Moment& now) { stop_with_first(now); }};
+    const bool invites = worker_ == 0 && talks && axes_.server.joins > 0;
+    if (invites)
+      hooks.on_start = [this, users = hooks.on_start](const Moment& now) {
+        write_join_file(config_.run, addresses());
+        if (users) users(now);
+      };
     Trainer trainer(config, own, std::move(task), std::move(hooks));
     TrainResult result = trainer.run();
     if (worker_ == 0 && talks && store_ && !result.stopped.empty()) store_->set("stop", result.stopped);
@@ -227,9 +216,29 @@ class Run {
                   line_of(name_of(static_cast<std::size_t>(worker_)), served->report()));
     if (!store_) lines_.push_back(line_of(name_of(static_cast<std::size_t>(worker_)), served->report()));
     told.tells = served->teller() == worker_ && talks;
+    if (told.tells && axes_.server.joins > 0) remove_join_file(config_.run);
     told.training = std::move(result);
     const bool keeps = worker_ != 0 || group_.has_value();
     if (told.tells && keeps && !config_.run.empty() && config_.run != "none") told.kept = write_network();
+  }
+
+  /// The others wait for the first worker to bring the centre. Called by the server's thread.
+  void tell_of_the_first(int rank, Parting how) {
+    if (store_ && rank == roles_.workers[0][0] && how != Parting::left) store_->set_once("centre", "it has died");
+  }
+
+  /// Of a master that admits workers, so that the first worker can write it down.
+  void tell_address(const std::string& address) {
+    const auto server = std::ranges::find(roles_.masters, world_.rank()) - roles_.masters.begin();
+    if (store_ && !address.empty()) store_->set(address_key(static_cast<std::size_t>(server)), address);
+    own_address_ = address;
+  }
+
+  std::vector<std::string> addresses() const {
+    if (!store_) return {own_address_};
+    std::vector<std::string> found;
+    for (std::size_t i = 0; i < roles_.masters.size(); ++i) found.push_back(store_->wait(address_key(i), never));
+    return found;
   }
 
   /// In the place of the first worker: the masters' parameters, which are the network's at the end of training.
@@ -266,9 +275,8 @@ class Run {
   }
 
   bool has_stopped(std::string* why = nullptr) const {
-    const bool alone = roles_.workers[static_cast<std::size_t>(worker_)].size() == 1;
     std::string text;
-    const bool has = store_ && alone && worker_ != 0 && store_->find("stop", text);
+    const bool has = store_ && family_.processes == 1 && worker_ != 0 && store_->find("stop", text);
     if (has && why != nullptr) *why = text;
     return has;
   }
@@ -280,6 +288,11 @@ class Run {
       found.push_back(store_->find(report_key(i), text) ? text : why_not(i));
     for (std::size_t i = 0; i < roles_.groups.size(); ++i)
       if (store_->find(group_keys(i) + "report", text)) found.push_back(text);
+    for (std::size_t i = ledger_->first_workers(); i < ledger_->workers(); ++i)
+      if (const Ledger::Fate fate = ledger_->fate(count(i)); fate.has_come)
+        found.push_back(name_of(i) + "  joined while training ran, and did " + std::to_string(fate.taken) +
+                        " steps of others" +
+                        (fate.is_there || fate.parting == Parting::left ? "" : ", then" + how_it_went(fate)));
     if (const std::string small = small_rounds(); !small.empty()) found.push_back(small);
     return found;
   }
@@ -297,19 +310,24 @@ class Run {
     const Ledger::Fate fate = ledger_->fate(count(worker - mine_.offset));
     std::string text = name_of(worker) + "  did not come to the end";
     if (fate.is_there || fate.parting == Parting::left) return text;
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%g", axes_.server.silence);
-    text += ": rank " + std::to_string(roles_.workers[worker][0]);
-    text += fate.parting == Parting::died ? " died" : " was not heard from for " + std::string(seconds) + " s";
+    text += ": rank " + std::to_string(roles_.workers[worker][0]) + how_it_went(fate);
     text += " after " + std::to_string(fate.own) + " of " + std::to_string(fate.share) + " steps; others did " +
             std::to_string(fate.share - fate.own - fate.missing);
     if (fate.missing > 0) text += ", and nobody " + std::to_string(fate.missing);
     return text;
   }
 
+  std::string how_it_went(const Ledger::Fate& fate) const {
+    if (fate.parting == Parting::died) return " died";
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%g", axes_.server.silence);
+    return " was not heard from for " + std::string(seconds) + " s";
+  }
+
   const Config config_;
   const Axes axes_;
-  const Roles roles_;
+  const Roles roles_;  // none of a worker that joins
+  const Family family_;
   Communicator world_;
   std::shared_ptr<Store> store_;
   Network network_;
@@ -320,6 +338,8 @@ class Run {
   std::optional<std::size_t> group_;  // of a sub-master and its workers
   std::shared_ptr<Ledger> ledger_;    // a master's
   int worker_ = -1;
+  std::shared_ptr<ParameterServer> joined_;  // of a worker that joins, until it begins
+  std::string own_address_;                  // without a store
   std::vector<std::string> lines_;
 };
 
@@ -339,6 +359,8 @@ Roles roles_of(const Config& config, int ranks) {
     throw Error(Code::invalid, "strategy.processes=" + std::to_string(processes) + ": " + std::to_string(left) +
                                    " working ranks do not make whole workers; start " +
                                    std::to_string(ranks + processes - left % processes) + " ranks");
+  if (axes.server.joins > 0 && !config.has_folder())
+    throw Error(Code::invalid, "strategy.joins: workers find the run by its folder, so say run=DIR");
   Roles roles;
   const int all = axes.members == Axes::Members::quorum ? 1 : ranks;  // of a round there is to be one opinion
   for (int rank = 0; rank < (masters > 0 ? masters : all); ++rank) roles.masters.push_back(rank);
@@ -361,6 +383,14 @@ int tells_of_death(const Roles& roles, int master) {
 ServedResult train_by_masters(const Config& config, Communicator world, Network network, const DataSplit& data,
                               const Hooks& hooks) {
   return Run(config, std::move(world), std::move(network), data, hooks).run();
+}
+
+ServedResult train_joining(const Config& config, Communicator alone, Network network, const DataSplit& data) {
+  ParameterServer::Options options;
+  options.timeout = no_deadline;
+  options.silence = axes_of(config).server.silence;
+  auto servers = std::make_shared<ParameterServer>(read_join_file(config.run), options);
+  return Run(config, std::move(servers), std::move(alone), std::move(network), data).run();
 }
 
 }  // namespace tutti::engine

@@ -55,4 +55,12 @@ struct ServedResult {
 ServedResult train_by_masters(const Config& config, Communicator world, Network network, const DataSplit& data,
                               const Hooks& hooks = {});
 
+/// Trains as one more worker of a run that goes on in the folder config.run, which was started with strategy.joins and
+/// whose configuration this is, until all its steps are done; `alone` has
+/// this process as its only rank. The worker begins with the masters' parameters, takes
+/// part in their next round, and does steps that others have not begun. It need not be on the host of another worker,
+/// but must see the folder and reach the masters. Blocks. Throws Error{invalid} where nothing can be joined there,
+/// Error{peer_lost} where the run has ended, and as Trainer does.
+ServedResult train_joining(const Config& config, Communicator alone, Network network, const DataSplit& data);
+
 }  // namespace tutti::engine

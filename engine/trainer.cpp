@@ -97,6 +97,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
       loss(task.loss ? task.loss : make_loss(config.loss)),
       metrics(task.metrics.empty() ? metrics_of(data.classes) : task.metrics),
       steps_done(task.done),
+      may_begin(task.may_begin),
       further(task.further),
       hooks(std::move(user)),
       trainer(owner),
@@ -118,8 +119,8 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
       times(PhaseClock(), size(config.report.trace)),
       report(config.report.progress, everyone.rank() != 0) {
   tracing = config.report.trace > 0;
-  total_steps = size(config.epochs) * loader.steps();
-  if (config.steps > 0) total_steps = std::min(total_steps, size(config.steps));
+  own_steps = size(config.epochs) * loader.steps();
+  if (config.steps > 0) own_steps = std::min(own_steps, size(config.steps));
 }
 
 std::unique_ptr<Feed> Trainer::Run::make_feed() const {
@@ -136,7 +137,7 @@ std::unique_ptr<Feed> Trainer::Run::make_feed() const {
 
 /// `samples`: number seen since the epoch was started or resumed.
 void Trainer::Run::tell(std::size_t epoch, std::size_t step, double samples) {
-  const double seconds = times.clock().total(), left = static_cast<double>(total_steps - state.step);
+  const double seconds = times.clock().total(), left = static_cast<double>(own_steps - own_done());
   report.step({.epoch = epoch + 1,
                .epochs = size(config.epochs),
                .step = step,
@@ -156,12 +157,18 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   state.sampler.clear();
   times.start();
   std::size_t samples = 0, last = 0, steps = loader.first_step();
-  while (state.step < total_steps && stop_reason.empty()) {
+  while (has_more() && stop_reason.empty()) {
+    if (may_begin && !may_begin(own_done())) {
+      const std::size_t rest = std::min(loader.steps() - steps, own_steps - own_done());
+      state.given += rest;
+      steps += rest;
+      break;
+    }
     times.begin_step();
     std::optional<Batch> batch = loader.next();
     times.clock().enter(Phase::other);
     if (!batch) break;
-    train_step(epoch, *batch);
+    train_step(epoch, *batch, own_done());
     times.end_step();
     samples += batch->global_count;
     state.samples += last = batch->global_distinct;
@@ -181,7 +188,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   if (!whole && keeps_the_end()) save(epoch, false);  // so that a resumed run can finish the epoch
   end_epoch(epoch, static_cast<double>(samples));
   if (whole) save_after(epoch);
-  return state.step < total_steps && stop_reason.empty();
+  return has_more() && stop_reason.empty();
 }
 
 void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
@@ -250,10 +257,12 @@ TrainResult Trainer::Run::run() {
   });
   call(hooks.on_start, moment(state.epoch));
   for (std::size_t epoch = state.epoch; epoch < size(config.epochs) && stop_reason.empty(); ++epoch) {
-    if (state.step >= total_steps && state.sampler.empty()) break;
+    if (!has_more() && state.sampler.empty()) break;
     call(hooks.on_start_epoch, moment(epoch));
     if (!stop_reason.empty() || !train_epoch(epoch)) break;
   }
+  const bool only_helps = further && state.epochs.empty() && !config.checkpoint.resume && stop_reason.empty();
+  if (only_helps) train_epoch(size(config.epochs) - 1);  // it had no step of its own to do
   Moment now = moment(state.epochs.size());
   if (!state.epochs.empty()) now.result = &state.epochs.back();
   call(hooks.on_end, now);
@@ -264,7 +273,7 @@ TrainResult Trainer::Run::run() {
   TrainResult result{.losses = state.losses,
                      .epochs = state.epochs,
                      .validations = state.validations,
-                     .stopped = state.step < total_steps ? stop_reason : std::string(),
+                     .stopped = has_more() ? stop_reason : std::string(),
                      .best_validation = state.best_validation,
                      .best_epoch = state.best_epoch,
                      .reached_target = !state.validations.empty() && reaches_target(state.validations.back()),

@@ -91,6 +91,7 @@ struct ReplicaError : Error {
 struct Further {
   std::shared_ptr<const Dataset> data;
   std::vector<std::uint32_t> ids;  ///< empty: no step
+  std::size_t step = 0;            ///< the step of the schedule whose learning rate is used
 };
 
 /// The objects that a run works with. Members that are left empty are made from the configuration.
@@ -105,8 +106,11 @@ struct Task {
   std::function<std::unique_ptr<Strategy>(const Config&, const Replica&)> strategy = {};
   /// Number of the trainer's own steps that are already done; not called if checkpoint.resume is set. Collective.
   std::function<std::size_t()> done = {};
-  /// Called after the steps of each epoch, repeatedly until it returns no samples; each result is one extra step, at
-  /// the learning rate of the trainer's next own step. `is_last`: the run's last own step is done. Collective.
+  /// Called before each of the trainer's own steps with the step's number, counted over all epochs. If it returns
+  /// false, other trainers do this step and the rest of its epoch. Collective.
+  std::function<bool(std::size_t step)> may_begin = {};
+  /// Called after the steps of each epoch, repeatedly until it returns no samples; each result is one extra step.
+  /// `is_last`: the run's last own step is done. Collective.
   std::function<Further(std::size_t epoch, bool is_last)> further = {};
 };
 

@@ -75,7 +75,7 @@ void Trainer::Run::save_if_due(std::size_t epoch) {
 
 /// Called after an epoch: saves if a checkpoint is due, for the best epoch so far, and for the last one.
 void Trainer::Run::save_after(std::size_t epoch) {
-  const bool ends = !stop_reason.empty() || state.step >= total_steps;
+  const bool ends = !stop_reason.empty() || !has_more();
   if (due(config.checkpoint.every_steps, state.step) || due(config.checkpoint.every_epochs, epoch + 1) ||
       (keeps_checkpoints() && best_is_now()) || (keeps_the_end() && ends))
     save(epoch, true);

@@ -62,9 +62,13 @@ struct Trainer::Run {
   bool best_is_now() const;
   std::size_t smoothed_best() const;
 
+  /// The trainer's own steps that are done or were left to others (Task::may_begin).
+  std::size_t own_done() const noexcept { return state.step - state.further + state.given; }
+  bool has_more() const noexcept { return own_done() < own_steps; }
+
   // Defined in training_step.cpp: one step.
   void exchange(const std::function<void()>& call);
-  void train_step(std::size_t epoch, Batch& batch);
+  void train_step(std::size_t epoch, Batch& batch, std::size_t place);
   void train_further(std::size_t epoch, std::size_t& samples);
   void pieces(const Batch& batch, const at::Tensor& input, const at::Tensor& target, Moment& moment);
   double piece(const at::Tensor& input, const at::Tensor& target, double share, double weight, Moment& moment);
@@ -98,6 +102,7 @@ struct Trainer::Run {
   const Loss loss;
   const std::vector<Metric> metrics;
   const std::function<std::size_t()> steps_done;
+  const std::function<bool(std::size_t)> may_begin;
   const std::function<Further(std::size_t, bool)> further;
   const Hooks hooks;
   Trainer& trainer;
@@ -114,7 +119,7 @@ struct Trainer::Run {
   std::unique_ptr<RunFolder> folder;  ///< on rank 0, if the run has a folder
   std::unique_ptr<Saver> saver;       ///< on rank 0, if the run has a folder
 
-  std::size_t total_steps = 0;
+  std::size_t own_steps = 0;  ///< the trainer's own steps of the whole run
   RunState state;
   bool tracing = false;        ///< whether the trace is not complete yet
   std::string stop_reason;     ///< empty: training goes on

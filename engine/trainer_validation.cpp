@@ -46,7 +46,7 @@ bool Trainer::Run::validation_is_due(std::size_t samples) const {
 /// After the last step of an epoch, or of the part of an epoch with which training ends.
 void Trainer::Run::validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples) {
   if (!state.validations.empty() && state.validations.back().step == state.step) return;
-  const bool ends = steps < loader.steps() || !stop_reason.empty() || state.step >= total_steps;
+  const bool ends = steps < loader.steps() || !stop_reason.empty() || !has_more();
   if (ends || !validates_within_epochs() || schedule.observes() || validation_is_due(samples)) validate(epoch, steps);
 }
 

@@ -111,11 +111,11 @@ void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at:
   exchange([&] { strategy->end_backward(); });
 }
 
-void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
+/// At the learning rate of step `place` of a trainer's own.
+void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place) {
   const double rate =
       strategy->traits().rate_factor *
-      set_rate.value_or(schedule.rate(
-          {.step = state.step - state.further, .steps_per_epoch = loader.steps(), .total_steps = total_steps}));
+      set_rate.value_or(schedule.rate({.step = place, .steps_per_epoch = loader.steps(), .total_steps = own_steps}));
   optimizer->set_learning_rate(rate);
   seed_draws(static_cast<std::size_t>(world.rank()));
   const auto [input, target] = tensors_of(batch);
@@ -144,7 +144,7 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch) {
 
 /// The extra steps of an epoch (Task::further).
 void Trainer::Run::train_further(std::size_t epoch, std::size_t& samples) {
-  const bool is_last = state.step >= total_steps;
+  const bool is_last = !has_more();
   const std::vector<Transform> transforms = transforms_for(config, data);
   while (stop_reason.empty()) {
     const Further some = further(epoch, is_last);
@@ -158,8 +158,7 @@ void Trainer::Run::train_further(std::size_t epoch, std::size_t& samples) {
     const std::size_t most = config.batch.micro > 0 ? static_cast<std::size_t>(config.batch.micro) : batch.count;
     for (std::size_t left = batch.count; left > 0; left -= batch.pieces.back())
       batch.pieces.push_back(std::min(left, most));
-    ++total_steps;
-    train_step(epoch, batch);
+    train_step(epoch, batch, some.step);
     ++state.further;
     samples += batch.global_count;
     state.samples += batch.global_count;

@@ -1,4 +1,4 @@
-// A store served by rank 0, and the card that tells the other ranks how to find it; private to collectives/bootstrap.
+// A store served by rank 0, and the card that tells the other ranks how to find it.
 #pragma once
 
 #include <memory>

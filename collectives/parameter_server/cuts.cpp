@@ -45,6 +45,8 @@ void Server::cut_at(Seat& seat, const Arrival& arrival) {
 // Of a worker that has died nothing more comes.
 void Server::end_cut() {
   if (!cut_ || cut_->sequence == 0) return;
+  for (const auto& [worker, until] : cut_->until)
+    if (until > 0 && !by_worker_.contains(worker)) return;  // a newcomer that will be taken in
   for (const auto& seat : seats_)
     if (!seat->is_over && seat->taken[static_cast<std::size_t>(number_)] < cut_->until[seat->member.worker]) return;
   const Cut cut = *std::exchange(cut_, std::nullopt);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "collectives/parameter_server/admission.hpp"
 #include "collectives/parameter_server/parameters.hpp"
 #include "collectives/parameter_server/pulse.hpp"
 #include "collectives/parameter_server/server.hpp"
@@ -14,12 +15,14 @@
 namespace tutti {
 namespace {
 
+std::vector<int> numbered(std::size_t size) {
+  std::vector<int> all(size);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 std::vector<int> listed(const std::vector<int>& ranks, int size, const char* what) {
-  std::vector<int> all = ranks;
-  if (all.empty()) {
-    all.resize(static_cast<std::size_t>(size));
-    std::iota(all.begin(), all.end(), 0);
-  }
+  const std::vector<int> all = ranks.empty() ? numbered(static_cast<std::size_t>(size)) : ranks;
   for (const int rank : all)
     if (rank < 0 || rank >= size || std::ranges::count(all, rank) > 1)
       throw Error(Code::invalid, "parameter server: rank " + std::to_string(rank) + " among the " + what +
@@ -65,12 +68,20 @@ class ParameterServer::Impl {
           connect(group, options, static_cast<int>(server), worker, members, links);
     if (std::ranges::count(workers_, rank_) > 0) outbox_ = std::make_shared<Outbox>(std::move(links));
     if (const auto mine = std::ranges::find(servers_, rank_); mine != servers_.end()) {
-      server_ = std::make_unique<Server>(
-          Server::Seating{static_cast<int>(mine - servers_.begin()), servers_.size(), std::move(members)},
-          options.rules, options.settings, options.silence);
+      server_ = std::make_unique<Server>(Server::Seating{static_cast<int>(mine - servers_.begin()), servers_.size(),
+                                                         std::move(members), options.joins > 0},
+                                         options.rules, options.settings, options.silence);
+      if (options.joins > 0) open_door(group, options.joins);
       thread_ = std::thread([this] { server_->run(); });
     }
-    if (outbox_ && options.silence > 0) pulse_ = std::make_unique<Pulse>(outbox_, Seconds(options.silence / 4));
+    start_pulse(options);
+  }
+  Impl(Newcomer newcomer, const Options& options)
+      : servers_(numbered(newcomer.links.size())),
+        workers_{newcomer.worker},
+        rank_(newcomer.worker),
+        outbox_(std::make_shared<Outbox>(std::move(newcomer.links))) {
+    start_pulse(options);
   }
   ~Impl() {
     pulse_.reset();
@@ -94,7 +105,9 @@ class ParameterServer::Impl {
   }
   void serve() {
     if (thread_.joinable()) thread_.join();
+    admission_.reset();
   }
+  const std::string& address() const noexcept { return address_; }
   const std::shared_ptr<Outbox>& outbox() const {
     if (!outbox_)
       throw Error(Code::invalid, "parameter server: rank " + std::to_string(rank_) + " is not one of its workers");
@@ -107,6 +120,18 @@ class ParameterServer::Impl {
   bool is_worker() const noexcept { return outbox_ != nullptr; }
 
  private:
+  void start_pulse(const Options& options) {
+    if (outbox_ && options.silence > 0) pulse_ = std::make_unique<Pulse>(outbox_, Seconds(options.silence / 4));
+  }
+
+  void open_door(const Communicator& group, int joins) {
+    admission_ = std::make_unique<Admission>(Admission::Rules{joins, group.size(), group.settings()},
+                                             [this](int worker, std::optional<Communicator> pair) {
+                                               server_->admit({worker, std::move(pair), 1});
+                                             });
+    address_ = admission_->address();
+  }
+
   void connect(Communicator& group, const Options& options, int server, int worker,
                std::vector<Server::Member>& members, std::vector<Link>& links) {
     const int rank = servers_[static_cast<std::size_t>(server)];
@@ -148,6 +173,8 @@ class ParameterServer::Impl {
   std::shared_ptr<Outbox> outbox_;  // of a worker
   bool joined_ = false;
   std::unique_ptr<Server> server_;
+  std::unique_ptr<Admission> admission_;  // of a server; it ends before the server does
+  std::string address_;
   std::thread thread_;
   std::unique_ptr<Pulse> pulse_;  // of a worker
 };
@@ -156,12 +183,19 @@ ParameterServer::ParameterServer(Communicator& group, const Options& options)
     : impl_(std::make_shared<Impl>(group, options)) {
   if (options.join && is_worker()) join();
 }
+ParameterServer::ParameterServer(const std::vector<std::string>& addresses, const Options& options,
+                                 const Settings& settings)
+    : impl_(std::make_shared<Impl>(enter_running(addresses, settings, options.timeout.value_or(settings.timeout)),
+                                   options)) {
+  if (options.join) join();
+}
 ParameterServer::~ParameterServer() = default;
 
 bool ParameterServer::is_server() const noexcept { return impl_->is_server(); }
 bool ParameterServer::is_worker() const noexcept { return impl_->is_worker(); }
 const std::vector<int>& ParameterServer::servers() const noexcept { return impl_->servers_; }
 const std::vector<int>& ParameterServer::workers() const noexcept { return impl_->workers_; }
+const std::string& ParameterServer::address() const noexcept { return impl_->address(); }
 void ParameterServer::serve() { impl_->serve(); }
 
 const std::map<std::string, std::string>& ParameterServer::join() {

@@ -132,10 +132,23 @@ class ParameterServer {
     /// host that has gone. Workers that have nothing to say tell that they live, on a thread of their own. When one
     /// that was given up goes on, its next call throws and says so. 0: servers wait for ever.
     double silence = 0;
+    /// Of a server: as many processes that are no ranks of the communicator may become workers while it runs. The
+    /// servers number them from the communicator's size on; rules see these numbers as their workers'.
+    int joins = 0;
   };
 
   /// Collective over `group`, with the same servers and workers on all ranks; blocks until they are connected.
   ParameterServer(Communicator& group, const Options& options);
+  /// A worker that is no rank of the servers' communicator; it may come at any time while they run, and takes part like
+  /// all others. `addresses` has the address() of each server, in their order. Of `options`, join, timeout and silence
+  /// count. workers() is its own number alone. Blocks until it is connected. Throws Error: peer_lost where the servers
+  /// have ended, invalid where as many have joined as may.
+  ///
+  ///     // on a server:      file << server.address();
+  ///     // on the newcomer:  ParameterServer late({line_of(file)}, {});
+  ///     //                   Parameters w = late.open("w", count, DType::f32);
+  ParameterServer(const std::vector<std::string>& addresses, const Options& options,
+                  const Settings& settings = Settings::from_environment());
   /// A worker leaves for good. A server stays until all workers have done so or have died. While an exception unwinds,
   /// a server ends what its workers wait for instead, and a worker counts as having died.
   ~ParameterServer();
@@ -146,6 +159,9 @@ class ParameterServer {
   bool is_worker() const noexcept;
   const std::vector<int>& servers() const noexcept;
   const std::vector<int>& workers() const noexcept;
+  /// Of a server with Options::joins: its hosts, port and secret as newcomers are to be told them, a text without
+  /// blanks. Whoever knows it may join. Empty: nobody may.
+  const std::string& address() const noexcept;
 
   /// Of a server: returns when all workers have left for good or have died.
   void serve();

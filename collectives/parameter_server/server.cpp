@@ -11,6 +11,7 @@ namespace tutti {
 namespace {
 
 constexpr std::size_t large_payload = 256 << 10, most_large = 4;  // of which the memory is kept
+constexpr Seconds look_for_newcomers(0.05);
 constexpr std::size_t most_queued = 64 << 20;  // bytes of one worker's payloads, from which on no more headers are read
 
 // These go before what a cut holds up.
@@ -24,7 +25,11 @@ Buffer bytes_at(void* data, std::size_t bytes) { return {data, bytes, DType::u8}
 
 Server::Server(Seating seating, const ServerRules& rules, const std::map<std::string, std::string>& settings,
                double silence)
-    : number_(seating.number), servers_(seating.servers), settings_(settings), silence_(silence) {
+    : number_(seating.number),
+      servers_(seating.servers),
+      settings_(settings),
+      silence_(silence),
+      admits_(seating.admits) {
   for (const ServerRules& some : {standard_rules(), rules})
     for (const auto& [name, rule] : some) {
       NamedRule& one = rules_[frames::id_of(name)];
@@ -34,16 +39,7 @@ Server::Server(Seating seating, const ServerRules& rules, const std::map<std::st
       if (!rule.apply) throw Error(Code::invalid, "parameter server: the rule '" + name + "' has no function");
       one = {name, rule};
     }
-  for (Member& member : seating.members) {
-    auto seat = std::make_unique<Seat>();
-    seat->is_over = !member.pair;
-    seat->header = Block(frames::head_bytes(servers_));
-    seat->taken.resize(servers_);
-    seat->heard = Clock::now();
-    seat->member = std::move(member);
-    by_worker_[seat->member.worker] = seat.get();
-    seats_.push_back(std::move(seat));
-  }
+  for (Member& member : seating.members) add(std::move(member));
   for (const auto& seat : seats_)
     if (!seat->is_over) listen(*seat);
 }
@@ -54,8 +50,49 @@ Server::~Server() {
 }
 
 void Server::abort(const std::string& why) noexcept {
+  const std::lock_guard lock(members_);
   for (const auto& seat : seats_)
     if (seat->member.pair) seat->member.pair->abort(why);
+  for (Member& member : admitted_)
+    if (member.pair) member.pair->abort(why);
+}
+
+Server::Seat& Server::add(Member member) {
+  auto seat = std::make_unique<Seat>();
+  seat->is_over = !member.pair;
+  seat->header = Block(frames::head_bytes(servers_));
+  seat->taken.resize(servers_);
+  seat->heard = Clock::now();
+  seat->member = std::move(member);
+  by_worker_[seat->member.worker] = seat.get();
+  return *seats_.emplace_back(std::move(seat));
+}
+
+void Server::admit(Member member) {
+  const std::lock_guard lock(members_);
+  admitted_.push_back(std::move(member));
+}
+
+// While a dump is made, a newcomer waits unless another server has taken requests of it into the dump.
+bool Server::take_in() {
+  const std::lock_guard lock(members_);
+  std::vector<Member> later;
+  for (Member& member : std::exchange(admitted_, {})) {
+    if (cut_ && !cut_->until.contains(member.worker)) {
+      later.push_back(std::move(member));
+      continue;
+    }
+    Seat& seat = add(std::move(member));
+    if (!seat.is_over) listen(seat);
+  }
+  admitted_ = std::move(later);
+  return admitted_.empty();
+}
+
+// Newcomers that were admitted are served, too.
+bool Server::is_over() {
+  const bool nobody_waits = take_in();
+  return nobody_waits && std::ranges::all_of(seats_, [](const auto& seat) { return seat->is_over; });
 }
 
 void Server::listen(Seat& seat) {
@@ -67,7 +104,7 @@ void Server::listen(Seat& seat) {
 void Server::run() {
   for (const auto& seat : seats_)
     if (seat->is_over) tell_parted(*seat, Parting::died);  // before it came
-  while (std::ranges::any_of(seats_, [](const auto& seat) { return !seat->is_over; })) {
+  while (!is_over()) {
     wait();
     for (const auto& seat : seats_)
       if (!seat->is_over) look_at(*seat);
@@ -106,6 +143,7 @@ void Server::wait() {
   Deadline first = never;
   for (const Shard* const shard : timed_) first = std::min(first, shard->due());
   for (const auto& seat : seats_) first = std::min(first, silent_at(*seat));
+  if (admits_) first = std::min(first, deadline_in(look_for_newcomers));
   const Seconds limit = first == never ? Seconds(for_ever) : std::max(Seconds(0), Seconds(first - Clock::now()));
   (void)wait_any(works, limit);
 }

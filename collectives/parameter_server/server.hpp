@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -17,7 +18,7 @@
 namespace tutti {
 
 /// Takes the requests of its workers, each by a communicator of the two, and has its shards do them. Every call but
-/// abort() belongs to one thread.
+/// abort() and admit() belongs to one thread.
 class Server {
  public:
   struct Member {
@@ -29,6 +30,7 @@ class Server {
     int number = 0;  ///< among the servers
     std::size_t servers = 1;
     std::vector<Member> members;
+    bool admits = false;  ///< admit() may be called
   };
   /// `silence` in seconds, as in ParameterServer::Options.
   Server(Seating seating, const ServerRules& rules, const std::map<std::string, std::string>& settings,
@@ -39,6 +41,8 @@ class Server {
   void run();
   /// Makes run() return soon, and ends what the workers wait for. Any thread.
   void abort(const std::string& why) noexcept;
+  /// Adds a worker to those that run() serves, soon. Any thread.
+  void admit(Member member);
 
  private:
   struct Arrival {
@@ -74,6 +78,9 @@ class Server {
     ServerRule rule;
   };
 
+  Seat& add(Member member);
+  bool take_in();
+  bool is_over();
   void listen(Seat& seat);
   Block room_for(std::size_t bytes);
   void take_header(Seat& seat);
@@ -108,6 +115,9 @@ class Server {
   const std::map<std::string, std::string> settings_;
   const double silence_;
   std::uint64_t epoch_ = 1;
+  const bool admits_;
+  std::mutex members_;            // held where seats are added, and by other threads that read them
+  std::vector<Member> admitted_;  // that have no seat yet
   std::vector<std::unique_ptr<Seat>> seats_;
   std::map<int, Seat*> by_worker_;
   std::unordered_map<std::uint64_t, NamedRule> rules_;

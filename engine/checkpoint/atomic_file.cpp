@@ -23,9 +23,9 @@ constexpr std::size_t largest_write = std::size_t{1} << 30;  // write() transfer
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path file)
+AtomicFile::AtomicFile(std::filesystem::path file, unsigned mode)
     : file_(std::move(file)), temporary_(file_.string() + ".tmp" + std::to_string(getpid())) {
-  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
   if (descriptor_ < 0) fail("made");
 }
 

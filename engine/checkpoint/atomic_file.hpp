@@ -13,8 +13,9 @@ namespace tutti::engine {
 /// thread.
 class AtomicFile {
  public:
-  /// Throws Error{resource} with the file's name and the cause, as do write() and commit().
-  explicit AtomicFile(std::filesystem::path file);
+  /// `mode`: the file's permissions, less those of the umask. Throws Error{resource} with the file's name and the
+  /// cause, as do write() and commit().
+  explicit AtomicFile(std::filesystem::path file, unsigned mode = 0666);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -95,6 +95,7 @@ std::string RunState::json() const {
                     {"epoch_samples", epoch_samples},
                     {"samples", samples},
                     {"further", further},
+                    {"given", given},
                     {"best", best},
                     {"best_validation", best_validation},
                     {"best_epoch", best_epoch},
@@ -133,6 +134,7 @@ RunState RunState::read(const std::filesystem::path& file) {
     state.epoch_samples = number(all.at("epoch_samples"));
     state.samples = all.at("samples").get<std::size_t>();
     state.further = all.value("further", std::size_t{0});
+    state.given = all.value("given", std::size_t{0});
     state.best = number(all.at("best"));
     state.best_validation = all.at("best_validation").get<std::size_t>();
     state.best_epoch = all.at("best_epoch").get<std::size_t>();

@@ -15,6 +15,7 @@ namespace tutti::engine {
 struct RunState {
   std::size_t step = 0;     ///< steps done, over all epochs
   std::size_t further = 0;  ///< of these, extra steps (Task::further)
+  std::size_t given = 0;    ///< the trainer's own steps that others do (Task::may_begin)
   std::size_t epoch = 0;    ///< the current epoch, from 0
   std::string sampler;      ///< Progress::text(): the samples of the epoch that have been seen
   std::string optimizer;

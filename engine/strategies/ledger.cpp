@@ -8,13 +8,44 @@
 
 namespace tutti::engine {
 
-Ledger::Ledger(std::vector<Share> shares) {
-  for (const Share& share : shares) workers_.push_back({.share = share, .taken = {}});
+Ledger::Ledger(std::vector<Share> shares, bool claims) : claims_(claims), first_workers_(shares.size()) {
+  for (const Share& share : shares) workers_.push_back({.share = share, .taken = {}, .given = {}});
+}
+
+std::int64_t Ledger::Worker::end_of_epoch(std::int64_t number) const {
+  const std::int64_t epoch = number / per_epoch();
+  const auto found = given.find(epoch);
+  return std::min((epoch + 1) * per_epoch(), share.steps) - (found == given.end() ? 0 : found->second);
+}
+
+std::int64_t Ledger::Worker::given_before(std::int64_t number) const {
+  std::int64_t count = 0;
+  for (const auto& [epoch, steps] : given) count += epoch * per_epoch() < number ? steps : 0;
+  return count;
+}
+
+std::int64_t Ledger::Worker::own_number(std::int64_t count) const {
+  std::int64_t number = first + count;
+  for (const auto& [epoch, steps] : given) {  // in their order
+    const std::int64_t end = end_of_epoch(epoch * per_epoch());
+    if (first < end + steps && number >= end) number += steps;
+  }
+  return number;
 }
 
 Ledger::Unit Ledger::unit(const DealtStep& step) const {
-  const std::int64_t each = std::max<std::int64_t>(1, of(step.worker).share.steps_per_epoch);
-  return {step.number / each, step.worker, step.number};
+  return {step.number / of(step.worker).per_epoch(), step.worker, step.number};
+}
+
+void Ledger::admit(int worker) {
+  while (workers_.size() <= static_cast<std::size_t>(worker))
+    workers_.push_back({.share = {}, .taken = {}, .given = {}, .has_come = false, .is_there = false});
+}
+
+void Ledger::comes(int worker) {
+  admit(worker);  // those before it may never come
+  Worker& one = of(worker);
+  if (!std::exchange(one.has_come, true)) one.is_there = true;
 }
 
 /// What a worker did in its step `number`: one that it had taken, or one of its own.
@@ -24,13 +55,13 @@ DealtStep Ledger::nth(int worker, std::int64_t number) const {
     if (one.at == number) return one.step;
     before += one.at < number ? 1 : 0;
   }
-  return {worker, of(worker).first + number - before};
+  return {worker, of(worker).own_number(number - before)};
 }
 
 std::int64_t Ledger::own_pushed(int worker) const {
   const Worker& one = of(worker);
-  return one.first + one.pushed -
-         std::ranges::count_if(one.taken, [&](const Taken& each) { return each.at < one.pushed; });
+  return one.own_number(one.pushed -
+                        std::ranges::count_if(one.taken, [&](const Taken& each) { return each.at < one.pushed; }));
 }
 
 void Ledger::pushed(int worker, std::uint64_t steps) {
@@ -47,6 +78,7 @@ void Ledger::round(std::size_t participants) {
 Ledger::Deal Ledger::ask(int worker, std::int64_t done, std::int64_t epoch, bool is_last) {
   Worker& one = of(worker);
   one.is_idle = is_last;
+  if (is_last && free_.empty()) free_unclaimed(worker);
   if (!free_.empty() && (is_last || free_.begin()->epoch <= epoch)) {
     const Unit next = *free_.begin();
     free_.erase(free_.begin());
@@ -59,13 +91,38 @@ Ledger::Deal Ledger::ask(int worker, std::int64_t done, std::int64_t epoch, bool
   return {is_last && !is_alone ? Deal::What::wait : Deal::What::none, {}};
 }
 
+// Of the worker with the most steps that it has not claimed in its epoch, the last one is free.
+void Ledger::free_unclaimed(int worker) {
+  if (!claims_) return;
+  const auto left = [&](int other) {
+    const Worker& one = of(other);
+    return one.is_there && !one.is_idle && other != worker ? one.end_of_epoch(one.claimed) - one.claimed : 0;
+  };
+  int most = 0;
+  for (int other = 1; other < static_cast<int>(workers_.size()); ++other)
+    if (left(other) > left(most)) most = other;
+  if (left(most) <= 0) return;
+  Worker& one = of(most);
+  const std::int64_t number = one.end_of_epoch(one.claimed) - 1;
+  ++one.given[number / one.per_epoch()];
+  free_.insert(unit({most, number}));
+}
+
+std::int64_t Ledger::claim(int worker, std::int64_t from, std::int64_t count) {
+  Worker& one = of(worker);
+  const std::int64_t until = std::max(from, std::min(from + count, one.end_of_epoch(from)));
+  one.claimed = std::max(one.claimed, until);
+  return until;
+}
+
 void Ledger::gone(int worker, Parting how) {
+  admit(worker);
   Worker& one = of(worker);
   if (!std::exchange(one.is_there, false)) return;
   one.parting = how;
   if (how == Parting::left) return;
   for (std::int64_t number = own_pushed(worker); number < one.share.steps; ++number)
-    free_.insert(unit({worker, number}));
+    if (!one.has_given(number)) free_.insert(unit({worker, number}));
   for (const Taken& each : one.taken)
     if (each.at >= one.pushed) free_.insert(unit(each.step));
 }
@@ -73,8 +130,14 @@ void Ledger::gone(int worker, Parting how) {
 Ledger::Fate Ledger::fate(int worker) const {
   const Worker& one = of(worker);
   const auto missing = std::ranges::count_if(free_, [&](const Unit& each) { return each.worker == worker; });
-  return {one.is_there,       one.parting, one.share.steps,
-          own_pushed(worker), missing,     one.taken_before + static_cast<std::int64_t>(one.taken.size())};
+  const std::int64_t next = own_pushed(worker);
+  return {one.has_come,
+          one.is_there,
+          one.parting,
+          one.share.steps,
+          next - one.given_before(next),
+          missing,
+          one.taken_before + static_cast<std::int64_t>(one.taken.size())};
 }
 
 int Ledger::teller() const {
@@ -86,7 +149,7 @@ int Ledger::teller() const {
 std::vector<std::byte> Ledger::save() const {
   std::set<Unit> free = free_;
   LetterWriter letter;
-  letter.put<std::uint64_t>(workers_.size());
+  letter.put<std::uint64_t>(first_workers_);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& one = workers_[i];
     const int worker = static_cast<int>(i);
@@ -94,13 +157,19 @@ std::vector<std::byte> Ledger::save() const {
     for (const Taken& each : one.taken) {
       if (each.at < one.pushed)
         ++taken;
-      else
+      else if (one.is_there)  // else it is free already, or was taken again
         free.insert(unit(each.step));
     }
+    if (i >= first_workers_) continue;  // who resumes begins without those that joined
     if (!one.is_there) first = first_untouched(worker);
     letter.put(one.share);
     letter.put(first);
     letter.put(taken);
+    letter.put<std::uint64_t>(one.given.size());
+    for (const auto& [epoch, steps] : one.given) {
+      letter.put(epoch);
+      letter.put(first > epoch * one.per_epoch() || one.is_there ? steps : 0);
+    }
   }
   std::erase_if(
       free, [&](const Unit& each) { return !of(each.worker).is_there && each.number >= first_untouched(each.worker); });
@@ -111,7 +180,7 @@ std::vector<std::byte> Ledger::save() const {
 /// Of a worker that has gone: where the epochs begin of which all steps are still to be dealt out.
 std::int64_t Ledger::first_untouched(int worker) const {
   const Worker& one = of(worker);
-  const std::int64_t each = std::max<std::int64_t>(1, one.share.steps_per_epoch);
+  const std::int64_t each = one.per_epoch();
   std::int64_t first = one.share.steps;
   while (first > 0) {
     const std::int64_t begin = (first - 1) / each * each;
@@ -127,9 +196,14 @@ void Ledger::load(std::span<const std::byte> saved) {
   std::vector<Worker> loaded(letter.take<std::uint64_t>());
   for (Worker& one : loaded) {
     one.share = letter.take<Share>();
-    one.first = letter.take<std::int64_t>();
+    one.first = one.claimed = letter.take<std::int64_t>();
     one.taken_before = letter.take<std::int64_t>();
+    for (auto left = letter.take<std::uint64_t>(); left > 0; --left) {
+      const auto epoch = letter.take<std::int64_t>();
+      one.given[epoch] = letter.take<std::int64_t>();
+    }
   }
+  workers_.resize(first_workers_);
   const bool fits = std::ranges::equal(loaded, workers_, [](const Worker& a, const Worker& b) {
     return a.share.steps_per_epoch == b.share.steps_per_epoch;
   });
@@ -143,23 +217,20 @@ void Ledger::load(std::span<const std::byte> saved) {
   while (!letter.is_at_end()) free_.insert(letter.take<Unit>());
 }
 
-namespace {
-
-int worker_of(const std::vector<int>& ranks, int rank) {
-  return static_cast<int>(std::ranges::find(ranks, rank) - ranks.begin());
+int WorkerRanks::worker_of(int rank) const {
+  const auto found = std::ranges::find(ranks, rank);
+  return static_cast<int>(found - ranks.begin()) + (found == ranks.end() ? rank - first_joined : 0);
 }
 
-}  // namespace
-
-ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, std::vector<int> ranks) {
+ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, WorkerRanks ranks) {
   const bool has_rounds = rule.quorum > 1 || rule.grace > 0;
   rule.apply = [apply = std::move(rule.apply), ledger, ranks, has_rounds](const ShardView& shard,
                                                                           std::span<const Pushed> pushed) {
     apply(shard, pushed);
     if (has_rounds) ledger->round(pushed.size());
-    for (const Pushed& one : pushed) ledger->pushed(worker_of(ranks, one.meta.worker), one.meta.steps);
+    for (const Pushed& one : pushed) ledger->pushed(ranks.worker_of(one.meta.worker), one.meta.steps);
   };
-  rule.parted = [ledger, ranks](int rank, Parting how) { ledger->gone(worker_of(ranks, rank), how); };
+  rule.parted = [ledger, ranks](int rank, Parting how) { ledger->gone(ranks.worker_of(rank), how); };
   rule.save = [save = std::move(rule.save), ledger] {
     LetterWriter letter;
     letter.put_bytes(ledger->save());
@@ -175,16 +246,21 @@ ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, std::vec
   return rule;
 }
 
-ServerRule deal_rule(std::shared_ptr<Ledger> ledger, std::vector<int> ranks) {
+ServerRule deal_rule(std::shared_ptr<Ledger> ledger, WorkerRanks ranks) {
+  const auto answer_to = [ledger](int worker, const double* asked) -> Ledger::Deal {
+    const auto whole = [&](std::size_t i) { return static_cast<std::int64_t>(asked[i]); };
+    switch (static_cast<LedgerQuestion>(whole(0))) {
+      case LedgerQuestion::further: return ledger->ask(worker, whole(1), whole(2), asked[3] != 0);
+      case LedgerQuestion::claim: return {.step = {worker, ledger->claim(worker, whole(1), whole(2))}};
+      default: return {.step = {ledger->teller(), ledger->own_pushed(worker)}};
+    }
+  };
   return {.apply =
-              [ledger, ranks](const ShardView&, std::span<const Pushed> pushed) {
+              [answer_to, ledger, ranks](const ShardView&, std::span<const Pushed> pushed) {
                 for (const Pushed& one : pushed) {
-                  const auto* const asked = reinterpret_cast<const double*>(one.data.data);
-                  const int worker = worker_of(ranks, one.meta.worker);
-                  Ledger::Deal deal{.step = {ledger->teller(), ledger->own_pushed(worker)}};
-                  if (asked[0] >= 0)
-                    deal = ledger->ask(worker, static_cast<std::int64_t>(asked[0]), static_cast<std::int64_t>(asked[1]),
-                                       asked[2] != 0);
+                  const int worker = ranks.worker_of(one.meta.worker);
+                  ledger->comes(worker);
+                  const Ledger::Deal deal = answer_to(worker, reinterpret_cast<const double*>(one.data.data));
                   if (one.answer.count == 0) continue;
                   auto* const answer = reinterpret_cast<double*>(one.answer.data);
                   answer[0] = static_cast<double>(deal.what);

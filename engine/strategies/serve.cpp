@@ -19,9 +19,11 @@ StalenessPolicy staleness_of(const Axes& axes) {
   return {what, static_cast<std::uint64_t>(axes.server.most_stale)};
 }
 
+constexpr int all_there_are = 1 << 30;  // a round of a larger quorum is one of all workers
+
 int quorum_of(const Axes& axes, int workers) {
   if (axes.members == Axes::Members::any) return 1;
-  if (axes.members == Axes::Members::all) return workers;
+  if (axes.members == Axes::Members::all) return axes.server.joins > 0 ? all_there_are : workers;
   return axes.quorum == 0 ? std::max(workers - 1, 1) : static_cast<int>(std::min<std::int64_t>(axes.quorum, workers));
 }
 
@@ -85,7 +87,7 @@ ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<n
 }  // namespace
 
 ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters,
-                         const std::shared_ptr<Ledger>& ledger, const std::vector<int>& ranks) {
+                         const std::shared_ptr<Ledger>& ledger, const WorkerRanks& ranks) {
   const Axes axes = axes_of(config);
   ServerRules rules{{first_rule_name(), first_rule()}, {deal_rule_name(), deal_rule(ledger, ranks)}};
   std::size_t index = 0;
@@ -93,7 +95,8 @@ ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> para
                      (config.checkpoint.at_end && config.has_folder());
   for (const auto& tensors : exchange::by_type(exchange::trained_of(std::move(parameters)))) {
     const auto copies = keeps ? std::make_shared<WorkerCopies>() : nullptr;
-    rules.emplace(step_rule_name(index), step_rule(config, axes, tensors, static_cast<int>(ranks.size()), copies));
+    rules.emplace(step_rule_name(index),
+                  step_rule(config, axes, tensors, static_cast<int>(ranks.ranks.size()), copies));
     rules.emplace(own_rule_name(index++), own_rule(copies ? copies : std::make_shared<WorkerCopies>()));
   }
   ServerRule& counted = rules.at(step_rule_name(0));  // each step is in a push of every type

@@ -11,9 +11,9 @@
 namespace tutti::engine {
 
 /// For ParameterServer::Options: `parameters` are the network's; the same on all masters. The ledger is of the workers
-/// for which the ranks talk. Throws Error{invalid}.
+/// for which `ranks` talk. Throws Error{invalid}.
 ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters,
-                         const std::shared_ptr<Ledger>& ledger, const std::vector<int>& ranks);
+                         const std::shared_ptr<Ledger>& ledger, const WorkerRanks& ranks);
 
 /// How so many sub-masters take part at the top: elastic is elastic_force over their number, where that is given. What
 /// the masters of groups have made of gradients and of deltas, of gem too, is added up at the top; where their workers

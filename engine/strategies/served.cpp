@@ -90,14 +90,22 @@ class Worker final : public Served {
   const ServedReport& report() const noexcept override { return report_; }
 
   Ledger::Deal further(std::size_t epoch, bool is_last) override {
-    const auto answer = ask({static_cast<double>(count_ - since_), static_cast<double>(epoch), is_last ? 1.0 : 0.0});
+    const auto answer = ask(LedgerQuestion::further,
+                            {0, static_cast<double>(count_ - since_), static_cast<double>(epoch), is_last ? 1.0 : 0.0});
     const auto what = static_cast<Ledger::Deal::What>(answer[0]);
     if (what == Ledger::Deal::What::wait && !std::exchange(rests_, true)) seat_.rest();
     return {what, {static_cast<int>(answer[1]), static_cast<std::int64_t>(answer[2])}};
   }
 
   int teller() override { return static_cast<int>(shared(seat_.teller())[1]); }
-  std::int64_t own_steps() override { return static_cast<std::int64_t>(ask({-1, 0, 0})[2]); }
+  std::int64_t own_steps() override { return static_cast<std::int64_t>(ask(LedgerQuestion::place)[2]); }
+  bool claim(std::int64_t number) override {
+    if (!has_begun_) begin_anew();
+    const auto some = static_cast<double>(std::max<std::int64_t>(numbers_.every, 8));
+    if (number >= claimed_)
+      claimed_ = static_cast<std::int64_t>(ask(LedgerQuestion::claim, {0, static_cast<double>(number), some})[2]);
+    return number < claimed_;
+  }
 
   std::vector<nn::NamedTensor> state() const override {
     std::vector<nn::NamedTensor> found;
@@ -181,8 +189,8 @@ class Worker final : public Served {
     if (std::exchange(rests_, false)) seat_.open(centres_);
   }
 
-  exchange::WorkerSeat::Question ask(const exchange::WorkerSeat::Question& question) {
-    return shared(seat_.ask(question));
+  exchange::WorkerSeat::Question ask(LedgerQuestion what, const exchange::WorkerSeat::Question& question = {}) {
+    return shared(seat_.ask(what, question));
   }
 
   exchange::WorkerSeat::Question shared(exchange::WorkerSeat::Question answer) {
@@ -361,6 +369,7 @@ class Worker final : public Served {
   std::int64_t count_ = 0, due_ = 0;  // steps; when what was pushed is due
   std::int64_t since_ = 0;            // steps that the ledger counts no more, as they were before a dump
   std::int64_t steps_ = 0;            // since the last push
+  std::int64_t claimed_ = 0;          // its own steps before this one are its to do
   std::uint64_t samples_ = 0;
   bool waits_ = false, aside_ = false;
   double inner_waited_ = 0;

@@ -65,6 +65,9 @@ class Served : public Strategy {
   virtual const ServedReport& report() const noexcept = 0;
   /// The steps of its share that are in the masters' parameters: where it goes on. Collective over the worker.
   virtual std::int64_t own_steps() = 0;
+  /// Whether its own step `number` is its to do, where workers may join: false if others do the rest of its epoch.
+  /// Collective over the worker; asks for some steps at a time, and waits for the answer.
+  virtual bool claim(std::int64_t number) = 0;
   /// The first worker that has not died. Of groups: this one is through, and waits until all are, so that what
   /// settle() finds from here on is what the top has in the end. Collective over the worker.
   virtual int teller() = 0;

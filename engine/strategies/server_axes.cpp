@@ -24,6 +24,8 @@ std::vector<OptionInfo> server_axis_options() {
        0},
       {"submaster_every", Kind::whole, "1",
        "how=server: updates of a group's parameters from one exchange with the top master to the next", 1},
+      {"joins", Kind::whole, "0",
+       "how=server: workers that may join while training runs, each by `tutti train --join RUN`", 0},
       {"prefetch", Kind::whole, "0", "how=server: steps from fetching the parameters to using them", 0},
       {"elastic_force", Kind::number, "0", "how=server: elastic times the workers (beta), in place of elastic", 0},
       {"elastic_here", Kind::number, "-1", "how=server: elastic of the worker's side alone; -1: the same", -1},
@@ -44,6 +46,7 @@ ServerAxes read_server_axes(const Options& options) {
   axes.processes = options.whole("processes");
   axes.submasters = options.whole("submasters");
   axes.submaster_every = options.whole("submaster_every");
+  axes.joins = options.whole("joins");
   axes.prefetch = options.whole("prefetch");
   axes.elastic_force = options.number("elastic_force");
   axes.elastic_here = options.number("elastic_here");
@@ -87,6 +90,12 @@ void check_server_axes(const Axes& axes) {
     refuse("strategy.submasters has one top master, and one master for each group: leave strategy.masters out");
   if (axes.server.submasters == 0 && axes.server.submaster_every > 1)
     refuse("strategy.submaster_every is for groups: say strategy.submasters, or leave it out");
+  if (axes.server.joins > 0 && axes.server.submasters > 0)
+    refuse("strategy.joins is for runs without groups: leave strategy.submasters out");
+  if (axes.server.joins > 0 && axes.server.processes > 1)
+    refuse("strategy.joins: a worker that joins is one process, so say strategy.processes=1");
+  if (axes.server.joins > 0 && axes.server.elastic_force > 0)
+    refuse("strategy.elastic_force is for a number of workers that stays: with strategy.joins say strategy.elastic");
   if (axes.server.stale != "take" && axes.server.stale != "reject" && axes.server.stale != "damp")
     refuse("strategy.stale=" + axes.server.stale + ": expected take, reject or damp");
   if (axes.server.stale != "take" && (elastic || axes.outer == Axes::Outer::gem))

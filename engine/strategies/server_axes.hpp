@@ -21,8 +21,9 @@ struct ServerAxes {
   double kappa = 2;                         ///< of outer=gem
   std::string stale = "take";               ///< what is older than most_stale updates: take, reject or damp
   std::int64_t most_stale = 0;
-  double grace = 0;     ///< seconds that a round waits beyond its quorum
-  double silence = 60;  ///< seconds after which a worker that says nothing is given up; 0: never
+  std::int64_t joins = 0;  ///< workers that may join while training runs
+  double grace = 0;        ///< seconds that a round waits beyond its quorum
+  double silence = 60;     ///< seconds after which a worker that says nothing is given up; 0: never
 };
 
 /// As axis_options().

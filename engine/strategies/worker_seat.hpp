@@ -66,7 +66,8 @@ class WorkerSeat {
   }
 
   /// See deal_rule(). Waits.
-  Question ask(const Question& question) const {
+  Question ask(LedgerQuestion what, Question question = {}) const {
+    question[0] = static_cast<double>(what);
     Question answer{};
     if (ledger_) ledger_->push_pull(deal_rule_name(), question, answer).wait();
     return answer;
@@ -74,7 +75,7 @@ class WorkerSeat {
 
   /// See Served::teller(); the answer as ask() has it.
   Question teller() {
-    if (!place_.top) return ask({-1, 0, 0});
+    if (!place_.top) return ask(LedgerQuestion::place);
     if (!std::exchange(is_over_, true)) {
       rest();  // behind which no push of this worker is left
       ledger_->push(over_rule_name()).wait();

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "transports/core/status.hpp"
 
@@ -142,6 +145,133 @@ TEST(Ledger, LosesAndDoublesNothingWhoeverDies) {
         if (players[static_cast<std::size_t>(who)].is_there) ++done[{one.worker, one.number}];
     EXPECT_EQ(done.size(), workers * total) << "seed " << seed;
     for (const auto& [step, times] : done) EXPECT_EQ(times, 1) << "seed " << seed;
+  }
+}
+
+TEST(Ledger, GivesAWorkerThatJoinsWhatNobodyHasClaimed) {
+  Ledger ledger({share(6, 2), share(6, 2)}, true);
+  EXPECT_EQ(ledger.claim(0, 0, 2), 2);
+  EXPECT_EQ(ledger.claim(1, 0, 4), 4);
+  ledger.comes(2);
+  EXPECT_EQ(ledger.own_pushed(2), 0) << "it has no share";
+  const auto taken = [&](std::int64_t done) {
+    const Ledger::Deal deal = ledger.ask(2, done, 1, true);
+    EXPECT_EQ(deal.what, What::take);
+    return std::pair(deal.step.worker, deal.step.number);
+  };
+  EXPECT_EQ(taken(0), std::pair(0, std::int64_t{5})) << "worker 0 has most to do in its epoch";
+  EXPECT_EQ(taken(1), std::pair(0, std::int64_t{4}));
+  EXPECT_EQ(taken(2), std::pair(0, std::int64_t{3}));
+  EXPECT_EQ(taken(3), std::pair(1, std::int64_t{5})) << "now worker 1 has";
+  EXPECT_EQ(ledger.claim(0, 2, 4), 3) << "what is left of its epoch";
+  EXPECT_EQ(ledger.claim(0, 3, 4), 3) << "nothing";
+  EXPECT_EQ(ledger.claim(0, 6, 4), 10) << "of the next epoch it has all";
+  ledger.pushed(0, 4);
+  EXPECT_EQ(ledger.own_pushed(0), 7) << "steps 0 to 2 and 6";
+  ledger.pushed(2, 2);
+  ledger.gone(2, Parting::died);  // with two steps that it has not pushed
+  ledger.gone(0, Parting::died);
+  const Ledger::Fate fate = ledger.fate(0);
+  EXPECT_EQ(fate.own, 4);
+  EXPECT_EQ(fate.missing, 1 + 5) << "step 3, which the newcomer had taken, and 7 to 11";
+  EXPECT_EQ(ledger.ask(1, 5, 0, false).step.number, 3);
+  EXPECT_EQ(ledger.ask(1, 6, 0, false).step.number, 5) << "its own that it had given away";
+}
+
+TEST(Ledger, LetsNobodyGiveAwayStepsThatAreNotClaimedOneByOne) {
+  Ledger ledger({share(6, 1)});
+  ledger.comes(1);
+  EXPECT_EQ(ledger.ask(1, 0, 0, true).what, What::wait);
+}
+
+/// A worker that claims its steps; one that joins has none.
+struct Claimer {
+  std::int64_t own = 0, claimed = 0, steps = 0, epoch = 0;
+  bool asks = false, is_there = true;
+  std::vector<DealtStep> unpushed = {};
+};
+
+class Family {
+ public:
+  static constexpr int first = 4, most = 7;
+  static constexpr std::int64_t each = 9, epochs = 3, total = each * epochs;
+
+  explicit Family(unsigned seed) : random_(seed), all_(first) {}
+
+  void play() {
+    for (int still = 0; still < 400;) {
+      if (chance(200)) resume();
+      if (all_.size() < most && chance(30)) all_.push_back({.own = total, .epoch = epochs - 1, .asks = true});
+      const int who = static_cast<int>(random_() % all_.size());
+      Claimer& one = all_[static_cast<std::size_t>(who)];
+      if (one.is_there && alive() > 1 && chance(60)) {
+        one.is_there = false;
+        ledger_.gone(who, Parting::died);
+      }
+      const std::int64_t before = one.steps;
+      if (one.is_there) move(who, one);
+      still = one.steps > before ? 0 : still + 1;
+    }
+  }
+
+  Done done;
+
+ private:
+  bool chance(unsigned in) { return random_() % in == 0; }
+  std::int64_t alive() const { return std::ranges::count(all_, true, &Claimer::is_there); }
+
+  void push(int who, Claimer& one) {
+    ledger_.pushed(who, one.unpushed.size());
+    for (const DealtStep& step : one.unpushed) ++done[{step.worker, step.number}];
+    one.unpushed.clear();
+  }
+
+  void move(int who, Claimer& one) {
+    ledger_.comes(who);
+    if (one.asks) {
+      const bool is_last = one.own == total;
+      if (is_last) push(who, one);
+      const Ledger::Deal deal = ledger_.ask(who, one.steps, one.epoch, is_last);
+      if (deal.what == What::take) return step(who, one, deal.step);
+      one.asks = is_last;
+      return;
+    }
+    one.epoch = one.own / each;
+    if (one.own >= one.claimed) one.claimed = ledger_.claim(who, one.own, 1 + random_() % 3);
+    if (one.own < one.claimed)
+      step(who, one, {who, one.own++});
+    else
+      one.own = (one.epoch + 1) * each;
+    one.asks = one.own % each == 0;
+  }
+
+  void step(int who, Claimer& one, DealtStep step) {
+    ++one.steps;
+    one.unpushed.push_back(step);
+    if (chance(3)) push(who, one);
+  }
+
+  /// All begin again where the dump was made, without those that had joined.
+  void resume() {
+    const std::vector<std::byte> saved = ledger_.save();
+    ledger_.load(saved);
+    all_.assign(first, {});
+    for (int who = 0; who < first; ++who) all_[static_cast<std::size_t>(who)].own = ledger_.own_pushed(who);
+    for (Claimer& one : all_) one.asks = one.own == total;
+  }
+
+  std::mt19937 random_;
+  std::vector<Claimer> all_;
+  Ledger ledger_{std::vector<Ledger::Share>(first, share(each, epochs)), true};
+};
+
+TEST(Ledger, LosesAndDoublesNothingWhoeverJoinsDiesOrResumes) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    Family family(seed);
+    family.play();
+    EXPECT_EQ(family.done.size(), Family::first * Family::total) << "seed " << seed;
+    for (const auto& [step, times] : family.done)
+      EXPECT_EQ(times, 1) << "seed " << seed << ", worker " << step.first << ", step " << step.second;
   }
 }
 

@@ -126,6 +126,48 @@ class Masters(Jobs):
             self.assertEqual(len(told), 1, stderr)
             self.assertIn("rank 2 was not heard from for 4 s and was given up; start it again", told[0])
 
+    def join(self, run):
+        """A worker more, once training has begun."""
+        self.until((self.folder / run / "join").exists)
+        return subprocess.Popen([BIN / "tutti", "train", "--join", run], text=True, env=CLEAN, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, cwd=self.folder)
+
+    def test_a_worker_joins_and_does_what_others_have_not_begun(self):
+        job, _ = self.job("joined", "strategy=asgd", "strategy.joins=2")
+        self.assertEqual((self.folder / "joined" / "join").stat().st_mode & 0o777, 0o600)
+        late, killed = self.join("joined"), self.join("joined")
+        time.sleep(1)
+        os.kill(killed.pid, signal.SIGKILL)
+        stdout, stderr = job.communicate(timeout=120)
+        self.assertEqual(job.returncode, 0, stderr)
+        said, why = late.communicate(timeout=60)
+        killed.communicate(timeout=60)
+        self.assertEqual(late.returncode, 0, why)
+        number, steps = map(int, re.search(r"^worker ([34]) joined joined and did (\d+) steps$", said, re.M).groups())
+        self.assertGreater(steps, 0)
+        self.assertIn(f"worker {number}  joined while training ran, and did {steps} steps of others\n", stdout)
+        done = sum(int(each) for each in re.findall(r"^worker [012]  (\d+) exchanges", stdout, re.M))
+        died = re.search(r"^worker [34]  joined while training ran, and did (\d+) steps of others, then died$", stdout, re.M)
+        self.assertLess(done + steps, 3 * 3216 + 1, stdout)
+        self.assertGreaterEqual(done + steps + (int(died[1]) if died else 0), 3 * 3216, stdout)
+        self.assertLess(done, 3 * 3216, stdout)
+        self.assertFalse((self.folder / "joined" / "join").exists())
+
+    def test_who_cannot_join_is_told_why(self):
+        for words, why in ((("--join", "nowhere"), "there is no run in it, as it has no config.yaml"),
+                           (("--join", "nowhere", "epochs=3"), "and nothing else"),
+                           (("strategy=asgd", "masters=1", "strategy.joins=1", "run=none"), "say run=DIR"),
+                           (("strategy=easgd", "masters=1", "strategy.joins=1", "strategy.elastic_force=0.9"),
+                            "say strategy.elastic")):
+            done = command("train", *([] if "--join" in words else ["-np", 2, *TINY]), *words, cwd=self.folder)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(why, done.stderr)
+        done = command("train", "-np", 2, *TINY, "epochs=1", "strategy=asgd", "masters=1", "run=over", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = command("train", "--join", "over", cwd=self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("there is nothing to join in over", done.stderr)
+
     def test_a_master_that_dies_is_named_and_its_checkpoint_resumes(self):
         for preset in ("downpour", "easgd"):
             words = [f"strategy={preset}", "checkpoint.every_epochs=1", "optimizer=adam"]

@@ -73,7 +73,7 @@ void play_masters(int masters, int workers, const Words& words, const Values& be
     options.servers = roles.masters;
     for (const auto& one : roles.workers) options.workers.push_back(one[0]);
     const auto ledger = std::make_shared<Ledger>(std::vector<Ledger::Share>(static_cast<std::size_t>(workers)));
-    options.rules = master_rules(config, parameters, ledger, options.workers);
+    options.rules = master_rules(config, parameters, ledger, {options.workers, world.size()});
     auto servers = std::make_shared<ParameterServer>(world, options);
     const int worker = world.rank() - masters;
     if (worker < 0) return servers->serve();

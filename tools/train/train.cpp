@@ -19,6 +19,7 @@
 #include "tools/own_job.hpp"
 #include "tools/train/dry_run.hpp"
 #include "tools/train/folder.hpp"
+#include "tools/train/request.hpp"
 #include "tools/train/summary.hpp"
 #include "transports/core/link_shape.hpp"
 
@@ -37,104 +38,8 @@ struct Job {
   engine::Config config;
   engine::DataSplit data;
   engine::Network network;
+  bool joins = false;  ///< this process joins a run that goes on
 };
-
-std::vector<fs::path> config_folders() {
-  std::error_code ignored;
-  const fs::path self = fs::read_symlink("/proc/self/exe", ignored);
-  return {self.parent_path().parent_path() / "share" / "tutti" / "configs"};
-}
-
-[[noreturn]] void show(const std::string& text) {
-  fmt::print("{}", text);
-  throw tutti::tools::Finished{0};
-}
-
-/// The contents of the command line.
-struct Request {
-  engine::Config config;
-  int ranks = 0;  ///< number of ranks to start; 0: this process is all, or a rank already
-  bool dry_run = false;
-  bool explain = false;  ///< print the strategy and start nothing
-  std::string link, net;
-};
-
-/// Applies key=value or, as in mpi_learn, a model's file and lists of files to train and to validate with. Returns true
-/// for such files.
-bool take_words(engine::Config& config, const std::vector<std::string>& words) {
-  std::vector<std::string> files;
-  for (const std::string& word : words) {
-    if (word.find('=') == word.npos && fs::is_regular_file(word))
-      files.push_back(word);
-    else
-      config.set(word);
-  }
-  if (files.empty()) return false;
-  if (files.size() != 3)
-    throw Error(Code::invalid,
-                "expected key=value, or three files: a model, a list of files to train with, and one to validate with");
-  config.set("model.name", files[0], "the command line");
-  config.set("data.source", "hdf5:" + files[1] + "," + files[2], "the command line");
-  return true;
-}
-
-[[noreturn]] void refuse_resume() {
-  const std::string newest = tutti::tools::newest_run_folder();
-  throw Error(Code::invalid, "which run is to be resumed? Say run=DIR" +
-                                 (newest.empty() ? "" : "; the newest one in runs/ is run=" + newest));
-}
-
-/// Throws Error{invalid} for errors that can be found without looking at the data.
-Request read_request(const std::vector<std::string>& arguments) {
-  Request request;
-  std::string name, data, device, keys;
-  bool print = false, resume = false;
-  std::vector<std::string> words;
-  CLI::App app("Trains a network: tutti train -np 4 --config lenet-digits data=DIR", "tutti train");
-  app.add_option("--np", request.ranks,
-                 "start so many ranks on this host; without it a launcher does, or it is one rank")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--config", name, "a YAML file, or the name of one that came with tutti");
-  app.add_option("--data", data, "the same as data=DIR");
-  app.add_option("--device", device, "the same as device=auto, cpu or cuda");
-  app.add_option("settings", words, "key=value, over those of the file");
-  app.add_option("--help-config", keys,
-                 "the keys: meaning, choices, default, other names; `markdown`: as the book has them")
-      ->expected(0, 1)
-      ->default_str("text")
-      ->check(CLI::IsMember({"text", "markdown"}));
-  app.add_flag("--resume", resume, "go on from the last checkpoint in run=DIR: the same as resume=true");
-  app.add_flag("--dry-run", request.dry_run,
-               "start nothing, but say what the ranks of -np would do: batch, bytes, memory, and the expected time");
-  app.add_flag("--explain-strategy", request.explain,
-               "start nothing, but say what the strategy stands for, and its bytes and memory on the ranks of -np");
-  app.add_option("--link", request.link, "of --dry-run: latency and bandwidth between ranks, as 20us,10gbit");
-  app.add_option("--net", request.net,
-                 "give each rank's link this rate and one-way latency, for experiments: 50mbit,20ms");
-  app.add_flag("--print-config", print, "the whole configuration that would be used, and where each value comes from");
-  std::map<std::string, std::string> flags;  // each key is also a flag: --optimizer.lr 0.1
-  for (const std::string& key : engine::config_names())
-    if (!app.get_option_no_throw("--" + key)) app.add_option("--" + key, flags[key])->group("");
-  app.footer(engine::config_help());
-  tutti::tools::parse(app, arguments);
-  if (!keys.empty()) show(keys == "markdown" ? engine::config_markdown() : engine::config_help());
-  engine::Config& config = request.config;
-  if (!name.empty()) config.read(engine::find_config(name, config_folders()));
-  const bool as_mpi_learn = take_words(config, words);
-  for (const auto& [key, value] : flags)  // mpi_learn's --batch is that of each worker
-    if (app.count("--" + key) > 0)
-      config.set(as_mpi_learn && key == "batch" ? "batch.per_rank" : key, value, "--" + key);
-  if (!data.empty()) config.set("data.source", data, "--data");
-  if (!device.empty()) config.set("device", device, "--device");
-  if (resume) config.set("checkpoint.resume", "true", "--resume");
-  if (print) show(config.resolved());
-  if (config.run.empty()) {
-    if (config.checkpoint.resume) refuse_resume();
-    config.run = tutti::tools::new_run_folder(name.empty() ? config.model.name : name);
-  }
-  config.check();
-  return request;
-}
 
 /// The arguments without -np and its value, for the ranks that are started.
 std::vector<std::string> without_ranks(const std::vector<std::string>& arguments) {
@@ -175,13 +80,13 @@ std::string net_of(const std::vector<std::string>& arguments) {
 /// Outside a job: becomes one if the command line asks for ranks. Errors are reported before the ranks start.
 void start_ranks(const std::vector<std::string>& arguments) {
   if (tutti::tools::inside_a_job()) return;
-  const Request request = read_request(arguments);
+  const tutti::tools::TrainRequest request = tutti::tools::read_request(arguments);
   tutti::Settings settings = settings_of(request.net);
   if (request.dry_run)
-    show(tutti::tools::dry_run(request.config, std::max(request.ranks, 1),
-                               request.link.empty() ? link_of(settings) : request.link));
-  if (request.explain) show(tutti::tools::explain_strategy(request.config, std::max(request.ranks, 1)));
-  if (request.ranks == 0) return;
+    tutti::tools::show(tutti::tools::dry_run(request.config, std::max(request.ranks, 1),
+                                             request.link.empty() ? link_of(settings) : request.link));
+  if (request.explain) tutti::tools::show(tutti::tools::explain_strategy(request.config, std::max(request.ranks, 1)));
+  if (request.ranks == 0 || !request.join.empty()) return;
   tutti::tools::check_parallelism(request.config, request.ranks);
   std::vector<std::string> words = without_ranks(arguments);
   words.insert(words.begin(), "train");
@@ -192,7 +97,7 @@ void start_ranks(const std::vector<std::string>& arguments) {
 
 /// Throws Error{invalid} for errors that the user can correct.
 Job prepare(const std::vector<std::string>& arguments, const Communicator& world) {
-  const Request request = read_request(arguments);
+  const tutti::tools::TrainRequest request = tutti::tools::read_request(arguments);
   if (request.ranks > 0)
     throw Error(Code::invalid, "this is a rank of a job already: leave -np out here, or start no ranks around it");
   if (request.explain)
@@ -201,7 +106,9 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
         "--explain-strategy starts no ranks: say `tutti train -np N --explain-strategy ...` without a launcher");
   if (request.dry_run)
     throw Error(Code::invalid, "--dry-run starts no ranks: say `tutti train -np N --dry-run ...` without a launcher");
-  Job job{request.config, {}, {}};
+  Job job{request.config, {}, {}, !request.join.empty()};
+  if (job.joins && world.size() > 1)
+    throw Error(Code::invalid, "--join adds one process to a run: say `tutti train --join DIR` without a launcher");
   job.data = engine::load(job.config.data.source, static_cast<std::size_t>(job.config.data.samples),
                           static_cast<std::uint64_t>(job.config.seed));
   if (!job.config.report.loss_file.empty() && world.rank() == 0) {
@@ -280,6 +187,14 @@ int run_by_masters(const Job& job, Communicator& world) {
   }
 }
 
+/// Trains as one more worker of the run in job.config.run.
+int run_joining(const Job& job, const Communicator& alone) {
+  const engine::ServedResult result = engine::train_joining(job.config, alone, job.network, job.data);
+  fmt::print("worker {} joined {} and did {} steps\n", result.worker, job.config.run, result.training.losses.size());
+  if (!result.kept.empty()) fmt::print("all others have died; the network is {}\n", result.kept);
+  return 0;
+}
+
 /// Runs a step whose errors are the same on every rank, so that rank 0 reports them.
 template <class Step>
 auto found_by_all(Step&& step) {
@@ -308,6 +223,10 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   Job job;
   engine::together(world, [&] { job = prepare(arguments, world); });
   job.config.run = tutti::tools::of_first_rank(job.config.run, world);
+  if (job.joins) {
+    engine::settle(job.network, job.config, world);
+    return run_joining(job, world);
+  }
   if (engine::has_masters(job.config)) {
     found_by_all([&] {
       engine::settle(job.network, job.config, world);

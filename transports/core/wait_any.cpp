@@ -6,7 +6,9 @@
 namespace tutti {
 namespace {
 
-constexpr Seconds one_turn{0.02};  // with the works of one job, if there are several jobs
+// How long the works of one job are waited for before those of the next, if there are several jobs: at first, and at
+// most. Turns double, so that what another job has ready is seen after at most as long as was waited already.
+constexpr Seconds first_turn{50e-6}, longest_turn{0.02};
 
 /// Completes when one of `states` does. Lives on the stack of the waiting thread, which alone completes it.
 class AnyOf final : public WorkState {
@@ -43,16 +45,18 @@ std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit) 
   std::ranges::stable_sort(all, std::less<Driver*>(), driver);
   const Deadline until = deadline_in(limit);
   const bool one_job = driver(all.front()) == driver(all.back());
+  Seconds turn = first_turn;
   do {
     for (auto begin = all.begin(); begin != all.end();) {
       const auto end = std::upper_bound(begin, all.end(), driver(*begin), [&](Driver* one, const WorkState* state) {
         return std::less<Driver*>()(one, driver(state));
       });
       AnyOf any({begin, end});
-      if (!any.settled()) driver(*begin)->drive(any, one_job ? until : std::min(until, deadline_in(one_turn)));
+      if (!any.settled()) driver(*begin)->drive(any, one_job ? until : std::min(until, deadline_in(turn)));
       if (const auto found = first_done()) return found;
       begin = end;
     }
+    turn = std::min(2 * turn, longest_turn);
   } while (Clock::now() < until);
   return std::nullopt;
 }

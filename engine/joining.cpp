@@ -1,0 +1,46 @@
+#include "engine/joining.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/checkpoint/atomic_file.hpp"
+#include "transports/core/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+std::filesystem::path join_file(const std::string& run) { return std::filesystem::path(run) / "join"; }
+
+}  // namespace
+
+std::map<std::string, std::string> Family::settings(const std::string& strategy) const {
+  return {{"strategy", strategy},
+          {"workers", std::to_string(workers)},
+          {"processes", std::to_string(processes)},
+          {"ranks", std::to_string(ranks)}};
+}
+
+Family Family::read(const std::map<std::string, std::string>& settings) {
+  return {std::stoul(settings.at("workers")), std::stoul(settings.at("processes")), std::stoi(settings.at("ranks"))};
+}
+
+void write_join_file(const std::string& run, const std::vector<std::string>& addresses) {
+  AtomicFile file(join_file(run), 0600);
+  for (const std::string& one : addresses) file.write(one + "\n");
+  file.commit();
+}
+
+std::vector<std::string> read_join_file(const std::string& run) {
+  std::ifstream file(join_file(run));
+  std::vector<std::string> addresses;
+  for (std::string line; std::getline(file, line);) addresses.push_back(line);
+  if (addresses.empty())
+    throw Error(Code::invalid,
+                "there is nothing to join in " + run +
+                    ": training there has not begun, has ended, or was not started with strategy.joins=N");
+  return addresses;
+}
+
+void remove_join_file(const std::string& run) { std::filesystem::remove(join_file(run)); }
+
+}  // namespace tutti::engine

@@ -1,0 +1,28 @@
+// Joining: what a process needs to know to join a run with masters, and the file that tells it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tutti::engine {
+
+/// The numbers of a run that a worker which joins later has to know besides the configuration. They are among the
+/// settings of the run's parameter server.
+struct Family {
+  std::size_t workers = 0, processes = 0;  ///< workers at the start of the run, and processes of each
+  int ranks = 0;                           ///< of the run's job
+
+  std::map<std::string, std::string> settings(const std::string& strategy) const;
+  static Family read(const std::map<std::string, std::string>& settings);
+};
+
+/// Writes the servers' addresses (ParameterServer::address()) to the file `join` in the run's folder, which only its
+/// owner can read, as they contain a secret. Throws Error{resource}.
+void write_join_file(const std::string& run, const std::vector<std::string>& addresses);
+/// Throws Error{invalid} if there is no such file.
+std::vector<std::string> read_join_file(const std::string& run);
+void remove_join_file(const std::string& run);
+
+}  // namespace tutti::engine

@@ -1,0 +1,27 @@
+// The command line of `tutti train`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/config.hpp"
+
+namespace tutti::tools {
+
+/// The contents of the command line.
+struct TrainRequest {
+  engine::Config config;
+  int ranks = 0;  ///< number of ranks to start; 0: this process is all, or a rank already
+  bool dry_run = false;
+  bool explain = false;  ///< print the strategy and start nothing
+  std::string link, net;
+  std::string join;  ///< folder of a run that goes on, which this process joins; empty: none
+};
+
+/// Prints `text` and throws Finished.
+[[noreturn]] void show(const std::string& text);
+
+/// Throws Error{invalid} for errors that can be found without looking at the data.
+TrainRequest read_request(const std::vector<std::string>& arguments);
+
+}  // namespace tutti::tools
