@@ -1,9 +1,11 @@
 #include "bindings/mpi/checking.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <thread>
 
 #include "bindings/mpi/library.hpp"
 #include "bindings/mpi/translation.hpp"
@@ -92,6 +94,7 @@ void compare_results(std::span<const std::byte> ours, std::span<const std::byte>
         std::string(function) + ", element " + std::to_string(i) + ": tutti has " + shown(ours.data(), dtype, i) +
             " and MPI " + shown(theirs.data(), dtype, i) + "; TUTTI_MPI_CHECK ends the job",
         known.rank);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // MPICH's mpiexec loses what comes just before it
     library().abort(library().handles.world, 1);
   }
 }
