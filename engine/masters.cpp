@@ -95,7 +95,7 @@ class Run {
         world_(std::move(alone)),
         network_(std::move(network)),
         data_(data),
-        shares_(own_config(config, family_.workers, family_.processes), data.train, family_.workers, family_.processes),
+        shares_(config, data.train, family_.workers, family_.processes),  // a worker's own, as the folder has it
         mine_{0, family_.workers},
         worker_(count(family_.workers) + servers->workers().front() - family_.ranks),
         joined_(std::move(servers)) {}
@@ -184,7 +184,8 @@ class Run {
     const bool talks = own.rank() == 0;
     const std::shared_ptr<ParameterServer> servers = place.servers;  // which this rank may be one of
     if (!talks) place = {.is_first = place.is_first};
-    Config config = own_config(worker_ == 0 ? config_ : quiet(config_), workers, family_.processes);
+    Config config = worker_ == 0 ? config_ : quiet(config_);
+    if (!has_joined) config = own_config(config, workers, family_.processes);
     if (group_) config.checkpoint.at_end = false;
     DataSplit data = data_;
     data.train = shares_.of(has_joined ? 0 : static_cast<std::size_t>(worker_));
@@ -210,7 +211,10 @@ class Run {
       };
     Trainer trainer(config, own, std::move(task), std::move(hooks));
     TrainResult result = trainer.run();
-    if (worker_ == 0 && talks && store_ && !result.stopped.empty()) store_->set("stop", result.stopped);
+    if (worker_ == 0 && !result.stopped.empty()) {
+      if (talks && store_) store_->set("stop", result.stopped);
+      served->stop();
+    }
     if (talks && store_)
       store_->set(report_key(static_cast<std::size_t>(worker_)),
                   line_of(name_of(static_cast<std::size_t>(worker_)), served->report()));
@@ -224,7 +228,11 @@ class Run {
 
   /// The others wait for the first worker to bring the centre. Called by the server's thread.
   void tell_of_the_first(int rank, Parting how) {
-    if (store_ && rank == roles_.workers[0][0] && how != Parting::left) store_->set_once("centre", "it has died");
+    if (!store_ || rank != roles_.workers[0][0] || how == Parting::left) return;
+    try {
+      store_->set_once("centre", "it has died");
+    } catch (const Error&) {  // the store's process has died, too
+    }
   }
 
   /// Of a master that admits workers, so that the first worker can write it down.
@@ -302,7 +310,7 @@ class Run {
     const Ledger::Rounds& rounds = ledger_->rounds();
     if (rounds.small == 0) return {};
     return before + "warning: in " + std::to_string(rounds.small) + " of " + std::to_string(rounds.all) +
-           " rounds fewer than half of the " + std::to_string(ledger_->workers()) +
+           " rounds fewer than half of the " + std::to_string(ledger_->workers_seen()) +
            " workers took part: make strategy.quorum or strategy.grace larger";
   }
 
@@ -369,15 +377,6 @@ Roles roles_of(const Config& config, int ranks) {
     for (int rank = first; rank < first + processes; ++rank) roles.workers.back().push_back(rank);
   }
   return roles;
-}
-
-bool keeps_parameters(const Roles& roles, int rank) {
-  return std::ranges::count(roles.masters, rank) + std::ranges::count(roles.submasters, rank) > 0;
-}
-
-int tells_of_death(const Roles& roles, int master) {
-  if (roles.submasters.empty()) return roles.workers[0][0];
-  return master == roles.masters[0] ? roles.submasters[0] : roles.masters[0];
 }
 
 ServedResult train_by_masters(const Config& config, Communicator world, Network network, const DataSplit& data,

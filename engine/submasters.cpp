@@ -104,4 +104,13 @@ Hierarchy connect_groups(const Config& config, const Roles& roles, Communicator&
   return made;
 }
 
+bool keeps_parameters(const Roles& roles, int rank) {
+  return std::ranges::count(roles.masters, rank) + std::ranges::count(roles.submasters, rank) > 0;
+}
+
+int tells_of_death(const Roles& roles, int master) {
+  if (roles.submasters.empty()) return roles.workers[0][0];
+  return master == roles.masters[0] ? roles.submasters[0] : roles.masters[0];
+}
+
 }  // namespace tutti::engine

@@ -76,8 +76,11 @@ std::optional<std::string> Admission::newcomer(int order) {
       return door_.served.store->wait(newcomer_key(order), deadline_in(look_again));
     } catch (const Error&) {  // nobody yet
     }
-    if (!until && door_.served.store->find("newcomers", text) && number_in(text) > order)
-      until = deadline_in(Seconds(connecting));
+    try {
+      if (!until && door_.served.store->find("newcomers", text) && number_in(text) > order)
+        until = deadline_in(Seconds(connecting));
+    } catch (const Error&) {  // the machine is busy: again
+    }
     if (until && Clock::now() > *until) return std::nullopt;
   }
   return std::nullopt;

@@ -106,6 +106,7 @@ class ParameterServer::Impl {
   void serve() {
     if (thread_.joinable()) thread_.join();
     admission_.reset();
+    if (server_) server_->turn_away();
   }
   const std::string& address() const noexcept { return address_; }
   const std::shared_ptr<Outbox>& outbox() const {

@@ -73,6 +73,13 @@ void Server::admit(Member member) {
   admitted_.push_back(std::move(member));
 }
 
+void Server::turn_away() noexcept {
+  const std::lock_guard lock(members_);
+  for (Member& member : admitted_)
+    if (member.pair) member.pair->abort("parameter server: what was to be joined has ended");
+  admitted_.clear();
+}
+
 // While a dump is made, a newcomer waits unless another server has taken requests of it into the dump.
 bool Server::take_in() {
   const std::lock_guard lock(members_);

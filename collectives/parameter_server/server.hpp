@@ -43,6 +43,8 @@ class Server {
   void abort(const std::string& why) noexcept;
   /// Adds a worker to those that run() serves, soon. Any thread.
   void admit(Member member);
+  /// Ends the connections of those that were admitted after run() had returned.
+  void turn_away() noexcept;
 
  private:
   struct Arrival {

@@ -20,7 +20,7 @@ std::int64_t Ledger::Worker::end_of_epoch(std::int64_t number) const {
 
 std::int64_t Ledger::Worker::given_before(std::int64_t number) const {
   std::int64_t count = 0;
-  for (const auto& [epoch, steps] : given) count += epoch * per_epoch() < number ? steps : 0;
+  for (const auto& [epoch, steps] : given) count += end_of_epoch(epoch * per_epoch()) < number ? steps : 0;
   return count;
 }
 
@@ -65,6 +65,7 @@ std::int64_t Ledger::own_pushed(int worker) const {
 }
 
 void Ledger::pushed(int worker, std::uint64_t steps) {
+  admit(worker);  // at a server that is asked nothing
   Worker& one = of(worker);
   for (std::uint64_t i = 0; i < steps; ++i, ++one.pushed)
     if (!one.is_there) free_.erase(unit(nth(worker, one.pushed)));  // it had waited in a round
@@ -72,11 +73,12 @@ void Ledger::pushed(int worker, std::uint64_t steps) {
 
 void Ledger::round(std::size_t participants) {
   ++rounds_.all;
-  if (2 * participants < workers_.size()) ++rounds_.small;
+  if (2 * participants < workers_seen()) ++rounds_.small;
 }
 
 Ledger::Deal Ledger::ask(int worker, std::int64_t done, std::int64_t epoch, bool is_last) {
   Worker& one = of(worker);
+  if (is_stopped_) return {};
   one.is_idle = is_last;
   if (is_last && free_.empty()) free_unclaimed(worker);
   if (!free_.empty() && (is_last || free_.begin()->epoch <= epoch)) {
@@ -137,12 +139,19 @@ Ledger::Fate Ledger::fate(int worker) const {
           one.share.steps,
           next - one.given_before(next),
           missing,
-          one.taken_before + static_cast<std::int64_t>(one.taken.size())};
+          one.taken_before + std::ranges::count_if(one.taken, [&](const Taken& each) {
+            return one.is_there || one.parting == Parting::left || each.at < one.pushed;
+          })};
+}
+
+std::size_t Ledger::workers_seen() const noexcept {
+  return static_cast<std::size_t>(std::ranges::count(workers_, true, &Worker::has_come));
 }
 
 int Ledger::teller() const {
   return static_cast<int>(
-      std::ranges::find_if(workers_, [](const Worker& one) { return one.is_there || one.parting == Parting::left; }) -
+      std::ranges::find_if(
+          workers_, [](const Worker& one) { return one.has_come && (one.is_there || one.parting == Parting::left); }) -
       workers_.begin());
 }
 
@@ -211,6 +220,16 @@ void Ledger::load(std::span<const std::byte> saved) {
     throw Error(Code::invalid,
                 "what the masters knew of the workers is of another number of workers or of samples: "
                 "resume with as many ranks, masters and processes, and the same data and batch");
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    const Worker& one = loaded[i];
+    const bool ended_within =
+        one.share.steps % one.per_epoch() != 0 && one.given.contains(one.share.steps / one.per_epoch());
+    if (ended_within && one.share.steps != workers_[i].share.steps)
+      throw Error(
+          Code::invalid,
+          "the run ended inside an epoch of which workers that had joined did a part: resume with the same steps=" +
+              std::to_string(one.share.steps));
+  }
   for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i].share = workers_[i].share;  // there may be more epochs
   workers_ = std::move(loaded);
   free_.clear();
@@ -251,6 +270,7 @@ ServerRule deal_rule(std::shared_ptr<Ledger> ledger, WorkerRanks ranks) {
     const auto whole = [&](std::size_t i) { return static_cast<std::int64_t>(asked[i]); };
     switch (static_cast<LedgerQuestion>(whole(0))) {
       case LedgerQuestion::further: return ledger->ask(worker, whole(1), whole(2), asked[3] != 0);
+      case LedgerQuestion::stop: ledger->stop(); return {};
       case LedgerQuestion::claim: return {.step = {worker, ledger->claim(worker, whole(1), whole(2))}};
       default: return {.step = {ledger->teller(), ledger->own_pushed(worker)}};
     }

@@ -52,7 +52,7 @@ class Ledger {
     std::int64_t share = 0;    ///< steps
     std::int64_t own = 0;      ///< of these it has pushed itself
     std::int64_t missing = 0;  ///< steps of its share that nobody has taken
-    std::int64_t taken = 0;    ///< steps of others that it has taken
+    std::int64_t taken = 0;    ///< steps of others that it has taken; of one that has died, and pushed
   };
 
   struct Rounds {
@@ -73,6 +73,8 @@ class Ledger {
   /// A worker is about to begin its own steps from number `from` on, at most `count` of them. Returns where those end
   /// that it may do: `from` where the rest of the epoch's has been given to others.
   std::int64_t claim(int worker, std::int64_t from, std::int64_t count);
+  /// Training ends before its time: ask() has nothing for anybody any more.
+  void stop() noexcept { is_stopped_ = true; }
   /// A worker is there: one that has joined, if it was not known. It has no share of its own.
   void comes(int worker);
   /// A worker that has left counts as having done its share. Steps that a dead worker took and did not push are dealt
@@ -80,6 +82,8 @@ class Ledger {
   void gone(int worker, Parting how);
 
   std::size_t workers() const noexcept { return workers_.size(); }
+  /// Without those that joined and died before they asked for anything.
+  std::size_t workers_seen() const noexcept;
   /// Those that the run began with.
   std::size_t first_workers() const noexcept { return first_workers_; }
   const Rounds& rounds() const noexcept { return rounds_; }
@@ -139,6 +143,7 @@ class Ledger {
   std::vector<Worker> workers_;
   std::set<Unit> free_;
   Rounds rounds_;
+  bool is_stopped_ = false;
 };
 
 /// Which worker a rank pushes for.
@@ -155,7 +160,8 @@ ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, WorkerRa
 enum class LedgerQuestion : std::uint8_t {
   further,  ///< {further, done, epoch, is_last}: ask(), and its answer
   place,    ///< {place}: number is its own_pushed(), worker who tells of the run
-  claim     ///< {claim, from, count}: number is the answer of claim()
+  claim,    ///< {claim, from, count}: number is the answer of claim()
+  stop      ///< {stop}: stop()
 };
 /// Values: as many f64 as a question, all at the first server, and unused.
 inline constexpr std::size_t question_size = 4;

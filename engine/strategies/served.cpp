@@ -99,6 +99,7 @@ class Worker final : public Served {
 
   int teller() override { return static_cast<int>(shared(seat_.teller())[1]); }
   std::int64_t own_steps() override { return static_cast<std::int64_t>(ask(LedgerQuestion::place)[2]); }
+  void stop() override { ask(LedgerQuestion::stop); }
   bool claim(std::int64_t number) override {
     if (!has_begun_) begin_anew();
     const auto some = static_cast<double>(std::max<std::int64_t>(numbers_.every, 8));

@@ -68,6 +68,8 @@ class Served : public Strategy {
   /// Whether its own step `number` is its to do, where workers may join: false if others do the rest of its epoch.
   /// Collective over the worker; asks for some steps at a time, and waits for the answer.
   virtual bool claim(std::int64_t number) = 0;
+  /// Nobody gets steps of others any more, as training ends before its time. Collective over the worker.
+  virtual void stop() = 0;
   /// The first worker that has not died. Of groups: this one is through, and waits until all are, so that what
   /// settle() finds from here on is what the top has in the end. Collective over the worker.
   virtual int teller() = 0;

@@ -178,6 +178,51 @@ TEST(Ledger, GivesAWorkerThatJoinsWhatNobodyHasClaimed) {
   EXPECT_EQ(ledger.ask(1, 6, 0, false).step.number, 5) << "its own that it had given away";
 }
 
+TEST(Ledger, CountsOfADeadWorkerOnlyWhatLiesBefore) {
+  Ledger ledger({share(6, 2), share(6, 1)}, true);
+  ledger.claim(0, 0, 2);
+  ledger.claim(1, 0, 6);
+  ledger.comes(2);
+  for (std::int64_t done = 0; done < 3; ++done) EXPECT_EQ(ledger.ask(2, done, 1, true).step.worker, 0);
+  ledger.pushed(0, 2);
+  ledger.gone(0, Parting::died);
+  EXPECT_EQ(ledger.fate(0).own, 2);
+  EXPECT_EQ(ledger.fate(0).missing, 1 + 6);
+  ledger.pushed(2, 1);
+  ledger.gone(2, Parting::died);
+  EXPECT_EQ(ledger.fate(2).taken, 1);
+}
+
+TEST(Ledger, CountsNobodyWhoHasAskedForNothing) {
+  Ledger ledger({share(2, 1)}, true);
+  ledger.pushed(3, 1);  // at a server that is asked nothing
+  ledger.gone(2, Parting::died);
+  EXPECT_EQ(ledger.workers_seen(), 1u);
+  ledger.comes(3);
+  EXPECT_EQ(ledger.workers_seen(), 2u);
+  ledger.gone(0, Parting::died);
+  EXPECT_EQ(ledger.teller(), 3);
+}
+
+TEST(Ledger, HasNothingForAnybodyOnceTrainingHasStopped) {
+  Ledger ledger({share(4, 2), share(4, 2)});
+  ledger.gone(1, Parting::died);
+  ledger.stop();
+  EXPECT_EQ(ledger.ask(0, 4, 0, false).what, What::none);
+}
+
+TEST(Ledger, RefusesMoreStepsOfAnEpochThatOthersEnded) {
+  Ledger first({{4, 6}}, true);
+  first.claim(0, 0, 2);
+  first.comes(1);
+  EXPECT_EQ(first.ask(1, 0, 0, true).step.number, 3);
+  first.pushed(1, 1);
+  Ledger same({{4, 6}}, true), more({{12, 6}}, true);
+  same.load(first.save());
+  EXPECT_EQ(same.claim(0, 0, 9), 3);
+  EXPECT_THROW(more.load(first.save()), Error);
+}
+
 TEST(Ledger, LetsNobodyGiveAwayStepsThatAreNotClaimedOneByOne) {
   Ledger ledger({share(6, 1)});
   ledger.comes(1);

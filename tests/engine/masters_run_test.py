@@ -143,7 +143,7 @@ class Masters(Jobs):
         said, why = late.communicate(timeout=60)
         killed.communicate(timeout=60)
         self.assertEqual(late.returncode, 0, why)
-        number, steps = map(int, re.search(r"^worker ([34]) joined joined and did (\d+) steps$", said, re.M).groups())
+        number, steps = map(int, re.search(r"^worker ([34]) joined joined and did (\d+) steps of 10 samples$", said, re.M).groups())
         self.assertGreater(steps, 0)
         self.assertIn(f"worker {number}  joined while training ran, and did {steps} steps of others\n", stdout)
         done = sum(int(each) for each in re.findall(r"^worker [012]  (\d+) exchanges", stdout, re.M))
@@ -155,11 +155,11 @@ class Masters(Jobs):
 
     def test_who_cannot_join_is_told_why(self):
         for words, why in ((("--join", "nowhere"), "there is no run in it, as it has no config.yaml"),
-                           (("--join", "nowhere", "epochs=3"), "and nothing else"),
+                           (("--join=nowhere", "epochs=3"), "and nothing else"),
                            (("strategy=asgd", "masters=1", "strategy.joins=1", "run=none"), "say run=DIR"),
                            (("strategy=easgd", "masters=1", "strategy.joins=1", "strategy.elastic_force=0.9"),
                             "say strategy.elastic")):
-            done = command("train", *([] if "--join" in words else ["-np", 2, *TINY]), *words, cwd=self.folder)
+            done = command("train", *([] if words[0].startswith("--join") else ["-np", 2, *TINY]), *words, cwd=self.folder)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(why, done.stderr)
         done = command("train", "-np", 2, *TINY, "epochs=1", "strategy=asgd", "masters=1", "run=over", cwd=self.folder)

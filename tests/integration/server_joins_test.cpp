@@ -2,8 +2,9 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
-#include <array>
-#include <thread>
+#include <future>
+#include <string>
+#include <vector>
 
 #include "collectives/bootstrap/stores.hpp"
 #include "collectives/tutti.hpp"
@@ -155,12 +156,12 @@ TEST_P(ServerJoins, DumpsHaveTheSameOfItAtAllServers) {
 }
 
 TEST_P(ServerJoins, WhoCannotJoinIsToldWhy) {
+  std::promise<std::string> told;
   std::vector<std::string> known;
   run_ranks(2, test_settings(GetParam()), [&](Communicator& world) {
     ParameterServer server(world, {.servers = {0}, .workers = {1}, .joins = 1});
-    if (world.rank() == 0) known = {server.address()};
-    world.barrier().wait();
-    if (world.rank() == 0) return;
+    if (world.rank() == 0) return told.set_value(server.address());
+    known = {told.get_future().get()};
     ParameterServer first(known, {}, test_settings(GetParam()));
     const Error error = caught([&] { ParameterServer second(known, {}, test_settings(GetParam())); });
     EXPECT_EQ(error.code(), Code::invalid);

@@ -46,9 +46,9 @@ bool take_words(engine::Config& config, const std::vector<std::string>& words) {
 }
 
 /// Reads the configuration of the run that is joined.
-TrainRequest join_request(TrainRequest request, std::size_t arguments) {
+TrainRequest join_request(TrainRequest request, const std::vector<std::string>& arguments) {
   const fs::path file = fs::path(request.join) / "config.yaml";
-  if (arguments > 2)
+  if (arguments.size() > (arguments.front().starts_with("--join=") ? 1 : 2))
     throw Error(Code::invalid, "--join takes all from the run that is joined: say `tutti train --join " + request.join +
                                    "` and nothing else");
   if (!fs::exists(file))
@@ -103,7 +103,7 @@ TrainRequest read_request(const std::vector<std::string>& arguments) {
   parse(app, arguments);
   if (!keys.empty()) show(keys == "markdown" ? engine::config_markdown() : engine::config_help());
   engine::Config& config = request.config;
-  if (!request.join.empty()) return join_request(std::move(request), arguments.size());
+  if (!request.join.empty()) return join_request(std::move(request), arguments);
   if (!name.empty()) config.read(engine::find_config(name, config_folders()));
   const bool as_mpi_learn = take_words(config, words);
   for (const auto& [key, value] : flags)  // whose --batch is each worker's

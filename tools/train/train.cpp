@@ -190,7 +190,8 @@ int run_by_masters(const Job& job, Communicator& world) {
 /// Trains as one more worker of the run in job.config.run.
 int run_joining(const Job& job, const Communicator& alone) {
   const engine::ServedResult result = engine::train_joining(job.config, alone, job.network, job.data);
-  fmt::print("worker {} joined {} and did {} steps\n", result.worker, job.config.run, result.training.losses.size());
+  fmt::print("worker {} joined {} and did {} steps of {} samples\n", result.worker, job.config.run,
+             result.training.losses.size(), job.config.batch.global);
   if (!result.kept.empty()) fmt::print("all others have died; the network is {}\n", result.kept);
   return 0;
 }
