@@ -8,7 +8,7 @@ import time
 
 from setup import Folder, Table, metrics
 
-WORKERS, SECONDS = 4, 25
+WORKERS, SECONDS = 4, 18
 # A worker that runs for a quarter of the time.
 STOPPED, RUNNING = 0.06, 0.02
 MEMBERS = {"any": [], "quorum": ["strategy.quorum=3"], "all": []}
@@ -37,18 +37,21 @@ def quorum(setup):
 def speed_with_a_slow_one(setup, folder, run, words):
     """Of the first worker, after its first epoch."""
     config = ["--config", "lenet-digits", "data=digits", "epochs=1000", "strategy=decoupled-diloco", "strategy.every=8", "masters=1",
-              "checkpoint.at_end=false", "progress=off", f"run={run}", *words]
+              "checkpoint.at_end=false", "stop.target=0", "lr=0.01", "strategy.outer=sgd", "strategy.outer_lr=0.25",
+              "progress=off", f"run={run}", *words]
     script = f"echo $TUTTI_RANK $$; exec {setup.tutti} train {' '.join(config)}"
     job = subprocess.Popen([setup.tutti, "run", "-np", str(WORKERS + 1), "--keep-going", "sh", "-c", script], text=True,
-                           env=setup.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder)
+                           env=setup.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
     try:
         pids = dict(map(int, job.stdout.readline().split()) for _ in range(WORKERS + 1))
         slow, end = pids[WORKERS], time.monotonic() + SECONDS
-        while time.monotonic() < end:
+        while time.monotonic() < end and job.poll() is None:
             os.kill(slow, signal.SIGSTOP)
             time.sleep(STOPPED)
             os.kill(slow, signal.SIGCONT)
             time.sleep(RUNNING)
+        if job.poll() is not None:
+            raise SystemExit(f"the run ended by itself: {job.stderr.read()}")
     finally:
         job.send_signal(signal.SIGINT)
         job.communicate(timeout=60)
