@@ -22,7 +22,7 @@ namespace {
 
 int count(std::size_t number) { return static_cast<int>(number); }
 
-/// Of one worker.
+/// The configuration of one worker, with its part of the batch.
 Config own_config(Config config, std::size_t workers, std::size_t processes) {
   config.settle_batch(count(workers * processes));
   config.batch.per_rank = 0;
@@ -30,7 +30,7 @@ Config own_config(Config config, std::size_t workers, std::size_t processes) {
   return config;
 }
 
-/// Of a worker that is not the first: it keeps and says nothing.
+/// The configuration of a worker other than the first: it writes no files and prints nothing.
 Config quiet(Config config) {
   config.run.clear();
   config.checkpoint = {};
@@ -86,7 +86,7 @@ class Run {
                                        axes_.server.joins > 0);
   }
 
-  /// A worker that joins.
+  /// For a process that joins a run as a worker.
   Run(const Config& config, std::shared_ptr<ParameterServer> servers, Communicator alone, Network network,
       const DataSplit& data)
       : config_(config),
@@ -95,7 +95,7 @@ class Run {
         world_(std::move(alone)),
         network_(std::move(network)),
         data_(data),
-        shares_(config, data.train, family_.workers, family_.processes),  // a worker's own, as the folder has it
+        shares_(config, data.train, family_.workers, family_.processes),  // the run's folder has one worker's batch
         mine_{0, family_.workers},
         worker_(count(family_.workers) + servers->workers().front() - family_.ranks),
         joined_(std::move(servers)) {}
@@ -136,7 +136,8 @@ class Run {
   }
 
  private:
-  /// Of this rank's masters, or its sub-master; the top master has no such group.
+  /// Options of the parameter server that this rank belongs to: the masters', or its group's. The top master belongs to
+  /// no group, so it gets options without servers.
   ParameterServer::Options options() {
     ParameterServer::Options options;
     options.silence = axes_.server.silence;
@@ -152,7 +153,7 @@ class Run {
     return options;
   }
 
-  /// The top master and the sub-masters.
+  /// What the top master and the sub-masters do during the run.
   void keep(Hierarchy here, ServedResult& result) {
     if (!here.relay) {
       here.members->wait();
@@ -178,17 +179,17 @@ class Run {
   }
 
   void work(WorkerPlace place, ServedResult& told) {
-    const bool has_joined = roles_.workers.empty();  // it has no share of its own, and does what others give it
-    const std::size_t workers = family_.workers;
-    Communicator own = has_joined ? world_ : world_.group(roles_.workers[static_cast<std::size_t>(worker_)], "worker");
+    const bool has_joined = roles_.workers.empty();  // no share of its own: it only does steps of other workers
+    const auto number = static_cast<std::size_t>(worker_);
+    Communicator own = has_joined ? world_ : world_.group(roles_.workers[number], "worker");
     const bool talks = own.rank() == 0;
     const std::shared_ptr<ParameterServer> servers = place.servers;  // which this rank may be one of
     if (!talks) place = {.is_first = place.is_first};
     Config config = worker_ == 0 ? config_ : quiet(config_);
-    if (!has_joined) config = own_config(config, workers, family_.processes);
+    if (!has_joined) config = own_config(config, family_.workers, family_.processes);
     if (group_) config.checkpoint.at_end = false;
     DataSplit data = data_;
-    data.train = shares_.of(has_joined ? 0 : static_cast<std::size_t>(worker_));
+    data.train = shares_.of(has_joined ? 0 : number);
     Served* served = nullptr;
     Task task{.network = network_, .data = data};
     task.strategy = [&](const Config& given, const Replica& replica) {
@@ -215,10 +216,11 @@ class Run {
       if (talks && store_) store_->set("stop", result.stopped);
       served->stop();
     }
-    if (talks && store_)
-      store_->set(report_key(static_cast<std::size_t>(worker_)),
-                  line_of(name_of(static_cast<std::size_t>(worker_)), served->report()));
-    if (!store_) lines_.push_back(line_of(name_of(static_cast<std::size_t>(worker_)), served->report()));
+    const std::string line = line_of(name_of(number), served->report());
+    if (!store_)
+      lines_.push_back(line);
+    else if (talks)
+      store_->set(report_key(number), line);
     told.tells = served->teller() == worker_ && talks;
     if (told.tells && axes_.server.joins > 0) remove_join_file(config_.run);
     told.training = std::move(result);
@@ -226,7 +228,8 @@ class Run {
     if (told.tells && keeps && !config_.run.empty() && config_.run != "none") told.kept = write_network();
   }
 
-  /// The others wait for the first worker to bring the centre. Called by the server's thread.
+  /// Tells the other workers, which wait for the first worker to push the initial parameters, that it has died. Called
+  /// by the server's thread.
   void tell_of_the_first(int rank, Parting how) {
     if (!store_ || rank != roles_.workers[0][0] || how == Parting::left) return;
     try {
@@ -235,7 +238,7 @@ class Run {
     }
   }
 
-  /// Of a master that admits workers, so that the first worker can write it down.
+  /// Publishes the address of this rank's server, which the first worker writes into the run's folder.
   void tell_address(const std::string& address) {
     const auto server = std::ranges::find(roles_.masters, world_.rank()) - roles_.masters.begin();
     if (store_ && !address.empty()) store_->set(address_key(static_cast<std::size_t>(server)), address);
@@ -249,7 +252,7 @@ class Run {
     return found;
   }
 
-  /// In the place of the first worker: the masters' parameters, which are the network's at the end of training.
+  /// Writes the masters' parameters, which the network has at the end of training, if the first worker does not.
   std::string write_network() const {
     const std::filesystem::path file = std::filesystem::path(config_.run) / "model.safetensors";
     std::filesystem::create_directories(file.parent_path());
@@ -261,7 +264,8 @@ class Run {
     return file.string();
   }
 
-  /// At the end of the run a worker stays until all others have done their shares, as one of them might die.
+  /// Returns samples of another worker's step. At the end of the run a worker waits here until all others have finished
+  /// their shares, because it would take over the share of one that dies.
   Further further(Served& served, std::size_t epoch, bool is_last) {
     while (true) {
       Ledger::Deal deal = served.further(epoch, is_last);
@@ -275,8 +279,7 @@ class Run {
     }
   }
 
-  /// The first worker judges when training is to end before its time. Where a worker has several processes they hear of
-  /// it in one step.
+  /// Stops training when the first worker has stopped early. All processes of a worker stop in the same step.
   void stop_with_first(const Moment& now) {
     std::string why;
     if (now.step % 8 == 7 && has_stopped(&why)) now.trainer.stop("the first worker did: " + why);
@@ -305,7 +308,7 @@ class Run {
     return found;
   }
 
-  /// Nothing where there were none, or else behind `before`.
+  /// A warning about rounds with few workers, with `before` in front; empty if there were none.
   std::string small_rounds(const std::string& before = {}) const {
     const Ledger::Rounds& rounds = ledger_->rounds();
     if (rounds.small == 0) return {};
@@ -372,10 +375,7 @@ Roles roles_of(const Config& config, int ranks) {
   Roles roles;
   const int all = axes.members == Axes::Members::quorum ? 1 : ranks;  // of a round there is to be one opinion
   for (int rank = 0; rank < (masters > 0 ? masters : all); ++rank) roles.masters.push_back(rank);
-  for (int first = masters; first < ranks; first += processes) {
-    roles.workers.emplace_back();
-    for (int rank = first; rank < first + processes; ++rank) roles.workers.back().push_back(rank);
-  }
+  roles.workers = workers_from(masters, ranks, processes);
   return roles;
 }
 

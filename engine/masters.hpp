@@ -16,31 +16,34 @@ namespace tutti::engine {
 /// Whether config.strategy has servers (strategy.how=server).
 bool has_masters(const Config& config);
 
-/// Who does what, by rank.
+/// What each rank does.
 struct Roles {
-  std::vector<int> masters = {};               ///< keep the parameters, in shards
-  std::vector<std::vector<int>> workers = {};  ///< the processes of each, of which the first one talks to the masters
-  std::vector<int> submasters = {};            ///< keep each those of a group; then there is one master, the top
-  std::vector<tutti::Range> groups = {};       ///< of each, which of the workers are in its group
+  std::vector<int> masters = {};               ///< ranks that keep the parameters, in shards
+  std::vector<std::vector<int>> workers = {};  ///< by worker: its ranks, of which the first one talks to the masters
+  std::vector<int> submasters = {};       ///< by group: the rank that keeps its parameters; masters has one rank then
+  std::vector<tutti::Range> groups = {};  ///< by group: its workers
 };
 
-/// The first strategy.masters ranks keep the parameters and do nothing else; without any, all ranks do, beside working,
-/// or rank 0 where rounds have a quorum. The others are workers of strategy.processes ranks each. With
-/// strategy.submasters as grouped_roles() has it (engine/submasters.hpp). Throws Error{invalid} where they cannot be
-/// dealt out.
+/// The first strategy.masters ranks keep the parameters and do nothing else. With strategy.masters=0 all ranks keep a
+/// part and work too, or rank 0 keeps everything if rounds have a quorum. The other ranks are workers of
+/// strategy.processes ranks each. With strategy.submasters, see grouped_roles() in engine/submasters.hpp. Throws
+/// Error{invalid} if the ranks do not come out even.
 Roles roles_of(const Config& config, int ranks);
 
-/// Whether this rank keeps parameters: a master or sub-master.
+/// The ranks from `first` on as workers of `processes` ranks each; they have to come out even.
+std::vector<std::vector<int>> workers_from(int first, int ranks, int processes);
+
+/// Returns true if the rank is a master or a sub-master.
 bool keeps_parameters(const Roles& roles, int rank);
-/// The rank that is to say so where a master or sub-master has died, which several know.
+/// Returns the rank that reports the death of `master`, a master or sub-master, which several ranks notice.
 int tells_of_death(const Roles& roles, int master);
 
-/// What a rank has to tell in the end.
+/// The result of a run with masters, on one rank.
 struct ServedResult {
-  int worker = -1;            ///< from 0; -1: this rank was a master alone
-  bool tells = false;         ///< of all ranks this one is to report: rank 0 of the first worker that has not died
-  TrainResult training = {};  ///< of a worker: its losses are its own, what was held out was judged on the centre
-  std::vector<std::string> lines = {};  ///< of the first master: what each worker said of its exchanges
+  int worker = -1;                      ///< the worker's number; -1: this rank was only a master
+  bool tells = false;                   ///< true on the rank that reports the run: rank 0 of the first worker alive
+  TrainResult training = {};            ///< of a worker: its own losses; held-out samples were judged on the masters'
+  std::vector<std::string> lines = {};  ///< of the first master: a line about each worker's exchanges
   std::string kept =
       {};  ///< of the rank that tells in the place of the first worker, or of groups: where the network is
 };

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "engine/models/model.hpp"
 #include "engine/strategies/axes.hpp"
@@ -14,7 +15,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
-/// What is trained, each element type in one piece, as workers have it.
+/// The trained parameters, flattened into one tensor for each element type, in the workers' order.
 std::vector<at::Tensor> pieces_of(const Network& network) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> pieces;
@@ -57,10 +58,7 @@ Roles grouped_roles(const Config& config, int ranks) {
     refuse(said + "the other " + std::to_string(left) + " do not make whole workers of strategy.processes=" +
            std::to_string(processes) + "; start " + std::to_string(ranks + processes - left % processes) + " ranks");
   Roles roles{.masters = {0}};
-  for (int first = 1 + submasters; first < ranks; first += processes) {
-    roles.workers.emplace_back();
-    for (int rank = first; rank < first + processes; ++rank) roles.workers.back().push_back(rank);
-  }
+  roles.workers = workers_from(1 + submasters, ranks, processes);
   roles.groups = even_shards(roles.workers.size(), static_cast<std::size_t>(submasters));
   for (int rank = 1; rank <= submasters; ++rank) roles.submasters.push_back(rank);
   return roles;
@@ -102,6 +100,15 @@ Hierarchy connect_groups(const Config& config, const Roles& roles, Communicator&
       worker != roles.workers.end())
     made.seat = std::make_shared<TopSeat>(made.top, static_cast<int>(worker - roles.workers.begin()));
   return made;
+}
+
+std::vector<std::vector<int>> workers_from(int first, int ranks, int processes) {
+  std::vector<std::vector<int>> workers;
+  for (; first < ranks; first += processes) {
+    workers.emplace_back(static_cast<std::size_t>(processes));
+    std::iota(workers.back().begin(), workers.back().end(), first);
+  }
+  return workers;
 }
 
 bool keeps_parameters(const Roles& roles, int rank) {

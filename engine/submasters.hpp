@@ -15,22 +15,22 @@ namespace tutti::engine {
 /// are workers, dealt out to the groups in blocks that differ by one worker at most.
 Roles grouped_roles(const Config& config, int ranks);
 
-/// What one rank has of all this.
+/// The objects of the hierarchy that one rank has; the others are null.
 struct Hierarchy {
-  std::shared_ptr<ParameterServer> top;    ///< of which rank 0 is the server
-  std::shared_ptr<ParameterServer> group;  ///< of this rank's group; rank 0 has none
-  std::shared_ptr<TopMembers> members;     ///< of rank 0
-  std::unique_ptr<Relay> relay;            ///< of a sub-master
-  std::shared_ptr<TopSeat> seat;           ///< of a worker's process that talks to its sub-master
+  std::shared_ptr<ParameterServer> top;    ///< the top master's; its server is rank 0
+  std::shared_ptr<ParameterServer> group;  ///< this rank's group's; null on rank 0
+  std::shared_ptr<TopMembers> members;     ///< on rank 0
+  std::unique_ptr<Relay> relay;            ///< on a sub-master
+  std::shared_ptr<TopSeat> seat;           ///< on the rank of a worker that talks to its sub-master
 };
 
-/// Collective over `world`. `group` has servers, workers and rules of this rank's group as if there were nothing above
-/// it. All begin with the first sub-master's network; that the group's parameters are there is for begin() of its relay
-/// to say. Throws as ParameterServer does.
+/// Connects the top master, the sub-masters and the workers. Collective over `world`. `group` holds the servers,
+/// workers and rules of this rank's group, as for a run without a top master. Training begins with the first
+/// sub-master's network; a group's parameters are ready after its relay's begin(). Throws as ParameterServer does.
 Hierarchy connect_groups(const Config& config, const Roles& roles, Communicator& world, const Network& network,
                          ParameterServer::Options group);
 
-/// What keys of the store begin with that are a group's own.
+/// The prefix of a group's own keys in the store.
 std::string group_keys(std::size_t group);
 
 }  // namespace tutti::engine

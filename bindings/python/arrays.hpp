@@ -16,7 +16,7 @@ namespace tutti::python {
 
 namespace nb = nanobind;
 
-/// Whether a call reads or writes an array.
+/// The access that a call needs to an array: read or write.
 enum class Access { reads, writes };
 
 /// The memory of a Python object, which is kept alive as long as this object. Created and destroyed with the GIL held.

@@ -132,17 +132,17 @@ class ParameterServer {
     /// host that has gone. Workers that have nothing to say tell that they live, on a thread of their own. When one
     /// that was given up goes on, its next call throws and says so. 0: servers wait for ever.
     double silence = 0;
-    /// Of a server: as many processes that are no ranks of the communicator may become workers while it runs. The
-    /// servers number them from the communicator's size on; rules see these numbers as their workers'.
+    /// For servers: the number of processes from outside the communicator that may join as workers while the servers
+    /// run. Joined workers are numbered from the communicator's size on; rules see these numbers in PushMeta::worker.
     int joins = 0;
   };
 
   /// Collective over `group`, with the same servers and workers on all ranks; blocks until they are connected.
   ParameterServer(Communicator& group, const Options& options);
-  /// A worker that is no rank of the servers' communicator; it may come at any time while they run, and takes part like
-  /// all others. `addresses` has the address() of each server, in their order. Of `options`, join, timeout and silence
-  /// count. workers() is its own number alone. Blocks until it is connected. Throws Error: peer_lost where the servers
-  /// have ended, invalid where as many have joined as may.
+  /// Joins running servers as one more worker, from a process that is no rank of their communicator. `addresses` holds
+  /// the address() of each server, in the servers' order. Only the members join, timeout and silence of `options` are
+  /// used. workers() contains this worker's number alone. Blocks until it is connected. Throws Error{peer_lost} if the
+  /// servers have ended, Error{invalid} if Options::joins workers have joined already.
   ///
   ///     // on a server:      file << server.address();
   ///     // on the newcomer:  ParameterServer late({line_of(file)}, {});
@@ -159,8 +159,8 @@ class ParameterServer {
   bool is_worker() const noexcept;
   const std::vector<int>& servers() const noexcept;
   const std::vector<int>& workers() const noexcept;
-  /// Of a server with Options::joins: its hosts, port and secret as newcomers are to be told them, a text without
-  /// blanks. Whoever knows it may join. Empty: nobody may.
+  /// The address that a process needs to join: this server's hosts, port and secret as one text without blanks. Whoever
+  /// knows it may join. Empty on ranks that are no server, and if Options::joins is 0.
   const std::string& address() const noexcept;
 
   /// Of a server: returns when all workers have left for good or have died.

@@ -11,7 +11,7 @@
 
 namespace tutti::engine {
 
-/// Whether random choices are made per sample or once for all samples of a step.
+/// The scope of a transform's random choices: each sample draws its own, or all samples of a step share one.
 enum class Per : std::uint8_t { sample, batch };
 
 /// The inputs of random choices. They do not depend on the ranks or on the number of threads.

@@ -135,7 +135,7 @@ std::string bytes_text(double bytes) {
   return bytes >= 1e3 ? number(bytes / 1e3) + " kB" : number(bytes) + " B";
 }
 
-/// Who keeps what, with sub-masters, and what these send.
+/// Describes the hierarchy with sub-masters: the ranks of each group, and the bytes that a sub-master exchanges.
 std::string groups_text(const Config& config, std::int64_t bytes, int ranks) {
   const Roles roles = roles_of(config, ranks);
   if (roles.submasters.empty()) return {};

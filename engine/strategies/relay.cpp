@@ -15,8 +15,6 @@ constexpr double for_years = 1e8;  // seconds: the end waits for all that are th
 
 const char* const end_name = "end";
 
-std::string centre_name(std::size_t part) { return "centre/" + std::to_string(part); }
-
 Buffer buffer(std::vector<std::byte>& bytes, const RelayPart& of) { return {bytes.data(), of.count, of.dtype}; }
 ConstBuffer read_only(const std::vector<std::byte>& bytes, const RelayPart& of) {
   return {bytes.data(), of.count, of.dtype};
@@ -182,15 +180,14 @@ void Relay::exchange(Part& part, const std::string& rule) {
                          {.meta = {.factor = is_elastic ? numbers_.elastic : numbers_.rate}});
   pushed.wait();
   note(part, pushed);
-  if (is_elastic) {
-    const double back = -numbers_.elastic_here / numbers_.elastic;
-    combine(part.of, part.change, part.there, part.there,
-            [&](auto d, auto) { return static_cast<decltype(d)>(back) * d; });
-  } else {
-    combine(part.of, part.change, part.there, part.here, [](auto top, auto c) { return top - c; });
-    std::swap(part.base, part.there);
+  if (is_elastic) {  // the answer is d
+    const PushOptions back{.meta = {.factor = -numbers_.elastic_here / numbers_.elastic}};
+    part.group.push("scaled_add", read_only(part.there, part.of), back).wait();
+    return;
   }
+  combine(part.of, part.change, part.there, part.here, [](auto top, auto c) { return top - c; });
   part.group.push("add", read_only(part.change, part.of)).wait();
+  std::swap(part.base, part.there);
 }
 
 void Relay::note(Part& part, const Request& pushed) {

@@ -35,26 +35,26 @@ struct RelayNumbers {
   std::uint64_t every = 1;
 };
 
-/// Of the parameters of one element type.
+/// The size and type of the parameters of one element type.
 struct RelayPart {
   std::size_t count = 0;
   DType dtype = DType::f32;
 };
 
-/// How far a group is. Its server's thread tells, and the relay's waits. Any thread.
+/// The progress of a group: the server's thread counts updates, and the relay's thread waits for them. Any thread.
 class GroupProgress {
  public:
   struct Seen {
     std::uint64_t updates = 0;
     bool is_over = false;  ///< all workers are through, or have gone
   };
-  /// The ranks of its workers that talk to the server.
+  /// `workers`: the ranks that talk to the group's server.
   explicit GroupProgress(const std::vector<int>& workers) : workers_(workers.begin(), workers.end()), open_(workers_) {}
 
   bool has(int rank) const { return workers_.contains(rank); }
   void updated();
   void over(int rank);
-  /// Waits until there have been so many updates, or all is over.
+  /// Blocks until the group has made `updates` updates in all, or all its workers are through or gone.
   Seen wait(std::uint64_t updates);
 
  private:
@@ -65,14 +65,14 @@ class GroupProgress {
   std::uint64_t updates_ = 0;
 };
 
-/// Wraps the rule by which the group's parameters are updated. What it does when one has gone is done for the group's
-/// workers alone, and not for the relay.
+/// Wraps the rule that updates the group's parameters so that `progress` counts its updates. The rule's `parted` is
+/// called for the group's workers only, not for the relay.
 ServerRule with_progress(ServerRule rule, std::shared_ptr<GroupProgress> progress);
-/// By which a worker says that it is through; takes no data.
+/// The rule by which a worker says that it is through; its pushes carry no data.
 ServerRule over_rule(std::shared_ptr<GroupProgress> progress);
 std::string over_rule_name();
 
-/// Who takes part at the top: the sub-masters, and the workers that look at its parameters. Any thread.
+/// The members at the top master: the sub-masters, and the workers that read its parameters. Any thread.
 class TopMembers {
  public:
   TopMembers(const std::vector<int>& submasters, std::size_t workers)
@@ -90,10 +90,10 @@ class TopMembers {
   Parting how_ = Parting::left;
 };
 
-/// Of the top's server, for so many element types.
+/// The rules of the top master's server, for `parts` element types.
 ServerRules top_rules(const RelayNumbers& numbers, std::size_t parts, std::shared_ptr<TopMembers> members);
 
-/// A worker at the top: it looks at the parameters, and waits for the end.
+/// A worker's connection to the top master, by which it reads the parameters and waits for the end of training.
 class TopSeat {
  public:
   /// `worker`: its number in the whole run. Waits.
@@ -110,7 +110,8 @@ class TopSeat {
   int told_ = -1;
 };
 
-/// A sub-master's, which is a worker of the top and a guest of its own group's server. For one thread.
+/// The part of a sub-master that exchanges with the top master. It is a worker of the top, and pushes to its own
+/// group's server without counting in the group's rounds. For one thread.
 class Relay {
  public:
   struct Place {
@@ -120,7 +121,8 @@ class Relay {
   /// Waits.
   Relay(const RelayNumbers& numbers, Place place, const std::vector<RelayPart>& parts);
 
-  /// What all groups begin with, one buffer for each part: of one relay, before the others begin().
+  /// Pushes the parameters that all groups begin with, one buffer for each part. One relay calls it, before any
+  /// begin().
   void bring(const std::vector<ConstBuffer>& values);
   /// The group's parameters become the top's.
   void begin();

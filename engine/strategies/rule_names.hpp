@@ -1,4 +1,4 @@
-// Names of the rules that masters have, as workers ask for them.
+// Names of the buffers that masters keep and of their rules, which masters, sub-masters and workers share.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,16 @@
 
 namespace tutti::engine {
 
-/// What a worker begins with.
+/// The buffer with all parameters of element type `index`.
+inline std::string centre_name(std::size_t index) { return "centre/" + std::to_string(index); }
+
+/// The rule that sets the parameters that training begins with.
 inline std::string first_rule_name() { return "first"; }
-/// Of the parameters of element type `index`: an exchange, and a worker's own after its last one.
+/// The rules for element type `index`: one exchange of a worker, and a read of the worker's own copy after its last
+/// exchange.
 inline std::string step_rule_name(std::size_t index) { return "step/" + std::to_string(index); }
 inline std::string own_rule_name(std::size_t index) { return "own/" + std::to_string(index); }
-/// Questions to the ledger.
+/// The rule that answers questions to the ledger.
 inline std::string deal_rule_name() { return "deal"; }
 
 }  // namespace tutti::engine

@@ -30,7 +30,7 @@ class WorkerSeat {
     for (std::size_t i = 0; i < centres.size(); ++i) {
       const auto count = static_cast<std::size_t>(centres[i].centre.numel());
       const DType dtype = nn::dtype_of(centres[i].centre);
-      centres[i].kept = place_.servers->open("centre/" + std::to_string(i), count, dtype);
+      centres[i].kept = place_.servers->open(centre_name(i), count, dtype);
       if (place_.top) centres[i].top = place_.top->open(i, count, dtype);
     }
     open_ledger();

@@ -38,7 +38,6 @@ class Setup:
             raise SystemExit(f"tutti train -np {ranks} {said}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-
     def fetch_digits(self, folder):
         """Handwritten digits into `folder`/digits; raises Skipped where they cannot be had."""
         made = self.run("data", "optdigits", "digits", cwd=folder)
