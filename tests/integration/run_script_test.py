@@ -1,4 +1,4 @@
-"""tests/run: what it says of the CUDA module, and when that is a failure. Builds and tests nothing: CMake, ctest, pip and nvcc
+"""tests/run: what it says of the CUDA module, when that is a failure, and which parts have no time in CI. Builds and tests nothing: CMake, ctest, pip and nvcc
 are lines of shell in a copy of the tree's outline."""
 
 import os
@@ -22,7 +22,7 @@ PROGRAMS = {
 }
 
 
-class CudaModule(unittest.TestCase):
+class RunScript(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -41,9 +41,13 @@ class CudaModule(unittest.TestCase):
         file.write_text(f"#!/bin/sh\n{text}\n")
         file.chmod(0o755)
 
+    def full_output(self, state, *words, **more):
+        environment = {name: value for name, value in os.environ.items() if name not in ("CI", "SECONDS")}
+        environment |= {"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CUDA_STATE": state, "CUDACXX": f"{self.folder}/bin/nvcc"} | more
+        return subprocess.run([self.folder / "tests" / "run", *words], capture_output=True, text=True, timeout=100, env=environment)
+
     def run_with(self, state, *words):
-        environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CUDA_STATE": state, "CUDACXX": f"{self.folder}/bin/nvcc"}
-        done = subprocess.run([self.folder / "tests" / "run", *words], capture_output=True, text=True, timeout=100, env=environment)
+        done = self.full_output(state, *words)
         self.assertIn("passed, 0 failed", done.stdout.splitlines()[-1], done.stderr)
         self.assertNotIn("error", done.stderr)
         failed = re.search(r"^(\d+) part\(s\) failed", done.stdout, re.M)
@@ -64,8 +68,7 @@ class CudaModule(unittest.TestCase):
         self.assertNotIn("CUDA:", done.stdout)
 
     def test_compiled(self):
-        (self.folder / MODULE).parent.mkdir(parents=True)
-        (self.folder / MODULE).touch()
+        self.compiled()
         for words in ((), ("--full",)):
             self.assertEqual(self.run_with("on     nvcc 13.0.88, for sm_80, sm_90", *words),
                              ([f"CUDA: {MODULE} is compiled by nvcc 13.0.88, for sm_80, sm_90"], 0))
@@ -76,6 +79,37 @@ class CudaModule(unittest.TestCase):
             said = f"CUDA: NOT COMPILED, its code is not even looked at: {why}"
             self.assertEqual(self.run_with(state), ([said], 0))
             self.assertEqual(self.run_with(state, "--full"), ([said, f"CUDA: failed, as {self.folder}/bin/nvcc is here"], 1))
+
+    def compiled(self):
+        (self.folder / MODULE).parent.mkdir(parents=True)
+        (self.folder / MODULE).touch()
+
+    def test_the_time_in_ci(self):
+        """bash begins to count SECONDS at what the environment says."""
+        self.compiled()
+        early = self.full_output("on     nvcc", "--full", CI="1", SECONDS="100")
+        self.assertEqual((early.returncode, early.stdout.count("no time left")), (0, 0), early.stdout)
+        late = self.full_output("on     nvcc", "--full", CI="1", SECONDS="2300")
+        self.assertEqual(late.returncode, 0, late.stdout)
+        self.assertRegex(late.stdout, r"(?m)^dev-test +ok ")
+        for part in ("bare", "asan-build", "tsan-build", "python-wheel", "pip-mpich-test"):
+            self.assertRegex(late.stdout, rf"(?m)^{part} +not run: no time left$")
+        self.assertEqual(self.full_output("on     nvcc", "--full", SECONDS="2300").stdout.count("no time left"), 0)  # outside CI
+
+    def test_what_is_cut_off_in_ci(self):
+        """By timeout's exit status. A test that failed before stays a failure."""
+        self.compiled()
+        self.program("tests/bare", "exit 124")
+        done = self.full_output("on     nvcc", "--full", CI="1")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^bare +cut off ")
+        self.program("tests/bare", "echo '1/2 Test #1: unit.a ....***Failed 1.00 sec'; exit 124")
+        done = self.full_output("on     nvcc", "--full", CI="1")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^bare +time-out ")
+        self.program("tests/bare", "exit 77")
+        self.program("third_party/install", "exit 124")  # not optional
+        self.assertEqual(self.full_output("on     nvcc", "--full", CI="1").returncode, 1)
 
 
 if __name__ == "__main__":
