@@ -10,8 +10,8 @@
 namespace tutti {
 namespace {
 
-constexpr Seconds look_again(0.2);  // how often the thread looks whether it is to end
-constexpr double connecting = 15;   // seconds for a connection, which holds up the next newcomer
+constexpr Seconds look_again(0.2);  // how often the thread checks whether it should end
+constexpr double connecting = 15;   // seconds for connecting to one newcomer; the next one waits meanwhile
 
 std::string newcomer_key(int order) { return "newcomer/" + std::to_string(order); }
 
@@ -21,7 +21,7 @@ int number_in(const std::string& text) {
   return number;
 }
 
-/// The job of a server (rank 0) and a newcomer.
+/// The job of a server (rank 0) and a newcomer (rank 1).
 Bootstrap job_of_two(int rank, std::shared_ptr<Store> store, const std::string& secret, const std::string& worker,
                      const Settings& settings) {
   Bootstrap two;
@@ -67,19 +67,20 @@ void Admission::run() {
   }
 }
 
-// The number of the newcomer that came `order`-th; nothing where it died on its way, or this ends.
+// Waits for the `order`-th newcomer to write its worker number. Returns nullopt if it took this place in the order but
+// does not write within 15 s, or if the destructor runs.
 std::optional<std::string> Admission::newcomer(int order) {
-  std::optional<Deadline> until;  // of one that has taken its place in the order
+  std::optional<Deadline> until;  // set once a newcomer has taken this place
   std::string text;
   while (!ends_) {
     try {
       return door_.served.store->wait(newcomer_key(order), deadline_in(look_again));
-    } catch (const Error&) {  // nobody yet
+    } catch (const Error&) {  // timed out: no newcomer yet
     }
     try {
       if (!until && door_.served.store->find("newcomers", text) && number_in(text) > order)
         until = deadline_in(Seconds(connecting));
-    } catch (const Error&) {  // the machine is busy: again
+    } catch (const Error&) {  // the store did not answer in time: retry
     }
     if (until && Clock::now() > *until) return std::nullopt;
   }

@@ -1,7 +1,7 @@
-// Admission: how processes that are no ranks of the job become workers of running servers.
+// Admission: how processes outside the job join running servers as workers.
 //
-// Every server serves a key-value store of its own. A newcomer takes its number at the first server's store, and then
-// connects to each server as a job of two ranks that meets in that server's store.
+// Every server serves a key-value store of its own. A newcomer gets its worker number from the first server's store.
+// Then it connects to each server as a two-rank job that bootstraps through that server's store.
 #pragma once
 
 #include <atomic>
@@ -17,26 +17,26 @@
 
 namespace tutti {
 
-/// A server's side: a thread that waits for newcomers and connects to them, one after the other.
+/// The server's side: a thread that accepts newcomers and connects to them one at a time.
 class Admission {
  public:
   struct Rules {
-    int most = 0;          ///< newcomers that are admitted
-    int first_worker = 0;  ///< the number of the first of them; the next ones follow
-    Settings settings;     ///< of the communicators with them
+    int most = 0;          ///< maximum number of newcomers
+    int first_worker = 0;  ///< worker number of the first newcomer; later ones count up from it
+    Settings settings;     ///< of the communicators with newcomers
   };
-  /// Called by the thread for each newcomer, with its number and the communicator of the two, in which the server is
-  /// rank 0; without one if it could not be connected to.
+  /// Called on the admission thread for each newcomer, with its worker number and the two-rank communicator, in which
+  /// the server is rank 0. The communicator is nullopt if connecting failed.
   using Admit = std::function<void(int worker, std::optional<Communicator> pair)>;
 
-  /// Throws Error{resource} where no port can be listened to.
+  /// Throws Error{resource} if no port can be listened on.
   Admission(Rules rules, Admit admit);
-  /// Waits for the thread: at most for the connection that is being made, which has 15 seconds.
+  /// Joins the thread, which may first have to finish connecting to one newcomer (at most 15 seconds).
   ~Admission();
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
-  /// Where newcomers find the store, and its secret: a text without blanks.
+  /// The store's endpoints and secret, which newcomers need, as one text without blanks.
   const std::string& address() const noexcept { return address_; }
 
  private:
@@ -52,13 +52,13 @@ class Admission {
   std::thread thread_;
 };
 
-/// A newcomer's side.
+/// The newcomer's side: its worker number, and its connection to each server.
 struct Newcomer {
   int worker = -1;
   std::vector<Link> links;
 };
-/// Connects to the servers with these addresses, in their order; each reply is waited for `timeout` seconds. Throws
-/// Error: peer_lost where the servers have ended, invalid where they admit nobody any more.
+/// Connects to the servers with these addresses, in this order; `timeout` is how long later requests wait for a reply,
+/// in seconds. Blocks. Throws Error{peer_lost} if the servers have ended, Error{invalid} if they admit no more workers.
 Newcomer enter_running(const std::vector<std::string>& addresses, const Settings& settings, double timeout);
 
 }  // namespace tutti

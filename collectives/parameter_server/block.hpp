@@ -1,4 +1,4 @@
-// Block: memory that several may hold, and whose last holder frees it.
+// Block: reference-counted memory.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,8 @@
 
 namespace tutti {
 
-/// Copies are the same memory, and belong to one thread at a time; a lease may end in any.
+/// Copies share the memory, and the last holder frees it. All copies belong to one thread at a time; leases may be
+/// released on any thread.
 class Block {
  public:
   Block() = default;
@@ -31,12 +32,12 @@ class Block {
   std::size_t size() const noexcept { return size_; }
   Bytes bytes() const noexcept { return {data(), size_}; }
 
-  /// Keeps the memory, for a call that uses it.
+  /// Keeps the memory alive until the result is released; for CallOptions::keep. The block must not be default-made.
   std::shared_ptr<const void> lease() const {
     memory_->leases.fetch_add(1, std::memory_order_relaxed);
     return {data(), [memory = memory_](const void*) { memory->leases.fetch_sub(1, std::memory_order_release); }};
   }
-  /// Whether there are other copies or leases. Where not, what was done under a lease has happened before this.
+  /// Returns true if other copies or leases exist. If false, all accesses under earlier leases happened before this.
   bool is_shared() const noexcept {
     return memory_.use_count() > 1 || (memory_ && memory_->leases.load(std::memory_order_acquire) > 0);
   }
@@ -45,7 +46,7 @@ class Block {
   struct Memory {
     explicit Memory(std::size_t size) : bytes(std::make_unique_for_overwrite<std::byte[]>(size)) {}
     std::unique_ptr<std::byte[]> bytes;
-    std::atomic<int> leases{0};  // a use_count() by itself orders nothing
+    std::atomic<int> leases{0};  // counted separately because use_count() does not synchronize
   };
   std::shared_ptr<Memory> memory_;
   std::size_t size_ = 0;

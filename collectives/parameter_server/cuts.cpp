@@ -1,9 +1,9 @@
-// A server's part in dumps: which requests are in one, and its state then.
+// The server's side of dumps: which requests a dump contains, and the state after exactly these.
 //
-// First every server takes nothing more, and says up to which requests it has come. These were sent together with
-// others, to other servers, as their counts tell: so the worker that makes the dump knows what each server has still to
-// take. When that has been done, the state of each is kept, and all goes on. After Chandy & Lamport, "Distributed
-// snapshots", 1985; the counts are vector clocks.
+// First every server stops processing requests and replies with its vector clocks: for each worker, the counts that the
+// last processed request carries, which tell how many requests the worker had sent to each server by then. From all
+// servers' clocks the worker that makes the dump computes which requests each server has yet to process. Each server
+// does so, copies its state, and continues. After Chandy & Lamport, "Distributed snapshots", 1985.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -42,11 +42,11 @@ void Server::cut_at(Seat& seat, const Arrival& arrival) {
   cut_->sequence = arrival.request.sequence;
 }
 
-// Of a worker that has died nothing more comes.
+// Completes the dump once all its requests have been processed. Requests of workers that died are not waited for.
 void Server::end_cut() {
   if (!cut_ || cut_->sequence == 0) return;
   for (const auto& [worker, until] : cut_->until)
-    if (until > 0 && !by_worker_.contains(worker)) return;  // a newcomer that will be taken in
+    if (until > 0 && !by_worker_.contains(worker)) return;  // a newcomer that take_in() will add
   for (const auto& seat : seats_)
     if (!seat->is_over && seat->taken[static_cast<std::size_t>(number_)] < cut_->until[seat->member.worker]) return;
   const Cut cut = *std::exchange(cut_, std::nullopt);
@@ -80,7 +80,7 @@ std::vector<std::byte> Server::state() const {
   return letter.take();
 }
 
-// All of it is read before anything is changed.
+// Parses the whole dump before changing anything.
 void Server::load(Seat& seat, const Arrival& arrival) {
   const auto rule_of = [&](const std::string& name) -> const ServerRule& {
     const auto found = rules_.find(frames::id_of(name));

@@ -1,4 +1,4 @@
-// A worker's part in dumps.
+// The worker's side of dumps.
 #include <algorithm>
 #include <map>
 
@@ -7,9 +7,10 @@
 namespace tutti {
 namespace {
 
-constexpr std::uint64_t mark = 0x3173707369747574u;  // marks a dump, and its version
+constexpr std::uint64_t mark = 0x3173707369747574u;  // the first bytes of a dump: "tutisps1", with the format's version
 
-// Of each worker: up to which request each server has to come, so that whatever one has taken all others have.
+// Merges the servers' vector clocks: by worker, the number of its requests that each server has to process so that no
+// server has processed a request that was sent after one which another server lacks.
 std::map<int, std::vector<std::uint64_t>> agreed(const std::vector<std::vector<std::byte>>& taken) {
   std::map<int, std::vector<std::uint64_t>> until;
   for (const std::vector<std::byte>& text : taken) {
@@ -47,10 +48,10 @@ std::vector<std::byte> dump_of(const std::shared_ptr<Outbox>& outbox) {
   std::vector<std::size_t> sizes;
   try {
     sizes = cut(outbox);
-  } catch (...) {  // those that wait for the rest of it go on
+  } catch (...) {  // servers that have begun the dump must not wait for its next step
     try {
       (void)ask_all(outbox, {.verb = frames::Verb::uncut, .what = "dump"});
-    } catch (const Error&) {  // the first failure counts
+    } catch (const Error&) {  // the first failure is reported
     }
     throw;
   }

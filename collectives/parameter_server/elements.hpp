@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// What one computes in: double for double, else float.
+/// The type that T is computed in: double for double, else float.
 template <class T>
 using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -22,7 +22,7 @@ const T* elements(const ConstBuffer& buffer) noexcept {
   return reinterpret_cast<const T*>(buffer.data);
 }
 
-/// Calls `body` with a null pointer to the type of the elements. Throws Error{invalid} for integers.
+/// Calls `body` with a null pointer to the C++ type of `dtype`. Throws Error{invalid} for integers.
 template <class Body>
 void with_elements(DType dtype, const Body& body) {
   switch (dtype) {

@@ -1,4 +1,4 @@
-// Writing and reading letters between worker and server.
+// Serialization of open() arguments and settings.
 #include "collectives/parameter_server/letters.hpp"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-// Letters: what goes as a text of bytes between worker and server: what is opened, and the settings.
+// Letters: serialized values, as payloads of requests, texts of replies, and dumps have them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-/// Puts plain values one after the other.
+/// Serializes values one after the other, without padding.
 class LetterWriter {
  public:
   template <class T>
@@ -31,7 +31,8 @@ class LetterWriter {
   std::vector<std::byte> letter_;
 };
 
-/// Takes them out again. Throws Error{protocol} where the letter is too short.
+/// Reads values back in the same order. Does not own the letter, and take_bytes() returns a part of it. Throws
+/// Error{protocol} if the letter is too short.
 class LetterReader {
  public:
   explicit LetterReader(ConstBytes letter) : rest_(letter) {}
@@ -58,7 +59,7 @@ class LetterReader {
   ConstBytes rest_;
 };
 
-/// What a worker opens.
+/// The arguments of ParameterServer::open().
 struct Opening {
   std::string name;
   std::uint64_t count = 0;

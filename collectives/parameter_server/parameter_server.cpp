@@ -1,4 +1,4 @@
-// Making a parameter server, and a worker's coming and going.
+// Setup and teardown of a parameter server, and workers' joining and leaving.
 #include "collectives/parameter_server/parameter_server.hpp"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ class ParameterServer::Impl {
         rank_(group.rank()) {
     std::vector<Server::Member> members;
     std::vector<Link> links;
-    for (std::size_t server = 0; server < servers_.size(); ++server)  // in one order on all ranks
+    for (std::size_t server = 0; server < servers_.size(); ++server)  // in the same order on all ranks
       for (const int worker : workers_)
         if (servers_[server] == rank_ || worker == rank_)
           connect(group, options, static_cast<int>(server), worker, members, links);
@@ -142,7 +142,7 @@ class ParameterServer::Impl {
     try {
       pair = group.group(ranks, "parameter server");
     } catch (const Error& error) {
-      if (rank != rank_ || error.code() != Code::peer_lost) throw;  // a worker that has died already is left out
+      if (rank != rank_ || error.code() != Code::peer_lost) throw;  // a server leaves out a worker that is dead
     }
     if (worker == rank_) links.push_back({*pair, 0, server, rank, options.timeout.value_or(group.settings().timeout)});
     if (rank == rank_) members.push_back({worker, std::move(pair), rank == worker ? 0 : 1});
@@ -164,20 +164,20 @@ class ParameterServer::Impl {
         Communicator pair = link.pair;
         const Block bye = request_head({.verb = frames::Verb::bye}, outbox_->counts());
         pair.send(ConstBuffer(bye.data(), bye.size(), DType::u8), link.peer, frames::requests).wait();
-      } catch (...) {  // the server has gone
+      } catch (...) {  // the server is gone
       }
     }
   }
 
   const int rank_;
   const int exceptions_ = std::uncaught_exceptions();
-  std::shared_ptr<Outbox> outbox_;  // of a worker
+  std::shared_ptr<Outbox> outbox_;  // on a worker
   bool joined_ = false;
   std::unique_ptr<Server> server_;
-  std::unique_ptr<Admission> admission_;  // of a server; it ends before the server does
+  std::unique_ptr<Admission> admission_;  // on a server; destroyed before server_, which it calls
   std::string address_;
   std::thread thread_;
-  std::unique_ptr<Pulse> pulse_;  // of a worker
+  std::unique_ptr<Pulse> pulse_;  // on a worker
 };
 
 ParameterServer::ParameterServer(Communicator& group, const Options& options)

@@ -1,6 +1,5 @@
-// ParameterServer: buffers that are kept, in shards, by some ranks, and that others push to and pull from when they
-// like. After Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014, whose verbs these
-// are.
+// ParameterServer: buffers that server ranks keep in shards, and that worker ranks push to and pull from
+// asynchronously. After Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +17,31 @@
 
 namespace tutti {
 
-/// What one server said of its shard in a reply.
+/// The version of one server's shard when it replied.
 struct ShardVersion {
-  int server = 0;             ///< its number among the servers
-  std::uint64_t epoch = 0;    ///< versions of two epochs tell nothing of one another: load() begins a new one
-  std::uint64_t version = 0;  ///< updates that the shard had got
+  int server = 0;             ///< index among the servers
+  std::uint64_t epoch = 0;    ///< load() begins a new epoch; versions of different epochs are not comparable
+  std::uint64_t version = 0;  ///< number of updates that the shard had received
   bool operator==(const ShardVersion&) const = default;
 };
 
-/// A push or pull in flight. Copies are handles of the same one.
+/// A push or pull in flight. Copies are handles of the same request.
 ///
-/// Threads: any, but one at a time. Waiting twice is harmless. Until done() the buffers given to the call belong to the
-/// library, and dropping the last handle waits for that. Errors: wait() throws what the server answered (Error{invalid}
-/// for a rule or range that it does not have; the server goes on), or why it cannot be reached.
+/// Threads: any, but one at a time. wait() may be called repeatedly. Until done(), the buffers passed to the call
+/// belong to the library; dropping the last handle waits for that. Errors: wait() throws the server's error
+/// (Error{invalid} for an unknown rule or a wrong range; the server keeps running), or why the server cannot be
+/// reached.
 class [[nodiscard]] Request {
  public:
-  Request() = default;  ///< done
+  Request() = default;  ///< already done
   void wait() const;
-  /// False: still running, and nothing is lost.
+  /// As wait(), but returns false if the request is still running after `limit`.
   bool wait_for(Seconds limit) const;
   bool done() const;
 
-  /// Once it is done: of each server that took part, in their order.
+  /// Valid once done: one entry for each server that took part without an error, in the servers' order.
   const std::vector<ShardVersion>& versions() const;
-  /// The smallest of these versions; 0 where no server took part.
+  /// The smallest version in versions(), or 0 if there is none.
   std::uint64_t version() const;
 
   struct State;
@@ -53,43 +53,43 @@ class [[nodiscard]] Request {
   std::shared_ptr<State> state_;
 };
 
-/// The number of one of `requests` that is done; failed counts too. nullopt when `limit` has passed, and at once where
-/// there are none.
+/// Waits until one of `requests` is done or has failed, and returns its index; nullopt if none is after `limit`, or if
+/// `requests` is empty.
 std::optional<std::size_t> wait_any(std::span<const Request> requests, Seconds limit);
 
-/// Of a push.
+/// Optional arguments of a push.
 struct PushOptions {
-  std::size_t offset = 0;  ///< of the data in the whole buffer
+  std::size_t offset = 0;  ///< where the data begin in the whole buffer, in elements
   PushMeta meta = {};
 };
 
-/// A buffer that is kept by the servers, as one worker sees it. Copies are handles of the same one.
+/// One worker's handle of a buffer that the servers keep. Copies are handles of the same buffer.
 ///
-/// The calls of one worker on one buffer take effect in their order; those on different buffers may overtake one
-/// another. A server applies what it gets in one order, but servers do not agree among themselves: a pull may find a
-/// push of another worker in some shards only. What a push that was waited for did, all pulls that begin afterwards
-/// see. Threads: any.
+/// A server processes the calls of one worker on one buffer in program order, except that a push to a rule with rounds
+/// (quorum or grace) takes effect with its round. Calls on different buffers may be reordered. Servers do not
+/// synchronize with one another: a pull may see another worker's push in some shards only. Once a push has been waited
+/// for, all pulls that begin afterwards see it. Threads: any.
 class Parameters {
  public:
   const std::string& name() const noexcept;
   std::size_t count() const noexcept;
   DType dtype() const noexcept;
-  /// One for each server, some may be empty.
+  /// One range per server; some may be empty.
   const std::vector<Range>& shards() const noexcept;
 
-  /// Hands `data` to the rule of this name, at each server that has a part of it. Done once it has been applied: for a
-  /// rule with a quorum, with its round. Data of another floating-point type is converted by the server. A rule that
-  /// takes no data applies to the range that `data` would have; see push(rule).
+  /// Applies the rule of this name with `data`, at each server that has a part of the range. Done once the rule has
+  /// been applied; if it has rounds, once the round has been. Servers convert data of another floating-point type. For
+  /// a rule that takes no data, `data` gives the range only; see push(rule).
   Request push(std::string_view rule, ConstBuffer data, const PushOptions& options = {}) const;
-  /// To the whole buffer, without data, as "zero" wants it.
+  /// Applies a rule that takes no data, such as "zero", to the whole buffer.
   Request push(std::string_view rule) const;
-  /// The values of [offset, offset + into.count), in the buffer's type.
+  /// Reads the values of [offset, offset + into.count); `into` has the buffer's element type.
   Request pull(Buffer into, std::size_t offset = 0) const;
-  /// Both in one round trip: the values after the push has been applied, or what the rule answers. `into` has the count
-  /// of `data`, and may be the same memory where the types are the same.
+  /// Push and pull in one round trip: reads the values after the push has been applied, or the rule's answer (see
+  /// ServerRule::answers). `into` has the count of `data`, and may be the same memory if the types are the same.
   Request push_pull(std::string_view rule, ConstBuffer data, Buffer into, const PushOptions& options = {}) const;
 
-  /// This worker is done with it: the servers forget it when all that opened it have said so. Waits.
+  /// Closes the buffer for this worker. The servers delete it if no other worker has it open. Blocks.
   void free();
 
  private:
@@ -99,38 +99,40 @@ class Parameters {
   std::shared_ptr<State> state_;
 };
 
-/// Beside name, count and type of what is opened; all but `counts` the same from all workers.
+/// Optional arguments of open(); all but `counts` must be the same on all workers.
 struct OpenOptions {
-  /// Elements at each server, in their order; empty: even_shards().
+  /// Number of elements at each server, in the servers' order; empty: even_shards().
   std::vector<std::size_t> shares = {};
-  /// Stale synchronous parallel (Ho et al., 2013): a worker gets no reply while it has pushed more than so many times
-  /// oftener than the slowest of those that have opened the buffer. A new one begins where the slowest is.
+  /// Stale synchronous parallel (Ho et al., 2013): replies to a worker are held back while it is more than this many
+  /// pushes ahead of the slowest worker that has the buffer open. A worker that opens it later starts with the slowest
+  /// one's number of pushes.
   std::optional<std::uint64_t> staleness = {};
-  /// false: rounds and staleness do not wait for this worker, which pushes and pulls all the same.
+  /// false: rounds and the staleness bound do not wait for this worker; it can push and pull all the same.
   bool counts = true;
 };
 
-/// The ranks of a communicator of which some keep buffers and some work on them; one may do both.
+/// Servers and workers among the ranks of a communicator; a rank may be both.
 ///
-/// A server does its work on a thread of its own, which sleeps in the kernel while nothing comes. Each worker and each
-/// server are a group of their own, so that the death of one ends nothing but what was under way with it; for that the
-/// job has to go on without it (`tutti run --keep-going`). What a worker that died had pushed in full stays.
+/// A server processes requests on a thread of its own, which sleeps while there are none. Each pair of a worker and a
+/// server has a communicator of its own, so the death of one ends only their outstanding requests, if the launcher lets
+/// the job go on (`tutti run --keep-going`). Pushes that a server had received in full before the worker died count.
 ///
-/// Threads: any thread may call. Errors: wrong arguments throw Error{invalid}.
+/// Threads: any thread may call open(), dump() and load(); the other calls are for one thread at a time. Errors: wrong
+/// arguments throw Error{invalid}.
 class ParameterServer {
  public:
   struct Options {
     std::vector<int> servers = {};  ///< ranks; empty: all
     std::vector<int> workers = {};  ///< ranks; empty: all
-    ServerRules rules = {};         ///< of a server, beside the standard ones: the same on all servers
-    /// Of a server: what workers are to know, such as the number of steps between two pushes.
+    ServerRules rules = {};         ///< for servers, besides standard_rules(); the same on all servers
+    /// For servers: passed on to the workers by join(), for example the number of steps between two pushes.
     std::map<std::string, std::string> settings = {};
-    bool join = true;  ///< a worker joins at once
-    /// Seconds that a worker waits for a reply, which ends its group with that server; the communicator's otherwise.
+    bool join = true;  ///< the constructor calls join() on workers
+    /// Seconds that a worker waits for a reply before it gives the server up. Default: the communicator's timeout.
     std::optional<double> timeout = {};
-    /// Seconds after which a server gives a worker up from which nothing is heard, as if it had died: stopped, or on a
-    /// host that has gone. Workers that have nothing to say tell that they live, on a thread of their own. When one
-    /// that was given up goes on, its next call throws and says so. 0: servers wait for ever.
+    /// Seconds without a message after which a server treats a worker as dead, for example if it is stopped or its host
+    /// is down. Workers send heartbeats on a thread of their own. If a worker that was given up runs again, its next
+    /// call throws. 0: servers wait forever.
     double silence = 0;
     /// For servers: the number of processes from outside the communicator that may join as workers while the servers
     /// run. Joined workers are numbered from the communicator's size on; rules see these numbers in PushMeta::worker.
@@ -149,8 +151,8 @@ class ParameterServer {
   ///     //                   Parameters w = late.open("w", count, DType::f32);
   ParameterServer(const std::vector<std::string>& addresses, const Options& options,
                   const Settings& settings = Settings::from_environment());
-  /// A worker leaves for good. A server stays until all workers have done so or have died. While an exception unwinds,
-  /// a server ends what its workers wait for instead, and a worker counts as having died.
+  /// A worker leaves for good. A server blocks until all its workers have left for good or died. During stack unwinding
+  /// a server fails its workers' outstanding requests instead, and a worker counts as having died.
   ~ParameterServer();
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
@@ -163,30 +165,31 @@ class ParameterServer {
   /// knows it may join. Empty on ranks that are no server, and if Options::joins is 0.
   const std::string& address() const noexcept;
 
-  /// Of a server: returns when all workers have left for good or have died.
+  /// On a server: blocks until all its workers have left for good or died. Elsewhere returns at once.
   void serve();
 
   // The rest is for workers.
 
-  /// Takes part from here on; returns the settings of the first server. Harmless where it has joined already.
+  /// Joins, unless this worker has joined already, and returns the first server's settings.
   const std::map<std::string, std::string>& join();
   /// The settings that join() returned.
   const std::map<std::string, std::string>& settings() const;
-  /// Does not count any more, for quorums and staleness, until it joins again. What it has open it has to open again.
+  /// Closes all buffers for this worker, so that rounds and staleness bounds no longer wait for it. After it joins
+  /// again it has to open them again.
   void leave();
 
-  /// The buffer of this name, which the first worker to open it makes, zeroed. All give the same count, type and
-  /// options. Waits.
+  /// Opens the buffer of this name; the first worker to open it creates it, zeroed. All workers pass the same count,
+  /// type and options. Blocks.
   Parameters open(std::string_view name, std::size_t count, DType dtype, const OpenOptions& options = {});
 
-  /// All that the servers hold: values, versions, what rules keep, and pushes that wait in a round. A consistent cut
-  /// (Chandy & Lamport, 1985): of each worker's calls it has the first ones, at all servers the same, whatever is under
-  /// way meanwhile; nobody waits for it but who calls it. Only one worker makes one at a time. Waits; to be written to
-  /// a file by the caller.
+  /// Returns the whole state of the servers: values, versions, state of rules, and pushes that wait in a round. It is a
+  /// consistent cut (Chandy & Lamport, 1985): of each worker's calls it contains a prefix, the same at all servers,
+  /// even if calls are in flight. The other workers need not take part, but their later requests are delayed until it
+  /// is made. Blocks. Throws Error{invalid} if another worker is making a dump.
   std::vector<std::byte> dump();
-  /// Puts what dump() gave in the place of all that the servers hold, and begins a new epoch. As many servers and
-  /// the same rules are wanted. Nobody may push meanwhile; buffers of the dump are to be opened again, with the same
-  /// count, type and options.
+  /// Replaces the whole state of the servers by a dump and begins a new epoch. There must be as many servers as in the
+  /// dump, with the same rules, and no worker may push meanwhile. Afterwards buffers have to be opened again, with the
+  /// same count, type and options.
   void load(ConstBytes dump);
 
  private:

@@ -10,7 +10,7 @@ std::string text_of(const Range& range) {
   return "[" + std::to_string(range.offset) + ", " + std::to_string(range.end()) + ")";
 }
 
-// Of a buffer at `base`, the part `of` of what is at `range`.
+// The bytes of the elements `of` in a buffer that holds the elements `range`.
 template <class B>
 auto part(const B& buffer, const Range& range, const Range& of) {
   const std::size_t width = size_of(buffer.dtype);
@@ -43,7 +43,8 @@ void Parameters::State::check(std::string_view what, const Range& range, const C
            std::to_string(into->count) + " values");
 }
 
-// To every server that has a part of it, before any other request of this worker goes.
+// Sends the request to every server whose shard overlaps the range. The lock keeps one order of this worker's requests
+// at all servers.
 Request Parameters::State::exchange(const Call& call) {
   auto state = std::make_shared<Request::State>(outbox, call.what + " '" + opening.name + "'");
   state->seen = seen;

@@ -1,4 +1,4 @@
-// What is behind a worker's handle of a buffer.
+// The worker's side of buffers and dumps.
 #pragma once
 
 #include <memory>
@@ -30,18 +30,18 @@ struct Parameters::State {
   std::shared_ptr<SeenVersions> seen;
 };
 
-/// What every server is asked, whether it has a part of a buffer or not.
+/// A request that goes to every server.
 struct Question {
   frames::Verb verb = frames::Verb::join;
   std::string what = {};
   std::uint64_t instance = 0;
-  std::vector<ConstBytes> letters = {};  ///< for each server; or one for all; or none
-  std::vector<Bytes> into = {};          ///< for each server, or none: where values go
+  std::vector<ConstBytes> letters = {};  ///< payloads: one per server, one for all, or none
+  std::vector<Bytes> into = {};          ///< buffers for the values in the replies: one per server, or none
 };
-/// Returns once all have replied: what their replies had as text, by server. Throws what a server answered.
+/// Waits for all replies and returns their texts, by server. Throws Error if a server refuses or cannot be reached.
 std::vector<std::vector<std::byte>> ask_all(const std::shared_ptr<Outbox>& outbox, const Question& question);
 
-/// See ParameterServer.
+/// See ParameterServer::dump() and ParameterServer::load().
 std::vector<std::byte> dump_of(const std::shared_ptr<Outbox>& outbox);
 void load_into(const std::shared_ptr<Outbox>& outbox, ConstBytes dump);
 

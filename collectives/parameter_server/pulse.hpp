@@ -47,7 +47,7 @@ class Pulse {
       (void)pair.send(ConstBuffer(head.data(), head.size(), DType::u8), link.peer, frames::requests,
                       {.keep = head.lease()});
       return true;
-    } catch (...) {  // that server has gone
+    } catch (...) {  // the server is gone
       return false;
     }
   }

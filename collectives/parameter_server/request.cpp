@@ -1,4 +1,4 @@
-// Waiting for the servers' replies.
+// Sending a request and waiting for the replies.
 #include "collectives/parameter_server/request.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ bool RequestPart::settled() {
   return stage_ == Stage::over;
 }
 
-// Throws where what was pending has failed.
+// Throws if the pending operation has failed.
 void RequestPart::step() {
   pending_->wait();
   switch (stage_) {
@@ -63,7 +63,7 @@ void RequestPart::step() {
 
 void RequestPart::read_header() {
   std::memcpy(&reply_, message_.data(), sizeof reply_);
-  if (reply_.code != 0 && !is_small_) (void)values_.cancel();  // they do not come
+  if (reply_.code != 0 && !is_small_) (void)values_.cancel();  // no values follow an error
   if (reply_.text > 0) {
     text_ = Block(reply_.text);
     Communicator pair = link_->pair;
@@ -74,12 +74,12 @@ void RequestPart::read_header() {
   go(Stage::values, values_);
 }
 
-// What failed was its pair, so all of it ends.
+// The failure has poisoned the pair, so the other operations end, too.
 void RequestPart::give_up() noexcept {
   for (Work* work : {&header_, &values_, &said_, &head_, &body_}) {
     try {
       work->wait();
-    } catch (...) {  // the first failure is the one that counts
+    } catch (...) {  // the first failure is reported
     }
   }
   stage_ = Stage::over;
@@ -92,10 +92,10 @@ void SeenVersions::note(const ShardVersion& version) {
 }
 
 Request::State::~State() {
-  if (is_over || std::uncaught_exceptions() > 0) return;  // while unwinding, its Works end their pairs
+  if (is_over || std::uncaught_exceptions() > 0) return;  // during unwinding, the Works are aborted instead
   try {
     (void)wait_for(Seconds(for_ever));
-  } catch (...) {  // nobody asks any more
+  } catch (...) {  // a destructor cannot report it
   }
 }
 

@@ -1,4 +1,4 @@
-// The worker's side of a request: what it sends to each server, and what it waits for.
+// The worker's side of a request: its messages to the servers, and their replies.
 #pragma once
 
 #include <exception>
@@ -13,23 +13,23 @@
 
 namespace tutti {
 
-/// A worker's way to one server.
+/// A worker's connection to one server.
 struct Link {
   Communicator pair;
-  int peer = 0;    ///< the server in `pair`
-  int server = 0;  ///< its number among the servers
-  int rank = 0;    ///< in the parameter server's communicator
-  double timeout = no_deadline;
+  int peer = 0;                  ///< the server's rank in `pair`
+  int server = 0;                ///< its index among the servers
+  int rank = 0;                  ///< its rank in the parameter server's communicator
+  double timeout = no_deadline;  ///< of payloads and replies, in seconds
 };
 
-/// The requests of one worker, numbered in the order in which they go. Any thread.
+/// Numbers the requests of one worker in the order in which they are sent. Any thread.
 class Outbox {
  public:
   explicit Outbox(std::vector<Link> links) : links_(std::move(links)), counts_(links_.size()) {}
   const std::vector<Link>& links() const noexcept { return links_; }
   std::mutex& order() noexcept { return order_; }
   std::uint64_t next() noexcept { return ++sequence_; }  ///< order() held
-  /// Of requests to each server so far; order() held.
+  /// Requests sent to each server so far; order() held.
   std::vector<std::uint64_t>& counts() noexcept { return counts_; }
 
  private:
@@ -39,24 +39,24 @@ class Outbox {
   std::vector<std::uint64_t> counts_;
 };
 
-/// What goes first of a request.
+/// The header message of a request; see frames::head_bytes().
 Block request_head(const frames::Request& request, std::span<const std::uint64_t> counts);
 
 /// One server's part of a request.
 class RequestPart {
  public:
-  /// Posts what the reply needs, and sends; `payload` and `into` are borrowed until it is settled().
+  /// Posts the receives for the reply and sends the request. `payload` and `into` are borrowed until settled().
   RequestPart(const Link& link, const frames::Request& request, std::span<const std::uint64_t> counts,
               ConstBytes payload, Bytes into);
 
-  /// Moves on what can be moved without waiting; true once it is over.
+  /// Makes progress without blocking. Returns true once the request has completed or failed.
   bool settled();
-  /// What has to be done before settled() makes progress.
+  /// The operation that settled() needs next.
   const Work& pending() const noexcept { return *pending_; }
 
-  // Once it is over:
+  // Valid once settled() has returned true:
   const std::exception_ptr& failure() const noexcept { return failure_; }
-  const std::string& refusal() const noexcept { return refusal_; }  ///< empty: none
+  const std::string& refusal() const noexcept { return refusal_; }  ///< the server's error message, or empty
   const frames::Reply& reply() const noexcept { return reply_; }
   ConstBytes text() const noexcept { return text_.bytes(); }
   const Link& link() const noexcept { return *link_; }
@@ -75,7 +75,7 @@ class RequestPart {
   std::uint64_t sequence_;
   Bytes into_;
   bool is_small_;
-  Block message_, text_;  // the reply with small values; its text
+  Block message_, text_;  // the reply's header with small values; the reply's text
   frames::Reply reply_;
   Work header_, values_, said_, head_, body_;
   Stage stage_ = Stage::header;
@@ -84,7 +84,7 @@ class RequestPart {
   std::string refusal_;
 };
 
-/// Where a buffer's versions are kept that a worker has seen: by server. Any thread.
+/// The version of each server's shard of one buffer that a worker has read last. Any thread.
 class SeenVersions {
  public:
   explicit SeenVersions(std::size_t servers) : seen_(servers) {}
@@ -107,16 +107,16 @@ struct Request::State {
 
   bool settled();
   bool wait_for(Seconds limit);
-  /// Throws where a part has failed.
+  /// Throws if a server refused its part or cannot be reached.
   void check() const;
 
-  std::shared_ptr<Outbox> outbox;      // which keeps the links
-  std::string what;                    // "push 'add' to 'w'"
-  std::shared_ptr<SeenVersions> seen;  // null: not of a buffer
-  bool reads = false;                  // its values are what later pushes are computed from
+  std::shared_ptr<Outbox> outbox;      // keeps the links alive
+  std::string what;                    // for errors: "push 'add' to 'w'"
+  std::shared_ptr<SeenVersions> seen;  // null if the request is not about a buffer
+  bool reads = false;                  // its replies update `seen`
   std::vector<std::unique_ptr<RequestPart>> parts;
   std::vector<ShardVersion> versions;
-  std::size_t open = 0;  // parts before this one are over
+  std::size_t open = 0;  // the first part that is not over
   bool is_over = false;
 };
 

@@ -1,4 +1,4 @@
-// What a server does with each request, and its replies.
+// How a server processes each request, and its replies.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -48,7 +48,7 @@ void Server::perform(Seat& seat, Arrival& arrival) {
 void Server::open(Seat& seat, const Arrival& arrival) {
   const frames::Request& request = arrival.request;
   Opening opening = Opening::read(arrival.payload.bytes());
-  const bool counts = std::exchange(opening.counts, true);  // of this worker alone
+  const bool counts = std::exchange(opening.counts, true);  // may differ between workers
   std::unique_ptr<Instance>& instance = instances_[request.instance];
   if (!instance) {
     const Shard::Place place{number_, opening.shards.at(static_cast<std::size_t>(number_)), opening.dtype,
@@ -127,7 +127,7 @@ void Server::refuse(Seat& seat, const frames::Request& request, const std::strin
         std::as_bytes(std::span(why)));
 }
 
-// The worker has posted its receives already, for the values too.
+// The worker posted the receives for the header and the values before it sent the request.
 void Server::reply(Seat& seat, const Answer& answer, ConstBytes text) {
   std::size_t expected = 0;
   if (const auto found = seat.expected.find(answer.sequence); found != seat.expected.end()) {

@@ -1,4 +1,4 @@
-// The rules that every parameter server has.
+// The standard rules.
 #include <cstring>
 
 #include "collectives/parameter_server/elements.hpp"
@@ -34,7 +34,7 @@ void scaled_add(const ShardView& shard, std::span<const Pushed> pushed) {
     });
 }
 
-// The worker subtracts the very d that is added here, rounded as it travels: what both hold together stays the same.
+// Adds d as rounded to T, which is what the worker subtracts, so that the sum of both copies is conserved.
 void elastic(const ShardView& shard, std::span<const Pushed> pushed) {
   for (const Pushed& one : pushed)
     with_elements(shard.values.dtype, [&]<class T>(T*) {

@@ -1,4 +1,4 @@
-// The loop of a server: which request is done next.
+// The server's event loop: which request is processed next.
 #include "collectives/parameter_server/server.hpp"
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t large_payload = 256 << 10, most_large = 4;  // of which the memory is kept
+constexpr std::size_t large_payload = 256 << 10, most_large = 4;  // payload buffers that are pooled: least size, number
 constexpr Seconds look_for_newcomers(0.05);
-constexpr std::size_t most_queued = 64 << 20;  // bytes of one worker's payloads, from which on no more headers are read
+constexpr std::size_t most_queued = 64 << 20;  // bytes of one worker's queued payloads; beyond, no header is received
 
-// These go before what a cut holds up.
+// Steps of a dump overtake the requests that the dump delays.
 bool is_step_of_cut(frames::Verb verb) {
   return verb == frames::Verb::cut_at || verb == frames::Verb::fetch || verb == frames::Verb::uncut;
 }
@@ -80,7 +80,8 @@ void Server::turn_away() noexcept {
   admitted_.clear();
 }
 
-// While a dump is made, a newcomer waits unless another server has taken requests of it into the dump.
+// Gives newcomers a seat. During a dump only those get one that have requests in the dump at another server. Returns
+// true if no newcomer is left waiting.
 bool Server::take_in() {
   const std::lock_guard lock(members_);
   std::vector<Member> later;
@@ -96,7 +97,7 @@ bool Server::take_in() {
   return admitted_.empty();
 }
 
-// Newcomers that were admitted are served, too.
+// Newcomers that are already queued are still served.
 bool Server::is_over() {
   const bool nobody_waits = take_in();
   return nobody_waits && std::ranges::all_of(seats_, [](const auto& seat) { return seat->is_over; });
@@ -110,7 +111,7 @@ void Server::listen(Seat& seat) {
 
 void Server::run() {
   for (const auto& seat : seats_)
-    if (seat->is_over) tell_parted(*seat, Parting::died);  // before it came
+    if (seat->is_over) tell_parted(*seat, Parting::died);  // before it was connected
   while (!is_over()) {
     wait();
     for (const auto& seat : seats_)
@@ -126,7 +127,8 @@ void Server::run() {
   }
 }
 
-// For what comes first of each worker and instance: whether it has come meanwhile, or not.
+// Blocks until a header arrives, until the payload of a request arrives that could be processed next, or until the next
+// deadline.
 void Server::wait() {
   std::vector<Work> works;
   std::set<std::uint64_t> instances;
@@ -155,7 +157,7 @@ void Server::wait() {
   (void)wait_any(works, limit);
 }
 
-// One header after the other, as long as there are some.
+// Processes the worker's requests as far as possible without blocking.
 void Server::look_at(Seat& seat) {
   try {
     bool moved = true;
@@ -167,18 +169,18 @@ void Server::look_at(Seat& seat) {
       }
       moved |= work_on_arrivals(seat);
       send_answers();
-      const bool makes_cut = cut_ && cut_->owner == seat.member.worker;  // and has more to say about it
+      const bool makes_cut = cut_ && cut_->owner == seat.member.worker;  // whose next steps must arrive
       if (!seat.is_over && !seat.listens && (seat.queued < most_queued || makes_cut)) {
         listen(seat);
         moved = true;
       }
     }
-  } catch (const Error&) {  // its pair has ended, most likely with the worker
+  } catch (const Error&) {  // the connection failed, most likely because the worker died
     end(seat, Parting::died);
   }
 }
 
-// While this server itself does not listen to it, a worker may well be silent.
+// There is no deadline while this server does not receive from the worker, because it could not see heartbeats.
 Deadline Server::silent_at(const Seat& seat) const {
   if (silence_ <= 0 || seat.is_over || !seat.listens) return never;
   return seat.heard + duration_of(Seconds(silence_));
@@ -196,7 +198,7 @@ void Server::give_up_silent() {
   }
 }
 
-// Pages that the kernel has just given cost more than what is received into them.
+// Reuses large buffers, because page faults in fresh memory cost more than receiving into it.
 Block Server::room_for(std::size_t bytes) {
   if (bytes < large_payload) return Block(bytes);
   const auto free =
@@ -225,8 +227,8 @@ void Server::take_header(Seat& seat) {
   }
 }
 
-// What waits for its payload holds up what comes after it for the same instance; what concerns all of them is held up
-// by everything before, and holds up everything behind. While a dump is made, what is not to be in it waits.
+// A push or pull whose payload has not arrived delays later ones of the same buffer. Any other request waits for all
+// requests before it and delays all after it. During a dump, requests that it does not contain wait.
 bool Server::work_on_arrivals(Seat& seat) {
   bool moved = false, is_blocked = false;
   std::set<std::uint64_t> waiting;
@@ -278,7 +280,7 @@ void Server::tell_parted(const Seat& seat, Parting how) const {
     if (one.rule.parted) one.rule.parted(seat.member.worker, how);
 }
 
-// A shard with a round that is open only for a time is looked at again.
+// Registers or unregisters a shard for tick(), after it may have changed.
 void Server::after(Shard& shard) {
   if (shard.due() == never)
     timed_.erase(&shard);

@@ -1,4 +1,4 @@
-// Server: what a server rank of a parameter server does.
+// Server: the server side of a parameter server.
 #pragma once
 
 #include <deque>
@@ -17,63 +17,65 @@
 
 namespace tutti {
 
-/// Takes the requests of its workers, each by a communicator of the two, and has its shards do them. Every call but
-/// abort() and admit() belongs to one thread.
+/// Receives the requests of its workers, each over a two-rank communicator, and applies them to its shards. abort() and
+/// admit() may be called on any thread, the other calls not at the same time.
 class Server {
  public:
   struct Member {
-    int worker = -1;                   ///< a rank of the parameter server's communicator
-    std::optional<Communicator> pair;  ///< none: it has died already
-    int peer = 1;                      ///< the worker in `pair`
+    int worker = -1;                   ///< as PushMeta::worker
+    std::optional<Communicator> pair;  ///< nullopt: the worker died before it was connected
+    int peer = 1;                      ///< the worker's rank in `pair`
   };
   struct Seating {
-    int number = 0;  ///< among the servers
+    int number = 0;  ///< this server's index among the servers
     std::size_t servers = 1;
     std::vector<Member> members;
-    bool admits = false;  ///< admit() may be called
+    bool admits = false;  ///< whether admit() will be called
   };
   /// `silence` in seconds, as in ParameterServer::Options.
   Server(Seating seating, const ServerRules& rules, const std::map<std::string, std::string>& settings,
          double silence = 0);
   ~Server();
 
-  /// Returns when all workers have left for good or have died.
+  /// Serves until all workers have left for good or died.
   void run();
-  /// Makes run() return soon, and ends what the workers wait for. Any thread.
+  /// Aborts all connections: the workers' outstanding requests fail, and run() returns soon. Any thread.
   void abort(const std::string& why) noexcept;
-  /// Adds a worker to those that run() serves, soon. Any thread.
+  /// Queues a newcomer, which run() begins to serve soon. Any thread.
   void admit(Member member);
-  /// Ends the connections of those that were admitted after run() had returned.
+  /// Aborts the connections of newcomers that were queued after run() had returned.
   void turn_away() noexcept;
 
  private:
+  /// A request whose header has arrived.
   struct Arrival {
     frames::Request request;
-    std::vector<std::uint64_t> counts;  // of its worker's requests to each server, this one included
+    std::vector<std::uint64_t> counts;  // the worker's requests to each server, including this one
     Block payload;
-    Work work;  // its arrival
+    Work work;  // the receive of the payload
   };
+  /// The connection to one worker.
   struct Seat {
     Member member;
     bool has_joined = false, is_over = false;
-    Clock::time_point heard;           // when its last request came
-    Block header;                      // of the next request
-    std::vector<std::uint64_t> taken;  // the counts of the last request that was taken
-    Work next;                         // its arrival; only while `listens`
+    Clock::time_point heard;           // when the last header arrived
+    Block header;                      // receive buffer for the next header
+    std::vector<std::uint64_t> taken;  // `counts` of the last request that was processed: a vector clock
+    Work next;                         // the receive of the next header, while `listens`
     bool listens = false;
     std::deque<Arrival> arrivals;
-    std::size_t queued = 0;                                   // bytes of their payloads
-    std::unordered_map<std::uint64_t, std::size_t> expected;  // by sequence: bytes of values that the reply is to have
+    std::size_t queued = 0;                                   // bytes of payloads in `arrivals`
+    std::unordered_map<std::uint64_t, std::size_t> expected;  // by sequence: bytes of values expected in the reply
   };
   struct Instance {
     Opening opening;
     Shard shard;
   };
-  /// A dump that a worker makes: of each worker, how many requests are taken before it is over.
+  /// A dump in progress.
   struct Cut {
-    int owner = -1;
-    std::map<int, std::uint64_t> until;
-    std::uint64_t sequence = 0;  // of the request that waits for it; 0: the others' counts are not known yet
+    int owner = -1;                      // the worker that makes it
+    std::map<int, std::uint64_t> until;  // by worker: the last of its requests that the dump contains
+    std::uint64_t sequence = 0;          // of the cut_at request to reply to; 0 before that arrives
   };
   struct NamedRule {
     std::string name;
@@ -118,17 +120,17 @@ class Server {
   const double silence_;
   std::uint64_t epoch_ = 1;
   const bool admits_;
-  std::mutex members_;            // held where seats are added, and by other threads that read them
-  std::vector<Member> admitted_;  // that have no seat yet
+  std::mutex members_;            // held to change seats_, to read it on other threads, and to use admitted_
+  std::vector<Member> admitted_;  // newcomers without a seat yet
   std::vector<std::unique_ptr<Seat>> seats_;
   std::map<int, Seat*> by_worker_;
   std::unordered_map<std::uint64_t, NamedRule> rules_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Instance>> instances_;
-  std::set<Shard*> timed_;  // that have something to do later
+  std::set<Shard*> timed_;  // shards with a round that has a deadline
   Answers answers_;
   std::optional<Cut> cut_;
-  Block kept_;               // of a cut
-  std::deque<Block> large_;  // for payloads, the last one used first; free where nobody else holds them
+  Block kept_;               // the state of the last dump, for the fetch request
+  std::deque<Block> large_;  // a pool for payloads, last used first; an entry is free if it is not shared
 };
 
 }  // namespace tutti

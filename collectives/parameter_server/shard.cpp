@@ -1,4 +1,4 @@
-// The order of what one shard does.
+// How a shard orders pushes, rounds and replies.
 #include "collectives/parameter_server/shard.hpp"
 
 #include <algorithm>
@@ -119,7 +119,7 @@ bool Shard::closes(const ServerRule& rule, Round& round, Clock::time_point now) 
   return now >= round.until;
 }
 
-// What waits joins the round in the order in which it came, one push of each worker. Rounds may follow one another.
+// Waiting pushes join the round in the order of their arrival, one per worker. Several rounds may close in one call.
 void Shard::close_rounds(RuleState& state, Clock::time_point now, Answers& answers) {
   while (true) {
     Round& round = state.round;
@@ -145,7 +145,7 @@ Buffer Shard::part_of(const Block& block, DType dtype, const Range& range) const
   return {block.data() + (range.offset - place_.range.offset) * size_of(dtype), range.count, dtype};
 }
 
-// Answers that hold the values keep them as they are.
+// Copy on write: answers keep the values as they were.
 void Shard::write_values() {
   if (values_.is_shared()) values_ = Block::copy_of(values_.bytes());
 }

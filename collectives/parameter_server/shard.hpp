@@ -1,4 +1,4 @@
-// Shard: one server's part of one buffer, and when which push takes effect and which reply may go.
+// Shard: one server's part of one buffer. It decides when a push is applied and when a reply is sent.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@
 
 namespace tutti {
 
-/// A reply that may go.
+/// A reply that is ready to be sent.
 struct Answer {
   int worker = -1;
   std::uint64_t sequence = 0;
   Code code = Code::ok;
   std::string text = {};
   std::uint64_t version = 0;
-  Block memory = {};       ///< of the values; a shard never changes memory that an answer holds
-  ConstBytes values = {};  ///< in it
+  Block memory = {};       ///< holds `values`; the shard does not write to it while the answer exists
+  ConstBytes values = {};  ///< within `memory`
 };
 using Answers = std::vector<Answer>;
 
-/// Knows nothing of messages and reads no clock, so that arrivals can be played to it. What becomes ready goes to the
-/// back of `answers`. Not for several threads.
+/// Does no communication and reads no clock, so that a test can play arrivals to it. Replies that become ready are
+/// appended to `answers`. Threads: one at a time.
 class Shard {
  public:
   struct Place {
@@ -39,13 +39,13 @@ class Shard {
     std::optional<std::uint64_t> staleness = {};
   };
   struct Push {
-    std::uint64_t sequence = 0;  ///< 0: nobody waits for a reply
+    std::uint64_t sequence = 0;  ///< 0: no reply is wanted
     std::string name = {};       ///< of the rule
     const ServerRule* rule = nullptr;
-    Range range = {};  ///< within the shard's, in the whole buffer
+    Range range = {};  ///< in the whole buffer, within the shard's range
     Block data = {};
     DType dtype = DType::f32;  ///< of the data
-    PushMeta meta = {};        ///< the worker among it
+    PushMeta meta = {};
     bool wants_values = false;
   };
 
@@ -55,32 +55,35 @@ class Shard {
   std::uint64_t version() const noexcept { return version_; }
   Block values() const noexcept { return values_; }
 
-  /// Workers that have it open. One that comes counts as having pushed as often as the slowest; without `counts`
-  /// nobody waits for it.
+  /// Opens the buffer for a worker, which starts with the slowest worker's number of pushes. Without `counts` rounds
+  /// and the staleness bound do not wait for it.
   void enter(int worker, bool counts = true);
-  /// For one that is not there it has no effect. What it has pushed stays.
+  /// Closes the buffer for a worker, if it has it open. Its pushes stay, including those that wait in a round.
   void part(int worker, Clock::time_point now, Answers& answers);
   bool has(int worker) const { return pushes_.contains(worker) || guests_.contains(worker); }
   bool is_open() const noexcept { return !pushes_.empty() || !guests_.empty(); }
-  std::size_t workers() const noexcept { return pushes_.size(); }  ///< that count
+  std::size_t workers() const noexcept { return pushes_.size(); }  ///< those that entered with `counts`
 
-  /// A push whose data do not fit, or that does not cover the shard though its rule has a quorum, is answered so.
+  /// The answer is an error if the data have the wrong size or type, or if the rule has a quorum and the range is not
+  /// the whole shard.
   void push(Push push, Clock::time_point now, Answers& answers);
   void pull(int worker, std::uint64_t sequence, const Range& range, Answers& answers);
 
-  /// All but who has it open and what it owes them: of what waits in rounds, that is the reply.
+  /// Writes the whole state except the workers and their outstanding replies. Pushes that wait in a round are part of
+  /// it; nobody gets their replies after restore().
   void save(LetterWriter& letter) const;
-  /// In the place of what there is. `rule_of` gives the rule of a name, or throws. Throws Error{protocol}.
+  /// Replaces the state. `rule_of` returns the rule of a name, or throws. Throws Error{protocol} or Error{invalid} if
+  /// the saved state does not fit.
   void restore(LetterReader& letter, const std::function<const ServerRule&(const std::string&)>& rule_of);
 
-  /// When tick() has something to do, if nothing comes before.
+  /// The earliest deadline of a round, at which tick() has to be called.
   Deadline due() const noexcept;
   void tick(Clock::time_point now, Answers& answers);
 
  private:
   struct Round {
     std::vector<Push> pushed;
-    std::deque<Push> next;  // of workers that are in `pushed` already
+    std::deque<Push> next;  // pushes for later rounds, by workers that are in `pushed` already
     Deadline until = never;
   };
   struct RuleState {
@@ -91,7 +94,7 @@ class Shard {
   struct Held {
     int worker = -1;
     Answer answer;
-    bool reads = false;  // the values as they are when it goes
+    bool reads = false;  // the answer gets the values as they are when it is sent
     Range range = {};
   };
 
@@ -113,9 +116,9 @@ class Shard {
   Block values_;
   std::uint64_t version_ = 0;
   std::map<std::string, RuleState> rules_;
-  std::map<int, std::uint64_t> pushes_;  // by worker: how often each has pushed
-  std::set<int> guests_;                 // that do not count
-  std::vector<Held> held_;               // replies to those that are ahead
+  std::map<int, std::uint64_t> pushes_;  // by worker: the number of its pushes that were applied
+  std::set<int> guests_;                 // workers that entered without `counts`
+  std::vector<Held> held_;               // replies to workers that exceed the staleness bound
 };
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// A shard's state as a letter, for dumps.
+// Serialization of a shard's state, for dumps.
 #include <cstring>
 
 #include "collectives/parameter_server/shard.hpp"
@@ -37,7 +37,7 @@ void Shard::save(LetterWriter& letter) const {
   }
 }
 
-// Those of a round join it again in their order; it goes on with the next push.
+// Pushes that waited in a round wait again in the same order. The round is looked at with the next push to the rule.
 void Shard::restore(LetterReader& letter, const std::function<const ServerRule&(const std::string&)>& rule_of) {
   version_ = letter.take<std::uint64_t>();
   values_ = Block::zeroed(values_.size());

@@ -1,4 +1,4 @@
-// Cutting a buffer into one range for each server.
+// Splitting a buffer into one range per server.
 #include "collectives/parameter_server/sharding.hpp"
 
 #include <algorithm>

@@ -9,14 +9,13 @@
 
 namespace tutti {
 
-/// What both have; a count of 0 where that is nothing.
+/// The intersection; its count is 0 if it is empty.
 Range common(const Range& a, const Range& b) noexcept;
 
-/// One range for each server, one after the other: floor(count / servers), and one more for the first count % servers.
-/// The last ones are empty where there are fewer elements than servers.
+/// Contiguous ranges, one per server: floor(count / servers) elements each, and one more for the first count % servers.
 std::vector<Range> even_shards(std::size_t count, std::size_t servers);
 
-/// The same by given counts, of which any may be 0.
+/// Contiguous ranges with the given counts, any of which may be 0.
 std::vector<Range> shards_of(std::span<const std::size_t> counts);
 
 }  // namespace tutti

@@ -36,7 +36,7 @@ class ParameterServers : public ::testing::TestWithParam<std::tuple<const char*,
 bool all_are(const Floats& data, float value) { return std::ranges::count(data, value) == std::ssize(data); }
 float number(int value) { return static_cast<float>(value); }
 
-// A scenario of TorchMPI's test, again and again. 1000 rounds were asked for: TUTTI_TEST_ROUNDS=1000.
+// Repeats a scenario of TorchMPI's test, which has 1000 rounds: TUTTI_TEST_ROUNDS=1000.
 void play(Communicator& world, void (*scenario)(Communicator&, ParameterServer&), int rounds) {
   ParameterServer server(world, {});
   for (int round = rounds_or(rounds); round > 0; --round) scenario(world, server);
@@ -87,7 +87,7 @@ TEST_P(ParameterServers, TellsVersionsAndSettings) {
   });
 }
 
-// One server and workers that do not serve; or servers that do not work.
+// Every rank is either a server or a worker.
 TEST_P(ParameterServers, ServersOfTheirOwn) {
   if (size() == 1) GTEST_SKIP() << "two ranks at least";
   run([](Communicator& world) {
@@ -111,7 +111,7 @@ TEST_P(ParameterServers, ServersOfTheirOwn) {
   });
 }
 
-// Waiting together until the quorum is there, for whoever asks first.
+// A rule with a quorum of all ranks, and scalars.
 TEST_P(ParameterServers, RulesOfTheUser) {
   run([](Communicator& world) {
     const int p = world.size();
@@ -130,10 +130,10 @@ TEST_P(ParameterServers, RulesOfTheUser) {
                           .quorum = p};
     ParameterServer server(world, {.rules = {{"mean", mean}}});
     Parameters w = server.open("w", 70'000, DType::f32);
-    world.barrier().wait();  // all have opened it, so all are waited for
+    world.barrier().wait();  // all ranks have opened it, so rounds wait for all
     for (int round = 0; round < 5; ++round) {
       Floats data(w.count(), number(world.rank() + round));
-      const Request request = w.push_pull("mean", data, data);  // into the same memory
+      const Request request = w.push_pull("mean", data, data);  // `into` is the same memory as the data
       request.wait();
       require(all_are(data, number(p - 1) / 2 + number(round)), "the mean of all");
       require(request.version() == static_cast<std::uint64_t>(round + 1), "one update for each round");
@@ -152,7 +152,7 @@ TEST_P(ParameterServers, BoundedStalenessIsLockstep) {
       w.push_pull("add", one, got).wait();
       require(got[0] >= number(round * p) && got[0] <= number(round * p + p - 1), "nobody is two rounds ahead");
     }
-    server.leave();  // the others may be about to
+    server.leave();  // at any time, as the others do not wait for it
     require(caught([&] { w.pull(got).wait(); }).code() == Code::invalid, "it has left");
     require(server.join().empty(), "no settings");
     w = server.open("w", 3, DType::f32, {.staleness = 0});
@@ -162,7 +162,7 @@ TEST_P(ParameterServers, BoundedStalenessIsLockstep) {
   });
 }
 
-// The server goes on after each.
+// Each error leaves the server running.
 TEST_P(ParameterServers, TellsWhatIsWrong) {
   run([](Communicator& world) {
     ParameterServer server(world, {});
@@ -220,7 +220,7 @@ TEST_P(ParameterServers, WaitsForWhicheverIsDone) {
 
 TEST_P(ParameterServers, MakesAndFreesThousandsOfBuffers) {
   const std::string transport = std::get<0>(GetParam());
-  const bool in_full = size() == 2 && transport == "shm" && !thinned;  // the others make some
+  const bool in_full = size() == 2 && transport == "shm" && !thinned;  // fewer elsewhere, to save time
   const int count = in_full ? 10'000 : 300;
   run([count](Communicator& world) {
     ParameterServer server(world, {});
@@ -236,7 +236,7 @@ TEST_P(ParameterServers, MakesAndFreesThousandsOfBuffers) {
   });
 }
 
-// A push to two buffers' worth of shards is in a dump as a whole or not at all, though all push while it is made.
+// A dump contains each push at all servers or at none, even though all ranks push while it is made.
 TEST_P(ParameterServers, DumpsAConsistentCut) {
   run([](Communicator& world) {
     const int p = world.size(), me = world.rank();
@@ -251,7 +251,7 @@ TEST_P(ParameterServers, DumpsAConsistentCut) {
     const ServerRule never{.apply = [](const ShardView&, std::span<const Pushed>) {}, .quorum = 99};
     ParameterServer server(world, {.rules = {{"count", count}, {"never", never}}});
     const std::string own = "own " + std::to_string(me);
-    Parameters mine = server.open(own, 30'000, DType::f32);  // the others' pushes do not change it
+    Parameters mine = server.open(own, 30'000, DType::f32);  // only this rank pushes to it
     Parameters counted = server.open("counted", static_cast<std::size_t>(p), DType::f64);
     Floats one(30'000, 1), got(30'000);
     const std::vector<double> none(static_cast<std::size_t>(p));
@@ -288,7 +288,7 @@ TEST_P(ParameterServers, DumpsAConsistentCut) {
   });
 }
 
-// Several threads of each rank, each with a buffer of its own and with one that all use.
+// Several threads per rank push to a buffer of their own and to one that all threads share.
 TEST_P(ParameterServers, ManyThreads) {
   run([](Communicator& world) {
     ParameterServer server(world, {});

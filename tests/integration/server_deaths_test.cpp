@@ -1,5 +1,5 @@
-// A worker of a parameter server dies, and the others go on; a server dies, and its workers are told; one that has
-// nothing to do takes no time.
+// Deaths of a parameter server's workers and servers: other workers go on after a worker's death, and get an error
+// after a server's. Also: a worker that is stopped is given up, and an idle server takes no CPU time.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int size = 4;
 
-/// In memory that processes have in common.
+/// A counter in memory that is shared with child processes.
 std::atomic<int>* shared_number() {
   void* const page =
       ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -37,7 +37,7 @@ class ServerDeaths : public ::testing::TestWithParam<const char*> {
   TemporaryFolder folder_;
 };
 
-// Rank 3 dies with a large push under way. Two servers; lockstep and a quorum of all would both wait for it.
+// Rank 3 dies with a large push in flight. Neither the staleness bound nor the quorum wait for it afterwards.
 TEST_P(ServerDeaths, OfAWorkerIsItsOwnAffair) {
   const ServerRule all{.apply =
                            [](const ShardView& shard, std::span<const Pushed> pushed) {
@@ -56,7 +56,7 @@ TEST_P(ServerDeaths, OfAWorkerIsItsOwnAffair) {
     Parameters lockstep = server.open("lockstep", 500'000, DType::f32, {.staleness = 0});
     Parameters together = server.open("together", 2, DType::f32);
     Communicator workers = world.group(std::array<int, 3>{1, 2, 3}, "workers");
-    workers.barrier().wait();  // all have opened both
+    workers.barrier().wait();  // all workers have opened both buffers
     std::vector<float> ones(500'000, 1), got(500'000), few(2), some(2);
     for (int round = 0; round < 3; ++round) {
       lockstep.push_pull("add", ones, got).wait();
@@ -73,7 +73,7 @@ TEST_P(ServerDeaths, OfAWorkerIsItsOwnAffair) {
       if (some[0] != static_cast<float>(9 + 2 * round + 2)) return "a round of two: " + std::to_string(some[0]);
     }
     lockstep.pull(got).wait();
-    const float least = 9 + 40;  // and the last push of the dead one, in each shard or not
+    const float least = 9 + 40;  // each shard may also have rank 3's last push
     for (const float one : got)
       if (one < least - 1 || one > least + 1) return "the sum: " + std::to_string(one);
     return "";
@@ -100,15 +100,15 @@ TEST_P(ServerDeaths, OfAServerIsToldToItsWorkers) {
       if (error.code() != Code::peer_lost || error.culprit() != 0) return what;
       if (what.find("parameter server: push_pull 'add' of 'w' at rank 0: ") != 0) return what;
     }
-    workers.barrier().wait();  // the others are still there
+    workers.barrier().wait();  // the workers can still communicate
     return "";
   });
   for (int rank = 0; rank < size; ++rank)
     EXPECT_EQ(fleet.answer(rank), rank == 0 ? "killed by signal 9" : "") << "rank " << rank;
 }
 
-// Rank 3 is stopped; rank 1 says nothing for as long, and lives. The round of all goes on without rank 3, which is told
-// when it runs again.
+// Rank 3 is stopped and given up: the round completes without it, and it gets an error when it runs again. Rank 1 makes
+// no calls for longer than Options::silence, and is kept because of its heartbeats.
 TEST_P(ServerDeaths, AStoppedWorkerIsGivenUp) {
   std::atomic<int>* const parted = shared_number();
   const ServerRule all{.apply =
@@ -161,7 +161,7 @@ double seconds_of_cpu() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Of the time of a core, not of the clock: so it does not matter what else the machine does.
+// Measures CPU time, which does not depend on the load of the machine.
 TEST_P(ServerDeaths, AnIdleServerSleeps) {
   if (thinned) GTEST_SKIP() << "a sanitizer has work of its own";
   Fleet fleet(size, [&](int rank) -> std::string {

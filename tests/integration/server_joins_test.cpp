@@ -1,4 +1,4 @@
-// Processes that are no ranks of a job become workers of its parameter server while it runs.
+// Processes outside the job join its parameter server as workers while it runs.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -19,9 +19,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int size = 3;  // ranks 0 and 1 serve, rank 2 works
+constexpr int size = 3;  // ranks 0 and 1 are servers, rank 2 is a worker
 
-/// Values: how many took part in each round, which is one of all workers.
+/// Sets all values to the number of pushes in the round. A round waits for all workers.
 ServerRule rounds_of_all() {
   return {.apply =
               [](const ShardView& shard, std::span<const Pushed> pushed) {
@@ -42,7 +42,7 @@ class ServerJoins : public ::testing::TestWithParam<const char*> {
   ParameterServer::Options options(int joins) const {
     return {.servers = {0, 1}, .workers = {2}, .rules = {{"all", rounds_of_all()}}, .joins = joins};
   }
-  /// The part of a server's rank.
+  /// Runs a server on this rank.
   std::string serve(int rank, int joins) const {
     Communicator world = join(rank);
     ParameterServer server(world, options(joins));
@@ -63,7 +63,7 @@ TEST_P(ServerJoins, ANewcomerTakesPartInTheNextRound) {
     if (rank < 2) return serve(rank, 1);
     std::vector<float> data(10, 1), got(10);
     if (rank == 3) {
-      store()->wait("rounds", never);  // some have been without it
+      store()->wait("rounds", never);  // after ten rounds without it
       ParameterServer late(addresses(), {}, settings());
       if (late.workers() != std::vector{3} || late.servers().size() != 2) return "its number";
       Parameters w = late.open("w", 10, DType::f32);
@@ -110,18 +110,18 @@ TEST_P(ServerJoins, ItsDeathIsItsOwnAffair) {
     Parameters w = server.open("w", data.size(), DType::f32);
     store()->wait("pushed", never);
     for (int round = 0; round < 20; ++round) w.push("add", data).wait();
-    ParameterServer late(addresses(), {}, settings());  // another one, in this process
+    ParameterServer late(addresses(), {}, settings());  // another newcomer, in rank 2's process
     if (late.workers() != std::vector{4}) return "its number";
     late.open("w", data.size(), DType::f32).pull(got).wait();
     for (const float one : got)
-      if (one != 21 && one != 22) return "the sum: " + std::to_string(one);  // what was under way, or not
+      if (one != 21 && one != 22) return "the sum: " + std::to_string(one);  // 22 with the push in flight
     return "";
   });
   for (int rank = 0; rank < size + 1; ++rank)
     EXPECT_EQ(fleet.answer(rank), rank == 3 ? "killed by signal 9" : "") << "rank " << rank;
 }
 
-// Each push adds 1 everywhere, so a cut that is consistent has the same number at both servers.
+// Each push adds 1 to all values, so in a consistent cut both servers have the same value.
 TEST_P(ServerJoins, DumpsHaveTheSameOfItAtAllServers) {
   Fleet fleet(size + 1, [&](int rank) -> std::string {
     if (rank < 2) return serve(rank, 20);

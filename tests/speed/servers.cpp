@@ -1,9 +1,9 @@
-// What the parameter server takes beside the messages it consists of: rank 0 serves, the others work.
+// The speed of the parameter server beside bare send and recv. Rank 0 is the server, the other ranks are workers.
 //
-//   tutti run -np 2 speed_servers        round trips of 1 KiB and bandwidth of 64 MiB, beside send and recv
-//   tutti run -np 9 speed_servers        and requests a second of all workers together
+//   tutti run -np 2 speed_servers        round trips of 1 KiB, and bandwidth with 64 MiB
+//   tutti run -np 9 speed_servers        requests per second of all workers together
 //
-// Prints a table on rank 1. The medians of rounds that take turns, so that both see the same machine.
+// Rank 1 prints a table of medians. The two kinds of measurements alternate, so that both see the same machine load.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -27,7 +27,7 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-/// Of one exchange between ranks 0 and 1 as rank 1 sees it: there and back, or only there.
+/// Median seconds of one exchange on rank 1: `data` to rank 0 and back, or with a one-element acknowledgement.
 double exchange(Communicator& pair, std::vector<float>& data, int rounds, bool back) {
   std::vector<double> times;
   for (int i = 0; i < rounds; ++i)
@@ -48,7 +48,7 @@ struct Row {
   double served, bare;
 };
 
-// The server's thread drives while rank 0 waits for it, so the bare messages go before and after.
+// Measures bare messages before and after the served ones, because meanwhile rank 0 waits for its server thread.
 Row compare(Communicator& world, std::optional<Communicator>& pair, const char* what, std::size_t count, int rounds,
             const std::function<void(Parameters&, std::vector<float>&)>& request, bool back) {
   std::vector<float> data(count, 1);

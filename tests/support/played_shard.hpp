@@ -1,4 +1,4 @@
-// A shard of a parameter server to which a test plays arrivals, with a clock of its own.
+// A parameter server's shard to which a test plays arrivals, with a simulated clock.
 #pragma once
 
 #include <cstring>
@@ -18,7 +18,7 @@ inline std::vector<double> numbers(ConstBytes bytes) {
   return made;
 }
 
-/// Of doubles. What was answered since the last look is in `answers`.
+/// The values are doubles. `answers` has the replies since the last call of answered().
 struct PlayedShard {
   explicit PlayedShard(std::vector<double> values, int workers = 0, std::optional<std::uint64_t> staleness = {})
       : shard({.server = 0, .range = {0, values.size()}, .dtype = DType::f64, .staleness = staleness}) {
@@ -50,7 +50,7 @@ struct PlayedShard {
     shard.tick(now, answers);
   }
   std::vector<double> values() const { return numbers(shard.values().bytes()); }
-  /// The workers that were answered since the last call, in the order of their answers.
+  /// Returns the workers that got replies since the last call, in order.
   std::vector<int> answered() {
     std::vector<int> workers;
     for (const Answer& one : std::exchange(answers, {})) workers.push_back(one.worker);

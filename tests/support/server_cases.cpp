@@ -1,4 +1,4 @@
-// What every rank of a parameter server has to see.
+// The scenarios, as each rank plays them.
 #include "tests/support/server_cases.hpp"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ void play_copy_then_add(Communicator& world, ParameterServer& server) {
 void play_program_order(Communicator& world, ParameterServer& server) {
   Parameters buffer = server.open("order " + std::to_string(world.rank()), 30'000, DType::f32);
   std::mt19937 random(static_cast<unsigned>(world.rank()));
-  std::vector<Floats> data, into;  // so that nothing moves
+  std::vector<Floats> data, into;  // reserved, so that buffers of calls in flight do not move
   std::vector<std::pair<std::size_t, float>> right;
   data.reserve(100), into.reserve(100);
   std::vector<Request> requests;

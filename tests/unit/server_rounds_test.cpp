@@ -1,4 +1,4 @@
-// Quorum with grace, bounded staleness, and workers that come and go, by arrivals that a test plays to a shard.
+// Quorum, grace, bounded staleness, and workers that enter and part, on a shard to which the test plays arrivals.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 using NamedRule = std::pair<std::string, ServerRule>;
 
-// "mean": the mean of a round is added, and who was in it is noted.
+// The rule "mean" adds the mean of a round, and records the round's workers.
 struct Rounds {
   NamedRule mean(int quorum, double grace) {
     return {"mean",
@@ -106,7 +106,7 @@ TEST(Quorum, IsOfThoseWhoAreThere) {
   played.part(2);
   EXPECT_THAT(played.answered(), ElementsAre(0, 1)) << "two are left";
   played.push(rule, {5}, {.worker = 1});
-  played.part(1);  // what it has pushed counts
+  played.part(1);  // its push stays in the round
   EXPECT_THAT(played.answered(), ElementsAre(1));
   EXPECT_EQ(played.values()[0], 2 + 5);
   played.shard.enter(2);
@@ -173,7 +173,7 @@ TEST(Quorum, IsForWholeShards) {
   EXPECT_THAT(played.answers[0].text, HasSubstr("a rule with a quorum is for whole buffers"));
 }
 
-// Decoupled DiLoCo: weights c_tok * c_tok / c_steps; the mean, and radius times direction.
+// Decoupled DiLoCo: pushes have weights tokens^2 / steps. The merge is their mean, or mean length times mean direction.
 TEST(Quorum, WeighsByTokens) {
   for (const bool radial : {false, true}) {
     const NamedRule rule{"decoupled",
@@ -250,7 +250,7 @@ TEST(Staleness, ThoseWhoLeaveHoldNobody) {
   EXPECT_THAT(played.answered(), ElementsAre(0));
   for (int i = 0; i < 5; ++i) played.push(add(), {1}, {.worker = 0});
   EXPECT_THAT(played.answered(), ElementsAre(0, 0, 0, 0, 0));
-  played.shard.enter(1);  // begins where the slowest is
+  played.shard.enter(1);  // starts with the slowest worker's number of pushes
   played.push(add(), {1}, {.worker = 1});
   EXPECT_THAT(played.answered(), IsEmpty());
   played.push(add(), {1}, {.worker = 0});

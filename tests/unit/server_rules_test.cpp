@@ -1,4 +1,4 @@
-// The rules of a parameter server, and such as users write, with numbers worked out by hand.
+// The standard rules of a parameter server, and examples of users' rules, against numbers worked out by hand.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -174,7 +174,7 @@ TEST(ServerRules, DiLoCoByRounds) {
   EXPECT_EQ(played.shard.version(), 3u);
 }
 
-// Each push tells how many updates it has missed.
+// Pushed::staleness is the number of updates since the version that the push was computed from.
 TEST(ServerRules, SeeHowStaleAPushIs) {
   std::vector<std::uint64_t> seen;
   const NamedRule rule{"note", {.apply = [&](const ShardView&, std::span<const Pushed> pushed) {
@@ -219,7 +219,7 @@ TEST(Frames, AreReadAsTheyWereWritten) {
   const std::map<std::string, std::string> settings{{"", "x"}, {"every", "10"}, {"wire", ""}};
   EXPECT_EQ(read_settings(letter_of(settings)), settings);
   EXPECT_TRUE(read_settings({}).empty());
-  // Three tags of their own for each of 2^24 replies.
+  // 2^24 replies in flight have distinct tags for header, values and text.
   EXPECT_EQ(frames::reply_tag(0), 16);
   EXPECT_GT(frames::reply_tag(frames::replies_at_once - 1), 0);
   EXPECT_EQ(frames::text_tag(5), frames::reply_tag(5) + 2);
