@@ -31,22 +31,18 @@ Schedule plan(const Shape& s) {
   return bruck;
 }
 
-Cost cost(const Shape& s) {
-  const auto p = static_cast<std::size_t>(s.size);
-  return {static_cast<std::size_t>(log2_ceil(s.size)), (p - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm allgather_bruck{
     .kind = Kind::allgather,
     .name = "bruck",
     .idea = "twice as many blocks every round, any number of ranks: the fewest rounds, for small blocks",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {log2_ceil(s.size), times(s.size - 1, s.count)};
+    },
     .variable = true,
     .lanes = false,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

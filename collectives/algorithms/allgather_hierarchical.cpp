@@ -84,19 +84,16 @@ Cost cost(const Shape& s) {
     blocks = std::max(blocks, sent);
   }
   const int rounds = hosts.count() - 1 + hosts.largest() - 1 + (hosts.is_cartesian() ? 0 : 1);
-  return {static_cast<std::size_t>(rounds), blocks * s.count};
+  return {rounds, blocks * s.count};
 }
 
 Crossing crossing(const Shape& s) {
   const Hosts hosts(s.host, s.size);
-  if (hosts.count() == 1) return {};
-  return {static_cast<std::size_t>(s.size) * static_cast<std::size_t>(hosts.count() - 1) * s.count,
-          static_cast<std::size_t>(s.size - hosts.smallest()) * s.count};
+  return {times(s.size * (hosts.count() - 1), s.count), times(s.size - hosts.smallest(), s.count)};
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm allgather_hierarchical{
     .kind = Kind::allgather,
     .name = "hierarchical",
@@ -106,5 +103,5 @@ extern const Algorithm allgather_hierarchical{
     .variable = true,
     .crossing = crossing,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -23,25 +23,19 @@ Schedule plan(const Shape& s) {
   return doubling;
 }
 
-Cost cost(const Shape& s) {
-  const auto p = static_cast<std::size_t>(s.size);
-  return {static_cast<std::size_t>(log2_ceil(s.size)), (p - 1) * s.count};
-}
-
-bool fits(const Shape& s) { return power_of_two_below(s.size) == s.size; }
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm allgather_recursive_doubling{
     .kind = Kind::allgather,
     .name = "recursive_doubling",
     .idea = "all known blocks exchanged across each bit of the rank, for small blocks and powers of two",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {log2_ceil(s.size), times(s.size - 1, s.count)};
+    },
     .variable = true,
     .lanes = false,
-    .fits = fits,
+    .fits = [](const Shape& s) { return power_of_two_below(s.size) == s.size; },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -31,21 +31,17 @@ Schedule plan(const Shape& s) {
   return pieces::circulate({s.rank, s.size}, block, in({0, block[s.rank].count}));
 }
 
-Cost cost(const Shape& s) {
-  const auto p = static_cast<std::size_t>(s.size);
-  return {p - 1, (p - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm allgather_ring{
     .kind = Kind::allgather,
     .name = "ring",
     .idea = "every block travels once around a ring: no link is ever idle, for large blocks",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {s.size - 1, times(s.size - 1, s.count)};
+    },
     .variable = true,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

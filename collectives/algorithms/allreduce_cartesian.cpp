@@ -14,8 +14,6 @@
 namespace tutti {
 namespace {
 
-bool fits(const Shape& s) { return Hosts(s.host, s.size).is_cartesian(); }
-
 Schedule plan(const Shape& s) {
   const Hosts hosts(s.host, s.size);
   const int host = hosts.host_of(s.rank), index = hosts.index_of(s.rank);
@@ -28,38 +26,35 @@ Schedule plan(const Shape& s) {
   return inside.partial().then(across.in_place());
 }
 
-std::size_t doublings(int n) { return static_cast<std::size_t>(log2_floor(n)); }
 bool has_extra(int n) { return power_of_two_below(n) < n; }
 
 Cost cost(const Shape& s) {
   const Hosts hosts(s.host, s.size);
   Cost sum;
   for (const int n : {hosts.smallest(), hosts.count()}) {
-    sum.rounds += doublings(n) + (has_extra(n) ? 2 : 0);
-    sum.elements += (doublings(n) + (has_extra(n) ? 1 : 0)) * s.count;
+    sum.rounds += log2_floor(n) + (has_extra(n) ? 2 : 0);
+    sum.elements += times(log2_floor(n) + (has_extra(n) ? 1 : 0), s.count);
   }
   return sum;
 }
 
 Crossing crossing(const Shape& s) {
   const Hosts hosts(s.host, s.size);
-  const std::size_t n = static_cast<std::size_t>(hosts.smallest()) * s.count;
-  const int k = power_of_two_below(hosts.count());
-  const std::size_t power = static_cast<std::size_t>(k), extra = static_cast<std::size_t>(hosts.count() - k);
-  return {n * (power * doublings(k) + 2 * extra), n * (doublings(k) + (extra > 0 ? 1 : 0))};
+  const std::size_t n = times(hosts.smallest(), s.count);
+  const int k = power_of_two_below(hosts.count()), extra = hosts.count() - k;
+  return {times(k * log2_floor(k) + 2 * extra, n), times(log2_floor(k) + (extra > 0 ? 1 : 0), n)};
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm allreduce_cartesian{
     .kind = Kind::allreduce,
     .name = "cartesian",
     .idea = "doubling among the ranks of a host, then across hosts: few rounds between hosts, for small buffers",
     .plan = plan,
     .cost = cost,
-    .fits = fits,
+    .fits = [](const Shape& s) { return Hosts(s.host, s.size).is_cartesian(); },
     .crossing = crossing,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

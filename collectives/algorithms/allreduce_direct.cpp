@@ -43,20 +43,16 @@ Schedule plan(const Shape& s) {
   return direct;
 }
 
-Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
-  return {1, (static_cast<std::size_t>(s.size) - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm allreduce_direct{
     .kind = Kind::allreduce,
     .name = "direct",
     .idea = "everyone sends to everyone and folds in rank order: one round, for few ranks and few bytes",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {1, times(s.size - 1, s.count)};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

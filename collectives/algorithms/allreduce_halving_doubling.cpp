@@ -39,17 +39,15 @@ Schedule core(const Shape& s) {
 Schedule plan(const Shape& s) { return pieces::fold_extra_ranks(s, core); }
 
 Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
   const int k = power_of_two_below(s.size);
   const bool has_extra = k < s.size;
   std::size_t elements = has_extra ? 2 * s.count : s.count;
   for (int span = 2; span < k; span *= 2) elements += Chunks(s.count, k).run(0, span).count;
-  return {2 * static_cast<std::size_t>(log2_floor(k)) + (has_extra ? 2 : 0), elements};
+  return {2 * log2_floor(k) + (has_extra ? 2 : 0), elements};
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm allreduce_halving_doubling{
     .kind = Kind::allreduce,
     .name = "halving_doubling",
@@ -57,5 +55,5 @@ extern const Algorithm allreduce_halving_doubling{
     .plan = plan,
     .cost = cost,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

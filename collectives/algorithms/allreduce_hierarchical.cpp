@@ -61,14 +61,13 @@ Cost cost(const Shape& s) {
     const std::size_t inside = around(block, index);
     elements = std::max(elements, inside + around(Blocks(Chunks(block[index].count, hosts.count())), host));
   }
-  return {2 * static_cast<std::size_t>(hosts.largest() - 1 + hosts.count() - 1), elements};
+  return {2 * (hosts.largest() - 1 + hosts.count() - 1), elements};
 }
 
 Crossing crossing(const Shape& s) {
   const Hosts hosts(s.host, s.size);
-  if (hosts.count() == 1) return {};
   const Chunks chunk(s.count, hosts.columns());
-  Crossing what{.total = 2 * s.count * static_cast<std::size_t>(hosts.count() - 1)};
+  Crossing what{.total = times(2 * (hosts.count() - 1), s.count)};
   // the last host but one sends most: all but the two smallest parts of each chunk
   for (int i = 0; i < hosts.columns(); ++i)
     what.most += around(Blocks(Chunks(chunk[i].count, hosts.count())), hosts.count() - 2);
@@ -77,7 +76,6 @@ Crossing crossing(const Shape& s) {
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm allreduce_hierarchical{
     .kind = Kind::allreduce,
     .name = "hierarchical",
@@ -86,5 +84,5 @@ extern const Algorithm allreduce_hierarchical{
     .cost = cost,
     .crossing = crossing,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

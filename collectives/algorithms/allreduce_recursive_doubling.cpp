@@ -56,14 +56,13 @@ Schedule pieces::allreduce_recursive_doubling(const Shape& s) { return fold_extr
 namespace {
 
 Cost cost(const Shape& s) {
-  const auto doublings = static_cast<std::size_t>(log2_floor(s.size));
+  const int doublings = log2_floor(s.size);
   const bool has_extra = power_of_two_below(s.size) < s.size;
-  return {doublings + (has_extra ? 2 : 0), (doublings + (has_extra ? 1 : 0)) * s.count};
+  return {doublings + (has_extra ? 2 : 0), times(doublings + (has_extra ? 1 : 0), s.count)};
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm allreduce_recursive_doubling{
     .kind = Kind::allreduce,
     .name = "recursive_doubling",
@@ -71,5 +70,5 @@ extern const Algorithm allreduce_recursive_doubling{
     .plan = pieces::allreduce_recursive_doubling,
     .cost = cost,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -30,23 +30,14 @@ Schedule pieces::allreduce_ring(const Shape& s) {
   return plan.then(circulate(ring, Blocks(chunk), out(chunk[s.rank])));
 }
 
-namespace {
-
-Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
-  const auto p = static_cast<std::size_t>(s.size);
-  return {2 * (p - 1), 2 * s.count - Chunks(s.count, s.size).run(s.size - 2, 2).count};
-}
-
-}  // namespace
-
-namespace catalog_entries {
 extern const Algorithm allreduce_ring{
     .kind = Kind::allreduce,
     .name = "ring",
     .idea = "reduce-scatter, then allgather, around a ring: the least data, for large buffers",
     .plan = pieces::allreduce_ring,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {2 * (s.size - 1), 2 * s.count - Chunks(s.count, s.size).run(s.size - 2, 2).count};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

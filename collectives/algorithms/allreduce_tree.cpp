@@ -8,24 +8,15 @@
 #include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
-namespace {
 
-Schedule plan(const Shape& s) { return pieces::reduce_binomial(s).then(pieces::broadcast_binomial(s)); }
-
-Cost cost(const Shape& s) {
-  const auto up = static_cast<std::size_t>(log2_ceil(s.size)), down = static_cast<std::size_t>(log2_floor(s.size));
-  return {up + down, up * s.count};
-}
-
-}  // namespace
-
-namespace catalog_entries {
 extern const Algorithm allreduce_tree{
     .kind = Kind::allreduce,
     .name = "tree",
     .idea = "a binomial reduce to rank 0 and a binomial broadcast from it: the fewest messages in all",
-    .plan = plan,
-    .cost = cost,
+    .plan = [](const Shape& s) -> Schedule { return pieces::reduce_binomial(s).then(pieces::broadcast_binomial(s)); },
+    .cost = [](const Shape& s) -> Cost {
+      return {log2_ceil(s.size) + log2_floor(s.size), times(log2_ceil(s.size), s.count)};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -34,38 +34,34 @@ Schedule plan(const Shape& s) {
 }
 
 /// Messages that host `host` of `hosts` sends in the recursive doubling.
-std::size_t sends(int host, int hosts) {
+int sends(int host, int hosts) {
   const int k = power_of_two_below(hosts);
   if (host >= k) return 1;
-  return static_cast<std::size_t>(log2_floor(k)) + (host + k < hosts ? 1 : 0);
+  return log2_floor(k) + (host + k < hosts ? 1 : 0);
 }
 
 Cost cost(const Shape& s) {
   const Hosts hosts(s.host, s.size);
   const int most = hosts.largest(), k = power_of_two_below(hosts.count());
-  std::size_t messages = s.size > 1 ? 1 : 0;  // for a leaf
+  int messages = 1;  // for a leaf
   for (int host = 0; host < hosts.count(); ++host)
-    messages =
-        std::max(messages, static_cast<std::size_t>(log2_ceil(hosts.size_of(host))) + sends(host, hosts.count()));
-  if (hosts.count() == 1) messages = static_cast<std::size_t>(log2_ceil(most));
+    messages = std::max(messages, log2_ceil(hosts.size_of(host)) + sends(host, hosts.count()));
   const int rounds = log2_ceil(most) + log2_floor(most) + log2_floor(k) + (k < hosts.count() ? 2 : 0);
-  return {static_cast<std::size_t>(rounds), messages * s.count};
+  return {rounds, times(messages, s.count)};
 }
 
 Crossing crossing(const Shape& s) {
   const Hosts hosts(s.host, s.size);
   Crossing what;
-  if (hosts.count() == 1) return what;
   for (int host = 0; host < hosts.count(); ++host) {
-    what.total += sends(host, hosts.count()) * s.count;
-    what.most = std::max(what.most, sends(host, hosts.count()) * s.count);
+    what.total += times(sends(host, hosts.count()), s.count);
+    what.most = std::max(what.most, times(sends(host, hosts.count()), s.count));
   }
   return what;
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm allreduce_tree_of_hosts{
     .kind = Kind::allreduce,
     .name = "tree_of_hosts",
@@ -74,5 +70,5 @@ extern const Algorithm allreduce_tree_of_hosts{
     .cost = cost,
     .crossing = crossing,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -51,12 +51,11 @@ Schedule plan(const Shape& s) {
 Cost cost(const Shape& s) {
   std::size_t blocks = 0;
   for (int bit = 1; bit < s.size; bit *= 2) blocks += movers(s.size, bit).size();
-  return {static_cast<std::size_t>(log2_ceil(s.size)), blocks * s.count};
+  return {log2_ceil(s.size), blocks * s.count};
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm alltoall_bruck{
     .kind = Kind::alltoall,
     .name = "bruck",
@@ -65,5 +64,5 @@ extern const Algorithm alltoall_bruck{
     .cost = cost,
     .lanes = false,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

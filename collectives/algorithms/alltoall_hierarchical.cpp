@@ -145,7 +145,7 @@ Cost cost(const Shape& s) {
     blocks = std::max(blocks, sent);
   }
   const int rounds = (hosts.largest() > 1) + (hosts.count() > 1) + (hosts.is_cartesian() ? 0 : 1);
-  return {static_cast<std::size_t>(rounds), blocks * s.count};
+  return {rounds, blocks * s.count};
 }
 
 Crossing crossing(const Shape& s) {
@@ -162,7 +162,6 @@ Crossing crossing(const Shape& s) {
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm alltoall_hierarchical{
     .kind = Kind::alltoall,
     .name = "hierarchical",
@@ -171,5 +170,5 @@ extern const Algorithm alltoall_hierarchical{
     .cost = cost,
     .crossing = crossing,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -25,21 +25,17 @@ Schedule plan(const Shape& s) {
   return exchange;
 }
 
-Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
-  return {1, (static_cast<std::size_t>(s.size) - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm alltoall_linear{
     .kind = Kind::alltoall,
     .name = "linear",
     .idea = "everyone sends to everyone at once: one round, for few ranks",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {1, times(s.size - 1, s.count)};
+    },
     .variable = true,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

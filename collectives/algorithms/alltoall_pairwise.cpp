@@ -22,21 +22,17 @@ Schedule plan(const Shape& s) {
   return exchange;
 }
 
-Cost cost(const Shape& s) {
-  const auto p = static_cast<std::size_t>(s.size);
-  return {p - 1, (p - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm alltoall_pairwise{
     .kind = Kind::alltoall,
     .name = "pairwise",
     .idea = "one partner at a time, k ahead and k behind in round k, for large blocks",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {s.size - 1, times(s.size - 1, s.count)};
+    },
     .variable = true,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

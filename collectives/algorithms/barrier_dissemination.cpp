@@ -18,17 +18,16 @@ Schedule plan(const Shape& s) {
   return rounds;
 }
 
-Cost cost(const Shape& s) { return {static_cast<std::size_t>(log2_ceil(s.size)), 0}; }
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm barrier_dissemination{
     .kind = Kind::barrier,
     .name = "dissemination",
     .idea = "notify the rank 2^k ahead in round k: everyone has heard from all in log2 p rounds",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {log2_ceil(s.size), 0};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

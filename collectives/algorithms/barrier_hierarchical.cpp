@@ -41,21 +41,18 @@ Schedule plan(const Shape& s) {
 
 Cost cost(const Shape& s) {
   const Hosts hosts(s.host, s.size);
-  return {static_cast<std::size_t>(2 * log2_floor(hosts.largest()) + log2_ceil(hosts.count())), 0};
+  return {2 * log2_floor(hosts.largest()) + log2_ceil(hosts.count()), 0};
 }
-
-Crossing crossing(const Shape&) { return {}; }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm barrier_hierarchical{
     .kind = Kind::barrier,
     .name = "hierarchical",
     .idea = "up a tree on each host, dissemination among the hosts' first ranks, down again",
     .plan = plan,
     .cost = cost,
-    .crossing = crossing,
+    .crossing = [](const Shape&) -> Crossing { return {}; },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

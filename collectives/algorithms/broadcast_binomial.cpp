@@ -30,21 +30,14 @@ Schedule pieces::hand_down(const Node& node, std::size_t count) {
 
 Schedule pieces::broadcast_binomial(const Shape& s) { return hand_down(binomial({s.rank, s.size}, s.root), s.count); }
 
-namespace {
-
-Cost cost(const Shape& s) {
-  return {static_cast<std::size_t>(log2_floor(s.size)), static_cast<std::size_t>(log2_ceil(s.size)) * s.count};
-}
-
-}  // namespace
-
-namespace catalog_entries {
 extern const Algorithm broadcast_binomial{
     .kind = Kind::broadcast,
     .name = "binomial",
     .idea = "a binomial tree: those who have the data double every round, for small buffers",
     .plan = pieces::broadcast_binomial,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {log2_floor(s.size), times(log2_ceil(s.size), s.count)};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -17,21 +17,16 @@ pieces::Node pieces::chain(Ring ring, int root) {
   return node;
 }
 
-namespace {
-
-Schedule plan(const Shape& s) { return pieces::hand_down(pieces::chain({s.rank, s.size}, s.root), s.count); }
-
-Cost cost(const Shape& s) { return {static_cast<std::size_t>(s.size) - 1, s.size == 1 ? 0 : s.count}; }
-
-}  // namespace
-
-namespace catalog_entries {
 extern const Algorithm broadcast_chain{
     .kind = Kind::broadcast,
     .name = "chain",
     .idea = "handed on from neighbour to neighbour, lane after lane, for large buffers",
-    .plan = plan,
-    .cost = cost,
+    .plan = [](const Shape& s) -> Schedule {
+      return pieces::hand_down(pieces::chain({s.rank, s.size}, s.root), s.count);
+    },
+    .cost = [](const Shape& s) -> Cost {
+      return {s.size - 1, s.count};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -46,17 +46,16 @@ Cost cost(const Shape& s) {
     const std::size_t across = BinomialTree{host, hosts.count(), home}.children().size();
     messages = std::max(messages, across + static_cast<std::size_t>(log2_ceil(hosts.size_of(host))));
   }
-  return {static_cast<std::size_t>(log2_floor(hosts.count()) + log2_floor(hosts.largest())), messages * s.count};
+  return {log2_floor(hosts.count()) + log2_floor(hosts.largest()), messages * s.count};
 }
 
 Crossing crossing(const Shape& s) {
   const int hosts = Hosts(s.host, s.size).count();
-  return {static_cast<std::size_t>(hosts - 1) * s.count, static_cast<std::size_t>(log2_ceil(hosts)) * s.count};
+  return {times(hosts - 1, s.count), times(log2_ceil(hosts), s.count)};
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm broadcast_hierarchical{
     .kind = Kind::broadcast,
     .name = "hierarchical",
@@ -65,5 +64,5 @@ extern const Algorithm broadcast_hierarchical{
     .cost = cost,
     .crossing = crossing,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

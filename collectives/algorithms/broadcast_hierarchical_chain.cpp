@@ -20,27 +20,23 @@ Schedule plan(const Shape& s) { return pieces::hand_down(pieces::tree_of_hosts(s
 Cost cost(const Shape& s) {
   const Hosts hosts(s.host, s.size);
   const int last = modulo(hosts.host_of(s.root) - 1, hosts.count());  // the last host of the chain
-  std::size_t messages = 0;
+  int messages = 0;
   for (int host = 0; host < hosts.count(); ++host)
-    messages = std::max<std::size_t>(messages, (host == last ? 0u : 1u) + (hosts.size_of(host) > 1 ? 1u : 0u));
-  return {static_cast<std::size_t>(hosts.count() - 1 + hosts.largest() - 1), messages * s.count};
-}
-
-Crossing crossing(const Shape& s) {
-  const int hosts = Hosts(s.host, s.size).count();
-  return {static_cast<std::size_t>(hosts - 1) * s.count, hosts > 1 ? s.count : 0};
+    messages = std::max(messages, (host == last ? 0 : 1) + (hosts.size_of(host) > 1 ? 1 : 0));
+  return {hosts.count() - 1 + hosts.largest() - 1, times(messages, s.count)};
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm broadcast_hierarchical_chain{
     .kind = Kind::broadcast,
     .name = "hierarchical_chain",
     .idea = "from host to host and through each, lane after lane: every link once, for large buffers",
     .plan = plan,
     .cost = cost,
-    .crossing = crossing,
+    .crossing = [](const Shape& s) -> Crossing {
+      return {times(Hosts(s.host, s.size).count() - 1, s.count), s.count};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -20,20 +20,16 @@ Schedule plan(const Shape& s) {
   return one;
 }
 
-Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
-  return {1, (static_cast<std::size_t>(s.size) - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm broadcast_linear{
     .kind = Kind::broadcast,
     .name = "linear",
     .idea = "the root sends to everyone: one round, for few ranks and few bytes",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {1, times(s.size - 1, s.count)};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

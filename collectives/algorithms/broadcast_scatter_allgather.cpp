@@ -26,21 +26,16 @@ Schedule plan(const Shape& s) {
   return scatter.then(ring.on(members));
 }
 
-Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
-  const auto p = static_cast<std::size_t>(s.size);
-  return {static_cast<std::size_t>(log2_floor(s.size)) + p - 1, 2 * s.count - Chunks(s.count, s.size).run(0, 2).count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm broadcast_scatter_allgather{
     .kind = Kind::broadcast,
     .name = "scatter_allgather",
     .idea = "a chunk for everyone down a tree, then all chunks around a ring, for large buffers",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {log2_floor(s.size) + s.size - 1, 2 * s.count - Chunks(s.count, s.size).run(0, 2).count};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

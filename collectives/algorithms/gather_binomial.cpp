@@ -51,15 +51,12 @@ Schedule plan(const Shape& s) {
 }
 
 Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
   const int half = 1 << (log2_ceil(s.size) - 1);  // reach of the root's largest child
-  return {static_cast<std::size_t>(log2_floor(s.size)),
-          static_cast<std::size_t>(std::max({s.size - half, half / 2, 1})) * s.count};
+  return {log2_floor(s.size), times(std::max({s.size - half, half / 2, 1}), s.count)};
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm gather_binomial{
     .kind = Kind::gather,
     .name = "binomial",
@@ -68,5 +65,5 @@ extern const Algorithm gather_binomial{
     .cost = cost,
     .lanes = false,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -26,21 +26,17 @@ Schedule plan(const Shape& s) {
   return one;
 }
 
-Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
-  return {1, s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm gather_linear{
     .kind = Kind::gather,
     .name = "linear",
     .idea = "everyone sends straight to the root: one round, for large blocks or few ranks",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {1, s.count};
+    },
     .variable = true,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -33,19 +33,14 @@ Schedule pieces::fold_up(const Node& node, std::size_t count) {
 
 Schedule pieces::reduce_binomial(const Shape& s) { return fold_up(binomial({s.rank, s.size}, s.root), s.count); }
 
-namespace {
-
-Cost cost(const Shape& s) { return {static_cast<std::size_t>(log2_ceil(s.size)), s.size == 1 ? 0 : s.count}; }
-
-}  // namespace
-
-namespace catalog_entries {
 extern const Algorithm reduce_binomial{
     .kind = Kind::reduce,
     .name = "binomial",
     .idea = "a binomial tree upwards, folded at every node, for small buffers",
     .plan = pieces::reduce_binomial,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {log2_ceil(s.size), s.count};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -10,21 +10,17 @@
 #include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
-namespace {
 
-Schedule plan(const Shape& s) { return pieces::fold_up(pieces::chain({s.rank, s.size}, s.root), s.count); }
-
-Cost cost(const Shape& s) { return {static_cast<std::size_t>(s.size) - 1, s.size == 1 ? 0 : s.count}; }
-
-}  // namespace
-
-namespace catalog_entries {
 extern const Algorithm reduce_chain{
     .kind = Kind::reduce,
     .name = "chain",
     .idea = "folded from neighbour to neighbour up to the root, lane after lane, for large buffers",
-    .plan = plan,
-    .cost = cost,
+    .plan = [](const Shape& s) -> Schedule {
+      return pieces::fold_up(pieces::chain({s.rank, s.size}, s.root), s.count);
+    },
+    .cost = [](const Shape& s) -> Cost {
+      return {s.size - 1, s.count};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -14,28 +14,24 @@
 namespace tutti {
 namespace {
 
-Schedule plan(const Shape& s) { return pieces::fold_up(pieces::tree_of_hosts(s, pieces::binomial), s.count); }
-
 Cost cost(const Shape& s) {
   const Hosts hosts(s.host, s.size);
-  return {static_cast<std::size_t>(log2_ceil(hosts.largest()) + log2_ceil(hosts.count())), s.size == 1 ? 0 : s.count};
-}
-
-Crossing crossing(const Shape& s) {
-  const int hosts = Hosts(s.host, s.size).count();
-  return {static_cast<std::size_t>(hosts - 1) * s.count, hosts > 1 ? s.count : 0};
+  return {log2_ceil(hosts.largest()) + log2_ceil(hosts.count()), s.count};
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm reduce_hierarchical{
     .kind = Kind::reduce,
     .name = "hierarchical",
     .idea = "a binomial tree on each host, then one over hosts: out of every host once, for small buffers",
-    .plan = plan,
+    .plan = [](const Shape& s) -> Schedule {
+      return pieces::fold_up(pieces::tree_of_hosts(s, pieces::binomial), s.count);
+    },
     .cost = cost,
-    .crossing = crossing,
+    .crossing = [](const Shape& s) -> Crossing {
+      return {times(Hosts(s.host, s.size).count() - 1, s.count), s.count};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -18,24 +18,20 @@ Schedule plan(const Shape& s) { return pieces::fold_up(pieces::tree_of_hosts(s, 
 
 Cost cost(const Shape& s) {
   const Hosts hosts(s.host, s.size);
-  return {static_cast<std::size_t>(hosts.largest() - 1 + hosts.count() - 1), s.size == 1 ? 0 : s.count};
-}
-
-Crossing crossing(const Shape& s) {
-  const int hosts = Hosts(s.host, s.size).count();
-  return {static_cast<std::size_t>(hosts - 1) * s.count, hosts > 1 ? s.count : 0};
+  return {hosts.largest() - 1 + hosts.count() - 1, s.count};
 }
 
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm reduce_hierarchical_chain{
     .kind = Kind::reduce,
     .name = "hierarchical_chain",
     .idea = "folded through each host and from host to host, lane after lane: every link once, for large buffers",
     .plan = plan,
     .cost = cost,
-    .crossing = crossing,
+    .crossing = [](const Shape& s) -> Crossing {
+      return {times(Hosts(s.host, s.size).count() - 1, s.count), s.count};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -22,20 +22,16 @@ Schedule plan(const Shape& s) {
   return one;
 }
 
-Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
-  return {1, s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm reduce_linear{
     .kind = Kind::reduce,
     .name = "linear",
     .idea = "everyone sends to the root, which folds in rank order: one round, for few ranks and few bytes",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {1, s.count};
+    },
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -28,21 +28,17 @@ Schedule plan(const Shape& s) {
   return direct;
 }
 
-Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
-  return {1, (static_cast<std::size_t>(s.size) - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm reduce_scatter_direct{
     .kind = Kind::reduce_scatter,
     .name = "direct",
     .idea = "every block to its owner, who folds in rank order: one round, for few ranks and small blocks",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {1, times(s.size - 1, s.count)};
+    },
     .variable = true,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -24,21 +24,17 @@ Schedule plan(const Shape& s) {
   return exchange;
 }
 
-Cost cost(const Shape& s) {
-  const auto p = static_cast<std::size_t>(s.size);
-  return {p - 1, (p - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm reduce_scatter_pairwise{
     .kind = Kind::reduce_scatter,
     .name = "pairwise",
     .idea = "one partner at a time, originals only, folded as they come: no scratch, for large blocks",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {s.size - 1, times(s.size - 1, s.count)};
+    },
     .variable = true,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -30,21 +30,17 @@ Schedule plan(const Shape& s) {
   return ring_plan;
 }
 
-Cost cost(const Shape& s) {
-  const auto p = static_cast<std::size_t>(s.size);
-  return {p - 1, (p - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm reduce_scatter_ring{
     .kind = Kind::reduce_scatter,
     .name = "ring",
     .idea = "partial results travel once around a ring to their owners: neighbours only",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {s.size - 1, times(s.size - 1, s.count)};
+    },
     .variable = true,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

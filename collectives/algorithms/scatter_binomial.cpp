@@ -58,21 +58,17 @@ Schedule plan(const Shape& s) {
   return scatter;
 }
 
-Cost cost(const Shape& s) {
-  const auto p = static_cast<std::size_t>(s.size);
-  return {static_cast<std::size_t>(log2_floor(s.size)), (p - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm scatter_binomial{
     .kind = Kind::scatter,
     .name = "binomial",
     .idea = "whole subtrees down a binomial tree: few messages at the root, for small blocks",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {log2_floor(s.size), times(s.size - 1, s.count)};
+    },
     .lanes = false,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -28,21 +28,17 @@ Schedule plan(const Shape& s) {
   return one;
 }
 
-Cost cost(const Shape& s) {
-  if (s.size == 1) return {};
-  return {1, (static_cast<std::size_t>(s.size) - 1) * s.count};
-}
-
 }  // namespace
 
-namespace catalog_entries {
 extern const Algorithm scatter_linear{
     .kind = Kind::scatter,
     .name = "linear",
     .idea = "the root sends straight to everyone: one round, for large blocks or few ranks",
     .plan = plan,
-    .cost = cost,
+    .cost = [](const Shape& s) -> Cost {
+      return {1, times(s.size - 1, s.count)};
+    },
     .variable = true,
 };
-}  // namespace catalog_entries
+
 }  // namespace tutti

@@ -1,7 +1,17 @@
 // The catalog of algorithms. Its table is generated from the files in algorithms/.
 #include "collectives/plan/algorithm.hpp"
 
+#include "collectives/plan/hosts.hpp"
+
 namespace tutti {
+
+Cost cost_of(const Algorithm& algorithm, const Shape& shape) {
+  return shape.size == 1 ? Cost{} : algorithm.cost(shape);
+}
+
+Crossing crossing_of(const Algorithm& algorithm, const Shape& shape) {
+  return Hosts(shape.host, shape.size).count() == 1 ? Crossing{} : algorithm.crossing(shape);
+}
 
 const Algorithm* find_algorithm(Kind kind, std::string_view name) noexcept {
   for (const Algorithm* algorithm : catalog())

@@ -15,7 +15,7 @@ namespace tutti {
 /// messages. It is exact if every block or chunk has an element (count >= size suffices) and all hosts have the same
 /// number of ranks; otherwise it may be smaller. `elements` is always exact.
 struct Cost {
-  std::size_t rounds = 0;    ///< until the last rank is done
+  int rounds = 0;            ///< until the last rank is done
   std::size_t elements = 0;  ///< sent by one rank
   bool operator==(const Cost&) const = default;
 };
@@ -28,20 +28,25 @@ struct Crossing {
   bool operator==(const Crossing&) const = default;
 };
 
-/// A file algorithms/<kind>_<name>.cpp defines `const Algorithm catalog_entries::<kind>_<name>`. The catalog, the
-/// simulator test and the benchmark find it by that name.
+/// A file algorithms/<kind>_<name>.cpp defines `extern const Algorithm <kind>_<name>`. The catalog, the simulator test
+/// and the benchmark find it by that name.
 struct Algorithm {
   Kind kind;
   std::string_view name;                 ///< "ring"
   std::string_view idea;                 ///< one line for `tutti info`
   Schedule (*plan)(const Shape&);        ///< the schedule of rank shape.rank
-  Cost (*cost)(const Shape&);            ///< the formula in the file's header; ignores shape.rank
+  Cost (*cost)(const Shape&);            ///< the formula in the file's header, for cost_of()
   bool variable = false;                 ///< also plans the v-form
   bool lanes = true;                     ///< no slice crosses a block boundary, so a buffer may be cut into lanes
   bool (*fits)(const Shape&) = nullptr;  ///< null: any shape
-  /// For the form without counts per rank; ignores shape.rank. Null: the algorithm does not use the hosts.
+  /// For crossing_of(); null: the algorithm does not use the hosts.
   Crossing (*crossing)(const Shape&) = nullptr;
 };
+
+/// An algorithm's formulas for the form without counts per rank; they ignore shape.rank. One rank alone sends nothing,
+/// and on one host nothing crosses, so the formulas are for more.
+Cost cost_of(const Algorithm& algorithm, const Shape& shape);
+Crossing crossing_of(const Algorithm& algorithm, const Shape& shape);
 
 /// All algorithms.
 std::span<const Algorithm* const> catalog() noexcept;

@@ -68,6 +68,8 @@ struct Ring {
   int prev() const noexcept { return (rank + size - 1) % size; }
 };
 
+/// The elements of n buffers or blocks of `count` each.
+constexpr std::size_t times(int n, std::size_t count) noexcept { return static_cast<std::size_t>(n) * count; }
 /// i modulo n in [0, n), also for negative i.
 constexpr int modulo(int i, int n) noexcept { return ((i % n) + n) % n; }
 /// For n >= 1: the largest power of two <= n; its exponent; and the exponent of the smallest power of two >= n.

@@ -91,7 +91,7 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
       by_host[hosts()[rank]] += bytes[rank];
       total += bytes[rank];
     }
-    const auto formula = algorithm.crossing(shape);
+    const auto formula = crossing_of(algorithm, shape);
     EXPECT_EQ(total, formula.total * sizeof(float));
     if (!one_lane) return;  // the formula for one host rounds once for each lane
     EXPECT_EQ(std::ranges::max_element(by_host, {}, &std::pair<const int, std::size_t>::second)->second,

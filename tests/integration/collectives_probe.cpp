@@ -71,7 +71,7 @@ class Probe {
       const std::int64_t sent = sent_by_hosts([&] { played.launch().wait(); });
       std::uint64_t ignored = 0;
       judge(played.check(ignored), c.text() + " by " + c.algorithm);
-      const Crossing formula = algorithm->crossing(shape(n));
+      const Crossing formula = crossing_of(*algorithm, shape(n));
       if (world_.rank() == 0)
         std::printf("%s %s %lld %zu\n", std::string(name(c.kind)).c_str(), c.algorithm.c_str(),
                     static_cast<long long>(sent), formula.total * sizeof(std::int32_t));

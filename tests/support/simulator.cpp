@@ -333,7 +333,7 @@ Outcome Simulation::outcome() const {
     result.crossing.most = std::max(result.crossing.most, elements);
   }
   for (const Player& player : players_) {
-    result.cost.rounds = std::max(result.cost.rounds, player.clock);
+    result.cost.rounds = std::max(result.cost.rounds, static_cast<int>(player.clock));
     result.cost.elements = std::max(result.cost.elements, player.sent);
   }
   return result;

@@ -71,8 +71,8 @@ std::string play(const Algorithm& algorithm, const Trial& trial) {
   if (!played.defect.empty()) return text(trial) + played.defect;
   if (!trial.in_counts.empty() || !trial.out_counts.empty()) return {};
   const Shape shape = shape_of(trial, 0);
-  const Cost cost = algorithm.cost(shape);
-  const Crossing crossing = algorithm.crossing(shape);
+  const Cost cost = cost_of(algorithm, shape);
+  const Crossing crossing = crossing_of(algorithm, shape);
   const bool is_full = trial.count >= static_cast<std::size_t>(trial.size) || trial.kind == Kind::barrier;
   const bool is_exact = is_full && Hosts(trial.host, trial.size).is_cartesian();
   const bool rounds_agree = is_exact ? played.cost.rounds == cost.rounds : played.cost.rounds <= cost.rounds;
