@@ -79,7 +79,7 @@ def main():
             file = command["file"]
             if "-Werror" in command["command"]:
                 sys.exit(f"{file} is compiled with -Werror")
-            for unwanted in ("examples", "tests"):
+            for unwanted in ("benchmarks", "examples", "tests"):
                 if file.startswith(f"{ROOT}/{unwanted}/"):
                     sys.exit(f"{file} would be built in a project that embeds tutti")
         run(given.cmake, "--build", build, "-j", str(min(4, os.cpu_count() or 1)))

@@ -1,4 +1,4 @@
-"""tests/speed/run: verdicts, the rows that are kept, and a small set of rows from end to end."""
+"""benchmarks/speed/run: verdicts, the rows that are kept, and a small set of rows from end to end."""
 
 import importlib.machinery
 import importlib.util
@@ -11,7 +11,7 @@ import unittest
 
 from bench_test import BIN, CLEAN
 
-SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "speed" / "run"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "benchmarks/speed/run"
 LOADER = importlib.machinery.SourceFileLoader("speed_run", str(SCRIPT))
 speed = importlib.util.module_from_spec(importlib.util.spec_from_loader("speed_run", LOADER))
 LOADER.exec_module(speed)

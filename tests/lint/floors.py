@@ -8,6 +8,7 @@ import common
 # `{folder}` is the provider's own folder. None: everything.
 CORE, VOCABULARY = "transports/core/", r"transports/[^/]+\.hpp$"
 PLAN, BELOW = "collectives/plan/", "collectives/(bootstrap|plan)/"
+USED = "(?!benchmarks/)"  # all that is no laboratory
 NO_MEDIUM = "transports/(decorators|staged)/"  # these two have no medium of their own
 FLOORS = [
     (r"transports/core/", [CORE]),
@@ -23,7 +24,10 @@ FLOORS = [
     (r"collectives/", [CORE, VOCABULARY, "collectives/"]),
     (r"nn/", [CORE, "collectives/", "tutti.hpp$", "nn/"]),
     (r"engine/", [CORE, "collectives/", "tutti.hpp$", "nn/", "engine/"]),
-    (r"(tools|bindings|examples|tests)/", None),
+    (r"benchmarks/", [CORE, "collectives/", "tools/bench/", r"tools/command\.hpp$", "benchmarks/"]),
+    (r"tools/bench/", [r"benchmarks/versus/versus\.hpp$", USED]),
+    (r"(tools|bindings|examples)/", [USED]),
+    (r"tests/", None),
 ]
 
 # Libraries: the header's prefix, and where it may be included.
@@ -31,9 +35,10 @@ LIBRARIES = [
     (r"(torch|ATen|c10)/", r"(nn|engine|tools|bindings|examples|tests)/"),
     (r"boost/", r"transports/tcp/"),
     (r"infiniband/", r"(transports/ibverbs|tests)/"),
-    (r"mpi\.h$", r"(transports/mpi/|bindings/mpi/|collectives/tutti_mpi\.hpp|tools/bench/peers/|tests/|examples/)"),
-    (r"gloo/", r"(transports/gloo|tools/bench/peers|tests)/"),
-    (r"(CLI|fmt|nlohmann|yaml-cpp)/", r"(engine|tools|examples|tests)/"),
+    (r"mpi\.h$", r"(transports/mpi/|bindings/mpi/|collectives/tutti_mpi\.hpp|benchmarks/peers/|tests/|examples/)"),
+    (r"gloo/", r"(transports/gloo|benchmarks/peers|tests)/"),
+    (r"(CLI|fmt)/", r"(engine|tools|benchmarks|examples|tests)/"),
+    (r"(nlohmann|yaml-cpp)/", r"(engine|benchmarks|tests)/"),
     (r"(hdf5|jpeglib|png)\.h$", r"(engine/data|tests)/"),
     (r"zlib\.h$", r"(engine|tools|tests)/"),
     (r"(gtest|gmock)/", r"tests/"),
@@ -62,7 +67,7 @@ def angled_problem(name, target):
     for library, places in LIBRARIES:
         if re.match(library, target):
             return None if re.match(places, name) else f"<{target}> belongs in {places} only"
-    upper = re.match(r"(tools|bindings|examples|tests|engine|nn)/", name)
+    upper = re.match(r"(tools|benchmarks|bindings|examples|tests|engine|nn)/", name)
     if "/" in target and not SYSTEM.match(target) and not upper:
         return f"<{target}>: this floor knows std and POSIX only"
     return None

@@ -15,13 +15,16 @@ class Floors(unittest.TestCase):
                    ("transports/shm/a.cpp", "transports/shm/ring.hpp"), ("collectives/plan/x.cpp", "transports/backend.hpp"),
                    ("collectives/api/x.cpp", "collectives/route/rules.hpp"), ("collectives/mesh/x.cpp", "collectives/api/communicator.hpp"),
                    ("nn/x.cpp", "collectives/tutti.hpp"), ("engine/a/x.cpp", "nn/bucket.hpp"), ("tools/x.cpp", "transports/shm/ring.hpp"),
-                   ("transports/tcp/settings.hpp", "transports/core/settings.hpp"), ("transports/tcp/x.cpp", "transports/tcp/settings.hpp")]
+                   ("transports/tcp/settings.hpp", "transports/core/settings.hpp"), ("transports/tcp/x.cpp", "transports/tcp/settings.hpp"),
+                   ("tools/bench/x.cpp", "benchmarks/versus/versus.hpp"), ("benchmarks/versus/x.cpp", "tools/bench/sweep.hpp")]
         forbidden = [("transports/core/a.cpp", "transports/transport.hpp"), ("transports/transport.cpp", "transports/shm/ring.hpp"),
                      ("transports/shm/a.cpp", "transports/tcp/link.hpp"), ("transports/shm/a.cpp", "collectives/plan/schedule.hpp"),
                      ("transports/tcp/settings.hpp", "transports/provider.hpp"), ("transports/tcp/settings.hpp", "transports/tcp/link.hpp"),
                      ("collectives/api/x.cpp", "transports/shm/ring.hpp"), ("nn/x.cpp", "engine/loop.hpp"),
                      ("engine/x.cpp", "tools/command.hpp"), ("collectives/plan/x.cpp", "collectives/runtime/context.hpp"),
-                     ("collectives/runtime/x.cpp", "collectives/route/rules.hpp"), ("collectives/api/x.cpp", "collectives/mesh/mesh.hpp")]
+                     ("collectives/runtime/x.cpp", "collectives/route/rules.hpp"), ("collectives/api/x.cpp", "collectives/mesh/mesh.hpp"),
+                     ("tools/bench/x.cpp", "benchmarks/versus/comparison.hpp"), ("tools/tune/x.cpp", "benchmarks/versus/versus.hpp"),
+                     ("benchmarks/versus/x.cpp", "tools/run/job.hpp"), ("benchmarks/versus/x.cpp", "transports/shm/ring.hpp")]
         for name, target in allowed:
             self.assertIsNone(floors.quoted_problem(name, target), (name, target))
         for name, target in forbidden:

@@ -1,4 +1,5 @@
-// The benchmark's own parts: sizes and flags, the known results, the loop (ranks are threads here), the formats.
+// The benchmark's own parts: sizes and flags, the known results, the loop (ranks are threads here), the formats, axes,
+// and a sweep as words.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tools/bench/axes.hpp"
 #include "tools/bench/board.hpp"
 #include "tools/bench/lines.hpp"
 #include "tools/bench/measure.hpp"
@@ -239,6 +241,56 @@ TEST(BenchReport, CsvComesBack) {
   EXPECT_DOUBLE_EQ(lines[0].median_us, 2);
   EXPECT_FALSE(lines[0].ok);  // wrong in place
   EXPECT_EQ(report.wrong(), 3u);
+}
+
+std::vector<std::string> labels(const Axis& axis) {
+  std::vector<std::string> all;
+  for (const Tick& tick : axis.ticks()) {
+    EXPECT_GE(tick.at, -1e-9);
+    EXPECT_LE(tick.at, 1 + 1e-9);
+    all.push_back(tick.label);
+  }
+  return all;
+}
+
+TEST(Axis, RoundNumbersAround) {
+  using Labels = std::vector<std::string>;
+  EXPECT_EQ(labels(Axis::of_sizes({8, 64, 512, 4096}, 5)), (Labels{"8 B", "64 B", "512 B", "4 KiB"}));
+  EXPECT_EQ(labels(Axis::of_sizes({1 << 20}, 5)), Labels{"1 MiB"});
+  EXPECT_EQ(labels(Axis::of_sizes({60}, 5)), Labels{"60 B"});
+  EXPECT_EQ(labels(Axis::of_bandwidths({3, 7})), (Labels{"2", "5", "10"}));
+  EXPECT_EQ(labels(Axis::of_bandwidths({0.7, 1.0})), (Labels{"0.5", "1"}));
+  EXPECT_EQ(labels(Axis::of_bandwidths({1})), Labels{"1"});
+  const Axis wide = Axis::of_bandwidths({0.0012, 30});
+  EXPECT_DOUBLE_EQ(wide.at(0.001), 0);
+  EXPECT_DOUBLE_EQ(wide.at(50), 1);
+  EXPECT_EQ(labels(wide)[1], "");  // 0.002 has a line and no label
+}
+
+TEST(Sweep, TravelsAsWords) {
+  Sweep sweep{.kind = Kind::send,
+              .first = 3,
+              .last = 1LL << 40,
+              .factor = 1.7,
+              .skip = 2,
+              .dtype = DType::bf16,
+              .op = premul_sum(2.0)};
+  sweep.root = 2;
+  sweep.overlap = "idle";
+  sweep.late = 0.1;
+  sweep.iterations = 9;
+  sweep.warmup = 0;
+  sweep.check = sweep.touch = sweep.in_place = false;
+  const std::vector<std::string> words = words_of(sweep);
+  const Sweep same = parse_sweep(words);
+  EXPECT_EQ(words_of(same), words);
+  EXPECT_EQ(same.kind, Kind::send);
+  EXPECT_EQ(same.factor, 1.7);  // to the last bit
+  EXPECT_EQ(same.op.op, Op::premul_sum);
+  EXPECT_EQ(same.op.factor, 2.0);
+  for (const char* word :
+       {"kind=send", "first=x", "first=0", "factor=1", "factor=nan", "skip=-1", "colour=red", "word"})
+    EXPECT_THROW((void)parse_sweep(std::vector<std::string>{word}), Error) << word;
 }
 
 }  // namespace

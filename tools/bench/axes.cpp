@@ -56,25 +56,12 @@ Axis Axis::of_bandwidths(const std::vector<double>& values) {
   return axis;
 }
 
-std::vector<Point> points(const Comparison& what, const Series& series) {
-  std::vector<Point> points;
-  for (const std::size_t bytes : what.sizes())
-    if (const double gb_s = what.bus_bandwidth(series, bytes); gb_s > 0) points.push_back({bytes, gb_s});
-  return points;
-}
-
-Axes axes_of(const Comparison& what) {
+Axes axes_of(const Plot& plot) {
   std::vector<double> values;
-  for (const Series& series : what.all)
-    for (const Point& point : points(what, series)) values.push_back(point.gb_s);
+  for (const Curve& curve : plot.curves)
+    for (const Point& point : curve.points) values.push_back(point.gb_s);
   if (values.empty()) values.push_back(1);  // with one rank, nothing is transferred
-  return {Axis::of_sizes(what.sizes(), 9), Axis::of_bandwidths(values)};
-}
-
-std::string plot_title(const Comparison& what) {
-  const bool reduces = Case{.kind = what.sweep.kind}.reduces();
-  return fmt::format("{} of {}{}, {} ranks", collective_name(what.sweep.kind), name(what.sweep.dtype),
-                     reduces ? fmt::format(" ({})", name(what.sweep.op.op)) : "", what.ranks);
+  return {Axis::of_sizes(plot.sizes, 9), Axis::of_bandwidths(values)};
 }
 
 }  // namespace tutti::bench

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/bench/comparison.hpp"
+#include "tools/bench/plot.hpp"
 
 namespace tutti::bench {
 
@@ -31,20 +31,9 @@ class Axis {
   std::vector<Tick> ticks_;
 };
 
-/// One size of a series in a plot.
-struct Point {
-  std::size_t bytes;
-  double gb_s;
-};
-/// The points of a series with a positive bandwidth; others have no place on a logarithmic scale.
-std::vector<Point> points(const Comparison& what, const Series& series);
-
 struct Axes {
   Axis sizes, bandwidths;
 };
-Axes axes_of(const Comparison& what);
-
-/// For example "allreduce of f32 (sum), 4 ranks".
-std::string plot_title(const Comparison& what);
+Axes axes_of(const Plot& plot);
 
 }  // namespace tutti::bench

@@ -6,9 +6,9 @@
 
 #include <cstdlib>
 
+#include "benchmarks/versus/versus.hpp"
 #include "tools/bench/explain.hpp"
 #include "tools/bench/report.hpp"
-#include "tools/bench/versus.hpp"
 #include "tools/bench/world.hpp"
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"

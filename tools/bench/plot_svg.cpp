@@ -1,4 +1,4 @@
-// The comparison as an SVG plot: bus bandwidth over size, one line for each implementation, named at its end.
+// An SVG plot: bus bandwidth over size, one line for each implementation, named at its end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,8 +75,8 @@ std::vector<double> label_heights(const std::vector<double>& wanted) {
 
 }  // namespace
 
-void print_svg(const Comparison& what, std::FILE* to) {
-  const Axes axes = axes_of(what);
+void print_svg(const Plot& plot, std::FILE* to) {
+  const Axes axes = axes_of(plot);
   fmt::print(to,
              "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 896 490\" width=\"896\" height=\"490\" "
@@ -84,26 +84,23 @@ void print_svg(const Comparison& what, std::FILE* to) {
   fmt::print(to,
              "<title>{0}</title>\n<rect width=\"896\" height=\"490\" fill=\"white\"/>\n"
              "<text x=\"{1}\" y=\"26\" font-size=\"16\">{0}</text>\n",
-             escaped(plot_title(what)), left);
+             escaped(plot.title), left);
   print_grid(axes, to);
-  std::vector<std::vector<Point>> lines;
   std::vector<double> ends;
-  for (const Series& series : what.all) {
-    lines.push_back(points(what, series));
-    ends.push_back(y_of(lines.back().empty() ? 0 : axes.bandwidths.at(lines.back().back().gb_s)));
-  }
+  for (const Curve& curve : plot.curves)
+    ends.push_back(y_of(curve.points.empty() ? 0 : axes.bandwidths.at(curve.points.back().gb_s)));
   const std::vector<double> heights = label_heights(ends);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
+  for (std::size_t i = 0; i < plot.curves.size(); ++i) {
+    const Curve& curve = plot.curves[i];
     const char* colour = colours[i % colours.size()];
     std::string path, dots;
-    for (const Point& point : lines[i]) {
+    for (const Point& point : curve.points) {
       const double x = x_of(axes.sizes.at(static_cast<double>(point.bytes))), y = y_of(axes.bandwidths.at(point.gb_s));
       path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", x, y);
       dots +=
           fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"><title>{} bytes: {:.3g} GB/s</title></circle>\n",
                       x, y, point.bytes, point.gb_s);
     }
-    const Series& series = what.all[i];
     fmt::print(to,
                "<g fill=\"{}\">\n<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\" "
                "stroke-dasharray=\"{}\"/>\n{}",
@@ -112,7 +109,7 @@ void print_svg(const Comparison& what, std::FILE* to) {
                "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"0.5\"/>\n",
                x_of(1) + 3, ends[i], x_of(1) + 14, heights[i], colour);
     fmt::print(to, "<text x=\"{:.1f}\" y=\"{:.1f}\">{}<title>{} {}</title></text>\n</g>\n", x_of(1) + 18,
-               heights[i] + 4, escaped(series.name), escaped(series.version), escaped(series.settings));
+               heights[i] + 4, escaped(curve.name), escaped(curve.version), escaped(curve.settings));
   }
   fmt::print(to, "</svg>\n");
 }

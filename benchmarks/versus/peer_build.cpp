@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tools/bench/peer_list.hpp"
+#include "benchmarks/versus/peer_list.hpp"
 #include "transports/core/sha256.hpp"
 #include "transports/core/status.hpp"
 

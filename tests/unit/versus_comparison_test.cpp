@@ -1,13 +1,10 @@
-// The comparison's own parts: ratios within rounds, axes, the formats, and a sweep as words.
+// The comparison's own parts: ratios within rounds, and the formats.
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-#include "tools/bench/axes.hpp"
-#include "tools/bench/comparison.hpp"
-#include "tools/bench/sweep.hpp"
-#include "transports/core/status.hpp"
+#include "benchmarks/versus/comparison.hpp"
 
 namespace tutti::bench {
 namespace {
@@ -32,6 +29,9 @@ std::string printed(void (*print)(const Comparison&, std::FILE*), const Comparis
   std::free(text);
   return all;
 }
+
+void svg(const Comparison& what, std::FILE* to) { print_svg(plot_of(what), to); }
+void plot(const Comparison& what, std::FILE* to) { print_plot(plot_of(what), to); }
 
 TEST(Comparison, RatiosAreFormedWithinARound) {
   const Comparison what = example();
@@ -126,7 +126,7 @@ TEST(Comparison, TheTableSaysItAll) {
 }
 
 TEST(Plot, NamesAreEscaped) {
-  const std::string text = printed(print_svg, example());
+  const std::string text = printed(svg, example());
   EXPECT_NE(text.find(">a&lt;b&amp;&quot;c&quot;<"), std::string::npos);
   EXPECT_EQ(text.find("a<b"), std::string::npos);
   std::size_t lines = 0;
@@ -135,7 +135,7 @@ TEST(Plot, NamesAreEscaped) {
 }
 
 TEST(Plot, LettersStandForTheSeries) {
-  const std::string text = printed(print_plot, example());
+  const std::string text = printed(plot, example());
   for (const char* piece : {"allreduce of f32 (sum), 4 ranks", "A  tutti  (tutti 1)", "B  a<b&\"c\"  (1,2)", "1 KiB"})
     EXPECT_NE(text.find(piece), std::string::npos) << text;
 }
@@ -143,58 +143,8 @@ TEST(Plot, LettersStandForTheSeries) {
 TEST(Plot, OneRankMovesNothingAndIsPlottedAllTheSame) {
   Comparison what = example();
   what.ranks = 1;
-  EXPECT_NE(printed(print_svg, what).find("</svg>"), std::string::npos);
-  EXPECT_NE(printed(print_plot, what).find("A  tutti"), std::string::npos);
-}
-
-std::vector<std::string> labels(const Axis& axis) {
-  std::vector<std::string> all;
-  for (const Tick& tick : axis.ticks()) {
-    EXPECT_GE(tick.at, -1e-9);
-    EXPECT_LE(tick.at, 1 + 1e-9);
-    all.push_back(tick.label);
-  }
-  return all;
-}
-
-TEST(Axis, RoundNumbersAround) {
-  using Labels = std::vector<std::string>;
-  EXPECT_EQ(labels(Axis::of_sizes({8, 64, 512, 4096}, 5)), (Labels{"8 B", "64 B", "512 B", "4 KiB"}));
-  EXPECT_EQ(labels(Axis::of_sizes({1 << 20}, 5)), Labels{"1 MiB"});
-  EXPECT_EQ(labels(Axis::of_sizes({60}, 5)), Labels{"60 B"});
-  EXPECT_EQ(labels(Axis::of_bandwidths({3, 7})), (Labels{"2", "5", "10"}));
-  EXPECT_EQ(labels(Axis::of_bandwidths({0.7, 1.0})), (Labels{"0.5", "1"}));
-  EXPECT_EQ(labels(Axis::of_bandwidths({1})), Labels{"1"});
-  const Axis wide = Axis::of_bandwidths({0.0012, 30});
-  EXPECT_DOUBLE_EQ(wide.at(0.001), 0);
-  EXPECT_DOUBLE_EQ(wide.at(50), 1);
-  EXPECT_EQ(labels(wide)[1], "");  // 0.002 has a line and no label
-}
-
-TEST(Sweep, TravelsAsWords) {
-  Sweep sweep{.kind = Kind::send,
-              .first = 3,
-              .last = 1LL << 40,
-              .factor = 1.7,
-              .skip = 2,
-              .dtype = DType::bf16,
-              .op = premul_sum(2.0)};
-  sweep.root = 2;
-  sweep.overlap = "idle";
-  sweep.late = 0.1;
-  sweep.iterations = 9;
-  sweep.warmup = 0;
-  sweep.check = sweep.touch = sweep.in_place = false;
-  const std::vector<std::string> words = words_of(sweep);
-  const Sweep same = parse_sweep(words);
-  EXPECT_EQ(words_of(same), words);
-  EXPECT_EQ(same.kind, Kind::send);
-  EXPECT_EQ(same.factor, 1.7);  // to the last bit
-  EXPECT_EQ(same.op.op, Op::premul_sum);
-  EXPECT_EQ(same.op.factor, 2.0);
-  for (const char* word :
-       {"kind=send", "first=x", "first=0", "factor=1", "factor=nan", "skip=-1", "colour=red", "word"})
-    EXPECT_THROW((void)parse_sweep(std::vector<std::string>{word}), Error) << word;
+  EXPECT_NE(printed(svg, what).find("</svg>"), std::string::npos);
+  EXPECT_NE(printed(plot, what).find("A  tutti"), std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Medians and ratios, printed as a table, csv and json.
-#include "tools/bench/comparison.hpp"
+#include "benchmarks/versus/comparison.hpp"
 
 #include <fmt/format.h>
 
@@ -177,6 +177,22 @@ double Comparison::bus_bandwidth(const Series& series, std::size_t bytes) const 
   const double us = time(series, bytes).median;
   const double factor = Case{.kind = sweep.kind, .ranks = ranks}.bus_factor();
   return us > 0 ? static_cast<double>(bytes) / us * 1e-3 * factor : 0;
+}
+
+Plot plot_of(const Comparison& what) {
+  const Sweep& sweep = what.sweep;
+  const bool reduces = Case{.kind = sweep.kind}.reduces();
+  Plot plot{.title = fmt::format("{} of {}{}, {} ranks", collective_name(sweep.kind), name(sweep.dtype),
+                                 reduces ? fmt::format(" ({})", name(sweep.op.op)) : "", what.ranks),
+            .sizes = what.sizes(),
+            .curves = {}};
+  for (const Series& series : what.all) {
+    plot.curves.push_back({series.name, series.version, series.settings, {}});
+    for (const std::size_t bytes : plot.sizes)
+      if (const double gb_s = what.bus_bandwidth(series, bytes); gb_s > 0)
+        plot.curves.back().points.push_back({bytes, gb_s});
+  }
+  return plot;
 }
 
 namespace {

@@ -20,8 +20,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "benchmarks/peers/peer.hpp"
 #include "collectives/bootstrap/bootstrap.hpp"
-#include "tools/bench/peers/peer.hpp"
 
 namespace tutti::bench {
 namespace {

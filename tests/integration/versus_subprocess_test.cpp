@@ -2,7 +2,7 @@
 // up.
 #include <gtest/gtest.h>
 
-#include "tools/bench/subprocess.hpp"
+#include "benchmarks/versus/subprocess.hpp"
 
 namespace tutti::bench {
 namespace {

@@ -1,5 +1,5 @@
 // Reads the file of settings.
-#include "tools/bench/variants.hpp"
+#include "benchmarks/versus/variants.hpp"
 
 #include <yaml-cpp/yaml.h>
 

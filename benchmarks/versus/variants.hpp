@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/bench/subprocess.hpp"
+#include "benchmarks/versus/subprocess.hpp"
 
 namespace tutti::bench {
 

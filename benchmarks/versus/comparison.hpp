@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench/plot.hpp"
 #include "tools/bench/sweep.hpp"
 
 namespace tutti::bench {
@@ -65,7 +66,8 @@ struct Comparison {
 void print_table(const Comparison& what, std::FILE* to);
 void print_csv(const Comparison& what, std::FILE* to);
 void print_json(const Comparison& what, std::FILE* to);
-void print_svg(const Comparison& what, std::FILE* to);
-void print_plot(const Comparison& what, std::FILE* to);  ///< in characters, for a terminal
+
+/// Bus bandwidths by size, a curve for each series.
+Plot plot_of(const Comparison& what);
 
 }  // namespace tutti::bench

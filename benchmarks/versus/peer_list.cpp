@@ -1,5 +1,5 @@
 // The peers that were built or named, and which of them can be run.
-#include "tools/bench/peer_list.hpp"
+#include "benchmarks/versus/peer_list.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>

@@ -1,5 +1,5 @@
 // The rounds: every implementation runs once per round as a job of its own; ratios are formed within a round.
-#include "tools/bench/versus.hpp"
+#include "benchmarks/versus/versus.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,11 +16,11 @@
 #include <system_error>
 #include <thread>
 
+#include "benchmarks/versus/comparison.hpp"
+#include "benchmarks/versus/flag.hpp"
+#include "benchmarks/versus/peer_list.hpp"
 #include "tools/bench/board.hpp"
-#include "tools/bench/comparison.hpp"
-#include "tools/bench/flag.hpp"
 #include "tools/bench/lines.hpp"
-#include "tools/bench/peer_list.hpp"
 #include "tools/command.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/status.hpp"
@@ -215,13 +215,14 @@ std::vector<std::pair<std::FILE*, Printer>> open_files(const Request& request) {
   };
   add(request.csv_file, print_csv);
   add(request.json_file, print_json);
-  add(request.svg_file, print_svg);
+  add(request.svg_file, [](const Comparison& what, std::FILE* to) { print_svg(plot_of(what), to); });
   return files;
 }
 
 void show(const Comparison& comparison, const Request& request, std::vector<std::pair<std::FILE*, Printer>> files) {
   files.emplace_back(stdout, request.format == "csv" ? print_csv : request.format == "json" ? print_json : print_table);
-  if (request.plot) files.emplace_back(stdout, print_plot);
+  if (request.plot)
+    files.emplace_back(stdout, [](const Comparison& what, std::FILE* to) { print_plot(plot_of(what), to); });
   for (const auto& [file, print] : files) {
     if (file != stdout && ftruncate(fileno(file), 0) != 0 && errno != EINVAL)  // a pipe cannot be truncated
       throw Error(Code::resource, "cannot overwrite a result: " + std::generic_category().message(errno));

@@ -1,5 +1,5 @@
 // Ping-pong of two threads, with one cache line each way.
-#include "tools/bench/flag.hpp"
+#include "benchmarks/versus/flag.hpp"
 
 #include <sched.h>
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/versus/variants.hpp"
 #include "tools/bench/request.hpp"
-#include "tools/bench/variants.hpp"
 
 namespace tutti::bench {
 

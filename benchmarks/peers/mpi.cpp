@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "tools/bench/peers/peer.hpp"
+#include "benchmarks/peers/peer.hpp"
 #include "transports/core/status.hpp"
 
 namespace tutti::bench {

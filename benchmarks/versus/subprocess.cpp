@@ -1,5 +1,5 @@
 // fork(), two pipes, and a time limit.
-#include "tools/bench/subprocess.hpp"
+#include "benchmarks/versus/subprocess.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 // The common part of the peers' programs.
-#include "tools/bench/peers/peer.hpp"
+#include "benchmarks/peers/peer.hpp"
 
 #include <cstdio>
 #include <exception>
