@@ -1,4 +1,4 @@
-// Joining: what a process needs to know to join a run with masters, and the file that tells it.
+// Joining: what a process needs to know to join a run with masters, and the file that has it.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace tutti::engine {
 
-/// The numbers of a run that a worker which joins later has to know besides the configuration. They are among the
-/// settings of the run's parameter server.
+/// The numbers that a joining worker has to know besides the configuration. They are in the settings of the run's
+/// parameter server.
 struct Family {
   std::size_t workers = 0, processes = 0;  ///< workers at the start of the run, and processes of each
   int ranks = 0;                           ///< of the run's job

@@ -95,7 +95,7 @@ class Run {
         world_(std::move(alone)),
         network_(std::move(network)),
         data_(data),
-        shares_(config, data.train, family_.workers, family_.processes),  // the run's folder has one worker's batch
+        shares_(config, data.train, family_.workers, family_.processes),  // `config` has one worker's batch already
         mine_{0, family_.workers},
         worker_(count(family_.workers) + servers->workers().front() - family_.ranks),
         joined_(std::move(servers)) {}
@@ -125,7 +125,7 @@ class Run {
       try {
         work(std::move(place), result);
       } catch (const std::exception& error) {
-        if (worker_ == 0 && store_) store_->set_once("centre", error.what());  // where the others still wait for it
+        if (worker_ == 0 && store_) store_->set_once("centre", error.what());  // if the others still wait for it
         throw;
       }
     } else {
@@ -172,7 +172,7 @@ class Run {
     here.relay->run();
     const ServedReport report = here.relay->report();
     here.relay.reset();
-    here.group.reset();  // until all of its workers have gone
+    here.group.reset();  // blocks until all of its workers are gone
     for (std::size_t i = mine_.offset; i < mine_.end(); ++i) store_->set_once(report_key(i), why_not(i));
     store_->set(group_keys(*group_) + "report",
                 line_of("sub-master " + std::to_string(*group_), report) + small_rounds("\n"));
@@ -183,7 +183,7 @@ class Run {
     const auto number = static_cast<std::size_t>(worker_);
     Communicator own = has_joined ? world_ : world_.group(roles_.workers[number], "worker");
     const bool talks = own.rank() == 0;
-    const std::shared_ptr<ParameterServer> servers = place.servers;  // which this rank may be one of
+    const std::shared_ptr<ParameterServer> servers = place.servers;  // a rank that does not talk may be a server
     if (!talks) place = {.is_first = place.is_first};
     Config config = worker_ == 0 ? config_ : quiet(config_);
     if (!has_joined) config = own_config(config, family_.workers, family_.processes);
@@ -238,7 +238,7 @@ class Run {
     }
   }
 
-  /// Publishes the address of this rank's server, which the first worker writes into the run's folder.
+  /// Publishes the address of this rank's server, which the first worker writes to the run's folder.
   void tell_address(const std::string& address) {
     const auto server = std::ranges::find(roles_.masters, world_.rank()) - roles_.masters.begin();
     if (store_ && !address.empty()) store_->set(address_key(static_cast<std::size_t>(server)), address);
@@ -269,17 +269,17 @@ class Run {
   Further further(Served& served, std::size_t epoch, bool is_last) {
     while (true) {
       Ledger::Deal deal = served.further(epoch, is_last);
-      deal.step.worker += count(mine_.offset);  // the ledger is of this group
+      deal.step.worker += count(mine_.offset);  // the ledger numbers the workers of this group
       if (deal.what == Ledger::Deal::What::take) return shares_.samples(deal.step);
       if (deal.what == Ledger::Deal::What::none || has_stopped()) {
-        if (is_last && group_) (void)served.teller();  // so that what the top has in the end is judged
+        if (is_last && group_) (void)served.teller();  // waits, so that the top's final parameters are validated
         return {};
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
 
-  /// Stops training when the first worker has stopped early. All processes of a worker stop in the same step.
+  /// Stops training when the first worker has stopped early, if a worker is one process; several would have to agree.
   void stop_with_first(const Moment& now) {
     std::string why;
     if (now.step % 8 == 7 && has_stopped(&why)) now.trainer.stop("the first worker did: " + why);
@@ -337,7 +337,7 @@ class Run {
 
   const Config config_;
   const Axes axes_;
-  const Roles roles_;  // none of a worker that joins
+  const Roles roles_;  // empty on a worker that joins
   const Family family_;
   Communicator world_;
   std::shared_ptr<Store> store_;
@@ -345,12 +345,12 @@ class Run {
   const DataSplit data_;
   const Hooks hooks_;
   Shares shares_;
-  tutti::Range mine_;                 // the workers of this rank's group, or all
-  std::optional<std::size_t> group_;  // of a sub-master and its workers
-  std::shared_ptr<Ledger> ledger_;    // a master's
+  tutti::Range mine_;                 // the workers of this rank's group; without groups all workers
+  std::optional<std::size_t> group_;  // on a sub-master and its workers
+  std::shared_ptr<Ledger> ledger_;    // used on masters
   int worker_ = -1;
-  std::shared_ptr<ParameterServer> joined_;  // of a worker that joins, until it begins
-  std::string own_address_;                  // without a store
+  std::shared_ptr<ParameterServer> joined_;  // on a worker that joins, until run()
+  std::string own_address_;                  // used if there is no store
   std::vector<std::string> lines_;
 };
 
@@ -373,7 +373,7 @@ Roles roles_of(const Config& config, int ranks) {
   if (axes.server.joins > 0 && !config.has_folder())
     throw Error(Code::invalid, "strategy.joins: workers find the run by its folder, so say run=DIR");
   Roles roles;
-  const int all = axes.members == Axes::Members::quorum ? 1 : ranks;  // of a round there is to be one opinion
+  const int all = axes.members == Axes::Members::quorum ? 1 : ranks;  // one master decides who is in a round
   for (int rank = 0; rank < (masters > 0 ? masters : all); ++rank) roles.masters.push_back(rank);
   roles.workers = workers_from(masters, ranks, processes);
   return roles;

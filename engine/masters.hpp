@@ -1,5 +1,4 @@
-// Masters: training where some ranks keep the parameters, and workers push to them and fetch from them at their own
-// speed.
+// Masters: training where some ranks keep the parameters, and workers push to and pull from them at their own speed.
 #pragma once
 
 #include <optional>
@@ -19,7 +18,7 @@ bool has_masters(const Config& config);
 /// What each rank does.
 struct Roles {
   std::vector<int> masters = {};               ///< ranks that keep the parameters, in shards
-  std::vector<std::vector<int>> workers = {};  ///< by worker: its ranks, of which the first one talks to the masters
+  std::vector<std::vector<int>> workers = {};  ///< by worker: its ranks; the first one communicates with the masters
   std::vector<int> submasters = {};       ///< by group: the rank that keeps its parameters; masters has one rank then
   std::vector<tutti::Range> groups = {};  ///< by group: its workers
 };
@@ -42,28 +41,26 @@ int tells_of_death(const Roles& roles, int master);
 struct ServedResult {
   int worker = -1;                      ///< the worker's number; -1: this rank was only a master
   bool tells = false;                   ///< true on the rank that reports the run: rank 0 of the first worker alive
-  TrainResult training = {};            ///< of a worker: its own losses; held-out samples were judged on the masters'
-  std::vector<std::string> lines = {};  ///< of the first master: a line about each worker's exchanges
+  TrainResult training = {};            ///< on a worker: its own losses, and validation of the masters' parameters
+  std::vector<std::string> lines = {};  ///< on the first master: one line per worker with statistics of its exchanges
   std::string kept =
-      {};  ///< of the rank that tells in the place of the first worker, or of groups: where the network is
+      {};  ///< the file of the final parameters, if the reporting rank wrote it and not the first worker's checkpoint
 };
 
-/// Trains, on all ranks; the data are dealt out to the workers once and for all, sample i to worker i modulo their
-/// number, and each takes its part of the batch. `world` is not used any more once training has begun, so that a worker
-/// that dies stops nobody but its own processes, where the launcher lets the others go on. The first worker keeps the
-/// checkpoints and reports; where it has died, the next one keeps the masters' parameters in the end, in
-/// model.safetensors of the run's folder, and tells of it. With sub-masters that file is all that is kept, and the
-/// parameters are those of the top after the last exchange of all groups. Blocks: of a master, until all workers have
-/// left or died. Throws as Trainer does.
+/// Trains; collective over `world`. Sample i belongs to worker i modulo their number, and each worker takes its part of
+/// the batch. `world` is not used after training has begun, so the death of a worker stops only its own ranks, if the
+/// launcher lets the job go on. The first worker writes checkpoints and reports. If it has died, the next one writes
+/// the masters' final parameters to model.safetensors in the run's folder, and reports. With sub-masters that file is
+/// the only one written; it has the top master's parameters after the last exchange of all groups. Blocks: a master
+/// until all workers have left or died. Throws as Trainer does.
 ServedResult train_by_masters(const Config& config, Communicator world, Network network, const DataSplit& data,
                               const Hooks& hooks = {});
 
-/// Trains as one more worker of a run that goes on in the folder config.run, which was started with strategy.joins and
-/// whose configuration this is, until all its steps are done; `alone` has
-/// this process as its only rank. The worker begins with the masters' parameters, takes
-/// part in their next round, and does steps that others have not begun. It need not be on the host of another worker,
-/// but must see the folder and reach the masters. Blocks. Throws Error{invalid} where nothing can be joined there,
-/// Error{peer_lost} where the run has ended, and as Trainer does.
+/// Joins the run in the folder config.run, which is in progress with strategy.joins and has this configuration, as one
+/// more worker, and trains until all steps of the run are done. `alone` has this process as its only rank. The worker
+/// begins with the masters' parameters, takes part in their next round, and does steps that others have not claimed. It
+/// has to see the folder and reach the masters; any host will do. Blocks. Throws Error{invalid} if no run can be joined
+/// there, Error{peer_lost} if the run has ended, and as Trainer does.
 ServedResult train_joining(const Config& config, Communicator alone, Network network, const DataSplit& data);
 
 }  // namespace tutti::engine

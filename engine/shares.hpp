@@ -1,4 +1,4 @@
-// Shares: how the training samples are divided among workers that exchange with masters at their own speed.
+// Shares: how the training samples are divided among workers.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace tutti::engine {
 /// Sample i belongs to worker i modulo the number of workers.
 class Shares {
  public:
-  /// `config` is a worker's own.
+  /// `config` has the batch of one worker.
   Shares(Config config, std::shared_ptr<const Dataset> data, std::size_t workers, std::size_t processes)
       : config_(std::move(config)),
         data_(std::move(data)),
@@ -42,7 +42,7 @@ class Shares {
     return found;
   }
 
-  /// The samples of one step of a worker, of all its processes.
+  /// The samples of one step of a worker, over all its processes.
   Further samples(const DealtStep& step) {
     const auto worker = static_cast<std::size_t>(step.worker);
     Further found{data_, {}, static_cast<std::size_t>(step.number)};

@@ -81,7 +81,7 @@ Hierarchy connect_groups(const Config& config, const Roles& roles, Communicator&
   made.top = std::make_shared<ParameterServer>(world, above);
   if (!group.servers.empty()) {
     const auto progress = std::make_shared<GroupProgress>(group.workers);
-    ServerRule& counted = group.rules.at(step_rule_name(0));  // each update is in a push of every type
+    ServerRule& counted = group.rules.at(step_rule_name(0));  // workers push every element type, so one rule counts
     counted = with_progress(std::move(counted), progress);
     group.rules.emplace(over_rule_name(), over_rule(progress));
     group.workers.push_back(group.servers.front());
@@ -94,7 +94,7 @@ Hierarchy connect_groups(const Config& config, const Roles& roles, Communicator&
     for (const at::Tensor& piece : pieces) values.push_back(exchange::read_only(piece));
     made.relay->bring(values);
   }
-  world.barrier().wait();  // the top has the network, and every relay takes part in the end
+  world.barrier().wait();  // the top has its initial parameters, and the end waits for every relay
   if (const auto worker = std::ranges::find(roles.workers, world.rank(),
                                             [](const std::vector<int>& processes) { return processes.front(); });
       worker != roles.workers.end())

@@ -12,13 +12,13 @@
 namespace tutti::engine {
 
 /// roles_of() with strategy.submasters: rank 0 is the top master, the next ranks are the sub-masters, and the others
-/// are workers, dealt out to the groups in blocks that differ by one worker at most.
+/// are workers. Each group has consecutive workers, and group sizes differ by one at most. Throws Error{invalid}.
 Roles grouped_roles(const Config& config, int ranks);
 
 /// The objects of the hierarchy that one rank has; the others are null.
 struct Hierarchy {
   std::shared_ptr<ParameterServer> top;    ///< the top master's; its server is rank 0
-  std::shared_ptr<ParameterServer> group;  ///< this rank's group's; null on rank 0
+  std::shared_ptr<ParameterServer> group;  ///< of this rank's group; null on rank 0
   std::shared_ptr<TopMembers> members;     ///< on rank 0
   std::unique_ptr<Relay> relay;            ///< on a sub-master
   std::shared_ptr<TopSeat> seat;           ///< on the rank of a worker that talks to its sub-master

@@ -1,4 +1,4 @@
-// Centre: a worker's parameters of one element type, and what it knows of the masters'.
+// Centre: a worker's parameters of one element type, and its copies of the masters'.
 #pragma once
 
 #include <ATen/Functions.h>
@@ -20,7 +20,7 @@ inline ConstBuffer read_only(const at::Tensor& tensor) {
   return {all.data, all.count, all.dtype};
 }
 
-/// Parameters of one element type: the worker's own, and what it knows of the centre.
+/// The masters' parameters are called the centre.
 class Centre {
  public:
   Centre(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::Site& site)
@@ -29,18 +29,18 @@ class Centre {
         base(at::empty_like(centre)),
         sent(at::empty_like(centre)) {}
 
-  Flat flat;                       // views of the parameters, and memory to read them into
-  at::Tensor centre, base;         // as a reply has it; as it was applied last
-  at::Tensor sent;                 // what travels to the servers
-  at::Tensor sum;                  // of gradients
-  at::Tensor own;                  // the parameters while the centre is judged
+  Flat flat;                       // the worker's parameters, and memory to read them into
+  at::Tensor centre, base;         // the last reply; the centre that was applied last
+  at::Tensor sent;                 // send buffer of pushes
+  at::Tensor sum;                  // the gradients' sum; elastic with prefetch and gem: the change that was pushed
+  at::Tensor own;                  // the worker's parameters while the network has the centre's
   at::Tensor momentum, previous;   // of gem
-  std::optional<Parameters> kept;  // of the worker's rank 0
-  std::optional<Parameters> top;   // and of groups: the top's
+  std::optional<Parameters> kept;  // the masters' buffer; on the worker's rank 0
+  std::optional<Parameters> top;   // with sub-masters: the top master's buffer
   Request pushed, fetched;         // in flight
-  std::uint64_t seen = 0;          // the version of `base`
+  std::uint64_t seen = 0;          // the latest version received
 
-  // What a checkpoint has of it, for element type `index`; not all strategies have all of it.
+  // The tensors of a checkpoint for element type `index`; those that the strategy does not use are left out.
   std::vector<nn::NamedTensor> remembered(std::size_t index) const {
     std::vector<nn::NamedTensor> found;
     for (const auto& [name, member] : members)

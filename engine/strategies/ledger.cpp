@@ -26,7 +26,7 @@ std::int64_t Ledger::Worker::given_before(std::int64_t number) const {
 
 std::int64_t Ledger::Worker::own_number(std::int64_t count) const {
   std::int64_t number = first + count;
-  for (const auto& [epoch, steps] : given) {  // in their order
+  for (const auto& [epoch, steps] : given) {  // in ascending order
     const std::int64_t end = end_of_epoch(epoch * per_epoch());
     if (first < end + steps && number >= end) number += steps;
   }
@@ -43,12 +43,12 @@ void Ledger::admit(int worker) {
 }
 
 void Ledger::comes(int worker) {
-  admit(worker);  // those before it may never come
+  admit(worker);  // with all lower numbers, which may never come
   Worker& one = of(worker);
   if (!std::exchange(one.has_come, true)) one.is_there = true;
 }
 
-/// What a worker did in its step `number`: one that it had taken, or one of its own.
+/// The step that a worker did after `number` others: one that it had taken, or one of its own.
 DealtStep Ledger::nth(int worker, std::int64_t number) const {
   std::int64_t before = 0;
   for (const Taken& one : of(worker).taken) {
@@ -65,10 +65,10 @@ std::int64_t Ledger::own_pushed(int worker) const {
 }
 
 void Ledger::pushed(int worker, std::uint64_t steps) {
-  admit(worker);  // at a server that is asked nothing
+  admit(worker);  // for servers other than the first, where comes() is not called
   Worker& one = of(worker);
   for (std::uint64_t i = 0; i < steps; ++i, ++one.pushed)
-    if (!one.is_there) free_.erase(unit(nth(worker, one.pushed)));  // it had waited in a round
+    if (!one.is_there) free_.erase(unit(nth(worker, one.pushed)));  // its push was waiting in a round
 }
 
 void Ledger::round(std::size_t participants) {
@@ -93,7 +93,7 @@ Ledger::Deal Ledger::ask(int worker, std::int64_t done, std::int64_t epoch, bool
   return {is_last && !is_alone ? Deal::What::wait : Deal::What::none, {}};
 }
 
-// Of the worker with the most steps that it has not claimed in its epoch, the last one is free.
+// Takes the last step of its epoch from the worker that has the most unclaimed steps in its epoch.
 void Ledger::free_unclaimed(int worker) {
   if (!claims_) return;
   const auto left = [&](int other) {
@@ -166,10 +166,10 @@ std::vector<std::byte> Ledger::save() const {
     for (const Taken& each : one.taken) {
       if (each.at < one.pushed)
         ++taken;
-      else if (one.is_there)  // else it is free already, or was taken again
+      else if (one.is_there)  // otherwise gone() has freed it already
         free.insert(unit(each.step));
     }
-    if (i >= first_workers_) continue;  // who resumes begins without those that joined
+    if (i >= first_workers_) continue;  // a resumed run begins without workers that joined
     if (!one.is_there) first = first_untouched(worker);
     letter.put(one.share);
     letter.put(first);
@@ -186,7 +186,7 @@ std::vector<std::byte> Ledger::save() const {
   return letter.take();
 }
 
-/// Of a worker that has gone: where the epochs begin of which all steps are still to be dealt out.
+/// For a worker that is gone: the start of the trailing epochs of which all steps are still free.
 std::int64_t Ledger::first_untouched(int worker) const {
   const Worker& one = of(worker);
   const std::int64_t each = one.per_epoch();
@@ -230,7 +230,7 @@ void Ledger::load(std::span<const std::byte> saved) {
           "the run ended inside an epoch of which workers that had joined did a part: resume with the same steps=" +
               std::to_string(one.share.steps));
   }
-  for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i].share = workers_[i].share;  // there may be more epochs
+  for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i].share = workers_[i].share;  // may have more epochs
   workers_ = std::move(loaded);
   free_.clear();
   while (!letter.is_at_end()) free_.insert(letter.take<Unit>());

@@ -1,11 +1,11 @@
 // Ledger: records which training steps the masters' parameters contain, and deals the steps of dead workers to others.
 //
-// Where workers may join while training runs, each one claims its own steps some at a time, before it begins them. What
-// nobody has claimed yet can then be given to a worker that has nothing of its own to do.
-//
 // Each worker has its own share of each epoch's samples, counted in steps. The steps that a dead or silent worker has
-// not pushed are dealt to the other workers, one at a time, when they reach the end of their own epoch. So each sample
-// is trained once in an epoch, whoever dies.
+// not pushed are dealt to the other workers, one at a time, when they reach the end of their own epoch, so that the
+// epoch still covers all samples.
+//
+// If workers may join during training, each worker claims its own steps, a few at a time, before it begins them. Steps
+// that are not claimed can be dealt to a worker that has none of its own left.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ struct DealtStep {
   std::int64_t number = 0;
 };
 
-/// Kept by the first master. Called by its server's thread, and after training by the thread that reports. It sends no
-/// messages and does not use LibTorch.
+/// The first master has it. Threads: its server's thread, and after training the thread that reports. Does no
+/// communication, and does not use LibTorch.
 class Ledger {
  public:
   /// The share of one worker in the whole run.
@@ -39,9 +39,9 @@ class Ledger {
   };
   struct Deal {
     enum class What : std::uint8_t {
-      none,  ///< there is nothing to take
-      take,  ///< `step`
-      wait   ///< nothing yet: another worker is still at its share, and might die
+      none,  ///< no step is left
+      take,  ///< do `step`
+      wait   ///< no step now; ask again, as another worker is still busy and might die
     } what = What::none;
     DealtStep step = {};
   };
@@ -49,42 +49,42 @@ class Ledger {
   struct Fate {
     bool has_come = true, is_there = true;
     Parting parting = Parting::left;
-    std::int64_t share = 0;    ///< steps
-    std::int64_t own = 0;      ///< of these it has pushed itself
+    std::int64_t share = 0;    ///< steps of its share
+    std::int64_t own = 0;      ///< steps of its share that it pushed itself
     std::int64_t missing = 0;  ///< steps of its share that nobody has taken
-    std::int64_t taken = 0;    ///< steps of others that it has taken; of one that has died, and pushed
+    std::int64_t taken = 0;    ///< steps of others that it took; if it died, only those that it pushed
   };
 
   struct Rounds {
-    std::int64_t all = 0;
-    std::int64_t small = 0;  ///< in which fewer than half of the workers took part
+    std::int64_t all = 0;    ///< rounds that have closed
+    std::int64_t small = 0;  ///< rounds with pushes of fewer than half of the workers
   };
 
-  /// `claims`: workers claim their steps.
+  /// `claims`: workers call claim() before they begin their steps.
   explicit Ledger(std::vector<Share> shares, bool claims = false);
 
-  /// `steps` further steps of this worker have been applied.
+  /// Records that `steps` further steps of this worker have been applied.
   void pushed(int worker, std::uint64_t steps);
-  /// A round has closed in which `participants` workers took part.
+  /// Records a round with the pushes of `participants` workers.
   void round(std::size_t participants);
-  /// A worker has done the steps of its share in `epoch`, and `done` steps in all, and asks for more of the same epoch;
-  /// `is_last`: or of any, as it has none of its own left.
+  /// A worker that has done its own steps of `epoch`, and `done` steps in all, asks for a step of another worker from
+  /// the same or an earlier epoch. `is_last`: from any epoch, as it has no own steps left.
   Deal ask(int worker, std::int64_t done, std::int64_t epoch, bool is_last);
-  /// A worker is about to begin its own steps from number `from` on, at most `count` of them. Returns where those end
-  /// that it may do: `from` where the rest of the epoch's has been given to others.
+  /// Claims up to `count` of the worker's own steps from number `from` on, within one epoch. Returns the end of the
+  /// claimed steps: `from` if the rest of the epoch has been dealt to others.
   std::int64_t claim(int worker, std::int64_t from, std::int64_t count);
-  /// Training ends before its time: ask() has nothing for anybody any more.
+  /// Training ends early: from here on ask() returns Deal::What::none.
   void stop() noexcept { is_stopped_ = true; }
-  /// A worker is there: one that has joined, if it was not known. It has no share of its own.
+  /// Registers a worker, if it is unknown, as one that has joined. It has no share of its own.
   void comes(int worker);
-  /// A worker that has left counts as having done its share. Steps that a dead worker took and did not push are dealt
-  /// again.
+  /// A worker that has left counts as having done its share. If it died, the steps that it has not pushed are dealt to
+  /// others: those of its share and those that it took.
   void gone(int worker, Parting how);
 
   std::size_t workers() const noexcept { return workers_.size(); }
-  /// Without those that joined and died before they asked for anything.
+  /// Without workers that joined but died before their first question to the ledger.
   std::size_t workers_seen() const noexcept;
-  /// Those that the run began with.
+  /// The number of workers at the start of the run.
   std::size_t first_workers() const noexcept { return first_workers_; }
   const Rounds& rounds() const noexcept { return rounds_; }
   Fate fate(int worker) const;
@@ -93,40 +93,40 @@ class Ledger {
   /// The number of the next step of its own share that a worker has not pushed; it pushes them in order.
   std::int64_t own_pushed(int worker) const;
 
-  /// For dumps: load() takes what save() gave, and has all workers there again; each goes on with its share at
-  /// own_pushed(), counts its steps anew, and one that had gone begins with the first epoch of which nobody has taken
-  /// anything. Throws Error{invalid} for another number of workers or other shares.
+  /// For dumps. After load() all initial workers are present. Each continues its share at own_pushed() and counts its
+  /// steps from 0; one that was gone begins at the first epoch of which no step has been taken, nor of later ones.
+  /// Throws Error{invalid} if the number of workers or their shares differ.
   std::vector<std::byte> save() const;
   void load(std::span<const std::byte> saved);
 
  private:
-  struct Unit {  // in the order in which they are dealt out
+  struct Unit {  // a step; the order is that in which steps are dealt
     std::int64_t epoch;
     int worker;
     std::int64_t number;
     auto operator<=>(const Unit&) const = default;
   };
   struct Taken {
-    std::int64_t at;  // the worker's steps before it
+    std::int64_t at;  // how many steps the worker had done before it
     DealtStep step;
   };
   struct Worker {
     Share share;
-    std::int64_t first = 0;  // steps of its share from before a dump that was loaded
+    std::int64_t first = 0;  // number of its first own step after load()
     std::int64_t pushed = 0, taken_before = 0;
     std::vector<Taken> taken;
-    std::map<std::int64_t, std::int64_t> given;  // by epoch: how many of its last steps others do
-    std::int64_t claimed = 0;                    // its steps before this one are its own for good
+    std::map<std::int64_t, std::int64_t> given;  // by epoch: how many of its last steps were dealt to others
+    std::int64_t claimed = 0;                    // end of the own steps that it has claimed
     bool has_come = true, is_there = true, is_idle = false;
     Parting parting = Parting::left;
 
     std::int64_t per_epoch() const noexcept { return std::max<std::int64_t>(1, share.steps_per_epoch); }
-    /// Where its own steps of the epoch end in which step `number` is.
+    /// The end of its own steps in the epoch that has step `number`.
     std::int64_t end_of_epoch(std::int64_t number) const;
-    /// Whether others do its step `number`.
+    /// Whether its step `number` was dealt to others by free_unclaimed().
     bool has_given(std::int64_t number) const { return number >= end_of_epoch(number); }
     std::int64_t given_before(std::int64_t number) const;
-    /// The number of the step that has `count` of its own before it, since a dump was loaded.
+    /// The number of its own step number `count`, counted from 0 since load().
     std::int64_t own_number(std::int64_t count) const;
   };
 
@@ -146,25 +146,26 @@ class Ledger {
   bool is_stopped_ = false;
 };
 
-/// Which worker a rank pushes for.
+/// Maps PushMeta::worker to the worker's number in the ledger.
 struct WorkerRanks {
-  std::vector<int> ranks;  ///< of the workers that the run began with
-  int first_joined = 0;    ///< the parameter server's number of the first worker that joins later; the next ones follow
+  std::vector<int> ranks;  ///< of the workers at the start of the run
+  int first_joined = 0;    ///< PushMeta::worker of the first worker that joins later; the next ones count up from it
   int worker_of(int rank) const;
 };
 
-/// Wraps a server's rule so that `ledger` counts what it applies and is part of its dumps.
+/// Wraps a server's rule so that `ledger` counts the pushes that it applies and is part of dumps.
 ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, WorkerRanks ranks);
 
-/// What a worker asks the ledger, as numbers of type f64; the answer is {what, worker, number}.
+/// A worker's question to the ledger, as f64 numbers. The answer is {what, worker, number}.
 enum class LedgerQuestion : std::uint8_t {
-  further,  ///< {further, done, epoch, is_last}: ask(), and its answer
-  place,    ///< {place}: number is its own_pushed(), worker who tells of the run
-  claim,    ///< {claim, from, count}: number is the answer of claim()
+  further,  ///< {further, done, epoch, is_last}: the answer is that of ask()
+  place,    ///< {place}: worker is teller(), number is own_pushed()
+  claim,    ///< {claim, from, count}: number is the result of claim()
   stop      ///< {stop}: stop()
 };
-/// Values: as many f64 as a question, all at the first server, and unused.
+/// Elements of a question, and of the ledger's buffer, which is at the first server alone and whose values are unused.
 inline constexpr std::size_t question_size = 4;
+/// The rule that answers questions to the ledger.
 ServerRule deal_rule(std::shared_ptr<Ledger> ledger, WorkerRanks ranks);
 
 }  // namespace tutti::engine

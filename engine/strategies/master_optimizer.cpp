@@ -28,7 +28,7 @@ class MasterOptimizer {
     }
   }
 
-  /// What the optimizer remembers: of each tensor its name, type, sizes and bytes.
+  /// The optimizer's state: the number of steps; and the name, type, sizes and bytes of each tensor.
   std::vector<std::byte> save() const {
     if (!optimizer_) return kept_;
     const OptimizerState state = optimizer_->state();
@@ -44,7 +44,7 @@ class MasterOptimizer {
     return letter.take();
   }
 
-  /// It is taken up with the next push, which brings the shard.
+  /// The optimizer is made, with this state, by the next apply(), which gets the shard.
   void load(std::span<const std::byte> saved) {
     optimizer_.reset();
     here_.clear();
@@ -69,7 +69,7 @@ class MasterOptimizer {
       at::Tensor tensor = one.tensor;
       tensor.set_data(view(shard.values.data, one));
       at::Tensor gradient = view(const_cast<std::byte*>(static_cast<const std::byte*>(taken[0].data)), one);
-      if (taken.size() > 1 || scales[0] != 1) {  // as it was sent, otherwise
+      if (taken.size() > 1 || scales[0] != 1) {  // otherwise the data are used as they are
         gradient = gradient.mul(scales[0]);
         for (std::size_t i = 1; i < taken.size(); ++i)
           gradient.add_(view(const_cast<std::byte*>(static_cast<const std::byte*>(taken[i].data)), one), scales[i]);
@@ -146,7 +146,7 @@ class MasterOptimizer {
   std::vector<Place> layout_;
   std::vector<Here> here_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::vector<std::byte> kept_;  // of a dump, until there is an optimizer
+  std::vector<std::byte> kept_;  // the state that was loaded, until the optimizer is made
 };
 
 }  // namespace

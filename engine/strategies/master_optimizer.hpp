@@ -1,4 +1,4 @@
-// A master's step by gradients: the optimizer of the configuration, at the server, on what the server keeps.
+// A master's step by gradients: the configured optimizer, run by the server on its shard.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace tutti::engine {
 
-/// Data: sums of gradients of `tensors`, which are of one element type and one after the other in the buffer. A push's
-/// factor is the learning rate; of a round, gradients are averaged and one step is made. Tensors that lie in this
-/// server's shard as a whole keep their shape, so that with one server and one worker the bits are those of the
-/// optimizer at the worker; of others it sees the part as a vector. What the optimizer remembers is the rule's own: it
-/// is good for one buffer of one server. Throws Error{invalid} where the optimizer of the configuration cannot be made.
+/// Values: `tensors`, one after the other, all of one element type. Data: sums of their gradients. A push's factor is
+/// the learning rate. The gradients of a round are averaged, and make one step. A tensor that is wholly in this
+/// server's shard keeps its shape, so that with one server and one worker the result is bitwise that of the optimizer
+/// at the worker; of another tensor the server's part is stepped as a vector. The rule holds the optimizer's state, so
+/// it can be used for one buffer of one server only. If the configured optimizer cannot be made, pushes fail.
 ServerRule gradient_rule(const Config& config, const std::vector<nn::NamedTensor>& tensors,
                          const StalenessPolicy& staleness, int quorum, double grace);
 

@@ -19,15 +19,15 @@ std::size_t slots_of(Rule rule) {
   return rule == Rule::delayed_nesterov || rule == Rule::adam ? 2 : 1;
 }
 
-/// One delta that counts, as Wide numbers.
+/// A delta of the round that is not rejected.
 template <class T>
 struct Delta {
   const T* values;
-  double weight;  // of the round's mean
-  double scale;   // of itself
+  double weight;  // in the round's mean
+  double scale;   // StalenessPolicy::factor()
 };
 
-/// Of the elements [begin, end) of the merged delta.
+/// Computes the elements [begin, end) of the merged delta.
 template <class T, class Wide>
 void weighted_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& deltas, std::size_t begin, std::size_t end) {
   double total = 0;
@@ -50,7 +50,7 @@ double length_of(const Delta<T>& one, std::size_t begin, std::size_t end) {
   return std::sqrt(squares);
 }
 
-/// u = sum of w d / |d|; (sum of w |d| / sum of w) u / |u|. Where directions cancel out, the weighted mean.
+/// (sum of w |d| / sum of w) u / |u|, where u = sum of w d / |d|; if the directions cancel out, the weighted mean.
 template <class T, class Wide>
 void radial_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& deltas, std::size_t begin, std::size_t end) {
   double length = 0, weight = 0, squares = 0;
@@ -165,7 +165,7 @@ void keep_copy(WorkerCopies& copies, double here, const Pushed& one) {
                                static_cast<Wide>(here) * static_cast<Wide>(elements<T>(one.answer)[i]));
 }
 
-// All answers come from the centre as it was; what is added is what is answered, rounded as it travels.
+// All answers are computed from the centre before the round. Adds them as rounded to T, which is what workers subtract.
 void apply_elastic(WorkerCopies* copies, double here, const ShardView& shard, std::span<const Pushed> pushed) {
   with_elements(shard.values.dtype, [&]<class T>(T*) {
     using Wide = WideOf<T>;

@@ -1,9 +1,9 @@
-// What a server that keeps the parameters does with what workers push: functions for a ParameterServer, without
+// Server rules of training: how a master updates its parameters, called the centre, by what workers push. Without
 // LibTorch.
 //
 // Downpour (Dean et al., NIPS 2012), EASGD (Zhang, Choromanska & LeCun, NIPS 2015), delayed Nesterov (Liu et al. 2024),
-// and the quorum, token weights and radial mean of Decoupled DiLoCo (2026). A delta is positive along descent: what a
-// worker began with, minus what it has made of it.
+// and the quorum, token weights and radial mean of Decoupled DiLoCo (2026). A delta is the parameters that a worker
+// began with, minus those that it has reached.
 #pragma once
 
 #include <cstddef>
@@ -18,41 +18,43 @@
 
 namespace tutti::engine {
 
-/// How a master steps the centre c by the merged delta D, with the rate g that the pushes give as their factor:
+/// How a master steps the centre c by the merged delta D. The rate g is the factor of the round's last push.
 ///
 ///     sgd               c -= g D
 ///     heavyball         v = m v + D;  c -= g v
 ///     nesterov          v = m v + D;  c -= g (D + m v)
 ///     delayed_nesterov  c -= g D / N;  s += D;  every N-th time: v = m v + s / N, c -= g m v, s = 0
-///     adam              first and second moments with m and `decay`, corrected for their beginning;
+///     adam              first and second moments with m and `decay`, bias-corrected:
 ///                       c -= g sqrt(1 - decay^t) / (1 - m^t) first / (sqrt(second) + epsilon)
 struct MasterStep {
   enum class Rule : std::uint8_t { sgd, heavyball, nesterov, delayed_nesterov, adam };
   Rule rule = Rule::sgd;
   double momentum = 0;     ///< m
   std::int64_t every = 1;  ///< N
-  double decay = 0.999;    ///< of squares
+  double decay = 0.999;    ///< of the second moment
   double epsilon = 1e-8;
 };
 
-/// How the deltas of one round become one.
+/// How the deltas of one round are merged.
 enum class MasterMerge : std::uint8_t {
   mean,
   sum,
-  tokens,  ///< weighted by tokens^2 / steps
-  radial   ///< tensor by tensor: the weighted mean length in the weighted mean direction, where there is one
+  tokens,  ///< mean weighted by tokens^2 / steps
+  radial   ///< for each tensor: the mean length times the mean direction, weighted as with tokens
 };
 
-/// What becomes of a delta that was computed from an older centre than there is: so many updates older.
+/// What a master does with a delta that was computed from an older centre. Its staleness is the number of updates
+/// since.
 struct StalenessPolicy {
   enum class What : std::uint8_t { take, reject, damp } what = What::take;
-  std::uint64_t most = 0;  ///< reject: above this one; the worker gets the new centre all the same
+  std::uint64_t most = 0;  ///< reject: the largest staleness that is accepted
 
-  /// The factor of a delta; 0: it is left out.
+  /// The factor of a delta: 0 if it is rejected, 1 / (1 + staleness) if it is damped. The worker gets the new centre in
+  /// any case.
   double factor(std::uint64_t staleness) const noexcept;
 };
 
-/// What the workers of a shard had after their last pushes, by rank, in the type of the values. For dumps.
+/// The workers' parameters in this shard after their last pushes, by rank, in the values' type. For dumps.
 struct WorkerCopies {
   std::map<int, std::vector<std::byte>> values;
   std::vector<std::byte> save() const;
@@ -63,25 +65,24 @@ struct DeltaRule {
   MasterStep step = {};
   MasterMerge merge = MasterMerge::mean;
   StalenessPolicy staleness = {};
-  std::vector<tutti::Range> tensors = {};  ///< in the whole buffer, for radial; empty: it is all one
+  std::vector<tutti::Range> tensors = {};  ///< in the whole buffer, for radial; empty: one tensor
   int quorum = 1;
   double grace = 0;
 };
 
-/// Values: the centre. Data: a delta. Answers with the centre after the round.
+/// Values: the centre. Data: a delta. push_pull() returns the centre after the round.
 ServerRule delta_rule(const DeltaRule& rule);
 
-/// Values: the centre. Data: a worker's x. d = factor (x - c), of all workers of a round from the same c, is added to
-/// the centre and answered: a worker that subtracts it leaves the sum of centre and workers as it was. `copies`, if
-/// there are any, have what a worker makes of it: x - here d.
+/// Values: the centre c. Data: a worker's x. Adds d = factor (x - c) of each worker of the round, all computed from the
+/// same c, and answers d. If workers subtract d, the sum of c and all x is conserved. `copies`, if given, receives
+/// x - here d of each worker.
 ServerRule elastic_rule(int quorum = 1, double grace = 0, std::shared_ptr<WorkerCopies> copies = nullptr,
                         double here = 1);
 
-/// Answers with the worker's copy, or the centre where there is none; data and values stay as they are.
+/// Answers with the worker's copy, or with the centre if there is none. Changes nothing.
 ServerRule own_rule(std::shared_ptr<WorkerCopies> copies);
 
-/// Values: the centre. The first push becomes the centre, later ones change nothing: all workers begin where the first
-/// one was.
+/// Values: the centre. The first push sets it; later pushes change nothing.
 ServerRule first_rule();
 
 }  // namespace tutti::engine

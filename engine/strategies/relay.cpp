@@ -11,7 +11,8 @@
 namespace tutti::engine {
 namespace {
 
-constexpr double for_years = 1e8;  // seconds: the end waits for all that are there, whoever has died meanwhile
+// Seconds of grace, practically forever: the round waits for every live worker, even if workers that pushed have died.
+constexpr double for_years = 1e8;
 
 const char* const end_name = "end";
 
@@ -34,7 +35,7 @@ void combine(const RelayPart& of, std::vector<std::byte>& out, const std::vector
   });
 }
 
-/// Of all that are there: the smallest number that was pushed.
+/// A round of all members, which answers with the smallest number that was pushed.
 ServerRule end_rule(std::shared_ptr<TopMembers> members) {
   return {.apply =
               [](const ShardView&, std::span<const Pushed> pushed) {

@@ -1,9 +1,9 @@
-// Relay: takes what a group of workers has made to the top master, and brings back what other groups have made.
+// Relay: exchanges the parameters of a group of workers with the top master's.
 //
 // The hierarchy is mpi_learn's (Anderson, Vlimant, Spiropulu: An MPI-Based Python Framework for Distributed Training
-// with Keras, 2017): a top master, sub-masters, and workers, of which each group has one sub-master. There a sub-master
-// forwards each update and then overwrites its parameters by the top's. Here both levels are of one kind, and what the
-// group does while a relay is under way stays. Without LibTorch.
+// with Keras, 2017): a top master, sub-masters, and workers in groups of one sub-master each. There a sub-master
+// forwards each update and then overwrites its parameters with the top's. Here updates of the group that arrive during
+// an exchange with the top are kept. Without LibTorch.
 #pragma once
 
 #include <condition_variable>
@@ -19,15 +19,15 @@
 
 namespace tutti::engine {
 
-/// With c the group's parameters, C the top's, and b the C that the group got last (at first: where all began), after
-/// every `every` updates of c, and once more when all workers of the group are through:
+/// What a relay exchanges after every `every` updates of the group's parameters c, and once more when all workers of
+/// the group have finished. C are the top's parameters, and b is the C that the group received last.
 ///
 ///     deltas    D = b - c;  C -= rate D;  c += C - c, b = C
 ///     elastic   d = elastic (c - C);  C += d;  c -= d elastic_here / elastic
 ///
-/// What is added to c was computed from c as it was when the relay began, so pushes of workers that come meanwhile stay
-/// in it, and are in the next D or d. So with deltas, one group and rate 1, C is c, but for rounding; and with elastic
-/// and elastic_here = elastic, C plus all groups' c is the same before and after.
+/// The change that is added to c is computed from a copy of c, so pushes that arrive meanwhile stay in c and are part
+/// of the next D or d. Hence with deltas, one group and rate 1, an exchange makes C equal to c, but for rounding; and
+/// with elastic and elastic_here = elastic, an exchange conserves the sum of C and all groups' c.
 struct RelayNumbers {
   enum class Kind : std::uint8_t { deltas, elastic } kind = Kind::deltas;
   double rate = 1;
@@ -41,12 +41,12 @@ struct RelayPart {
   DType dtype = DType::f32;
 };
 
-/// The progress of a group: the server's thread counts updates, and the relay's thread waits for them. Any thread.
+/// The progress of a group: the server's thread counts updates, and the relay's thread waits for them. Threads: any.
 class GroupProgress {
  public:
   struct Seen {
     std::uint64_t updates = 0;
-    bool is_over = false;  ///< all workers are through, or have gone
+    bool is_over = false;  ///< all workers have finished or are gone
   };
   /// `workers`: the ranks that talk to the group's server.
   explicit GroupProgress(const std::vector<int>& workers) : workers_(workers.begin(), workers.end()), open_(workers_) {}
@@ -54,7 +54,7 @@ class GroupProgress {
   bool has(int rank) const { return workers_.contains(rank); }
   void updated();
   void over(int rank);
-  /// Blocks until the group has made `updates` updates in all, or all its workers are through or gone.
+  /// Blocks until the group has made `updates` updates in all, or all its workers have finished or are gone.
   Seen wait(std::uint64_t updates);
 
  private:
@@ -68,17 +68,17 @@ class GroupProgress {
 /// Wraps the rule that updates the group's parameters so that `progress` counts its updates. The rule's `parted` is
 /// called for the group's workers only, not for the relay.
 ServerRule with_progress(ServerRule rule, std::shared_ptr<GroupProgress> progress);
-/// The rule by which a worker says that it is through; its pushes carry no data.
+/// The rule that a worker pushes to, without data, when it has finished.
 ServerRule over_rule(std::shared_ptr<GroupProgress> progress);
 std::string over_rule_name();
 
-/// The members at the top master: the sub-masters, and the workers that read its parameters. Any thread.
+/// Tracks the members of the top master's parameter server: sub-masters, and workers, which only read. Threads: any.
 class TopMembers {
  public:
   TopMembers(const std::vector<int>& submasters, std::size_t workers)
       : submasters_(submasters.begin(), submasters.end()), there_(submasters.size() + workers) {}
   void parted(int rank, Parting how);
-  /// Waits until all have gone. Throws Error{peer_lost} as soon as a sub-master has died, with its rank as the culprit.
+  /// Blocks until all are gone. Throws Error{peer_lost} as soon as a sub-master has died, with its rank as the culprit.
   void wait();
 
  private:
@@ -93,14 +93,14 @@ class TopMembers {
 /// The rules of the top master's server, for `parts` element types.
 ServerRules top_rules(const RelayNumbers& numbers, std::size_t parts, std::shared_ptr<TopMembers> members);
 
-/// A worker's connection to the top master, by which it reads the parameters and waits for the end of training.
+/// A worker's connection to the top master, to read its parameters and to wait for the end of training.
 class TopSeat {
  public:
-  /// `worker`: its number in the whole run. Waits.
+  /// `worker`: its number in the whole run. Blocks.
   TopSeat(std::shared_ptr<ParameterServer> top, int worker);
   Parameters open(std::size_t part, std::size_t count, DType dtype) const;
-  /// Waits until all sub-masters have made their last exchange and all workers wait here or have gone; the number of
-  /// the first one that waits.
+  /// Blocks until all sub-masters have made their last exchange and all workers are in this call or gone. Returns the
+  /// lowest number of a worker that called it.
   int end();
 
  private:
@@ -110,25 +110,25 @@ class TopSeat {
   int told_ = -1;
 };
 
-/// The part of a sub-master that exchanges with the top master. It is a worker of the top, and pushes to its own
-/// group's server without counting in the group's rounds. For one thread.
+/// A sub-master's exchanges with the top master. It is a worker at the top's server and at its own group's, whose
+/// rounds do not wait for it. Threads: one.
 class Relay {
  public:
   struct Place {
     std::shared_ptr<ParameterServer> top, group;
     std::shared_ptr<GroupProgress> progress;
   };
-  /// Waits.
+  /// Blocks.
   Relay(const RelayNumbers& numbers, Place place, const std::vector<RelayPart>& parts);
 
-  /// Pushes the parameters that all groups begin with, one buffer for each part. One relay calls it, before any
-  /// begin().
+  /// Pushes the initial parameters to the top master, one buffer for each part. One relay calls it, before any begin().
   void bring(const std::vector<ConstBuffer>& values);
-  /// The group's parameters become the top's.
+  /// Sets the group's parameters to the top's.
   void begin();
-  /// One exchange.
+  /// Makes one exchange.
   void exchange();
-  /// Exchanges until all workers are through, once more then, and takes part in the end no longer.
+  /// Exchanges until all workers of the group have finished, and a last time then. After that TopSeat::end() no longer
+  /// waits for this relay.
   void run();
 
   const ServedReport& report() const noexcept { return report_; }
@@ -137,8 +137,8 @@ class Relay {
   struct Part {
     Parameters top, group;
     RelayPart of;
-    std::vector<std::byte> base, here, there, change;  // b; c as it was; what came from the top; what is added to c
-    std::uint64_t seen = 0;                            // the top's version of b
+    std::vector<std::byte> base, here, there, change;  // b; the copy of c; the top's reply; D, then the change of c
+    std::uint64_t seen = 0;                            // the latest version received from the top
   };
   void exchange(Part& part, const std::string& rule);
   void note(Part& part, const Request& pushed);

@@ -19,7 +19,7 @@ StalenessPolicy staleness_of(const Axes& axes) {
   return {what, static_cast<std::uint64_t>(axes.server.most_stale)};
 }
 
-constexpr int all_there_are = 1 << 30;  // a round of a larger quorum is one of all workers
+constexpr int all_there_are = 1 << 30;  // a quorum above the number of workers means all workers
 
 int quorum_of(const Axes& axes, int workers) {
   if (axes.members == Axes::Members::any) return 1;
@@ -66,7 +66,7 @@ ServedNumbers numbers_of(const Axes& axes, int workers) {
   return numbers;
 }
 
-/// `copies`: of the workers, where checkpoints are to have them.
+/// `copies` is null unless checkpoints have to contain the workers' copies.
 ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<nn::NamedTensor>& tensors, int workers,
                      const std::shared_ptr<WorkerCopies>& copies) {
   const int quorum = quorum_of(axes, workers);
@@ -99,7 +99,7 @@ ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> para
                   step_rule(config, axes, tensors, static_cast<int>(ranks.ranks.size()), copies));
     rules.emplace(own_rule_name(index++), own_rule(copies ? copies : std::make_shared<WorkerCopies>()));
   }
-  ServerRule& counted = rules.at(step_rule_name(0));  // each step is in a push of every type
+  ServerRule& counted = rules.at(step_rule_name(0));  // a worker pushes every element type, so one rule counts
   counted = with_ledger(std::move(counted), ledger, ranks);
   return rules;
 }

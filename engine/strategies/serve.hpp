@@ -1,4 +1,4 @@
-// Serve: what a configuration means to masters, and to their workers.
+// Serve: makes the masters' rules and the workers' strategy from a configuration.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,18 @@
 
 namespace tutti::engine {
 
-/// For ParameterServer::Options: `parameters` are the network's; the same on all masters. The ledger is of the workers
-/// for which `ranks` talk. Throws Error{invalid}.
+/// The rules for ParameterServer::Options, the same on all masters. `parameters` are the network's. `ledger` counts the
+/// workers in `ranks`. Throws Error{invalid}.
 ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters,
                          const std::shared_ptr<Ledger>& ledger, const WorkerRanks& ranks);
 
-/// How so many sub-masters take part at the top: elastic is elastic_force over their number, where that is given. What
-/// the masters of groups have made of gradients and of deltas, of gem too, is added up at the top; where their workers
-/// meet in rounds, as a mean, over the number of groups, unless strategy.merge=sum. The optimizer and the outer step
-/// are the groups'.
+/// How sub-masters exchange with the top master. With elastic_force given, elastic is elastic_force / submasters.
+/// Changes that groups made by gradients, deltas or gem are added up at the top; if workers exchange in rounds and
+/// strategy.merge is not sum, they are averaged over the groups. The optimizer and the outer step run in the groups.
 RelayNumbers relay_numbers(const Config& config, int submasters);
 
-/// The strategy of one of so many workers, whose ranks are replica.world. Collective over these; blocks until the first
-/// worker has brought the centre.
+/// The strategy of a worker, whose ranks are replica.world; `workers` is the number of workers at its masters. Blocks
+/// as Served::make() does. Collective over replica.world.
 std::unique_ptr<Served> make_worker(const Config& config, int workers, const Replica& replica,
                                     const WorkerPlace& place);
 

@@ -38,7 +38,7 @@ class Worker final : public Served {
   }
 
   void begin() {
-    if (seat_.place().is_first && seat_.place().resumes) return;  // load_state() brings the centre, or the first step
+    if (seat_.place().is_first && seat_.place().resumes) return;  // load_state() or the first step does it
     begin_anew();
   }
 
@@ -113,7 +113,7 @@ class Worker final : public Served {
     std::vector<std::int64_t> counts{count_, due_, steps_, static_cast<std::int64_t>(samples_), waits_ ? 1 : 0};
     for (std::size_t i = 0; i < centres_.size(); ++i) {
       const Centre& one = centres_[i];
-      one.pushed.wait();  // what they bring is a part of the state
+      one.pushed.wait();  // their results are part of the state
       one.fetched.wait();
       counts.push_back(static_cast<std::int64_t>(one.seen));
       std::ranges::copy(one.remembered(i), std::back_inserter(found));
@@ -185,7 +185,7 @@ class Worker final : public Served {
     has_begun_ = true;
   }
 
-  /// Again, after it has rested.
+  /// Opens the buffers again after WorkerSeat::rest().
   void take_part() {
     if (std::exchange(rests_, false)) seat_.open(centres_);
   }
@@ -210,7 +210,7 @@ class Worker final : public Served {
     stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  /// Seconds that the inner one has waited count, too.
+  /// Adds the time that the inner strategy has waited.
   void note_inner() {
     stats_.wait_seconds += inner_->stats().wait_seconds - inner_waited_;
     inner_waited_ = inner_->stats().wait_seconds;
@@ -256,7 +256,7 @@ class Worker final : public Served {
   }
 
   void send(Centre& one, const at::Tensor& values, double factor, bool wants_centre) {
-    one.pushed = Request();  // the one before has ended
+    one.pushed = Request();  // the previous push is done
     one.sent.copy_(values);
     stats_.bytes += one.sent.nbytes();
     report_.sent += one.sent.nbytes();
@@ -271,7 +271,7 @@ class Worker final : public Served {
     }
   }
 
-  // With prefetch, what comes back was fetched before, and nobody waits for the push until the next one.
+  // With prefetch the centre was fetched earlier, and the push is waited for only before the next one.
   void start(Centre& one, const at::Tensor& values, double factor) {
     if (one.kept) one.pushed.wait();
     send(one, values, factor, numbers_.prefetch == 0);
@@ -297,11 +297,11 @@ class Worker final : public Served {
   }
 
   bool has_come() {
-    if (replica_.world.size() > 1) return true;  // its ranks have to agree, so they wait
+    if (replica_.world.size() > 1) return true;  // the ranks must decide alike, so integrate() waits
     return std::ranges::all_of(centres_, [](const Centre& one) { return one.pushed.done(); });
   }
 
-  /// `request` has ended, and all ranks of the worker have what it brought.
+  /// Waits for `request`, and broadcasts its `values` over the worker's ranks.
   void receive(Centre& one, Request& request, const at::Tensor& values) {
     waited([&] {
       if (one.kept) {
@@ -316,7 +316,7 @@ class Worker final : public Served {
     if (replica_.world.size() > 1) replica_.world.broadcast(nn::buffer(values), 0).wait();
   }
 
-  /// Updates of others between the centre that was known and the one that came.
+  /// Counts the other workers' updates between the last known centre and the one received.
   void note(Centre& one, const Request& request) {
     const std::uint64_t version = request.version(), own = &request == &one.pushed ? 1 : 0;
     if (own == 1 && version > one.seen) ++report_.staleness[version - one.seen - own];
@@ -367,10 +367,10 @@ class Worker final : public Served {
   std::vector<Centre> centres_;
   StepShare share_;
   bool has_begun_ = false, rests_ = false;
-  std::int64_t count_ = 0, due_ = 0;  // steps; when what was pushed is due
-  std::int64_t since_ = 0;            // steps that the ledger counts no more, as they were before a dump
+  std::int64_t count_ = 0, due_ = 0;  // steps so far; the step at which the last push's reply is to be applied
+  std::int64_t since_ = 0;            // steps pushed before the checkpoint; the ledger does not count them
   std::int64_t steps_ = 0;            // since the last push
-  std::int64_t claimed_ = 0;          // its own steps before this one are its to do
+  std::int64_t claimed_ = 0;          // own steps before this number are claimed
   std::uint64_t samples_ = 0;
   bool waits_ = false, aside_ = false;
   double inner_waited_ = 0;

@@ -1,4 +1,4 @@
-// ServedReport: what was exchanged with masters.
+// ServedReport: statistics of exchanges with masters.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace tutti::engine {
 
-/// What a worker, or a sub-master as the top's worker, has found out about its exchanges.
+/// The exchanges of a worker, or of a sub-master with the top master.
 struct ServedReport {
-  std::uint64_t exchanges = 0, sent = 0, got = 0;    ///< bytes of values
-  std::map<std::uint64_t, std::uint64_t> staleness;  ///< how often the masters' updates between were so many
+  std::uint64_t exchanges = 0, sent = 0, got = 0;    ///< number; bytes of values sent and received
+  std::map<std::uint64_t, std::uint64_t> staleness;  ///< histogram of the others' updates between two exchanges
 };
 
 }  // namespace tutti::engine

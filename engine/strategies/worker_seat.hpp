@@ -1,4 +1,4 @@
-// WorkerSeat: a worker's way to the masters, and to the other workers' store.
+// WorkerSeat: a worker's connection to the masters, and its synchronization with the other workers.
 #pragma once
 
 #include <ATen/Functions.h>
@@ -17,7 +17,7 @@
 
 namespace tutti::engine::exchange {
 
-/// Of the rank that talks to the masters; a worker's other ranks have one without servers, which does nothing.
+/// On a worker's ranks other than 0 it has no servers, and its calls do nothing.
 class WorkerSeat {
  public:
   using Question = std::array<double, question_size>;
@@ -36,7 +36,7 @@ class WorkerSeat {
     open_ledger();
   }
 
-  /// Rounds wait for this worker no more; it may ask, and open() has it take part again.
+  /// Closes the buffers, so that rounds no longer wait for this worker. It can still ask the ledger. open() undoes it.
   void rest() {
     if (!place_.servers) return;
     place_.servers->leave();
@@ -44,8 +44,8 @@ class WorkerSeat {
     open_ledger();
   }
 
-  /// The first worker says that the centre is there, for which the others wait. Throws Error{aborted} where the first
-  /// worker says instead why it could not begin.
+  /// On the first worker: publishes that the initial centre has been pushed. On the others: waits for that. Throws
+  /// Error{aborted} if the first worker failed before; the text has its error.
   void announce() {
     if (!place_.store) return;
     if (place_.is_first)
@@ -54,18 +54,18 @@ class WorkerSeat {
       throw Error(Code::aborted, "the first worker could not begin: " + said);
   }
 
-  /// A round of all is one of those who have come so far: so it is better if they come first.
+  /// Waits until all workers have opened their buffers, because a round waits only for workers that have.
   void meet() {
     if (!place_.store || place_.meets == 0) return;
     if (place_.store->add(place_.keys + "workers", 1) == place_.meets)
       place_.store->set(place_.keys + "all workers", "there");
     try {
       place_.store->wait(place_.keys + "all workers", deadline_in(Seconds(60)));
-    } catch (const Error&) {  // one has died on its way
+    } catch (const Error&) {  // timed out: a worker died before it came here
     }
   }
 
-  /// See deal_rule(). Waits.
+  /// Asks the ledger and returns its answer; see LedgerQuestion. Blocks.
   Question ask(LedgerQuestion what, Question question = {}) const {
     question[0] = static_cast<double>(what);
     Question answer{};
@@ -73,17 +73,17 @@ class WorkerSeat {
     return answer;
   }
 
-  /// See Served::teller(); the answer as ask() has it.
+  /// See Served::teller(); returns it in the form of ask().
   Question teller() {
     if (!place_.top) return ask(LedgerQuestion::place);
     if (!std::exchange(is_over_, true)) {
-      rest();  // behind which no push of this worker is left
+      rest();  // returns once the servers have processed all pushes of this worker
       ledger_->push(over_rule_name()).wait();
     }
     return {0, static_cast<double>(place_.top->end()), 0};
   }
 
-  /// All that the masters keep, as a tensor; nothing where there is no server.
+  /// The masters' whole state as a byte tensor; nullopt on ranks without servers.
   std::optional<at::Tensor> dump() const {
     if (!place_.servers) return std::nullopt;
     const std::vector<std::byte> dump = place_.servers->dump();
@@ -92,7 +92,7 @@ class WorkerSeat {
     return tensor;
   }
 
-  /// Puts it in the place of all that they keep, and opens that.
+  /// Restores the masters' state, and opens the buffers.
   void load(const at::Tensor& dump, std::vector<Centre>& centres) {
     if (!place_.servers) return;
     place_.servers->load({static_cast<const std::byte*>(dump.data_ptr()), dump.nbytes()});

@@ -1,4 +1,4 @@
-// The ledger, as scripted arrivals find it: whatever happens to workers, each step of each share is done once.
+// The ledger with scripted and random arrivals: each step of each share is done once, whatever happens to workers.
 #include "engine/strategies/ledger.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using What = Ledger::Deal::What;
 
-/// A worker's share of `epochs` epochs with so many steps.
+/// A share of `epochs` epochs with `each` steps.
 Ledger::Share share(std::int64_t each, std::int64_t epochs) { return {each * epochs, each}; }
 
 TEST(Ledger, DealsOutWhatADeadWorkerHadNotPushed) {
@@ -47,7 +47,7 @@ TEST(Ledger, HasWorkersStayUntilTheOthersAreThroughOrDead) {
   EXPECT_EQ(ledger.ask(0, 2, 0, true).step.number, 1);
   EXPECT_EQ(ledger.ask(0, 3, 0, true).what, What::wait) << "the other one has still to do what it took";
   ledger.pushed(1, 2);
-  ledger.gone(1, Parting::died);  // before it has pushed that
+  ledger.gone(1, Parting::died);  // before it has pushed the step that it took
   const Ledger::Deal again = ledger.ask(0, 3, 0, true);
   EXPECT_EQ(again.step.worker, 2);
   EXPECT_EQ(again.step.number, 0);
@@ -86,7 +86,7 @@ TEST(Ledger, TakesNothingFromOneThatHasLeft) {
   EXPECT_EQ(ledger.ask(0, 4, 0, true).what, What::none);
 }
 
-/// What the steps of each share have come to.
+/// By worker and step number: how often the step was done.
 using Done = std::map<std::pair<int, std::int64_t>, int>;
 
 struct Player {
@@ -95,7 +95,7 @@ struct Player {
   bool is_there = true;
 };
 
-/// One worker does something; false: it has nothing left.
+/// One worker does one step, or asks in vain. Returns false if it has none left.
 bool play(Ledger& ledger, int who, Player& player, std::int64_t each, std::int64_t total, Done& done, bool pushes) {
   const bool ends_epoch = player.own % each == 0 && player.own > 0;
   const bool is_last = player.own == total;
@@ -126,7 +126,7 @@ TEST(Ledger, LosesAndDoublesNothingWhoeverDies) {
     std::vector<Player> players(workers);
     Done done;
     int alive = workers;
-    for (int still = 0; still < 100 * workers;) {  // until nobody has had anything to do for some time
+    for (int still = 0; still < 100 * workers;) {  // until no worker has done a step for some time
       const int who = static_cast<int>(random() % workers);
       Player& player = players[static_cast<std::size_t>(who)];
       if (player.is_there && alive > 1 && random() % 40 == 0) {
@@ -134,7 +134,7 @@ TEST(Ledger, LosesAndDoublesNothingWhoeverDies) {
         --alive;
         ledger.gone(who, Parting::died);
       }
-      // All push in the end, as in training those do whose steps come out even.
+      // After its own steps a worker always pushes, so that no step stays unpushed at the end.
       const bool pushes = player.own == total || random() % 3 == 0;
       const std::int64_t before = player.steps;
       if (player.is_there) play(ledger, who, player, each, total, done, pushes);
@@ -195,7 +195,7 @@ TEST(Ledger, CountsOfADeadWorkerOnlyWhatLiesBefore) {
 
 TEST(Ledger, CountsNobodyWhoHasAskedForNothing) {
   Ledger ledger({share(2, 1)}, true);
-  ledger.pushed(3, 1);  // at a server that is asked nothing
+  ledger.pushed(3, 1);  // as on servers other than the first
   ledger.gone(2, Parting::died);
   EXPECT_EQ(ledger.workers_seen(), 1u);
   ledger.comes(3);
@@ -229,7 +229,7 @@ TEST(Ledger, LetsNobodyGiveAwayStepsThatAreNotClaimedOneByOne) {
   EXPECT_EQ(ledger.ask(1, 0, 0, true).what, What::wait);
 }
 
-/// A worker that claims its steps; one that joins has none.
+/// A worker that claims its steps. A worker that joins has no share.
 struct Claimer {
   std::int64_t own = 0, claimed = 0, steps = 0, epoch = 0;
   bool asks = false, is_there = true;
@@ -296,7 +296,7 @@ class Family {
     if (chance(3)) push(who, one);
   }
 
-  /// All begin again where the dump was made, without those that had joined.
+  /// Saves and loads: the initial workers continue, without those that joined.
   void resume() {
     const std::vector<std::byte> saved = ledger_.save();
     ledger_.load(saved);
@@ -327,7 +327,7 @@ TEST(Ledger, GoesOnFromADump) {
   first.gone(1, Parting::died);
   EXPECT_EQ(first.ask(0, 4, 0, false).step.number, 1);
   first.pushed(0, 1);
-  EXPECT_EQ(first.ask(2, 3, 0, false).step.number, 2);  // and this one is not pushed
+  EXPECT_EQ(first.ask(2, 3, 0, false).step.number, 2);  // this step is not pushed
   Ledger second({share(3, 3), share(3, 3), share(3, 3)});
   second.load(first.save());
   EXPECT_EQ(second.own_pushed(0), 4);

@@ -1,4 +1,4 @@
-// What masters do with scripted arrivals, number by number, in double precision.
+// The masters' rules on scripted pushes, compared number by number in double precision.
 #include "engine/strategies/master_rules.hpp"
 #include "engine/strategies/weights.hpp"
 
@@ -20,7 +20,7 @@ void expect_near(const Values& found, const Values& wanted) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], wanted[i], exact) << "element " << i;
 }
 
-/// A centre, and workers whose pushes come in the order of the calls.
+/// A centre to which a rule applies pushes.
 class Master {
  public:
   Master(ServerRule rule, Values centre) : rule_(std::move(rule)), centre_(std::move(centre)), scalars_(rule_.scalars) {
@@ -31,7 +31,7 @@ class Master {
     PushMeta meta = {};
     std::uint64_t staleness = 0;
   };
-  /// One round; the answers.
+  /// Applies one round and returns the answers.
   std::vector<Values> round(std::initializer_list<Push> pushes) {
     std::vector<Values> answers;
     for (const Push& one : pushes) answers.emplace_back(rule_.answers ? one.data.size() : 0);
@@ -80,7 +80,7 @@ TEST(downpour, takes_the_rate_that_comes_with_the_push) {
 TEST(downpour, leaves_out_or_damps_what_is_stale) {
   Master all(delta_rule({}), {0}), recent(delta_rule({.staleness = {StalenessPolicy::What::reject, 1}}), {0}),
       damped(delta_rule({.staleness = {StalenessPolicy::What::damp}}), {0});
-  for (Master* const master : {&all, &recent, &damped}) {  // three workers, one after the other, from the same centre
+  for (Master* const master : {&all, &recent, &damped}) {  // three workers' deltas from the same centre
     master->push({6}, {}, 0);
     master->push({6}, {}, 1);
     master->push({6}, {}, 2);
@@ -97,7 +97,7 @@ TEST(synchronous_masters, merge_a_round_by_mean_or_sum) {
   expect_near(sum.centre(), {1});
   Master strict(delta_rule({.staleness = {StalenessPolicy::What::reject, 0}, .quorum = 3}), {10});
   strict.round({{{1}}, {{2}}, {{6}}});
-  strict.round({{{1}}, {{2}}, {{90}, {}, 1}});  // of the worker that was late for the round before
+  strict.round({{{1}}, {{2}}, {{90}, {}, 1}});  // the last push was too late for the previous round
   expect_near(strict.centre(), {5.5});
 }
 
@@ -201,7 +201,7 @@ TEST(first, is_where_everybody_begins) {
   EXPECT_EQ(master.centre(), (Values{3, 4}));
 }
 
-/// Twenty steps by deltas that change their sign, against the formula written out.
+/// Compares twenty steps, with deltas of changing sign, with the formula.
 template <class Formula>
 void compare(MasterStep step, double lr, Formula formula) {
   Master master(delta_rule({.step = step}), {1, -2});

@@ -1,4 +1,4 @@
-"""tutti train with masters and workers: what is told in the end, a killed worker, mistakes."""
+"""tutti train with masters and workers: the final report, killed workers, joining workers, mistakes."""
 
 import json
 import math
@@ -13,10 +13,10 @@ from training import BIN, CLEAN, TINY, InFolder, command
 
 
 class Jobs(InFolder):
-    """Jobs of which processes are killed."""
+    """Starts training jobs whose processes a test may kill."""
 
     def job(self, run, *words, ranks=4, masters="masters=1"):
-        """Ranks, of which the first ones are masters, after their first epoch; by rank, their process ids."""
+        """Starts a job and returns it, after its first epoch, with the process ids by rank. The first ranks are masters."""
         words = [*TINY[:-1], "random_samples=4000", "epochs=24", "batch=30", f"run={run}", masters, *words]
         script = f"echo $TUTTI_RANK $$; exec {BIN / 'tutti'} train {' '.join(words)}"
         job = subprocess.Popen([BIN / "tutti", "run", "-np", str(ranks), "--keep-going", "sh", "-c", script], text=True, env=CLEAN,
@@ -28,14 +28,14 @@ class Jobs(InFolder):
 
     @staticmethod
     def until(reached):
-        """Waits for that, half a minute at most."""
+        """Waits until reached() is true, for half a minute at most."""
         for _ in range(3000):
             if reached():
                 break
             time.sleep(0.01)
 
     def end(self, job, pids):
-        if job.poll() is None:  # the test has failed
+        if job.poll() is None:  # the test failed before the job ended
             for pid in (*pids.values(), job.pid):
                 os.kill(pid, signal.SIGKILL)
             job.wait()
@@ -43,7 +43,7 @@ class Jobs(InFolder):
         job.stderr.close()
 
     def lines(self, run):
-        """What the metrics have: a heading, and a line for each epoch."""
+        """The lines of the metrics file: a heading, and a line for each epoch."""
         metrics = self.folder / run / "metrics.csv"
         return metrics.read_text().splitlines() if metrics.exists() else []
 
@@ -65,7 +65,7 @@ class Masters(Jobs):
             self.assertIn("judged on the masters' parameters", done.stdout, preset)
 
     def check_share(self, run, stdout, stderr, how):
-        """The second worker did a part of its 24 epochs of 134 steps, and the others the rest."""
+        """Checks that the second worker did a part of its 24 epochs of 134 steps, and the others the rest."""
         self.assertIn("judged on the masters' parameters", stdout, stderr)
         found = re.search(r"^worker 1  did not come to the end: rank 2 " + how + r" after (\d+) of 3216 steps; others did (\d+)$",
                           stdout, re.M)
@@ -76,7 +76,7 @@ class Masters(Jobs):
         self.assertEqual(len(self.lines(run)), 25)
         return int(found[1]), int(found[2])
 
-    # TUTTI_TEST_PRESETS=all tries all of them; a run of each takes some seconds of all cores.
+    # TUTTI_TEST_PRESETS=all runs all presets; each run takes some seconds of all cores.
     ALL = ("downpour", "asgd", "easgd", "gem", "decoupled-diloco")
     KILLED, STOPPED = (ALL, ALL) if os.environ.get("TUTTI_TEST_PRESETS") == "all" else (("asgd", "easgd", "decoupled-diloco"),
                                                                                        ("downpour", "easgd"))
@@ -89,7 +89,7 @@ class Masters(Jobs):
             self.assertIn("killed by signal 9", stderr)
             self.assertNotEqual(job.returncode, 0, "the job says that a rank failed")
             own, _ = self.check_share(preset, stdout, stderr, "died")
-            if preset == "asgd":  # which exchanges in every step
+            if preset == "asgd":  # asgd exchanges in every step
                 exchanges = sum(int(each) for each in re.findall(r"^worker \d  (\d+) exchanges", stdout, re.M))
                 self.assertEqual(exchanges + own, 3 * 3216, stdout)
 
@@ -108,12 +108,12 @@ class Masters(Jobs):
 
     def test_a_stopped_worker_is_given_up_and_told(self):
         jobs = {}
-        for preset in self.STOPPED:  # these mostly wait, so all at once
+        for preset in self.STOPPED:  # in parallel, because the jobs mostly wait
             jobs[preset] = job, pids = self.job(preset, f"strategy={preset}", "strategy.silence=4")
             os.kill(pids[2], signal.SIGSTOP)
         for preset, (job, pids) in jobs.items():
             stdout = line = ""
-            while not line.startswith("worker 1"):  # until the master has told of it
+            while not line.startswith("worker 1"):  # until the first master has reported it
                 line = job.stdout.readline()
                 self.assertTrue(line, "the job has ended: " + stdout)
                 stdout += line
@@ -127,7 +127,7 @@ class Masters(Jobs):
             self.assertIn("rank 2 was not heard from for 4 s and was given up; start it again", told[0])
 
     def join(self, run):
-        """A worker more, once training has begun."""
+        """Starts a process that joins the run, once training has begun."""
         self.until((self.folder / run / "join").exists)
         return subprocess.Popen([BIN / "tutti", "train", "--join", run], text=True, env=CLEAN, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, cwd=self.folder)
@@ -233,7 +233,7 @@ class SubMasters(Jobs):
 
     def test_the_dead_are_replaced_within_their_group_alone(self):
         job, pids = self.job("killed", "strategy=asgd", "epochs=12", **self.GROUPS)
-        for rank in (3, 5, 6):  # the first worker, who reports, and all of the second group
+        for rank in (3, 5, 6):  # the first worker, which reports, and all of the second group
             os.kill(pids[rank], signal.SIGKILL)
         stdout, stderr = job.communicate(timeout=120)
         self.assertIn("judged on the masters' parameters", stdout, stderr)

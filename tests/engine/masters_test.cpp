@@ -1,4 +1,4 @@
-// Masters and their workers: ranks are threads, of which the first one keeps the parameters.
+// Masters and their workers. Ranks are threads; the first ones are masters.
 #include "engine/masters.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using Words = std::vector<std::string>;
 using tutti::testing::run_ranks;
 using tutti::testing::test_settings;
 
-/// One worker with scripted steps.
+/// A worker with scripted steps.
 struct Script {
   Communicator& world;
   int worker;
@@ -40,11 +40,11 @@ struct Script {
     const at::NoGradGuard no_grad;
     x().copy_(vector_of(values));
   }
-  /// What happens to x between begin and end of a step; gradients are those that it leaves.
+  /// Does one step, in which `change` takes the place of the optimizer; it may set gradients, too.
   void one_step(const std::function<void()>& change, double rate = 1, std::size_t samples = 1) {
     served.begin_step({.step = step++, .learning_rate = rate, .count = samples, .global_count = samples, .pieces = 1});
     served.begin_piece(0, samples);
-    (x().sum() * 0).backward();  // so that there are gradients for the mean of a worker's ranks
+    (x().sum() * 0).backward();  // makes gradients for the allreduce over the worker's ranks
     served.end_piece(0);
     served.end_backward();
     change();
@@ -60,7 +60,7 @@ struct Script {
   }
 };
 
-/// Masters and workers of one parameter that begins with `begin`.
+/// Runs masters and workers of one parameter with the initial value `begin`.
 void play_masters(int masters, int workers, const Words& words, const Values& begin,
                   const std::function<void(Script&)>& body, const char* transport = "shm") {
   run_ranks(masters + workers, test_settings(transport), [&](Communicator& world) {
@@ -152,12 +152,12 @@ TEST(Deltas, ArriveInAScriptedOrderAndKnowHowOldTheyAre) {
        std::map<std::string, double>{{"take", 21}, {"damp", 1 + 2. / 2 + 4. / 3 + 7. * 2}}) {
     std::barrier turn(3);
     play_masters(1, 3, {"strategy=asgd", "strategy.stale=" + stale}, {0}, [&, total = wanted](Script& script) {
-      turn.arrive_and_wait();  // all have the first centre
+      turn.arrive_and_wait();  // all have received the initial centre
       for (int who = 0; who < 3; ++who) {
         if (who == script.worker) script.move_by({std::pow(2, who)});
         turn.arrive_and_wait();
       }
-      for (int again = 0; again < 2; ++again) {  // the last one knows all, and itself
+      for (int again = 0; again < 2; ++again) {  // the last worker has all updates and is not stale
         if (script.worker == 2) script.move_by({7});
         turn.arrive_and_wait();
       }
@@ -178,7 +178,7 @@ TEST(Prefetch, IsExactlySoManyStepsAhead) {
                    for (int step = 1; step <= 12; ++step) {
                      script.one_step([] {}, 0);
                      if (step % 4 == 0) expect_near(values_of(script.x()), {1.0 * (step - ahead - 1)});
-                     centre.push("add", ConstBuffer(one, 1, DType::f64)).wait();  // others' work, once a step
+                     centre.push("add", ConstBuffer(one, 1, DType::f64)).wait();  // another worker's update
                    }
                  });
 }
@@ -214,7 +214,7 @@ TEST(Quorum, WaitsForItsMembersAndWeighsBySamples) {
                    script.move_by({-1, 0}, 100);
                  else
                    script.move_by({0, -2}, 300);
-                 // Weights 100^2 / 1 and 300^2 / 1.
+                 // The weights are 100^2 / 1 and 300^2 / 1.
                  expect_near(values_of(script.x()), {-.1, -1.8});
                  expect_near(script.centre(), {-.1, -1.8});
                  turn.arrive_and_wait();
@@ -251,7 +251,7 @@ TEST(Shards, KeepWhatOneMasterKeeps) {
                  });
 }
 
-/// By all sockets of this process, in which all ranks are threads.
+/// Bytes sent by all sockets of this process, which has all ranks.
 std::uint64_t sent_over_tcp() {
   std::uint64_t sum = 0;
   for (int descriptor = 0; descriptor < 1024; ++descriptor) {
@@ -281,7 +281,7 @@ TEST(Bytes, OnTheWireAreThoseOfTheFormula) {
             if (script.worker == 0) before = sent_over_tcp();
             all.arrive_and_wait();
             for (int step = 0; step < 2 * exchanges; ++step) script.one_step([] {}, 0.1);
-            script.served.settle();  // which gets as much once more, behind all that was sent
+            script.served.settle();  // pulls the parameters once more, after all pushes
             all.arrive_and_wait();
             if (script.worker == 0) after = sent_over_tcp();
             EXPECT_EQ(script.served.report().exchanges, exchanges);

@@ -1,4 +1,4 @@
-// Whole runs with masters and workers: ranks are threads, of which the first ones keep the parameters.
+// Whole runs with masters and workers. Ranks are threads; the first ones are masters.
 #include "engine/masters.hpp"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(Workers, HaveAllSamplesAndNoneTwice) {
     EXPECT_EQ(results[rank].losses.size(), ((toy().train->size() + 3 - rank) / 3 + 3) / 4) << rank;
 }
 
-/// A folder of its own for each run.
+/// A folder for the files of one run, removed afterwards.
 struct RunFolder {
   std::string path = ::testing::TempDir() + "tutti-masters-" + std::to_string(::getpid());
   RunFolder() { std::filesystem::remove_all(path); }
@@ -75,7 +75,7 @@ TEST(Checkpoints, GoOnBitForBitWithOneWorker) {
       {"strategy=decoupled-diloco", "strategy.every=4", "strategy.delay=0", "strategy.apply=blocking"}};
   for (Words words : cases)
     for (const char* const masters : {"masters=0", "masters=2"}) {
-      if (words[0] == "strategy=decoupled-diloco" && std::string(masters) == "masters=2") continue;  // wants one
+      if (words[0] == "strategy=decoupled-diloco" && std::string(masters) == "masters=2") continue;  // needs one master
       words.insert(words.end(), {masters, "schedule=constant"});
       const int ranks = std::string(masters) == "masters=2" ? 3 : 1;
       const auto trained = [&](const Words& more) {
@@ -93,7 +93,7 @@ TEST(Checkpoints, GoOnBitForBitWithOneWorker) {
     }
 }
 
-// Three workers: what the masters had at the checkpoint, they do not do again, and all else they do.
+// A resumed run with three workers does all steps that the masters did not have at the checkpoint, and no others.
 TEST(Checkpoints, GoOnWithAllSamplesOfSeveralWorkers) {
   for (const std::string strategy : {"asgd", "easgd"}) {
     const RunFolder folder;
@@ -113,14 +113,14 @@ TEST(Checkpoints, GoOnWithAllSamplesOfSeveralWorkers) {
     EXPECT_EQ(steps, (std::vector<std::size_t>{0, 16, 16, 16}));
     train_until({"epochs=4", "resume=true"});
     EXPECT_EQ(steps[1], 32U) << "the first worker has the losses of before";
-    for (const std::size_t rank : {2, 3}) {  // which may have been anywhere when the first one ended its second epoch
+    for (const std::size_t rank : {2, 3}) {  // their progress at the checkpoint is not determined
       EXPECT_GE(steps[rank], 16U);
       EXPECT_LE(steps[rank], 32U);
     }
   }
 }
 
-// Workers with unequal shares: who is through first does not hold up the rounds of the others.
+// Workers have unequal shares, and one that finishes first does not delay the rounds of the others.
 TEST(Rounds, OfAllEndWithTheLast) {
   for (const std::string strategy : {"downpour", "asgd", "easgd", "decoupled-diloco"}) {
     const Config config = toy_config({"strategy=" + strategy, "masters=1", "strategy.every=1", "strategy.members=all",

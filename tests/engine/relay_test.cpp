@@ -1,4 +1,4 @@
-// Sub-masters between workers and a top master: ranks are threads, and values are doubles.
+// Sub-masters between workers and a top master. Ranks are threads, and values are doubles.
 #include "engine/strategies/relay.hpp"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ Values pulled(const Parameters& kept) {
   return found;
 }
 
-/// Rank 0 is the top master; with G groups, ranks 1 to G are sub-masters, each with the one worker of rank G + its own.
+/// Rank 0 is the top master. With G groups, rank g of 1 to G is a sub-master, whose only worker is rank G + g.
 class Rank {
  public:
   Rank(Communicator& world, int groups, const RelayNumbers& numbers, const Values& begin)
@@ -75,9 +75,9 @@ class Rank {
     of_group = servers->open("centre/0", begin.size(), DType::f64);
   }
 
-  /// A delta is positive along descent, so this subtracts.
+  /// Subtracts `delta` from the group's parameters.
   void push(const Values& delta) const { of_group->push(step_rule_name(0), read_only(delta)).wait(); }
-  /// Of a worker: no more of it comes.
+  /// On a worker: tells its sub-master that it has finished.
   void over() const { of_group->push(over_rule_name()).wait(); }
 
   const int group;  // from 1
@@ -96,10 +96,10 @@ void play(int groups, const RelayNumbers& numbers, const Values& begin, const st
   });
 }
 
-/// One turn of a script, which is of a group's worker or of its relay.
+/// One turn of a script: a push of a group's worker, or an exchange of its relay.
 struct Turn {
   int group;
-  Values pushed;  ///< by its worker; empty: its relay exchanges
+  Values pushed;  ///< by the worker; empty: the relay exchanges
 };
 
 /// Plays the script on all ranks, and compares the top's and the groups' parameters with `wanted` after each turn.
@@ -140,7 +140,7 @@ TEST(Elastic, MovesTopAndGroupsInAScriptedOrder) {
     }
     wanted.push_back(now);
   }
-  expect_near(wanted[2][0], {2.2, 2});  // the first exchange, by hand
+  expect_near(wanted[2][0], {2.2, 2});  // the first exchanges, computed by hand
   expect_near(wanted[2][1], {3.8, 2});
   expect_near(wanted[3][0], {1.84, 4.4});
   expect_near(wanted[3][2], {1.36, 7.6});
@@ -149,7 +149,7 @@ TEST(Elastic, MovesTopAndGroupsInAScriptedOrder) {
 
 TEST(Deltas, MoveTopAndGroupsInAScriptedOrder) {
   const std::vector<Turn> script{{1, {4}}, {2, {1}}, {1, {}}, {2, {}}, {1, {}}, {2, {2}}, {2, {}}, {1, {}}};
-  // The top, and the two groups.
+  // Each line has the parameters of the top and of the two groups.
   play_script({}, {10}, script,
               {{{10}, {6}, {10}},
                {{10}, {6}, {9}},
@@ -170,7 +170,7 @@ TEST(Deltas, MoveTopAndGroupsInAScriptedOrder) {
                {{6.5}, {6.5}, {6.5}}});
 }
 
-// Whole numbers, so that sums are exact in any order: nothing that was pushed while a relay was under way is lost.
+// Pushes during an exchange of the relay are not lost. Values are whole numbers, so sums are exact in any order.
 TEST(Deltas, AreAllAtTheTopInTheEnd) {
   constexpr int pushes = 300;
   std::vector<ServedReport> reports(2);
@@ -243,7 +243,7 @@ TEST(End, WaitsForAllGroupsAndNamesTheFirstWorkerThatIsThere) {
   play(2, {}, {0}, [&](Rank& rank) {
     if (rank.is_top) return rank.members->wait();
     if (rank.relay) return rank.relay->run();
-    if (rank.group == 1) {  // leaves without a word, as one that has died does
+    if (rank.group == 1) {  // leaves without over() and end(), as if it had died
       rank.push({-5});
       both.arrive_and_wait();
       rank.seat.reset();

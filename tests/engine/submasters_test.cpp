@@ -1,4 +1,4 @@
-// Workers in groups, sub-masters, and a top master: ranks are threads, of which the first one is the top.
+// Groups of workers, sub-masters and a top master. Ranks are threads; rank 0 is the top master.
 #include "engine/submasters.hpp"
 
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ TEST(SubMasters, AddUpOrAverageAtTheTop) {
   EXPECT_DOUBLE_EQ(numbers({"strategy=easgd", "strategy.elastic_here=0.1"}).elastic_here, .1);
 }
 
-// b - (b - c) is c but for rounding, so this is to 1e-12 and not to the bit.
+// Equal to 1e-12 and not bitwise, because the top gets b - (b - c), which is c but for rounding.
 TEST(SubMasters, OfOneGroupOfOneWorkerAreSequential) {
   for (const char* optimizer : {"sgd", "momentum", "adam"}) {
     const Words common{std::string("optimizer=") + optimizer, "dtype=float64"};
@@ -104,7 +104,7 @@ TEST(SubMasters, TrainByEveryPreset) {
   }
 }
 
-// Of all groups together every worker has its own samples, and the last one tells of nothing.
+// Over all groups every worker has samples of its own, and only the first worker reports.
 TEST(SubMasters, HaveAllSamplesAndNoneTwiceAndTellOfEachWorker) {
   const testing::TemporaryFolder folder;
   const Config config = toy_config({"strategy=asgd", "strategy.submasters=2", "epochs=1", "batch=20",

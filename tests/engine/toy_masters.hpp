@@ -1,4 +1,4 @@
-// Whole runs with masters on data that are quickly learned: ranks are threads.
+// Whole runs with masters on a data set that is quickly learned. Ranks are threads.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace tutti::engine {
 
 using Words = std::vector<std::string>;
 
-/// Two clusters that a line divides: quickly learned.
+/// Two linearly separable clusters.
 inline DataSplit toy() { return load("random:1x4x4", 96, 3); }
 
 inline Config toy_config(const Words& words) {
@@ -31,7 +31,7 @@ inline Values trained_alone(const Config& config) {
   return values_of(tensors_of(network).parameters);
 }
 
-/// What the first worker's network is in the end: the masters' parameters.
+/// Returns the network of the reporting worker after training: the masters' parameters.
 inline Values trained_by_masters(const Config& config, int ranks) {
   const std::vector<Network> networks = networks_for(ranks, config, toy());
   Values found;
