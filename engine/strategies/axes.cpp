@@ -15,7 +15,7 @@ using Kind = OptionInfo::Kind;
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
-/// Words of an axis in the order of its enumerators.
+/// The names of an axis's values, in the order of its enumerators.
 using Words = std::initializer_list<std::string_view>;
 const Words inner_words{"keep", "average", "reset"}, when_words{"every", "probability"},
     what_words{"gradients", "parameters", "deltas"}, how_words{"allreduce", "pairs", "server"},

@@ -1,4 +1,4 @@
-// Axes: what a rule of training on several ranks is made of, one key each. Plain text, without LibTorch.
+// Axes: the independent choices of which a training strategy is made, one option each. Without LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,28 @@ namespace tutti::engine {
 
 struct Config;
 
-/// The axes of one run. Counts are steps of a rank's own, from 1.
+/// The axes of one run. Intervals are counted in steps of a rank.
 struct Axes {
   std::string preset;
 
   enum class Inner : std::uint8_t { keep, average, reset };
-  Inner inner = Inner::keep;     ///< what becomes of the optimizer's memory
-  std::int64_t inner_every = 1;  ///< at each so-manieth sync
+  Inner inner = Inner::keep;     ///< what happens to the optimizer's state at a sync
+  std::int64_t inner_every = 1;  ///< syncs from one average or reset to the next
 
   enum class When : std::uint8_t { every, probability };
   When when = When::every;
   std::int64_t every = 1;        ///< H
   double probability = 0;        ///< p
   std::int64_t fragments = 1;    ///< F: fragment f is synced every H steps, first after (f + 1) H / F
-  std::int64_t dense_steps = 0;  ///< steps that begin with the gradients' mean instead
+  std::int64_t dense_steps = 0;  ///< initial steps that average gradients instead
 
   enum class What : std::uint8_t { gradients, parameters, deltas };
   What what = What::gradients;
   CodecChoice codec;
-  double sparta = 0;  ///< besides, in each step, the mean of this part of the parameters
+  double sparta = 0;  ///< fraction of the parameters that is averaged in each step besides
   enum class How : std::uint8_t { allreduce, pairs, server };
   How how = How::allreduce;
-  std::int64_t group = 2;  ///< pairs: members of each
+  std::int64_t group = 2;  ///< pairs: ranks of each group
   enum class Merge : std::uint8_t { mean, sum, tokens, radial, elastic, vote, gossip };
   Merge merge = Merge::mean;
   double elastic = 0.5;  ///< a, of elastic
@@ -56,21 +56,21 @@ struct Axes {
   ServerAxes server;
   bool overlap = true, reorder = true, scale_lr = false;
 
-  /// "diloco every 32 by int8": what a state depends on, so that a run is resumed with the same.
+  /// All that the strategy's state depends on, such as "diloco every 32 by int8". A run is resumed only with the same.
   std::string name() const;
 
-  /// Sets one of the numbers that may change while a run goes on; see Strategy::set(). Throws Error{invalid}.
+  /// Sets one of the numbers that may change during a run; see Strategy::set(). Throws Error{invalid}.
   void set(std::string_view key, double value);
 
-  /// The nine axes, each with its value and the numbers that it takes: {"when", "every 64"}.
+  /// All axes, each with its value and numbers, such as {"when", "every 64"}.
   std::vector<std::pair<std::string, std::string>> table() const;
 };
 
-/// Every axis and number as an option, with what holds unless a preset has it otherwise.
+/// Every axis and number as an option, with the default that presets may change.
 std::vector<OptionInfo> axis_options();
 
-/// The preset of config.strategy with the axes that were set. Throws Error{invalid}, in one line, for a value that an
-/// axis does not have, or axes that do not go together.
+/// The preset of config.strategy, changed by the axes that are set. Throws Error{invalid}, with one line of text, if an
+/// axis does not have the value, or if axes cannot be combined.
 Axes axes_of(const Config& config);
 
 }  // namespace tutti::engine

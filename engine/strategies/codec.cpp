@@ -1,4 +1,4 @@
-// Which compression an axis means.
+// Makes the compression that the codec axis names.
 #include "engine/strategies/rules.hpp"
 
 namespace tutti::engine::exchange {

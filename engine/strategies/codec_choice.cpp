@@ -11,7 +11,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
-/// In the order of CodecChoice::Kind.
+/// The names of the codecs, in the order of CodecChoice::Kind.
 constexpr std::string_view codec_words[] = {"none", "f16",   "bf16", "int8", "e3m0",     "2bit",
                                             "sign", "top_k", "mask", "dct",  "power_sgd"};
 
@@ -20,7 +20,7 @@ std::string number(double value) {
   return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
 
-/// Words of codecs that other trainers' users know.
+/// Translates names of codecs in other trainers.
 std::string_view codec_name(std::string_view word) {
   constexpr std::pair<std::string_view, std::string_view> same[] = {
       {"topk", "top_k"}, {"powersgd", "power_sgd"}, {"dct_topk", "dct"}, {"true", "int8"}, {"false", "none"}};
@@ -39,7 +39,7 @@ Number number_in(std::string_view text, std::string_view codec) {
   return number;
 }
 
-/// "2/64": so many of each chunk.
+/// Reads "2/64", values kept of each chunk, or the fraction of a whole bucket.
 void read_chunk(CodecChoice& codec, std::string_view argument, std::string_view text) {
   const std::size_t slash = argument.find('/');
   if (slash == argument.npos) {

@@ -1,15 +1,15 @@
-// Parameters, or what they changed by, are merged over all ranks after some steps of each rank's own.
+// Ranks make some steps of their own, and then merge their parameters, or the deltas of these, over all ranks.
 //
 // Local SGD (Stich, ICLR 2019), SlowMo (Wang et al., ICLR 2020), DiLoCo (Douillard et al. 2023), its streaming (2025)
 // and eager (Kale et al. 2025) forms, SparseLoCo (Sarfi et al. 2025), SPARTA, and Theano-MPI's avg and cdd are
-// settings of the axes. With one step between exchanges, SGD, and momentum that all begin alike, the mean of the
-// parameters is that of the gradients: both are linear.
+// settings of the axes. With SGD, with or without momentum, and one step between exchanges, averaging the parameters
+// is averaging the gradients, because both are linear.
 //
-// What is judged is what an exchange made just then gives, or the outer copies, or
-// the ranks' mean; from the latter two a rank goes on as if nobody had looked.
+// By the axis `judged`, settle() leaves the network with the result of an exchange made then, the outer copies, or the
+// ranks' mean. In the latter two cases each rank later continues with its own parameters.
 //
-// A sync is one transaction: a fragment's parts are measured, weighted, sent, and, now or some steps later, merged and
-// applied. A part that is neither sent nor applied in its turn would be an error of audit_fragments().
+// In a sync, a fragment's parts are measured, weighted and sent, and, at once or some steps later, merged and applied.
+// audit_fragments() checks that every parameter is in a fragment.
 #include "engine/strategies/counts.hpp"
 #include "engine/strategies/fragments.hpp"
 #include "engine/strategies/groups.hpp"
@@ -100,8 +100,8 @@ class Deltas final : public Local {
  private:
   struct Fragment {
     std::vector<Part> parts;
-    std::size_t samples = 0, steps = 0;        // of this rank's own since it was sent
-    std::vector<std::vector<double>> lengths;  // of each part's tensors, for merge=radial
+    std::size_t samples = 0, steps = 0;        // of this rank since the fragment was sent
+    std::vector<std::vector<double>> lengths;  // merge=radial: mean lengths of each part's tensors
     bool sent() const { return parts.front().sent(); }
   };
 
@@ -130,7 +130,7 @@ class Deltas final : public Local {
     ++stats_.exchanges;
   }
 
-  /// Weights of ranks become factors of what they send, so that the mean of what travels is the weighted one.
+  /// Scales what each rank sends by its weight, so that the exchange's plain mean is the weighted mean.
   void weigh(Fragment& fragment) {
     if (axes_.merge != Axes::Merge::tokens && axes_.merge != Axes::Merge::radial) return;
     std::vector<double> all{axes_.merge == Axes::Merge::tokens ? token_weight(fragment.samples, fragment.steps) : 1.0};
@@ -177,7 +177,7 @@ class Deltas final : public Local {
     for (Part& part : fragment.parts) part.apply();
   }
 
-  /// What follows the last fragment's sync: the optimizer's memory and the buffers.
+  /// After the last fragment's sync, also syncs the optimizer's state and the buffers.
   void end_sync(std::size_t f) {
     if (axes_.judged == Axes::Judged::exchange && axes_.fragments == 1) count_ = 0;
     if (f + 1 == fragments_.size()) waited([&] { inner_.sync(given_); });
@@ -190,8 +190,8 @@ class Deltas final : public Local {
   nn::SyncStats given_;
   SparseAverage average_;
   std::vector<Fragment> fragments_;
-  std::int64_t count_ = 0;  // steps, of those that fragment_is_due() counts
-  bool aside_ = false;      // the parameters are those that are judged
+  std::int64_t count_ = 0;  // steps, as fragment_is_due() counts them
+  bool aside_ = false;      // the network has the parameters to validate; this rank's own are kept in the parts
 };
 
 std::vector<nn::NamedTensor> Deltas::state() const {
@@ -204,7 +204,7 @@ std::vector<nn::NamedTensor> Deltas::state() const {
       for (nn::NamedTensor& each : part.state()) all.push_back(std::move(each));
   }
   all.push_back(counted("strategy.counts", numbers));
-  for (const Fragment& fragment : fragments_)  // of what is applied later
+  for (const Fragment& fragment : fragments_)  // of syncs in flight
     for (std::size_t p = 0; p < fragment.lengths.size(); ++p)
       all.push_back(measured(fragment.parts[p].names()[0].first + ".lengths", fragment.lengths[p]));
   for (nn::NamedTensor& each : inner_.state()) all.push_back(std::move(each));

@@ -1,7 +1,5 @@
-// Post-local SGD: the mean of the gradients for the first steps, then another strategy.
-//
-// The two hand over by themselves, so that they cannot disagree on the step (Lin et al., "Don't use large mini-batches,
-// use local SGD", ICLR 2020).
+// Post-local SGD: averages gradients in the first steps, then continues with another strategy (Lin et al., "Don't use
+// large mini-batches, use local SGD", ICLR 2020).
 #include "engine/strategies/counts.hpp"
 #include "engine/strategies/rules.hpp"
 
@@ -55,7 +53,7 @@ class DenseFirst final : public Strategy {
   Strategy& now() { return dense_ ? *dense_ : *later_; }
   void switch_over() {
     before_ = dense_->stats();
-    dense_.reset();  // takes its hooks away
+    dense_.reset();  // removes its autograd hooks
   }
   void tell() {
     const ExchangeStats& own = now().stats();

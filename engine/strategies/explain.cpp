@@ -44,7 +44,7 @@ std::int64_t bytes_of(const std::vector<nn::BucketShape>& shapes, const nn::Comp
   return bytes;
 }
 
-/// With a mark for each parameter that says whether it had a gradient, where no codec is in the way.
+/// Without a codec, each parameter has one more element, a mark of whether it had a gradient.
 std::int64_t gradient_bytes(const Config& config, const Axes& axes, const std::vector<nn::NamedTensor>& parameters,
                             const nn::Compression* codec, int ranks) {
   std::vector<nn::ParameterSize> sizes;
@@ -76,9 +76,9 @@ StrategyCost message_cost(const Axes& axes, std::int64_t own, int ranks) {
   return cost;
 }
 
-/// Kept beside what is there without a strategy, in sizes of the parameters.
+/// The strategy's memory, in copies of the parameters.
 std::int64_t kept_copies(const Axes& axes) {
-  std::int64_t copies = 1 + (axes.codec.feedback > 0);  // what travels, and what a codec left out
+  std::int64_t copies = 1 + (axes.codec.feedback > 0);  // the send buffer, and the codec's residual
   if (axes.sparta > 0) ++copies;
   if (axes.judged != Axes::Judged::exchange) ++copies;
   if (axes.what != Axes::What::deltas) return copies;
@@ -106,7 +106,7 @@ StrategyCost delta_cost(const Config& config, const Axes& axes, const std::vecto
     cost.round_bytes += static_cast<std::uint64_t>(bytes);
     cost.peak_bytes = std::max(cost.peak_bytes, static_cast<std::uint64_t>(bytes));
   }
-  std::uint64_t each_step = 0;  // beside the rounds
+  std::uint64_t each_step = 0;  // in every step, besides the rounds
   if (axes.sparta > 0)
     for (const nn::BucketShape& each : by_type(parameters))
       each_step += static_cast<std::uint64_t>(nn::mask_size(each.count(), axes.sparta) * each.width);

@@ -1,4 +1,4 @@
-// Flat: tensors one after the other in one piece of memory, so that they travel together.
+// Flat: a contiguous buffer for several tensors, so that they are exchanged together.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,21 +13,21 @@
 
 namespace tutti::engine::exchange {
 
-/// Memory for tensors of one element type, which are never freed before it.
+/// The tensors have one element type, and are kept alive.
 class Flat {
  public:
-  /// Memory of the communicator's: collective.
+  /// Allocates memory of the communicator. Collective.
   Flat(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::Site& site);
 
-  void take() { read(all_); }                              ///< copies from the tensors
-  void give() const { write(all_); }                       ///< and back
-  void read(const at::Tensor& into) const;                 ///< the tensors' values, into as many numbers elsewhere
-  void write(const at::Tensor& from) const;                ///< and back
-  const at::Tensor& all() const noexcept { return all_; }  ///< of one dimension
+  void take() { read(all_); }                              ///< copies the tensors to the buffer
+  void give() const { write(all_); }                       ///< copies the buffer to the tensors
+  void read(const at::Tensor& into) const;                 ///< copies the tensors to `into`, which is like all()
+  void write(const at::Tensor& from) const;                ///< copies `from`, which is like all(), to the tensors
+  const at::Tensor& all() const noexcept { return all_; }  ///< the buffer, of one dimension
   const std::vector<nn::NamedTensor>& tensors() const noexcept { return tensors_; }
-  /// The parts of `of`, which has as many numbers as all(), in the tensors' shapes.
+  /// Views of `of`, which is like all(), with the tensors' names and shapes.
   std::vector<nn::NamedTensor> views(const at::Tensor& of) const;
-  /// Those of all(), by the tensors' names.
+  /// The views of all().
   const std::vector<nn::NamedTensor>& parts() const noexcept { return parts_; }
   Buffer buffer() const noexcept { return buffer_; }
 
@@ -37,10 +37,10 @@ class Flat {
   Buffer buffer_;
 };
 
-/// Those that want a gradient.
+/// The parameters that require a gradient.
 std::vector<nn::NamedTensor> trained_of(std::vector<nn::NamedTensor> parameters);
 
-/// The tensors of each element type.
+/// Groups the tensors by element type.
 std::vector<std::vector<nn::NamedTensor>> by_type(const std::vector<nn::NamedTensor>& tensors);
 
 }  // namespace tutti::engine::exchange

@@ -10,19 +10,17 @@
 
 namespace tutti::engine {
 
-/// The block that a parameter is of: "layers.3" of "layers.3.fc.weight", "fc1" of "fc1.weight".
+/// The block that a parameter belongs to: "layers.3" for "layers.3.fc.weight", "fc1" for "fc1.weight".
 std::string_view block_of(std::string_view parameter);
 
-/// The fragment of each parameter. Blocks, in the order of their first parameters, go to the fragments in turns: block
-/// i to fragment i modulo `fragments` (Streaming DiLoCo). Throws Error{invalid} where there are fewer blocks than
-/// fragments.
+/// The fragment of each parameter. Block i, in the order of the blocks' first parameters, is in fragment i modulo
+/// `fragments` (Streaming DiLoCo). Throws Error{invalid} if there are fewer blocks than fragments.
 std::vector<std::size_t> fragments_of(std::span<const std::string> parameters, std::size_t fragments);
 
-/// Throws Error{internal} unless each parameter is in one of the fragments and no fragment is without one.
+/// Throws Error{internal} unless each parameter is in a fragment and each fragment has a parameter.
 void audit_fragments(std::span<const std::size_t> fragment_of, std::size_t fragments);
 
-/// Whether fragment f of F is synced after so many steps, each of them every `every` steps: first after
-/// (f + 1) every / F.
+/// Whether fragment f of F is synced after `steps` steps: first after (f + 1) every / F, then every `every` steps.
 bool fragment_is_due(std::int64_t steps, std::int64_t fragment, std::int64_t fragments, std::int64_t every);
 
 }  // namespace tutti::engine

@@ -1,13 +1,13 @@
-// GoSGD: now and then a rank sends its parameters to another one, which merges them by weight.
+// GoSGD: at random steps a rank pushes its parameters to another rank, which merges them by weight.
 //
-// Weights begin as 1 / p. Who pushes sends half of its weight along; who receives takes the mean by the weights and
-// their sum (Blot et al., "Gossip training for deep learning", 2016). Weights, with those under way, add up to 1, and
-// so the weighted mean of all parameters changes by updates alone.
+// Each weight is 1 / p at first. A push carries half of the sender's weight; the receiver takes the weighted mean of
+// the parameters, and the sum of the weights (Blot et al., "Gossip training for deep learning", 2016). Weights,
+// including those in flight, add up to 1, so only updates change the weighted mean of all parameters.
 //
-// Who pushes to whom in a step is drawn from the seed, so every rank knows it, and all weights, without a message. What
-// was pushed after a step is merged after the next one, in the order of the ranks: a push travels beside the computing,
-// receives are posted before they are waited for, and no two ranks can wait for each other's push. What is judged is
-// the weighted mean, and what is under way is merged before.
+// The pairs of a step are drawn from the seed, so every rank knows them, and all weights, without communication. A push
+// made after one step is merged after the next one, in the order of ranks. It overlaps with computing, and cannot
+// deadlock, because receives are posted before any rank waits. settle() merges the pushes in flight and leaves the
+// network with the weighted mean.
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
@@ -97,7 +97,7 @@ class Gossip final : public Local {
     return {message.memory.get(), flat.buffer().count, flat.buffer().dtype, flat.buffer().device};
   }
 
-  /// After a step: what pushes travels.
+  /// After a step: starts this step's pushes.
   void push(std::size_t step) {
     const at::NoGradGuard no_grad;
     const int me = world().rank(), size = world().size();
@@ -123,14 +123,14 @@ class Gossip final : public Local {
     }
   }
 
-  /// What was pushed after the last step arrives.
+  /// Merges the pushes of the previous step.
   void merge() {
     const at::NoGradGuard no_grad;
     waited([&] {
       for (Message& each : coming_) each.work.wait();
       for (Message& each : going_) each.work.wait();
     });
-    if (std::ranges::any_of(targets_, [](int to) { return to >= 0; })) ++stats_.finished;  // on all ranks alike
+    if (std::ranges::any_of(targets_, [](int to) { return to >= 0; })) ++stats_.finished;  // on every rank
     for (std::size_t from = 0, next = 0; from < ranks(); ++from) {
       if (targets_[from] < 0) continue;
       double& weight = weights_[static_cast<std::size_t>(targets_[from])];
@@ -154,11 +154,11 @@ class Gossip final : public Local {
 
   Axes axes_;
   const std::uint64_t seed_;
-  std::vector<double> weights_, pushed_;  // of all ranks; what is under way
-  std::vector<int> targets_;              // of what is under way, by sender; -1: nothing
+  std::vector<double> weights_, pushed_;  // by rank: its weight; the weight of its push in flight
+  std::vector<int> targets_;              // by rank: the receiver of its push in flight, or -1
   std::vector<Flat> flats_;
   std::vector<at::Tensor> mine_;
-  std::vector<Message> coming_, going_;  // after the memory that they use
+  std::vector<Message> coming_, going_;  // declared last, to be destroyed before the memory that they use
   bool aside_ = false;
 };
 

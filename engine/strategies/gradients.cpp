@@ -1,4 +1,4 @@
-// gradients: the mean of the gradients over all ranks, while backward runs. Replicas never differ.
+// what=gradients: averages gradients over all ranks while backward runs. The replicas stay equal.
 #include <limits>
 #include <optional>
 
@@ -9,12 +9,13 @@
 namespace tutti::engine::exchange {
 namespace {
 
-/// What is left over for later steps is each rank's own.
+/// With error feedback each rank has a residual of its own.
 bool keeps_errors(const CodecChoice& codec) { return codec.feedback > 0; }
 
 class Gradients final : public Strategy {
  public:
-  /// `ranks` is 0 unless these normalise together, where losses are scaled and not gradients.
+  /// With batch normalization over all ranks, losses are weighted instead of gradients, and `ranks` is their number;
+  /// otherwise it is 0.
   Gradients(std::unique_ptr<nn::GradientSync> sync, const nn::Compression* compression, const Axes& axes, int size,
             int ranks)
       : Strategy({.name = "gradients" + (compression ? " by " + axes.codec.describe() : ""),
@@ -29,7 +30,7 @@ class Gradients final : public Strategy {
     share_ = share;
     sync_->zero_grad();
     if (ranks_ == 0) sync_->weight(static_cast<double>(share.count) / static_cast<double>(share.global_count));
-    if (share.pieces > 1) kept_.emplace(*sync_);  // gradients leave with the last piece
+    if (share.pieces > 1) kept_.emplace(*sync_);  // gradients are sent during the last piece
   }
 
   double begin_piece(std::size_t piece, std::size_t count) override {
@@ -60,7 +61,7 @@ class Gradients final : public Strategy {
 }  // namespace
 
 std::unique_ptr<Strategy> make_gradients(const Config& config, const Axes& axes, Replica replica) {
-  const auto all = std::numeric_limits<std::size_t>::max();  // in one bucket, which is full when backward ends
+  const auto all = std::numeric_limits<std::size_t>::max();  // one bucket, which is sent when backward ends
   const nn::BucketOptions buckets{
       .first_bytes = axes.overlap ? static_cast<std::size_t>(config.sync.first_bucket_bytes) : all,
       .cap_bytes = axes.overlap ? static_cast<std::size_t>(config.sync.bucket_bytes) : all,

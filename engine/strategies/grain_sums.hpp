@@ -1,4 +1,4 @@
-// What grains are added up of: gradients and changes of buffers.
+// Sums over grains of gradients and of changes of buffers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace tutti::engine::exchange {
 
-/// One piece of memory for each element type.
+/// One contiguous array for each element type.
 struct GrainSum {
   struct Section {
     std::shared_ptr<std::byte> memory;
@@ -23,27 +23,29 @@ struct GrainSum {
   void add(const GrainSum& other);
 };
 
-/// Makes sums of a network's tensors, and the network's tensors of a sum. A parameter without a gradient, and a buffer
-/// that a grain did not change, count as zero; whether all grains were so is known from a mark beside the values.
+/// Converts between a network's tensors and sums. A parameter without a gradient, and a buffer that a grain did not
+/// change, count as zero. A mark beside the values tells whether any grain had a gradient or a change.
 class GrainTensors {
  public:
   explicit GrainTensors(const Replica& replica);
 
-  /// Every grain begins with the buffers as they are now.
+  /// Clears the gradients, and remembers the buffers, with which every grain of the step begins.
   void begin_step();
   void forget_gradients();
-  /// The gradients and changes of the grain that was just computed. Puts the buffers back.
+  /// Returns the gradients and changes of buffers of the grain just computed, and restores the buffers. Throws
+  /// Error{unsupported} for a sparse gradient.
   GrainSum take();
-  /// Makes the sum of `grains` grains gradients, which lie in its memory, and buffers: a buffer changes by the mean of
-  /// the changes.
+  /// Sets the network's gradients to the sum over `grains` grains, whose memory they use, and changes each buffer by
+  /// the mean of its changes.
   void give(GrainSum sum, std::size_t grains);
-  /// Memory for a sum, which is that of one that is not needed any more, where there is one.
+  /// Returns memory for a sum, not initialized.
   GrainSum make();
+  /// Keeps the memory for the next make().
   void give_back(GrainSum sum) { spare_.push_back(std::move(sum)); }
 
  private:
   struct Item {
-    at::Tensor tensor, before;  ///< `before`: of a buffer, as the step began
+    at::Tensor tensor, before;  ///< `before`: a buffer's value at the beginning of the step
     std::size_t section = 0;
     std::int64_t offset = 0, mark = 0;
   };
@@ -54,7 +56,7 @@ class GrainTensors {
   std::shared_ptr<nn::Site> site_;
   std::vector<Item> parameters_, buffers_;
   std::vector<at::ScalarType> types_;
-  std::vector<std::int64_t> elements_, marks_;  // of the sections: the marks come last
+  std::vector<std::int64_t> elements_, marks_;  // numbers by section; the marks come after the elements
   std::vector<GrainSum> spare_;
   GrainSum given_;
 };

@@ -1,14 +1,14 @@
-// Grains: training whose bits do not depend on the number of ranks.
+// Grains: training whose result is bitwise the same for any number of ranks.
 //
-// A step's samples are cut into G grains, and each of them has a forward and a backward pass of its own, on one rank.
-// Gradients are added up in the order of one binary tree over the grains (grain_tree.hpp): a rank adds what lies within
-// its own grains, then the sums of the others go, node by node, to the rank that has the node's first grain, and rank
-// 0's sum to all. With G a multiple of the ranks that is log2(ranks) messages on the longest path. A rank holds at most
+// A step's samples are cut into G grains, each with a forward and a backward pass of its own on one rank. Gradients are
+// added in the order of one binary tree over the grains (grain_tree.hpp). A rank adds the nodes within its own grains.
+// For each other node, the right half's sum is sent to the rank with the node's first grain. Finally rank 0 broadcasts
+// the total. If G is a multiple of the ranks, the longest path to rank 0 has log2(ranks) messages. A rank holds at most
 // 2 log2(G) sums.
 //
-// Every grain begins with the buffers that the step began with. A floating-point buffer changes by the mean of what the
-// grains changed, in the same order; others become what grain 0 makes of them. EasyScale (Li et al., SC 2023) keeps
-// bits for GPUs in this way.
+// Every grain begins with the step's initial buffers. A floating-point buffer changes by the mean of the grains'
+// changes, added in the same order; another buffer takes grain 0's value. EasyScale (Li et al., SC 2023) makes training
+// on GPUs reproducible in this way.
 #include <chrono>
 #include <map>
 
@@ -87,7 +87,7 @@ class Grains final : public Strategy {
   }
 
  private:
-  /// All of its grains are.
+  /// Whether all grains of the addition are this rank's.
   bool is_mine(const Addition& each) const { return each.left >= mine_.begin && each.last < mine_.begin + mine_.count; }
 
   void add(const Addition& each) {
@@ -128,14 +128,14 @@ class Grains final : public Strategy {
   Communicator world_;
   const std::shared_ptr<nn::Site> site_;
   GrainTensors tensors_;
-  std::vector<int> owners_;  // of each grain
+  std::vector<int> owners_;  // the rank of each grain
   Range mine_;
-  std::vector<nn::NamedTensor> counters_;  // buffers that are no floating-point numbers
+  std::vector<nn::NamedTensor> counters_;  // buffers of integers
   std::vector<at::Tensor> before_, after_;
   StepShare share_;
   std::size_t present_ = 0;  // grains that have samples
   std::vector<Addition> tree_;
-  std::size_t next_ = 0;                  // of the tree: those before it are done, where they are this rank's
+  std::size_t next_ = 0;                  // in tree_: this rank's additions before it are done
   std::map<std::size_t, GrainSum> sums_;  // by first grain
 };
 

@@ -1,4 +1,4 @@
-// Groups: who meets whom in a sync, drawn alike on every rank. Plain numbers, without LibTorch.
+// Groups: which ranks exchange with one another, drawn from the seed so that all ranks agree. Without LibTorch.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,15 @@
 
 namespace tutti::engine {
 
-/// The members, in rising order, of the group that `rank` is in at a sync: consecutive ones of a permutation that is
-/// drawn from the seed and the number of the sync (NoLoCo, 2025). The last group may have fewer, as few as one.
+/// The members of rank's group at sync number `sync`, in ascending order. Groups are consecutive elements of a random
+/// permutation (NoLoCo, 2025); the last one may be smaller, down to one rank.
 std::vector<int> group_of(int rank, int ranks, std::int64_t group, std::uint64_t seed, std::uint64_t sync);
 
-/// Whom a rank pushes to in a step, or -1: with a probability any other rank, all alike (GoSGD, 2016).
+/// The rank that `rank` pushes to in this step, or -1. With `probability` it is one of the other ranks, each equally
+/// likely (GoSGD, 2016).
 int pushes_to(int rank, int ranks, double probability, std::uint64_t seed, std::uint64_t step);
 
-/// Whether something happens in a step, by its probability: the same on every rank.
+/// Whether an event of this probability happens in this step; the same on every rank.
 bool happens(double probability, std::uint64_t seed, std::uint64_t step);
 
 }  // namespace tutti::engine

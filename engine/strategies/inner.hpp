@@ -1,4 +1,4 @@
-// InnerState: what becomes of the optimizer's memory and of the buffers when ranks are synced.
+// InnerState: what happens to the optimizer's state and to buffers at a sync.
 #pragma once
 
 #include <vector>
@@ -10,17 +10,18 @@
 
 namespace tutti::engine::exchange {
 
-/// Every `inner_every` syncs the optimizer's memory is averaged or forgotten (DES-LOC, 2025), or it stays each rank's
-/// own. Floating-point buffers, such as running statistics, become their mean at every sync. One thread at a time.
+/// Every `inner_every` syncs the optimizer's state is averaged or reset (DES-LOC, 2025), or else stays each rank's own.
+/// With `with_buffers`, floating-point buffers, such as running statistics, are averaged at every sync. Threads: one at
+/// a time.
 class InnerState {
  public:
   /// Collective.
   InnerState(const Axes& axes, const Replica& replica, bool with_buffers);
 
-  /// Collective; blocks. `given` counts what is given to collectives.
+  /// Collective; blocks. `given` counts the bytes that are passed to collectives.
   void sync(nn::SyncStats& given);
 
-  /// The buffers of this rank, and how many syncs there were.
+  /// This rank's buffers, and the number of syncs.
   std::vector<nn::NamedTensor> state() const;
   void load_state(const std::vector<nn::NamedTensor>& state);
 

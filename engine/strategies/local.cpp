@@ -22,8 +22,8 @@ double Local::begin_piece(std::size_t, std::size_t count) {
   return static_cast<double>(count) * replica_.world.size() / static_cast<double>(share_.global_count);
 }
 
-/// A rank without a sample has gradients of zero, so that momentum goes on as it does on the others. A parameter that
-/// had no gradient so far is left without.
+/// A rank without a sample gets zero gradients, so that its optimizer's state advances as on the others. A parameter
+/// that never had a gradient gets none.
 void Local::end_backward() {
   if (share_.count > 0) return;
   const OptimizerState remembered = replica_.optimizer.state();
@@ -33,7 +33,7 @@ void Local::end_backward() {
 }
 
 void Local::waited(const std::function<void()>& call) {
-  replica_.site->wait_for_computed();  // so that what follows is communication alone
+  replica_.site->wait_for_computed();  // so that only communication is timed
   const auto begin = std::chrono::steady_clock::now();
   call();
   stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -1,4 +1,4 @@
-// Local: what strategies share whose ranks make updates of their own between syncs.
+// Local: the base of strategies whose ranks make updates of their own between syncs.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace tutti::engine::exchange {
 
-/// A rank's losses are weighted by its part of the samples, times the ranks: with equal parts not at all. So the mean
-/// over the ranks is the mean over the samples.
+/// A rank's loss is weighted by its fraction of the samples times the number of ranks, which is 1 with equal shares. So
+/// the mean over the ranks is the mean over the samples.
 class Local : public Strategy {
  public:
   Local(Traits traits, Replica replica);
@@ -21,9 +21,9 @@ class Local : public Strategy {
   const Replica& replica() const noexcept { return replica_; }
   Communicator& world() noexcept { return replica_.world; }
   const StepShare& share() const noexcept { return share_; }
-  /// Parameters that are trained, by name.
+  /// The trained parameters.
   const std::vector<nn::NamedTensor>& trained() const noexcept { return trained_; }
-  /// Adds what `call` takes to the time that was waited, after what is computed.
+  /// Waits for queued computations, then runs `call` and adds its time to stats().wait_seconds.
   void waited(const std::function<void()>& call);
 
  private:

@@ -1,4 +1,4 @@
-// What merging wants to know of a parameter, and the merge of two members' tensors. One thread at a time for each.
+// Helpers for merging parameters. Threads: one at a time for each tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,10 +7,10 @@
 
 namespace tutti::engine::exchange {
 
-/// Whether a parameter is a table of rows, whose mean direction means nothing.
+/// Whether a parameter is an embedding table, by its name. Such a table has no meaningful direction as a whole.
 bool is_embedding(std::string_view parameter);
 
-/// x becomes the mean of x and what came, by their weights, and the weight their sum (GoSGD; Blot et al. 2016).
+/// Sets x to the weighted mean of x and `came`, and `weight` to the sum of the weights (GoSGD; Blot et al. 2016).
 void gossip(const at::Tensor& x, double& weight, const at::Tensor& came, double came_weight);
 
 }  // namespace tutti::engine::exchange

@@ -1,4 +1,4 @@
-// Outer: steps of a copy of the parameters by merged deltas, which are positive along descent.
+// Outer: the outer optimizer, which steps a copy of the parameters by merged deltas.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 
 namespace tutti::engine::exchange {
 
-/// With theta the copy, D the merged delta (theta minus what ranks made of it), g the rate, m the momentum:
+/// theta is the copy, D the merged delta (theta minus the ranks' parameters), g the rate, m the momentum:
 ///
 ///     none              theta -= D
 ///     sgd               theta -= g D
@@ -20,9 +20,9 @@ namespace tutti::engine::exchange {
 ///     nesterov          v = m v + D;  theta -= g (D + m v)       (DiLoCo; Douillard et al. 2023)
 ///     delayed-nesterov  theta -= g D / N;  s += D;  every N-th time: v = m v + s / N, theta -= g m v, s = 0
 ///                                                                (Liu et al. 2024)
-///     adam              moments of D with m and 0.999, corrected for their beginning, and 1e-8
+///     adam              Adam on D with betas m and 0.999, epsilon 1e-8
 ///
-/// One thread at a time.
+/// Threads: one at a time.
 class Outer {
  public:
   struct Numbers {
@@ -32,19 +32,19 @@ class Outer {
   };
   explicit Outer(const Numbers& numbers) : numbers_(numbers) {}
 
-  /// From the next step on.
+  /// Takes effect with the next step.
   void set(double lr, double momentum) {
     numbers_.lr = lr;
     numbers_.momentum = momentum;
   }
 
-  /// Changes `theta` in place. Both of one dimension, the same in each call.
+  /// Changes `theta` in place. Both tensors have one dimension, and the same size in each call.
   void step(const at::Tensor& theta, const at::Tensor& delta);
 
-  /// Numbers of the state for so many parameters.
+  /// The number of elements of the state for so many parameters.
   static std::int64_t memory(Axes::Outer rule, std::int64_t parameters);
 
-  /// Under "velocity", "second" (the sum or the squares) and "steps"; tensors are shared.
+  /// "velocity", "second" (the sum or the squares) and "steps". The first two share the optimizer's memory.
   std::vector<nn::NamedTensor> state() const;
   void load_state(const std::vector<nn::NamedTensor>& state);
 

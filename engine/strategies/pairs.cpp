@@ -1,13 +1,13 @@
-// Pairs, or larger groups, of ranks meet instead of all of them; who meets whom is drawn anew for each sync.
+// Pairs, or larger groups, of ranks exchange instead of all ranks. Groups are drawn anew for each sync.
 //
-// With deltas it is NoLoCo (Kolehmainen et al. 2025): each rank has an outer copy phi of its own, and with means over
-// the group, D = phi - x, rate eta, momentum mu and consensus g
+// With deltas it is NoLoCo (Kolehmainen et al. 2025): each rank has an outer copy phi of its own. With means over the
+// group, D = phi - x, rate eta, momentum mu and consensus g:
 //
 //     v = mu v - eta mean(D) + g (mean(phi) - phi),  phi += v,  x = phi
 //
-// With parameters it is D-PSGD over random pairs: x = mean(x), or a part of the way to it (elastic). Each member sends
-// to each other one: the parameters, and with deltas phi beside them. All fold in the order of the ranks, so that a
-// group's means have the same bits on all its members.
+// With parameters it is D-PSGD over random pairs: x = mean(x), or elastic: x moves a part of the way to the others'
+// mean. Each member sends its parameters to each other member; with deltas it sends D and phi. All add in the order of
+// ranks, so that a group's means are bitwise equal on all its members.
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
@@ -23,7 +23,7 @@
 namespace tutti::engine::exchange {
 namespace {
 
-/// Tensors of one element type.
+/// The parameters of one element type.
 struct Set {
   Set(const std::vector<nn::NamedTensor>& tensors, Communicator& world, const nn::Site& site, bool deltas)
       : sent(tensors, world, site), landing(tensors, world, site) {
@@ -31,9 +31,9 @@ struct Set {
     outer.emplace(tensors, world, site);
     velocity = at::zeros_like(sent.all());
   }
-  Flat sent, landing;         // the deltas or the parameters; what comes from others
+  Flat sent, landing;         // the deltas or the parameters; the receive buffer
   std::optional<Flat> outer;  // phi
-  at::Tensor velocity, mine;
+  at::Tensor velocity, mine;  // mine: the parameters while the network has the mean
 };
 
 class Pairs final : public Local {
@@ -65,7 +65,7 @@ class Pairs final : public Local {
     waited([&] { inner_.sync(inner_bytes_); });
   }
 
-  /// The ranks' mean is what is judged; each goes on from its own.
+  /// Leaves the network with the ranks' mean, with deltas that of phi. Each rank continues with its own parameters.
   void settle() override {
     if (aside_ || !begun_) return;
     const at::NoGradGuard no_grad;

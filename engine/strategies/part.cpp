@@ -61,7 +61,7 @@ void Part::finish() {
   if (!sent_ || arrived_) return;
   exchange_->wait();
   while (codec_ && !codec_->advance(*exchange_)) exchange_->wait();
-  if (codec_ && axes_.merge == Axes::Merge::sum) flat_.all().mul_(world_.size());  // of the mean
+  if (codec_ && axes_.merge == Axes::Merge::sum) flat_.all().mul_(world_.size());  // codecs give the mean
   arrived_ = true;
 }
 
@@ -111,7 +111,7 @@ void Part::eager() {
   flat_.write(outer_);
 }
 
-/// By way of what travels, whose contents stay.
+/// Sets the parameters to the ranks' mean of `values`. Uses flat_, but keeps a result that is not applied yet.
 void Part::mean_of_ranks(const at::Tensor& values) {
   const at::Tensor kept = sent_ ? flat_.all().clone() : at::Tensor();
   flat_.all().copy_(values);
@@ -140,7 +140,7 @@ void Part::restore() {
 
 std::vector<nn::NamedTensor> Part::state() const {
   std::vector<nn::NamedTensor> all;
-  const std::string& name = flat_.parts().front().first;  // of the first parameter: no other part has it
+  const std::string& name = flat_.parts().front().first;  // unique, as no other part has this parameter
   const auto keep = [&](const std::string& what, const at::Tensor& tensor) {
     if (tensor.defined()) all.emplace_back(name + "." + what, tensor);
   };
@@ -174,7 +174,7 @@ void Part::load_state(const std::vector<nn::NamedTensor>& state) {
 }
 
 std::int64_t Part::kept() const {
-  std::int64_t numbers = flat_.all().numel();  // what travels
+  std::int64_t numbers = flat_.all().numel();
   for (const at::Tensor& each : {outer_, mine_, previous_})
     if (each.defined()) numbers += each.numel();
   if (deltas())

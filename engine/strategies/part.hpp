@@ -1,4 +1,4 @@
-// Part: the parameters of one fragment and one element type, and what is kept of them between syncs.
+// Part: the parameters of one fragment and one element type, and their state between syncs.
 #pragma once
 
 #include <memory>
@@ -14,45 +14,46 @@
 
 namespace tutti::engine::exchange {
 
-/// In turns: send() and then, now or some steps later, finish() and apply(). One thread at a time; all of its ranks
-/// make the same calls.
+/// A sync calls measure() and send(), and then, at once or some steps later, finish() and apply(). All ranks make the
+/// same calls. Threads: one at a time.
 class Part {
  public:
-  /// `axes` outlives it, and may change its numbers. `bytes` counts what is given to collectives. Collective.
+  /// `axes` must outlive the part; its numbers may change between calls. `bytes` counts the bytes that are passed to
+  /// collectives. Collective.
   Part(std::vector<nn::NamedTensor> tensors, const Axes& axes, const Replica& replica, const nn::Compression* codec,
        nn::SyncStats& bytes);
 
-  /// The parameters, as they are, become the outer copy.
+  /// Sets the outer copy to the parameters.
   void remember();
   bool remembers() const { return outer_.defined(); }
 
-  /// What is to travel: the delta, positive along descent; or the parameters.
+  /// Fills the send buffer with the delta, the outer copy minus the parameters, or with the parameters.
   void measure();
-  /// Each tensor's length; and multiplies each by a number.
+  /// The L2 norm of each tensor in the send buffer; scale() multiplies each tensor by a number.
   std::vector<double> lengths() const;
   void scale(const std::vector<double>& factors);
   void scale(double factor);
-  /// What was measured starts to travel.
+  /// Starts the exchange of the send buffer.
   void send();
-  /// Blocks until what travels is merged.
+  /// Blocks until the exchange is done and its result is merged.
   void finish();
   bool sent() const noexcept { return sent_; }
-  /// Gives every tensor of the merged delta this length, or leaves it where that is negative.
+  /// Scales each tensor of the merged delta to this length; a negative length leaves it as it is.
   void set_lengths(const std::vector<double>& lengths);
-  /// Takes the step, and gives the parameters what they go on from.
+  /// Steps the outer copy by the merged delta, and sets the parameters.
   void apply();
-  /// The eager turn, in the place of all the others: a step by the last mean and what is fresh since; the fresh one
-  /// starts to travel.
+  /// With apply=eager, replaces all of these: steps by the last mean in which this rank's delta is replaced by its new
+  /// one, and starts the exchange of the new one.
   void eager();
 
-  /// Puts what is judged in the place of the parameters, which are kept.
+  /// Replaces the parameters by those to validate, and keeps them for restore().
   void judge();
   void restore();
   const std::vector<nn::NamedTensor>& names() const noexcept { return flat_.parts(); }
 
   std::vector<nn::NamedTensor> state() const;
   void load_state(const std::vector<nn::NamedTensor>& state);
-  /// Numbers kept beside parameters, optimizer, and what a codec left over.
+  /// The number of elements kept besides the parameters, the optimizer and the codec's residual.
   std::int64_t kept() const;
 
  private:
@@ -63,13 +64,13 @@ class Part {
   const Axes& axes_;
   Communicator world_;
   const std::shared_ptr<nn::Site> site_;
-  Flat flat_;  // what travels
+  Flat flat_;  // the send buffer, then the merged result
   nn::SyncStats& stats_;
   nn::SyncStats judging_;
   std::unique_ptr<nn::Exchange> exchange_;
   std::unique_ptr<nn::Codec> codec_;
   Outer rule_;
-  at::Tensor outer_, mine_, previous_;  // theta; the parameters while others are judged; eager's last delta
+  at::Tensor outer_, mine_, previous_;  // theta; the parameters between judge() and restore(); eager's last delta
   bool sent_ = false, arrived_ = false;
 };
 

@@ -18,7 +18,7 @@ struct Preset {
   std::vector<Setting> settings;
 };
 
-/// What rules have in common whose ranks step an outer copy by the mean of what they changed.
+/// The settings of presets whose ranks step an outer copy by the mean of their deltas; `more` overrides them.
 std::vector<Setting> outer(std::vector<Setting> more) {
   std::vector<Setting> all{{"what", "deltas"},  {"every", "64"},           {"outer", "nesterov"},
                            {"outer_lr", "0.7"}, {"outer_momentum", "0.9"}, {"judged", "outer"}};
@@ -32,7 +32,7 @@ std::vector<Setting> outer(std::vector<Setting> more) {
   return all;
 }
 
-/// What rules have in common whose workers push to masters.
+/// The settings of presets with masters, and `more`.
 std::vector<Setting> server(std::vector<Setting> more) {
   more.insert(more.begin(), {{"how", "server"}, {"judged", "outer"}});
   if (std::ranges::find(more, "members", &Setting::key) == more.end()) more.push_back({"members", "any"});
@@ -124,7 +124,7 @@ const std::vector<Preset>& presets() {
   return all;
 }
 
-/// A copy of the axes for each preset, which lives as long as the program.
+/// The options of each preset.
 struct Table {
   Table() {
     for (const Preset& preset : presets()) {

@@ -1,10 +1,10 @@
-// The presets: rules of training by their names in the literature, as values of the axes. Without LibTorch.
+// The presets: training strategies by their names in the literature, as values of the axes. Without LibTorch.
 //
 // A new preset is a row of the table in presets.cpp: a name, a sentence, and the axes that differ from
-// axis_options(). Where its axes go together already, that is all; `tutti train --explain-strategy` prints it, and
-// tests/engine/presets_test.cpp trains with it. A new value of an axis is an enumerator in axes.hpp, its word in
+// axis_options(). If its axes can be combined already, that is all; `tutti train --explain-strategy` prints it, and
+// tests/engine/presets_test.cpp trains with it. A new value of an axis is an enumerator in axes.hpp, its name in
 // axes.cpp, and the code that acts on it: an outer rule in outer.cpp, a merge in merge.cpp, a codec in
-// nn/encoding.cpp. A new `how` is a class derived from Strategy, or from Local where ranks make steps of their own,
+// nn/encoding.cpp. A new `how` is a class derived from Strategy, or from Local if ranks make steps of their own,
 // and a line in make_strategy(), which chooses by `how` and `what`.
 #pragma once
 
@@ -16,13 +16,13 @@
 
 namespace tutti::engine {
 
-/// All presets, each with all axes as its options.
+/// All presets, each with all axes as options.
 std::span<const ChoiceInfo> strategy_table();
 
-/// The axes that all presets have, with the values of the first one.
+/// The axes with the defaults of the first preset.
 std::span<const OptionInfo> shared_axes();
 
-/// What names the same: any case, `_` for `-`. "BSP" and "local_sgd" are "bsp" and "local-sgd".
+/// The canonical form of a preset's name: lower case, with `-` for `_`. "sgd" is "downpour".
 std::string preset_name(std::string_view given);
 
 }  // namespace tutti::engine

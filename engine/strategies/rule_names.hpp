@@ -1,4 +1,4 @@
-// Names of the buffers that masters keep and of their rules, which masters, sub-masters and workers share.
+// Names of the masters' buffers and rules, which masters, sub-masters and workers share.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace tutti::engine {
 /// The buffer with all parameters of element type `index`.
 inline std::string centre_name(std::size_t index) { return "centre/" + std::to_string(index); }
 
-/// The rule that sets the parameters that training begins with.
+/// The rule that sets the initial parameters.
 inline std::string first_rule_name() { return "first"; }
 /// The rules for element type `index`: one exchange of a worker, and a read of the worker's own copy after its last
 /// exchange.

@@ -1,4 +1,4 @@
-// The strategies, for make_strategy() alone.
+// The functions behind make_strategy() that make each kind of strategy.
 #pragma once
 
 #include <memory>
@@ -9,24 +9,25 @@
 
 namespace tutti::engine::exchange {
 
-/// The codec of an axis; null for none. Draws come from `seed`.
+/// The compression of the axes, or null. Random draws come from `seed`.
 std::shared_ptr<const nn::Compression> compression_of(const Axes& axes, std::uint64_t seed);
 
 /// what=gradients.
 std::unique_ptr<Strategy> make_gradients(const Config& config, const Axes& axes, Replica replica);
 /// what=parameters or deltas, how=allreduce.
 std::unique_ptr<Strategy> make_deltas(const Config& config, const Axes& axes, Replica replica);
-/// The same after dense_steps steps that average gradients.
+/// The same, after dense_steps steps that average gradients.
 std::unique_ptr<Strategy> make_dense_first(const Config& config, const Axes& axes, Replica replica);
 
-/// what=parameters or deltas, how=pairs; and merge=gossip.
+/// what=parameters or deltas, how=pairs.
 std::unique_ptr<Strategy> make_pairs(const Config& config, const Axes& axes, Replica replica);
+/// merge=gossip.
 std::unique_ptr<Strategy> make_gossip(const Config& config, const Axes& axes, Replica replica);
 
-/// deterministic=membership: a step is cut into `grains`, a power of two, at least one for each rank.
+/// deterministic=membership. `grains` is a power of two, and at least the number of ranks.
 std::unique_ptr<Strategy> make_grains(std::size_t grains, Replica replica);
 
-/// "diloco every 64", with what is asked of all strategies whose ranks make steps of their own.
+/// The traits of a strategy whose ranks make steps of their own.
 Strategy::Traits local_traits(const Axes& axes, int ranks);
 
 }  // namespace tutti::engine::exchange

@@ -1,4 +1,4 @@
-// SparseAverage: a few parameters become their mean in every step, beside what else ranks exchange.
+// SparseAverage: averages a few parameters over the ranks in every step, besides another strategy's exchanges.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace tutti::engine::exchange {
 
-/// SPARTA over another strategy (Baioumy and Cheema 2025). One thread at a time.
+/// SPARTA (Baioumy and Cheema 2025). Threads: one at a time.
 class SparseAverage {
  public:
-  /// `part` of the parameters in each step, others each time; 0: none. Collective.
+  /// `part` is the fraction of the parameters that is averaged, drawn anew in each step; 0: none. Collective.
   SparseAverage(double part, std::uint64_t seed, const std::vector<nn::NamedTensor>& parameters, const Replica& replica,
                 nn::SyncStats& given);
 

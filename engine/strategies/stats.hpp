@@ -1,4 +1,4 @@
-// What exchanging took.
+// ExchangeStats: statistics of a rank's exchanges.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 namespace tutti::engine {
 
 struct ExchangeStats {
-  std::size_t exchanges = 0;    ///< started, in all
-  std::size_t finished = 0;     ///< of these
-  std::uint64_t bytes = 0;      ///< what a rank gave: the elements, not what a wire carries of them
-  double wait_seconds = 0;      ///< that the training thread has waited for them
-  double exchange_seconds = 0;  ///< from the first start to the end; 0 where nobody measures it
+  std::size_t exchanges = 0;    ///< started
+  std::size_t finished = 0;     ///< completed, the same on all ranks; with gossip: steps with a push of any rank
+  std::uint64_t bytes = 0;      ///< passed to collectives and messages, not those on the wire
+  double wait_seconds = 0;      ///< for which the training thread has waited
+  double exchange_seconds = 0;  ///< from the first start to the end; 0 if not measured
 };
 
 }  // namespace tutti::engine

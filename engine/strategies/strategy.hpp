@@ -1,4 +1,4 @@
-// Strategy: when ranks exchange while they train, and what.
+// Strategy: when ranks exchange during training, and what.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +20,7 @@ namespace tutti::engine {
 
 class Optimizer;
 
-/// What a strategy works on. Tensors and optimizer are this rank's and outlive the strategy.
+/// What a strategy works on. Tensors and optimizer are this rank's; the optimizer must outlive the strategy.
 struct Replica {
   Communicator world;
   std::shared_ptr<nn::Site> site;  ///< where the tensors are
@@ -28,12 +28,12 @@ struct Replica {
   Optimizer& optimizer;
 };
 
-/// A step, as a rank sees it.
+/// One step on one rank.
 struct StepShare {
   std::size_t step = 0;                     ///< from 0, over all epochs
-  double learning_rate = 0;                 ///< the optimizer's
-  std::size_t count = 0, global_count = 0;  ///< samples of this rank, and of all
-  std::size_t pieces = 0;                   ///< backward passes that this rank makes; 0: it has no sample
+  double learning_rate = 0;                 ///< of the optimizer
+  std::size_t count = 0, global_count = 0;  ///< samples of this rank, and of all ranks
+  std::size_t pieces = 0;                   ///< backward passes of this rank; 0: it has no sample
 };
 
 /// The Trainer calls, on every rank alike and on one thread:
@@ -44,44 +44,43 @@ struct StepShare {
 ///     end_step()
 ///     settle()                  // before validation, before a checkpoint, at the end of an epoch and of training
 ///
-/// Any of these may be collective; they throw what a collective threw. Gradients of the parameters are the strategy's
-/// to clear, scale and replace; parameters change in settle(), end_step() and begin_step() alone. From settle() to the
-/// next begin_step() the parameters are those that are judged and kept: a strategy whose ranks go on from others keeps
-/// these aside meanwhile, as a part of its state.
+/// Any of these may be collective; they throw what a collective threw. The strategy clears, scales and replaces the
+/// parameters' gradients. Of these calls only settle(), end_step() and begin_step() change parameters. From settle() to
+/// the next begin_step() the network has the parameters to validate and to keep in a checkpoint. A strategy whose ranks
+/// continue with other parameters keeps those aside, as part of its state.
 class Strategy {
  public:
   struct Traits {
-    std::string name;                ///< rule and what its state depends on: the same where a run is resumed
-    std::string about = {};          ///< for people: "in 3 gradient buckets"
-    double rate_factor = 1;          ///< of the schedule's learning rate
-    bool equal_when_settled = true;  ///< all ranks' parameters have the same bits after settle()
-    bool alike_when_settled = true;  ///< and so have state() and what the optimizer remembers
-    bool has_buffers = false;        ///< it keeps the buffers equal, too, so that nobody else is to
+    std::string name;                ///< all that its state depends on; a run is resumed only with the same name
+    std::string about = {};          ///< a description, such as "in 3 gradient buckets"
+    double rate_factor = 1;          ///< multiplies the schedule's learning rate
+    bool equal_when_settled = true;  ///< parameters are bitwise equal on all ranks after settle()
+    bool alike_when_settled = true;  ///< and so are state() and the optimizer's state
+    bool has_buffers = false;        ///< the strategy keeps the buffers equal, so the trainer must not
   };
 
   virtual ~Strategy() = default;
   Strategy(const Strategy&) = delete;
   Strategy& operator=(const Strategy&) = delete;
 
-  /// Forgets the gradients.
+  /// Clears the gradients.
   virtual void begin_step(const StepShare& share) = 0;
-  /// Before the forward pass of `count` samples. What the mean of their losses is to be multiplied by for backward.
+  /// Called before the forward pass of `count` samples. Returns the factor of their mean loss for the backward pass.
   virtual double begin_piece(std::size_t piece, std::size_t count) = 0;
   virtual void end_piece(std::size_t piece) { static_cast<void>(piece); }
   virtual void end_backward() {}
   virtual void end_step() {}
   virtual void settle() {}
 
-  /// What it remembers from step to step beside parameters and optimizer, as it is after settle(): numbers are tensors
-  /// of no dimension. Nothing, or on every rank something. Tensors share the strategy's memory. From load_state() it
-  /// continues bit for bit.
+  /// The strategy's state after settle(), besides parameters and optimizer. It is empty on all ranks or on none.
+  /// Tensors may share the strategy's memory. After load_state() training continues bit for bit.
   virtual std::vector<nn::NamedTensor> state() const { return {}; }
-  /// Collective, as the others are.
+  /// May be collective.
   virtual void load_state(const std::vector<nn::NamedTensor>& state) { static_cast<void>(state); }
 
-  /// A number of the strategy's, from the next step on: "outer_lr", "outer_momentum", "consensus", "elastic", "alpha"
-  /// or "probability" of config.strategy. On all ranks alike. Not a part of the state. Throws Error{invalid} for
-  /// another key, and for a value that the key does not take.
+  /// Sets a number of config.strategy from the next step on: "outer_lr", "outer_momentum", "consensus", "elastic",
+  /// "alpha" or "probability"; on workers "outer_lr", "elastic", "elastic_here", "alpha" or "kappa". All ranks make the
+  /// same call. It is not part of the state. Throws Error{invalid} for another key, or a wrong value.
   virtual void set(std::string_view key, double value);
 
   const Traits& traits() const noexcept { return traits_; }
@@ -95,8 +94,8 @@ class Strategy {
   const Traits traits_;
 };
 
-/// The strategy that a configuration means (strategy.*, deterministic). Collective; blocks. Throws
-/// Error{invalid}.
+/// Makes the strategy of a configuration (strategy.*, deterministic). Collective; blocks. Throws Error{invalid}, or
+/// Error{unsupported} for strategy.how=server, for which train_by_masters() is.
 std::unique_ptr<Strategy> make_strategy(const Config& config, Replica replica);
 
 }  // namespace tutti::engine
