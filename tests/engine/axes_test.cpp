@@ -1,4 +1,4 @@
-// Axes and presets as a configuration has them; fragments, and who meets whom. Without LibTorch.
+// Axes and presets of a configuration, fragments and groups. Without LibTorch.
 #include "engine/strategies/axes.hpp"
 
 #include <gmock/gmock.h>
@@ -133,7 +133,7 @@ TEST(Fragments, TakeWholeBlocksInTurns) {
   EXPECT_THAT(fragments_of(names, 1), ::testing::Each(0));
   EXPECT_THAT(refusal([&] { fragments_of(names, 6); }), HasSubstr("5 blocks"));
   for (const std::size_t fragments : {1, 2, 3, 4, 5}) {
-    std::vector<int> met(names.size(), 0);  // every tensor, whatever its size, once in a round
+    std::vector<int> met(names.size(), 0);  // every tensor is in one fragment
     const std::vector<std::size_t> of = fragments_of(names, fragments);
     for (std::size_t f = 0; f < fragments; ++f)
       for (std::size_t i = 0; i < names.size(); ++i) met[i] += of[i] == f;
@@ -173,7 +173,7 @@ TEST(Groups, ArePartitionsThatAllRanksDrawAlike) {
       }
       EXPECT_EQ(singles, ranks % 2);
     }
-  EXPECT_EQ(pairs.size(), 10U + 5U);  // every pair, and every rank alone, some time
+  EXPECT_EQ(pairs.size(), 10U + 5U);  // every pair, and every rank alone, occurs
 }
 
 TEST(Groups, PushAsOftenAsTheProbabilityHasIt) {

@@ -1,4 +1,4 @@
-// Codecs by numbers computed by hand, by their bounds and by their sizes.
+// Codecs against numbers computed by hand, error bounds and sizes.
 #include <gtest/gtest.h>
 
 #include "nn/compression.hpp"
@@ -35,7 +35,7 @@ at::Tensor uneven(std::int64_t count, at::ScalarType type) {
       .to(type);
 }
 
-/// The largest magnitude of each value's chunk.
+/// For each value, the largest magnitude in its chunk.
 at::Tensor largest_of(const at::Tensor& values, std::int64_t chunk) {
   const at::Tensor most = values.clone();
   for (std::int64_t at = 0; at < values.numel(); at += chunk) {

@@ -1,4 +1,4 @@
-// The tree that grains are added up in: its order, written out, and that it is the same whoever adds.
+// The order in which grains are added.
 #include "engine/strategies/grain_tree.hpp"
 
 #include <gmock/gmock.h>
@@ -27,8 +27,8 @@ TEST(GrainTree, LeavesOutWhatIsNotThere) {
       EXPECT_EQ(tree.size(), present - 1);
       for (const Addition& each : tree) {
         sums[each.left] += sums[each.right];
-        EXPECT_EQ(each.last + 1, each.left + sums[each.left]);                  // of grains [left, last]
-        EXPECT_EQ(each.right, each.left + std::bit_ceil(sums[each.left]) / 2);  // a subtree beside its sibling
+        EXPECT_EQ(each.last + 1, each.left + sums[each.left]);                  // the sum covers [left, last]
+        EXPECT_EQ(each.right, each.left + std::bit_ceil(sums[each.left]) / 2);  // the right half of a power of two
         EXPECT_GE(each.last, last);
         last = each.last;
       }
@@ -36,7 +36,7 @@ TEST(GrainTree, LeavesOutWhatIsNotThere) {
     }
 }
 
-// 1, 2^-53 and 2^-53 give two sums, by order.
+// The sum of 1, 2^-53 and 2^-53 depends on the order.
 TEST(GrainTree, OrdersASum) {
   const double tiny = 0x1p-53;
   EXPECT_EQ(tree_sum(std::vector{1.0, tiny, tiny, 0.0}, 3), 1.0);

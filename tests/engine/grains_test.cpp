@@ -1,6 +1,6 @@
-// Training whose bits do not depend on the number of ranks, nor on when it changed. Ranks are processes: dropout draws
-// from LibTorch's one generator of a process. The test's own process never trains, as LibTorch's autograd does not
-// survive a fork.
+// Training that is bitwise the same for any number of ranks, also if that changes during the run. Ranks are processes,
+// because LibTorch has one random generator per process, from which dropout draws. The test's own process never trains,
+// because LibTorch's autograd does not survive a fork.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ std::string hex(double value) {
   return text;
 }
 
-/// Everything that a run gives, as text in which every bit counts.
+/// All results of a run as a text that shows every bit.
 std::string bits_of(const TrainResult& result, const Network& network) {
   std::string text = "losses";
   for (const double loss : result.losses) text += hex(loss);
@@ -65,7 +65,7 @@ class Membership : public ::testing::Test {
 
   std::string folder(const std::string& name) const { return temporary_.path() + "/" + name; }
 
-  /// 45 samples: five steps of 8 and one of 5, with 8 grains.
+  /// 45 samples make five steps of 8 and one of 5, with 8 grains.
   Config config() const {
     Config config;
     for (const char* word : {"data=random:1x6x6", "progress=off", "epochs=2", "batch=8", "shift=1", "optimizer=adam",
@@ -75,7 +75,7 @@ class Membership : public ::testing::Test {
     return config;
   }
 
-  /// What all ranks say alike.
+  /// Trains, and returns the result, which is the same on all ranks.
   std::string train_on(int ranks, const Config& config, std::size_t interrupt = 1000) {
     const std::string store = folder("store-" + std::to_string(runs_++));
     tutti::testing::Fleet fleet(ranks, [&](int rank) {
@@ -127,7 +127,7 @@ TEST_F(Membership, ARunThatIsResumedOnOtherRanksIsTheSame) {
   EXPECT_EQ(train_on(4, run), whole);
 }
 
-// Ranks come and go: in each history a run ends a few times, anywhere, and goes on with as many as there are then.
+// In each history the run is interrupted a few times, and resumed each time with a random number of ranks.
 TEST_F(Membership, NoHistoryOfRanksChangesABit) {
   Config run = config();
   run.checkpoint.every_steps = 1;

@@ -1,4 +1,4 @@
-// A strategy with scripted gradients in the place of a network: ranks are threads, and every step is one of SGD.
+// Plays a strategy with scripted gradients instead of a network. Ranks are threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@ namespace tutti::engine {
 
 using Values = std::vector<double>;
 
-/// One rank's parameters, step by step.
+/// The results of one rank.
 struct Played {
-  std::vector<Values> after;  ///< of each step, all parameters one after the other
-  Values settled;             ///< and what settle() put in their place at the end
+  std::vector<Values> after;  ///< by step: all parameters after it, concatenated
+  Values settled;             ///< all parameters after settle()
   ExchangeStats stats;
   std::vector<nn::NamedTensor> state;  ///< after settle(), copied
   Values buffers;
@@ -27,16 +27,16 @@ struct Played {
 
 struct Play {
   int ranks = 2;
-  std::vector<std::string> words;  ///< of the configuration
+  std::vector<std::string> words;  ///< the configuration
   std::vector<nn::NamedTensor> begin;
   std::size_t steps = 1;
   std::string optimizer = "sgd";
   double lr = 1;
-  /// Of a parameter, which lies here with its values, in a step of a rank; from 0.
+  /// The gradient of a parameter with these values, in a step, from 0, of a rank.
   std::function<at::Tensor(int rank, std::size_t step, const std::string& name, const at::Tensor& value)> gradient;
-  /// Where ranks begin with values of their own.
+  /// If set, the initial values of a rank's parameter.
   std::function<at::Tensor(int rank, const std::string& name, const at::Tensor& value)> own = nullptr;
-  std::vector<nn::NamedTensor> buffers = {};  ///< multiplied by each rank's number, from 1
+  std::vector<nn::NamedTensor> buffers = {};  ///< multiplied by rank + 1
 };
 
 inline at::Tensor vector_of(const Values& values) { return torch::tensor(values, torch::kDouble); }
@@ -100,7 +100,7 @@ inline Played play_rank(const Play& play, Communicator& world) {
   return found;
 }
 
-/// Of every rank.
+/// Plays on all ranks, and returns the results by rank.
 inline std::vector<Played> played(const Play& play) {
   std::vector<Played> all(static_cast<std::size_t>(play.ranks));
   tutti::testing::run_ranks(play.ranks, tutti::testing::test_settings("shm"), [&](Communicator& world) {

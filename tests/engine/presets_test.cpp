@@ -1,4 +1,4 @@
-// Presets: which of them coincide, what they cost, and that a run goes on from what they keep.
+// Presets: which of them are equivalent, their costs, and resuming from their states.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-/// Three parameters in two blocks; each rank and step has a gradient of its own.
+/// Three parameters in two blocks, with gradients that depend on rank and step.
 Play waves(const Words& words, int ranks = 3, std::size_t steps = 12) {
   return {.ranks = ranks,
           .words = words,
@@ -38,7 +38,7 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-/// The largest difference between two strategies' parameters, after each step or, `every` so many, after the syncs.
+/// The largest difference between the parameters of two strategies after every `every`-th step.
 double apart(const Words& one, const Words& other, std::size_t every = 1, int ranks = 3) {
   const auto a = played(waves(one, ranks)), b = played(waves(other, ranks));
   double most = 0;
@@ -89,7 +89,8 @@ TEST(Lattice, SpartaOfEverythingIsLocalSgd) {
             1e-12);
 }
 
-// With all of them in each step, a sync has nothing to do but its outer step; with none, it is DiLoCo alone.
+// With sparta=1 all parameters are averaged in each step, so only the outer step is left to a sync; with 0 it is
+// DiLoCo.
 TEST(Lattice, DiLoCoWithSpartaIsBoth) {
   const Words diloco{"strategy=diloco", "strategy.every=3"};
   EXPECT_EQ(apart(with(diloco, {"strategy.sparta=0"}), diloco), 0);
@@ -126,7 +127,7 @@ TEST(Lattice, DelayedNesterovOfOneIsNesterov) {
             1e-12);
 }
 
-TEST(Lattice, OneRankAloneIsAnOuterStepOfItsOwn) {  // SNOO, Lookahead
+TEST(Lattice, OneRankAloneIsAnOuterStepOfItsOwn) {  // as in SNOO and Lookahead
   const auto alone = played(waves({"strategy=diloco", "strategy.every=3"}, 1));
   const auto eager = played(waves({"strategy=noloco", "strategy.every=3", "strategy.consensus=0"}, 1));
   const Words ball{"strategy=diloco", "strategy.every=3", "strategy.outer=heavyball", "strategy.outer_momentum=0.5"};
@@ -154,7 +155,7 @@ TEST(InnerState, IsKeptAveragedOrForgotten) {
   EXPECT_EQ(kept[0].after[3], averaged[0].after[3]);
   EXPECT_EQ(kept[0].after[3], forgotten[0].after[3]);
   EXPECT_NE(kept[0].after[4], averaged[0].after[4]);
-  // momentum .9 of means: both ranks' next steps differ by their gradients alone
+  // averaged momentum is equal on both ranks, so their next steps differ by the gradients alone
   const std::size_t size = kept[0].after[4].size();
   for (std::size_t i = 0; i < size; ++i)
     EXPECT_NEAR(averaged[0].after[4][i] - averaged[1].after[4][i], forgotten[0].after[4][i] - forgotten[1].after[4][i],
@@ -162,7 +163,7 @@ TEST(InnerState, IsKeptAveragedOrForgotten) {
   EXPECT_EQ(averaged[0].stats.bytes, 2 * kept[0].stats.bytes);
 }
 
-// Sizes that do not come out even in buckets or fragments are exchanged all the same, each once.
+// Every parameter is exchanged, also if the sizes do not divide evenly into buckets or fragments.
 TEST(Audit, EveryParameterIsExchanged) {
   for (const std::string strategy : {"bsp", "local-sgd", "diloco", "streaming-diloco"}) {
     Play play = waves({"strategy=" + strategy, "sync.bucket_bytes=80", "sync.first_bucket_bytes=80"}, 3, 12);
@@ -177,7 +178,7 @@ TEST(Audit, EveryParameterIsExchanged) {
       EXPECT_EQ(ranks[0].after.back(), ranks[2].after.back()) << strategy;
     }
     EXPECT_EQ(ranks[0].settled, ranks[2].settled) << strategy;
-    for (const double value : ranks[0].settled) EXPECT_NE(value, 1) << strategy;  // none was left out
+    for (const double value : ranks[0].settled) EXPECT_NE(value, 1) << strategy;  // every value was updated
   }
 }
 
@@ -193,7 +194,7 @@ TEST(Buffers, BecomeTheirMeanAtASync) {
   }
 }
 
-/// Presets as they are tested: exchanges within twelve steps, and codecs that do not depend on the order of buckets.
+/// The presets with the settings of the tests: they exchange within twelve steps, and codecs do not depend on buckets.
 std::map<std::string, Words> all_presets() {
   return {{"bsp", {}},
           {"dsgd", {}},
@@ -268,7 +269,7 @@ TEST(Presets, StreamingPeaksAtAPartOfDiLoCo) {
   EXPECT_LT(12 * cost({"strategy=sparseloco"}).round_bytes, whole.round_bytes);
 }
 
-// The outer rate is halved in the middle by a hook.
+// A hook sets the outer rate during the run.
 TEST(Numbers, AreLive) {
   Config config;
   for (const char* word :
@@ -306,7 +307,7 @@ TEST(Explanation, HasTheAxesTheBytesAndTheMemory) {
     EXPECT_THAT(text, HasSubstr(line));
 }
 
-/// Values of a tensor of the state.
+/// The values of a tensor of the state, or none.
 Values kept(const Played& rank, const std::string& name) {
   for (const auto& [key, tensor] : rank.state)
     if (key == name) return values_of(tensor);
@@ -324,7 +325,7 @@ TEST(Gossip, WeightsAddUpToOneAndTheWeightedMeanIsConserved) {
     EXPECT_EQ(kept(rank, "strategy.weights"), weights);
     expect_near(rank.settled, Values(rank.settled.size(), 2.5), 1e-12);
   }
-  EXPECT_LT(std::abs(ranks[0].after[49][0] - ranks[3].after[49][0]), 0.5);  // consensus grows
+  EXPECT_LT(std::abs(ranks[0].after[49][0] - ranks[3].after[49][0]), 0.5);  // the ranks have come closer
 }
 
 TEST(Gossip, TenThousandRoundsInWhichAllPushDoNotStop) {
@@ -337,12 +338,12 @@ TEST(Gossip, TenThousandRoundsInWhichAllPushDoNotStop) {
   for (const Played& rank : ranks) EXPECT_EQ(rank.stats.exchanges, 10000U);
 }
 
-// What a rank goes on from is not what was judged.
+// Validation, for which settle() replaces the parameters, does not change the training.
 TEST(Judging, ChangesNothingOfTheTraining) {
   for (const auto& [name, words] : all_presets()) {
     const Words all = with({"strategy=" + name}, words);
     if (axes_of(play_config(all)).judged == Axes::Judged::exchange) continue;
-    if (name == "gosgd") continue;  // merges what is under way before it is judged
+    if (name == "gosgd") continue;  // settle() merges the pushes in flight
     Config config;
     for (const char* word : {"model=mlp", "hidden=12", "data=random:1x6x6", "dtype=float64", "progress=off", "epochs=2",
                              "batch=10", "optimizer=momentum", "lr=0.02", "steps=16"})

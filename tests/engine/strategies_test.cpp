@@ -1,4 +1,4 @@
-// Rules of exchange, against the formulas written out and against one another; resumed runs; counts.
+// Strategies against their formulas and against one another, resumed runs, and counts of exchanges.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,11 +13,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Targets are three times the inputs and a bit; what is learnt is one number and another.
+/// Points near a line of slope 3. A model has two parameters, a and b.
 DataSplit line_data(std::size_t samples) {
   const auto part = [](std::size_t count) {
     std::vector<double> x;
-    std::vector<float> y;  // as training takes targets
+    std::vector<float> y;  // the type that training takes for targets
     for (std::size_t i = 0; i < count; ++i) {
       x.push_back(std::sin(static_cast<double>(i)));
       y.push_back(static_cast<float>(3 * x.back() + 0.5 + 0.1 * std::cos(7.0 * static_cast<double>(i))));
@@ -63,8 +63,7 @@ Config line_config(const std::string& rule, int every) {
   return config;
 }
 
-/// The rules by their definitions, for all ranks at once: Theano-MPI's formulas, with the mean over a step's samples as
-/// gradient. `seen[step][rank]` are the samples.
+/// Theano-MPI's strategies by their formulas, for all ranks at once. The gradient is the mean over a step's samples.
 class Reference {
  public:
   Reference(const Config& config, int ranks, const Dataset& data)
@@ -92,7 +91,7 @@ class Reference {
     }
     if (++since_ == every_) exchange();
   }
-  /// W <- mean of W; or W <- W + sum of what W changed by.
+  /// W <- mean of all W, or for cdd: W <- W + sum of all changes of W.
   void exchange() {
     if (since_ == 0) return;
     since_ = 0;
@@ -115,7 +114,7 @@ class Reference {
   std::size_t since_ = 0;
 };
 
-// A toy model without LibTorch's modules; 26 samples make steps of 12, 12 and 2, where two of four ranks have none.
+// 26 samples make steps of 12, 12 and 2 samples; in the last one, two of four ranks have none.
 TEST(Strategies, DoWhatTheirFormulasSay) {
   const DataSplit data = line_data(26);
   for (const auto& [rule, every, ranks] : {std::tuple{"gradients", 1, 1},
@@ -147,17 +146,17 @@ TEST(Strategies, DoWhatTheirFormulasSay) {
       for (const Line& each : found[step / 3]) {
         EXPECT_NEAR(each.a, reference.common().a, 1e-12) << rule << " every " << every;
         EXPECT_NEAR(each.b, reference.common().b, 1e-12) << rule << " every " << every;
-        EXPECT_EQ(each.a, found[step / 3][0].a);  // settled: the same bits
+        EXPECT_EQ(each.a, found[step / 3][0].a);  // bitwise equal after settle()
         EXPECT_EQ(each.b, found[step / 3][0].b);
       }
     }
     EXPECT_EQ(results[0].exchanged.exchanges, 2U * static_cast<std::size_t>((3 + every - 1) / every));
-    const std::size_t elements = rule == std::string("gradients") ? 4 : 2;  // and whether there is a gradient
+    const std::size_t elements = rule == std::string("gradients") ? 4 : 2;  // with a mark of each parameter's gradient
     EXPECT_EQ(results[0].exchanged.bytes, results[0].exchanged.exchanges * elements * 8);
   }
 }
 
-/// 50 steps, the last of every epoch smaller; on four ranks one has no sample in it.
+/// 50 steps. The last one of an epoch is smaller; on four ranks one of them has no sample in it.
 Config mlp_config(const std::string& rule) {
   Config config;
   for (const char* word : {"model=mlp", "hidden=12", "data=random:1x6x6", "dtype=float64", "progress=off", "epochs=5",
@@ -199,7 +198,7 @@ TEST(Strategies, LocalStepsMakeReplicasDifferUntilTheySettle) {
   }
 }
 
-// What travels lies on the device: nothing of it changes a bit.
+// With parameters on a device the results are bitwise the same.
 TEST(Strategies, OnADeviceGiveTheSameBits) {
   tutti::testing::FakeAccelerator& gpu = tutti::testing::use_fake_accelerator();
   const DataSplit data = load("random:1x6x6", 40, 1);
@@ -242,7 +241,7 @@ TEST_F(ResumedStrategies, ContinueWithTheSameBits) {
   }
 }
 
-// The momentum of each rank is its own, and there is one file of it for each.
+// Each rank has a momentum of its own, in a file of its own.
 TEST_F(ResumedStrategies, KeepWhatEveryRankRemembers) {
   Config config = mlp_config("avg");
   config.steps = 4;
@@ -264,7 +263,7 @@ TEST_F(ResumedStrategies, KeepWhatEveryRankRemembers) {
   EXPECT_THAT(failure([&] { run_on(3, config, load("random:1x6x6", 103, 1)); }), HasSubstr("avg every 1, not cdd"));
 }
 
-/// A strategy of one's own, which exchanges nothing: it writes down what it is asked for, and counts its steps.
+/// A user's strategy, which exchanges nothing. It records its calls, and counts its steps.
 class Scripted final : public Strategy {
  public:
   Scripted(int rank, std::vector<std::string>& log)
@@ -301,7 +300,7 @@ class Scripted final : public Strategy {
   StepShare share_;
 };
 
-/// What each of two ranks' strategies was asked for.
+/// The recorded calls of two ranks' strategies.
 std::vector<std::vector<std::string>> scripted(const Config& config, std::size_t interrupt = 1000) {
   std::vector<std::vector<std::string>> logs(2);
   const Hooks hooks = interrupt_after(interrupt)(0);
@@ -316,7 +315,7 @@ std::vector<std::vector<std::string>> scripted(const Config& config, std::size_t
   return logs;
 }
 
-// 14 samples are a step of 12, and one of 2 in which rank 1 has none.
+// 14 samples make a step of 12, and one of 2 in which rank 1 has none.
 TEST_F(ResumedStrategies, OfOnesOwnAreCalledInOrder) {
   Config config = line_config("gradients", 1);
   config.epochs = 1;

@@ -1,4 +1,4 @@
-// Rules of training by numbers computed by hand, in float64 to 1e-12.
+// Strategies against numbers computed by hand, in float64 to 1e-12.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using exchange::Outer;
 
 constexpr double exact = 1e-12;
 
-/// The same gradient in every step: `of_rank[rank]`.
+/// A play in which a rank has the gradient `of_rank[rank]` in every step.
 Play constant(const std::vector<std::string>& words, const Values& begin, const std::vector<Values>& of_rank,
               std::size_t steps, double lr) {
   return {.ranks = static_cast<int>(of_rank.size()),
@@ -55,7 +55,7 @@ TEST(SlowMo, IsTheHeavyBall) {
   }
 }
 
-// What torchft's tests have, derived anew: fragment a after steps 3 and 9, b after 6 and 12.
+// The cases of torchft's tests, computed anew. Fragment a is synced after steps 3 and 9, b after 6 and 12.
 TEST(StreamingDiLoCo, SendsFragmentsInTurnsAndAppliesThemLater) {
   struct Case {
     int delay;
@@ -82,7 +82,7 @@ TEST(StreamingDiLoCo, SendsFragmentsInTurnsAndAppliesThemLater) {
   }
 }
 
-// Unequal replicas and momentum, which those tests have not: one fragment of two, by the definition.
+// With unequal replicas and momentum, which torchft's tests do not have; checks one of two fragments.
 TEST(StreamingDiLoCo, FollowsItsDefinitionWithMomentumAndUnequalRanks) {
   Play play = constant({"strategy=streaming-diloco", "strategy.every=4", "strategy.fragments=2", "strategy.codec=none",
                         "strategy.delay=1", "strategy.alpha=0.25"},
@@ -138,7 +138,7 @@ TEST(OuterRules, FollowTheirFormulas) {
   EXPECT_EQ(Outer::memory(Axes::Outer::sgd, 10), 0);
 }
 
-// All ranks have seen as many samples, so weights are equal.
+// All ranks have the same number of samples, so the weights are equal.
 TEST(Merges, RadialAndByTokensInAStrategy) {
   const auto radial = played(constant({"strategy=diloco", "strategy.every=1", "strategy.merge=radial",
                                        "strategy.outer=sgd", "strategy.outer_lr=1", "strategy.outer_momentum=0"},
@@ -159,7 +159,7 @@ TEST(Merges, GossipByWeight) {
   EXPECT_EQ(weight, 1);
 }
 
-// Old deltas 1 and 3, fresh ones 2 and 5.
+// The deltas of the first step are 1 and 3, those of the second one 2 and 5.
 TEST(EagerDiLoCo, AddsTheFreshPartOfItsOwn) {
   Play play = constant({"strategy=eager-diloco", "strategy.every=1", "strategy.outer=sgd", "strategy.outer_lr=1",
                         "strategy.outer_momentum=0"},
@@ -207,7 +207,7 @@ Play sparta(double part, int seed, std::size_t steps = 1) {
 }
 
 TEST(Sparta, AveragesWhatTheMaskHas) {
-  bool met = false;  // the mask {0, 3}, which some seed draws
+  bool met = false;  // whether a seed has drawn the mask {0, 3}
   for (int seed = 1; seed <= 60 && !met; ++seed) {
     const auto all = played(sparta(.5, seed));
     double total = 0;
@@ -238,7 +238,7 @@ TEST(SparseLoCo, SendsTheLargestAndKeepsTheRest) {
   }
 }
 
-// With all of what was left out added the next time, nothing is lost: sent and kept make all deltas.
+// With feedback 1, the values sent and the residuals add up to all deltas.
 TEST(SparseLoCo, LosesNothing) {
   Play play = constant({"strategy=sparseloco", "strategy.every=1", "strategy.codec=top_k:2/8+2bit",
                         "strategy.outer_lr=1", "strategy.feedback=1"},
@@ -257,7 +257,7 @@ TEST(SparseLoCo, LosesNothing) {
   expect_near(values_of(kept - 3 * vector_of(all[0].after[6])), values_of(deltas), 1e-11);
 }
 
-// Distributed Lion: ranks take a Lion step of their own, whose signs are voted upon.
+// Distributed Lion: each rank takes a Lion step, and the majority of signs is applied.
 TEST(SignVote, IsAStrategyOverLion) {
   Play play = constant({"strategy=diloco", "strategy.every=1", "strategy.merge=vote", "strategy.outer=sgd",
                         "strategy.outer_lr=0.5", "strategy.outer_momentum=0"},
