@@ -1,24 +1,24 @@
 // Frames of the stream protocol between two StreamTransports.
 //
 // A frame is a header of 56 bytes in the machine's byte order (detected by the magic number), followed by payload for
-// some types. Any frame may carry `credit`: the number of bytes, of eager payload and of message beginnings, that its
-// sender has consumed and that its peer may send again.
+// some types. Any frame may return `credit`: the number of bytes of eager payload and of message beginnings that its
+// sender has consumed, so that the peer may send as many again.
 //
 // clang-format off
 //   type     payload        id                    bytes
 //   eager    the message    0                     of the message, at most StreamLimits::eager
-//   rts      its beginning  the sender's number   of the message, of which `part` are here: "I want to send this"
-//   cts      a Place or -   the sender's number   the receiver's number: "go"; `part` of a Place, or 0: by data frames
-//   data     a part         the receiver's number of this part, at most StreamLimits::chunk; `call`: where it begins
-//   credit   -              0                     0: a frame for want of another
+//   rts      its beginning  the sender's number   of the message; `part`: of the beginning in this frame
+//   cts      a Place or -   the sender's number   the receiver's number; `part`: of the Place, or 0: send data frames
+//   data     a part         the receiver's number of this part, at most StreamLimits::chunk; `call`: its offset
+//   credit   -              0                     0; only returns credit
 //   control  the message    0                     of the message, at most Transport::max_control
 //   abort    a Cause        0                     of the Cause
-//   goodbye  -              0                     0: "this rank ends; nothing follows here"; `part` streams say so
-//   reject   a Cause        the sender's number   of the Cause: "your message is not what I called for"
+//   goodbye  -              0                     0; ends the stream; `part`: number of streams that are ended so
+//   reject   a Cause        the sender's number   of the Cause: the message does not match the receiver's call
 // clang-format on
 //
-// A further stream (see Wire::streams_per_peer) carries data frames and goodbyes only. Data frames of one message come
-// in any order, each part of it once, and each begins with a whole element: at a multiple of `alignment`.
+// A further stream (see Wire::streams_per_peer) carries data frames and goodbyes only. The data frames of a message may
+// arrive in any order. Each begins at a multiple of `alignment`, so that no element is split at its beginning.
 #pragma once
 
 #include <cstring>
@@ -32,7 +32,7 @@ enum class FrameType : std::uint8_t { eager = 1, rts, cts, data, credit, control
 
 struct Frame {
   static constexpr std::uint32_t version_magic = 0x33747574;  // "tut3"
-  static constexpr std::size_t alignment = 8;                 // of data frames: the size of the widest element
+  static constexpr std::size_t alignment = 8;                 // of a data frame's offset: the widest element
   std::uint32_t magic = version_magic;
   FrameType type = FrameType::eager;
   std::uint8_t spare[3] = {};

@@ -91,7 +91,7 @@ struct Recv {
   std::size_t landed = 0;  // bytes of these that are final
 
   bool complete() const noexcept { return landed == into.size(); }
-  /// Whether the next frame may hold `bytes` bytes at offset `at`.
+  /// Whether a frame with `bytes` bytes at offset `at` fits into the missing part.
   bool lacks(std::size_t at, std::size_t bytes) const noexcept {
     return bytes <= into.size() - begun && at <= into.size() && bytes <= into.size() - at;
   }
@@ -157,7 +157,7 @@ struct Arrival {
   bool complete() const noexcept { return !announced() && arrived(); }
 };
 
-/// A pool of records that are reused. Numbers are never 0, and the number of a released record finds nothing.
+/// A pool of reused records with unique numbers, which are never 0. find() returns null for a released record's number.
 template <class T>
 class Pool {
  public:

@@ -12,7 +12,7 @@ namespace tutti::stream {
 
 inline constexpr std::size_t step_budget = 256 << 10;  // approximate bytes moved by one progress()
 inline constexpr std::size_t post_budget = 32 << 10;   // bytes that send() and recv() may write themselves
-inline constexpr std::size_t last_budget = 8 << 20;    // bytes read of what a dead rank had sent
+inline constexpr std::size_t last_budget = 8 << 20;    // bytes still read from a rank that has died
 inline constexpr Seconds farewell_time{1.0};           // time to send the last frames when leaving
 
 /// Matches sends with recvs; see stream_transport.cpp.

@@ -10,8 +10,9 @@
 namespace tutti::stream {
 
 /// Each peer has three queues: urgent frames (control, abort, credit, cts, reject), messages in the order of their
-/// send()s, and chunks of granted large messages in turn. The first stream serves all three, further ones the last,
-/// each when it has room. A started frame is always written in full. A Send ends once its last byte is written.
+/// send()s, and chunks of granted large messages in turn. The first stream serves all three, further ones only the
+/// last, whenever the wire accepts bytes. A started frame is always written in full. A Send ends once its last byte is
+/// written.
 /// Consumed credit is returned with the next frame, or in a frame of its own once it is half of the limit.
 class StreamWriter {
  public:

@@ -78,8 +78,8 @@ struct DirectCall {
   std::size_t blocks_given() const noexcept { return kind == Kind::barrier ? 0 : blocks_in(kind, size); }
   std::size_t given_bytes() const noexcept { return blocks_given() * bytes(); }
   std::size_t out_bytes() const noexcept { return blocks_out(kind, size) * bytes(); }
-  /// Whether peers should not write into this rank's buffers although they could: a rank that has read the lines of its
-  /// result since then makes them slower to take over than those of slots. In place, the writer has just read them.
+  /// Whether peers should not write into this rank's buffers although they could. If this rank has read its previous
+  /// result, the cache lines are slower to write than those of slots. In place, the writer has just read them itself.
   bool keeps_buffers() const noexcept {
     const std::size_t small = (std::size_t{512} << 10) / static_cast<std::size_t>(size);
     return kind == Kind::allreduce && in != out && bytes() <= small && !insists_on(Insisted::direct);

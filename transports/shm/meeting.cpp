@@ -31,7 +31,7 @@
 namespace tutti::shm {
 namespace {
 
-// "error 7 text": how a rank's error travels through the store.
+// A rank's error as a value in the store: "error 7 text".
 std::string wrap(const Error& error) {
   return "error " + std::to_string(static_cast<int>(error.code())) + " " + error.what();
 }
@@ -99,14 +99,14 @@ class Meeting {
   std::vector<int> members_;
   int leader_ = 0;
   Identity self_;
-  const std::uint64_t mark_;  // until all have looked for it
+  const std::uint64_t mark_;  // peers read it during the meeting
   Descriptor doorbell_, process_, segment_file_, arena_file_;
   std::unique_ptr<Listener> listener_;
   std::vector<Link> links_;
   Segment segment_;
   bool mapped_ = false;
-  std::shared_ptr<Arena> arena_;  // the own one; null where not all could be mapped
-  std::vector<ArenaMap> arenas_;  // by local index; empty where not all could be mapped
+  std::shared_ptr<Arena> arena_;  // this rank's; null if not all arenas could be mapped
+  std::vector<ArenaMap> arenas_;  // by local index; empty if not all could be mapped
   std::string reason_;
 };
 
@@ -122,7 +122,7 @@ std::vector<std::string> Meeting::exchange(const std::string& name, const std::s
     for (auto rank = with.begin(); rank != with.end(); ++rank) {
       std::string value;
       if (store_.find(key(name, *rank), value))
-        unwrap(value);  // a reported error explains why others do not come
+        unwrap(value);  // throws a reported error, which explains why other values are missing
       else if (late == with.end())
         late = rank;
     }

@@ -13,9 +13,9 @@
 // precedes (4), and (4) sees the flag: the mover rings the doorbell. If (4) misses the flag, then (4) precedes (1),
 // hence (3) precedes (2), and (2) sees the index: the sleeper stays awake. With weaker orders both stores could wait in
 // store buffers while both loads read old values, and the sleeper would never wake. The doorbell (an eventfd) is
-// drained only before the rings are read again, so that read sees every index moved before the ring. A doorbell that
-// nobody waits for costs one early wake-up. These are seq_cst stores and not fences, because TSan understands them; on
-// x86 both are one locked instruction.
+// drained only before the rings are read again, so that read sees every index moved before the doorbell was rung. An
+// unneeded ring costs one early wake-up. These are seq_cst stores and not fences, because TSan understands them; on x86
+// both are one locked instruction.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Room: one rank's view of what a communicator's direct collectives share on a host, and how engines wait.
+// Room: one rank's access to the shared memory of a communicator's direct collectives, and how engines wait.
 #pragma once
 
 #include <coroutine>
@@ -50,7 +50,7 @@ class Room {
   bool open() const noexcept { return missing_ == 0; }
   /// Creates this rank's slab, if it has none. Throws Error{resource}.
   void enter();
-  /// Looks up the slabs of the other ranks. Returns what to wait for; nothing once the room is open.
+  /// Looks up the slabs of the other ranks. Returns the word to wait for, or none once all are found.
   Awaited look_around();
 
   // ---- in an open room

@@ -1,19 +1,19 @@
-// Rounds: a piece of the buffers at a time passes through two slots of each rank.
+// Rounds: the buffers pass piece by piece through two slots of each rank.
 //
-// In round k a rank stages what others need of its piece k, then takes what it needs of piece k - 1. In an allreduce,
-// and where many ranks reduce, taking is folding the own share of the piece, home and into a slot for the others; and
-// of piece k - 2 it gathers the others' shares, first of all. So every wait is for something that was due a round ago.
-// Rounds are counted through all calls of the communicator:
+// In round k a rank stages the part of its piece k that others need, and then takes what it needs of piece k - 1. In an
+// allreduce, and in a reduce of many ranks, taking means reducing its own share of the piece, to its output and to a
+// slot for the others. At the beginning of round k it gathers the others' shares of piece k - 2. So a rank waits only
+// for work of the previous round. Rounds are counted over all calls of the communicator:
 //
-//   staged     may go on to round k where all that take from me have folded round k - 2 (its slot is k's)
-//   folded     may go on to round k where all that gather from me have gathered round k - 2
+//   staged     round k may be staged once all ranks that take from this one have folded round k - 2 (the same slot)
+//   folded     round k may be folded once all ranks that gather from this one have gathered round k - 2
 //
-// Two ranks leave a result where the other one staged its part: the lines that one core has just read go back with the
-// news, two ways between the cores for each line instead of four. More ranks leave it in the own slot, at the place
-// where nothing was staged.
+// With two ranks, a rank writes its reduced share into the other's slot, over the data that it has just read, so that
+// each cache line moves between the cores twice instead of four times. With more ranks it writes the share into its own
+// slot, at the place where nothing was staged.
 //
-// Per rank, of N bytes in an allreduce: N (p-1)/p staged, N folded, N (p-1)/p gathered; the least, where memory cannot
-// be shared, is one pass less.
+// In an allreduce of N bytes a rank stages N (p-1)/p bytes, folds N and gathers N (p-1)/p. The minimum without access
+// to the others' buffers is one pass less.
 #include <sched.h>
 #include <unistd.h>
 
@@ -70,8 +70,8 @@ class Rounds {
  public:
   Rounds(Room& room, const DirectCall& call) : room_(room), call_(call), piece_(piece_count(call)) {}
 
-  // A rank that may still need the slot's content of this round; nullopt if there is none. In the first two rounds the
-  // content is an earlier call's, at an unknown place in the slot.
+  // Another rank that may still read the previous content of this round's slot; nullopt if there is none. In the first
+  // two rounds of a call the content is an earlier call's, at an unknown place in the slot.
   std::optional<Awaited> who_needs_slot(std::uint64_t round) const {
     const std::uint64_t before = call_.round + round - std::min<std::uint64_t>(call_.round + round, 1);
     for (int other = 0; other < call_.size; ++other) {
@@ -122,15 +122,14 @@ class Rounds {
     }
   }
 
-  // Whether the own block is copied after the others have been told, while they begin to read, instead of while
-  // staging. An allgather stages the same bytes, which are still in the L1 cache if they are few and only one rank was
-  // told.
+  // Whether the rank copies its own block after it has published its staged data, while the others begin to read,
+  // instead of while staging. An allgather stages the same bytes, which are still in the L1 cache if they are few.
   bool keeps_when_told() const noexcept {
     return call_.kind == Kind::alltoall ||
            (call_.kind == Kind::allgather && call_.size == 2 && piece_ * call_.width <= small_piece);
   }
 
-  // Copies the own block, which goes through no slot.
+  // Copies the rank's own block, which is in no slot.
   void keep(std::uint64_t round) const noexcept {
     const Part piece = piece_of(round);
     const std::byte* const from = at(call_.in, call_.given_at(call_.rank) + piece.at);
@@ -158,7 +157,7 @@ class Rounds {
     const std::size_t from = round * piece_;
     return {from, std::min(piece_, call_.count - from)};
   }
-  // At the same offset in every piece, so that a slot's next round does not overwrite shares still to be gathered.
+  // Shares have the same offset in every piece, so that a slot's next round does not overwrite shares not gathered yet.
   Part share_of(Part piece, int rank) const noexcept {
     const std::size_t each = piece_ / static_cast<std::size_t>(call_.size);
     const std::size_t from = std::min(each * static_cast<std::size_t>(rank), piece.count);
@@ -168,7 +167,7 @@ class Rounds {
     if (what.count > 0) room_.staging().copy(at(slot, to), at(from, what.at), what.count * call_.width);
   }
 
-  // Also copies the own block to its result, while it is in the L1 cache.
+  // Also copies the rank's own block to the result, while it is in the L1 cache.
   void stage_and_keep(std::byte* slot, Part piece) const noexcept {
     const std::byte* const from = at(call_.in, piece.at);
     std::byte* const home = at(call_.out, call_.taken_at(call_.rank) + piece.at);
@@ -192,7 +191,7 @@ class Rounds {
     return room_.slot_of(rank, call_.round + round) + turn_of(round);
   }
 
-  // The slot in which a rank leaves its share of a result.
+  // The slot into which a rank writes its share of a result.
   std::byte* left_by(int rank, std::uint64_t round) const noexcept {
     const int whose = call_.size == 2 ? 1 - rank : rank;
     return slot_of(whose, round);
@@ -221,8 +220,8 @@ bool wants_core_alone(const Room& room, const DirectCall& call) noexcept {
   return room.moves_threads() && call.kind == Kind::scatter && call.bytes() >= large;
 }
 
-// If ranks share cores, moves this thread to another core than `busy`; from there, the next tick of a
-// waiting rank may move it back (setting home_cores). Returns the thread that moved and is to be moved back; 0: none.
+// If ranks share cores, moves this thread from the core `busy` to another one; later, the next tick of a waiting rank
+// may move it back (setting home_cores). Returns the thread to move back, or 0 if it was not moved.
 pid_t leave_core(int busy, const DirectCall& call) {
   if (busy < 0 || sched_getcpu() != busy) return 0;
   std::vector<int> others = allowed_cores();
@@ -236,14 +235,14 @@ bool stages(const DirectCall& call) noexcept {
   return call.gives(call.rank) && (folds_in_shares(call) || call.others_take());
 }
 
-// Whether this rank's own buffers already determine that the call runs in rounds.
+// Whether this rank knows from its own buffers that the call runs in rounds.
 bool knows_rounds(Room& room, const DirectCall& call) {
   return call.insists_on(Insisted::rounds) ||
          !is_within_reach(call, call.rank, room.own().calls[call.number % call_lines]);
 }
 
-// Whether a root copies its own first piece while the others arrive. Not in a scatter, where they need the next piece
-// sooner.
+// Whether the root copies the first piece of its own block while the others arrive. Not in a scatter, where staging
+// the next piece is more urgent.
 bool keeps_before(Room& room, const DirectCall& call) {
   return call.kind == Kind::gather && call.at_root() && knows_rounds(room, call);
 }
@@ -252,7 +251,7 @@ bool keeps_before(Room& room, const DirectCall& call) {
 
 std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_count(call) - 1) / piece_count(call); }
 
-// A rank that knows that the call runs in rounds stages its first piece before it announces itself.
+// A rank that knows that the call runs in rounds stages its first piece before it publishes its call line.
 EngineTask play_meeting(Room& room, const DirectCall& call) {
   CallLine& line = write_line(room, call);
   const bool offered = !call.keeps_buffers();

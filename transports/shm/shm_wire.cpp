@@ -238,7 +238,7 @@ bool ShmWire::post(const Cause& why) noexcept {
   bool first = false;
   const int slot = poison_.post(why, local_index(why.culprit), first);
   if (slot < 0) return false;
-  if (first) {  // the poster knows already
+  if (first) {  // this rank's listener need not be told
     const std::lock_guard lock(reported_mutex_);
     reported_[static_cast<std::size_t>(slot)] = true;
   }

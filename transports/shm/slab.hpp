@@ -22,7 +22,7 @@ static_assert(Word::is_always_lock_free);
 struct DirectoryEntry {
   Word group{0};           ///< 0: free
   std::uint64_t slab = 0;  ///< offset in the arena; written before `group`
-  Word closed{0};          ///< 1: this rank has left the communicator and has found the slabs of all the others
+  Word closed{0};          ///< 1: this rank has left the communicator after it found the slabs of all the others
 };
 
 /// A page of the directory; the first one is at the start of the arena.
@@ -59,8 +59,8 @@ inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;  ///< largest c
 inline constexpr std::size_t one_shots = 8;                       ///< slots of one shot, used by call number
 inline constexpr std::size_t packet_sets = 8;                     ///< by call number
 inline constexpr std::size_t call_lines = 8;                      ///< by call number
-/// How many calls a sender may be ahead of the others. Two less than the number of slots: a rank inside a call has not
-/// finished it, and a receiver writes its line before it hears from a sender.
+/// How many calls a sender may be ahead of the others. It is two less than the number of slots, because a rank inside a
+/// call still uses that call's slot, and a receiver writes its line before it has heard from a sender.
 inline constexpr std::uint64_t most_ahead = 6;
 static_assert(most_ahead + 2 <= std::min({one_shots, packet_sets, call_lines}));
 inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< maximum bytes of a round's piece

@@ -1,21 +1,20 @@
-// The first bytes of every connection: who calls whom, which of their connections it is to be, in which job, and the
-// proof of the secret.
+// The handshake of every connection: identifies the two ranks, the job and the connection's number, and proves that
+// both know the secret.
 //
 // C connects, A accepts:
 //   C -> A  hello                 C's rank, the rank and the listener that it wants, the job, a nonce
-//   A -> C  hello                 A's own, with its nonce and a verdict on C's; other than `welcome` ends it
+//   A -> C  hello                 the same of A, with a verdict on C's hello; other than `welcome` ends the connection
 //   A -> C  proof                 HMAC(secret, "acceptor" + both hellos)
 //   C -> A  proof, decision       HMAC(secret, "connector" + both hellos)
-//   A -> C  decision              A's decision, or its word that C's has arrived
+//   A -> C  decision              A's decision, or its acknowledgement of C's
 //
-// Both ranks of a pair may call at the same time, by several addresses each, so several calls for the
-// same connection may get this far. The lower rank of the pair decides: it writes `chosen` on
-// one of them at a time, the first whose proof held, and refuses the others. Data are written only
-// after the acceptor's `chosen` was written or read. Whoever waits for the other's decision
-// with its proof given never gives up that connection (an acceptor may: it has the last word), so
-// no connection is open at one end only, and no byte is lost on one that was not chosen.
+// Both ranks of a pair may connect at the same time, each by several addresses, so several attempts for the same
+// connection may get this far. The lower rank of the pair decides: it writes `chosen` on one attempt at a time, the
+// first with a valid proof, and refuses the others. Data are written only after the acceptor's `chosen` was written or
+// read. A connector that has sent its proof never gives up the attempt (an acceptor may, because it has the last word).
+// So no connection is open at one end only, and no byte is lost on an attempt that was not chosen.
 //
-// The magic, the version and the verdict keep their places in all versions of the protocol.
+// The magic, the version and the verdict have the same places in all versions of the protocol.
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@ namespace tutti::tcp {
 
 inline constexpr std::size_t buffer_bytes = 128 << 10;
 inline constexpr int end_grace_ms = 20;
-inline constexpr int patience_ms = 200;  // by then, most awaited peers have written, and so connected
+inline constexpr int patience_ms = 200;  // an awaited peer usually connects within this time by itself
 
 struct TcpWire::Link {
   int stream = -1;

@@ -23,7 +23,7 @@ class SessionOwner {
  public:
   virtual ~SessionOwner() = default;
   virtual const Membership& self() const noexcept = 0;
-  /// Whether that connection is chosen, is being chosen, or exceeds the maximum.
+  /// Whether the connection needs no further attempt: it is open, lost or being chosen, or its number is too high.
   virtual bool settled(int stream) const noexcept = 0;
   /// This session's connection is about to be chosen; opened() or failed() follows.
   virtual void choosing(Session& session) = 0;

@@ -28,8 +28,8 @@ namespace {
 constexpr std::size_t first_bytes = 16 << 10;  // buffer bytes for a receive that may find a small message
 constexpr std::size_t after_bytes = 4 << 10;   // the same, after a large message
 constexpr StreamLimits stream_limits{64 << 10, 256 << 10, 64 << 10, 512 << 10};
-constexpr std::size_t few = 4;   // up to so many active links stay active, however long they are silent
-constexpr int most_misses = 4;   // consecutive empty receives of any other active link
+constexpr std::size_t few = 4;   // up to this many active links stay active even if they are silent
+constexpr int most_misses = 4;   // with more, consecutive empty receives after which a link is watched by the epoll
 constexpr int most_unseen = 32;  // polls between two checks of the epoll; 8 KiB moved count as one
 constexpr std::size_t most_pieces = 64;
 constexpr std::size_t wide_bytes = 4 << 20;  // bytes of large messages to a peer before further connections are opened
@@ -132,7 +132,7 @@ void TcpWire::watch_link(Link& at) noexcept {
 
 void TcpWire::widen(int to, std::size_t bytes) {
   Link& first = link(to);
-  if (first.large >= wide_bytes) return;  // further connections were requested already
+  if (first.large >= wide_bytes) return;  // the further connections have been requested
   first.large += bytes;
   if (first.large < wide_bytes) return;
   for (int nth = 1; nth < acceptor_->connections(to); ++nth) acceptor_->open(to + nth * size_);
