@@ -1,5 +1,5 @@
-// Collectives over shared memory ask nothing of the kernel while nobody has to sleep. The kernel itself tells of every
-// system call of a thread (syscall user dispatch), so that none is overlooked.
+// Collectives over shared memory make no system call while no rank has to sleep. The kernel reports every system call
+// of a thread (syscall user dispatch).
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -23,18 +23,18 @@ namespace {
 
 #ifdef TUTTI_TEST_SEES_SYSTEM_CALLS
 
-constexpr char allow = 0, block = 1;          // linux/prctl.h calls them SYSCALL_DISPATCH_FILTER_...
-thread_local volatile char selector = allow;  // what the kernel looks at
-thread_local volatile int seen = -1;          // number of the first call
+constexpr char allow = 0, block = 1;          // SYSCALL_DISPATCH_FILTER_ALLOW and _BLOCK of linux/prctl.h
+thread_local volatile char selector = allow;  // read by the kernel at each system call
+thread_local volatile int seen = -1;          // number of the first system call
 
-// Lets it through, and all that follow.
+// Handles SIGSYS: records the system call, and allows it and all later ones.
 void came(int, siginfo_t* about, void* state) {
   seen = about->si_syscall;
   selector = allow;
-  static_cast<ucontext_t*>(state)->uc_mcontext.gregs[REG_RIP] -= 2;  // once more, from the instruction on
+  static_cast<ucontext_t*>(state)->uc_mcontext.gregs[REG_RIP] -= 2;  // repeats the syscall instruction
 }
 
-/// Of the calling thread. False: not here.
+/// Watches the calling thread. Returns false if the kernel does not support that.
 bool watch_this_thread() {
   struct sigaction action {};
   action.sa_sigaction = came;
@@ -45,7 +45,7 @@ bool watch_this_thread() {
 
 void watch_no_more() { ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, nullptr); }
 
-/// The first system call that `work` makes; -1: it makes none.
+/// Returns the number of the first system call that `work` makes, or -1.
 template <class Work>
 int first_call_of(const Work& work) {
   seen = -1;
@@ -63,8 +63,7 @@ struct Case {
   void (*call)(Communicator&, std::span<const float> in, std::span<float> out);
 };
 
-// Larger ones that a rank reads out of another's memory with the kernel's help are left out: there it is asked on
-// purpose.
+// Large scatters are left out, because they use process_vm_readv.
 constexpr Case cases[] = {
     {"barrier", 0, false, [](auto& world, auto, auto) { world.barrier().wait(); }},
     {"allreduce", 8, false, [](auto& world, auto, auto out) { world.allreduce(out, sum).wait(); }},
@@ -81,9 +80,9 @@ constexpr Case cases[] = {
     {"alltoall", 64 << 10, false, [](auto& world, auto in, auto out) { world.alltoall(in, out).wait(); }},
 };
 
-/// Whether so many calls in a row, on all ranks, can go without any system call; what was asked else.
+/// Whether `in_a_row` calls on all ranks can complete without a system call. `asked` is the last one that was seen.
 bool goes_without(Communicator& world, const std::function<void()>& call, int& asked) {
-  constexpr int in_a_row = 20, tries = 300;  // a rank that is put off its core lets the others yield or sleep
+  constexpr int in_a_row = 20, tries = 300;  // while a rank is preempted, the others yield or sleep
   for (int i = 0; i < 50; ++i) call();
   for (int i = 0; i < tries; ++i) {
     world.barrier().wait();

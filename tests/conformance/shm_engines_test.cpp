@@ -1,4 +1,4 @@
-// The engines of shm, each in turn: right results, the same bits from all of them, whatever the buffers are.
+// The engines of shm: correct results, bitwise the same from all engines and for all kinds of buffers.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ std::vector<std::string> engines(Kind kind) {
   return names;
 }
 
-// Only one engine asks what the buffers are; where one rank's are ordinary, all play another.
+// The ranks with shared buffers, for each case. Only these two engines depend on that.
 std::vector<std::uint64_t> buffers_for(const std::string& engine) {
   if (engine == "shm/direct" || engine == "shm/cma") return {everybody, everybody ^ 1u};
   return {nobody};
@@ -41,7 +41,7 @@ bool refused(const std::exception& error) {
   return std::string(error.what()).find("takes at most") != std::string::npos;
 }
 
-// 0 where the engine refuses that much; else 1, and the checksum.
+// Plays a call and returns 1, with its checksum; 0 if the engine refuses the size.
 int play_one(Communicator& world, const Case& c, std::uint64_t& sum) {
   Played one(world, c);
   try {
@@ -58,7 +58,7 @@ int play_one(Communicator& world, const Case& c, std::uint64_t& sum) {
 
 class ShmEngines : public ::testing::TestWithParam<int> {};
 
-// One call by every engine that takes it; how many did.
+// Plays a call by every engine that accepts it, and returns their number.
 int give_the_same_bits(Communicator& world, Kind kind, DType dtype, std::size_t count, int root, std::uint64_t seed) {
   int played = 0;
   std::map<std::uint64_t, std::string> sums;
@@ -92,7 +92,7 @@ TEST_P(ShmEngines, GiveTheSameBits) {
   });
 }
 
-// More than the caches hold: results go past them.
+// Calls larger than the caches, whose results are written with non-temporal stores.
 TEST(ShmLarge, GivesTheSameBits) {
   constexpr std::size_t ranks = 3, each = (std::size_t{72} << 20) / ranks / sizeof(double);  // elements of all buffers
   run_ranks(static_cast<int>(ranks), test_settings("shm"), [&](Communicator& world) {
@@ -105,7 +105,7 @@ TEST(ShmLarge, GivesTheSameBits) {
   });
 }
 
-// Calls of many sizes in flight on two communicators, waited for in different orders; some are not shm's at all.
+// Calls of many sizes in flight on two communicators, waited for in different orders. Their v-forms do not run on shm.
 void mix(const Settings& settings, int p) {
   run_ranks(p, settings, [&](Communicator& world) {
     Communicator other = world.dup();
@@ -114,7 +114,7 @@ void mix(const Settings& settings, int p) {
       std::vector<Work> works;
       for (std::size_t i = 0; i < 9; ++i) {
         const auto kind = static_cast<Kind>((round + i) % static_cast<std::size_t>(Kind::barrier));
-        const std::size_t pieces = i == 7 ? 9 : 1;  // many rounds beside few: other parts of the same slots
+        const std::size_t pieces = i == 7 ? 9 : 1;  // many rounds or few: different parts of the slots
         const std::size_t count = 1 + pieces * ((round * 7919 + i * i * 2711) % (thinned ? 9'000 : 40'000));
         const bool variable = i == 4 && kind != Kind::allreduce && kind != Kind::reduce && kind != Kind::broadcast;
         const Case c{kind,       DType::i32, tutti::sum,     count, static_cast<int>(i) % p,
@@ -134,8 +134,7 @@ void mix(const Settings& settings, int p) {
 
 TEST_P(ShmEngines, DoNotMix) { mix(test_settings("shm"), GetParam()); }
 
-// Many small calls of one kind after another, of which one rank is late: those that only give would be done with them
-// long before it takes.
+// Many small calls of one kind in a row with one late rank. Ranks that only send could otherwise run far ahead of it.
 TEST_P(ShmEngines, WaitForWhoIsLate) {
   run_ranks(GetParam(), test_settings("shm"), [](Communicator& world) {
     const int p = world.size();
@@ -156,14 +155,14 @@ TEST_P(ShmEngines, WaitForWhoIsLate) {
   });
 }
 
-// Many calls in flight behind messages by which the ranks first agree on each call.
+// Many calls in flight with TUTTI_VERIFY=full, where ranks first agree on each call by messages.
 TEST(ShmCalls, DoNotMixWhereEachIsVerified) {
   Settings settings = test_settings("shm");
   settings.verify = "full";
   mix(settings, 3);
 }
 
-// The slots through which others pass are made when they are first used.
+// A direct call needs no slots, which are allocated at the first use.
 TEST(ShmDirect, StagesNothing) {
   constexpr int p = 3;
   std::array<std::size_t, 2> before{}, after{};
@@ -220,8 +219,7 @@ TEST(ShmCma, StagesNothingOfOrdinaryMemory) {
   EXPECT_GT(seen[2], seen[1]) << "rounds go through slots";
 }
 
-// Lines of a small result that its owner has read since are slow to take: the others keep out of it, unless it is in
-// place.
+// Out of place, other ranks do not write a small result into its owner's buffer; see DirectCall::keeps_buffers().
 TEST(ShmDirect, IsForSmallAllreducesInPlace) {
   constexpr int p = 3;
   constexpr std::size_t count = 20'000;

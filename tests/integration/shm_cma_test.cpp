@@ -1,5 +1,5 @@
-// A scatter of which every rank reads its block out of the root's memory: where it may not, who dies in it, and calls
-// that do not match.
+// A scatter in which every rank reads its block from the root's memory: without permission to read, with ranks that
+// die, and with mismatched calls.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int size = 4;
-constexpr std::size_t large = 300'007;  // elements of a block: several pieces
+constexpr std::size_t large = 300'007;  // elements of a block that has several pieces
 
 class ShmCma : public ::testing::Test {
  protected:
@@ -36,7 +36,7 @@ class ShmCma : public ::testing::Test {
     if (read_memory_of(::getpid(), reinterpret_cast<std::uintptr_t>(&word), &seen, sizeof seen) != 0)
       GTEST_SKIP() << "the kernel allows no process_vm_readv here";
   }
-  /// Ranks of a world of their own; `blind` is one that may not read others' memory, -1: none.
+  /// Starts the ranks of a new world. The rank `blind` cannot read others' memory; -1: all can.
   Fleet begin(const std::function<void(Communicator&)>& body, int blind = -1) {
     folder_ = home_.path() + "/" + std::to_string(++runs_);
     return {size, [folder = folder_, body, blind](int rank) -> std::string {
@@ -64,7 +64,7 @@ void scatter_by(Communicator& world, const char* algorithm, std::size_t count, i
   EXPECT_EQ(block, expected) << algorithm << ", " << count << " of root " << root;
 }
 
-// The ranks agree on that: a rank that went by another way than the others would fail.
+// All ranks use the same engine; a rank with another one would fail.
 TEST_F(ShmCma, WhereOneRankMayNotReadNobodyDoes) {
   const auto play = [](Communicator& world) {
     for (const int root : {0, 2})
@@ -98,7 +98,7 @@ void ShmCma::the_dead_is_named(int victim) {
 TEST_F(ShmCma, ADeadRootIsNamed) { the_dead_is_named(0); }
 TEST_F(ShmCma, ADeadReaderIsNamed) { the_dead_is_named(3); }
 
-// The root hears of it by itself; who comes later finds a root that has given up.
+// The root detects that rank 1 has left. Rank 2, which begins later, gets the failure although the root has given up.
 TEST_F(ShmCma, ARankThatHasLeftIsNamedToWhoComesLater) {
   Fleet fleet = begin([](Communicator& world) {
     if (world.rank() == 1) return;
@@ -114,7 +114,7 @@ TEST_F(ShmCma, ARankThatHasLeftIsNamedToWhoComesLater) {
   fleet.expect_success();
 }
 
-// Memory that even its owner may only look at by itself.
+// The kernel cannot read memory of memfd_secret for another process.
 TEST_F(ShmCma, ABufferThatTheKernelDoesNotReadGoesByRounds) {
 #ifdef SYS_memfd_secret
   const int file = static_cast<int>(::syscall(SYS_memfd_secret, 0));
@@ -144,7 +144,7 @@ TEST_F(ShmCma, ABufferThatTheKernelDoesNotReadGoesByRounds) {
 #endif
 }
 
-// One rank makes another call, in which it only gives, and may be done with it before anybody objects.
+// One rank makes another call, in which it only sends, so that it may complete before the mismatch is detected.
 TEST_F(ShmCma, ACallThatIsNoScatterIsToldApart) {
   for (const std::size_t count : {std::size_t{4}, large}) {
     Fleet fleet = begin([count](Communicator& world) {

@@ -1,4 +1,4 @@
-// Ranks that die on shared memory: noticed, named, and nothing left behind.
+// Deaths of ranks that share memory are detected and reported with the rank, and leave nothing behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -31,7 +31,7 @@ bool socket_exists(const std::string& name) {
   return false;
 }
 
-// What each survivor says once it has learnt of a death: whom it names, and how often it was told.
+// A survivor's answer after it has detected a death: the number of reports, and the first cause's text.
 std::string verdict_of(ShmRank& self) {
   if (!self.watch_for(1)) return "nothing noticed";
   std::vector<int> ready;
@@ -48,7 +48,7 @@ void wait_for_key(Store& store, const std::string& key) { store.wait(key, deadli
 
 enum class Child { none, forked, raw };
 
-// A process that lives on with everything its parent had open; `raw` goes round the fork handlers.
+// Forks a child that outlives its parent and inherits its descriptors; `raw` bypasses the fork handlers.
 void leave_a_child(Child how, Store& store) {
   if (how == Child::none) return;
   const pid_t child = how == Child::forked ? ::fork() : static_cast<pid_t>(::syscall(SYS_fork));
@@ -156,7 +156,7 @@ TEST(ShmDeath, OfEveryoneLeavesNothing) {
   EXPECT_EQ(names_in_dev_shm(), before);
 }
 
-// A tmpfs of its own for each case, in a mount namespace of its own, so that nothing can be left mounted.
+// Runs `body` with a new tmpfs in a new mount namespace, so that it cannot stay mounted.
 std::string on_a_small_tmpfs(const std::string& place, const std::string& size, int rank,
                              const std::function<std::string(const Settings&)>& body) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)

@@ -1,4 +1,4 @@
-// The shared-memory wire between processes and threads: bytes, sleep, meeting, ends.
+// The shared-memory wire between processes and threads: transfer, sleep, connecting, and the end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -63,10 +63,10 @@ TEST(ShmWire, ADroppedPeerKeepsNobodyAwake) {
   Wire& wire = ranks[0]->wire();
   const std::vector<std::byte> bytes(64 << 20);
   const ConstBytes pieces[] = {bytes};
-  ASSERT_GT(ranks[1]->wire().write(0, pieces), 0u);  // never read
-  ASSERT_LT(wire.write(1, pieces), bytes.size());    // the ring to it is full
+  ASSERT_GT(ranks[1]->wire().write(0, pieces), 0u);  // rank 0 never reads this
+  ASSERT_LT(wire.write(1, pieces), bytes.size());    // the ring to rank 1 is full
   std::vector<std::byte> some(5000);
-  ASSERT_EQ(ranks[1]->wire().read(0, some), some.size());  // and has room again
+  ASSERT_EQ(ranks[1]->wire().read(0, some), some.size());  // it has space again
   EXPECT_FALSE(wire.arm(true));
   wire.drop(1);
   std::vector<int> ready;
@@ -76,7 +76,7 @@ TEST(ShmWire, ADroppedPeerKeepsNobodyAwake) {
   EXPECT_TRUE(wire.arm(true));
 }
 
-// A background thread arms again and again and never disarms.
+// As with a background thread, which arms repeatedly and never disarms.
 TEST(ShmWire, ARingThatWasHeardDoesNotRingOn) {
   const auto store = make_local_store();
   std::unique_ptr<ShmRank> ranks[2];
@@ -166,7 +166,7 @@ TEST(ShmWire, ANormalEndIsNoFailure) {
   Fleet fleet(3, [&](int rank) -> std::string {
     ShmRank self(rank, 3, file_store(folder));
     std::string problem = self.exchange(1000, 3);
-    if (rank == 2) return problem;  // the destructor says goodbye
+    if (rank == 2) return problem;  // the destructor sends a goodbye
     pollfd fd = {self.wire().fds().watch, POLLIN, 0};
     if (::poll(&fd, 1, 20'000) != 1) return "rank 2's goodbye never came";
     for (int i = 0; i < 20; ++i) {
@@ -248,7 +248,7 @@ TEST(ShmMeeting, OtherNetworkNamespacesAreUnreachedAtBothEnds) {
   fleet.expect_success();
 }
 
-// Finds where rank 0 listens and talks to it as somebody who does not know the secret.
+// Connects to rank 0's listener as a stranger, which does not know the secret.
 void be_a_stranger(Store& store) {
   const std::string name = store.wait("0/at/0", deadline_in(Seconds(20)));
   sockaddr_un address{};
@@ -305,7 +305,7 @@ TEST(ShmMeeting, ManyCyclesLeaveNothing) {
   const std::size_t descriptors = open_descriptors(), mappings = lines_of("/proc/self/maps");
   for (int round = 20; round < 200; ++round) cycle(round);
   EXPECT_EQ(open_descriptors(), descriptors);
-  // Thread stacks and the allocator's arenas come and go; 180 cycles that leaked one mapping each would not hide.
+  // The number varies by thread stacks and the allocator's arenas, but less than by a leak of one mapping per cycle.
   EXPECT_LT(lines_of("/proc/self/maps"), mappings + 60);
 }
 

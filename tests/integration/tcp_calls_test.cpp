@@ -1,5 +1,5 @@
-// What a message over tcp costs in system calls and allocations: the calls of this process are counted on their way
-// to the kernel, and one thread drives both ranks, so that the counts are the same each time.
+// The system calls and allocations of a message over tcp. This process counts its own system calls, and one thread
+// drives both ranks, so that the counts are reproducible.
 #include <gtest/gtest.h>
 
 #include <sys/epoll.h>
@@ -52,7 +52,7 @@ class TcpCalls : public ::testing::Test {
                                              mesh_.notes[static_cast<std::size_t>(rank)]));
   }
 
-  /// Both ranks send and receive so many bytes, then see to it in turn.
+  /// Both ranks send and receive `bytes` bytes, and then make progress in turn.
   void exchange(std::size_t bytes) {
     for (auto& out : out_) out.resize(bytes, std::byte{1});
     for (auto& in : in_) in.resize(bytes);

@@ -1,5 +1,5 @@
-// Several tcp connections between two ranks: which bytes go by which of them, in which calls of the system, and how
-// they end. The calls of this process are counted by socket on their way to the kernel.
+// Several tcp connections between two ranks: which bytes each carries, with which system calls, and how they end. This
+// process counts its own system calls by socket.
 #include <gmock/gmock.h>
 
 #include <sys/socket.h>
@@ -16,7 +16,7 @@
 
 namespace {
 
-std::map<int, std::size_t> use;  // bytes sent, by socket; one that was only asked for bytes is there, too
+std::map<int, std::size_t> use;  // by socket that a call was made for: bytes sent
 
 }  // namespace
 
@@ -39,7 +39,7 @@ using ::testing::SizeIs;
 
 constexpr std::size_t large = 32 << 20;
 
-/// Two ranks that one thread drives.
+/// Two ranks, driven by one thread.
 struct Two {
   explicit Two(const std::vector<int>& connections) : mesh(2, "", connections) {
     use.clear();
@@ -53,7 +53,7 @@ struct Two {
       if (rank) rank->progress();
   }
 
-  /// From rank 0 to rank 1; says whether it is what was sent.
+  /// Sends a message from rank 0 to rank 1, and returns whether it arrived unchanged.
   bool sends(std::size_t bytes, std::uint32_t sequence) {
     std::vector<std::byte> out(bytes), in(bytes);
     for (std::size_t i = 0; i < bytes; ++i) out[i] = stream_byte(0, 1, i + sequence);
@@ -69,12 +69,12 @@ struct Two {
     return in == out;
   }
 
-  /// Large messages until the connections that there are to be carry some of them.
+  /// Sends large messages until `sockets` sockets have carried some of them.
   void widen(std::size_t sockets) {
     for (std::uint32_t i = 0; used() < sockets && i < 50; ++i) ASSERT_TRUE(sends(large, 100 + i));
     ASSERT_EQ(used(), sockets);
   }
-  /// Sockets that a lot was sent by.
+  /// The number of sockets that have sent more than 1 MiB.
   static std::size_t used() {
     return static_cast<std::size_t>(
         std::ranges::count_if(use, [](const auto& entry) { return entry.second > (1 << 20); }));
@@ -102,7 +102,7 @@ TEST(TcpConnections, ALargeMessageGoesByAllOfThem) {
 TEST(TcpConnections, SmallMessagesKeepToTheFirstAndAskNoOther) {
   Two two({4, 4});
   two.widen(4);
-  for (std::uint32_t i = 0; i < 20; ++i) ASSERT_TRUE(two.sends(100, 1000 + i));  // the others fall silent
+  for (std::uint32_t i = 0; i < 20; ++i) ASSERT_TRUE(two.sends(100, 1000 + i));  // the others become silent
   use.clear();
   for (std::uint32_t i = 0; i < 500; ++i) ASSERT_TRUE(two.sends(100, 2000 + i));
   EXPECT_THAT(use, SizeIs(2)) << "one socket at each end";
@@ -118,7 +118,7 @@ TEST(TcpConnections, AFewMegabytesNeedOnlyOne) {
 TEST(TcpConnections, AsManyAsBothAllow) {
   Two two({5, 2});
   two.widen(2);
-  const Deadline until = deadline_in(Seconds(1));  // longer than a refused call is repeated
+  const Deadline until = deadline_in(Seconds(1));  // longer than refused connections are retried
   for (std::uint32_t i = 0; Clock::now() < until; ++i) ASSERT_TRUE(two.sends(100, i));
   two.widen(2);
   EXPECT_EQ(two.failures(), 0u);
@@ -127,7 +127,7 @@ TEST(TcpConnections, AsManyAsBothAllow) {
 TEST(TcpConnections, WhoLeavesInPeaceIsNoFailure) {
   for (int round = 0; round < 20; ++round) {
     Two two({4, 4});
-    for (int i = 0; i <= round % 4; ++i) two.sends(5 << 20, 100);  // some are half open then
+    for (int i = 0; i <= round % 4; ++i) two.sends(5 << 20, 100);  // so that some connections are half open
     std::thread leaving([&] { two.ranks[0].reset(); });
     std::vector<std::byte> in(1);
     std::optional<Status> ended;
@@ -142,7 +142,7 @@ TEST(TcpConnections, WhoLeavesInPeaceIsNoFailure) {
 TEST(TcpConnections, OneThatBreaksIsNamed) {
   Two two({4, 4});
   two.widen(4);
-  // The last one: the first has the lowest number, as it was opened first.
+  // Breaks a further connection: the first one has the lowest descriptor, because it was opened first.
   ASSERT_EQ(::shutdown(use.rbegin()->first, SHUT_RDWR), 0);
   while (two.mesh.notes[0].causes().empty() || two.mesh.notes[1].causes().empty()) two.step();
   for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -154,7 +154,7 @@ TEST(TcpConnections, OneThatBreaksIsNamed) {
   }
 }
 
-/// Rank `rank` of two, by four connections each; the other one is a process at the other end of `fd`.
+/// Makes rank `rank` of two, with four connections. The other rank is a process at the other end of `fd`.
 std::unique_ptr<Transport> joins(int rank, int fd, Notes& notes) {
   tcp::AcceptorSettings settings;
   settings.connections = 4;
@@ -174,7 +174,7 @@ std::unique_ptr<Transport> joins(int rank, int fd, Notes& notes) {
   }
 }
 
-/// Kills the receiver in the middle of a message that goes by all connections.
+/// Kills the receiver during a message that uses all connections.
 void send_and_kill(Transport& rank, const Notes& notes, pid_t victim) {
   const std::vector<std::byte> out(large);
   for (std::uint32_t i = 0;; ++i) {
@@ -200,7 +200,7 @@ TEST(TcpConnections, AKilledRankIsNamedOnce) {
     const auto rank = joins(0, pair[0], notes);
     send_and_kill(*rank, notes, victim);
     ::waitpid(victim, nullptr, 0);
-    const Deadline until = deadline_in(Seconds(0.1));  // longer than an end is held back
+    const Deadline until = deadline_in(Seconds(0.1));  // longer than the report of an end is delayed
     while (Clock::now() < until) rank->progress();
     ASSERT_THAT(notes.causes(), SizeIs(1));
     const Cause cause = notes.causes().front();

@@ -1,5 +1,5 @@
 // One rank of the tcp wire, for tests with several hosts: tcp_peer RANK SIZE STORE_FOLDER BYTES.
-// Exchanges BYTES with every other rank, prints how each is reached; exits 1 where one is not.
+// Exchanges BYTES with every other rank, and prints the route to each. Exits with 1 if a rank is not reached.
 #include <cstdio>
 #include <cstdlib>
 
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
     if (peer != rank) std::printf("rank %d reaches %d at %s\n", rank, peer, wire->describe(peer).c_str());
   }
   std::fflush(stdout);
-  store->add("done", 1);  // nobody leaves while another still reads
+  store->add("done", 1);  // no rank leaves while another still reads
   if (talker.done()) {
     while (store->add("done", 0) < size && Clock::now() < until) tutti::testing::wait_readable(-1, 1);
   }

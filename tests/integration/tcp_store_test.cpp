@@ -1,4 +1,4 @@
-// The TCP store: the contract of all stores over sockets, strangers, garbage, forks, and servers that end.
+// The TCP store: the contract of stores, strangers, garbage, forks, and servers that end.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -47,7 +47,7 @@ Descriptor plain_connection(int port) {
   return fd;
 }
 
-/// Reads until the other side closes; a reset counts as that.
+/// Reads until the other side closes or resets the connection.
 std::string until_closed(int fd) {
   std::string bytes;
   char block[4096];
@@ -62,7 +62,7 @@ TEST(TcpStore, AnotherSecretIsRefused) {
     const Error error = caught([&] { connect_tcp_store("127.0.0.1", server.port(), secret, soon()); });
     EXPECT_EQ(error.code(), Code::invalid);
     EXPECT_NE(std::string(error.what()).find("TUTTI_SECRET"), std::string::npos) << error.what();
-    // The server is heard to go on, and its line has been written by then.
+    // The server still works, and has written its log line by the time it answers.
     connect_tcp_store("127.0.0.1", server.port(), "ours", soon())->set("still", "here");
     const std::string logged = ::testing::internal::GetCapturedStderr();
     EXPECT_NE(logged.find("secret is wrong"), std::string::npos) << logged;
@@ -87,7 +87,7 @@ TEST(TcpStore, GarbageClosesThatConnectionOnly) {
 }
 
 TEST(TcpStore, RepeatedProofIsRefused) {
-  // What one client said is of no use to another: the nonces differ.
+  // A proof cannot be replayed by another client, because the nonces differ.
   const TcpStoreServer server("127.0.0.1", 0, "ours");
   const Descriptor a = plain_connection(server.port()), b = plain_connection(server.port());
   char first[64] = {}, second[64] = {};
@@ -199,7 +199,7 @@ TEST(TcpStore, AChildHoldsNothingOpen) {
   EXPECT_EQ(store->wait("key", soon()), "from the parent");
   const int port = server->port();
   server.reset();
-  // The child lives, and still the port is free and the connection closed.
+  // The port is free and the connection closed, although the child is still alive.
   EXPECT_EQ(caught([&] { store->set("key", "too late"); }).code(), Code::peer_lost);
   EXPECT_NO_THROW(TcpStoreServer("127.0.0.1", port, ""));
   ::close(hold[1]);

@@ -30,7 +30,7 @@ class Stranger {
   void say(ConstBytes bytes) { ::send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   void say(std::string_view text) { say(std::as_bytes(std::span(text))); }
 
-  /// Everything up to the end of the stream.
+  /// Reads up to the end of the stream.
   std::vector<std::byte> hear_out() {
     std::vector<std::byte> heard;
     std::array<std::byte, 4096> buffer;
@@ -40,7 +40,7 @@ class Stranger {
     return heard;
   }
 
-  /// Exactly so many bytes, or fewer at the end of the stream.
+  /// Reads exactly `bytes` bytes, or fewer at the end of the stream.
   std::vector<std::byte> hear(std::size_t bytes) {
     std::vector<std::byte> heard(bytes);
     const ssize_t got = ::recv(socket_.fd(), heard.data(), bytes, MSG_WAITALL);
@@ -59,7 +59,7 @@ tcp::Verdict verdict_of(const std::vector<std::byte>& heard) {
   return tcp::decode(bytes).value().verdict;
 }
 
-/// A mesh whose ranks talk without pause in a thread of their own until the test ends.
+/// A mesh whose ranks exchange data, on a thread, until the test ends.
 class TcpStranger : public ::testing::Test {
  protected:
   TcpStranger() : mesh_(3) {
@@ -82,7 +82,7 @@ class TcpStranger : public ::testing::Test {
 
   ~TcpStranger() override { finish(); }
 
-  /// Ends the talk, which must have gone on undisturbed; returns what was logged.
+  /// Ends the exchange, checks that it was not disturbed, and returns the log.
   std::string finish() {
     if (!talking_.joinable()) return {};
     for (const std::uint64_t now = rounds_; rounds_ < now + 10;) wait_readable(-1, 1);
@@ -155,7 +155,7 @@ TEST(TcpSecret, WithoutTheSecretNobodyGetsIn) {
   Notes notes;
   auto acceptor = std::make_unique<tcp::Acceptor>(member(0, 2), tcp::AcceptorSettings{}, notes);
   const tcp::Card card = acceptor->card();
-  tcp::Card absent = card;  // rank 1's, where nobody listens
+  tcp::Card absent = card;  // of rank 1, which does not exist
   absent.rank = 1;
   const auto wire = meet(std::move(acceptor), 2, {absent}, notes);
 

@@ -17,7 +17,7 @@ namespace {
 using namespace tutti::testing;
 using ::testing::HasSubstr;
 
-/// Runs every rank of a mesh in a thread, with another that does what a background thread does.
+/// Runs every rank of a mesh on a thread, with a second thread in the role of the background thread.
 bool talk(Mesh& mesh, std::size_t bytes, unsigned seed) {
   const int size = static_cast<int>(mesh.wires.size());
   std::atomic<bool> stop{false}, wrong{false};
@@ -42,7 +42,7 @@ bool talk(Mesh& mesh, std::size_t bytes, unsigned seed) {
   return !wrong;
 }
 
-/// One thread plays all ranks until all are done.
+/// Runs all ranks on one thread until all are done.
 bool play(Mesh& mesh, std::size_t bytes, unsigned seed) {
   const int size = static_cast<int>(mesh.wires.size());
   std::vector<Talker> talkers;
@@ -134,7 +134,7 @@ TEST(TcpWire, WhatWasWrittenBeforeAGoodbyeArrives) {
   const std::array<ConstBytes, 1> pieces = {ConstBytes(sent)};
   const std::size_t wrote = mesh.wires[1]->write(0, pieces);
   ASSERT_GT(wrote, 0u);
-  // Closing takes a reader, as this may be more than the peer's kernel takes.
+  // close() may need a reader, because the data may exceed the kernel's buffers.
   std::thread closing([&] {
     mesh.wires[1]->close(deadline_in(Seconds(30)));
     mesh.wires[1].reset();
@@ -189,7 +189,7 @@ TEST(TcpWire, APeerThatIsAwaitedButGoneIsNamedWithoutAWrite) {
   EXPECT_EQ(mesh.notes[0].causes()[0].culprit, 1);
 }
 
-/// The ranks that have bytes for `wire`: whom poll() names may have none.
+/// The ranks that have bytes for `wire`. Ranks that poll() reports may have none.
 std::vector<int> heard(tcp::TcpWire& wire) {
   std::vector<int> ranks;
   wire.poll(ranks);
@@ -197,7 +197,7 @@ std::vector<int> heard(tcp::TcpWire& wire) {
   return ranks;
 }
 
-// With bytes of it still to be read, with its end still to be read, and later.
+// Peer 1 is dropped while its bytes, or its end, are still unread.
 TEST(TcpWire, ADroppedPeerKeepsNobodyAwake) {
   for (const bool ends : {false, true}) {
     Mesh mesh(3);
@@ -214,7 +214,7 @@ TEST(TcpWire, ADroppedPeerKeepsNobodyAwake) {
     if (!ends) mesh.wires[1]->write(0, pieces);
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(heard(wire).empty());
     EXPECT_TRUE(wire.arm(true));
-    wait_readable(wire.fds().sleep, 50);  // longer than an end is held back: it is not judged either
+    wait_readable(wire.fds().sleep, 50);  // longer than the report of an end is delayed: none is made
     EXPECT_TRUE(heard(wire).empty());
     EXPECT_TRUE(wire.arm(true));
     EXPECT_FALSE(wire.open(1));
@@ -223,11 +223,11 @@ TEST(TcpWire, ADroppedPeerKeepsNobodyAwake) {
     ASSERT_EQ(mesh.wires[2]->write(0, pieces), bytes.size());
     std::vector<int> others;
     while (others.empty()) others = heard(wire);
-    EXPECT_EQ(others.front(), 2);  // as before
+    EXPECT_EQ(others.front(), 2);  // rank 2 is still received from
   }
 }
 
-// A peer that never stops talking does not hold up whoever leaves.
+// close() returns in time although a peer keeps sending.
 TEST(TcpWire, ClosingEndsInTimeThoughAPeerStreamsOn) {
   Mesh mesh(2);
   ASSERT_TRUE(play(mesh, 10, 1));
@@ -246,7 +246,7 @@ TEST(TcpWire, ClosingEndsInTimeThoughAPeerStreamsOn) {
   streaming.join();
 }
 
-/// The other rank, in a process of its own: talks, forks a child that lives on, and waits to be killed.
+/// The other rank, as a process: exchanges data, forks a child that outlives it, and waits to be killed.
 [[noreturn]] void live_until_killed(int fd) {
   Notes notes;
   auto acceptor = std::make_unique<tcp::Acceptor>(member(1, 2), tcp::AcceptorSettings{}, notes);

@@ -1,4 +1,4 @@
-// How shm folds what all ranks give, to one place or to several: the same bits wherever they lie.
+// Reductions of all ranks' data by shm to one or several targets: bitwise the same for all addresses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class Place {
 
 struct Wanted {
   Write write;
-  int source;  // that it replaces; -1: none
+  int source;  // the source that the target replaces; -1: none
 };
 
 void check(DType dtype, std::size_t count, const std::vector<Wanted>& wanted, std::size_t shift) {
@@ -91,9 +91,9 @@ TEST(ShmFolds, GoToEveryPlace) {
       {{cached, -1}, {streaming, -1}},
       {{streaming, -1}, {streaming, -1}, {streaming, -1}},
       {{streaming, -1}, {cached, -1}},
-      {{streaming, 0}, {streaming, 1}, {streaming, 2}},  // direct, in place; of one rank alone
+      {{streaming, 0}, {streaming, 1}, {streaming, 2}},  // direct, with all ranks in place, and with one
       {{streaming, 0}, {streaming, -1}, {streaming, -1}},
-      {{cached, 1}, {streaming, 0}},  // rounds of two ranks, in place and not; of more, in place
+      {{cached, 1}, {streaming, 0}},  // rounds, with two ranks in place and not, and with more in place
       {{cached, 1}, {streaming, -1}},
       {{cached, -1}, {streaming, 0}},
   };
@@ -103,7 +103,7 @@ TEST(ShmFolds, GoToEveryPlace) {
         for (const auto& wanted : all) check(dtype, count, wanted, shift);
 }
 
-// No element is cut where its address is odd.
+// Addresses need not be aligned.
 TEST(ShmFolds, GoToAnyAddress) {
   for (const std::size_t shift : {1, 4, 12, 63})
     check(DType::f64, 3000, {{Write::streaming, -1}, {Write::streaming, -1}}, shift);

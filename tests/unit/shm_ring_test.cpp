@@ -1,4 +1,4 @@
-// The ring, and the protocol by which its two sides sleep, between two threads on the same memory.
+// The ring and its sleep protocol, between two threads.
 #include "transports/shm/ring.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t capacity = 16384;
 
-// One ring whose data is mapped twice in a row.
+// A ring whose data are mapped twice in a row.
 class Memory {
  public:
   Memory() {
@@ -77,7 +77,7 @@ TEST(ShmRing, TakesExactlyItsCapacity) {
 
 TEST(ShmRing, NeverReadsPastTheMapping) {
   Memory memory;
-  memory.indices->head.store(1u << 30);  // as a wild write would
+  memory.indices->head.store(1u << 30);  // corruption by a peer
   EXPECT_EQ(memory.reader().peek().size(), capacity);
 }
 
@@ -118,7 +118,7 @@ TEST(ShmRing, CarriesRandomPiecesInOrder) {
   EXPECT_EQ(wrong, 0u);
 }
 
-// Two ranks that sleep whenever they can, each woken by the other alone: a lost wake-up hangs the test.
+// A rank that sleeps whenever it can and is woken by the other rank only, so that a lost wake-up hangs the test.
 struct Sleeper {
   std::atomic<Sleep> sleep{Sleep::awake};
   std::counting_semaphore<1 << 30> doorbell{0};

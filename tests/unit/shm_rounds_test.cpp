@@ -1,4 +1,4 @@
-// How shm cuts a call into rounds: for every number of ranks, without memory or processes.
+// How shm divides a call into rounds, for every number of ranks.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -37,14 +37,14 @@ TEST(ShmRounds, FitTheirSlots) {
               continue;
             }
             EXPECT_GE(rounds * call.slot_room, call.given_bytes()) << what;
-            // Nor many more than there have to be: a slot is filled by half, or by a line for each block.
+            // Rounds are not many more than needed: a slot is at least half full, or has a line of each block.
             const std::size_t slot = std::min(room_bytes, 8 * room_bytes / static_cast<std::size_t>(size));
             const std::size_t least = std::max(slot / 2, call.blocks_given() * 64 / 2);
             EXPECT_LE((rounds - 1) * least, call.given_bytes()) << what;
           }
 }
 
-// What is more than caches hold goes in larger pieces, where many wait for one another and slots are large enough.
+// Calls larger than the caches have larger pieces, if many ranks wait for one another and slots are large enough.
 TEST(ShmRounds, AreFewerOfVastCalls) {
   for (const Kind kind : {Kind::allreduce, Kind::reduce, Kind::broadcast, Kind::allgather, Kind::reduce_scatter})
     for (int size = 2; size <= most_ranks; ++size)
@@ -62,7 +62,7 @@ TEST(ShmRounds, AreFewerOfVastCalls) {
       }
 }
 
-// Of the world, where slots are larger; other communicators, and more ranks, have but the usual room.
+// In the world communicator, whose slots are larger. Other communicators, and more ranks, have the usual pieces.
 TEST(ShmRounds, ManyRanksHaveLargerPiecesOfWhatIsNotFolded) {
   for (const Kind kind : {Kind::scatter, Kind::alltoall})
     for (int size = 2; size <= most_ranks; ++size) {
@@ -104,11 +104,11 @@ TEST(ShmRounds, SharesCoverEverything) {
       }
 }
 
-// Whether results go past the caches is told by the buffers, which a call may have got anew: lines that are read before
-// they are written stay longer, and are counted once.
+// The buffers of the call, which may be others than those of the call before, determine whether results are written
+// with non-temporal stores. In place, input and output are counted once.
 TEST(ShmWrites, GoPastTheCachesWhereTheseCannotHoldAll) {
   const std::size_t cache = std::size_t{48} << 20, ranks = 4;
-  std::byte* const in = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);  // never looked at
+  std::byte* const in = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);  // never dereferenced
   std::byte* const out = reinterpret_cast<std::byte*>(std::uintptr_t{2} << 40);
   const auto write = [&](Kind kind, std::size_t block, const std::byte* given, std::byte* result) {
     DirectCall call = made(kind, static_cast<int>(ranks), 4, block / 4);
@@ -126,7 +126,7 @@ TEST(ShmWrites, GoPastTheCachesWhereTheseCannotHoldAll) {
     EXPECT_EQ(write(kind, most - 64, in, in), Write::cached) << name(kind);
     EXPECT_EQ(write(kind, most + 64, in, in), Write::streaming) << name(kind);
   }
-  // In place, an allgather overwrites its own block alone.
+  // In place, an allgather's input is only the rank's own block.
   const std::size_t block = cache / ranks / ranks;
   EXPECT_EQ(write(Kind::allgather, block / 2, in, out), Write::cached);
   EXPECT_EQ(write(Kind::allgather, block, in, in), Write::streaming);

@@ -1,4 +1,4 @@
-// When shm stages past the caches: by what the two ways have taken lately.
+// When shm stages with non-temporal stores: by the measured cost of the two ways.
 #include "transports/shm/staging.hpp"
 
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 namespace tutti::shm {
 namespace {
 
-constexpr double near = 0.03, far = 0.45, streamed = 0.03;  // nanoseconds a byte, as two generations of servers have it
+constexpr double near = 0.03, far = 0.45, streamed = 0.03;  // nanoseconds per byte, as measured on two servers
 
-// So many of the next `pieces` went past the caches.
+// Returns how many of the next `pieces` are written with non-temporal stores.
 int streamed_of(StagingWay& way, int pieces, double ordinary) {
   int count = 0;
   for (int i = 0; i < pieces; ++i) {
@@ -42,9 +42,9 @@ TEST(ShmStaging, ComesBackWhenTheCoresAreNearAgain) {
 
 TEST(ShmStaging, OnePieceThatTookLongSaysNothing) {
   StagingWay way;
-  streamed_of(way, 1, 50);  // new pages
+  streamed_of(way, 1, 50);  // as with page faults
   EXPECT_EQ(streamed_of(way, 100, near), 0);
-  streamed_of(way, StagingWay::often, 500);  // its core was taken
+  streamed_of(way, StagingWay::often, 500);  // as with preemption
   EXPECT_EQ(streamed_of(way, 100, near), 0);
 }
 

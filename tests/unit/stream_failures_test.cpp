@@ -1,4 +1,4 @@
-// The stream protocol when things go wrong, and at its edges: cancelling, leaving, losing, garbage.
+// The stream protocol in failures: cancelled operations, ranks that leave or die, and corrupt streams.
 #include <gmock/gmock.h>
 
 #include "tests/support/memory_ranks.hpp"
@@ -33,7 +33,7 @@ void expect_usable(MemoryRanks& ranks) {
   }
 }
 
-// After any number of steps of any kind of message, at either end, at both.
+// Cancels a message of each kind after different numbers of steps, at one end or both.
 void cancel_in_every_state(const StreamLimits& limits, MemoryNet::Placed placed = MemoryNet::Placed::never,
                            int width = 1) {
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{300}, std::size_t{16'384}, std::size_t{150'000}})
@@ -73,7 +73,7 @@ void cancel_in_every_state(const StreamLimits& limits, MemoryNet::Placed placed 
         }
 }
 
-// Larger messages begin to travel with their announcement.
+// Limits with which announcements carry the beginning of larger messages.
 constexpr StreamLimits with_beginnings{4000, 20'000, 3000, 9000};
 
 TEST(stream_failures, cancel_in_every_state_keeps_the_stream_intact) { cancel_in_every_state({}); }
@@ -195,7 +195,7 @@ TEST(stream_failures, what_a_dead_rank_had_sent_is_read_before_it_is_dropped) {
   Block first(10'000), second(10'000), third(10'000);
   Outcome& posted = ranks.recv(1, 0, tag(1), first);
   for (const std::uint32_t i : {1u, 2u}) ranks.send(0, 1, tag(i), out);
-  ranks[1].spread(death_of(0));  // before it looked at the stream
+  ranks[1].spread(death_of(0));  // before it has read from the stream
   Outcome& waiting = ranks.recv(1, 0, tag(2), second);
   Outcome& never = ranks.recv(1, 0, tag(3), third);
   while (ranks[1].progress()) continue;
@@ -309,7 +309,7 @@ TEST(stream_failures, garbage_is_a_protocol_error_that_names_the_peer) {
     ranks.recv(1, 0, tag(1), in);
     ranks.send(1, 0, tag(2), with);
     ranks.settle();
-    Frame frame;  // sound but for one field, or wholly random
+    Frame frame;  // a valid magic and random fields
     frame.type = static_cast<FrameType>(random() % 12);
     frame.group = 1;
     frame.sequence = static_cast<std::uint32_t>(random() % 3);

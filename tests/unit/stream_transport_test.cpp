@@ -1,4 +1,4 @@
-// The stream protocol over a wire in memory that hands out random pieces.
+// The stream protocol over a wire in memory that moves random numbers of bytes at a time.
 #include <gmock/gmock.h>
 
 #include "tests/support/memory_ranks.hpp"
@@ -99,7 +99,7 @@ TEST(stream_transport, folds_as_it_arrives_with_elements_cut_anywhere) {
       ranks.send(0, 1, tag(1), bytes(out));
       ranks.settle();
       ranks.send(0, 1, tag(2), bytes(out));
-      ranks.settle();  // unexpected: folded from the buffer, in place
+      ranks.settle();  // the second message is unexpected; it is reduced from its buffer, in place
       ranks[1].recv_reduce(0, tag(2), 0, bytes(in), bytes(in).data(), fold, MemoryRanks::note(late));
       ranks.settle();
       EXPECT_TRUE(early.ok() && late.ok());
@@ -232,11 +232,11 @@ TEST(stream_transport, a_mismatch_is_told_to_both_ends) {
       if (bytes > StreamLimits{}.eager)
         told = ranks.outcomes[recv_first ? 1 : 0].status.cause();
       else if (!ranks.listener(2).causes().empty())
-        told = ranks.listener(2).causes().front();  // its send had ended already
+        told = ranks.listener(2).causes().front();  // an eager send has already completed
       EXPECT_EQ(told.code, Code::mismatch);
       EXPECT_EQ(told.group, 7u);
       EXPECT_EQ(std::string(told.text), received.status.text());
-      ranks.send(2, 0, tag(2), out);  // the stream is intact
+      ranks.send(2, 0, tag(2), out);  // the stream still works
       Outcome& again = ranks.recv(0, 2, tag(2), in);
       ranks.settle();
       EXPECT_TRUE(again.ok());

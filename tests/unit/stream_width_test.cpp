@@ -1,4 +1,4 @@
-// Several streams between two ranks: which parts of which messages go by them, in whatever order they arrive.
+// Several streams between two ranks: which parts of messages they carry, in any order of arrival.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -28,7 +28,7 @@ MemoryRanks several(int width, const StreamLimits& limits = {}) {
 
 std::size_t carried(MemoryRanks& ranks, int nth) { return ranks.net.stream(0, 1, nth).total; }
 
-// Until the receiver's word that the parts may go has reached the sender, which has written some of them.
+// Makes progress until the sender has received the cts frame, and has written some data frames.
 void until_granted(MemoryRanks& ranks) {
   while (ranks.net.widened.empty()) {
     ranks[0].progress();
@@ -95,7 +95,7 @@ TEST(stream_width, a_stream_that_is_late_holds_up_no_other) {
     }
 }
 
-// A beginning, which goes by the first stream, may be the last part to arrive.
+// The beginning of a message, which the first stream carries, may arrive last.
 TEST(stream_width, the_beginning_may_come_last) {
   MemoryRanks ranks(2, 1000, room, 1, with_beginnings, MemoryNet::Placed::never, 2);
   const Block out = pattern(20'000, 1);
@@ -115,7 +115,7 @@ TEST(stream_width, folds_each_element_once_in_whatever_order_parts_come) {
   for (const std::size_t piece : {std::size_t{3}, std::size_t{1000}, MemoryNet::unlimited})
     for (const StreamLimits& limits : {StreamLimits{}, with_beginnings}) {
       MemoryRanks ranks(2, piece, 9000, 1, limits, MemoryNet::Placed::never, 3);
-      const Block odd = pattern(1003, 1);  // leaves an odd credit
+      const Block odd = pattern(1003, 1);  // so that the credit left is no multiple of the alignment
       std::vector<double> out(100'001), with(out.size()), into(out.size());
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = double(i), with[i] = 1000.0;
       ranks.send(0, 1, tag(9), odd);
@@ -191,7 +191,7 @@ TEST(stream_width, only_parts_are_taken_from_a_further_stream) {
   }
 }
 
-// Parts that lie outside, or begin within an element, never land.
+// Data frames outside the message, or that begin within an element, are refused.
 TEST(stream_width, a_part_that_was_not_asked_for_is_refused) {
   const Block out = pattern(100'000, 1);
   for (const auto& [at, bytes] : {std::pair<std::size_t, std::size_t>{0, 100'001}, {96'000, 8000}, {4, 8}}) {

@@ -1,4 +1,4 @@
-// What tcp ranks publish, whom they let in, and the order in which addresses are tried; on made-up hosts.
+// The cards of tcp ranks, which callers they accept, and the order in which addresses are tried, on invented hosts.
 #include "transports/tcp/card.hpp"
 
 #include <gmock/gmock.h>
