@@ -50,8 +50,8 @@ struct ServedResult {
 /// Trains; collective over `world`. Sample i belongs to worker i modulo their number, and each worker takes its part of
 /// the batch. `world` is not used after training has begun, so the death of a worker stops only its own ranks, if the
 /// launcher lets the job go on. The first worker writes checkpoints and reports. If it has died, the next one writes
-/// the masters' final parameters to model.safetensors in the run's folder, and reports. With sub-masters that file is
-/// the only one written; it has the top master's parameters after the last exchange of all groups. Blocks: a master
+/// the masters' final parameters to model.safetensors in the run's folder, and reports. With sub-masters there are no
+/// checkpoints, and that file has the top master's parameters after the last exchange of all groups. Blocks: a master
 /// until all workers have left or died. Throws as Trainer does.
 ServedResult train_by_masters(const Config& config, Communicator world, Network network, const DataSplit& data,
                               const Hooks& hooks = {});

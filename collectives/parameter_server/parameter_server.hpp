@@ -131,8 +131,8 @@ class ParameterServer {
     /// Seconds that a worker waits for a reply before it gives the server up. Default: the communicator's timeout.
     std::optional<double> timeout = {};
     /// Seconds without a message after which a server treats a worker as dead, for example if it is stopped or its host
-    /// is down. Workers send heartbeats on a thread of their own. If a worker that was given up runs again, its next
-    /// call throws. 0: servers wait forever.
+    /// is down. Workers need the same value, so that they send heartbeats on a thread of their own. If a worker that
+    /// was given up runs again, its next call throws. 0: servers wait forever.
     double silence = 0;
     /// For servers: the number of processes from outside the communicator that may join as workers while the servers
     /// run. Joined workers are numbered from the communicator's size on; rules see these numbers in PushMeta::worker.

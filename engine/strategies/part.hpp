@@ -40,7 +40,7 @@ class Part {
   bool sent() const noexcept { return sent_; }
   /// Scales each tensor of the merged delta to this length; a negative length leaves it as it is.
   void set_lengths(const std::vector<double>& lengths);
-  /// Steps the outer copy by the merged delta, and sets the parameters.
+  /// With deltas, steps the outer copy by the merged one. Sets the parameters to the result, mixed by axes.alpha.
   void apply();
   /// With apply=eager, replaces all of these: steps by the last mean in which this rank's delta is replaced by its new
   /// one, and starts the exchange of the new one.
