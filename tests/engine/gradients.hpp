@@ -13,7 +13,7 @@ namespace tutti::engine {
 
 using Named = std::vector<nn::NamedTensor>;
 
-/// A matrix and a vector in float64, the same each time.
+/// A matrix and a vector in float64, the same at each call.
 inline Named parameters(std::int64_t rows = 3, std::int64_t columns = 4) {
   torch::manual_seed(7);
   const auto make = [](at::IntArrayRef sizes) { return torch::randn(sizes, torch::kDouble).set_requires_grad(true); };
@@ -21,7 +21,7 @@ inline Named parameters(std::int64_t rows = 3, std::int64_t columns = 4) {
   return all;
 }
 
-/// A gradient for each, of its value and the step.
+/// A gradient for each parameter, computed from its value and the step.
 inline void set_gradients(const Named& all, int step) {
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : all)

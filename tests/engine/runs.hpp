@@ -1,4 +1,4 @@
-// Whole runs with ranks as threads, for tests of the engine: networks, results, and how far apart two of them are.
+// Whole runs with ranks as threads, for tests of the engine: networks, results, and comparisons.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,11 +21,11 @@ namespace tutti::engine {
 using HooksOf = std::function<Hooks(int rank)>;
 inline Hooks no_hooks(int) { return {}; }
 
-/// What is done to a rank's network before it is trained.
+/// Called on each rank's network before it is trained.
 using Prepare = std::function<void(const Network& network, Communicator& world)>;
 inline void as_it_is(const Network&, Communicator&) {}
 
-/// What the first rank that failed says.
+/// The text of the exception that `call` throws.
 template <class Call>
 std::string failure(Call&& call) {
   try {
@@ -36,14 +36,14 @@ std::string failure(Call&& call) {
   return "nothing was thrown";
 }
 
-/// One after the other: they share LibTorch's random generator.
+/// Makes the networks one after the other, because they share LibTorch's random generator.
 inline std::vector<Network> networks_for(int ranks, const Config& config, const DataSplit& data) {
   std::vector<Network> networks;
   for (int r = 0; r < ranks; ++r) networks.push_back(make_network(config, data));
   return networks;
 }
 
-/// Every rank's result; `networks` is one for each.
+/// Trains one rank per network, and returns each rank's result.
 inline std::vector<TrainResult> train_these(const std::vector<Network>& networks, const Config& config,
                                             const DataSplit& data, const HooksOf& hooks = no_hooks,
                                             const Prepare& prepare = as_it_is) {
@@ -82,7 +82,7 @@ inline double largest_difference(const std::vector<double>& a, const std::vector
   return most;
 }
 
-/// What rank 0 ends with; all others have to end with the same bits.
+/// Rank 0's result and parameters. All other ranks have to end with bitwise the same parameters.
 struct Trained {
   TrainResult result;
   std::vector<at::Tensor> parameters;
@@ -97,7 +97,7 @@ inline Trained run_on(int ranks, const Config& config, const DataSplit& data, co
   return run;
 }
 
-/// Ends a run after so many steps, as a kill right after a checkpoint would.
+/// Ends a run by an exception after `steps` steps, like a kill right after a checkpoint.
 inline HooksOf interrupt_after(std::size_t steps) {
   return [steps](int) {
     return Hooks{.on_sample = [steps](const Moment& now) {

@@ -29,7 +29,7 @@ inline Config small_config() {
 using HooksOf = std::function<Hooks(int rank)>;
 inline Hooks no_hooks(int) { return {}; }
 
-/// Every rank's result; `networks` is one for each.
+/// Trains one rank per network, and returns each rank's result.
 inline std::vector<TrainResult> train_these(const std::vector<Network>& networks, const Config& config,
                                             const DataSplit& data, const HooksOf& hooks = no_hooks) {
   std::vector<TrainResult> results(networks.size());
@@ -41,7 +41,7 @@ inline std::vector<TrainResult> train_these(const std::vector<Network>& networks
   return results;
 }
 
-/// Networks are made one after the other: they share LibTorch's random generator.
+/// As train_these(), with new networks, made one after the other because they share LibTorch's random generator.
 inline std::vector<TrainResult> train_with(
     int size, const Config& config, const DataSplit& data, const HooksOf& hooks = no_hooks,
     const std::function<std::shared_ptr<nn::Site>(int rank)>& site = [](int) { return nullptr; }) {

@@ -40,7 +40,7 @@ class MemoryRanks {
       outcome.status = status;
     };
   }
-  /// Drives everyone until nobody moves any more.
+  /// Makes progress on all ranks until none moves any more.
   void settle() {
     for (int still = 0; still < 3;) {
       bool moved = !net.puts.empty();

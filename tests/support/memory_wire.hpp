@@ -1,4 +1,4 @@
-// MemoryWire: byte streams between ranks of one thread, cut into pieces of random length.
+// MemoryWire: byte streams in memory between ranks of one thread, which move pieces of random length.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace tutti::testing {
 
-/// All streams of a test, `width` from each rank to each. A write or a peek sees at most `piece` bytes, a stream holds
-/// at most `room`.
+/// All streams of a test, `width` from each rank to each. A write or a peek moves at most `piece` bytes, and a stream
+/// holds at most `room` bytes.
 struct MemoryNet {
   struct Stream {
     std::vector<std::byte> bytes;
     std::size_t head = 0;
-    std::size_t total = 0;  // ever written
+    std::size_t total = 0;  // bytes written so far
     std::size_t unread() const { return bytes.size() - head; }
   };
   MemoryNet(int ranks, std::size_t longest_piece, std::size_t room_in_stream, unsigned seed, int streams_per_peer = 1)
@@ -32,14 +32,14 @@ struct MemoryNet {
         drops(static_cast<std::size_t>(ranks)),
         expectations(static_cast<std::size_t>(ranks)) {}
 
-  /// A message on its way past the streams.
+  /// A message that is placed directly.
   struct Put {
     int from, to;
     std::uint64_t send, recv;
     ConstBytes data;
     std::size_t gone;
   };
-  enum class Placed { never, always, in_part };  // in_part: about every third fails in the middle
+  enum class Placed { never, always, in_part };  // in_part: each piece may fail
   Placed placed = Placed::never;
   std::map<std::tuple<int, int, std::uint64_t>, Bytes> offers;  // by receiver, sender, number
   std::vector<Put> puts;
@@ -56,14 +56,14 @@ struct MemoryNet {
   static constexpr std::size_t unlimited = ~std::size_t{0};
   int size, width;
   std::size_t piece, room;
-  int late = -1;  // the stream from each rank to each, of which nothing arrives for now
+  int late = -1;  // the number of a stream to each peer on which nothing arrives for now; -1: none
   StreamLimits limits;
   std::mt19937 random;
   std::vector<Stream> streams;
-  std::vector<std::vector<int>> farewells;     // by rank: by which streams goodbyes came to it
-  std::vector<std::vector<int>> drops;         // by rank: whom it has dropped
-  std::vector<std::vector<int>> expectations;  // by rank: from whom a recv waits
-  std::vector<std::size_t> widened;            // the large messages that were announced to the wires
+  std::vector<std::vector<int>> farewells;     // by rank: arguments of Wire::farewell()
+  std::vector<std::vector<int>> drops;         // by rank: arguments of Wire::drop()
+  std::vector<std::vector<int>> expectations;  // by rank: arguments of Wire::expect()
+  std::vector<std::size_t> widened;            // bytes passed to Wire::widen()
 };
 
 class MemoryWire final : public Wire, private Placing {
@@ -136,7 +136,7 @@ class MemoryWire final : public Wire, private Placing {
   }
   void take_ended(std::vector<Ended>& ended) override { ended.swap(net_.ended[rank_]); }
 
-  // A piece more; true when it is over.
+  // Writes one more piece; returns true once the put has ended.
   bool step(MemoryNet::Put& put) {
     const auto offer = net_.offers.find({put.to, rank_, put.recv});
     const bool fails = net_.placed == MemoryNet::Placed::in_part && net_.random() % 32 == 0;

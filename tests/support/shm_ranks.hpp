@@ -1,4 +1,4 @@
-// Ranks that meet over shared memory, at the level of the Wire.
+// Ranks that are connected over shared memory, at the level of the Wire.
 #pragma once
 
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 namespace tutti::testing {
 
-/// One rank of `size`, all of which share a host and `store`.
+/// One of `size` ranks on one host, which share `store`.
 class ShmRank {
  public:
   ShmRank(int rank, int size, std::shared_ptr<Store> store, Settings settings = {}, Seconds limit = Seconds(30))
@@ -36,7 +36,7 @@ class ShmRank {
   int rank() const { return rank_; }
   Wire& wire() { return *met.wire; }
 
-  /// Sleeps until something may have come; false after 20 s.
+  /// Sleeps until something may have arrived; returns false after 20 s.
   bool sleep() {
     if (!wire().arm(true)) return true;
     pollfd fd = {wire().fds().sleep, POLLIN, 0};
@@ -45,7 +45,7 @@ class ShmRank {
     return ready == 1;
   }
 
-  /// Waits on the `watch` descriptor until the listener knows of `count` failures; false after 20 s.
+  /// Waits on the `watch` descriptor until `count` failures were reported; returns false after 20 s.
   bool watch_for(std::size_t count) {
     const Deadline late = deadline_in(Seconds(20));
     while (listener.causes().size() < count && Clock::now() < late) {
@@ -55,8 +55,8 @@ class ShmRank {
     return listener.causes().size() >= count;
   }
 
-  /// Every rank sends `bytes` patterned bytes to every other and checks what it gets, sleeping when idle;
-  /// "" when all is right.
+  /// Sends `bytes` bytes of a pattern to every other rank and checks what it receives, sleeping when idle. Returns ""
+  /// if all is correct.
   std::string exchange(std::size_t bytes, std::size_t seed);
 
   RecordingListener listener;
@@ -82,7 +82,7 @@ inline std::string ShmRank::exchange(std::size_t bytes, std::size_t seed) {
     for (int peer = 0; peer < size_; ++peer) {
       const auto i = static_cast<std::size_t>(peer);
       if (sent[i] == bytes) continue;
-      // In two pieces, as a header and a payload are.
+      // In two pieces, like a header and its payload.
       const std::size_t cut = std::min<std::size_t>(24, bytes - sent[i]);
       const ConstBytes rest = ConstBytes(out[i]).subspan(sent[i]);
       const ConstBytes pieces[] = {rest.first(cut), rest.subspan(cut)};

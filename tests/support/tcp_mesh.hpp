@@ -1,4 +1,4 @@
-// A few tcp wires in one process, met without a store; and a stream of bytes that can be checked anywhere.
+// A few tcp wires in one process, connected without a store, and a byte stream that can be checked at any offset.
 #pragma once
 
 #include <poll.h>
@@ -18,7 +18,7 @@
 
 namespace tutti::testing {
 
-/// Takes note of what a transport tells.
+/// Records the failures that a transport reports.
 class Notes : public TransportListener {
  public:
   void failed(const Cause& why) override {
@@ -45,7 +45,7 @@ inline tcp::Membership member(int rank, int size, const std::string& secret = "s
   return self;
 }
 
-/// The wire of `rank`, whose acceptor is open already.
+/// Makes the wire of the acceptor's rank.
 inline std::unique_ptr<tcp::TcpWire> meet(std::unique_ptr<tcp::Acceptor> acceptor, int size,
                                           const std::vector<tcp::Card>& cards, TransportListener& notes) {
   const int rank = acceptor->card().rank;
@@ -57,7 +57,7 @@ inline std::unique_ptr<tcp::TcpWire> meet(std::unique_ptr<tcp::Acceptor> accepto
   return std::make_unique<tcp::TcpWire>(rank, size, std::move(acceptor), peers, notes);
 }
 
-/// Cards of ranks in two processes, over a pair of sockets that keep messages apart.
+/// Exchange of cards between two processes over a pair of message sockets.
 inline bool send_card(int fd, const tcp::Card& card) {
   const std::string text = card.text();
   return ::send(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
@@ -96,7 +96,7 @@ inline std::byte stream_byte(int from, int to, std::size_t offset) {
   return static_cast<std::byte>(mixed >> 13 ^ mixed);
 }
 
-/// One rank's half of streams with all others: writes in random pieces, reads in random ways, checks each byte.
+/// Exchanges data with all other ranks: writes random pieces, reads in random ways, and checks each byte.
 class Talker {
  public:
   Talker(tcp::TcpWire& wire, int rank, int size, std::size_t bytes, unsigned seed)
@@ -118,7 +118,7 @@ class Talker {
     for (const int peer : ranks_) read(peer);
   }
 
-  /// Until done: spins a little, then sleeps as a context would.
+  /// Runs until done. Spins a little, then sleeps as a context does.
   void run(const std::function<void(int)>& sleep) {
     while (!done() && !wrong_) {
       for (int i = 0; i < 20 && !done(); ++i) step();
@@ -182,7 +182,7 @@ class Talker {
   std::vector<std::byte> into_;
   std::vector<int> ranks_;
   bool wrong_ = false;
-  bool blocked_ = true;  // nothing more can be written before the wire says so
+  bool blocked_ = true;  // no stream accepts bytes at the moment
 };
 
 /// Sleeps until `fd` is readable, at most `ms`.
