@@ -69,8 +69,9 @@ class Served : public Strategy {
   virtual bool claim(std::int64_t number) = 0;
   /// Training ends early: the ledger deals no more steps to any worker. Collective over the worker; blocks.
   virtual void stop() = 0;
-  /// Returns the first worker that has not died. With sub-masters it ends this worker's pushes and blocks until all
-  /// workers have called it or died; afterwards settle() reads the top's final parameters. Collective over the worker.
+  /// Returns the worker that reports the run: the first one that has not died. With sub-masters it is the first one
+  /// that has called this, which ends a worker's pushes and blocks until all workers have called it or died; afterwards
+  /// settle() reads the top's final parameters. Collective over the worker.
   virtual int teller() = 0;
   /// Asks the ledger for a step that another worker has left undone. Collective over the worker; blocks.
   virtual Ledger::Deal further(std::size_t epoch, bool is_last) = 0;

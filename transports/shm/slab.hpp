@@ -22,7 +22,7 @@ static_assert(Word::is_always_lock_free);
 struct DirectoryEntry {
   Word group{0};           ///< 0: free
   std::uint64_t slab = 0;  ///< offset in the arena; written before `group`
-  Word closed{0};          ///< 1: this rank has left the communicator after it found the slabs of all the others
+  Word closed{0};          ///< 1: this rank has left the communicator, and has found the slabs of all the others
 };
 
 /// A page of the directory; the first one is at the start of the arena.
