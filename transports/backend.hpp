@@ -29,15 +29,30 @@ struct Group {
   int hosts() const noexcept { return host.empty() ? 1 : *std::max_element(host.begin(), host.end()) + 1; }
 };
 
+struct Call;
+
+/// Who can tell where a call is that has not ended. Token held.
+class Tracker {
+ public:
+  /// "ring in round 3 of 6, with rank 2". Empty: unknown.
+  virtual std::string where(const Call& call) const = 0;
+
+ protected:
+  ~Tracker() = default;
+};
+
 /// One collective from its launch until it has ended: the backend's input, and the receiver of its reports. The
 /// reporting thread holds the progress token.
 struct Call {
-  Collective what;              ///< unchanged until ended()
-  std::uint32_t sequence = 0;   ///< number of the call in its communicator; equal on all ranks
-  Signature summary;            ///< signature of the call; zero: messages are not checked
-  std::string_view algorithm;   ///< one that supports() accepted; empty: the backend's own default
-  const void* token = nullptr;  ///< the result of Backend::token() for it
-  Event after = {};             ///< on the caller's stream; a call on device memory starts after it
+  Collective what;                   ///< unchanged until ended()
+  std::uint32_t sequence = 0;        ///< number of the call in its communicator; equal on all ranks
+  Signature summary;                 ///< signature of the call; zero: messages are not checked
+  std::string_view algorithm;        ///< one that supports() accepted; empty: the backend's own default
+  Event after = {};                  ///< on the caller's stream; a call on device memory starts after it
+  const Tracker* tracker = nullptr;  ///< set by start() and valid until ended(); null: nobody knows more
+
+  /// For the report of a time-out.
+  std::string where() const { return tracker != nullptr ? tracker->where(*this) : std::string(); }
 
   /// Something failed, but parts of the call are still in flight; they end when the communicator is cancelled, which
   /// follows. May be called several times.
@@ -68,10 +83,6 @@ class Backend : public Engine {
   /// all ranks know alike: not on addresses, nor on the byte counts of a v-form.
   virtual Status supports(const Collective& call, std::string_view algorithm) const = 0;
 
-  /// Resolves an algorithm's name to a token that start() finds in Call::token. Called at least once per communicator;
-  /// valid as long as the backend.
-  virtual const void* token(Kind /*kind*/, std::string_view /*algorithm*/) const { return nullptr; }
-
   /// Starts a call that supports() accepted; never blocks. `call` keeps its address until its ended(). An exception is
   /// a failure of this rank, and must leave nothing in flight.
   virtual void start(Call& call) = 0;
@@ -81,9 +92,6 @@ class Backend : public Engine {
   /// Buffers that a library cannot release are kept (see the backend's documentation). No call is started afterwards.
   /// May be called again.
   virtual void cancel(const Status& why) noexcept = 0;
-
-  /// The state of a call, for the report of a time-out: "ring in round 3 of 6, with rank 2". Empty: unknown.
-  virtual std::string where(std::uint32_t /*sequence*/) const { return {}; }
 };
 
 }  // namespace tutti

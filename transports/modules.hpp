@@ -15,7 +15,7 @@ namespace tutti {
 
 /// Changes with every change of a header that modules are compiled with: of transports/*.hpp and transports/core/, not
 /// of a provider's folder, as for its settings.
-inline constexpr std::string_view module_abi = "tutti module 16";
+inline constexpr std::string_view module_abi = "tutti module 17";
 
 /// The result of a module's tutti_module(). `abi` must stay the first member in all versions, so that a module of
 /// another version is refused with a message instead of crashing.

@@ -60,13 +60,9 @@ Status PlannedBackend::supports(const Collective& call, std::string_view wanted)
                                             algorithm_names(call.kind));
 }
 
-const void* PlannedBackend::token(Kind kind, std::string_view algorithm) const {
-  return algorithm.empty() ? nullptr : find_algorithm(kind, algorithm);
-}
-
 void PlannedBackend::start(Call& call) {
-  const auto* chosen = static_cast<const Algorithm*>(call.token);
-  if (chosen == nullptr) chosen = algorithm(call.what, call.algorithm);
+  const Algorithm* const chosen =
+      call.algorithm.empty() ? algorithm(call.what, {}) : find_algorithm(call.what.kind, call.algorithm);
   if (chosen == nullptr) throw Error(Code::internal, "nobody asked whether this call can be planned");
   PlannedCall::Owner& owner = *this;
   if (spare_.empty()) spare_.push_back(std::make_unique<PlannedCall>(shared_, owner));
@@ -93,10 +89,5 @@ void PlannedBackend::ended(PlannedCall& played, const Status& status) {
 }
 
 void PlannedBackend::cancel(const Status& why) noexcept { shared_.wire.cancel(group_.id, why); }
-
-std::string PlannedBackend::where(std::uint32_t sequence) const {
-  const auto found = std::ranges::find_if(calls_, [&](const auto& call) { return call->call().sequence == sequence; });
-  return found == calls_.end() ? std::string() : (*found)->where();
-}
 
 }  // namespace tutti

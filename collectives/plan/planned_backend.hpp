@@ -42,10 +42,8 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
 
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
-  const void* token(Kind kind, std::string_view algorithm) const override;
   void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
-  std::string where(std::uint32_t sequence) const override;
 
   /// The algorithm called `wanted` if it supports this call; if `wanted` is empty, the first one in the catalog that
   /// does.

@@ -17,6 +17,7 @@ void PlannedCall::prepare(Call& call, const Algorithm& algorithm) {
 }
 
 void PlannedCall::begin() {
+  made_by_->tracker = this;
   busy_ = 1;  // guard: lanes that end at once must not end the call yet
   for (std::size_t slot = 0; slot < slots_; ++slot) play_next(slot);
   if (--busy_ == 0) owner_.ended(*this, failure_);
@@ -115,7 +116,7 @@ void PlannedCall::ended(Execution& execution, const Status& status) {
   if (busy_ == 0) owner_.ended(*this, failure_);
 }
 
-std::string PlannedCall::where() const {
+std::string PlannedCall::where(const Call&) const {
   for (const auto& execution : executions_)
     if (execution->busy()) return std::string(algorithm_->name) + " " + execution->where();
   return std::string(algorithm_->name);

@@ -24,7 +24,7 @@ struct PlannedCalls {
 /// Divides a buffer into lanes of about `lane_bytes` bytes, of which `max_lanes` run at a time. While one lane waits
 /// for the end of its round, the others keep the transport busy; and a lane's reduced data is still in the cache when
 /// it is sent. All functions: token held.
-class PlannedCall final : private ExecutionOwner {
+class PlannedCall final : private ExecutionOwner, private Tracker {
  public:
   /// Takes the call back and reports its end.
   class Owner {
@@ -37,7 +37,6 @@ class PlannedCall final : private ExecutionOwner {
   /// Prepares for a call. May be called again when that call has ended; allocated memory is reused.
   void prepare(Call& call, const Algorithm& algorithm);
   void begin();
-  std::string where() const;
   Call& call() const noexcept { return *made_by_; }
 
   /// Frees large buffers that were kept for reuse.
@@ -46,6 +45,7 @@ class PlannedCall final : private ExecutionOwner {
   std::size_t place = 0;  ///< index, used by the owner
 
  private:
+  std::string where(const Call& call) const override;
   void trouble(const Status& why) override { made_by_->trouble(why); }
   void ended(Execution& execution, const Status& status) override;
 

@@ -46,9 +46,8 @@ const Route& Choices::decide(const Collective& call, Signature summary, const st
 const Route& Choices::kept(const Choice& choice, Kind kind) {
   for (const auto& [of, route] : routes_)
     if (of == kind && route.backend == choice.backend && route.algorithm == choice.algorithm) return route;
-  const void* const token = choice.backend->token(kind, choice.algorithm);
   const bool own_plans = choice.backend == backends_.front().get();
-  return routes_.emplace_back(kind, Route{choice.backend, std::string(choice.algorithm), token, own_plans}).second;
+  return routes_.emplace_back(kind, Route{choice.backend, std::string(choice.algorithm), own_plans}).second;
 }
 
 void Choices::remember(Slot& slot, Signature summary, const Route& route) noexcept {

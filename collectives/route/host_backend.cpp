@@ -24,18 +24,11 @@ Status HostBackend::supports(const Collective& call, std::string_view algorithm)
 void HostBackend::start(Call& call) {
   const Route& route = choices_.choose(call.what, signature(call.what, group_.rank, group_.size()), {});
   call.algorithm = route.algorithm;
-  call.token = route.token;
   route.backend->start(call);
 }
 
 void HostBackend::cancel(const Status& why) noexcept {
   for (const auto& one : backends_) one->cancel(why);
-}
-
-std::string HostBackend::where(std::uint32_t sequence) const {
-  for (const auto& one : backends_)
-    if (std::string where = one->where(sequence); !where.empty()) return where;
-  return {};
 }
 
 bool HostBackend::progress() {

@@ -19,7 +19,6 @@ class HostBackend final : public Backend {
   Status supports(const Collective& call, std::string_view algorithm) const override;
   void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
-  std::string where(std::uint32_t sequence) const override;
   bool progress() override;
   Fds fds() const noexcept override { return {}; }  // the transport's doorbell serves all engines
   bool arm(bool on) override;

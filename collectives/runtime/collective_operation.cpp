@@ -35,6 +35,7 @@ void CollectiveOperation::take_over(const Parts& parts) {
   }
   what.variable = call.variable;
   summary = parts.summary;
+  tracker = nullptr;
   route_ = parts.route;
 }
 
@@ -81,7 +82,6 @@ void CollectiveOperation::start_call() {
 
 void CollectiveOperation::give_to_backend() {
   algorithm = route_->algorithm;
-  token = route_->token;
   route_->backend->start(*this);
 }
 
@@ -175,8 +175,8 @@ void CollectiveOperation::cancel(const Status& why) noexcept {
 
 std::string CollectiveOperation::where() const {
   if (route_ == nullptr) return "waits for all ranks to make such a call, and to find out who does it";
-  const std::string name(route_->backend->name()), where = route_->backend->where(call().sequence);
-  return where.empty() ? name : where;
+  const std::string where = Call::where();
+  return where.empty() ? std::string(route_->backend->name()) : where;
 }
 
 }  // namespace tutti

@@ -10,8 +10,7 @@ namespace tutti {
 struct Route {
   Backend* backend = nullptr;
   std::string algorithm;
-  const void* token = nullptr;  ///< Backend::token()
-  bool own_plans = false;       ///< whether the context's transport carries its messages
+  bool own_plans = false;  ///< whether the context's transport carries its messages
 };
 
 /// Gives the route of calls that are launched before the backends are known; such calls wait, in order. Token held.

@@ -69,7 +69,7 @@ class BackendRank {
     if (report.ends == 0)
       backend->cancel(Status::failure(Code::aborted, "the test has failed"));  // buffers are about to go
     throw std::runtime_error("rank " + std::to_string(rank_) + ", " + std::string(name(call.kind)) + ": " +
-                             (reached ? why : "no end after a minute; " + backend->where(sequence_)));
+                             (reached ? why : "no end after a minute; " + report.where()));
   }
 
  private:

@@ -72,6 +72,7 @@ void IpcBackend::check_device(const Collective& call) const {
 void IpcBackend::start(Call& call) {
   Playing& fresh = calls_.emplace_back();
   fresh.call = &call;
+  call.tracker = this;
   try {
     check_device(call.what);
     fresh.play = std::make_unique<IpcCall>(*room_, call);
@@ -206,9 +207,9 @@ bool IpcBackend::look_for_end() noexcept {
   return true;
 }
 
-std::string IpcBackend::where(std::uint32_t sequence) const {
-  const auto found = std::ranges::find(calls_, sequence, [](const Playing& one) { return one.call->sequence; });
-  if (found == calls_.end() || !found->play) return {};
+std::string IpcBackend::where(const Call& call) const {
+  const auto found = std::ranges::find(calls_, &call, &Playing::call);
+  if (!found->play) return {};
   if (ending_)
     return std::string("cudaipc: has failed, and waits for ") +
            (ending_->is_quiet ? "other ranks that may still write here" : "what is on the stream");

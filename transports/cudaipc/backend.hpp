@@ -20,7 +20,7 @@ std::span<const std::string_view> algorithms(Kind kind) noexcept;
 ///
 /// After a failure the backend waits for its stream, without the token, for a few seconds at most; and if other ranks
 /// may write to this rank's results, until they have reported that they have stopped, or have exited.
-class IpcBackend final : public Backend {
+class IpcBackend final : public Backend, private Tracker {
  public:
   /// Collective; blocks. Throws Error{unsupported} if these ranks cannot share memory.
   explicit IpcBackend(const BackendMeeting& meeting);
@@ -30,7 +30,6 @@ class IpcBackend final : public Backend {
   Status supports(const Collective& call, std::string_view algorithm) const override;
   void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
-  std::string where(std::uint32_t sequence) const override;
 
   bool progress() override;
   Fds fds() const noexcept override { return {}; }
@@ -53,6 +52,7 @@ class IpcBackend final : public Backend {
     bool is_quiet = false;  // the stream is done, and the other ranks know
   };
 
+  std::string where(const Call& call) const override;
   bool carry_on();
   bool step(Playing& playing);
   void check_device(const Collective& call) const;

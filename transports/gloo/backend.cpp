@@ -46,6 +46,4 @@ Engine::Fds GlooBackend::fds() const noexcept { return {worker_ ? worker_->bell(
 
 bool GlooBackend::arm(bool on) { return !worker_ || worker_->arm(on); }
 
-std::string GlooBackend::where(std::uint32_t sequence) const { return worker_ ? worker_->where(sequence) : ""; }
-
 }  // namespace tutti

@@ -159,6 +159,7 @@ Status Worker::failure(const Call& call, const std::string& text, int peer) cons
 }
 
 void Worker::play(Call& call) {
+  call.tracker = this;
   const std::lock_guard lock(mutex_);
   calls_.push_back(&call);
   wake_.notify_one();
@@ -218,12 +219,11 @@ bool Worker::arm(bool on) {
   return !on || !has_news_.load(std::memory_order_relaxed);
 }
 
-std::string Worker::where(std::uint32_t sequence) const {
+std::string Worker::where(const Call& call) const {
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(calls_, sequence, &Call::sequence);
-  if (found == calls_.end()) return {};
+  const auto found = std::ranges::find(calls_, &call);
   const auto before = static_cast<std::size_t>(found - calls_.begin());
-  const std::string name = "gloo/" + std::string((*found)->algorithm);
+  const std::string name = "gloo/" + std::string(call.algorithm);
   if (before < done_) return name + " has ended on this rank";
   if (before > done_) return name + " waits for " + std::to_string(before - done_) + " calls before it";
   return name + " is under way";

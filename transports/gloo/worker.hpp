@@ -18,7 +18,7 @@
 namespace tutti {
 
 /// Threads: all functions are called with the token held, or by the constructing thread.
-class Worker {
+class Worker final : private Tracker {
  public:
   /// Connects the mesh on the new thread. Throws that thread's exception, at meeting.until at the latest.
   explicit Worker(const BackendMeeting& meeting);
@@ -43,9 +43,8 @@ class Worker {
   int bell() const noexcept { return bell_.fd(); }
   bool arm(bool on);
 
-  std::string where(std::uint32_t sequence) const;
-
  private:
+  std::string where(const Call& call) const override;
   void run(const BackendMeeting* meeting);
   bool connect(const BackendMeeting& meeting);
   void serve();

@@ -50,6 +50,7 @@ class MpiBackend final : public Backend {
       // parts started before are in progress
       fresh.failure = Status::failure(Code::resource, error.what(), world_rank_);
     }
+    call.tracker = &fresh.tracker();
     fresh.open = fresh.requests().size();
     for (const MPI_Request request : fresh.requests()) {
       requests_.push_back(request);
@@ -109,12 +110,6 @@ class MpiBackend final : public Backend {
             " calls, which it can neither end nor let go of: leave that memory alone until the process ends (the "
             "backend 'planned' has no such need)",
         world_rank_);
-  }
-
-  std::string where(std::uint32_t sequence) const override {
-    for (const auto& one : calls_)
-      if (one->call().sequence == sequence) return std::string("in ") + one->function() + " of MPI";
-    return {};
   }
 
  private:

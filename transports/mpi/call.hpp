@@ -14,7 +14,7 @@ namespace tutti::mpi {
 ///
 /// Buffers of more than 2 GiB are sent in parts, because MPI counts are ints and some implementations overflow. The
 /// choice depends only on what is equal on all ranks. All functions: token held.
-class MpiCall {
+class MpiCall final : private Tracker {
  public:
   MpiCall(Session& session, const Comm& comm, Call& call)
       : session_(session), comm_(comm), made_by_(call), call_(call.what) {}
@@ -35,6 +35,7 @@ class MpiCall {
   std::vector<MPI_Request>& requests() noexcept { return requests_; }
   Call& call() const noexcept { return made_by_; }
   const char* function() const noexcept { return function_; }
+  const Tracker& tracker() const noexcept { return *this; }
 
   std::size_t open = 0;  ///< requests that have not completed; used by the owner
   Status failure;        ///< the first failure; used by the owner
@@ -46,6 +47,7 @@ class MpiCall {
     std::size_t total = 0;
   };
 
+  std::string where(const Call&) const override { return std::string("in ") + function_ + " of MPI"; }
   const Functions& mpi() const noexcept { return session_.call; }
   DType dtype() const noexcept { return common_dtype(call_); }
   std::size_t width() const noexcept { return size_of(dtype()); }

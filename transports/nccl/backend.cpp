@@ -98,6 +98,7 @@ void NcclBackend::check_device(const Collective& call) const {
 void NcclBackend::start(Call& call) {
   Playing& fresh = calls_.emplace_back();
   fresh.call = &call;
+  call.tracker = this;
   try {
     check_device(call.what);
     begin_opening();
@@ -285,9 +286,8 @@ bool NcclBackend::look_for_end() noexcept {
   return true;
 }
 
-std::string NcclBackend::where(std::uint32_t sequence) const {
-  const auto found = std::ranges::find_if(calls_, [&](const Playing& one) { return one.call->sequence == sequence; });
-  if (found == calls_.end()) return {};
+std::string NcclBackend::where(const Call& call) const {
+  const auto found = std::ranges::find(calls_, &call, &Playing::call);
   if (ending_) return "nccl: has failed, and is being aborted";
   const auto before = static_cast<std::size_t>(found - calls_.begin());
   if (group_.size() > 1 && !opening_done_) return "nccl: its communicator is being made";

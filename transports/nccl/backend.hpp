@@ -19,7 +19,7 @@ namespace tutti::nccl {
 ///
 /// After a failure NCCL is aborted on another thread, which waits a few seconds, so that other communicators of the
 /// context continue. If NCCL does not end in time, it may still use its buffers; this is logged.
-class NcclBackend final : public Backend {
+class NcclBackend final : public Backend, private Tracker {
  public:
   /// Collective; blocks until all members have published their GPU. Throws Error{unsupported} with the reason if NCCL
   /// cannot serve them.
@@ -32,7 +32,6 @@ class NcclBackend final : public Backend {
   }
   void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
-  std::string where(std::uint32_t sequence) const override;
 
   bool progress() override;
   Fds fds() const noexcept override { return {}; }
@@ -48,6 +47,7 @@ class NcclBackend final : public Backend {
     bool enqueued = false;
   };
 
+  std::string where(const Call& call) const override;
   void begin_opening();
   void open() noexcept;
   bool opened();

@@ -59,6 +59,7 @@ Status DirectBackend::supports(const Collective& call, std::string_view algorith
 void DirectBackend::start(Call& call) {
   room_.enter();  // before the call is queued: if it throws, nothing is in flight
   queue_.push_back(&call);
+  call.tracker = this;
   if (begun_ || failed_) return;
   begin_next();
   if (engine_ > Engine::one_shot) return;
@@ -69,15 +70,9 @@ void DirectBackend::start(Call& call) {
   late_calls_ = begun_ ? std::min(late_calls_ + 1, most_late) : 0;
 }
 
-const void* DirectBackend::token(Kind kind, std::string_view algorithm) const {
-  const auto names = engine_names(kind);
-  const auto found = std::ranges::find(names, algorithm);
-  return found == names.end() ? nullptr : &*found;
-}
-
-DirectBackend::Engine DirectBackend::named_by(const void* token) noexcept {
-  return token == nullptr ? Engine::by_size
-                          : static_cast<Engine>(static_cast<const std::string_view*>(token) - all_engines.data());
+DirectBackend::Engine DirectBackend::named(std::string_view algorithm) noexcept {
+  return algorithm.empty() ? Engine::by_size
+                           : static_cast<Engine>(std::ranges::find(all_engines, algorithm) - all_engines.begin());
 }
 
 DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, Engine wanted) const {
@@ -93,15 +88,15 @@ DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, Engine
 
 void DirectBackend::begin_next() {
   const Call& next = *queue_[next_];
-  const void* const wish = next.token != nullptr ? next.token : token(next.what.kind, next.algorithm);
+  const Engine wanted = named(next.algorithm);
   // Fast path: most calls repeat the previous one, on the same or other buffers.
-  if (wish == token_ && next.summary.bits == call_.signature && is_whole(next.summary)) {
+  if (wanted == wanted_ && next.summary.bits == call_.signature && is_whole(next.summary)) {
     call_.set_buffers(next.what.in.data, next.what.out.data);
   } else {
     call_ = DirectCall(next.what, room_);
     call_.signature = next.summary.bits;
-    token_ = wish;
-    const Engine wanted = named_by(token_), first = first_engine(call_, wanted);
+    wanted_ = wanted;
+    const Engine first = first_engine(call_, wanted);
     const Insisted insisted = wanted == Engine::rounds   ? Insisted::rounds
                               : wanted == Engine::direct ? Insisted::direct
                                                          : Insisted::nothing;
@@ -228,10 +223,9 @@ void DirectBackend::cancel(const Status& why) noexcept {
   for (std::size_t i = std::exchange(next_, 0); i < ending.size(); ++i) ending[i]->ended(why);
 }
 
-std::string DirectBackend::where(std::uint32_t sequence) const {
-  if (next_ >= queue_.size()) return {};
-  const std::uint32_t now = queue_[next_]->sequence;
-  if (sequence != now) return "shm, behind call " + std::to_string(now);
+std::string DirectBackend::where(const Call& call) const {
+  const Call& now = *queue_[next_];
+  if (&call != &now) return "shm, behind call " + std::to_string(now.sequence);
   std::string text = "shm " + (room_.open() ? std::string(name_of(engine_)) : "finding the others");
   if (awaited_.word != nullptr && awaited_.peer >= 0)
     text += ", waiting for rank " + std::to_string(room_.world_rank(awaited_.peer));

@@ -14,7 +14,7 @@
 namespace tutti::shm {
 
 /// Runs calls in order, one at a time, because they share a slab and all ranks run them in the same order.
-class DirectBackend final : public Backend {
+class DirectBackend final : public Backend, private Tracker {
  public:
   static constexpr std::string_view own_name = "shm";
 
@@ -23,10 +23,8 @@ class DirectBackend final : public Backend {
 
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
-  const void* token(Kind kind, std::string_view algorithm) const override;
   void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
-  std::string where(std::uint32_t sequence) const override;
 
   bool progress() override;
   Fds fds() const noexcept override { return {}; }  // the wire's doorbell wakes this backend too
@@ -36,7 +34,8 @@ class DirectBackend final : public Backend {
   // Same order as engine_names(), preceded by the choice by size.
   enum class Engine { by_size, packets, one_shot, rounds, direct, cma, meeting };
   static std::string_view name_of(Engine engine) noexcept;
-  static Engine named_by(const void* token) noexcept;
+  static Engine named(std::string_view algorithm) noexcept;
+  std::string where(const Call& call) const override;
   Engine first_engine(const DirectCall& call, Engine wanted) const;
   void play();
   void begin_next();
@@ -52,7 +51,7 @@ class DirectBackend final : public Backend {
   bool begun_ = false;    // whether queue_[next_] has begun
   bool failed_ = false;   // a call has failed: the communicator ends, and the waiting calls are about to be cancelled
   DirectCall call_;
-  const void* token_ = nullptr;  // Call::token of call_
+  Engine wanted_ = Engine::by_size;  // by Call::algorithm of call_
   Engine engine_ = Engine::packets;
   EngineTask task_;
   Awaited awaited_;

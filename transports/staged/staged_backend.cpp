@@ -74,6 +74,7 @@ void StagedBackend::start(Call& call) {
   prepare();
   auto made = std::make_unique<Playing>();
   made->call = &call;
+  call.tracker = this;
   made->side = &side_of(device_of(call.what).index);
   made->source = Slicing::source(call.what);
   if (!has_own_counts(call.what))
@@ -216,7 +217,7 @@ void StagedBackend::start_on_host(const Playing& playing) {
   const bool is_checked = playing.call->summary != Signature();
   on_host_.summary = is_checked ? signature(on_host_.what, group_.rank, group_.size()) : Signature();
   on_host_.algorithm = {};
-  on_host_.token = nullptr;
+  on_host_.tracker = nullptr;
   plays_ = true;
   inner_->start(on_host_);
 }
@@ -321,16 +322,15 @@ void StagedBackend::cancel(const Status& why) noexcept {
   warn_of_unsettled(left, group_.members[static_cast<std::size_t>(group_.rank)]);
 }
 
-std::string StagedBackend::where(std::uint32_t sequence) const {
-  if (calls_.empty()) return {};
+std::string StagedBackend::where(const Call& call) const {
   for (const Staged& one : staged_) {
-    if (one.of->call->sequence != sequence) continue;
+    if (one.of->call != &call) continue;
     const std::string slice =
         "slice " + std::to_string(one.number + 1) + " of " + std::to_string(one.of->slicing->slices());
     if (one.fetching) return slice + " is copied from the device";
     if (one.storing) return slice + " is copied to the device";
     if (waits_) return slice + " waits for the stream that the call comes after";
-    const std::string inner = inner_->where(sequence);
+    const std::string inner = on_host_.where();
     return slice + (inner.empty() ? "" : ": " + inner);
   }
   return waits_ ? "waits for the stream that a call comes after" : "waits behind an earlier call";

@@ -28,7 +28,7 @@ struct Host {
 
 /// Performs calls in order, one slice at a time on the host, so their tags never conflict. Uses three pinned slots of
 /// two halves each, for calls of any size.
-class StagedBackend final : public Backend {
+class StagedBackend final : public Backend, private Tracker {
  public:
   static constexpr std::string_view own_name = "staged";
 
@@ -39,7 +39,6 @@ class StagedBackend final : public Backend {
   Status supports(const Collective& call, std::string_view algorithm) const override;
   void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
-  std::string where(std::uint32_t sequence) const override;
 
   bool progress() override;
   Fds fds() const noexcept override { return {}; }  // the host backend's transport rings for this one too
@@ -91,6 +90,7 @@ class StagedBackend final : public Backend {
     bool fetching = false, storing = false;  // a copy is on the stream, as far as known
   };
 
+  std::string where(const Call& call) const override;
   void prepare();
   bool advance();
   bool fetch();

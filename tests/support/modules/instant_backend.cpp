@@ -23,14 +23,13 @@ class InstantBackend final : public Backend {
     const bool known = std::ranges::find(names, algorithm) != names.end();
     return known ? Status() : Status::failure(Code::invalid, "no such algorithm");
   }
-  const void* token(Kind, std::string_view algorithm) const override { return &*std::ranges::find(names, algorithm); }
   void start(Call& call) override {
     const std::int64_t now = Clock::now().time_since_epoch().count();
     const Buffer& out = call.what.out;
     if (out.bytes() == sizeof now) std::memcpy(out.data, &now, sizeof now);
-    if (call.token == &names[1]) return waiting_.push_back(&call);
-    if (call.token == &names[3]) throw std::runtime_error("it threw on purpose");
-    call.ended(call.token == &names[2] ? Status::failure(Code::resource, "it failed on purpose") : Status());
+    if (call.algorithm == "later") return waiting_.push_back(&call);
+    if (call.algorithm == "throws") throw std::runtime_error("it threw on purpose");
+    call.ended(call.algorithm == "fails" ? Status::failure(Code::resource, "it failed on purpose") : Status());
   }
   void cancel(const Status& why) noexcept override { end_all(why); }
   bool progress() override { return end_all({}); }
