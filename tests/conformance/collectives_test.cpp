@@ -1,4 +1,4 @@
-// BackendConformance: every collective, dtype and operator, over every transport, against a
+// CommunicatorConformance: every collective, dtype and operator, over every transport, against a
 // sequential reference; results bitwise equal across ranks.
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace tutti::testing {
 namespace {
 
-class BackendConformance : public ::testing::TestWithParam<std::tuple<const char*, int>> {
+class CommunicatorConformance : public ::testing::TestWithParam<std::tuple<const char*, int>> {
  protected:
   // By rank, for the names that are several hosts with shm inside and tcp between; else empty.
   std::vector<int> hosts() const {
@@ -70,7 +70,7 @@ class BackendConformance : public ::testing::TestWithParam<std::tuple<const char
   int size() const { return std::get<1>(GetParam()); }
 };
 
-TEST_P(BackendConformance, EveryKindDtypeAndOperator) {
+TEST_P(CommunicatorConformance, EveryKindDtypeAndOperator) {
   const auto all = cases(size(), case_seed());
   std::vector<std::vector<std::uint64_t>> sums(static_cast<std::size_t>(size()));
   run_ranks(
@@ -81,7 +81,7 @@ TEST_P(BackendConformance, EveryKindDtypeAndOperator) {
 }
 
 // What the selector does not choose here is played as well, on more layouts of hosts, too.
-class AlgorithmConformance : public BackendConformance {};
+class AlgorithmConformance : public CommunicatorConformance {};
 
 TEST_P(AlgorithmConformance, EveryAlgorithm) {
   std::atomic<int> played = 0, arrived = 0;
@@ -99,12 +99,12 @@ TEST_P(AlgorithmConformance, EveryAlgorithm) {
   EXPECT_GT(played, 0);
 }
 
-TEST_P(BackendConformance, ScalarsPointToPointAndGroups) {
+TEST_P(CommunicatorConformance, ScalarsPointToPointAndGroups) {
   run_ranks(
       size(), [&](int rank) { return settings_of(rank); }, play_the_rest);
 }
 
-TEST_P(BackendConformance, SameBitsInEveryRun) {
+TEST_P(CommunicatorConformance, SameBitsInEveryRun) {
   std::vector<std::uint64_t> sums;
   for (int run = 0; run < 2; ++run) {
     std::uint64_t sum = 0;
@@ -128,7 +128,7 @@ std::string test_name(const ::testing::TestParamInfo<std::tuple<const char*, int
   return std::string(std::get<0>(param.param)) + "_" + std::to_string(std::get<1>(param.param));
 }
 
-INSTANTIATE_TEST_SUITE_P(Everywhere, BackendConformance,
+INSTANTIATE_TEST_SUITE_P(Everywhere, CommunicatorConformance,
                          ::testing::Combine(::testing::Values("inproc", "shm", "tcp", "routed", "gloo"),
                                             ::testing::ValuesIn(sizes)),
                          test_name);

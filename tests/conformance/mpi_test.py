@@ -70,7 +70,7 @@ class Mpi(unittest.TestCase):
     def test_collectives_of_mpi(self):
         for ranks in options.sizes:
             with self.subTest(ranks=ranks):
-                self.assert_ok(probe(ranks, "backend", "mpi", "cases", "rest", TUTTI_BACKEND="mpi"))
+                self.assert_ok(probe(ranks, "backend", "mpi", "rest", TUTTI_BACKEND="mpi"))
 
     def test_plans_over_messages_of_mpi(self):
         for ranks in options.sizes:
@@ -86,6 +86,12 @@ class Mpi(unittest.TestCase):
         for ranks in options.sizes:
             with self.subTest(ranks=ranks):
                 done = probe(ranks, program="transport_conformance", TUTTI_TEST_PROVIDER="mpi")
+                self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-1000:])
+
+    def test_the_contract_of_backends(self):
+        for ranks in options.sizes:
+            with self.subTest(ranks=ranks):
+                done = probe(ranks, program="backend_conformance", TUTTI_TEST_PROVIDER="mpi")
                 self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-1000:])
 
     def from_mpi(self, level, **variables):

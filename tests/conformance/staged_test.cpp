@@ -36,18 +36,6 @@ class StagedConformance : public ::testing::TestWithParam<std::tuple<const char*
   FakeAccelerator& gpu = use_fake_accelerator();
 };
 
-TEST_P(StagedConformance, EveryKindDtypeAndOperator) {
-  auto all = cases(size(), case_seed());
-  for (Case& one : all) one.device = true;
-  std::vector<std::vector<std::uint64_t>> sums(static_cast<std::size_t>(size()));
-  run_ranks(size(), settings(), [&](Communicator& world) {
-    play(world, all, sums[static_cast<std::size_t>(world.rank())]);
-    world.barrier().wait();
-  });
-  for (std::size_t i = 0; i < all.size(); ++i)
-    for (const auto& mine : sums) ASSERT_EQ(mine[i], sums[0][i]) << "ranks differ: " << all[i].text();
-}
-
 TEST_P(StagedConformance, BesideCallsOnHostMemory) {
   run_ranks(size(), settings(), [&](Communicator& world) {
     const float mine = static_cast<float>(world.rank() + 1);

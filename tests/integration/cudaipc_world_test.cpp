@@ -1,7 +1,5 @@
-// cudaipc between processes, over the fake accelerator: results of all kinds, direct and staged; what is cached of
-// other processes' memory, in what order streams work, and what it takes.
-#include <chrono>
-#include <cstring>
+// cudaipc between processes, over the fake accelerator: ranks that share a device, large calls, direct and staged; what
+// is cached of other processes' memory, and what it takes.
 #include <functional>
 #include <set>
 
@@ -12,12 +10,11 @@
 namespace tutti::testing {
 namespace {
 
-using namespace std::chrono_literals;
-
 constexpr std::size_t large = 70'000;  // floats, which are read where they are
 
-TEST_F(CudaIpc, ReducesLikeTheReference) {
-  for (const Shape shape : {Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{4, 2}, Shape{3, 3}})
+// As in backend_conformance.cpp, where each has its own.
+TEST_F(CudaIpc, RanksThatShareADevice) {
+  for (const Shape shape : {Shape{2, 1}, Shape{4, 1}, Shape{4, 2}})
     run(shape, [](Communicator&, WorldRank& rank) {
       const std::size_t counts[] = {0, 1, 5, 1000, thinned ? 30'001u : 70'001u};
       std::size_t turn = 0;
@@ -31,15 +28,8 @@ TEST_F(CudaIpc, ReducesLikeTheReference) {
             Folded(rank, {kind, dtype, {op, 0.5}, counts[turn % 5], turn % 2 == 0, variable}).play();
             ++turn;
           }
-    });
-}
-
-TEST_F(CudaIpc, MovesEveryBlockToItsPlace) {
-  for (const Shape shape : {Shape{1, 1}, Shape{2, 1}, Shape{4, 1}, Shape{3, 3}})
-    run(shape, [](Communicator&, WorldRank& rank) {
-      for (const DType dtype : {DType::i8, DType::i16, DType::f64})
-        for (const std::size_t count : {0u, 1u, 7u, 9001u})
-          for (const bool variable : {false, true}) Moves(rank, dtype, count, variable).everything_but_barrier();
+      for (const std::size_t count : {1u, 9001u})
+        for (const bool variable : {false, true}) Moves(rank, DType::i16, count, variable).everything_but_barrier();
     });
 }
 
@@ -79,18 +69,6 @@ TEST_F(CudaIpc, LargeOnesMoveNoMoreThanTheyMust) {
       }
       EXPECT_EQ(in.read(), out.read());
     });
-}
-
-TEST_F(CudaIpc, ManyCallsUnderWay) {
-  run({4, 1}, [](Communicator& world, WorldRank& rank) {
-    std::vector<OnDevice> data;
-    std::vector<Work> works;
-    for (std::size_t i = 0; i < 40; ++i) data.emplace_back(rank.device(), floats(i % 4 == 0 ? 200'000 : 100, 1.0f));
-    for (const OnDevice& one : data) works.push_back(rank.begin(allreduce_of(one, one)));
-    for (const Work& work : works) work.wait();
-    for (const OnDevice& one : data) EXPECT_EQ(one.read(), floats(one.size() / sizeof(float), 4.0f));
-    EXPECT_EQ(world.size(), 4);
-  });
 }
 
 // Memory that was freed and given out again at the same address is other memory.
@@ -184,27 +162,6 @@ TEST_F(CudaIpc, HandlesThatNobodyUsesAreClosed) {
     rank.play(allreduce_of(all.front(), out));
     EXPECT_EQ(out.read(), floats(large, 2.0f));
   });
-}
-
-// A rank's kernel that is still at work on the buffer when the call is made; and one behind the call.
-TEST_F(CudaIpc, StreamsWaitForOneAnother) {
-  for (const std::size_t count : {100u, 200'000u})
-    run({2, 1}, [count](Communicator& world, WorldRank& rank) {
-      FakeAccelerator& gpu = fake_accelerator();
-      OnDevice in(0, floats(count, 0.0f)), out(0, count * sizeof(float));
-      const Stream stream{nullptr, 0};
-      if (rank.rank() == 1) gpu.delay(stream, 50ms);
-      std::byte* const seen = gpu.seen(in.data());
-      gpu.run(stream, [seen, count] {
-        const Data ones = floats(count, 1.0f);
-        std::memcpy(seen, ones.data(), ones.size());
-      });
-      rank.play(allreduce_of(in, out));
-      // What is written right after the call's end is not what others read.
-      in.write(floats(count, 100.0f));
-      EXPECT_EQ(out.read(), floats(count, 2.0f));
-      world.barrier().wait();
-    });
 }
 
 // Whatever is called: slots, and nothing besides.

@@ -21,29 +21,41 @@ namespace tutti::testing {
 /// A call, and what a backend reported of it.
 struct Report final : Call {
   void trouble(const Status& why) override { troubles.push_back(why); }
+  void enqueued(const Event& /*end*/) override {
+    EXPECT_EQ(ends, 0) << "it had ended before";
+    EXPECT_EQ(++enqueues, 1);
+  }
+  void abandoned() override {
+    EXPECT_EQ(ends, 0) << "it had ended before";
+    is_abandoned = true;
+  }
   void ended(const Status& status) override {
-    ++ends;
+    EXPECT_EQ(++ends, 1);
     outcome = status;
   }
-  int ends = 0;
+  int ends = 0, enqueues = 0;
+  bool is_abandoned = false;
   Status outcome;
   std::vector<Status> troubles;
 };
 
 class BackendRank {
  public:
-  BackendRank(int rank, int size, std::unique_ptr<Backend> made) : rank_(rank), size_(size), backend(std::move(made)) {}
+  /// `beside` is driven along with it.
+  BackendRank(int rank, int size, std::unique_ptr<Backend> made, std::vector<Engine*> beside = {})
+      : rank_(rank), size_(size), beside_(std::move(beside)), backend(std::move(made)) {}
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
   /// Starts the call, which is kept here.
-  Report& start(Collective call, std::string_view algorithm = {}) {
+  Report& start(Collective call, std::string_view algorithm = {}, const Event& after = {}) {
     Report& report = reports_.emplace_back();
     report.what = std::move(call);
     report.sequence = ++sequence_;
     report.summary = signature(report.what, rank_, size_);
     report.algorithm = algorithm;
+    report.after = after;
     backend->start(report);
     return report;
   }
@@ -51,14 +63,17 @@ class BackendRank {
   bool until(const std::function<bool()>& reached) {
     const Deadline late = deadline_in(Seconds(60));
     while (!reached()) {
-      while (backend->progress()) continue;
+      while (progress()) continue;
       if (reached()) break;
       if (Clock::now() > late) return false;
-      pollfd fd{backend->fds().sleep, POLLIN, 0};
-      if (backend->arm(true)) wakes += ::poll(&fd, 1, backend->polled() ? 1 : 1000);
-      backend->arm(false);
+      sleep();
     }
     return true;
+  }
+  bool progress() {
+    bool moved = backend->progress();
+    for (Engine* const one : beside_) moved |= one->progress();
+    return moved;
   }
   /// Starts the call and drives to its end, which must be a good one.
   void play(const Collective& call, std::string_view algorithm = {}) {
@@ -73,7 +88,22 @@ class BackendRank {
   }
 
  private:
+  void sleep() {
+    std::vector<Engine*> all = beside_;
+    all.push_back(backend.get());
+    std::vector<pollfd> bells;
+    bool armed = true, polled = false;
+    for (Engine* const one : all) {
+      armed &= one->arm(true);
+      polled |= one->polled();
+      if (const int bell = one->fds().sleep; bell >= 0) bells.push_back({bell, POLLIN, 0});
+    }
+    if (armed) wakes += ::poll(bells.data(), bells.size(), polled ? 1 : 1000) > 0 ? 1 : 0;
+    for (Engine* const one : all) one->arm(false);
+  }
+
   int rank_, size_;
+  std::vector<Engine*> beside_;
   std::uint32_t sequence_ = 0;
   std::deque<Report> reports_;
 

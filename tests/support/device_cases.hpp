@@ -1,4 +1,5 @@
-// Calls on device memory against a reference, for whoever can play them: a backend by itself, or a communicator.
+// Calls on memory of a device or the host against a reference, for whoever can play them: a backend by itself, or a
+// communicator.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,15 +15,16 @@
 
 namespace tutti::testing {
 
-/// A rank with a device.
+/// A rank, and where its buffers are.
 class DeviceRank {
  public:
   virtual ~DeviceRank() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual int device() const = 0;
-  /// Plays the call to its end, which must be a good one.
-  virtual void play(const Collective& call) = 0;
+  virtual int device() const = 0;  ///< or on_host
+  /// Plays the call to its end, which must be a good one. False: it is refused, on all ranks alike, and nothing was
+  /// done.
+  virtual bool play(const Collective& call) = 0;
 };
 
 /// One of a communicator, whose calls `target` does.
@@ -33,7 +35,10 @@ class WorldRank final : public DeviceRank {
   int rank() const override { return world_.rank(); }
   int size() const override { return world_.size(); }
   int device() const override { return device_; }
-  void play(const Collective& call) override { begin(call).wait(); }
+  bool play(const Collective& call) override {
+    begin(call).wait();
+    return true;
+  }
 
   Work begin(const Collective& c) {
     const CallOptions by{.algorithm = target_};
@@ -102,7 +107,7 @@ class Folded {
     call.root = one_.kind == Kind::reduce ? root : 0;
     call.variable = one_.variable;
     if (one_.variable) call.in_counts = counts_;
-    rank_.play(call);
+    if (!rank_.play(call)) return 0;
     if (!in_place) {
       EXPECT_EQ(in.read(), inputs_[me_]) << text() << " changed its input";
     }
@@ -140,7 +145,7 @@ class Moves : Blocks {
 
   void broadcast() {
     OnDevice out(rank_.device(), me_ == root_ ? block(root_, 0, count_) : Data(count_ * width()));
-    play(Kind::broadcast, {}, out.buffer(dtype_));
+    if (!play(Kind::broadcast, out.buffer(dtype_), out.buffer(dtype_))) return;
     EXPECT_EQ(out.read(), block(root_, 0, count_));
   }
   void allgather(bool in_place) { gathered(Kind::allgather, in_place, true); }
@@ -156,7 +161,8 @@ class Moves : Blocks {
     const Data mine = block(root_, me_, counted(me_));
     OnDevice in(rank_.device(), me_ == root_ ? all : Data{}), out(rank_.device(), mine.size());
     in_place = in_place && me_ == root_;
-    play(Kind::scatter, in.buffer(dtype_), in_place ? in.part(before, mine.size(), dtype_) : out.buffer(dtype_));
+    const Buffer result = in_place ? in.part(before, mine.size(), dtype_) : out.buffer(dtype_);
+    if (!play(Kind::scatter, in.buffer(dtype_), result)) return;
     EXPECT_EQ(in_place ? in.read(before, mine.size()) : out.read(), mine);
   }
   void alltoall(bool in_place) {
@@ -169,7 +175,7 @@ class Moves : Blocks {
     }
     in_place = in_place && !variable_;
     OnDevice from(rank_.device(), in), into(rank_.device(), expected.size());
-    play(Kind::alltoall, from.buffer(dtype_), in_place ? from.buffer(dtype_) : into.buffer(dtype_));
+    if (!play(Kind::alltoall, from.buffer(dtype_), in_place ? from.buffer(dtype_) : into.buffer(dtype_))) return;
     EXPECT_EQ(in_place ? from.read() : into.read(), expected);
   }
   void barrier() { play(Kind::barrier, {}, {}); }
@@ -200,18 +206,19 @@ class Moves : Blocks {
       std::ranges::copy(mine, start.begin() + static_cast<std::ptrdiff_t>(before));
       out.write(start);
     }
-    play(kind, in_place ? out.part(before, mine.size(), dtype_) : in.buffer(dtype_), out.buffer(dtype_));
+    if (!play(kind, in_place ? out.part(before, mine.size(), dtype_) : in.buffer(dtype_), out.buffer(dtype_))) return;
     EXPECT_TRUE(!gets || out.read() == expected) << name(kind) << " at rank " << me_;
   }
-  void play(Kind kind, ConstBuffer in, Buffer out) {
+  bool play(Kind kind, ConstBuffer in, Buffer out) {
     call_.kind = kind;
     call_.in = in;
     call_.out = out;
     call_.root = kind == Kind::allgather || kind == Kind::alltoall || kind == Kind::barrier ? 0 : root_;
     call_.variable = variable_ && kind != Kind::broadcast && kind != Kind::barrier;
     if (!call_.variable) call_.in_counts = call_.out_counts = {};
-    rank_.play(call_);
+    const bool played = rank_.play(call_);
     call_ = {};
+    return played;
   }
 
   DeviceRank& rank_;

@@ -49,31 +49,40 @@ inline Settings with_fake_nccl(Settings settings = {}) {
   return settings;
 }
 
-/// Bytes on a device, filled and read by the test, as nothing is under way then.
+/// A place of OnDevice beside the devices.
+inline constexpr int on_host = -1;
+
+/// Bytes on a device, or on the host, filled and read by the test, as nothing is under way then.
 class OnDevice {
  public:
   OnDevice(int device, std::size_t bytes)
-      : device_(device), bytes_(bytes), memory_(use_fake_gpus().allocate(device, bytes > 0 ? bytes : 1)) {}
+      : device_(device), bytes_(bytes), memory_(allocate(device, bytes > 0 ? bytes : 1)) {}
   OnDevice(int device, const std::vector<std::byte>& data) : OnDevice(device, data.size()) { write(data); }
 
   std::byte* data(std::size_t at = 0) const { return static_cast<std::byte*>(memory_.get()) + at; }
   std::size_t size() const noexcept { return bytes_; }
-  Device where() const noexcept { return {Device::Kind::cuda, device_}; }
+  Device where() const noexcept { return device_ == on_host ? Device() : Device{Device::Kind::cuda, device_}; }
   Buffer buffer(DType dtype) const { return part(0, bytes_, dtype); }
   Buffer part(std::size_t at, std::size_t bytes, DType dtype) const {
     return {data(at), bytes / size_of(dtype), dtype, where()};
   }
 
   void write(const std::vector<std::byte>& data) {
-    if (!data.empty()) std::memcpy(fake_accelerator().seen(memory_.get()), data.data(), data.size());
+    if (!data.empty()) std::memcpy(seen(), data.data(), data.size());
   }
   std::vector<std::byte> read() const { return read(0, bytes_); }
   std::vector<std::byte> read(std::size_t at, std::size_t bytes) const {
-    const std::byte* const seen = fake_accelerator().seen(memory_.get()) + at;
-    return {seen, seen + bytes};
+    const std::byte* const from = seen() + at;
+    return {from, from + bytes};
   }
 
  private:
+  static std::shared_ptr<void> allocate(int device, std::size_t bytes) {
+    if (device == on_host) return std::shared_ptr<std::byte[]>(new std::byte[bytes]());
+    return use_fake_gpus().allocate(device, bytes);
+  }
+  std::byte* seen() const { return device_ == on_host ? data() : fake_accelerator().seen(memory_.get()); }
+
   int device_;
   std::size_t bytes_;
   std::shared_ptr<void> memory_;

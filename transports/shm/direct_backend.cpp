@@ -43,6 +43,7 @@ Status DirectBackend::supports(const Collective& call, std::string_view algorith
   if (call.variable) return no("counts per rank are not for shm's own collectives");
   if (call.op.op == Op::premul_sum) return no("a factor per rank is not for shm's own collectives");
   const auto names = engine_names(call.kind);
+  if (names.empty()) return no("shm has no " + std::string(tutti::name(call.kind)) + " of its own");
   if (std::ranges::find(names, algorithm) == names.end()) {
     std::string known;
     for (const std::string_view name : names.subspan(1)) known += (known.empty() ? "" : ", ") + std::string(name);
