@@ -27,29 +27,8 @@ function(tutti_pkg_config name purpose library private)
 endfunction()
 tutti_pkg_config(tutti-cxx "for C++20" -ltutti "-lm -lpthread -ldl")
 
-# What users include, and what those headers include; everything else is the library's own. `tests/lint/floors.py` checks
-# that the list is complete.
-set(TUTTI_PUBLIC_HEADERS
-  collectives/tutti.hpp collectives/tutti_mpi.hpp collectives/tutti_parameter_server.hpp
-  collectives/api/communicator.hpp
-  collectives/bootstrap/bootstrap.hpp collectives/bootstrap/common_library.hpp collectives/bootstrap/stores.hpp
-  collectives/bootstrap/topology.hpp
-  collectives/mesh/box_exchange.hpp collectives/mesh/cut.hpp collectives/mesh/mesh.hpp collectives/mesh/window.hpp
-  collectives/parameter_server/parameter_server.hpp collectives/parameter_server/rule.hpp collectives/parameter_server/sharding.hpp
-  collectives/plan/hosts.hpp collectives/plan/range.hpp
-  transports/core/accelerator.hpp transports/core/buffer.hpp transports/core/clock.hpp transports/core/collective.hpp
-  transports/core/dtype.hpp transports/core/fork.hpp transports/core/half.hpp transports/core/log.hpp transports/core/memory.hpp
-  transports/core/reduce.hpp transports/core/ref.hpp transports/core/settings.hpp transports/core/status.hpp
-  transports/core/store.hpp transports/core/work.hpp)
-# What a transport or a backend outside this tree includes besides.
-set(TUTTI_PROVIDER_HEADERS
-  transports/backend.hpp transports/engine.hpp transports/modules.hpp transports/provider.hpp transports/transport.hpp)
-# The headers keep their paths, so that they include one another as they do here; those without a folder are also on top.
-foreach(header IN LISTS TUTTI_PUBLIC_HEADERS TUTTI_PROVIDER_HEADERS)
-  cmake_path(GET header PARENT_PATH folder)
-  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti/${folder})
-endforeach()
-install(FILES collectives/tutti.hpp collectives/tutti_mpi.hpp collectives/tutti_parameter_server.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
+# The public headers, with those of providers: a program includes tutti.hpp, or tutti/NAME.hpp of what it needs.
+install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 
 # A component has a file of targets of its own, which the config includes; those of nn and engine when LibTorch is found.
 set(TUTTI_COMPONENTS "")

@@ -15,7 +15,7 @@
 #include "engine/models/split.hpp"
 #include "engine/optimizers/table.hpp"
 #include "engine/strategies/axes.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::engine {
 namespace {

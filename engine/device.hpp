@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine {
 

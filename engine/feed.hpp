@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/data/loader.hpp"
-#include "transports/core/accelerator.hpp"
+#include "tutti/accelerator.hpp"
 
 namespace tutti::engine {
 

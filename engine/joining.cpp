@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "engine/checkpoint/atomic_file.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

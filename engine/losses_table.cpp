@@ -3,7 +3,7 @@
 
 #include "engine/losses.hpp"
 #include "engine/options.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <thread>
 
-#include "collectives/bootstrap/stores.hpp"
 #include "engine/checkpoint/saver.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/joining.hpp"
@@ -16,6 +15,7 @@
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/serve.hpp"
 #include "engine/submasters.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::engine {
 namespace {

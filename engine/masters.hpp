@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
-#include "collectives/plan/range.hpp"
 #include "engine/config.hpp"
 #include "engine/trainer.hpp"
+#include "tutti/buffer.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine {
 

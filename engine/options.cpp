@@ -5,8 +5,8 @@
 #include <cmath>
 #include <optional>
 
-#include "transports/core/settings.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/settings.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

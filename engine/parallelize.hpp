@@ -8,12 +8,12 @@
 #include <span>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "engine/data/dataset.hpp"
 #include "engine/data/sampler.hpp"
 #include "nn/gradient_sync.hpp"
 #include "nn/parameter_average.hpp"
 #include "nn/synchronize.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine {
 

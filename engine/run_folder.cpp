@@ -10,7 +10,7 @@
 #include "engine/checkpoint/atomic_file.hpp"
 #include "engine/report/history.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

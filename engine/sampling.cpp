@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/tutti_parameter_server.hpp"
 #include "engine/masters.hpp"
 #include "engine/strategies/relay.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti::engine {
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine {
 

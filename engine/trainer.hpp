@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "engine/config.hpp"
 #include "engine/data/sample.hpp"
 #include "engine/data/source.hpp"
@@ -17,6 +16,7 @@
 #include "engine/optimizers/table.hpp"
 #include "engine/report.hpp"
 #include "engine/strategies/stats.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine {
 

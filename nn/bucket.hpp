@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "transports/core/dtype.hpp"
+#include "tutti/dtype.hpp"
 
 namespace tutti::nn {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::nn {
 namespace {

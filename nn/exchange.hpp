@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::nn {
 

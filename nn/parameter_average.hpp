@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "nn/exchange.hpp"
 #include "nn/module.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::nn {
 

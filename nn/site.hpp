@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::nn {
 

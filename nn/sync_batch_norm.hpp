@@ -10,7 +10,7 @@
 #include <iosfwd>
 #include <memory>
 
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::nn {
 

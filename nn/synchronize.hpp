@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "nn/module.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::nn {
 

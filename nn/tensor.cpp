@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::nn {
 

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "transports/core/buffer.hpp"
+#include "tutti/buffer.hpp"
 
 namespace tutti::nn {
 

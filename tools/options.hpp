@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::tools {
 

@@ -8,7 +8,7 @@
 #include <initializer_list>
 #include <system_error>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "transports/modules.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti {
 namespace {

@@ -1,8 +1,8 @@
 // Selects the accelerator of this process.
 #pragma once
 
-#include "transports/core/accelerator.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/accelerator.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti {
 

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <memory>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti {
 

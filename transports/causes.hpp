@@ -1,7 +1,7 @@
 // Causes that all transports report with the same text: a refused message, a rank that has ended.
 #pragma once
 
-#include "transports/transport.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti {
 

@@ -1,5 +1,5 @@
 // Finds modules, opens them and chooses among the variants of a name.
-#include "transports/modules.hpp"
+#include "tutti/provider/provider.hpp"
 
 #include <dlfcn.h>
 
@@ -11,7 +11,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 namespace {

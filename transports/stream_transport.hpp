@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "transports/core/clock.hpp"
-#include "transports/core/memory.hpp"
-#include "transports/transport.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/memory.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti {
 

@@ -1,5 +1,5 @@
 // The default recv_reduce: receives into scratch memory, then reduces.
-#include "transports/transport.hpp"
+#include "tutti/provider/transport.hpp"
 
 #include <memory>
 #include <vector>

@@ -21,7 +21,7 @@
 #include <utility>
 
 #include "benchmarks/peers/peer.hpp"
-#include "collectives/bootstrap/bootstrap.hpp"
+#include "tutti/bootstrap.hpp"
 
 namespace tutti::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "benchmarks/peers/peer.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

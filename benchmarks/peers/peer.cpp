@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tools/bench/lines.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

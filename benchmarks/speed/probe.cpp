@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/tutti.hpp"
 #include "transports/core/copy.hpp"
 #include "transports/core/host.hpp"
+#include "tutti.hpp"
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <vector>
 
-#include "collectives/tutti.hpp"
-#include "collectives/tutti_parameter_server.hpp"
+#include "tutti.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti {
 namespace {

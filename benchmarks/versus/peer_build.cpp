@@ -12,7 +12,7 @@
 
 #include "benchmarks/versus/peer_list.hpp"
 #include "transports/core/sha256.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {
@@ -81,9 +81,9 @@ std::string compile_peer(const Peer& peer, bool verbose) {
   fs::create_directories(folder, failed);
   if (failed) throw Error(Code::resource, fmt::format("cannot make {}: {}", folder.string(), failed.message()));
   fmt::print(stderr, "tutti bench: compiling {} with {}, once\n", peer.name, peer.compiler);
-  Command command{
-      {peer.compiler, "-std=c++20", "-O2", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-I", root.string()},
-      peer.environment};
+  Command command{{peer.compiler, "-std=c++20", "-O2", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-I", root.string(),
+                   "-I", (root / "include").string()},
+                  peer.environment};
   for (const fs::path& file : files)
     if (file.extension() == ".cpp") command.words.push_back(file);
   for (const std::string& word : {std::string("-o"), made.string()}) command.words.push_back(word);

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "transports/core/host.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

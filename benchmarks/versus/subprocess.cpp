@@ -19,7 +19,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

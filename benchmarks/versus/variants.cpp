@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <set>
 
-#include "transports/core/settings.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/settings.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

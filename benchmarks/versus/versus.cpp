@@ -23,7 +23,7 @@
 #include "tools/bench/lines.hpp"
 #include "tools/command.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

@@ -3,11 +3,10 @@
 
 #include "bindings/c/handles.hpp"
 #include "bindings/c/unique_ids.hpp"
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/common_library.hpp"
 #include "collectives/bootstrap/served_store.hpp"
-#include "collectives/bootstrap/stores.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/log.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::c {
 namespace {

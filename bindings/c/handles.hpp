@@ -15,11 +15,11 @@
 
 #include "bindings/c/tutti.h"
 #include "bindings/common/views.hpp"
-#include "collectives/api/communicator.hpp"
-#include "transports/core/fork.hpp"
-#include "transports/core/settings.hpp"
-#include "transports/core/status.hpp"
-#include "transports/core/store.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/settings.hpp"
+#include "tutti/status.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::c {
 

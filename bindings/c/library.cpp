@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "bindings/c/handles.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::c {
 namespace {

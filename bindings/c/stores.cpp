@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "bindings/c/handles.hpp"
-#include "collectives/bootstrap/stores.hpp"
-#include "transports/core/clock.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::c {
 namespace {

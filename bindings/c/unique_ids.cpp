@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/bootstrap/served_store.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::c {
 namespace {

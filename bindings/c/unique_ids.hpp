@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "transports/core/store.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::c {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bindings {
 namespace {

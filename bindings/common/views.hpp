@@ -5,8 +5,8 @@
 #include <span>
 #include <string_view>
 
-#include "transports/core/dtype.hpp"
-#include "transports/core/reduce.hpp"
+#include "tutti/dtype.hpp"
+#include "tutti/reduce.hpp"
 
 namespace tutti::bindings {
 

@@ -9,7 +9,7 @@
 
 #include "bindings/mpi/library.hpp"
 #include "bindings/mpi/translation.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::preload {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bindings/mpi/library.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::preload {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::preload {
 

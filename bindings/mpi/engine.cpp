@@ -13,9 +13,9 @@
 #include "bindings/mpi/requests.hpp"
 #include "bindings/mpi/translation.hpp"
 #include "bindings/mpi/waiting.hpp"
-#include "collectives/bootstrap/common_library.hpp"
-#include "transports/core/log.hpp"
 #include "transports/mpi/settings.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::preload {
 namespace {

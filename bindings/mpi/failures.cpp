@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bindings/mpi/library.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::preload {
 namespace {

@@ -10,7 +10,7 @@
 #include "bindings/mpi/communicators.hpp"
 #include "bindings/mpi/shadow.hpp"
 #include "bindings/mpi/translation.hpp"
-#include "transports/core/work.hpp"
+#include "tutti/work.hpp"
 
 namespace tutti::preload {
 

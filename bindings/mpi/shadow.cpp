@@ -9,7 +9,7 @@
 #include "bindings/mpi/checking.hpp"
 #include "bindings/mpi/library.hpp"
 #include "bindings/mpi/translation.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::preload {
 namespace {

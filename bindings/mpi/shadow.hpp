@@ -11,7 +11,7 @@
 #include "bindings/mpi/call.hpp"
 #include "bindings/mpi/communicators.hpp"
 #include "bindings/mpi/types.hpp"
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti::preload {
 

@@ -10,7 +10,7 @@
 #include "bindings/mpi/library.hpp"
 #include "bindings/mpi/types.hpp"
 #include "collectives/runtime/pool.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::preload {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <string>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::preload {
 namespace {

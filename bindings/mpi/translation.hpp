@@ -9,7 +9,7 @@
 #include "bindings/mpi/communicators.hpp"
 #include "bindings/mpi/staging.hpp"
 #include "bindings/mpi/types.hpp"
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti::preload {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "transports/core/dtype.hpp"
-#include "transports/core/reduce.hpp"
+#include "tutti/dtype.hpp"
+#include "tutti/reduce.hpp"
 
 namespace tutti::preload {
 

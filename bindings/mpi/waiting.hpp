@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "transports/core/work.hpp"
+#include "tutti/work.hpp"
 
 namespace tutti::preload {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bindings/common/views.hpp"
-#include "transports/core/buffer.hpp"
+#include "tutti/buffer.hpp"
 
 namespace tutti::python {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "bindings/python/work.hpp"
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::python {
 

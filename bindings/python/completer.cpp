@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "transports/core/fork.hpp"
+#include "tutti/fork.hpp"
 
 namespace tutti::python {
 namespace {

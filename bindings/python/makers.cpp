@@ -2,10 +2,10 @@
 #include <atomic>
 
 #include "bindings/python/communicator.hpp"
-#include "collectives/bootstrap/common_library.hpp"
 #include "collectives/bootstrap/served_store.hpp"
-#include "collectives/bootstrap/stores.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/log.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::python {
 namespace {

@@ -3,7 +3,7 @@
 #include <sys/eventfd.h>
 
 #include "bindings/python/communicator.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::python {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bindings/python/arrays.hpp"
-#include "collectives/api/communicator.hpp"
 #include "transports/core/descriptor.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::python {
 

@@ -13,7 +13,7 @@
 #include "bindings/torch/errors.hpp"
 #include "bindings/torch/memory.hpp"
 #include "bindings/torch/store.hpp"
-#include "collectives/bootstrap/bootstrap.hpp"
+#include "tutti/bootstrap.hpp"
 
 namespace tutti::torch_binding {
 namespace {

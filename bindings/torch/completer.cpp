@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "bindings/torch/work.hpp"
-#include "transports/core/fork.hpp"
+#include "tutti/fork.hpp"
 
 namespace tutti::torch_binding {
 // A forked child does not have the threads, and the mutex may be locked: it makes a new instance.

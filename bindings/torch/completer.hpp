@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "bindings/torch/group.hpp"
-#include "transports/core/clock.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::torch_binding {
 

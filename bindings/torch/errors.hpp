@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::torch_binding {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
-#include "transports/core/fork.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/fork.hpp"
 
 namespace tutti::torch_binding {
 

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::torch_binding {
 

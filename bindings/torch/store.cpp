@@ -5,8 +5,8 @@
 #include <mutex>
 #include <thread>
 
-#include "collectives/bootstrap/stores.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::torch_binding {
 namespace {

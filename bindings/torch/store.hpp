@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "transports/core/store.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::torch_binding {
 

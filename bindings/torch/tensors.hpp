@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/core/buffer.hpp"
-#include "transports/core/reduce.hpp"
+#include "tutti/buffer.hpp"
+#include "tutti/reduce.hpp"
 
 namespace tutti::torch_binding {
 

@@ -8,7 +8,7 @@
 
 #include "bindings/torch/completer.hpp"
 #include "bindings/torch/errors.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::torch_binding {
 namespace {

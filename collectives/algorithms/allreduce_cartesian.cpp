@@ -9,7 +9,7 @@
 // TorchMPI's cartesian communicators, 2017; for each axis see allreduce_recursive_doubling.cpp.
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
-#include "collectives/plan/hosts.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
-#include "collectives/plan/hosts.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti {
 namespace {

@@ -8,7 +8,7 @@
 // Mellor-Crummey & Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", TOCS 1991.
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
-#include "collectives/plan/hosts.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti {
 namespace {

@@ -9,7 +9,7 @@
 // IPDPS 2000.
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
-#include "collectives/plan/hosts.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti {
 namespace {

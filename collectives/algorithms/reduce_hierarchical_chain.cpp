@@ -9,7 +9,7 @@
 // Concurrency and Computation 2007.
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
-#include "collectives/plan/hosts.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "transports/core/layout.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

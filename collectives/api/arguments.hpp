@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "transports/backend.hpp"
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti {
 

@@ -3,8 +3,8 @@
 #include <limits>
 #include <vector>
 
-#include "collectives/bootstrap/stores.hpp"
-#include "transports/modules.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "collectives/api/communicator.hpp"
 #include "collectives/route/selector.hpp"
 #include "collectives/runtime/context.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti {
 

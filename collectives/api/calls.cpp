@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "collectives/api/arguments.hpp"
-#include "collectives/api/communicator.hpp"
 #include "collectives/api/communicator_impl.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti {
 namespace {

@@ -1,4 +1,4 @@
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 #include <utility>
 

@@ -8,10 +8,7 @@
 
 #include "collectives/api/arguments.hpp"
 #include "collectives/api/backends.hpp"
-#include "collectives/api/communicator.hpp"
 #include "collectives/api/device_calls.hpp"
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
 #include "collectives/plan/planned_backend.hpp"
 #include "collectives/route/choices.hpp"
 #include "collectives/route/rules.hpp"
@@ -23,8 +20,11 @@
 #include "collectives/runtime/pool.hpp"
 #include "collectives/runtime/prompt_call.hpp"
 #include "transports/accelerators.hpp"
-#include "transports/core/log.hpp"
-#include "transports/modules.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/log.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 

@@ -11,15 +11,15 @@
 #include <span>
 #include <sstream>
 
-#include "collectives/bootstrap/stores.hpp"
 #include "collectives/route/rules.hpp"
 #include "collectives/route/tuning.hpp"
 #include "collectives/runtime/context.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
 #include "transports/decorators/routed.hpp"
 #include "transports/decorators/shaped.hpp"
-#include "transports/modules.hpp"
+#include "tutti/log.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "collectives/api/backends.hpp"
 #include "transports/core/deferred_release.hpp"
-#include "transports/core/fork.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 

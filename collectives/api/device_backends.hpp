@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "collectives/runtime/context.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti {
 

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "collectives/api/device_backends.hpp"
 #include "collectives/route/choices.hpp"
 #include "collectives/runtime/collective_operation.hpp"
@@ -17,6 +16,7 @@
 #include "transports/core/layout.hpp"
 #include "transports/staged/exchanges.hpp"
 #include "transports/staged/staged_backend.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti {
 

@@ -9,9 +9,9 @@
 #include <tuple>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
-#include "collectives/bootstrap/topology.hpp"
 #include "transports/core/sha256.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti {
 namespace {

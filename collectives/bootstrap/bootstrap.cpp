@@ -1,5 +1,5 @@
 // Derives a rank's number, the size and a store from the launcher's environment.
-#include "collectives/bootstrap/bootstrap.hpp"
+#include "tutti/bootstrap.hpp"
 
 #include <signal.h>
 #include <unistd.h>
@@ -11,9 +11,9 @@
 #include "collectives/bootstrap/meeting.hpp"
 #include "collectives/bootstrap/membership.hpp"
 #include "collectives/bootstrap/served_store.hpp"
-#include "collectives/bootstrap/stores.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 namespace launchers {

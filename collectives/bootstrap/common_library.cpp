@@ -1,11 +1,12 @@
-#include "collectives/bootstrap/common_library.hpp"
+// Bootstrap of ranks that are connected already by another library, such as MPI.
+#include "tutti/bootstrap.hpp"
 
 #include <span>
 
 #include "collectives/bootstrap/served_store.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
 #include "transports/core/sha256.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 namespace {

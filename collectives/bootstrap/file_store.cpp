@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "collectives/bootstrap/store_rules.hpp"
-#include "collectives/bootstrap/stores.hpp"
 #include "transports/core/descriptor.hpp"
 #include "transports/core/sha256.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 namespace {

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "collectives/bootstrap/store_rules.hpp"
-#include "collectives/bootstrap/stores.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 namespace {

@@ -10,7 +10,7 @@
 #include "collectives/bootstrap/served_store.hpp"
 #include "collectives/bootstrap/socket.hpp"
 #include "collectives/bootstrap/store_url.hpp"
-#include "collectives/bootstrap/stores.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::launchers {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "collectives/bootstrap/membership.hpp"
-#include "transports/core/settings.hpp"
-#include "transports/core/store.hpp"
+#include "tutti/settings.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::launchers {
 

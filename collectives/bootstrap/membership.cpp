@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::launchers {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/bootstrap/bootstrap.hpp"
+#include "tutti/bootstrap.hpp"
 
 namespace tutti::launchers {
 

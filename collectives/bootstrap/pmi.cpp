@@ -11,9 +11,9 @@
 #include <cstring>
 
 #include "collectives/bootstrap/socket.hpp"
-#include "transports/core/fork.hpp"
-#include "transports/core/log.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/log.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::launchers {
 namespace {

@@ -1,5 +1,5 @@
 // A view of a store that adds a prefix to every key, so that parts of a job do not share keys.
-#include "collectives/bootstrap/stores.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 namespace {

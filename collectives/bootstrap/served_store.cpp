@@ -12,7 +12,7 @@
 #include "collectives/bootstrap/socket.hpp"
 #include "collectives/bootstrap/store_url.hpp"
 #include "collectives/bootstrap/store_wire.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::launchers {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/bootstrap/stores.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::launchers {
 

@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include "collectives/bootstrap/membership.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::launchers {
 namespace {

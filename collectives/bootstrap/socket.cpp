@@ -12,7 +12,7 @@
 #include <memory>
 #include <system_error>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::sockets {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/core/clock.hpp"
 #include "transports/core/descriptor.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::sockets {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "transports/core/status.hpp"
-#include "transports/core/store.hpp"
+#include "tutti/status.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::store_rules {
 

@@ -3,7 +3,7 @@
 
 #include <charconv>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

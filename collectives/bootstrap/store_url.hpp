@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "collectives/bootstrap/stores.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 

@@ -15,7 +15,7 @@
 #include "collectives/bootstrap/store_rules.hpp"
 #include "collectives/bootstrap/store_url.hpp"
 #include "collectives/bootstrap/store_wire.hpp"
-#include "collectives/bootstrap/stores.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 namespace {

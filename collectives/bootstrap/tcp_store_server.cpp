@@ -18,8 +18,8 @@
 #include "collectives/bootstrap/socket.hpp"
 #include "collectives/bootstrap/store_rules.hpp"
 #include "collectives/bootstrap/store_wire.hpp"
-#include "collectives/bootstrap/stores.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 namespace {

@@ -1,5 +1,5 @@
 // Topology: see topology.hpp.
-#include "collectives/bootstrap/topology.hpp"
+#include "tutti/topology.hpp"
 
 #include <map>
 #include <numeric>

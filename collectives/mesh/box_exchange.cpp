@@ -1,8 +1,8 @@
-#include "collectives/mesh/box_exchange.hpp"
+#include "tutti/box_exchange.hpp"
 
 #include <algorithm>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

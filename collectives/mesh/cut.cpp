@@ -1,6 +1,6 @@
-#include "collectives/mesh/cut.hpp"
+#include "tutti/cut.hpp"
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 

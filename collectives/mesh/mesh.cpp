@@ -1,4 +1,4 @@
-#include "collectives/mesh/mesh.hpp"
+#include "tutti/mesh.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <span>
 
 #include "transports/core/sha256.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

@@ -1,4 +1,5 @@
-#include "collectives/mesh/window.hpp"
+// Window: which inputs a range of outputs needs, and which outputs it makes complete.
+#include "tutti/cut.hpp"
 
 namespace tutti {
 namespace {

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <utility>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 namespace {

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "collectives/bootstrap/served_store.hpp"
 #include "collectives/parameter_server/request.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti {
 

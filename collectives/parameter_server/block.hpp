@@ -6,7 +6,7 @@
 #include <cstring>
 #include <memory>
 
-#include "transports/core/buffer.hpp"
+#include "tutti/buffer.hpp"
 
 namespace tutti {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <type_traits>
 
-#include "transports/core/buffer.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/buffer.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 

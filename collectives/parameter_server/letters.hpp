@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "collectives/parameter_server/parameter_server.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti {
 

@@ -1,5 +1,5 @@
 // Setup and teardown of a parameter server, and workers' joining and leaving.
-#include "collectives/parameter_server/parameter_server.hpp"
+#include "tutti/parameter_server.hpp"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 
 #include "collectives/parameter_server/block.hpp"
 #include "collectives/parameter_server/frames.hpp"
-#include "collectives/parameter_server/parameter_server.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti {
 

@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "collectives/parameter_server/elements.hpp"
-#include "collectives/parameter_server/rule.hpp"
-#include "transports/core/reduce.hpp"
+#include "tutti/reduce.hpp"
+#include "tutti/rule.hpp"
 
 namespace tutti {
 namespace {

@@ -10,10 +10,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "collectives/parameter_server/frames.hpp"
 #include "collectives/parameter_server/letters.hpp"
 #include "collectives/parameter_server/shard.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti {
 

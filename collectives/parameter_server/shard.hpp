@@ -11,8 +11,8 @@
 
 #include "collectives/parameter_server/block.hpp"
 #include "collectives/parameter_server/letters.hpp"
-#include "collectives/parameter_server/parameter_server.hpp"
-#include "transports/core/clock.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti {
 

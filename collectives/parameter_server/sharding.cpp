@@ -1,5 +1,5 @@
 // Splitting a buffer into one range per server.
-#include "collectives/parameter_server/sharding.hpp"
+#include "tutti/parameter_server.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The catalog of algorithms. Its table is generated from the files in algorithms/.
 #include "collectives/plan/algorithm.hpp"
 
-#include "collectives/plan/hosts.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti {
 

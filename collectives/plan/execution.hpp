@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "collectives/plan/schedule.hpp"
-#include "transports/backend.hpp"
-#include "transports/transport.hpp"
+#include "tutti/provider/backend.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti {
 

@@ -1,5 +1,5 @@
 // Hosts: see hosts.hpp.
-#include "collectives/plan/hosts.hpp"
+#include "tutti/topology.hpp"
 
 #include <algorithm>
 #include <map>

@@ -8,9 +8,9 @@
 
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_call.hpp"
-#include "transports/backend.hpp"
-#include "transports/core/settings.hpp"
-#include "transports/transport.hpp"
+#include "tutti/provider/backend.hpp"
+#include "tutti/provider/transport.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti {
 

@@ -7,7 +7,7 @@
 
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/execution.hpp"
-#include "transports/backend.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/plan/range.hpp"
-#include "transports/core/collective.hpp"
+#include "tutti/buffer.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/plan/planned_backend.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "collectives/route/choices.hpp"
-#include "transports/core/settings.hpp"
-#include "transports/transport.hpp"
+#include "tutti/provider/transport.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti {
 

@@ -4,7 +4,7 @@
 
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_backend.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti {
 

@@ -5,7 +5,7 @@
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_backend.hpp"
 #include "collectives/route/rules.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 namespace {

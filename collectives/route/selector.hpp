@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/backend.hpp"
-#include "transports/core/collective.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/collective.hpp"
+#include "tutti/provider/backend.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti {
 

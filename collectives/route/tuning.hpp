@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti {
 

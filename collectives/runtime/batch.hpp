@@ -12,7 +12,7 @@
 #include "collectives/runtime/packing.hpp"
 #include "collectives/runtime/pool.hpp"
 #include "collectives/runtime/progress.hpp"
-#include "transports/core/work.hpp"
+#include "tutti/work.hpp"
 
 namespace tutti {
 

@@ -12,7 +12,7 @@
 #include "collectives/runtime/pool.hpp"
 #include "collectives/runtime/route.hpp"
 #include "collectives/runtime/verification.hpp"
-#include "transports/backend.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti {
 

@@ -7,10 +7,10 @@
 #include "collectives/runtime/batch.hpp"
 #include "collectives/runtime/errand.hpp"
 #include "transports/core/deferred_release.hpp"
-#include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
 #include "transports/core/sha256.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 namespace {

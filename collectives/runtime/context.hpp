@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/topology.hpp"
 #include "collectives/runtime/operation.hpp"
 #include "collectives/runtime/progress.hpp"
 #include "collectives/runtime/seekers.hpp"
-#include "transports/core/fork.hpp"
-#include "transports/transport.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/provider/transport.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti {
 

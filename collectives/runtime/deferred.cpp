@@ -3,7 +3,7 @@
 #include <exception>
 #include <string>
 
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "transports/transport.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "collectives/runtime/progress.hpp"
-#include "transports/core/work.hpp"
+#include "tutti/work.hpp"
 
 namespace tutti {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "transports/core/buffer.hpp"
+#include "tutti/buffer.hpp"
 
 namespace tutti {
 

@@ -13,10 +13,10 @@
 
 #include "collectives/runtime/mailbox.hpp"
 #include "collectives/runtime/progress.hpp"
-#include "transports/backend.hpp"
-#include "transports/core/accelerator.hpp"
-#include "transports/core/collective.hpp"
-#include "transports/core/work.hpp"
+#include "tutti/accelerator.hpp"
+#include "tutti/collective.hpp"
+#include "tutti/provider/backend.hpp"
+#include "tutti/work.hpp"
 
 namespace tutti {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "transports/backend.hpp"
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti {
 

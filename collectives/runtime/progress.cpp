@@ -13,8 +13,8 @@
 
 #include "collectives/runtime/counted.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
 #include "transports/core/relax.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 namespace {

@@ -12,10 +12,10 @@
 #include "collectives/runtime/deferred.hpp"
 #include "collectives/runtime/engines.hpp"
 #include "collectives/runtime/progress_token.hpp"
-#include "transports/core/clock.hpp"
 #include "transports/core/descriptor.hpp"
-#include "transports/core/work.hpp"
-#include "transports/transport.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/provider/transport.hpp"
+#include "tutti/work.hpp"
 
 namespace tutti {
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <mutex>
 
-#include "transports/core/clock.hpp"
-#include "transports/core/work.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/work.hpp"
 
 namespace tutti {
 

@@ -8,8 +8,8 @@
 #include "collectives/runtime/collective_operation.hpp"
 #include "collectives/runtime/operation.hpp"
 #include "collectives/runtime/progress.hpp"
-#include "transports/backend.hpp"
-#include "transports/core/work.hpp"
+#include "tutti/provider/backend.hpp"
+#include "tutti/work.hpp"
 
 namespace tutti {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transports/backend.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti {
 

@@ -5,8 +5,8 @@
 #include <deque>
 #include <vector>
 
-#include "transports/engine.hpp"
-#include "transports/transport.hpp"
+#include "tutti/provider/backend.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti {
 

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "engine/data/sample.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine {
 

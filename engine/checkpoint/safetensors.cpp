@@ -13,8 +13,8 @@
 #include <set>
 
 #include "engine/checkpoint/atomic_file.hpp"
-#include "transports/core/settings.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/settings.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/core/dtype.hpp"
+#include "tutti/dtype.hpp"
 
 namespace tutti::engine {
 

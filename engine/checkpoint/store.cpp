@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/checkpoint/atomic_file.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

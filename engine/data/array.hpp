@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "transports/core/dtype.hpp"
+#include "tutti/dtype.hpp"
 
 namespace tutti::engine {
 

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 

@@ -8,7 +8,7 @@
 #include "engine/data/hdf5_file.hpp"
 #include "engine/data/hdf5_store.hpp"
 #include "engine/data/kinds.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -1,7 +1,7 @@
 // Replaces hdf5.cpp and hdf5_file.cpp in builds without the HDF5 library.
 #include "engine/data/hdf5_file.hpp"
 #include "engine/data/kinds.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 

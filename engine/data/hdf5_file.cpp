@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/data/files.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

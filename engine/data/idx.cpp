@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/data/files.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

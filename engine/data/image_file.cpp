@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/data/files.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

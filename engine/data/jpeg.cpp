@@ -5,7 +5,7 @@
 #include <jpeglib.h>
 
 #include "engine/data/image_file.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

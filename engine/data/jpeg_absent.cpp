@@ -1,6 +1,6 @@
 // Replaces jpeg.cpp in builds without libjpeg.
 #include "engine/data/image_file.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 

@@ -3,7 +3,7 @@
 #include "engine/data/files.hpp"
 #include "engine/data/idx.hpp"
 #include "engine/data/kinds.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

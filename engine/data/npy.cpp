@@ -10,7 +10,7 @@
 
 #include "engine/data/files.hpp"
 #include "engine/data/kinds.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -2,7 +2,7 @@
 #include <png.h>
 
 #include "engine/data/image_file.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 

@@ -1,6 +1,6 @@
 // Replaces png.cpp in builds without libpng.
 #include "engine/data/image_file.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 

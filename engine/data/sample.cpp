@@ -1,6 +1,6 @@
 #include "engine/data/sample.hpp"
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/data/random.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "engine/data/kinds.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

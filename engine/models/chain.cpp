@@ -19,7 +19,7 @@
 #include <limits>
 
 #include "nn/sync_batch_norm.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

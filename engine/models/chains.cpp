@@ -5,7 +5,7 @@
 
 #include "engine/models/makers.hpp"
 #include "engine/models/model.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine::models {
 namespace {

@@ -18,7 +18,7 @@
 #include <limits>
 
 #include "engine/models/makers.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine::models {
 

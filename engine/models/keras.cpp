@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

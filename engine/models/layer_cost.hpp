@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "collectives/mesh/box_exchange.hpp"
+#include "tutti/box_exchange.hpp"
 
 namespace tutti::engine {
 

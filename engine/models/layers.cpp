@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "engine/models/keras.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -12,7 +12,7 @@
 #include "engine/models/parallel_gpt.hpp"
 #include "engine/models/parts.hpp"
 #include "engine/models/sparse.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

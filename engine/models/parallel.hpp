@@ -2,10 +2,10 @@
 // sharded.
 #pragma once
 
-#include "collectives/mesh/mesh.hpp"
 #include "engine/models/layer_cost.hpp"
 #include "engine/models/model.hpp"
 #include "engine/models/split.hpp"
+#include "tutti/mesh.hpp"
 
 namespace tutti::engine {
 

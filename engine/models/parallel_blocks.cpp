@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 

@@ -7,7 +7,7 @@
 
 #include "nn/parallel/placement.hpp"
 #include "nn/parallel/space_layers.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -8,7 +8,7 @@
 #include "nn/parallel/module.hpp"
 #include "nn/parallel/placement.hpp"
 #include "nn/parallel/ring_attention.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

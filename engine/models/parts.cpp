@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "nn/synchronize.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 NetworkParts::NetworkParts(Mesh mesh, Layout layout, std::vector<nn::ParameterPart> parts,

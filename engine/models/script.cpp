@@ -6,7 +6,7 @@
 #include <map>
 
 #include "engine/models/makers.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine::models {
 namespace {

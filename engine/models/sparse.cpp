@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "nn/parallel/placement.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

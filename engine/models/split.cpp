@@ -6,7 +6,7 @@
 
 #include "engine/config.hpp"
 #include "engine/strategies/axes.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/mesh/mesh.hpp"
+#include "tutti/mesh.hpp"
 
 namespace tutti::engine {
 

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "engine/optimizers/rules.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine::rules {
 namespace {

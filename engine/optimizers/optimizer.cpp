@@ -12,7 +12,7 @@
 #include <set>
 
 #include "engine/optimizers/rules.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

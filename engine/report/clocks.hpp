@@ -1,8 +1,8 @@
 // Comparison of the ranks' clocks.
 #pragma once
 
-#include "collectives/api/communicator.hpp"
 #include "engine/report/phases.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine {
 

@@ -8,7 +8,7 @@
 #include <chrono>
 
 #include "transports/core/host.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

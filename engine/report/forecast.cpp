@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

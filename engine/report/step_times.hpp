@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "engine/report/clocks.hpp"
 #include "engine/report/phases.hpp"
 #include "engine/report/trace.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "engine/report/clocks.hpp"
 #include "engine/report/phases.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine {
 

@@ -6,7 +6,7 @@
 
 #include "engine/config.hpp"
 #include "engine/strategies/presets.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/tutti_parameter_server.hpp"
 #include "engine/strategies/flat.hpp"
 #include "nn/tensor.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti::engine::exchange {
 

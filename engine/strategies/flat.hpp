@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "nn/module.hpp"
 #include "nn/site.hpp"
-#include "transports/core/buffer.hpp"
+#include "tutti/buffer.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine::exchange {
 

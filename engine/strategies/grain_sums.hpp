@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/strategies/strategy.hpp"
-#include "transports/core/buffer.hpp"
+#include "tutti/buffer.hpp"
 
 namespace tutti::engine::exchange {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "collectives/parameter_server/letters.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/parameter_server/rule.hpp"
+#include "tutti/rule.hpp"
 
 namespace tutti::engine {
 

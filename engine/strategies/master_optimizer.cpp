@@ -9,9 +9,9 @@
 #include <string>
 
 #include "collectives/parameter_server/letters.hpp"
-#include "collectives/parameter_server/sharding.hpp"
 #include "engine/optimizers/optimizer.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/parameter_server.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

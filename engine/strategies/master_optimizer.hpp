@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "collectives/parameter_server/rule.hpp"
 #include "engine/config.hpp"
 #include "engine/strategies/master_rules.hpp"
 #include "nn/module.hpp"
+#include "tutti/rule.hpp"
 
 namespace tutti::engine {
 

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "collectives/parameter_server/rule.hpp"
-#include "collectives/parameter_server/sharding.hpp"
+#include "tutti/parameter_server.hpp"
+#include "tutti/rule.hpp"
 
 namespace tutti::engine {
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/tutti_parameter_server.hpp"
 #include "engine/strategies/served_report.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti::engine {
 

@@ -9,12 +9,12 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/tutti_parameter_server.hpp"
 #include "engine/strategies/ledger.hpp"
 #include "engine/strategies/relay.hpp"
 #include "engine/strategies/rule_names.hpp"
 #include "engine/strategies/served_report.hpp"
 #include "engine/strategies/strategy.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti::engine {
 

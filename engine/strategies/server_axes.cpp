@@ -1,7 +1,7 @@
 #include "engine/strategies/server_axes.hpp"
 
 #include "engine/strategies/axes.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

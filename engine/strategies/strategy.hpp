@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "engine/config.hpp"
 #include "engine/strategies/stats.hpp"
 #include "nn/module.hpp"
 #include "nn/site.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::engine {
 

@@ -12,8 +12,8 @@
 
 #include "engine/strategies/centre.hpp"
 #include "engine/strategies/served.hpp"
-#include "transports/core/clock.hpp"
-#include "transports/core/store.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::engine::exchange {
 

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
-#include "collectives/mesh/box_exchange.hpp"
-#include "collectives/mesh/cut.hpp"
-#include "collectives/mesh/mesh.hpp"
 #include "nn/site.hpp"
+#include "tutti/box_exchange.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/cut.hpp"
+#include "tutti/mesh.hpp"
 
 namespace tutti::nn {
 

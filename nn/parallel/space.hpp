@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/mesh/window.hpp"
 #include "nn/parallel/process_group.hpp"
+#include "tutti/cut.hpp"
 
 namespace tutti::nn {
 

@@ -2,7 +2,7 @@
 // expect: no known conversion for argument 1 from .*const std::vector<int>.* to .tutti::Buffer
 #include <vector>
 
-#include "collectives/tutti.hpp"
+#include "tutti.hpp"
 
 #ifdef WRONG
 using Data = const std::vector<int>;

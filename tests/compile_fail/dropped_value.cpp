@@ -1,6 +1,6 @@
 // The result of a scalar collective comes from wait(); dropping it is a mistake.
 // expect: ignoring returned value of type .tutti::Value<float>.*nodiscard
-#include "collectives/tutti.hpp"
+#include "tutti.hpp"
 
 float worst(tutti::Communicator& world, float loss) {
 #ifdef WRONG

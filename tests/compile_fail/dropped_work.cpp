@@ -2,7 +2,7 @@
 // expect: ignoring returned value of type .tutti::Work.*nodiscard
 #include <vector>
 
-#include "collectives/tutti.hpp"
+#include "tutti.hpp"
 
 void average(tutti::Communicator& world, std::vector<float>& gradient) {
 #ifdef WRONG

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/tutti.hpp"
+#include "tutti.hpp"
 
 std::vector<int> all(tutti::Communicator& world, std::vector<int>& mine) {
 #ifdef WRONG

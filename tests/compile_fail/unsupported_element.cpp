@@ -2,7 +2,7 @@
 // expect: no matching function for call to .tutti::Communicator::allreduce\(std::vector<long double>&\)
 #include <vector>
 
-#include "collectives/tutti.hpp"
+#include "tutti.hpp"
 
 #ifdef WRONG
 using Number = long double;

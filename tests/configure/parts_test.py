@@ -64,7 +64,7 @@ def printed_table(output):
 
 def compiled_table(compiler, build, folder):
     (folder / "main.cpp").write_text(PROGRAM)
-    run(compiler, "-std=c++20", "-Wall", "-Werror", "-I", ROOT, folder / "main.cpp", build / "generated/parts.cpp",
+    run(compiler, "-std=c++20", "-Wall", "-Werror", "-I", ROOT, "-I", ROOT / "include", folder / "main.cpp", build / "generated/parts.cpp",
         "-o", folder / "main")
     words = run(folder / "main").split("\0")
     return [(words[i], words[i + 1] == "1", words[i + 2]) for i in range(0, len(words) - 1, 3)]

@@ -8,13 +8,13 @@
 #include <thread>
 #include <tuple>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/require.hpp"
 #include "tests/support/thinned.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti.hpp"
 
 namespace tutti::testing {
 namespace {

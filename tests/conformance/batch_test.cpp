@@ -5,15 +5,15 @@
 #include <atomic>
 #include <thread>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
 #include "collectives/runtime/packing.hpp"
-#include "collectives/tutti.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/reference.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/require.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 namespace {

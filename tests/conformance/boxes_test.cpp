@@ -3,11 +3,11 @@
 
 #include <random>
 
-#include "collectives/mesh/box_exchange.hpp"
-#include "collectives/mesh/mesh.hpp"
-#include "collectives/mesh/window.hpp"
 #include "tests/support/require.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti/box_exchange.hpp"
+#include "tutti/cut.hpp"
+#include "tutti/mesh.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <tuple>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/worlds.hpp"
-#include "transports/modules.hpp"
+#include "tutti.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <thread>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/comes_true.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/require.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <tuple>
 
-#include "collectives/bootstrap/stores.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_backend.hpp"
 #include "tests/support/meetings.hpp"
 #include "transports/core/layout.hpp"
 #include "transports/decorators/traced.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -11,7 +11,6 @@
 #include <optional>
 #include <thread>
 
-#include "collectives/api/communicator.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/comes_true.hpp"
 #include "tests/support/fake_gpus.hpp"
@@ -20,7 +19,8 @@
 #include "tests/support/worlds.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/core/deferred_release.hpp"
-#include "transports/modules.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::testing {
 namespace {

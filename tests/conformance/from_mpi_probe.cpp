@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "collectives/tutti_mpi.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/require.hpp"
+#include "tutti_mpi.hpp"
 
 namespace {
 

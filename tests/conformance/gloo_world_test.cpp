@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <map>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/comes_true.hpp"
 #include "tests/support/worlds.hpp"
-#include "transports/modules.hpp"
+#include "tutti.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -6,10 +6,10 @@
 #include <optional>
 #include <thread>
 
-#include "collectives/api/communicator.hpp"
 #include "tests/support/comes_true.hpp"
 #include "tests/support/floats.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/arenas.hpp"
 #include "tests/support/counted_heap.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti.hpp"
 
 namespace tutti::testing {
 namespace {

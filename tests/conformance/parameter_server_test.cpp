@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <thread>
 
-#include "collectives/tutti.hpp"
-#include "collectives/tutti_parameter_server.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/require.hpp"
 #include "tests/support/server_cases.hpp"
 #include "tests/support/thinned.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti::testing {
 namespace {

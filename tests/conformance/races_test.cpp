@@ -8,10 +8,10 @@
 #include <random>
 #include <thread>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/require.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti.hpp"
 
 namespace tutti::testing {
 namespace {

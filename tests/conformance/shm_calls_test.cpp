@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti.hpp"
 
 #if defined(__linux__) && defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #include <sys/prctl.h>

@@ -11,13 +11,13 @@
 #include <thread>
 #include <tuple>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/arenas.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/played.hpp"
 #include "tests/support/worlds.hpp"
 #include "transports/core/process.hpp"
-#include "transports/modules.hpp"
+#include "tutti.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::testing {
 namespace {

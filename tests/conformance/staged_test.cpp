@@ -7,13 +7,13 @@
 #include <numeric>
 #include <thread>
 
-#include "collectives/api/communicator.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/comes_true.hpp"
 #include "tests/support/fake_accelerator.hpp"
 #include "tests/support/floats.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "tests/support/every_way.hpp"
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti {
 namespace {

@@ -18,7 +18,7 @@
 #include "tests/support/reference.hpp"
 #include "tests/support/require.hpp"
 #include "tests/support/server_cases.hpp"
-#include "transports/core/memory.hpp"
+#include "tutti/memory.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -7,13 +7,13 @@
 #include <bit>
 #include <fstream>
 
-#include "collectives/bootstrap/bootstrap.hpp"
 #include "engine/data/random.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/models/model.hpp"
 #include "engine/trainer.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti/bootstrap.hpp"
 
 namespace tutti::engine {
 namespace {

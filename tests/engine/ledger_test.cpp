@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

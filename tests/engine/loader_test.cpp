@@ -10,7 +10,7 @@
 
 #include "engine/data/source.hpp"
 #include "tests/support/refusal.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -12,12 +12,12 @@
 #include <cmath>
 #include <set>
 
-#include "collectives/bootstrap/bootstrap.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/explain.hpp"
 #include "engine/strategies/serve.hpp"
 #include "tests/engine/play.hpp"
 #include "tests/engine/runs.hpp"
+#include "tutti/bootstrap.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "engine/data/source.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {

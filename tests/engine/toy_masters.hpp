@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "collectives/bootstrap/bootstrap.hpp"
 #include "engine/masters.hpp"
 #include "tests/engine/play.hpp"
 #include "tests/engine/runs.hpp"
+#include "tutti/bootstrap.hpp"
 
 namespace tutti::engine {
 

@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "tests/gpu/user_kernels.hpp"
 #include "transports/accelerators.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::testing {
 namespace {

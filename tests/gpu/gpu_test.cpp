@@ -9,10 +9,10 @@
 #include <random>
 #include <thread>
 
-#include "collectives/api/communicator.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/worlds.hpp"
 #include "transports/accelerators.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::testing {
 namespace {

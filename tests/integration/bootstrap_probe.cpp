@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "collectives/bootstrap/bootstrap.hpp"
+#include "tutti/bootstrap.hpp"
 
 namespace {
 

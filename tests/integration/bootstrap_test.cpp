@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "collectives/bootstrap/meeting.hpp"
-#include "collectives/bootstrap/stores.hpp"
 #include "tests/support/caught.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::launchers {
 namespace {

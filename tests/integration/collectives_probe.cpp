@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "collectives/bootstrap/bootstrap.hpp"
 #include "collectives/plan/algorithm.hpp"
-#include "collectives/plan/hosts.hpp"
-#include "collectives/tutti.hpp"
 #include "tests/support/played.hpp"
 #include "tests/support/thinned.hpp"
 #include "transports/core/host.hpp"
+#include "tutti.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/topology.hpp"
 
 namespace {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
 #include "tests/support/device_cases.hpp"
 #include "tests/support/processes.hpp"
-#include "transports/modules.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
-#include "collectives/bootstrap/bootstrap.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/communicator.hpp"
 
 namespace {
 

@@ -10,11 +10,11 @@
 #include <sstream>
 #include <thread>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/asleep.hpp"
 #include "tests/support/going.hpp"
 #include "tests/support/joined.hpp"
 #include "tests/support/processes.hpp"
+#include "tutti.hpp"
 
 namespace tutti::testing {
 namespace {

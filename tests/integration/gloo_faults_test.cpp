@@ -4,11 +4,11 @@
 #include <chrono>
 #include <thread>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/tutti.hpp"
 #include "tests/support/going.hpp"
 #include "tests/support/processes.hpp"
-#include "transports/modules.hpp"
+#include "tutti.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::testing {
 namespace {

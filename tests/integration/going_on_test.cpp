@@ -4,9 +4,9 @@
 
 #include <array>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/joined.hpp"
 #include "tests/support/processes.hpp"
+#include "tutti.hpp"
 
 namespace tutti::testing {
 namespace {

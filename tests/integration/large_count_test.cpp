@@ -4,9 +4,9 @@
 
 #include <span>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/worlds.hpp"
-#include "transports/core/memory.hpp"
+#include "tutti.hpp"
+#include "tutti/memory.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -5,10 +5,10 @@
 #include <optional>
 #include <thread>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/asleep.hpp"
 #include "tests/support/joined.hpp"
 #include "tests/support/processes.hpp"
+#include "tutti.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -11,11 +11,11 @@
 #include <chrono>
 #include <thread>
 
-#include "collectives/tutti.hpp"
-#include "collectives/tutti_parameter_server.hpp"
 #include "tests/support/joined.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/thinned.hpp"
+#include "tutti.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "collectives/bootstrap/stores.hpp"
-#include "collectives/tutti.hpp"
-#include "collectives/tutti_parameter_server.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/joined.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti.hpp"
+#include "tutti/parameter_server.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/going.hpp"
 #include "tests/support/joined.hpp"
 #include "tests/support/processes.hpp"
 #include "transports/core/process.hpp"
+#include "tutti.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "collectives/bootstrap/stores.hpp"
 #include "tests/support/tcp_mesh.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
+#include "tutti/store.hpp"
 
 using namespace tutti;
 

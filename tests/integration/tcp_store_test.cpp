@@ -9,9 +9,9 @@
 #include <atomic>
 #include <random>
 
-#include "collectives/bootstrap/stores.hpp"
 #include "tests/support/store_contract.hpp"
 #include "transports/core/descriptor.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 namespace {

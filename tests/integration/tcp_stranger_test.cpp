@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "tests/support/tcp_mesh.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 namespace {

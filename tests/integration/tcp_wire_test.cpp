@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "tests/support/tcp_mesh.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

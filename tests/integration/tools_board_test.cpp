@@ -8,7 +8,7 @@
 #include "tests/support/asleep.hpp"
 #include "tests/support/processes.hpp"
 #include "tools/bench/board.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

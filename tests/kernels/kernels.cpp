@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "transports/core/copy.hpp"
-#include "transports/core/dtype.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/reduce.hpp"
 #include "transports/core/reduce_table.hpp"
 #include "transports/core/relax.hpp"
+#include "tutti/dtype.hpp"
+#include "tutti/reduce.hpp"
 
 namespace {
 

@@ -6,25 +6,32 @@ import common
 
 # Floor: the prefixes that its files may include by a quoted path. The first matching floor counts;
 # `{folder}` is the provider's own folder. None: everything.
-CORE, VOCABULARY = "transports/core/", r"transports/[^/]+\.hpp$"
-PLAN, BELOW = "collectives/plan/", "collectives/(bootstrap|plan)/"
+# What users include has floors of its own: what core has, what providers have, what is above.
+CORE_FACE = r"tutti/(accelerator|buffer|clock|collective|dtype|fork|log|memory|reduce|settings|status|store|work)\.hpp$"
+CORE, VOCABULARY = f"transports/core/|{CORE_FACE}", r"transports/[^/]+\.hpp$|tutti/provider/"
+TOPOLOGY, BOOTSTRAP = r"tutti/topology\.hpp$", r"tutti/(bootstrap|topology)\.hpp$"
+PLAN, BELOW = f"collectives/plan/|{TOPOLOGY}", f"collectives/(bootstrap|plan)/|{BOOTSTRAP}"
+COMMUNICATOR = r"tutti/communicator\.hpp$"
 USED = "(?!benchmarks/)"  # all that is no laboratory
 NO_MEDIUM = "transports/(decorators|staged)/"  # these two have no medium of their own
 FLOORS = [
+    (r"include/" + CORE_FACE, [CORE_FACE]),
+    (r"include/tutti/provider/", [CORE_FACE, "tutti/provider/"]),
+    (r"include/", ["tutti/(?!provider/)"]),
     (r"transports/core/", [CORE]),
     (r"transports/[^/]+$", [CORE, VOCABULARY]),
     (r"transports/[^/]+/settings\.hpp$", [CORE]),  # which libtutti has in every build
     (r"transports/[^/]+/", [CORE, VOCABULARY, "{folder}"]),
     (r"collectives/algorithms/", [CORE, VOCABULARY, PLAN, "collectives/algorithms/"]),
     (r"collectives/plan/", [CORE, VOCABULARY, PLAN]),
-    (r"collectives/bootstrap/", [CORE, VOCABULARY, PLAN, "collectives/bootstrap/"]),
+    (r"collectives/bootstrap/", [CORE, VOCABULARY, PLAN, BOOTSTRAP, "collectives/bootstrap/"]),
     (r"collectives/runtime/", [CORE, VOCABULARY, BELOW, "collectives/runtime/", NO_MEDIUM]),
     (r"collectives/route/", [CORE, VOCABULARY, BELOW, "collectives/(route|runtime)/"]),
-    (r"collectives/api/", [CORE, VOCABULARY, BELOW, "collectives/(api|route|runtime)/", NO_MEDIUM]),
-    (r"collectives/", [CORE, VOCABULARY, "collectives/"]),
-    (r"nn/", [CORE, "collectives/", "tutti.hpp$", "nn/"]),
-    (r"engine/", [CORE, "collectives/", "tutti.hpp$", "nn/", "engine/"]),
-    (r"benchmarks/", [CORE, "collectives/", "tools/bench/", r"tools/command\.hpp$", "benchmarks/"]),
+    (r"collectives/api/", [CORE, VOCABULARY, BELOW, COMMUNICATOR, "collectives/(api|route|runtime)/", NO_MEDIUM]),
+    (r"collectives/", [CORE, VOCABULARY, "collectives/", "tutti/"]),
+    (r"nn/", [CORE, "collectives/", "tutti(_mpi)?.hpp$", "tutti/(?!provider/)", "nn/"]),
+    (r"engine/", [CORE, "collectives/", "tutti(_mpi)?.hpp$", "tutti/(?!provider/)", "nn/", "engine/"]),
+    (r"benchmarks/", [CORE, "collectives/", "tutti(_mpi)?.hpp$", "tutti/(?!provider/)", "tools/bench/", r"tools/command\.hpp$", "benchmarks/"]),
     (r"tools/bench/", [r"benchmarks/versus/versus\.hpp$", USED]),
     (r"(tools|bindings|examples)/", [USED]),
     (r"tests/", None),
@@ -35,7 +42,7 @@ LIBRARIES = [
     (r"(torch|ATen|c10)/", r"(nn|engine|tools|bindings|examples|tests)/"),
     (r"boost/", r"transports/tcp/"),
     (r"infiniband/", r"(transports/ibverbs|tests)/"),
-    (r"mpi\.h$", r"(transports/mpi/|bindings/mpi/|collectives/tutti_mpi\.hpp|benchmarks/peers/|tests/|examples/)"),
+    (r"mpi\.h$", r"(transports/mpi/|bindings/mpi/|include/tutti_mpi\.hpp|benchmarks/peers/|tests/|examples/)"),
     (r"gloo/", r"(transports/gloo|benchmarks/peers|tests)/"),
     (r"(CLI|fmt)/", r"(engine|tools|benchmarks|examples|tests)/"),
     (r"(nlohmann|yaml-cpp)/", r"(engine|benchmarks|tests)/"),
@@ -73,18 +80,12 @@ def angled_problem(name, target):
     return None
 
 
-def installed(text):
-    """The headers that TuttiInstall.cmake lists."""
-    lists = re.findall(r"set\(TUTTI_(?:PUBLIC|PROVIDER)_HEADERS\s([^)]*)\)", text)
-    return set(" ".join(lists).split())
-
-
-def installed_problems(listed, names):
-    """Headers that an installed one includes, and that are not installed; and listed ones that are not there."""
+def installed_problems(names):
+    """Headers that an installed one includes, and that are not installed."""
     # The sources of the PyTorch backend are part of a wheel, and compiled beside what it installs.
-    shipped = listed | {name for name in names if re.match(r"(nn|engine)/.*\.hpp$|bindings/torch/\w+\.[ch]pp$", name)}
-    problems = [f"cmake/TuttiInstall.cmake lists {name}, which is not there" for name in sorted(listed - set(names))]
-    for name in sorted(shipped & set(names)):
+    shipped = {name for name in names if re.match(r"(include|nn|engine)/.*\.hpp$|bindings/torch/\w+\.[ch]pp$", name)}
+    problems = []
+    for name in sorted(shipped):
         for kind, target in INCLUDE.findall(common.text(name)):
             if kind == '"' and target in names and target not in shipped:
                 problems.append(f'{name}: is installed, but "{target}", which it includes, is not (cmake/TuttiInstall.cmake)')
@@ -103,7 +104,7 @@ def main():
         for match in FEATURE_TEST.finditer(source):
             line = source.count("\n", 0, match.start()) + 1
             problems.append(f"{name}:{line}: no HAVE_ tests in the logic; make it a part of its own (cmake/TuttiOptions.cmake)")
-    problems += installed_problems(installed(common.text("cmake/TuttiInstall.cmake")), names)
+    problems += installed_problems(names)
     for name in common.files():
         if name.startswith("third_party/") and not name.endswith(THIRD_PARTY):
             problems.append(f"{name}: third_party holds finders and lists, no library sources")

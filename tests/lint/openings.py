@@ -26,7 +26,8 @@ def main():
     algorithms = [n for n in names if re.match(r"collectives/algorithms/\w+\.cpp$", n)]
     for name in names:
         stem = name.rsplit(".", 1)[0]
-        if stem + ".hpp" in names and not name.endswith(".hpp"):
+        headers = {f"{stem}.hpp", f"include/tutti/{stem.rsplit('/', 1)[-1]}.hpp"}
+        if headers & set(names) and not name.endswith(".hpp"):
             continue
         if len(opening(common.text(name))) < 10:
             problems.append(f"{name}:1: a file opens with a comment that says what it is")

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "nn/gradient_sync.hpp"
+#include "tutti/communicator.hpp"
 
 namespace {
 

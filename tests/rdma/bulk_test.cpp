@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "transports/core/memory.hpp"
 #include "transports/ibverbs/devices.hpp"
+#include "tutti/memory.hpp"
 
 namespace tutti::ibverbs {
 namespace {

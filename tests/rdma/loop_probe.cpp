@@ -29,8 +29,8 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/tutti.hpp"
-#include "transports/core/clock.hpp"
+#include "tutti.hpp"
+#include "tutti/clock.hpp"
 
 namespace {
 

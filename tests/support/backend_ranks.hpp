@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/bootstrap/stores.hpp"
-#include "transports/core/settings.hpp"
-#include "transports/modules.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/settings.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::testing {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "tests/support/fake_gpus.hpp"
 #include "tests/support/reference.hpp"
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::testing {
 

@@ -12,7 +12,7 @@
 
 #include "tests/support/fake_stream.hpp"
 #include "transports/accelerators.hpp"
-#include "transports/core/memory.hpp"
+#include "tutti/memory.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "tests/support/fake_accelerator.hpp"
 #include "tests/support/fake_nccl/fake_nccl.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::testing {
 

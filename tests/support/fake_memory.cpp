@@ -9,7 +9,7 @@
 
 #include "tests/support/fake_accelerator.hpp"
 #include "tests/support/fake_stream.hpp"
-#include "transports/core/memory.hpp"
+#include "tutti/memory.hpp"
 
 namespace tutti::testing {
 namespace {

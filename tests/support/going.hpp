@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "collectives/bootstrap/stores.hpp"
-#include "transports/core/clock.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
 #include "tests/support/device_cases.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "transports/modules.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

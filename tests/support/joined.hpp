@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

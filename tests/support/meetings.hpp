@@ -3,12 +3,12 @@
 
 #include <ostream>
 
-#include "collectives/bootstrap/stores.hpp"
 #include "tests/support/process_ranks.hpp"
 #include "tests/support/ranks.hpp"
 #include "transports/decorators/faulty.hpp"
 #include "transports/decorators/routed.hpp"
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
-#include "collectives/tutti.hpp"
 #include "tests/support/fake_gpus.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/reference.hpp"
-#include "transports/modules.hpp"
+#include "tutti.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "tests/support/reference.hpp"
 #include "transports/accelerators.hpp"
-#include "transports/core/collective.hpp"
 #include "transports/core/layout.hpp"
+#include "tutti/collective.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::testing {
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
-#include "transports/modules.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/bootstrap/stores.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "transports/core/clock.hpp"
-#include "transports/core/store.hpp"
-#include "transports/transport.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/provider/transport.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

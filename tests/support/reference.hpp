@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti::testing {
 

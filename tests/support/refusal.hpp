@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::testing {
 

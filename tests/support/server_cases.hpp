@@ -2,7 +2,7 @@
 // server. Each function is collective, and throws std::runtime_error if a result is wrong.
 #pragma once
 
-#include "collectives/tutti_parameter_server.hpp"
+#include "tutti/parameter_server.hpp"
 
 namespace tutti::testing {
 

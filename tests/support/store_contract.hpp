@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/support/caught.hpp"
-#include "transports/core/store.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 

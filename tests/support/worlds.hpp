@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
-#include "collectives/api/communicator.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::testing {
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/caught.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::testing {
 namespace {

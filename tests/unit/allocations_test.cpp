@@ -5,10 +5,10 @@
 #include <functional>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "tests/support/counted_heap.hpp"
 #include "tests/support/thinned.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti {
 namespace {

@@ -1,5 +1,5 @@
 // Cuts, windows, halos and the exchange of boxes, played for all ranks at once without any of them.
-#include "collectives/mesh/box_exchange.hpp"
+#include "tutti/box_exchange.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <numeric>
 #include <random>
 
-#include "collectives/mesh/window.hpp"
 #include "tests/support/refusal.hpp"
+#include "tutti/cut.hpp"
 
 namespace tutti::testing {
 namespace {

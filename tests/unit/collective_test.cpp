@@ -1,5 +1,5 @@
 // Signatures: equal on all ranks of a matching call, different where calls differ; and their text.
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 #include <gtest/gtest.h>
 

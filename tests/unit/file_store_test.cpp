@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "collectives/bootstrap/stores.hpp"
 #include "tests/support/store_contract.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 namespace {

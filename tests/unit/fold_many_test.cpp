@@ -9,11 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "transports/core/dtype.hpp"
-#include "transports/core/half.hpp"
-#include "transports/core/reduce.hpp"
 #include "transports/core/reduce_table.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/dtype.hpp"
+#include "tutti/reduce.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

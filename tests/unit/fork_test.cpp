@@ -1,5 +1,5 @@
 // A forked child holds none of the guarded descriptors, and does not close what reuses their numbers.
-#include "transports/core/fork.hpp"
+#include "tutti/fork.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

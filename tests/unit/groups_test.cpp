@@ -4,10 +4,10 @@
 #include <atomic>
 #include <numeric>
 
-#include "collectives/tutti.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/require.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti.hpp"
 
 namespace tutti::testing {
 namespace {

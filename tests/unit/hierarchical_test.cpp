@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "collectives/plan/algorithm.hpp"
-#include "collectives/plan/hosts.hpp"
 #include "tests/support/simulator.hpp"
 #include "tests/support/thinned.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti::testing {
 namespace {

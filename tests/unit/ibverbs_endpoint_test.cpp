@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::ibverbs {
 namespace {

@@ -1,6 +1,6 @@
 // The local store and the prefix store.
-#include "collectives/bootstrap/stores.hpp"
 #include "tests/support/store_contract.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::testing {
 namespace {

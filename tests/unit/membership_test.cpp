@@ -8,7 +8,7 @@
 #include <set>
 
 #include "collectives/bootstrap/meeting.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::launchers {
 namespace {

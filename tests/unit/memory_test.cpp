@@ -1,5 +1,5 @@
 // Shared memory: zeroed, aligned, shared with a child, and refused with a sentence when it cannot be had.
-#include "transports/core/memory.hpp"
+#include "tutti/memory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

@@ -1,5 +1,5 @@
 // The mesh: who is where, groups along axes, and what it says of axes that do not fit.
-#include "collectives/mesh/mesh.hpp"
+#include "tutti/mesh.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

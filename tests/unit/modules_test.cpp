@@ -1,5 +1,5 @@
 // The modules of this build: each opens, and is what its name says.
-#include "transports/modules.hpp"
+#include "tutti/provider/provider.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

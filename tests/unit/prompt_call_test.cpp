@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
 #include "tests/support/worlds.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti {
 namespace {

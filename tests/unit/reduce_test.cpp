@@ -1,5 +1,5 @@
 // Folds of every dtype and op, on every instruction set that this machine has, against plain arithmetic.
-#include "transports/core/reduce.hpp"
+#include "tutti/reduce.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "transports/core/reduce_table.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

@@ -8,7 +8,7 @@
 #include "collectives/plan/planned_backend.hpp"
 #include "collectives/route/rules.hpp"
 #include "tests/support/caught.hpp"
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti {
 namespace {

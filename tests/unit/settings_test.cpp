@@ -1,5 +1,5 @@
 // The settings table: parsing, ranges, the environment, near names.
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 #include <gtest/gtest.h>
 

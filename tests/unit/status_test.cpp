@@ -1,5 +1,5 @@
 // Codes, causes, statuses, log levels.
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 namespace {

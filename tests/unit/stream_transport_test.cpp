@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/memory_ranks.hpp"
-#include "transports/core/collective.hpp"
 #include "transports/stream_frames.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti {
 namespace {

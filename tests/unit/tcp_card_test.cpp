@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "transports/core/status.hpp"
 #include "transports/tcp/handshake.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tcp {
 namespace {

@@ -6,7 +6,7 @@
 #include "tools/run/host_link.hpp"
 #include "tools/run/hosts.hpp"
 #include "tools/run/job_text.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -1,5 +1,5 @@
 // Topology: places of ranks, restricted to groups; hosts counted however ranks alternate.
-#include "collectives/bootstrap/topology.hpp"
+#include "tutti/topology.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include "collectives/bootstrap/store_url.hpp"
 #include "tools/run/environment.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -18,7 +18,7 @@
 #include <ctime>
 #include <system_error>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

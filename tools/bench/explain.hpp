@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/tutti.hpp"
 #include "tools/bench/request.hpp"
+#include "tutti.hpp"
 
 namespace tutti::bench {
 

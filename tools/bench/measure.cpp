@@ -7,7 +7,7 @@
 
 #include "tools/bench/modes.hpp"
 #include "tools/bench/trials.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

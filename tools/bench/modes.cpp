@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "tools/bench/compute.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tools/bench/sweep.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::bench {
 

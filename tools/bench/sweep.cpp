@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "transports/core/layout.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

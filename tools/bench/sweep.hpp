@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti::bench {
 

@@ -10,8 +10,8 @@
 #include "collectives/plan/planned_backend.hpp"
 #include "collectives/route/selector.hpp"
 #include "transports/accelerators.hpp"
-#include "transports/core/status.hpp"
-#include "transports/modules.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::bench {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "collectives/tutti.hpp"
 #include "tools/bench/measure.hpp"
 #include "tools/bench/request.hpp"
+#include "tutti.hpp"
 
 namespace tutti::bench {
 

@@ -18,7 +18,7 @@
 #include "engine/data/hdf5_file.hpp"
 #include "engine/data/idx.hpp"
 #include "engine/data/random.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -5,8 +5,8 @@
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_backend.hpp"
 #include "transports/accelerators.hpp"
-#include "transports/modules.hpp"
 #include "transports/staged/staged_backend.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::tools {
 namespace {

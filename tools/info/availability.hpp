@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/core/collective.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/collective.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::tools {
 

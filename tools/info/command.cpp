@@ -8,13 +8,13 @@
 #include <algorithm>
 
 #include "collectives/plan/algorithm.hpp"
-#include "collectives/tutti.hpp"
 #include "tools/info/availability.hpp"
 #include "tools/info/parts.hpp"
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
 #include "transports/core/host.hpp"
-#include "transports/modules.hpp"
+#include "tutti.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::tools {
 extern const Command info_command;

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::plot {
 namespace {

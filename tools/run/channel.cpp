@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/core/clock.hpp"
 #include "transports/core/descriptor.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::tools {
 

@@ -16,7 +16,7 @@
 #include "tools/run/mpiexec.hpp"
 #include "tools/run/ranks.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::tools {
 namespace {

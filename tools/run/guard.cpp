@@ -14,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <map>
 
-#include "collectives/bootstrap/stores.hpp"
 #include "tools/run/addresses.hpp"
 #include "tools/run/make_ranks.hpp"
-#include "transports/core/log.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/log.hpp"
+#include "tutti/status.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {

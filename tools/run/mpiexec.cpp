@@ -16,8 +16,8 @@
 #include "collectives/route/rules.hpp"
 #include "tools/run/environment.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
-#include "transports/modules.hpp"
+#include "tutti/log.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tools/run/job.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::tools {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::tools {
 

@@ -11,7 +11,7 @@
 #include "tools/run/job.hpp"
 #include "tools/run/signals.hpp"
 #include "tools/run/sink.hpp"
-#include "transports/core/clock.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::tools {
 

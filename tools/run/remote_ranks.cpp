@@ -14,7 +14,7 @@
 #include "tools/run/job_text.hpp"
 #include "tools/run/make_ranks.hpp"
 #include "tools/run/tagged_output.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 

@@ -9,8 +9,6 @@
 #include <limits>
 #include <numeric>
 
-#include "collectives/bootstrap/bootstrap.hpp"
-#include "collectives/bootstrap/stores.hpp"
 #include "engine/models/model.hpp"
 #include "engine/models/split.hpp"
 #include "engine/optimizers/optimizer.hpp"
@@ -21,6 +19,8 @@
 #include "nn/tensor.hpp"
 #include "tools/train/split_plan.hpp"
 #include "transports/core/host.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti::tools {
 

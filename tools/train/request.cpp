@@ -7,7 +7,7 @@
 
 #include "tools/options.hpp"
 #include "tools/train/folder.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 
-#include "collectives/api/communicator.hpp"
 #include "engine/checkpoint/atomic_file.hpp"
 #include "engine/masters.hpp"
 #include "engine/pretrain.hpp"
@@ -22,6 +21,7 @@
 #include "tools/train/request.hpp"
 #include "tools/train/summary.hpp"
 #include "transports/core/link_shape.hpp"
+#include "tutti/communicator.hpp"
 
 namespace {
 

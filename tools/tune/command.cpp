@@ -15,7 +15,7 @@
 #include "tools/own_job.hpp"
 #include "tools/tune/check.hpp"
 #include "tools/tune/rules.hpp"
-#include "transports/modules.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::tools {
 extern const Command tune_command;

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "tools/tune/model.hpp"
-#include "transports/core/log.hpp"
-#include "transports/modules.hpp"
+#include "tutti/log.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::tune {
 namespace {

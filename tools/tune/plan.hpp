@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/tutti.hpp"
 #include "tools/tune/tuner.hpp"
-#include "transports/core/clock.hpp"
+#include "tutti.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::tune {
 

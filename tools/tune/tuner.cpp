@@ -11,7 +11,7 @@
 #include "tools/bench/measure.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/world.hpp"
-#include "transports/modules.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::tune {
 namespace {

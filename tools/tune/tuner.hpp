@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/tutti.hpp"
 #include "tools/bench/board.hpp"
 #include "tools/bench/sweep.hpp"
+#include "tutti.hpp"
 
 namespace tutti::tune {
 

@@ -2,7 +2,7 @@
 //
 //   bits  63..60  59        58..55  54..51  50..36  35..0
 //         kind    variable  dtype   op      root    count per block (all ones: that many, or more)
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "transports/core/clock.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti {
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "transports/core/fork.hpp"
+#include "tutti/fork.hpp"
 
 namespace tutti {
 

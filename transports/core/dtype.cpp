@@ -1,5 +1,5 @@
 // Names of element types.
-#include "transports/core/dtype.hpp"
+#include "tutti/dtype.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // The registry behind fork.hpp: one set of pthread_atfork handlers for the whole library.
-#include "transports/core/fork.hpp"
+#include "tutti/fork.hpp"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <span>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

@@ -1,5 +1,5 @@
 // Formats each log line in one buffer, so that lines of several ranks do not mix.
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // Allocates shared memory by memfd and reserves its pages first.
-#include "transports/core/memory.hpp"
+#include "tutti/memory.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 #include <sstream>
 
 #include "transports/core/descriptor.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "transports/core/reduce.hpp"
+#include "tutti/reduce.hpp"
 
 namespace tutti {
 namespace {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "transports/core/fork.hpp"
+#include "tutti/fork.hpp"
 
 namespace tutti {
 

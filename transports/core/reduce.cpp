@@ -1,12 +1,12 @@
 // Selects the kernel table for the processor, once, and runs reductions and scaling with it.
-#include "transports/core/reduce.hpp"
+#include "tutti/reduce.hpp"
 
 #include <array>
 #include <string>
 
 #include "transports/core/copy.hpp"
 #include "transports/core/reduce_table.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace detail {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "transports/core/reduce.hpp"
+#include "tutti/reduce.hpp"
 
 namespace tutti::detail {
 

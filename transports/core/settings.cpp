@@ -1,5 +1,5 @@
 // The settings of the whole library, and how all are parsed and set.
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "transports/core/link_shape.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti {
 namespace {

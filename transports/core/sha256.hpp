@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "transports/core/buffer.hpp"
+#include "tutti/buffer.hpp"
 
 namespace tutti {
 

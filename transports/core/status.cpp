@@ -1,5 +1,5 @@
 // Names of failure codes, and construction of causes.
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 #include <algorithm>
 #include <cstring>

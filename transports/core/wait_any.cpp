@@ -1,7 +1,7 @@
 // wait_any: waits for the first of several Works.
 #include <algorithm>
 
-#include "transports/core/work.hpp"
+#include "tutti/work.hpp"
 
 namespace tutti {
 namespace {

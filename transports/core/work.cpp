@@ -1,4 +1,4 @@
-#include "transports/core/work.hpp"
+#include "tutti/work.hpp"
 
 #include <exception>
 #include <stdexcept>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/core/accelerator.hpp"
+#include "tutti/accelerator.hpp"
 
 namespace tutti::cuda {
 

@@ -1,6 +1,6 @@
 #include "transports/cuda/driver.hpp"
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::cuda {
 

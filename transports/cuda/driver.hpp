@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::cuda {
 

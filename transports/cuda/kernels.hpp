@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-#include "transports/core/accelerator.hpp"
-#include "transports/core/reduce.hpp"
+#include "tutti/accelerator.hpp"
+#include "tutti/reduce.hpp"
 
 namespace tutti::cuda {
 

@@ -1,8 +1,8 @@
 // The provider module "cuda": the accelerator, on hosts with NVIDIA GPUs.
-#include "transports/core/memory.hpp"
+#include "tutti/provider/provider.hpp"
 #include "transports/cuda/accelerator.hpp"
 #include "transports/cuda/driver.hpp"
-#include "transports/modules.hpp"
+#include "tutti/memory.hpp"
 
 namespace tutti {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "transports/core/for_ever.hpp"
-#include "transports/core/fork.hpp"
 #include "transports/core/layout.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::cudaipc {
 namespace {

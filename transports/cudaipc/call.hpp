@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "transports/backend.hpp"
 #include "transports/cudaipc/room.hpp"
 #include "transports/cudaipc/shape.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti::cudaipc {
 

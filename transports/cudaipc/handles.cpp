@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "transports/core/deferred_release.hpp"
-#include "transports/core/fork.hpp"
+#include "tutti/fork.hpp"
 
 namespace tutti::cudaipc {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "transports/core/accelerator.hpp"
+#include "tutti/accelerator.hpp"
 
 namespace tutti::cudaipc {
 

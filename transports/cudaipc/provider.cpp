@@ -1,7 +1,7 @@
 // The provider cudaipc: a module with collectives, and no transport. It uses devices through the accelerator only.
+#include "tutti/provider/provider.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/cudaipc/backend.hpp"
-#include "transports/modules.hpp"
 
 namespace tutti {
 namespace {

@@ -9,7 +9,7 @@
 #include "transports/core/process.hpp"
 #include "transports/cudaipc/board.hpp"
 #include "transports/cudaipc/handles.hpp"
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::cudaipc {
 

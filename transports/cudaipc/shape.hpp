@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti::cudaipc {
 

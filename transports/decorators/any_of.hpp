@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 
 #include "transports/core/descriptor.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "transports/transport.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti {
 

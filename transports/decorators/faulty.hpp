@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "transports/transport.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti {
 

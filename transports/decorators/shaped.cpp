@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-#include "transports/core/clock.hpp"
 #include "transports/decorators/any_of.hpp"
 #include "transports/decorators/decorator.hpp"
 #include "transports/decorators/paced_link.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti {
 namespace {

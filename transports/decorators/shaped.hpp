@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "transports/core/link_shape.hpp"
-#include "transports/transport.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "transports/transport.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti {
 

@@ -1,7 +1,7 @@
 #include "transports/gloo/backend.hpp"
 
-#include "transports/core/fork.hpp"
 #include "transports/gloo/calls.hpp"
+#include "tutti/fork.hpp"
 
 namespace tutti {
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "transports/gloo/worker.hpp"
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti {
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <string_view>
 
-#include "transports/core/collective.hpp"
-#include "transports/core/status.hpp"
 #include "transports/gloo/mesh.hpp"
+#include "tutti/collective.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 

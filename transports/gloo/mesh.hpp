@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "transports/gloo/guard.hpp"
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti {
 

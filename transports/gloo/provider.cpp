@@ -1,12 +1,11 @@
 // The provider gloo: a module with collectives, and no transport.
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
 
 #include <dlfcn.h>
 #include <gloo/barrier.h>
 
 #include "transports/gloo/backend.hpp"
 #include "transports/gloo/calls.hpp"
-#include "transports/modules.hpp"
 
 namespace tutti {
 namespace {

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "transports/backend.hpp"
 #include "transports/core/descriptor.hpp"
 #include "transports/gloo/mesh.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti {
 

@@ -9,11 +9,11 @@
 #include <filesystem>
 #include <utility>
 
-#include "transports/core/log.hpp"
-#include "transports/core/memory.hpp"
-#include "transports/core/status.hpp"
 #include "transports/ibverbs/bulk.hpp"
 #include "transports/ibverbs/slots.hpp"
+#include "tutti/log.hpp"
+#include "tutti/memory.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::ibverbs {
 namespace {

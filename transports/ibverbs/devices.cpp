@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transports/core/memory.hpp"
 #include "transports/ibverbs/handles.hpp"
 #include "transports/ibverbs/settings.hpp"
 #include "transports/ibverbs/slots.hpp"
+#include "tutti/memory.hpp"
 
 namespace tutti::ibverbs {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "transports/core/settings.hpp"
 #include "transports/ibverbs/endpoint.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::ibverbs {
 

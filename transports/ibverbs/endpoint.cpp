@@ -6,7 +6,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::ibverbs {
 namespace {

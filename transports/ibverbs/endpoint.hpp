@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "transports/addresses.hpp"
-#include "transports/core/clock.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::ibverbs {
 

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdint>
 
-#include "transports/core/clock.hpp"
 #include "transports/ibverbs/endpoint.hpp"
 #include "transports/ibverbs/handles.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::ibverbs {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <mutex>
 
-#include "transports/core/buffer.hpp"
 #include "transports/ibverbs/handles.hpp"
+#include "tutti/buffer.hpp"
 
 namespace tutti::ibverbs {
 

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "transports/core/memory.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/memory.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::ibverbs {
 namespace {

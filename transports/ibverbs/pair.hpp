@@ -7,12 +7,12 @@
 #include <span>
 #include <string>
 
-#include "transports/core/buffer.hpp"
-#include "transports/core/clock.hpp"
 #include "transports/ibverbs/adapter.hpp"
 #include "transports/ibverbs/endpoint.hpp"
 #include "transports/ibverbs/hello.hpp"
 #include "transports/ibverbs/slots.hpp"
+#include "tutti/buffer.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::ibverbs {
 

@@ -1,12 +1,11 @@
 // The provider ibverbs: messages over InfiniBand and RoCE.
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
 
 #include <algorithm>
 
 #include "transports/core/host.hpp"
 #include "transports/ibverbs/devices.hpp"
 #include "transports/ibverbs/wire.hpp"
-#include "transports/modules.hpp"
 
 namespace tutti {
 namespace {

@@ -1,7 +1,7 @@
 // The settings of ibverbs: what to use of a host that has several devices, ports or addresses.
 #pragma once
 
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti {
 

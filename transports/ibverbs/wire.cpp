@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::ibverbs {
 namespace {

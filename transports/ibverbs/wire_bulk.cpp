@@ -2,8 +2,8 @@
 #include <arpa/inet.h>
 #include <sched.h>
 
-#include "transports/core/log.hpp"
 #include "transports/ibverbs/wire.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::ibverbs {
 namespace {

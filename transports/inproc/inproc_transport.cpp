@@ -19,7 +19,7 @@
 #include "transports/causes.hpp"
 #include "transports/core/descriptor.hpp"
 #include "transports/core/host.hpp"
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti {
 namespace {

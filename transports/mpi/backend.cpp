@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "transports/core/log.hpp"
 #include "transports/mpi/call.hpp"
 #include "transports/mpi/meeting.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::mpi {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "transports/backend.hpp"
-#include "transports/provider.hpp"
+#include "tutti/provider/backend.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::mpi {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "transports/backend.hpp"
 #include "transports/core/layout.hpp"
 #include "transports/mpi/session.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti::mpi {
 

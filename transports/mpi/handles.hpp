@@ -6,8 +6,8 @@
 #include <array>
 #include <string_view>
 
-#include "transports/core/dtype.hpp"
-#include "transports/core/reduce.hpp"
+#include "tutti/dtype.hpp"
+#include "tutti/reduce.hpp"
 
 namespace tutti::mpi {
 

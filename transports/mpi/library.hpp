@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "transports/core/settings.hpp"
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::mpi {
 

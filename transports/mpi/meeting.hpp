@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "transports/mpi/session.hpp"
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::mpi {
 

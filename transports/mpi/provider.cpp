@@ -1,15 +1,14 @@
 // The provider mpi: MPI's collectives as a backend, and its messages as a transport for the built-in algorithms.
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
 
 #include <set>
 #include <sstream>
 
-#include "transports/core/store.hpp"
-#include "transports/modules.hpp"
 #include "transports/mpi/backend.hpp"
 #include "transports/mpi/family.hpp"
 #include "transports/mpi/meeting.hpp"
 #include "transports/mpi/wire.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 namespace {

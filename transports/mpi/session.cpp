@@ -5,9 +5,9 @@
 #include <climits>
 #include <cstdlib>
 
-#include "transports/core/fork.hpp"
-#include "transports/core/log.hpp"
 #include "transports/mpi/family.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::mpi {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "transports/core/status.hpp"
 #include "transports/mpi/handles.hpp"
 #include "transports/mpi/library.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::mpi {
 

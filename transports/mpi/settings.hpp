@@ -1,7 +1,7 @@
 // The settings of mpi, and of the preload by which MPI programs run over tutti (bindings/mpi).
 #pragma once
 
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti {
 

@@ -8,10 +8,10 @@
 #include "transports/accelerators.hpp"
 #include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
-#include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
 #include "transports/nccl/settings.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::nccl {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "transports/core/half.hpp"
 #include "transports/core/layout.hpp"
+#include "tutti/dtype.hpp"
 
 namespace tutti::nccl {
 namespace {

@@ -6,11 +6,11 @@
 #include <span>
 #include <string_view>
 
-#include "transports/core/accelerator.hpp"
-#include "transports/core/collective.hpp"
-#include "transports/core/status.hpp"
 #include "transports/nccl/library.hpp"
 #include "transports/nccl/scratch.hpp"
+#include "tutti/accelerator.hpp"
+#include "tutti/collective.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::nccl {
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "transports/core/accelerator.hpp"
 #include "transports/nccl/library.hpp"
-#include "transports/provider.hpp"
+#include "tutti/accelerator.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::nccl {
 

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "transports/core/settings.hpp"
-#include "transports/core/status.hpp"
 #include "transports/nccl/api.hpp"
+#include "tutti/settings.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::nccl {
 

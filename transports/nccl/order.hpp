@@ -15,7 +15,7 @@
 #include <set>
 #include <tuple>
 
-#include "transports/transport.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti::nccl {
 

@@ -1,6 +1,6 @@
 // The provider nccl: a module with collectives, and no transport.
+#include "tutti/provider/provider.hpp"
 #include "transports/accelerators.hpp"
-#include "transports/modules.hpp"
 #include "transports/nccl/backend.hpp"
 
 namespace tutti {

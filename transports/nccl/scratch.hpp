@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "transports/core/accelerator.hpp"
+#include "tutti/accelerator.hpp"
 
 namespace tutti::nccl {
 

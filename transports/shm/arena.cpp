@@ -13,11 +13,11 @@
 #include <cstring>
 #include <utility>
 
-#include "transports/core/fork.hpp"
-#include "transports/core/memory.hpp"
-#include "transports/core/status.hpp"
 #include "transports/shm/segment.hpp"
 #include "transports/shm/settings.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/memory.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::shm {
 namespace {

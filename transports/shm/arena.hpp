@@ -15,7 +15,7 @@
 #include <string>
 
 #include "transports/core/descriptor.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::shm {
 

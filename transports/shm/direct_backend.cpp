@@ -5,7 +5,7 @@
 #include <array>
 
 #include "transports/causes.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::shm {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "transports/backend.hpp"
 #include "transports/shm/engines.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti::shm {
 

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <span>
 
-#include "transports/core/collective.hpp"
 #include "transports/core/copy.hpp"
 #include "transports/core/layout.hpp"
 #include "transports/shm/room.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti::shm {
 

@@ -5,8 +5,8 @@
 #include <exception>
 #include <utility>
 
-#include "transports/core/status.hpp"
 #include "transports/shm/room.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::shm {
 

@@ -15,9 +15,9 @@
 #include <span>
 #include <thread>
 
-#include "transports/core/log.hpp"
 #include "transports/core/sha256.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/log.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::shm {
 

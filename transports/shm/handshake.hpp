@@ -21,9 +21,9 @@
 #include <string>
 #include <vector>
 
-#include "transports/core/clock.hpp"
 #include "transports/core/descriptor.hpp"
-#include "transports/core/settings.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::shm {
 

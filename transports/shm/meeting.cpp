@@ -24,9 +24,9 @@
 
 #include "transports/core/barrier.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
 #include "transports/core/process.hpp"
 #include "transports/shm/shm_wire.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::shm {
 namespace {

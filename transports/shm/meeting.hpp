@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "transports/provider.hpp"
 #include "transports/stream_transport.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti::shm {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::shm {
 

@@ -23,8 +23,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transports/core/buffer.hpp"
 #include "transports/shm/staging.hpp"
+#include "tutti/buffer.hpp"
 
 namespace tutti::shm {
 

@@ -3,7 +3,7 @@
 #include <thread>
 #include <utility>
 
-#include "transports/core/clock.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::shm {
 

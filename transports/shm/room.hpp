@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
-#include "transports/backend.hpp"
 #include "transports/core/barrier.hpp"
 #include "transports/core/process.hpp"
 #include "transports/shm/host_state.hpp"
 #include "transports/shm/staging.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti::shm {
 

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "transports/core/descriptor.hpp"
-#include "transports/core/settings.hpp"
 #include "transports/shm/poison.hpp"
 #include "transports/shm/ring.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti::shm {
 

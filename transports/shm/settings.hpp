@@ -1,7 +1,7 @@
 // The settings of shm.
 #pragma once
 
-#include "transports/core/settings.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti {
 

@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
-#include "transports/provider.hpp"
 #include "transports/shm/direct_backend.hpp"
 #include "transports/shm/meeting.hpp"
 #include "transports/shm/segment.hpp"
 #include "transports/shm/settings.hpp"
+#include "tutti/log.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti {
 namespace {

@@ -12,11 +12,11 @@
 #include <thread>
 
 #include "transports/core/barrier.hpp"
-#include "transports/core/fork.hpp"
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
-#include "transports/core/memory.hpp"
 #include "transports/shm/direct_backend.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/log.hpp"
+#include "tutti/memory.hpp"
 
 namespace tutti::shm {
 namespace {

@@ -10,8 +10,8 @@
 #include <chrono>
 #include <cstddef>
 
-#include "transports/core/clock.hpp"
 #include "transports/core/copy.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::shm {
 

@@ -11,9 +11,9 @@
 #include <tuple>
 #include <vector>
 
-#include "transports/backend.hpp"
-#include "transports/core/accelerator.hpp"
-#include "transports/transport.hpp"
+#include "tutti/accelerator.hpp"
+#include "tutti/provider/backend.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti::staged {
 

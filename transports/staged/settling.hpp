@@ -5,8 +5,8 @@
 #include <string>
 #include <thread>
 
-#include "transports/core/clock.hpp"
-#include "transports/core/log.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::staged {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "transports/core/collective.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti::staged {
 

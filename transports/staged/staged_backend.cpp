@@ -5,9 +5,9 @@
 
 #include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
-#include "transports/core/fork.hpp"
 #include "transports/core/layout.hpp"
 #include "transports/staged/settling.hpp"
+#include "tutti/fork.hpp"
 
 namespace tutti::staged {
 StagedBackend::Side::Side(Accelerator& gpu, int device)

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "transports/backend.hpp"
-#include "transports/core/accelerator.hpp"
 #include "transports/staged/slices.hpp"
+#include "tutti/accelerator.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti::staged {
 

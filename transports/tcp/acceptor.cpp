@@ -14,9 +14,9 @@
 #include <mutex>
 
 #include "transports/core/host.hpp"
-#include "transports/core/log.hpp"
 #include "transports/tcp/session.hpp"
 #include "transports/tcp/sockets.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::tcp {
 namespace {

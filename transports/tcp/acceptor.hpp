@@ -8,7 +8,7 @@
 #include "transports/core/descriptor.hpp"
 #include "transports/tcp/card.hpp"
 #include "transports/tcp/handshake.hpp"
-#include "transports/transport.hpp"
+#include "tutti/provider/transport.hpp"
 
 namespace tutti::tcp {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tcp {
 namespace {

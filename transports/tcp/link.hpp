@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "transports/core/clock.hpp"
 #include "transports/tcp/wire.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::tcp {
 

@@ -1,5 +1,5 @@
 // The provider "tcp": sockets between any ranks that share a network.
-#include "transports/provider.hpp"
+#include "tutti/provider/provider.hpp"
 
 #include <sys/socket.h>
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "transports/core/clock.hpp"
 #include "transports/core/descriptor.hpp"
 #include "transports/tcp/card.hpp"
 #include "transports/tcp/handshake.hpp"
+#include "tutti/clock.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tcp {
 namespace {

@@ -19,7 +19,8 @@ def main() -> None:
     if arguments == ["--cmakedir"]:
         print(os.path.join(FOLDER, "lib", "cmake", "tutti"))
     elif arguments == ["--includes"]:
-        print(f"-I{os.path.join(FOLDER, 'include', 'tutti')}")
+        include = os.path.join(FOLDER, "include")
+        print(f"-I{include} -I{os.path.join(include, 'tutti')}")
     else:
         path = command()
         if path is None:

@@ -1,6 +1,6 @@
 // The provider throwaway, with which recipe_test.py follows CONTRIBUTING.md's recipe. It has tcp connect.
-#include "transports/modules.hpp"
 #include "transports/throwaway/settings.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti {
 namespace {

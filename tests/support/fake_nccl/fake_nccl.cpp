@@ -9,8 +9,8 @@
 #include <random>
 
 #include "tests/support/fake_nccl/comm.hpp"
-#include "transports/core/half.hpp"
-#include "transports/core/reduce.hpp"
+#include "tutti/dtype.hpp"
+#include "tutti/reduce.hpp"
 
 namespace fake_nccl {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "tests/support/fake_accelerator.hpp"
 #include "tests/support/fake_nccl/fake_nccl.hpp"
-#include "transports/modules.hpp"
 #include "transports/nccl/settings.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti {
 namespace {

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "transports/core/clock.hpp"
-#include "transports/modules.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/provider/provider.hpp"
 
 namespace tutti {
 namespace {

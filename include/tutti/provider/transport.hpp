@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 
-#include "transports/backend.hpp"
-#include "transports/core/buffer.hpp"
-#include "transports/core/memory.hpp"
-#include "transports/core/reduce.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/buffer.hpp"
+#include "tutti/memory.hpp"
+#include "tutti/provider/backend.hpp"
+#include "tutti/reduce.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
-#include "collectives/mesh/cut.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/cut.hpp"
 
 namespace tutti {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/core/buffer.hpp"
+#include "tutti/buffer.hpp"
 
 namespace tutti {
 

@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "transports/core/buffer.hpp"
-#include "transports/core/fork.hpp"
-#include "transports/core/reduce.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/buffer.hpp"
+#include "tutti/fork.hpp"
+#include "tutti/reduce.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "collectives/api/communicator.hpp"
-#include "collectives/bootstrap/common_library.hpp"
-#include "transports/core/fork.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/fork.hpp"
 
 namespace tutti {
 namespace detail {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
+#include "tutti/communicator.hpp"
 
 namespace tutti {
 

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
-#include "transports/core/settings.hpp"
-#include "transports/core/store.hpp"
+#include "tutti/settings.hpp"
+#include "tutti/store.hpp"
 
 namespace tutti {
 
@@ -28,5 +29,20 @@ struct Bootstrap {
 /// complete one is used; if two disagree, throws Error{invalid} that describes both. TUTTI_STORE overrides the
 /// store's address. Blocks until the store answers, at most settings.connect_timeout seconds.
 Bootstrap bootstrap_from_environment(const Settings& settings);
+
+/// Collectives of that library, used during the bootstrap.
+struct CommonLibrary {
+  std::string name;
+  int rank = 0;
+  int size = 1;
+  std::int64_t native = -1;  ///< for the library's provider, see Rendezvous
+  /// Copies rank 0's text to all ranks. All texts have the same length.
+  std::function<void(std::string& text)> broadcast;
+  /// Concatenates all ranks' texts in `all`, by rank. All texts have the same length.
+  std::function<void(const std::string& mine, std::string& all)> allgather;
+};
+
+/// Collective over the library's ranks. Rank 0 serves the store. Throws Error.
+Bootstrap bootstrap_over(const CommonLibrary& library, const Settings& settings);
 
 }  // namespace tutti

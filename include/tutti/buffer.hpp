@@ -6,9 +6,17 @@
 #include <span>
 #include <type_traits>
 
-#include "transports/core/dtype.hpp"
+#include "tutti/dtype.hpp"
 
 namespace tutti {
+
+/// Elements [offset, offset + count).
+struct Range {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+  std::size_t end() const noexcept { return offset + count; }
+  bool operator==(const Range&) const = default;
+};
 
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;

@@ -10,13 +10,46 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
-#include "transports/core/accelerator.hpp"
-#include "transports/core/clock.hpp"
-#include "transports/core/ref.hpp"
-#include "transports/core/status.hpp"
+#include "tutti/accelerator.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
+
+/// T provides retain() and release(). Threads: as std::shared_ptr.
+template <class T>
+class Ref {
+ public:
+  Ref() noexcept = default;
+  explicit Ref(T& one) noexcept : to_(&one) { to_->retain(); }
+  Ref(const Ref& other) noexcept : to_(other.to_) {
+    if (to_ != nullptr) to_->retain();
+  }
+  Ref(Ref&& other) noexcept : to_(std::exchange(other.to_, nullptr)) {}
+  Ref& operator=(Ref other) noexcept {
+    std::swap(to_, other.to_);
+    return *this;
+  }
+  ~Ref() {
+    if (to_ != nullptr) to_->release();
+  }
+
+  /// Takes over a reference that is counted already.
+  static Ref adopt(T& one) noexcept {
+    Ref made;
+    made.to_ = &one;
+    return made;
+  }
+
+  T& operator*() const noexcept { return *to_; }
+  T* operator->() const noexcept { return to_; }
+  explicit operator bool() const noexcept { return to_ != nullptr; }
+
+ private:
+  T* to_ = nullptr;
+};
 
 class Work;
 class WorkState;

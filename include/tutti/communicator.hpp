@@ -14,13 +14,13 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/bootstrap/topology.hpp"
-#include "transports/core/accelerator.hpp"
-#include "transports/core/buffer.hpp"
-#include "transports/core/collective.hpp"
-#include "transports/core/reduce.hpp"
-#include "transports/core/settings.hpp"
-#include "transports/core/work.hpp"
+#include "tutti/accelerator.hpp"
+#include "tutti/buffer.hpp"
+#include "tutti/collective.hpp"
+#include "tutti/reduce.hpp"
+#include "tutti/settings.hpp"
+#include "tutti/topology.hpp"
+#include "tutti/work.hpp"
 
 namespace tutti {
 

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "transports/core/status.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "transports/core/buffer.hpp"
+#include "tutti/buffer.hpp"
 
 namespace tutti {
 

@@ -2,6 +2,7 @@
 // asynchronously. After Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,11 +12,20 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/api/communicator.hpp"
-#include "collectives/parameter_server/rule.hpp"
-#include "collectives/parameter_server/sharding.hpp"
+#include "tutti/buffer.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/rule.hpp"
 
 namespace tutti {
+
+/// The intersection; its count is 0 if it is empty.
+Range common(const Range& a, const Range& b) noexcept;
+
+/// Contiguous ranges, one per server: floor(count / servers) elements each, and one more for the first count % servers.
+std::vector<Range> even_shards(std::size_t count, std::size_t servers);
+
+/// Contiguous ranges with the given counts, any of which may be 0.
+std::vector<Range> shards_of(std::span<const std::size_t> counts);
 
 /// The version of one server's shard when it replied.
 struct ShardVersion {
