@@ -33,7 +33,7 @@ std::vector<std::string> engines(Kind kind) {
 
 // The ranks with shared buffers, for each case. Only these two engines depend on that.
 std::vector<std::uint64_t> buffers_for(const std::string& engine) {
-  if (engine == "shm/direct" || engine == "shm/cma") return {everybody, everybody ^ 1u};
+  if (engine == "shm/zero_copy" || engine == "shm/cma") return {everybody, everybody ^ 1u};
   return {nobody};
 }
 
@@ -139,7 +139,7 @@ TEST_P(ShmEngines, WaitForWhoIsLate) {
   run_ranks(GetParam(), test_settings("shm"), [](Communicator& world) {
     const int p = world.size();
     std::uint64_t seed = 0;
-    for (const char* const engine : {"shm/packets", "shm/one_shot", "shm/rounds", "shm/cma"})
+    for (const char* const engine : {"shm/ll", "shm/one_shot", "shm/two_copy", "shm/cma"})
       for (const Kind kind : {Kind::reduce, Kind::gather, Kind::broadcast, Kind::scatter})
         for (int late = 0; late < p; ++late) {
           if (std::ranges::count(engines(kind), engine) == 0) continue;
@@ -209,7 +209,7 @@ TEST(ShmCma, StagesNothingOfOrdinaryMemory) {
     for (const char* const algorithm : {"", "shm/cma"})
       world.scatter(std::span<const float>(in), std::span<float>(out), 1, {.algorithm = algorithm}).wait();
     look(1);
-    world.scatter(std::span<const float>(in), std::span<float>(out), 1, {.algorithm = "shm/rounds"}).wait();
+    world.scatter(std::span<const float>(in), std::span<float>(out), 1, {.algorithm = "shm/two_copy"}).wait();
     look(2);
   });
   if (std::uint64_t mark = 1, got = 0;
@@ -219,7 +219,7 @@ TEST(ShmCma, StagesNothingOfOrdinaryMemory) {
   EXPECT_GT(seen[2], seen[1]) << "rounds go through slots";
 }
 
-// Out of place, other ranks do not write a small result into its owner's buffer; see DirectCall::keeps_buffers().
+// Out of place, other ranks do not write a small result into its owner's buffer; see ShmCall::keeps_buffers().
 TEST(ShmDirect, IsForSmallAllreducesInPlace) {
   constexpr int p = 3;
   constexpr std::size_t count = 20'000;
@@ -242,14 +242,14 @@ TEST(ShmDirect, IsForSmallAllreducesInPlace) {
     expect_sum(in, "in place");
     look(seen[1]);
     fill();
-    world.allreduce(from, out, tutti::sum, {.algorithm = "shm/direct"}).wait();
+    world.allreduce(from, out, tutti::sum, {.algorithm = "shm/zero_copy"}).wait();
     expect_sum(out, "into another buffer, direct");
     look(seen[2]);
     fill();
     world.allreduce(from, out).wait();
     expect_sum(out, "into another buffer");
     look(seen[3]);
-    for (const char* const engine : {"", "shm/direct"}) {
+    for (const char* const engine : {"", "shm/zero_copy"}) {
       const std::span<float> into = world.rank() == 0 ? std::span<float>(in) : std::span<float>(out);
       fill();
       world.allreduce(from, into, tutti::sum, {.algorithm = engine}).wait();

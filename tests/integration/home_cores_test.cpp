@@ -44,7 +44,7 @@ long masks_set_by_the_library(const char* home_cores) {
       if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
       world.barrier().wait();
       // By cma, whoever shares the root's core need not leave it.
-      world.scatter(all, block, 0, {.algorithm = "shm/rounds"}).wait();
+      world.scatter(all, block, 0, {.algorithm = "shm/two_copy"}).wait();
     }
   });
   return masks_set - by_the_test;

@@ -159,8 +159,8 @@ std::unique_ptr<Transport> joins(int rank, int fd, Notes& notes) {
   tcp::AcceptorSettings settings;
   settings.connections = 4;
   auto acceptor = std::make_unique<tcp::Acceptor>(member(rank, 2), settings, notes);
-  if (!send_card(fd, acceptor->card())) return nullptr;
-  return make_stream_transport("tcp", rank, 2, meet(std::move(acceptor), 2, {receive_card(fd)}, notes), notes);
+  if (!send_endpoint(fd, acceptor->endpoint())) return nullptr;
+  return make_stream_transport("tcp", rank, 2, meet(std::move(acceptor), 2, {receive_endpoint(fd)}, notes), notes);
 }
 
 [[noreturn]] void receive_until_killed(int fd) {

@@ -18,8 +18,8 @@ using ::testing::Not;
 /// A blocking connection to a rank's listener on 127.0.0.1.
 class Stranger {
  public:
-  explicit Stranger(const tcp::Card& card) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    for (const tcp::Candidate& candidate : card.candidates) {
+  explicit Stranger(const tcp::Endpoint& endpoint) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    for (const tcp::Candidate& candidate : endpoint.candidates) {
       if (candidate.address.text() != "127.0.0.1") continue;
       sockaddr_storage where;
       const socklen_t length = candidate.address.socket_address(candidate.port, where);
@@ -94,7 +94,7 @@ class TcpStranger : public ::testing::Test {
   }
 
   tcp::Hello hello() const {
-    tcp::Hello made = member(2, 3).hello(1, mesh_.cards[1].instance);
+    tcp::Hello made = member(2, 3).hello(1, mesh_.endpoints[1].instance);
     return made;
   }
 
@@ -106,7 +106,7 @@ class TcpStranger : public ::testing::Test {
 
 TEST_F(TcpStranger, GarbageIsClosedAtOnceAndLogged) {
   for (int i = 0; i < 200; ++i) {
-    Stranger stranger(mesh_.cards[1]);
+    Stranger stranger(mesh_.endpoints[1]);
     stranger.say(i % 2 ? "GET / HTTP/1.1\r\nHost: here\r\n\r\n" : std::string(100'000, static_cast<char>(i)));
     EXPECT_TRUE(stranger.hear_out().empty());
   }
@@ -118,7 +118,7 @@ TEST_F(TcpStranger, GarbageIsClosedAtOnceAndLogged) {
 TEST_F(TcpStranger, TheSilentAreClosedAndKeepNobodyOut) {
   std::vector<std::unique_ptr<Stranger>> strangers;
   for (int i = 0; i < 200; ++i) {
-    strangers.push_back(std::make_unique<Stranger>(mesh_.cards[1]));
+    strangers.push_back(std::make_unique<Stranger>(mesh_.endpoints[1]));
     strangers.back()->say(std::string_view("tutti-tc").substr(0, static_cast<std::size_t>(i % 9)));
   }
   for (auto& stranger : strangers) EXPECT_TRUE(stranger->hear_out().empty());
@@ -127,7 +127,7 @@ TEST_F(TcpStranger, TheSilentAreClosedAndKeepNobodyOut) {
 
 TEST_F(TcpStranger, OtherVersionsAndJobsAreToldApart) {
   const auto answer = [this](const tcp::Hello& hello) {
-    Stranger stranger(mesh_.cards[1]);
+    Stranger stranger(mesh_.endpoints[1]);
     stranger.say(tcp::encode(hello));
     return verdict_of(stranger.hear_out());
   };
@@ -154,12 +154,12 @@ TEST(TcpSecret, WithoutTheSecretNobodyGetsIn) {
   ::testing::internal::CaptureStderr();
   Notes notes;
   auto acceptor = std::make_unique<tcp::Acceptor>(member(0, 2), tcp::AcceptorSettings{}, notes);
-  const tcp::Card card = acceptor->card();
-  tcp::Card absent = card;  // of rank 1, which does not exist
+  const tcp::Endpoint endpoint = acceptor->endpoint();
+  tcp::Endpoint absent = endpoint;  // of rank 1, which does not exist
   absent.rank = 1;
   const auto wire = meet(std::move(acceptor), 2, {absent}, notes);
 
-  Stranger stranger(card);
+  Stranger stranger(endpoint);
   std::atomic<bool> stop{false};
   std::thread watcher([&] {
     while (!stop) {
@@ -167,7 +167,7 @@ TEST(TcpSecret, WithoutTheSecretNobodyGetsIn) {
       wire->watch();
     }
   });
-  const tcp::HelloBytes hello = tcp::encode(member(1, 2).hello(0, card.instance));
+  const tcp::HelloBytes hello = tcp::encode(member(1, 2).hello(0, endpoint.instance));
   stranger.say(hello);
   const auto heard = stranger.hear(tcp::hello_bytes + sizeof(Digest));
   EXPECT_EQ(verdict_of(heard), tcp::Verdict::welcome);
@@ -193,8 +193,9 @@ TEST(TcpSecret, RanksWithDifferentSecretsSaySo) {
   std::vector<Notes> notes(2);
   auto one = std::make_unique<tcp::Acceptor>(member(0, 2, "this"), tcp::AcceptorSettings{}, notes[0]);
   auto two = std::make_unique<tcp::Acceptor>(member(1, 2, "that"), tcp::AcceptorSettings{}, notes[1]);
-  const std::vector<tcp::Card> cards = {one->card(), two->card()};
-  const auto first = meet(std::move(one), 2, cards, notes[0]), second = meet(std::move(two), 2, cards, notes[1]);
+  const std::vector<tcp::Endpoint> endpoints = {one->endpoint(), two->endpoint()};
+  const auto first = meet(std::move(one), 2, endpoints, notes[0]),
+             second = meet(std::move(two), 2, endpoints, notes[1]);
   const std::array<std::byte, 1> byte{};
   const std::array<ConstBytes, 1> pieces = {ConstBytes(byte)};
   std::vector<int> ranks;

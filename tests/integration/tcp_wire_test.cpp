@@ -106,9 +106,9 @@ TEST(TcpWire, OnlyIPv6) {
     GTEST_SKIP() << "no IPv6 here: " << error.what();
   }
   Mesh mesh(3, "::1");
-  for (const tcp::Card& card : mesh.cards) {
-    ASSERT_EQ(card.candidates.size(), 1u);
-    EXPECT_EQ(card.candidates[0].address.text(), "::1");
+  for (const tcp::Endpoint& endpoint : mesh.endpoints) {
+    ASSERT_EQ(endpoint.candidates.size(), 1u);
+    EXPECT_EQ(endpoint.candidates[0].address.text(), "::1");
   }
   EXPECT_TRUE(play(mesh, 100'000, 7));
   EXPECT_THAT(mesh.wires[0]->describe(1), HasSubstr("[::1]:"));
@@ -250,8 +250,8 @@ TEST(TcpWire, ClosingEndsInTimeThoughAPeerStreamsOn) {
 [[noreturn]] void live_until_killed(int fd) {
   Notes notes;
   auto acceptor = std::make_unique<tcp::Acceptor>(member(1, 2), tcp::AcceptorSettings{}, notes);
-  send_card(fd, acceptor->card());
-  const tcp::Card other = receive_card(fd);
+  send_endpoint(fd, acceptor->endpoint());
+  const tcp::Endpoint other = receive_endpoint(fd);
   const auto wire = meet(std::move(acceptor), 2, {other}, notes);
   Talker talker(*wire, 1, 2, 100'000, 3);
   while (!talker.done()) talker.step();
@@ -274,8 +274,8 @@ TEST(TcpWire, AKilledProcessIsNoticedAndNamedThoughItsChildLives) {
     if (victim == 0) live_until_killed(pair[1]);
     Notes notes;
     auto acceptor = std::make_unique<tcp::Acceptor>(member(0, 2), tcp::AcceptorSettings{}, notes);
-    send_card(pair[0], acceptor->card());
-    const auto wire = meet(std::move(acceptor), 2, {receive_card(pair[0])}, notes);
+    send_endpoint(pair[0], acceptor->endpoint());
+    const auto wire = meet(std::move(acceptor), 2, {receive_endpoint(pair[0])}, notes);
     Talker talker(*wire, 0, 2, 100'000, 4);
     while (!talker.done()) talker.step();
     pid_t child = -1;

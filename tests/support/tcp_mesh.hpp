@@ -47,25 +47,25 @@ inline tcp::Membership member(int rank, int size, const std::string& secret = "s
 
 /// Makes the wire of the acceptor's rank.
 inline std::unique_ptr<tcp::TcpWire> meet(std::unique_ptr<tcp::Acceptor> acceptor, int size,
-                                          const std::vector<tcp::Card>& cards, TransportListener& notes) {
-  const int rank = acceptor->card().rank;
-  std::vector<tcp::Card> peers;
-  for (const tcp::Card& card : cards) {
-    if (card.rank != rank) peers.push_back(tcp::Card::parse(card.text()));
+                                          const std::vector<tcp::Endpoint>& endpoints, TransportListener& notes) {
+  const int rank = acceptor->endpoint().rank;
+  std::vector<tcp::Endpoint> peers;
+  for (const tcp::Endpoint& endpoint : endpoints) {
+    if (endpoint.rank != rank) peers.push_back(tcp::Endpoint::parse(endpoint.text()));
   }
   acceptor->meet(peers);
   return std::make_unique<tcp::TcpWire>(rank, size, std::move(acceptor), peers, notes);
 }
 
-/// Exchange of cards between two processes over a pair of message sockets.
-inline bool send_card(int fd, const tcp::Card& card) {
-  const std::string text = card.text();
+/// Exchange of endpoints between two processes over a pair of message sockets.
+inline bool send_endpoint(int fd, const tcp::Endpoint& endpoint) {
+  const std::string text = endpoint.text();
   return ::send(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
 }
-inline tcp::Card receive_card(int fd) {
+inline tcp::Endpoint receive_endpoint(int fd) {
   char buffer[8192];
   const ssize_t got = ::recv(fd, buffer, sizeof buffer, 0);
-  return tcp::Card::parse({buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
+  return tcp::Endpoint::parse({buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
 }
 
 struct Mesh {
@@ -77,16 +77,16 @@ struct Mesh {
       if (!connections.empty()) settings.connections = connections[static_cast<std::size_t>(rank)];
       acceptors.push_back(
           std::make_unique<tcp::Acceptor>(member(rank, size), settings, notes[static_cast<std::size_t>(rank)]));
-      cards.push_back(acceptors.back()->card());
+      endpoints.push_back(acceptors.back()->endpoint());
     }
     for (auto& acceptor : acceptors) {
-      const auto rank = static_cast<std::size_t>(acceptor->card().rank);
-      wires.push_back(meet(std::move(acceptor), size, cards, notes[rank]));
+      const auto rank = static_cast<std::size_t>(acceptor->endpoint().rank);
+      wires.push_back(meet(std::move(acceptor), size, endpoints, notes[rank]));
     }
   }
 
   std::vector<Notes> notes;
-  std::vector<tcp::Card> cards;
+  std::vector<tcp::Endpoint> endpoints;
   std::vector<std::unique_ptr<tcp::TcpWire>> wires;
 };
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/shm/direct_call.hpp"
+#include "transports/shm/call.hpp"
 
 namespace tutti::shm {
 namespace {
@@ -42,7 +42,7 @@ struct Wanted {
 };
 
 void check(DType dtype, std::size_t count, const std::vector<Wanted>& wanted, std::size_t shift) {
-  DirectCall call;
+  ShmCall call;
   call.kind = Kind::allreduce;
   call.size = ranks;
   call.width = size_of(dtype);
@@ -91,7 +91,7 @@ TEST(ShmFolds, GoToEveryPlace) {
       {{cached, -1}, {streaming, -1}},
       {{streaming, -1}, {streaming, -1}, {streaming, -1}},
       {{streaming, -1}, {cached, -1}},
-      {{streaming, 0}, {streaming, 1}, {streaming, 2}},  // direct, with all ranks in place, and with one
+      {{streaming, 0}, {streaming, 1}, {streaming, 2}},  // zero-copy, with all ranks in place, and with one
       {{streaming, 0}, {streaming, -1}, {streaming, -1}},
       {{cached, 1}, {streaming, 0}},  // rounds, with two ranks in place and not, and with more in place
       {{cached, 1}, {streaming, -1}},

@@ -20,12 +20,12 @@ namespace {
 constexpr std::size_t chunk_bytes = std::size_t{256} << 10;  // bytes copied at a time
 constexpr std::size_t least_bytes = std::size_t{16} << 10;   // minimum bytes of a block
 
-Status unreadable(const Room& room, const DirectCall& call, int error) {
-  const int root = room.world_rank(call.root);
+Status unreadable(const GroupMemory& memory, const ShmCall& call, int error) {
+  const int root = memory.world_rank(call.root);
   return Status::failure(Code::resource,
-                         "rank " + std::to_string(room.world_rank(call.rank)) + " cannot read what rank " +
+                         "rank " + std::to_string(memory.world_rank(call.rank)) + " cannot read what rank " +
                              std::to_string(root) + " scatters: " + std::strerror(error) +
-                             ". If that stays so, name the algorithm 'shm/rounds'.",
+                             ". If that stays so, name the algorithm 'shm/two_copy'.",
                          root);
 }
 
@@ -39,77 +39,78 @@ bool is_readable(const std::byte* data, std::size_t bytes) noexcept {
 }
 
 // Copies a piece of the root's buffer; returns 0 or an errno.
-int copy_from_root(const Room& room, const DirectCall& call, std::size_t from, std::byte* into, std::size_t bytes) {
-  const CallLine& line = room.call_of(call.root, call.number);
-  if (line.in == 0) return room.read(call.root, line.at + from, into, bytes);
-  call.deliver(into, room.reach(call.root, line.in) + from, bytes);
+int copy_from_root(const GroupMemory& memory, const ShmCall& call, std::size_t from, std::byte* into,
+                   std::size_t bytes) {
+  const CallLine& line = memory.call_of(call.root, call.number);
+  if (line.in == 0) return memory.read(call.root, line.at + from, into, bytes);
+  call.deliver(into, memory.reach(call.root, line.in) + from, bytes);
   return 0;
 }
 
 // The root: publishes its buffer, copies its own block, and stays until all others have theirs.
-EngineTask show_buffer(Room& room, const DirectCall& call) {
-  while (const auto late = room.who_is_behind(call.number)) co_await room.until(*late);
-  CallLine& line = write_line(room, call);
-  line.in = room.offset_of(call.in, call.given_bytes());
+EngineTask show_buffer(GroupMemory& memory, const ShmCall& call) {
+  while (const auto late = memory.who_is_behind(call.number)) co_await memory.until(*late);
+  CallLine& line = write_line(memory, call);
+  line.in = memory.offset_of(call.in, call.given_bytes());
   const bool by_kernel = line.in == 0 && is_readable(call.in, call.given_bytes());
   line.at = by_kernel ? reinterpret_cast<std::uintptr_t>(call.in) : 0;
   line.core = -1;
-  room.post(line.stamp, call.stamp);
-  const bool is_read = can_play_cma(room, call);
+  memory.post(line.stamp, call.stamp);
+  const bool is_read = can_play_cma(memory, call);
   const std::byte* const mine = call.in + call.given_at(call.rank) * call.width;
   for (std::size_t at = 0; is_read && call.out != mine && at < call.bytes(); at += chunk_bytes) {
     call.deliver(call.out + at, mine + at, std::min(chunk_bytes, call.bytes() - at));
-    co_await room.breathe();
+    co_await memory.breathe();
   }
   for (int other = 0; other < call.size; ++other) {
     if (other == call.rank) continue;
-    co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
-    if (Status same = compare_calls(room, call, other); !same.ok()) co_return same;
-    room.has_entered(other, call.number);
-    if (is_read) co_await room.until(room.of(other).finished, call.number, other);
+    co_await memory.until(memory.call_of(other, call.number).stamp, least_stamp(call.number), other);
+    if (Status same = compare_calls(memory, call, other); !same.ok()) co_return same;
+    memory.has_entered(other, call.number);
+    if (is_read) co_await memory.until(memory.of(other).finished, call.number, other);
   }
   co_return Status();
 }
 
 // All other ranks.
-EngineTask read_block(Room& room, const DirectCall& call) {
-  announce(room, call);
-  co_await room.until(room.call_of(call.root, call.number).stamp, least_stamp(call.number), call.root);
-  if (Status same = compare_calls(room, call, call.root); !same.ok()) co_return same;
-  room.has_entered(call.root, call.number);
-  if (!can_play_cma(room, call)) co_return Status();
+EngineTask read_block(GroupMemory& memory, const ShmCall& call) {
+  announce(memory, call);
+  co_await memory.until(memory.call_of(call.root, call.number).stamp, least_stamp(call.number), call.root);
+  if (Status same = compare_calls(memory, call, call.root); !same.ok()) co_return same;
+  memory.has_entered(call.root, call.number);
+  if (!can_play_cma(memory, call)) co_return Status();
   const std::size_t mine = call.given_at(call.rank) * call.width;
   bool ended = false;
   for (std::size_t at = 0; at < call.bytes(); at += chunk_bytes) {
-    const int error = copy_from_root(room, call, mine + at, call.out + at, std::min(chunk_bytes, call.bytes() - at));
+    const int error = copy_from_root(memory, call, mine + at, call.out + at, std::min(chunk_bytes, call.bytes() - at));
     light_barrier();
     // A root that was cancelled may have reused or freed its buffer while it was read.
-    if (room.somebody_cancelled()) co_await room.until_cancelled();
+    if (memory.somebody_cancelled()) co_await memory.until_cancelled();
     ended = error == ESRCH;  // a process loses its memory shortly before it is seen to have ended
-    if (error != 0 && !ended && room.lives(call.root)) co_return unreadable(room, call, error);
+    if (error != 0 && !ended && memory.lives(call.root)) co_return unreadable(memory, call, error);
     if (error != 0) break;
-    co_await room.breathe();
+    co_await memory.breathe();
   }
   // If the root has ended, its process number may have been reused and another process read. Waits for the failure to
   // be reported.
-  if (ended || !room.lives(call.root)) co_await room.until(room.of(call.root).never, 1, call.root);
-  room.post(room.own().finished, call.number);
+  if (ended || !memory.lives(call.root)) co_await memory.until(memory.of(call.root).never, 1, call.root);
+  memory.post(memory.own().finished, call.number);
   co_return Status();
 }
 
 }  // namespace
 
-bool favours_cma(const Room& room, const DirectCall& call) noexcept {
-  return call.kind == Kind::scatter && room.all_read_all() && call.size > 2 && call.bytes() >= least_bytes;
+bool favours_cma(const GroupMemory& memory, const ShmCall& call) noexcept {
+  return call.kind == Kind::scatter && memory.all_read_all() && call.size > 2 && call.bytes() >= least_bytes;
 }
 
-bool can_play_cma(const Room& room, const DirectCall& call) noexcept {
-  const CallLine& line = room.call_of(call.root, call.number);
+bool can_play_cma(const GroupMemory& memory, const ShmCall& call) noexcept {
+  const CallLine& line = memory.call_of(call.root, call.number);
   return line.in != 0 || line.at != 0;
 }
 
-EngineTask play_cma(Room& room, const DirectCall& call) {
-  return call.at_root() ? show_buffer(room, call) : read_block(room, call);
+EngineTask play_cma(GroupMemory& memory, const ShmCall& call) {
+  return call.at_root() ? show_buffer(memory, call) : read_block(memory, call);
 }
 
 }  // namespace tutti::shm

@@ -5,19 +5,21 @@
 #include <exception>
 #include <utility>
 
-#include "transports/shm/room.hpp"
+#include "transports/shm/group_memory.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::shm {
 
-struct DirectCall;
+struct ShmCall;
 
-/// Runs from one wait to the next each time it is resumed; returns a Status. Its frame lives in the room, which has
-/// space for one, so an engine never starts another. The destructor ends it at its current wait.
+/// Runs from one wait to the next each time it is resumed; returns a Status. Its frame lives in the group's memory,
+/// which has space for one, so an engine never starts another. The destructor ends it at its current wait.
 class EngineTask {
  public:
   struct promise_type {
-    static void* operator new(std::size_t bytes, Room& room, const DirectCall& /*call*/) { return room.frame(bytes); }
+    static void* operator new(std::size_t bytes, GroupMemory& memory, const ShmCall& /*call*/) {
+      return memory.frame(bytes);
+    }
     static void operator delete(void* /*memory*/, std::size_t /*bytes*/) {}
 
     EngineTask get_return_object() { return EngineTask(std::coroutine_handle<promise_type>::from_promise(*this)); }

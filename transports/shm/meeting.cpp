@@ -25,7 +25,7 @@
 #include "transports/core/barrier.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/process.hpp"
-#include "transports/shm/shm_wire.hpp"
+#include "transports/shm/wire.hpp"
 #include "tutti/log.hpp"
 
 namespace tutti::shm {

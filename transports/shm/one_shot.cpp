@@ -7,38 +7,38 @@ namespace tutti::shm {
 namespace {
 
 // The data of rank `other` for this rank, once published.
-const std::byte* given_to_me(const Room& room, const DirectCall& call, int other) noexcept {
+const std::byte* given_to_me(const GroupMemory& memory, const ShmCall& call, int other) noexcept {
   const std::byte* const from =
-      other == call.rank ? call.given() : room.of(other).shots[call.number % one_shots].data();
+      other == call.rank ? call.given() : memory.of(other).shots[call.number % one_shots].data();
   return from + call.given_at(call.rank) * call.width;
 }
 
-void take_from(const Room& room, const DirectCall& call, int other) noexcept {
+void take_from(const GroupMemory& memory, const ShmCall& call, int other) noexcept {
   std::byte* const into = call.out + call.taken_at(other) * call.width;
-  const std::byte* const from = given_to_me(room, call, other);
+  const std::byte* const from = given_to_me(memory, call, other);
   if (into != from) fetch(into, from, call.bytes());
 }
 
 }  // namespace
 
-EngineTask play_one_shot(Room& room, const DirectCall& call) {
+EngineTask play_one_shot(GroupMemory& memory, const ShmCall& call) {
   if (call.gives(call.rank) && call.others_take()) {
-    while (const auto late = room.who_is_behind(call.number)) co_await room.until(*late);
-    room.staging().copy(room.own().shots[call.number % one_shots].data(), call.given(), call.given_bytes());
+    while (const auto late = memory.who_is_behind(call.number)) co_await memory.until(*late);
+    memory.staging().copy(memory.own().shots[call.number % one_shots].data(), call.given(), call.given_bytes());
   }
-  announce(room, call);
+  announce(memory, call);
   if (!call.takes(call.rank)) co_return Status();
   const bool copies = !call.folds() && call.kind != Kind::barrier;
-  if (copies && call.gives(call.rank)) take_from(room, call, call.rank);  // while the others arrive
+  if (copies && call.gives(call.rank)) take_from(memory, call, call.rank);  // while the others arrive
   for (int other = 0; other < call.size; ++other) {
     if (!call.gives(other) || other == call.rank) continue;
-    co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
-    if (Status same = compare_calls(room, call, other); !same.ok()) co_return same;
-    room.has_entered(other, call.number);
-    if (copies) take_from(room, call, other);
+    co_await memory.until(memory.call_of(other, call.number).stamp, least_stamp(call.number), other);
+    if (Status same = compare_calls(memory, call, other); !same.ok()) co_return same;
+    memory.has_entered(other, call.number);
+    if (copies) take_from(memory, call, other);
   }
   if (call.folds())
-    fold_in_order(call, Target{call.out}, call.bytes(), [&](int other) { return given_to_me(room, call, other); });
+    fold_in_order(call, Target{call.out}, call.bytes(), [&](int other) { return given_to_me(memory, call, other); });
   co_return Status();
 }
 

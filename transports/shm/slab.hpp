@@ -38,7 +38,7 @@ struct CallLine {
   alignas(line_bytes) Word stamp{0};  ///< see stamp_of()
   std::uint64_t signature = 0;
   std::uint64_t bytes = 0;        ///< per block
-  std::uint64_t way = 0;          ///< as in DirectCall
+  std::uint64_t way = 0;          ///< as in ShmCall
   std::uint64_t in = 0, out = 0;  ///< in play_meeting() and CMA: offsets in the arena, plus 1; 0: not accessible
   std::uint64_t at = 0;           ///< for CMA: the address of the root's buffer in the root's process; else 0
   int core = -1;                  ///< for the root of a scatter of large blocks, set in play_meeting(); else -1
@@ -54,7 +54,7 @@ struct Packet {
 static_assert(sizeof(Packet) == 64);
 
 inline constexpr std::size_t packets_per_call = 20;
-inline constexpr std::size_t packed_bytes = packets_per_call * sizeof(Packet::payload);
+inline constexpr std::size_t low_latency_bytes = packets_per_call * sizeof(Packet::payload);
 inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;  ///< largest contribution to one shot
 inline constexpr std::size_t one_shots = 8;                       ///< slots of one shot, used by call number
 inline constexpr std::size_t packet_sets = 8;                     ///< by call number

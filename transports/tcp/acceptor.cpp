@@ -49,7 +49,7 @@ class Throttle {
 
 /// A rank that may connect to this one, or be connected to.
 struct Peer {
-  Card card;
+  Endpoint endpoint;
   std::vector<Candidate> candidates;
   int connections = 1;
 };
@@ -74,8 +74,8 @@ class Acceptor::Impl : public SessionOwner {
   Impl(Membership membership, AcceptorSettings settings, TransportListener& listener);
   ~Impl() override;
 
-  const Card& card() const noexcept { return card_; }
-  void meet(std::vector<Card> peers);
+  const Endpoint& endpoint() const noexcept { return endpoint_; }
+  void meet(std::vector<Endpoint> peers);
   int connections(int peer) const noexcept { return peers_.at(peer).connections; }
   void open(int stream);
   int fd() const noexcept { return epoll_.fd(); }
@@ -113,7 +113,7 @@ class Acceptor::Impl : public SessionOwner {
   const AcceptorSettings settings_;
   TransportListener& listener_;
   std::vector<Interface> own_;
-  Card card_;
+  Endpoint endpoint_;
   Descriptor epoll_ = make_epoll(), timer_ = make_timer(), news_ = make_event();
   asio::io_context context_{1};
   std::vector<std::unique_ptr<Listener>> listeners_;
@@ -128,11 +128,11 @@ class Acceptor::Impl : public SessionOwner {
 Acceptor::Impl::Impl(Membership membership, AcceptorSettings settings, TransportListener& listener)
     : self_(std::move(membership)), settings_(std::move(settings)), listener_(listener) {
   self_.instance = random_number();
-  card_.rank = self_.rank;
-  card_.instance = self_.instance;
-  card_.host = host_name();
-  card_.identity = host_identity(settings_.host_id);
-  card_.network = host_identity("");
+  endpoint_.rank = self_.rank;
+  endpoint_.instance = self_.instance;
+  endpoint_.host = host_name();
+  endpoint_.identity = host_identity(settings_.host_id);
+  endpoint_.network = host_identity("");
   watch_descriptor(epoll_.fd(), timer_.fd(), EPOLLIN, 1);
   listen();
 }
@@ -173,7 +173,7 @@ void Acceptor::Impl::listen() {
     } else {
       port = add(interface.address);
     }
-    if (port != 0) card_.candidates.push_back({interface.address, port, interface.name});
+    if (port != 0) endpoint_.candidates.push_back({interface.address, port, interface.name});
   }
   if (listeners_.empty()) throw_system("address to listen at");
 }
@@ -208,13 +208,13 @@ void Acceptor::Impl::make_room() {
   warn("too many connections at once that say nothing; closed the one from " + session->where());
 }
 
-void Acceptor::Impl::meet(std::vector<Card> peers) {
+void Acceptor::Impl::meet(std::vector<Endpoint> peers) {
   const std::lock_guard lock(mutex_);
-  for (Card& card : peers) {
-    Peer& peer = peers_[card.rank];
-    peer.candidates = candidates_for(card, card_, own_);
-    peer.connections = connections_between(card, card_, settings_.connections);
-    peer.card = std::move(card);
+  for (Endpoint& endpoint : peers) {
+    Peer& peer = peers_[endpoint.rank];
+    peer.candidates = candidates_for(endpoint, endpoint_, own_);
+    peer.connections = connections_between(endpoint, endpoint_, settings_.connections);
+    peer.endpoint = std::move(endpoint);
   }
 }
 
@@ -286,7 +286,7 @@ void Acceptor::Impl::call_next(int stream, Connection& one) {
     Descriptor socket = make_socket(candidate.address.family, settings_.congestion);
     mirror(socket.fd());
     sessions_.push_back(std::make_shared<Session>(context_, *this, std::move(socket), Session::Way::outbound, stream));
-    sessions_.back()->connect(candidate, one.peer->card.instance);
+    sessions_.back()->connect(candidate, one.peer->endpoint.instance);
   } catch (const std::exception& error) {
     one.failures[endpoint_text(candidate.address, candidate.port)] = error.what();
   }
@@ -312,7 +312,7 @@ void Acceptor::Impl::advance(int stream, Connection& one, Deadline now) {
 void Acceptor::Impl::give_up(int stream, Connection& one) {
   one.lost = true;
   const int peer = self_.peer_of(stream);
-  const std::string& host = one.peer->card.host;
+  const std::string& host = one.peer->endpoint.host;
   std::string text = "rank " + std::to_string(peer) + " on host " + host + " cannot be reached by tcp";
   for (const auto& [where, why] : one.failures) text += "; " + where + ": " + why;
   if (self_.connection_of(stream) > 0)
@@ -382,8 +382,8 @@ void Acceptor::Impl::warn(const std::string& text) {
 Acceptor::Acceptor(Membership membership, AcceptorSettings settings, TransportListener& listener)
     : impl_(std::make_unique<Impl>(std::move(membership), std::move(settings), listener)) {}
 Acceptor::~Acceptor() = default;
-const Card& Acceptor::card() const noexcept { return impl_->card(); }
-void Acceptor::meet(std::vector<Card> peers) { impl_->meet(std::move(peers)); }
+const Endpoint& Acceptor::endpoint() const noexcept { return impl_->endpoint(); }
+void Acceptor::meet(std::vector<Endpoint> peers) { impl_->meet(std::move(peers)); }
 int Acceptor::connections(int peer) const noexcept { return impl_->connections(peer); }
 void Acceptor::open(int stream) { impl_->open(stream); }
 int Acceptor::fd() const noexcept { return impl_->fd(); }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "transports/core/descriptor.hpp"
-#include "transports/tcp/card.hpp"
+#include "transports/tcp/endpoint.hpp"
 #include "transports/tcp/handshake.hpp"
 #include "tutti/provider/transport.hpp"
 
@@ -36,9 +36,9 @@ class __attribute__((visibility("default"))) Acceptor {  // acceptor.cpp hides i
   Acceptor(Membership membership, AcceptorSettings settings, TransportListener& listener);
   ~Acceptor();
 
-  const Card& card() const noexcept;         ///< the card to publish
-  void meet(std::vector<Card> peers);        ///< call before the first open()
-  int connections(int peer) const noexcept;  ///< maximum number to the peer; call after meet()
+  const Endpoint& endpoint() const noexcept;  ///< the endpoint to publish
+  void meet(std::vector<Endpoint> peers);     ///< call before the first open()
+  int connections(int peer) const noexcept;   ///< maximum number to the peer; call after meet()
 
   /// Starts to make a connection, unless that is in progress or done. A further one only once the first is open.
   void open(int stream);

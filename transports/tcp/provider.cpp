@@ -23,8 +23,8 @@ std::string domain(const Settings&) { return {}; }
 
 std::string key_of(int rank) { return "address/" + std::to_string(rank); }
 
-/// Publishes this rank's card and reads those of the peers; connections are made when the first byte is written to a
-/// peer.
+/// Publishes this rank's endpoint and reads those of the peers; connections are made when the first byte is written to
+/// a peer.
 Connected connect(const Rendezvous& meeting) {
   tcp::Membership self;
   self.rank = meeting.rank;
@@ -37,10 +37,10 @@ Connected connect(const Rendezvous& meeting) {
   auto acceptor = std::make_unique<tcp::Acceptor>(std::move(self), std::move(acceptor_settings), *meeting.listener);
   std::vector<std::string> keys;
   for (const int peer : meeting.peers) keys.push_back(key_of(peer));
-  std::vector<tcp::Card> peers;
-  for (const std::string& card :
-       meeting.store->set_and_wait(key_of(meeting.rank), acceptor->card().text(), keys, meeting.until))
-    peers.push_back(tcp::Card::parse(card));
+  std::vector<tcp::Endpoint> peers;
+  for (const std::string& endpoint :
+       meeting.store->set_and_wait(key_of(meeting.rank), acceptor->endpoint().text(), keys, meeting.until))
+    peers.push_back(tcp::Endpoint::parse(endpoint));
   acceptor->meet(peers);
   auto wire = std::make_unique<tcp::TcpWire>(meeting.rank, meeting.size, std::move(acceptor), peers, *meeting.listener);
   return {make_stream_transport("tcp", meeting.rank, meeting.size, std::move(wire), *meeting.listener), {}, {}};

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "transports/core/descriptor.hpp"
-#include "transports/tcp/card.hpp"
+#include "transports/tcp/endpoint.hpp"
 #include "transports/tcp/handshake.hpp"
 #include "tutti/clock.hpp"
 

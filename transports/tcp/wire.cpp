@@ -40,7 +40,7 @@ constexpr std::uint64_t acceptor_key = ~std::uint64_t{0}, news_key = acceptor_ke
 
 }  // namespace
 
-TcpWire::TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, const std::vector<Card>& peers,
+TcpWire::TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, const std::vector<Endpoint>& peers,
                  TransportListener& listener)
     : rank_(rank),
       size_(size),
@@ -50,10 +50,10 @@ TcpWire::TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, const s
       timer_(make_timer()),
       patience_(make_timer()) {
   int connections = 1;
-  for (const Card& peer : peers) connections = std::max(connections, acceptor_->connections(peer.rank));
+  for (const Endpoint& peer : peers) connections = std::max(connections, acceptor_->connections(peer.rank));
   links_ = std::vector<Link>(static_cast<std::size_t>(size * connections));
   for (std::size_t i = 0; i < links_.size(); ++i) links_[i].stream = static_cast<int>(i);
-  for (const Card& peer : peers) link(peer.rank).host = peer.host;
+  for (const Endpoint& peer : peers) link(peer.rank).host = peer.host;
   watch_descriptor(epoll_.fd(), acceptor_->fd(), EPOLLIN, acceptor_key);
   watch_descriptor(epoll_.fd(), acceptor_->news(), EPOLLIN, news_key);
   watch_descriptor(epoll_.fd(), timer_.fd(), EPOLLIN, timer_key);

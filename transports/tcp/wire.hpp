@@ -15,8 +15,8 @@ namespace tutti::tcp {
 /// while this rank sleeps. The acceptor handles connections that are not open yet.
 class TcpWire final : public Wire {
  public:
-  /// `acceptor` has been given the cards of the peers.
-  TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, const std::vector<Card>& peers,
+  /// `acceptor` has been given the endpoints of the peers.
+  TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, const std::vector<Endpoint>& peers,
           TransportListener& listener);
   ~TcpWire() override;
 

@@ -1,5 +1,5 @@
 // Moves bytes through the rings, sleeps, and detects dead ranks.
-#include "transports/shm/shm_wire.hpp"
+#include "transports/shm/wire.hpp"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@
 
 #include "transports/core/barrier.hpp"
 #include "transports/core/host.hpp"
-#include "transports/shm/direct_backend.hpp"
+#include "transports/shm/backend.hpp"
 #include "tutti/fork.hpp"
 #include "tutti/log.hpp"
 #include "tutti/memory.hpp"
@@ -92,7 +92,7 @@ std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {
                   ? Shared::nothing
                   : std::min(least, membership_.shared[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)]);
   if (least == Shared::nothing) return nullptr;
-  return std::make_unique<DirectBackend>(host_state_, group, std::move(locals), least == Shared::own_memory);
+  return std::make_unique<ShmBackend>(host_state_, group, std::move(locals), least == Shared::own_memory);
 }
 
 std::shared_ptr<void> ShmWire::allocate(std::size_t bytes) {

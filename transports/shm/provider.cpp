@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "transports/core/host.hpp"
-#include "transports/shm/direct_backend.hpp"
+#include "transports/shm/backend.hpp"
 #include "transports/shm/meeting.hpp"
 #include "transports/shm/segment.hpp"
 #include "transports/shm/settings.hpp"

@@ -1,5 +1,5 @@
 // Chooses an engine and runs it from wait to wait.
-#include "transports/shm/direct_backend.hpp"
+#include "transports/shm/backend.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,20 +10,21 @@
 namespace tutti::shm {
 namespace {
 
-constexpr std::array<std::string_view, 6> all_engines = {"", "packets", "one_shot", "rounds", "direct", "cma"};
+constexpr std::array<std::string_view, 6> all_engines = {"", "ll", "one_shot", "two_copy", "zero_copy", "cma"};
 constexpr int looks_at_word = 64;
 constexpr int looks_in_step = 64;
 constexpr int most_late = 4;               // consecutive late calls after which the ranks count as out of step
 constexpr std::uint64_t tried_every = 16;  // calls between attempts when out of step
-constexpr std::size_t few_packets = 224;   // bytes; above, one copy is faster than line by line
+constexpr std::size_t few_lines = 224;     // bytes; above, one copy is faster than line by line
 
-// Bytes of a block that two ranks exchange in one shot; above, data that exceed the L1 cache are faster in rounds.
+// Bytes of a block that two ranks exchange in one shot; above, data that exceed the L1 cache are faster with two
+// copies.
 constexpr std::size_t one_shot_of_two = std::size_t{3} << 10;
 constexpr std::size_t tidy_after = 64;  // ended calls that are kept in the queue while others wait
 
 }  // namespace
 
-std::string_view DirectBackend::name_of(Engine engine) noexcept {
+std::string_view ShmBackend::name_of(Engine engine) noexcept {
   return engine == Engine::meeting ? "meeting" : all_engines[static_cast<std::size_t>(engine)];
 }
 
@@ -32,11 +33,11 @@ std::span<const std::string_view> engine_names(Kind kind) {
   return std::span(all_engines).first(kind == Kind::barrier ? 3 : kind == Kind::scatter ? 6 : 5);
 }
 
-DirectBackend::DirectBackend(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals,
-                             bool all_read_all)
-    : room_(std::move(host_state), group, std::move(locals), all_read_all) {}
+ShmBackend::ShmBackend(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals,
+                       bool all_read_all)
+    : memory_(std::move(host_state), group, std::move(locals), all_read_all) {}
 
-Status DirectBackend::supports(const Collective& call, std::string_view algorithm) const {
+Status ShmBackend::supports(const Collective& call, std::string_view algorithm) const {
   const auto no = [](const std::string& why) { return Status::failure(Code::unsupported, why); };
   if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
     return no("the buffer is on a GPU, which shared memory does not reach");
@@ -50,15 +51,15 @@ Status DirectBackend::supports(const Collective& call, std::string_view algorith
     return Status::failure(Code::invalid, "shm has no way '" + std::string(algorithm) + "' for " +
                                               std::string(tutti::name(call.kind)) + ", but " + known);
   }
-  const std::size_t given = DirectCall(call, room_).given_bytes();
-  const std::size_t most = algorithm == "packets" ? packed_bytes : algorithm == "one_shot" ? shot_bytes : given;
+  const std::size_t given = ShmCall(call, memory_).given_bytes();
+  const std::size_t most = algorithm == "ll" ? low_latency_bytes : algorithm == "one_shot" ? shot_bytes : given;
   if (given > most)
     return no("shm/" + std::string(algorithm) + " takes at most " + std::to_string(most) + " bytes of each rank");
   return {};
 }
 
-void DirectBackend::start(Call& call) {
-  room_.enter();  // before the call is queued: if it throws, nothing is in flight
+void ShmBackend::start(Call& call) {
+  memory_.enter();  // before the call is queued: if it throws, nothing is in flight
   queue_.push_back(&call);
   call.tracker = this;
   if (begun_ || failed_) return;
@@ -71,36 +72,36 @@ void DirectBackend::start(Call& call) {
   late_calls_ = begun_ ? std::min(late_calls_ + 1, most_late) : 0;
 }
 
-DirectBackend::Engine DirectBackend::named(std::string_view algorithm) noexcept {
+ShmBackend::Engine ShmBackend::named(std::string_view algorithm) noexcept {
   return algorithm.empty() ? Engine::by_size
                            : static_cast<Engine>(std::ranges::find(all_engines, algorithm) - all_engines.begin());
 }
 
-DirectBackend::Engine DirectBackend::first_engine(const DirectCall& call, Engine wanted) const {
-  if (wanted == Engine::one_shot || wanted == Engine::packets) return wanted;
+ShmBackend::Engine ShmBackend::first_engine(const ShmCall& call, Engine wanted) const {
+  if (wanted == Engine::one_shot || wanted == Engine::low_latency) return wanted;
   const std::size_t given = call.given_bytes();
   const bool by_cma =
-      wanted == Engine::cma ? room_.all_read_all() : wanted == Engine::by_size && favours_cma(room_, call);
+      wanted == Engine::cma ? memory_.all_read_all() : wanted == Engine::by_size && favours_cma(memory_, call);
   if (given > 0 && by_cma) return Engine::cma;
-  if (wanted != Engine::by_size) return given > 0 ? Engine::meeting : Engine::packets;
+  if (wanted != Engine::by_size) return given > 0 ? Engine::meeting : Engine::low_latency;
   if (given > shot_bytes || (call.size == 2 && call.bytes() > one_shot_of_two)) return Engine::meeting;
-  return given <= few_packets ? Engine::packets : Engine::one_shot;
+  return given <= few_lines ? Engine::low_latency : Engine::one_shot;
 }
 
-void DirectBackend::begin_next() {
+void ShmBackend::begin_next() {
   const Call& next = *queue_[next_];
   const Engine wanted = named(next.algorithm);
   // Fast path: most calls repeat the previous one, on the same or other buffers.
   if (wanted == wanted_ && next.summary.bits == call_.signature && is_whole(next.summary)) {
     call_.set_buffers(next.what.in.data, next.what.out.data);
   } else {
-    call_ = DirectCall(next.what, room_);
+    call_ = ShmCall(next.what, memory_);
     call_.signature = next.summary.bits;
     wanted_ = wanted;
     const Engine first = first_engine(call_, wanted);
-    const Insisted insisted = wanted == Engine::rounds   ? Insisted::rounds
-                              : wanted == Engine::direct ? Insisted::direct
-                                                         : Insisted::nothing;
+    const Insisted insisted = wanted == Engine::two_copy    ? Insisted::two_copy
+                              : wanted == Engine::zero_copy ? Insisted::zero_copy
+                                                            : Insisted::nothing;
     call_.way = static_cast<std::uint64_t>(first) * 4 + static_cast<std::uint64_t>(insisted);
   }
   engine_ = static_cast<Engine>(call_.way / 4);
@@ -113,16 +114,16 @@ void DirectBackend::begin_next() {
 }
 
 // Runs until something must be waited for or nothing is left to do.
-bool DirectBackend::step() {
-  if (!room_.open()) {
-    awaited_ = room_.look_around();
-    if (!room_.open()) return false;
+bool ShmBackend::step() {
+  if (!memory_.open()) {
+    awaited_ = memory_.look_around();
+    if (!memory_.open()) return false;
   }
   try {
     if (!task_) play();
     task_.resume();
     if (!task_.done()) {
-      awaited_ = room_.awaited();
+      awaited_ = memory_.awaited();
       return true;
     }
     const Status status = task_.result();
@@ -130,45 +131,45 @@ bool DirectBackend::step() {
       fail(status);
       return true;
     }
-    const bool goes_on = engine_ == Engine::meeting || (engine_ == Engine::cma && !can_play_cma(room_, call_));
+    const bool goes_on = engine_ == Engine::meeting || (engine_ == Engine::cma && !can_play_cma(memory_, call_));
     if (!goes_on) {
       end();
       return true;
     }
     task_.drop();
   } catch (const std::exception& error) {
-    const int me = room_.world_rank(room_.rank());
+    const int me = memory_.world_rank(memory_.rank());
     fail(Status::failure(Code::resource, "out of memory on rank " + std::to_string(me) + ": " + error.what(), me));
     return true;
   }
-  const bool direct =
-      engine_ == Engine::meeting && !call_.insists_on(Insisted::rounds) && can_play_direct(room_, call_);
-  engine_ = direct ? Engine::direct : Engine::rounds;
-  if (engine_ == Engine::rounds) rounds_ += rounds_of(call_);
+  const bool in_place =
+      engine_ == Engine::meeting && !call_.insists_on(Insisted::two_copy) && can_play_zero_copy(memory_, call_);
+  engine_ = in_place ? Engine::zero_copy : Engine::two_copy;
+  if (engine_ == Engine::two_copy) rounds_ += rounds_of(call_);
   awaited_ = {};
   return step();
 }
 
-void DirectBackend::play() {
+void ShmBackend::play() {
   switch (engine_) {
     case Engine::by_size: break;  // decided before
-    case Engine::packets: task_ = play_packets(room_, call_); return;
-    case Engine::one_shot: task_ = play_one_shot(room_, call_); return;
-    case Engine::meeting: task_ = play_meeting(room_, call_); return;
-    case Engine::rounds: task_ = play_rounds(room_, call_); return;
-    case Engine::direct: task_ = play_direct(room_, call_); return;
-    case Engine::cma: task_ = play_cma(room_, call_); return;
+    case Engine::low_latency: task_ = play_low_latency(memory_, call_); return;
+    case Engine::one_shot: task_ = play_one_shot(memory_, call_); return;
+    case Engine::meeting: task_ = play_meeting(memory_, call_); return;
+    case Engine::two_copy: task_ = play_two_copy(memory_, call_); return;
+    case Engine::zero_copy: task_ = play_zero_copy(memory_, call_); return;
+    case Engine::cma: task_ = play_cma(memory_, call_); return;
   }
 }
 
 // Reports the failure to the other ranks, since not all of them detect it; the call ends with the communicator.
-void DirectBackend::fail(const Status& status) {
+void ShmBackend::fail(const Status& status) {
   failed_ = true;
   task_.drop();
   queue_[next_]->trouble(status);
 }
 
-void DirectBackend::end() {
+void ShmBackend::end() {
   task_.drop();
   Call& call = *queue_[next_];
   begun_ = false;
@@ -182,9 +183,9 @@ void DirectBackend::end() {
   call.ended({});
 }
 
-bool DirectBackend::gone(int peer) const noexcept { return peer != room_.rank() && room_.left(peer); }
+bool ShmBackend::gone(int peer) const noexcept { return peer != memory_.rank() && memory_.left(peer); }
 
-bool DirectBackend::progress() {
+bool ShmBackend::progress() {
   if (queue_.empty() || failed_) return false;
   if (!begun_) {
     begin_next();
@@ -195,27 +196,27 @@ bool DirectBackend::progress() {
   patience_ = looks_at_word;
   // A word posted before the peer left still counts, so it is checked again.
   if (!gone(awaited_.peer) || awaited_.reached()) return false;
-  fail(Status(ended(room_.world_rank(awaited_.peer), room_.world_rank(room_.rank()))));
+  fail(Status(ended(memory_.world_rank(awaited_.peer), memory_.world_rank(memory_.rank()))));
   return true;
 }
 
-bool DirectBackend::arm(bool on) {
+bool ShmBackend::arm(bool on) {
   patience_ = 0;
   return !on || queue_.empty() || failed_ || (begun_ && !awaited_.reached() && !gone(awaited_.peer));
 }
 
 // Other ranks may have passed the meeting and be writing to the buffers of the failed call.
-void DirectBackend::withdraw(const Status& why) noexcept {
-  if (!begun_ || (engine_ != Engine::direct && engine_ != Engine::cma && engine_ != Engine::meeting)) return;
-  if (room_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1)) return;
-  room_.quarantine(call_.in, call_.out);
+void ShmBackend::withdraw(const Status& why) noexcept {
+  if (!begun_ || (engine_ != Engine::zero_copy && engine_ != Engine::cma && engine_ != Engine::meeting)) return;
+  if (memory_.leave_alone(why.code() == Code::peer_lost ? why.cause().culprit : -1)) return;
+  memory_.quarantine(call_.in, call_.out);
   log(LogLevel::warn,
       "a rank that is stopped may, when it goes on, still write into the buffers of the call that failed: do not use "
       "them again",
-      room_.world_rank(room_.rank()));
+      memory_.world_rank(memory_.rank()));
 }
 
-void DirectBackend::cancel(const Status& why) noexcept {
+void ShmBackend::cancel(const Status& why) noexcept {
   if (queue_.empty()) return;
   withdraw(why);
   task_.drop();
@@ -224,12 +225,12 @@ void DirectBackend::cancel(const Status& why) noexcept {
   for (std::size_t i = std::exchange(next_, 0); i < ending.size(); ++i) ending[i]->ended(why);
 }
 
-std::string DirectBackend::where(const Call& call) const {
+std::string ShmBackend::where(const Call& call) const {
   const Call& now = *queue_[next_];
   if (&call != &now) return "shm, behind call " + std::to_string(now.sequence);
-  std::string text = "shm " + (room_.open() ? std::string(name_of(engine_)) : "finding the others");
+  std::string text = "shm " + (memory_.open() ? std::string(name_of(engine_)) : "finding the others");
   if (awaited_.word != nullptr && awaited_.peer >= 0)
-    text += ", waiting for rank " + std::to_string(room_.world_rank(awaited_.peer));
+    text += ", waiting for rank " + std::to_string(memory_.world_rank(awaited_.peer));
   return text;
 }
 

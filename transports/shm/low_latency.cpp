@@ -1,5 +1,5 @@
-// Packets: every rank writes its data once, in cache lines that carry their own flag, and reads the lines of the
-// others.
+// LL (low latency, as in NCCL): every rank writes its data once, in cache lines that carry their own flag, and reads
+// the lines of the others.
 //
 // Calls rotate over several sets of lines. A set may be reused once no rank reads it, which is known for ranks that
 // have entered a later call: after an allreduce for all of them, after broadcasts by an occasional check. Cost: the
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t payload_bytes = sizeof(Packet::payload);
 
-std::size_t packets_of(const DirectCall& call) noexcept {
+std::size_t packets_of(const ShmCall& call) noexcept {
   return std::max<std::size_t>(1, (call.given_bytes() + payload_bytes - 1) / payload_bytes);
 }
 
@@ -36,18 +36,18 @@ void unpack(std::span<const Packet> packets, std::size_t from, std::byte* into, 
   }
 }
 
-void take(const DirectCall& call, int other, std::span<const Packet> packets) noexcept {
+void take(const ShmCall& call, int other, std::span<const Packet> packets) noexcept {
   unpack(packets, call.given_at(call.rank) * call.width, call.out + call.taken_at(other) * call.width, call.bytes());
 }
 
-void take_own(const DirectCall& call) noexcept {
+void take_own(const ShmCall& call) noexcept {
   const std::byte* const block = call.given() + call.given_at(call.rank) * call.width;
   std::byte* const place = call.out + call.taken_at(call.rank) * call.width;
   if (place != block) tutti::copy(place, block, call.bytes());
 }
 
 // Reduces packet by packet: no element spans two, because the payload is a multiple of every element size.
-void fold(const Room& room, const DirectCall& call, std::size_t set) {
+void fold(const GroupMemory& memory, const ShmCall& call, std::size_t set) {
   static_assert(payload_bytes % sizeof(double) == 0);
   const std::size_t begin = call.given_at(call.rank) * call.width, end = begin + call.bytes();
   for (std::size_t at = begin, n = 0; at < end; at += n) {
@@ -55,38 +55,38 @@ void fold(const Room& room, const DirectCall& call, std::size_t set) {
     n = std::min(end - at, payload_bytes - skip);
     fold_in_order(call, Target{call.out + (at - begin)}, n, [&](int other) {
       if (other == call.rank) return call.given() + at;
-      return room.of(other).packets[set][at / payload_bytes].payload.data() + skip;
+      return memory.of(other).packets[set][at / payload_bytes].payload.data() + skip;
     });
   }
 }
 
 }  // namespace
 
-EngineTask play_packets(Room& room, const DirectCall& call) {
+EngineTask play_low_latency(GroupMemory& memory, const ShmCall& call) {
   const std::size_t used = packets_of(call), set = call.number % packet_sets;
-  write_line(room, call).stamp.store(call.stamp, std::memory_order_release);  // sleeping ranks are woken below
+  write_line(memory, call).stamp.store(call.stamp, std::memory_order_release);  // sleeping ranks are woken below
   if (call.gives(call.rank) && call.others_take()) {
-    while (const auto late = room.who_is_behind(call.number)) {
-      room.wake();
-      co_await room.until(*late);
+    while (const auto late = memory.who_is_behind(call.number)) {
+      memory.wake();
+      co_await memory.until(*late);
     }
-    pack(std::span(room.own().packets[set]).first(used), call.given(), call.given_bytes(), call.stamp);
+    pack(std::span(memory.own().packets[set]).first(used), call.given(), call.given_bytes(), call.stamp);
   }
-  room.wake();
+  memory.wake();
   if (!call.takes(call.rank)) co_return Status();
   const bool copies = !call.folds() && call.kind != Kind::barrier;
   if (copies && call.gives(call.rank)) take_own(call);
   for (int other = 0; other < call.size; ++other) {
     if (!call.gives(other) || other == call.rank) continue;
-    const auto packets = std::span(room.of(other).packets[set]).first(used);
+    const auto packets = std::span(memory.of(other).packets[set]).first(used);
     for (const Packet& packet : packets) {
-      co_await room.until(packet.stamp, least_stamp(call.number), other);
-      if (packet.stamp.load(std::memory_order_relaxed) != call.stamp) co_return compare_calls(room, call, other);
+      co_await memory.until(packet.stamp, least_stamp(call.number), other);
+      if (packet.stamp.load(std::memory_order_relaxed) != call.stamp) co_return compare_calls(memory, call, other);
     }
-    room.has_entered(other, call.number);
+    memory.has_entered(other, call.number);
     if (copies) take(call, other, packets);
   }
-  if (call.folds()) fold(room, call, set);
+  if (call.folds()) fold(memory, call, set);
   co_return Status();
 }
 

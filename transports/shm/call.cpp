@@ -1,4 +1,4 @@
-#include "transports/shm/direct_call.hpp"
+#include "transports/shm/call.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,23 +16,23 @@ constexpr std::size_t usual_cache = std::size_t{32} << 20;
 
 }  // namespace
 
-DirectCall::DirectCall(const Collective& collective, const Room& room)
+ShmCall::ShmCall(const Collective& collective, const GroupMemory& memory)
     : kind(collective.kind),
       root(collective.root),
-      rank(room.rank()),
-      size(room.size()),
-      count(block_count(collective, room.size())),
+      rank(memory.rank()),
+      size(memory.size()),
+      count(block_count(collective, memory.size())),
       width(size_of(collective.in.dtype)),
       fold{collective.in.dtype, collective.op.op, 1.0},
-      divisor(collective.op.op == Op::avg ? room.size() : 1.0),
-      cache_bytes(room.cache_bytes()),
-      slot_room(room.slot_bytes()) {
+      divisor(collective.op.op == Op::avg ? memory.size() : 1.0),
+      cache_bytes(memory.cache_bytes()),
+      slot_room(memory.slot_bytes()) {
   measure();
   set_buffers(collective.in.data, collective.out.data);
 }
 
 // Approximate: the result of a reduce counts for every rank, which measured better.
-void DirectCall::measure() noexcept {
+void ShmCall::measure() noexcept {
   touched = givers() * given_bytes() + takers() * out_bytes();
   if (cache_bytes == 0) cache_bytes = usual_cache;
   fills_caches = touched > nearly_full(cache_bytes);
@@ -40,13 +40,13 @@ void DirectCall::measure() noexcept {
 }
 
 // Lines that were just read are cheap to write; others must be fetched first, unless non-temporal stores are used.
-Write DirectCall::best_write() const noexcept {
+Write ShmCall::best_write() const noexcept {
   const std::size_t twice = shared_bytes(), once = touched - std::min(givers(), takers()) * twice;
   const bool overwritten = twice == out_bytes() && kind != Kind::broadcast;
   return once > (overwritten ? cache_bytes : nearly_full(cache_bytes)) ? Write::streaming : Write::cached;
 }
 
-std::size_t DirectCall::shared_bytes() const noexcept {
+std::size_t ShmCall::shared_bytes() const noexcept {
   if (kind == Kind::reduce) return 0;  // depends on the root's buffers, which only the root knows
   const auto gives_at = reinterpret_cast<std::uintptr_t>(given()), takes_at = reinterpret_cast<std::uintptr_t>(out);
   const std::uintptr_t begin = std::max(gives_at, takes_at);
@@ -65,7 +65,7 @@ Part share(std::size_t count, std::size_t width, int index, int size) noexcept {
 
 // With several targets, copies in runs. If the first target is written with non-temporal stores, runs are short enough
 // for the next one to read meanwhile.
-void fold_in_order(const DirectCall& call, std::span<const Target> into, std::size_t bytes,
+void fold_in_order(const ShmCall& call, std::span<const Target> into, std::size_t bytes,
                    ByRank<const std::byte*>& sources) {
   const auto all = std::span(sources).first(static_cast<std::size_t>(call.size));
   Fold fold = call.fold;

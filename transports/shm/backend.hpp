@@ -1,4 +1,4 @@
-// DirectBackend: collectives over memory shared by the ranks of a host; the Backend "shm".
+// ShmBackend: collectives over memory shared by the ranks of a host; the Backend "shm".
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@
 namespace tutti::shm {
 
 /// Runs calls in order, one at a time, because they share a slab and all ranks run them in the same order.
-class DirectBackend final : public Backend, private Tracker {
+class ShmBackend final : public Backend, private Tracker {
  public:
   static constexpr std::string_view own_name = "shm";
 
-  /// Parameters as for Room.
-  DirectBackend(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals, bool all_read_all);
+  /// Parameters as for GroupMemory.
+  ShmBackend(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals, bool all_read_all);
 
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
@@ -32,11 +32,11 @@ class DirectBackend final : public Backend, private Tracker {
 
  private:
   // Same order as engine_names(), preceded by the choice by size.
-  enum class Engine { by_size, packets, one_shot, rounds, direct, cma, meeting };
+  enum class Engine { by_size, low_latency, one_shot, two_copy, zero_copy, cma, meeting };
   static std::string_view name_of(Engine engine) noexcept;
   static Engine named(std::string_view algorithm) noexcept;
   std::string where(const Call& call) const override;
-  Engine first_engine(const DirectCall& call, Engine wanted) const;
+  Engine first_engine(const ShmCall& call, Engine wanted) const;
   void play();
   void begin_next();
   bool step();
@@ -45,14 +45,14 @@ class DirectBackend final : public Backend, private Tracker {
   void withdraw(const Status& why) noexcept;
   bool gone(int peer) const noexcept;
 
-  Room room_;
+  GroupMemory memory_;
   std::vector<Call*> queue_;
   std::size_t next_ = 0;  // index in the queue; the calls before it have ended
   bool begun_ = false;    // whether queue_[next_] has begun
   bool failed_ = false;   // a call has failed: the communicator ends, and the waiting calls are about to be cancelled
-  DirectCall call_;
+  ShmCall call_;
   Engine wanted_ = Engine::by_size;  // by Call::algorithm of call_
-  Engine engine_ = Engine::packets;
+  Engine engine_ = Engine::low_latency;
   EngineTask task_;
   Awaited awaited_;
   std::uint64_t calls_ = 0, rounds_ = 0;  // statistics so far

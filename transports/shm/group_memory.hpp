@@ -1,4 +1,4 @@
-// Room: one rank's access to the shared memory of a communicator's direct collectives, and how engines wait.
+// GroupMemory: one rank's access to the shared memory of a communicator's collectives, and how engines wait.
 #pragma once
 
 #include <coroutine>
@@ -26,14 +26,14 @@ struct Awaited {
 };
 
 /// Ranks are those of the group. Only for the holder of the progress token.
-class Room {
+class GroupMemory {
  public:
   /// `locals`: the local index of each rank of the group. `all_read_all`: whether these ranks can read one another's
   /// private memory through the kernel; the same on all of them.
-  Room(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals, bool all_read_all);
-  ~Room();
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
+  GroupMemory(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals, bool all_read_all);
+  ~GroupMemory();
+  GroupMemory(const GroupMemory&) = delete;
+  GroupMemory& operator=(const GroupMemory&) = delete;
 
   int rank() const noexcept { return group_.rank; }
   int size() const noexcept { return group_.size(); }
@@ -53,7 +53,7 @@ class Room {
   /// Looks up the slabs of the other ranks. Returns the word to wait for, or none once all are found.
   Awaited look_around();
 
-  // ---- in an open room
+  // ---- once all ranks are found
 
   Slab& own() noexcept { return *own_.slab; }
   const Slab& of(int rank) const noexcept { return *slabs_[static_cast<std::size_t>(rank)]; }
@@ -112,17 +112,17 @@ class Room {
   /// writing.
   class Touching {
    public:
-    explicit Touching(Room& room) noexcept : room_(room) {
-      room_.own().touching.store(1, std::memory_order_relaxed);
+    explicit Touching(GroupMemory& memory) noexcept : memory_(memory) {
+      memory_.own().touching.store(1, std::memory_order_relaxed);
       light_barrier();  // pairs with heavy_barrier() in leave_alone()
     }
     Touching(const Touching&) = delete;
     Touching& operator=(const Touching&) = delete;
-    ~Touching() { room_.own().touching.store(0, std::memory_order_release); }
-    bool allowed() const noexcept { return !room_.somebody_cancelled(); }
+    ~Touching() { memory_.own().touching.store(0, std::memory_order_release); }
+    bool allowed() const noexcept { return !memory_.somebody_cancelled(); }
 
    private:
-    Room& room_;
+    GroupMemory& memory_;
   };
   /// Whether a rank has cancelled, so that its buffers must not be accessed any more.
   bool somebody_cancelled() const noexcept {
@@ -140,17 +140,17 @@ class Room {
   /// Whether `rank` has ended normally.
   bool left(int rank) const noexcept { return host_state_->left(local(rank)); }
 
-  // ---- waiting, in an engine: `co_await room.until(...)`
+  // ---- waiting, in an engine: `co_await memory.until(...)`
 
   class Pause {
    public:
-    Pause(Room& room, Awaited what) noexcept : room_(room), what_(what) {}
+    Pause(GroupMemory& memory, Awaited what) noexcept : memory_(memory), what_(what) {}
     bool await_ready() const noexcept { return what_.word != nullptr && what_.reached(); }
-    void await_suspend(std::coroutine_handle<> /*engine*/) noexcept { room_.awaited_ = what_; }
+    void await_suspend(std::coroutine_handle<> /*engine*/) noexcept { memory_.awaited_ = what_; }
     void await_resume() const noexcept {}
 
    private:
-    Room& room_;
+    GroupMemory& memory_;
     Awaited what_;
   };
   Pause until(Awaited what) noexcept { return {*this, what}; }

@@ -1,4 +1,4 @@
-// Card: the addresses that a rank publishes, and the order in which peers try them.
+// Endpoint: the addresses that a rank publishes, and the order in which peers try them.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Candidate {
   std::string interface;
 };
 
-struct Card {
+struct Endpoint {
   int rank = 0;
   std::uint64_t instance = 0;  ///< random number of this listener, by which a stranger at the same address is detected
   std::string host;            ///< the host's name, for messages only
@@ -26,17 +26,17 @@ struct Card {
   std::vector<Candidate> candidates;
 
   std::string text() const;
-  static Card parse(std::string_view text);  ///< throws Error{protocol}
+  static Endpoint parse(std::string_view text);  ///< throws Error{protocol}
 };
 
-/// The candidates for reaching `peer` from a rank with the card `self` and the interfaces `own`, best first: loopback
-/// within one host; addresses on a common subnet; other addresses of a family that this rank has; link-local IPv6 with
-/// each of this rank's scopes, only if there is nothing else. Loopback between two "hosts" of one network namespace
-/// (host_id was set) is the last resort.
-std::vector<Candidate> candidates_for(const Card& peer, const Card& self, const std::vector<Interface>& own);
+/// The candidates for reaching `peer` from a rank with the endpoint `self` and the interfaces `own`, best first:
+/// loopback within one host; addresses on a common subnet; other addresses of a family that this rank has; link-local
+/// IPv6 with each of this rank's scopes, only if there is nothing else. Loopback between two "hosts" of one network
+/// namespace (host_id was set) is the last resort.
+std::vector<Candidate> candidates_for(const Endpoint& peer, const Endpoint& self, const std::vector<Interface>& own);
 
 /// Maximum number of connections between two ranks. `wanted` is the setting tcp_connections, equal on both. 0 means one
 /// within a host and several between hosts, where one flow may not saturate the network.
-int connections_between(const Card& peer, const Card& self, int wanted) noexcept;
+int connections_between(const Endpoint& peer, const Endpoint& self, int wanted) noexcept;
 
 }  // namespace tutti::tcp

@@ -1,5 +1,5 @@
-// The cards of tcp ranks, which callers they accept, and the order in which addresses are tried, on invented hosts.
-#include "transports/tcp/card.hpp"
+// The endpoints of tcp ranks, which callers they accept, and the order in which addresses are tried, on invented hosts.
+#include "transports/tcp/endpoint.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ Interface interface(const std::string& name, const std::string& address, int pre
   return {name, Address::parse(address).value(), prefix};
 }
 
-Card card(int rank, const std::string& host, const std::vector<std::string>& addresses) {
-  Card made;
+Endpoint endpoint(int rank, const std::string& host, const std::vector<std::string>& addresses) {
+  Endpoint made;
   made.rank = rank;
   made.instance = 42;
   made.host = made.identity = made.network = host;
@@ -82,34 +82,34 @@ TEST(TcpAddresses, AllowedByNameAddressOrPrefix) {
 }
 
 TEST(TcpCard, TextAndBack) {
-  const Card sent = card(3, "node 3", {"10.0.0.2", "fd00::2"});
-  const Card got = Card::parse(sent.text());
+  const Endpoint sent = endpoint(3, "node 3", {"10.0.0.2", "fd00::2"});
+  const Endpoint got = Endpoint::parse(sent.text());
   EXPECT_EQ(got.rank, 3);
   EXPECT_EQ(got.instance, 42u);
   EXPECT_EQ(got.host, "node 3");
   EXPECT_EQ(texts(got.candidates), texts(sent.candidates));
   EXPECT_EQ(got.candidates[1].port, 4711);
   for (const char* bad : {"", "tcp 2\n", "tcp 1\nx\n", "tcp 1\n1\n2\nh\ni\nn\nnoaddress 1 eth0\n"}) {
-    EXPECT_THROW(static_cast<void>(Card::parse(bad)), Error) << bad;
+    EXPECT_THROW(static_cast<void>(Endpoint::parse(bad)), Error) << bad;
   }
 }
 
 TEST(TcpCard, OrderOfCandidates) {
-  const Card self = card(0, "here", {});
-  const Card neighbour = card(1, "here", {"127.0.0.1", "8.8.8.8", "10.1.9.9", "fe80::2"});
+  const Endpoint self = endpoint(0, "here", {});
+  const Endpoint neighbour = endpoint(1, "here", {"127.0.0.1", "8.8.8.8", "10.1.9.9", "fe80::2"});
   EXPECT_THAT(texts(candidates_for(neighbour, self, host)), ElementsAre("127.0.0.1", "10.1.9.9", "8.8.8.8"));
-  const Card other = card(1, "there", {"127.0.0.1", "8.8.8.8", "fd00::1", "192.168.7.9", "fe80::2"});
+  const Endpoint other = endpoint(1, "there", {"127.0.0.1", "8.8.8.8", "fd00::1", "192.168.7.9", "fe80::2"});
   EXPECT_THAT(texts(candidates_for(other, self, host)), ElementsAre("192.168.7.9", "8.8.8.8"))
       << "no loopback, no IPv6 as this host has none, no link-local as there are others";
-  const Card bridged = card(1, "there", {"10.1.2.3", "8.8.8.8"});
+  const Endpoint bridged = endpoint(1, "there", {"10.1.2.3", "8.8.8.8"});
   EXPECT_THAT(texts(candidates_for(bridged, self, host)), ElementsAre("8.8.8.8")) << "10.1.2.3 is our own";
-  const Card scoped = card(1, "there", {"127.0.0.1", "fe80::2"});
+  const Endpoint scoped = endpoint(1, "there", {"127.0.0.1", "fe80::2"});
   EXPECT_THAT(texts(candidates_for(scoped, self, host)), ElementsAre("fe80::2"));
 }
 
 TEST(TcpCard, LoopbackNeedsTheSameHostAndNetwork) {
-  const Card self = card(0, "here", {});
-  Card other = card(1, "here", {"127.0.0.1", "10.1.9.9"});
+  const Endpoint self = endpoint(0, "here", {});
+  Endpoint other = endpoint(1, "here", {"127.0.0.1", "10.1.9.9"});
   other.network = "another namespace";
   EXPECT_THAT(texts(candidates_for(other, self, host)), ElementsAre("10.1.9.9"));
   other.network = self.network;
@@ -120,7 +120,7 @@ TEST(TcpCard, LoopbackNeedsTheSameHostAndNetwork) {
 }
 
 TEST(TcpCard, ConnectionsBetweenHosts) {
-  const Card self = card(0, "here", {}), neighbour = card(1, "here", {}), other = card(1, "there", {});
+  const Endpoint self = endpoint(0, "here", {}), neighbour = endpoint(1, "here", {}), other = endpoint(1, "there", {});
   EXPECT_EQ(connections_between(neighbour, self, 0), 1);
   EXPECT_EQ(connections_between(other, self, 0), 4);
   for (const int wanted : {1, 3, 8}) {

@@ -1,4 +1,4 @@
-#include "transports/shm/room.hpp"
+#include "transports/shm/group_memory.hpp"
 
 #include <thread>
 #include <utility>
@@ -7,7 +7,8 @@
 
 namespace tutti::shm {
 
-Room::Room(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals, bool all_read_all)
+GroupMemory::GroupMemory(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals,
+                         bool all_read_all)
     : host_state_(std::move(host_state)),
       group_(group),
       locals_(std::move(locals)),
@@ -18,11 +19,11 @@ Room::Room(std::shared_ptr<HostState> host_state, const Group& group, std::vecto
       missing_(group_.size()),
       pushing_(locals_.size()) {}
 
-Room::~Room() {
+GroupMemory::~GroupMemory() {
   if (own_.slab != nullptr) host_state_->retire(own_, locals_);
 }
 
-void Room::enter() {
+void GroupMemory::enter() {
   if (own_.slab != nullptr) return;
   own_ = host_state_->open_slab(group_.id);
   slabs_[static_cast<std::size_t>(rank())] = own_.slab;
@@ -30,7 +31,7 @@ void Room::enter() {
   host_state_->wake(locals_);
 }
 
-Awaited Room::look_around() {
+Awaited GroupMemory::look_around() {
   for (int other = 0; other < size(); ++other) {
     const Slab*& slab = slabs_[static_cast<std::size_t>(other)];
     if (slab != nullptr) continue;
@@ -44,7 +45,7 @@ Awaited Room::look_around() {
   return {};
 }
 
-std::optional<Awaited> Room::look_who_is_behind(std::uint64_t number) noexcept {
+std::optional<Awaited> GroupMemory::look_who_is_behind(std::uint64_t number) noexcept {
   const std::uint64_t least = number - std::min(number, most_ahead);
   std::uint64_t all = number;
   const auto entry = [this](int other, std::uint64_t call) {
@@ -64,7 +65,7 @@ std::optional<Awaited> Room::look_who_is_behind(std::uint64_t number) noexcept {
   return std::nullopt;
 }
 
-bool Room::leave_alone(int dead) noexcept {
+bool GroupMemory::leave_alone(int dead) noexcept {
   if (own_.slab == nullptr || !open()) return true;
   own_.slab->cancelled.store(1, std::memory_order_relaxed);
   heavy_barrier();
@@ -81,11 +82,11 @@ bool Room::leave_alone(int dead) noexcept {
   return true;
 }
 
-void Room::quarantine(const std::byte* in, const std::byte* out) noexcept {
+void GroupMemory::quarantine(const std::byte* in, const std::byte* out) noexcept {
   for (const std::byte* data : {in, out}) host_state_->quarantine(data);
 }
 
-void* Room::frame(std::size_t bytes) {
+void* GroupMemory::frame(std::size_t bytes) {
   const std::size_t lines = (bytes + sizeof(Line) - 1) / sizeof(Line);
   if (frame_.size() < lines) frame_.resize(lines);
   return frame_.data();

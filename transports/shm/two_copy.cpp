@@ -1,4 +1,4 @@
-// Rounds: the buffers pass piece by piece through two slots of each rank.
+// Two-copy: the buffers pass piece by piece through two slots of each rank.
 //
 // In round k a rank stages the part of its piece k that others need, and then takes what it needs of piece k - 1. In an
 // allreduce, and in a reduce of many ranks, taking means reducing its own share of the piece, to its output and to a
@@ -31,14 +31,14 @@ constexpr int few_ranks = 4;
 
 // Whether every rank reduces its own share. With few ranks, the root of a reduce reduces alone while the others stage,
 // which is less work in total.
-bool folds_in_shares(const DirectCall& call) noexcept {
+bool folds_in_shares(const ShmCall& call) noexcept {
   return call.in_shares() && (call.kind == Kind::allreduce || call.size > few_ranks);
 }
 
 // Maximum bytes in a rank's slot per round. All ranks' slots together stay in the caches. If only one rank sends or
 // receives, pieces are small so that receivers start early, unless many ranks would share cores and be scheduled in
 // every round for little data.
-std::size_t slot_bytes(const DirectCall& call) noexcept {
+std::size_t slot_bytes(const ShmCall& call) noexcept {
   constexpr std::size_t least = std::size_t{32} << 10, most = std::size_t{128} << 10;
   const auto early = [&](std::size_t pieces) { return std::clamp(call.bytes() / pieces, least, most); };
   if (call.kind == Kind::broadcast) return early(call.size == 2 ? 8 : 2);
@@ -57,7 +57,7 @@ std::size_t slot_bytes(const DirectCall& call) noexcept {
 
 // Elements of a rank's input per round: whole cache lines, with shares of whole lines for every rank. The pieces of a
 // call are as equal as that allows.
-std::size_t piece_count(const DirectCall& call) noexcept {
+std::size_t piece_count(const ShmCall& call) noexcept {
   const std::size_t unit = (folds_in_shares(call) ? static_cast<std::size_t>(call.size) : 1) * (64 / call.width);
   const std::size_t most = slot_bytes(call) / call.blocks_given() / call.width / unit * unit;
   const std::size_t rounds = std::max<std::size_t>(1, (call.count + most - 1) / most);
@@ -68,7 +68,7 @@ std::size_t piece_count(const DirectCall& call) noexcept {
 // The steps of one call. Rounds are numbered from 0 here.
 class Rounds {
  public:
-  Rounds(Room& room, const DirectCall& call) : room_(room), call_(call), piece_(piece_count(call)) {}
+  Rounds(GroupMemory& memory, const ShmCall& call) : memory_(memory), call_(call), piece_(piece_count(call)) {}
 
   // Another rank that may still read the previous content of this round's slot; nullopt if there is none. In the first
   // two rounds of a call the content is an earlier call's, at an unknown place in the slot.
@@ -76,7 +76,8 @@ class Rounds {
     const std::uint64_t before = call_.round + round - std::min<std::uint64_t>(call_.round + round, 1);
     for (int other = 0; other < call_.size; ++other) {
       if (other == call_.rank || !(round < 2 || folds_in_shares(call_) || call_.takes(other))) continue;
-      const Awaited folded{&room_.of(other).folded, before, other}, gathered{&room_.of(other).gathered, before, other};
+      const Awaited folded{&memory_.of(other).folded, before, other},
+          gathered{&memory_.of(other).gathered, before, other};
       if (!folded.reached()) return folded;
       if (round < 2 && !gathered.reached()) return gathered;
     }
@@ -84,7 +85,7 @@ class Rounds {
   }
 
   void stage(std::uint64_t round) {
-    std::byte* const slot = room_.own_slot(call_.round + round) + turn_of(round);
+    std::byte* const slot = memory_.own_slot(call_.round + round) + turn_of(round);
     const Part piece = piece_of(round);
     if (folds_in_shares(call_)) {
       const Part own = share_of(piece, call_.rank);
@@ -164,7 +165,7 @@ class Rounds {
     return {piece.at + from, std::min(each, piece.count - from)};
   }
   void copy(std::byte* slot, const std::byte* from, Part what, std::size_t to) const noexcept {
-    if (what.count > 0) room_.staging().copy(at(slot, to), at(from, what.at), what.count * call_.width);
+    if (what.count > 0) memory_.staging().copy(at(slot, to), at(from, what.at), what.count * call_.width);
   }
 
   // Also copies the rank's own block to the result, while it is in the L1 cache.
@@ -174,7 +175,7 @@ class Rounds {
     const std::size_t bytes = piece.count * call_.width;
     for (std::size_t done = 0; done < bytes; done += fold_bytes) {
       const std::size_t n = std::min(fold_bytes, bytes - done);
-      room_.staging().copy(slot + done, from + done, n);
+      memory_.staging().copy(slot + done, from + done, n);
       if (home != from) call_.deliver(home + done, from + done, n);
     }
   }
@@ -188,7 +189,7 @@ class Rounds {
     return (call_.round + round) / 2 % std::max<std::size_t>(1, places) * bytes;
   }
   std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
-    return room_.slot_of(rank, call_.round + round) + turn_of(round);
+    return memory_.slot_of(rank, call_.round + round) + turn_of(round);
   }
 
   // The slot into which a rank writes its share of a result.
@@ -208,21 +209,21 @@ class Rounds {
     fold_in_order(call_, call_.at_root() ? home : left, bytes, given);
   }
 
-  Room& room_;
-  const DirectCall& call_;
+  GroupMemory& memory_;
+  const ShmCall& call_;
   const std::size_t piece_;
 };
 
 // The root of a scatter copies as much as all others together and should have a core of its own. For large blocks, that
 // is worth moving the ranks that share its core twice.
-bool wants_core_alone(const Room& room, const DirectCall& call) noexcept {
+bool wants_core_alone(const GroupMemory& memory, const ShmCall& call) noexcept {
   constexpr std::size_t large = std::size_t{512} << 10;
-  return room.moves_threads() && call.kind == Kind::scatter && call.bytes() >= large;
+  return memory.moves_threads() && call.kind == Kind::scatter && call.bytes() >= large;
 }
 
 // If ranks share cores, moves this thread from the core `busy` to another one; later, the next tick of a waiting rank
 // may move it back (setting home_cores). Returns the thread to move back, or 0 if it was not moved.
-pid_t leave_core(int busy, const DirectCall& call) {
+pid_t leave_core(int busy, const ShmCall& call) {
   if (busy < 0 || sched_getcpu() != busy) return 0;
   std::vector<int> others = allowed_cores();
   std::erase(others, busy);
@@ -231,92 +232,92 @@ pid_t leave_core(int busy, const DirectCall& call) {
   return gettid();
 }
 
-bool stages(const DirectCall& call) noexcept {
+bool stages(const ShmCall& call) noexcept {
   return call.gives(call.rank) && (folds_in_shares(call) || call.others_take());
 }
 
-// Whether this rank knows from its own buffers that the call runs in rounds.
-bool knows_rounds(Room& room, const DirectCall& call) {
-  return call.insists_on(Insisted::rounds) ||
-         !is_within_reach(call, call.rank, room.own().calls[call.number % call_lines]);
+// Whether this rank knows from its own buffers that the call takes two copies.
+bool knows_rounds(GroupMemory& memory, const ShmCall& call) {
+  return call.insists_on(Insisted::two_copy) ||
+         !is_within_reach(call, call.rank, memory.own().calls[call.number % call_lines]);
 }
 
 // Whether the root copies the first piece of its own block while the others arrive. Not in a scatter, where staging
 // the next piece is more urgent.
-bool keeps_before(Room& room, const DirectCall& call) {
-  return call.kind == Kind::gather && call.at_root() && knows_rounds(room, call);
+bool keeps_before(GroupMemory& memory, const ShmCall& call) {
+  return call.kind == Kind::gather && call.at_root() && knows_rounds(memory, call);
 }
 
 }  // namespace
 
-std::uint64_t rounds_of(const DirectCall& call) { return (call.count + piece_count(call) - 1) / piece_count(call); }
+std::uint64_t rounds_of(const ShmCall& call) { return (call.count + piece_count(call) - 1) / piece_count(call); }
 
-// A rank that knows that the call runs in rounds stages its first piece before it publishes its call line.
-EngineTask play_meeting(Room& room, const DirectCall& call) {
-  CallLine& line = write_line(room, call);
+// A rank that knows that the call takes two copies stages its first piece before it publishes its call line.
+EngineTask play_meeting(GroupMemory& memory, const ShmCall& call) {
+  CallLine& line = write_line(memory, call);
   const bool offered = !call.keeps_buffers();
-  line.in = offered ? room.offset_of(call.given(), call.given_bytes()) : 0;
-  line.out = offered ? room.offset_of(call.out, call.out_bytes()) : 0;
-  line.core = call.at_root() && wants_core_alone(room, call) ? sched_getcpu() : -1;
-  if (stages(call) && knows_rounds(room, call)) {
-    Rounds moves(room, call);
-    while (const auto late = moves.who_needs_slot(0)) co_await room.until(*late);
+  line.in = offered ? memory.offset_of(call.given(), call.given_bytes()) : 0;
+  line.out = offered ? memory.offset_of(call.out, call.out_bytes()) : 0;
+  line.core = call.at_root() && wants_core_alone(memory, call) ? sched_getcpu() : -1;
+  if (stages(call) && knows_rounds(memory, call)) {
+    Rounds moves(memory, call);
+    while (const auto late = moves.who_needs_slot(0)) co_await memory.until(*late);
     moves.stage(0);
-    room.own().staged.store(call.round + 1, std::memory_order_release);
+    memory.own().staged.store(call.round + 1, std::memory_order_release);
   }
-  room.post(line.stamp, call.stamp);
-  if (keeps_before(room, call)) Rounds(room, call).keep(0);
+  memory.post(line.stamp, call.stamp);
+  if (keeps_before(memory, call)) Rounds(memory, call).keep(0);
   for (int other = 0; other < call.size; ++other) {
     if (other == call.rank) continue;
-    co_await room.until(room.call_of(other, call.number).stamp, least_stamp(call.number), other);
-    if (Status same = compare_calls(room, call, other); !same.ok()) co_return same;
-    room.has_entered(other, call.number);
+    co_await memory.until(memory.call_of(other, call.number).stamp, least_stamp(call.number), other);
+    if (Status same = compare_calls(memory, call, other); !same.ok()) co_return same;
+    memory.has_entered(other, call.number);
   }
   co_return Status();
 }
 
-EngineTask play_rounds(Room& room, const DirectCall& call) {
-  Rounds moves(room, call);
-  Slab& own = room.own();
+EngineTask play_two_copy(GroupMemory& memory, const ShmCall& call) {
+  Rounds moves(memory, call);
+  Slab& own = memory.own();
   const std::uint64_t rounds = rounds_of(call);
   const bool gives = stages(call), takes = call.takes(call.rank), shares = folds_in_shares(call);
-  std::uint64_t kept = !call.root_keeps() || !call.at_root() ? rounds : keeps_before(room, call) ? 1 : 0;
+  std::uint64_t kept = !call.root_keeps() || !call.at_root() ? rounds : keeps_before(memory, call) ? 1 : 0;
   // The root copies its own block piece by piece while it has nothing else to do.
   const auto keep_one = [&] { return kept < rounds && (moves.keep(kept++), true); };
-  const bool may_leave = wants_core_alone(room, call) && !call.at_root();
-  const int busy = may_leave ? room.call_of(call.root, call.number).core : -1;
+  const bool may_leave = wants_core_alone(memory, call) && !call.at_root();
+  const int busy = may_leave ? memory.call_of(call.root, call.number).core : -1;
   const pid_t left = leave_core(busy, call);
   const auto gathers = [&](int other) { return shares && (call.kind == Kind::allreduce || other == call.root); };
   for (std::uint64_t k = 0; k < rounds + (shares ? 2 : 1); ++k) {
     if (k >= 2 && gathers(call.rank)) {
       for (int other = 0; other < call.size; ++other)
-        if (other != call.rank) co_await room.until(room.of(other).folded, call.round + k - 1, other);
+        if (other != call.rank) co_await memory.until(memory.of(other).folded, call.round + k - 1, other);
       moves.gather(k - 2);
-      room.post(own.gathered, call.round + k - 1);
+      memory.post(own.gathered, call.round + k - 1);
     }
     if (k < rounds && gives && own.staged.load(std::memory_order_relaxed) < call.round + k + 1) {
-      while (const auto late = moves.who_needs_slot(k)) co_await (keep_one() ? room.breathe() : room.until(*late));
+      while (const auto late = moves.who_needs_slot(k)) co_await (keep_one() ? memory.breathe() : memory.until(*late));
       moves.stage(k);
-      room.post(own.staged, call.round + k + 1);
+      memory.post(own.staged, call.round + k + 1);
     }
     if (k < rounds && moves.keeps_when_told()) moves.keep(k);
     if (k >= 1 && k <= rounds && (takes || shares)) {
       for (int other = 0; other < call.size; ++other) {
         if (other == call.rank || !call.gives(other)) continue;
-        const Awaited staged{&room.of(other).staged, call.round + k, other};
-        while (!staged.reached()) co_await (keep_one() ? room.breathe() : room.until(staged));
-        if (k >= 2 && gathers(other)) co_await room.until(room.of(other).gathered, call.round + k - 2, other);
+        const Awaited staged{&memory.of(other).staged, call.round + k, other};
+        while (!staged.reached()) co_await (keep_one() ? memory.breathe() : memory.until(staged));
+        if (k >= 2 && gathers(other)) co_await memory.until(memory.of(other).gathered, call.round + k - 2, other);
       }
       moves.take(k - 1);
-      room.post(own.folded, call.round + k);
+      memory.post(own.folded, call.round + k);
     }
-    co_await room.breathe();
+    co_await memory.breathe();
   }
-  while (keep_one()) co_await room.breathe();
+  while (keep_one()) co_await memory.breathe();
   if (left != 0 && left == gettid()) step_onto_core(busy);
   own.staged.store(call.round + rounds, std::memory_order_release);
   own.folded.store(call.round + rounds, std::memory_order_release);
-  room.post(own.gathered, call.round + rounds);
+  memory.post(own.gathered, call.round + rounds);
   co_return Status();
 }
 

@@ -9,8 +9,8 @@
 namespace tutti::shm {
 namespace {
 
-DirectCall made(Kind kind, int size, std::size_t width, std::size_t count) {
-  DirectCall call;
+ShmCall made(Kind kind, int size, std::size_t width, std::size_t count) {
+  ShmCall call;
   call.kind = kind;
   call.size = size;
   call.width = width;
@@ -25,7 +25,7 @@ TEST(ShmRounds, FitTheirSlots) {
       for (const std::size_t width : {1u, 2u, 4u, 8u})
         for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{1} << 24})
           for (const bool vast : {false, true}) {
-            DirectCall call = made(kind, size, width, count);
+            ShmCall call = made(kind, size, width, count);
             call.vast = vast;
             call.slot_room = vast ? slot_bytes_of(1, size) : room_bytes;
             const std::uint64_t rounds = rounds_of(call);
@@ -49,7 +49,7 @@ TEST(ShmRounds, AreFewerOfVastCalls) {
   for (const Kind kind : {Kind::allreduce, Kind::reduce, Kind::broadcast, Kind::allgather, Kind::reduce_scatter})
     for (int size = 2; size <= most_ranks; ++size)
       for (const std::uint64_t group : {1, 2}) {
-        DirectCall call = made(kind, size, 4, std::size_t{1} << 24);
+        ShmCall call = made(kind, size, 4, std::size_t{1} << 24);
         call.slot_room = slot_bytes_of(group, size);
         const std::uint64_t usual = rounds_of(call);
         call.vast = true;
@@ -66,7 +66,7 @@ TEST(ShmRounds, AreFewerOfVastCalls) {
 TEST(ShmRounds, ManyRanksHaveLargerPiecesOfWhatIsNotFolded) {
   for (const Kind kind : {Kind::scatter, Kind::alltoall})
     for (int size = 2; size <= most_ranks; ++size) {
-      DirectCall call = made(kind, size, 4, std::size_t{1} << 24);
+      ShmCall call = made(kind, size, 4, std::size_t{1} << 24);
       const auto rounds = [&](std::uint64_t group) {
         call.slot_room = slot_bytes_of(group, size);
         return rounds_of(call);
@@ -111,7 +111,7 @@ TEST(ShmWrites, GoPastTheCachesWhereTheseCannotHoldAll) {
   std::byte* const in = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);  // never dereferenced
   std::byte* const out = reinterpret_cast<std::byte*>(std::uintptr_t{2} << 40);
   const auto write = [&](Kind kind, std::size_t block, const std::byte* given, std::byte* result) {
-    DirectCall call = made(kind, static_cast<int>(ranks), 4, block / 4);
+    ShmCall call = made(kind, static_cast<int>(ranks), 4, block / 4);
     call.cache_bytes = cache;
     call.measure();
     call.set_buffers(out, out);

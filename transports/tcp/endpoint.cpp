@@ -1,5 +1,5 @@
-// Card: the addresses that a rank publishes, and the order in which peers try them.
-#include "transports/tcp/card.hpp"
+// Endpoint: the addresses that a rank publishes, and the order in which peers try them.
+#include "transports/tcp/endpoint.hpp"
 
 #include <algorithm>
 #include <sstream>
@@ -27,7 +27,7 @@ bool have_family(const Address& address, const std::vector<Interface>& own) {
   });
 }
 
-std::vector<Candidate> with_own_scopes(const Card& peer, const std::vector<Interface>& own) {
+std::vector<Candidate> with_own_scopes(const Endpoint& peer, const std::vector<Interface>& own) {
   std::vector<Candidate> found;
   for (const Candidate& candidate : peer.candidates) {
     if (!candidate.address.link_local()) continue;
@@ -42,7 +42,7 @@ std::vector<Candidate> with_own_scopes(const Card& peer, const std::vector<Inter
 
 }  // namespace
 
-std::string Card::text() const {
+std::string Endpoint::text() const {
   std::ostringstream out;
   out << "tcp 1\n" << rank << '\n' << instance << '\n' << host << '\n' << identity << '\n' << network << '\n';
   for (const Candidate& candidate : candidates)
@@ -50,17 +50,18 @@ std::string Card::text() const {
   return out.str();
 }
 
-Card Card::parse(std::string_view text) {
+Endpoint Endpoint::parse(std::string_view text) {
   std::istringstream in{std::string(text)};
-  Card card;
+  Endpoint endpoint;
   std::string line;
   const auto fail = [] [[noreturn]] {
     throw Error(Code::protocol,
                 "a rank published tcp addresses that this version cannot read. Use the same tutti on all hosts.");
   };
   if (!std::getline(in, line) || line != "tcp 1") fail();
-  if (!(in >> card.rank >> card.instance) || !std::getline(in, line)) fail();
-  if (!std::getline(in, card.host) || !std::getline(in, card.identity) || !std::getline(in, card.network)) fail();
+  if (!(in >> endpoint.rank >> endpoint.instance) || !std::getline(in, line)) fail();
+  if (!std::getline(in, endpoint.host) || !std::getline(in, endpoint.identity) || !std::getline(in, endpoint.network))
+    fail();
   while (std::getline(in, line)) {
     std::istringstream fields(line);
     std::string address;
@@ -69,12 +70,12 @@ Card Card::parse(std::string_view text) {
     const auto parsed = Address::parse(address);
     if (!parsed) fail();
     candidate.address = *parsed;
-    card.candidates.push_back(candidate);
+    endpoint.candidates.push_back(candidate);
   }
-  return card;
+  return endpoint;
 }
 
-std::vector<Candidate> candidates_for(const Card& peer, const Card& self, const std::vector<Interface>& own) {
+std::vector<Candidate> candidates_for(const Endpoint& peer, const Endpoint& self, const std::vector<Interface>& own) {
   const bool same_network = peer.network == self.network;
   const bool same_host = same_network && peer.identity == self.identity;
   std::vector<Candidate> loopback, near, far;
@@ -99,7 +100,7 @@ std::vector<Candidate> candidates_for(const Card& peer, const Card& self, const 
   return order;
 }
 
-int connections_between(const Card& peer, const Card& self, int wanted) noexcept {
+int connections_between(const Endpoint& peer, const Endpoint& self, int wanted) noexcept {
   if (wanted > 0) return wanted;
   return peer.identity == self.identity ? 1 : between_hosts;
 }

@@ -1,4 +1,4 @@
-// DirectCall: a collective as the engines see it, and which data each rank sends and receives.
+// ShmCall: a collective as the engines see it, and which data each rank sends and receives.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 
 #include "transports/core/copy.hpp"
 #include "transports/core/layout.hpp"
-#include "transports/shm/room.hpp"
+#include "transports/shm/group_memory.hpp"
 #include "tutti/collective.hpp"
 
 namespace tutti::shm {
 
-/// Maximum number of ranks of a host in one direct collective.
+/// Maximum number of ranks of a host in one collective.
 inline constexpr int most_ranks = 64;
 
 /// `count` elements starting at element `at`.
@@ -23,12 +23,12 @@ struct Part {
 };
 
 /// An engine that the caller requires, where the buffers decide between several.
-enum class Insisted { nothing, rounds, direct };
+enum class Insisted { nothing, two_copy, zero_copy };
 
 /// Members with "bytes" in their name count bytes; all others count elements.
-struct DirectCall {
-  DirectCall() = default;
-  DirectCall(const Collective& collective, const Room& room);
+struct ShmCall {
+  ShmCall() = default;
+  ShmCall(const Collective& collective, const GroupMemory& memory);
 
   /// Sets the members that relate to cache sizes, from kind, size, count and width.
   void measure() noexcept;
@@ -51,13 +51,13 @@ struct DirectCall {
   std::uint64_t signature = 0;
   std::uint64_t way = 0;        ///< the first engine times 4, plus the required one
   std::uint64_t stamp = 0;      ///< hash of the call number and the arguments
-  std::uint64_t round = 0;      ///< the first round of this call, if it runs in rounds
+  std::uint64_t round = 0;      ///< the first round of this call, if it takes the two-copy engine
   std::size_t touched = 0;      ///< bytes of all ranks' buffers, as if out of place
   bool fills_caches = false;    ///< whether `touched` about fills the ranks' caches
   bool vast = false;            ///< whether `touched` exceeds any cache; the same on all ranks
   Write write = Write::cached;  ///< how results are written: streaming if the caches cannot hold all buffers
   std::size_t cache_bytes = 0;  ///< total of the ranks' L3 caches; 0: unknown
-  std::size_t slot_room = 0;    ///< bytes of a slot in the room
+  std::size_t slot_room = 0;    ///< bytes of a slot
 
   std::size_t bytes() const noexcept { return count * width; }  ///< bytes of one block
   bool insists_on(Insisted engine) const noexcept { return way % 4 == static_cast<std::uint64_t>(engine); }
@@ -82,9 +82,10 @@ struct DirectCall {
   /// result, the cache lines are slower to write than those of slots. In place, the writer has just read them itself.
   bool keeps_buffers() const noexcept {
     const std::size_t small = (std::size_t{512} << 10) / static_cast<std::size_t>(size);
-    return kind == Kind::allreduce && in != out && bytes() <= small && !insists_on(Insisted::direct);
+    return kind == Kind::allreduce && in != out && bytes() <= small && !insists_on(Insisted::zero_copy);
   }
-  /// Whether every rank reduces its own share, for all ranks or for the root: always in direct, usually in rounds.
+  /// Whether every rank reduces its own share, for all ranks or for the root: always with zero copies, usually with
+  /// two.
   bool in_shares() const noexcept { return kind == Kind::allreduce || kind == Kind::reduce; }
   /// Element offset of the block for rank `to` in a rank's input, and of the block from rank `from` in `out`.
   std::size_t given_at(int to) const noexcept { return blocks_given() > 1 ? static_cast<std::size_t>(to) * count : 0; }
@@ -125,18 +126,18 @@ struct Target {
 
 /// Writes the reduction of the sources, one per rank in rank order, to every target. A target may be exactly one of the
 /// sources; otherwise it overlaps no source and no other target. Advances the pointers in `sources`.
-void fold_in_order(const DirectCall& call, std::span<const Target> into, std::size_t bytes,
+void fold_in_order(const ShmCall& call, std::span<const Target> into, std::size_t bytes,
                    ByRank<const std::byte*>& sources);
 
 /// As above; `given(r)` returns the address of rank r's `bytes` bytes.
 template <class Given>
-void fold_in_order(const DirectCall& call, std::span<const Target> into, std::size_t bytes, Given given) {
+void fold_in_order(const ShmCall& call, std::span<const Target> into, std::size_t bytes, Given given) {
   ByRank<const std::byte*> sources;
   for (int rank = 0; rank < call.size; ++rank) sources[static_cast<std::size_t>(rank)] = given(rank);
   fold_in_order(call, into, bytes, sources);
 }
 template <class Given>
-void fold_in_order(const DirectCall& call, const Target& into, std::size_t bytes, Given given) {
+void fold_in_order(const ShmCall& call, const Target& into, std::size_t bytes, Given given) {
   fold_in_order(call, std::span(&into, 1), bytes, given);
 }
 
