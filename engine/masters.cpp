@@ -146,7 +146,9 @@ class Run {
     for (std::size_t i = mine_.offset; i < mine_.end(); ++i) options.workers.push_back(roles_.workers[i].front());
     options.rules = master_rules(config_, tensors_of(network_).parameters, ledger_, {options.workers, world_.size()});
     if (!group_)
-      options.rules.at(deal_rule_name()).parted = [this](int rank, Parting how) { tell_of_the_first(rank, how); };
+      options.rules.at(deal_rule_name()).parted = [this](int rank, Parting how, std::uint64_t /*waiting*/) {
+        tell_of_the_first(rank, how);
+      };
     options.settings = family_.settings(axes_.name());
     options.timeout = no_deadline;
     options.joins = static_cast<int>(axes_.server.joins);

@@ -21,7 +21,6 @@ void Server::perform(Seat& seat, Arrival& arrival) {
   const frames::Request& request = arrival.request;
   switch (request.verb) {
     case frames::Verb::join:
-      seat.has_joined = true;
       return reply(seat, {.worker = seat.member.worker, .sequence = request.sequence},
                    number_ == 0 ? letter_of(settings_) : std::vector<std::byte>());
     case frames::Verb::leave:

@@ -256,7 +256,6 @@ bool Server::work_on_arrivals(Seat& seat) {
 }
 
 void Server::leave(Seat& seat) {
-  seat.has_joined = false;
   const Clock::time_point now = Clock::now();
   for (const auto& [_, instance] : instances_) {
     instance->shard.part(seat.member.worker, now, answers_);
@@ -276,8 +275,12 @@ void Server::end(Seat& seat, Parting how) {
 }
 
 void Server::tell_parted(const Seat& seat, Parting how) const {
-  for (const auto& [_, one] : rules_)
-    if (one.rule.parted) one.rule.parted(seat.member.worker, how);
+  for (const auto& [_, one] : rules_) {
+    if (!one.rule.parted) continue;
+    std::uint64_t waiting = 0;
+    for (const auto& each : instances_) waiting += each.second->shard.waiting(seat.member.worker, one.name);
+    one.rule.parted(seat.member.worker, how, waiting);
+  }
 }
 
 // Registers or unregisters a shard for tick(), after it may have changed.

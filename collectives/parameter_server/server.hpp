@@ -57,7 +57,7 @@ class Server {
   /// The connection to one worker.
   struct Seat {
     Member member;
-    bool has_joined = false, is_over = false;
+    bool is_over = false;
     Clock::time_point heard;           // when the last header arrived
     Block header;                      // receive buffer for the next header
     std::vector<std::uint64_t> taken;  // `counts` of the last request that was processed: a vector clock

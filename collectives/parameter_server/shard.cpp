@@ -57,6 +57,15 @@ void Shard::part(int worker, Clock::time_point now, Answers& answers) {
   release(answers);
 }
 
+std::uint64_t Shard::waiting(int worker, const std::string& rule) const {
+  const auto state = rules_.find(rule);
+  if (state == rules_.end()) return 0;
+  std::uint64_t steps = 0;
+  for (const Push& one : state->second.round.pushed) steps += one.meta.worker == worker ? one.meta.steps : 0;
+  for (const Push& one : state->second.round.next) steps += one.meta.worker == worker ? one.meta.steps : 0;
+  return steps;
+}
+
 std::string Shard::why_not(const Push& push) const {
   if (push.rule->takes_data && push.data.size() != push.range.count * size_of(push.dtype))
     return "it carries " + std::to_string(push.data.size()) + " bytes, and not " + std::to_string(push.range.count) +

@@ -58,17 +58,19 @@ DealtStep Ledger::nth(int worker, std::int64_t number) const {
   return {worker, of(worker).own_number(number - before)};
 }
 
-std::int64_t Ledger::own_pushed(int worker) const {
+/// The number of the own step that follows the first `number` steps that a worker did.
+std::int64_t Ledger::own_before(int worker, std::int64_t number) const {
   const Worker& one = of(worker);
-  return one.own_number(one.pushed -
-                        std::ranges::count_if(one.taken, [&](const Taken& each) { return each.at < one.pushed; }));
+  return one.own_number(number - std::ranges::count_if(one.taken, [&](const Taken& each) { return each.at < number; }));
 }
+
+std::int64_t Ledger::own_pushed(int worker) const { return own_before(worker, of(worker).pushed); }
 
 void Ledger::pushed(int worker, std::uint64_t steps) {
   admit(worker);  // for servers other than the first, where comes() is not called
   Worker& one = of(worker);
-  for (std::uint64_t i = 0; i < steps; ++i, ++one.pushed)
-    if (!one.is_there) free_.erase(unit(nth(worker, one.pushed)));  // its push was waiting in a round
+  one.pushed += static_cast<std::int64_t>(steps);
+  one.waiting = std::max<std::int64_t>(0, one.waiting - static_cast<std::int64_t>(steps));
 }
 
 void Ledger::round(std::size_t participants) {
@@ -117,16 +119,18 @@ std::int64_t Ledger::claim(int worker, std::int64_t from, std::int64_t count) {
   return until;
 }
 
-void Ledger::gone(int worker, Parting how) {
+void Ledger::gone(int worker, Parting how, std::uint64_t waiting) {
   admit(worker);
   Worker& one = of(worker);
   if (!std::exchange(one.is_there, false)) return;
   one.parting = how;
   if (how == Parting::left) return;
-  for (std::int64_t number = own_pushed(worker); number < one.share.steps; ++number)
+  one.waiting = static_cast<std::int64_t>(waiting);
+  const std::int64_t safe = one.pushed + one.waiting;
+  for (std::int64_t number = own_before(worker, safe); number < one.share.steps; ++number)
     if (!one.has_given(number)) free_.insert(unit({worker, number}));
   for (const Taken& each : one.taken)
-    if (each.at >= one.pushed) free_.insert(unit(each.step));
+    if (each.at >= safe) free_.insert(unit(each.step));
 }
 
 Ledger::Fate Ledger::fate(int worker) const {
@@ -249,7 +253,9 @@ ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, WorkerRa
     if (has_rounds) ledger->round(pushed.size());
     for (const Pushed& one : pushed) ledger->pushed(ranks.worker_of(one.meta.worker), one.meta.steps);
   };
-  rule.parted = [ledger, ranks](int rank, Parting how) { ledger->gone(ranks.worker_of(rank), how); };
+  rule.parted = [ledger, ranks](int rank, Parting how, std::uint64_t waiting) {
+    ledger->gone(ranks.worker_of(rank), how, waiting);
+  };
   rule.save = [save = std::move(rule.save), ledger] {
     LetterWriter letter;
     letter.put_bytes(ledger->save());

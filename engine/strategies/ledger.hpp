@@ -78,8 +78,9 @@ class Ledger {
   /// Registers a worker, if it is unknown, as one that has joined. It has no share of its own.
   void comes(int worker);
   /// A worker that has left counts as having done its share. If it died, the steps that it has not pushed are dealt to
-  /// others: those of its share and those that it took.
-  void gone(int worker, Parting how);
+  /// others: those of its share and those that it took. `waiting`: the number of steps that it has pushed to a round
+  /// that is still open; pushed() follows when the round closes, so they are not dealt.
+  void gone(int worker, Parting how, std::uint64_t waiting = 0);
 
   std::size_t workers() const noexcept { return workers_.size(); }
   /// Without workers that joined but died before their first question to the ledger.
@@ -117,6 +118,7 @@ class Ledger {
     std::vector<Taken> taken;
     std::map<std::int64_t, std::int64_t> given;  // by epoch: how many of its last steps were dealt to others
     std::int64_t claimed = 0;                    // end of the own steps that it has claimed
+    std::int64_t waiting = 0;                    // steps after `pushed` that wait in a round; of a worker that is gone
     bool has_come = true, is_there = true, is_idle = false;
     Parting parting = Parting::left;
 
@@ -134,6 +136,7 @@ class Ledger {
   const Worker& of(int worker) const { return workers_.at(static_cast<std::size_t>(worker)); }
   Unit unit(const DealtStep& step) const;
   DealtStep nth(int worker, std::int64_t number) const;
+  std::int64_t own_before(int worker, std::int64_t number) const;
   std::int64_t first_untouched(int worker) const;
   void admit(int worker);
   void free_unclaimed(int worker);

@@ -35,19 +35,20 @@ void combine(const RelayPart& of, std::vector<std::byte>& out, const std::vector
   });
 }
 
-/// A round of all members, which answers with the smallest number that was pushed.
+/// A round of all members, which answers with the smallest number that a live member has pushed.
 ServerRule end_rule(std::shared_ptr<TopMembers> members) {
   return {.apply =
-              [](const ShardView&, std::span<const Pushed> pushed) {
+              [members](const ShardView&, std::span<const Pushed> pushed) {
                 double first = std::numeric_limits<double>::infinity();
-                for (const Pushed& one : pushed) first = std::min(first, *elements<double>(one.data));
+                for (const Pushed& one : pushed)
+                  if (!members->is_lost(one.meta.worker)) first = std::min(first, *elements<double>(one.data));
                 for (const Pushed& one : pushed)
                   if (one.answer.count > 0) *elements<double>(one.answer) = first;
               },
           .answers = true,
           .quorum = std::numeric_limits<int>::max(),
           .grace = for_years,
-          .parted = [members = std::move(members)](int rank, Parting how) { members->parted(rank, how); }};
+          .parted = [members](int rank, Parting how, std::uint64_t /*waiting*/) { members->parted(rank, how); }};
 }
 
 }  // namespace
@@ -79,9 +80,9 @@ ServerRule with_progress(ServerRule rule, std::shared_ptr<GroupProgress> progres
     apply(shard, pushed);
     progress->updated();
   };
-  rule.parted = [parted = std::move(rule.parted), progress](int rank, Parting how) {
+  rule.parted = [parted = std::move(rule.parted), progress](int rank, Parting how, std::uint64_t waiting) {
     if (!progress->has(rank)) return;
-    if (parted) parted(rank, how);
+    if (parted) parted(rank, how, waiting);
     progress->over(rank);
   };
   return rule;
@@ -101,12 +102,18 @@ void TopMembers::parted(int rank, Parting how) {
   {
     const std::lock_guard lock(mutex_);
     if (there_ > 0) --there_;
+    if (how != Parting::left) lost_.insert(rank);
     if (how != Parting::left && fallen_ < 0 && submasters_.contains(rank)) {
       fallen_ = rank;
       how_ = how;
     }
   }
   changed_.notify_all();
+}
+
+bool TopMembers::is_lost(int rank) {
+  const std::lock_guard lock(mutex_);
+  return lost_.contains(rank);
 }
 
 void TopMembers::wait() {

@@ -78,6 +78,8 @@ class TopMembers {
   TopMembers(const std::vector<int>& submasters, std::size_t workers)
       : submasters_(submasters.begin(), submasters.end()), there_(submasters.size() + workers) {}
   void parted(int rank, Parting how);
+  /// Whether the rank has died or fallen silent.
+  bool is_lost(int rank);
   /// Blocks until all are gone. Throws Error{peer_lost} as soon as a sub-master has died, with its rank as the culprit.
   void wait();
 
@@ -85,6 +87,7 @@ class TopMembers {
   const std::set<int> submasters_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::set<int> lost_;
   std::size_t there_;
   int fallen_ = -1;
   Parting how_ = Parting::left;
@@ -100,7 +103,7 @@ class TopSeat {
   TopSeat(std::shared_ptr<ParameterServer> top, int worker);
   Parameters open(std::size_t part, std::size_t count, DType dtype) const;
   /// Blocks until all sub-masters have made their last exchange and all workers are in this call or gone. Returns the
-  /// lowest number of a worker that called it.
+  /// lowest number of a worker in this call that is alive.
   int end();
 
  private:

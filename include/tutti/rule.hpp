@@ -68,8 +68,9 @@ struct ServerRule {
   double grace = 0;
 
   // The next three are optional, for a rule with state besides slots and scalars.
-  /// Called between two updates when a worker is gone. Its pushes that wait in a round are still applied afterwards.
-  std::function<void(int worker, Parting how)> parted = {};
+  /// Called between two updates when a worker is gone. `waiting` is the sum of PushMeta::steps over its pushes by this
+  /// rule that wait in a round, which are still applied when that round closes.
+  std::function<void(int worker, Parting how, std::uint64_t waiting)> parted = {};
   /// Returns the state for a dump; load() gets it when the dump is loaded. Each server saves its own.
   std::function<std::vector<std::byte>()> save = {};
   std::function<void(std::span<const std::byte> saved)> load = {};

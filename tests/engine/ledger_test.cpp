@@ -55,11 +55,19 @@ TEST(Ledger, HasWorkersStayUntilTheOthersAreThroughOrDead) {
   EXPECT_EQ(ledger.own_pushed(1), 2);
 }
 
-TEST(Ledger, CountsWhatADeadWorkerHadInARound) {
-  Ledger ledger({share(4, 1), share(4, 1)});
-  ledger.gone(1, Parting::died);
-  ledger.pushed(1, 2);
-  EXPECT_EQ(ledger.ask(0, 4, 0, true).step.number, 2);
+TEST(Ledger, DealsNothingThatADeadWorkerHasInARound) {
+  for (const bool closes_first : {false, true}) {
+    Ledger ledger({share(4, 1), share(4, 1)});
+    ledger.gone(1, Parting::died, 2);
+    if (closes_first) ledger.pushed(1, 2);
+    EXPECT_EQ(ledger.ask(0, 4, 0, true).step.number, 2);
+    EXPECT_EQ(ledger.ask(0, 5, 0, true).step.number, 3);
+    EXPECT_EQ(ledger.ask(0, 6, 0, true).what, What::none);
+    EXPECT_EQ(ledger.fate(1).own, closes_first ? 2 : 0);
+    ledger.pushed(1, closes_first ? 0 : 2);
+    EXPECT_EQ(ledger.fate(1).own, 2);
+    EXPECT_EQ(ledger.ask(0, 6, 0, true).what, What::none);
+  }
 }
 
 TEST(Ledger, HasTheFirstThatLivesTellOfTheRun) {
@@ -132,7 +140,9 @@ TEST(Ledger, LosesAndDoublesNothingWhoeverDies) {
       if (player.is_there && alive > 1 && random() % 40 == 0) {
         player.is_there = false;
         --alive;
-        ledger.gone(who, Parting::died);
+        const std::size_t waiting = random() % (player.unpushed.size() + 1);  // of its steps, in a round
+        ledger.gone(who, Parting::died, waiting);
+        player.unpushed.resize(waiting);
       }
       // After its own steps a worker always pushes, so that no step stays unpushed at the end.
       const bool pushes = player.own == total || random() % 3 == 0;
@@ -140,9 +150,12 @@ TEST(Ledger, LosesAndDoublesNothingWhoeverDies) {
       if (player.is_there) play(ledger, who, player, each, total, done, pushes);
       still = player.steps > before ? 0 : still + 1;
     }
-    for (int who = 0; who < workers; ++who)
-      for (const DealtStep& one : players[static_cast<std::size_t>(who)].unpushed)
-        if (players[static_cast<std::size_t>(who)].is_there) ++done[{one.worker, one.number}];
+    for (int who = 0; who < workers; ++who) {
+      const Player& player = players[static_cast<std::size_t>(who)];
+      for (const DealtStep& one : player.unpushed) ++done[{one.worker, one.number}];
+      if (!player.is_there) ledger.pushed(who, player.unpushed.size());
+      EXPECT_EQ(ledger.fate(who).missing, 0) << "seed " << seed;
+    }
     EXPECT_EQ(done.size(), workers * total) << "seed " << seed;
     for (const auto& [step, times] : done) EXPECT_EQ(times, 1) << "seed " << seed;
   }

@@ -262,6 +262,26 @@ TEST(End, WaitsForAllGroupsAndNamesTheFirstWorkerThatIsThere) {
   });
 }
 
+TEST(End, NamesNoWorkerThatHasDiedWhileItWaited) {
+  const auto members = std::make_shared<TopMembers>(std::vector<int>{1}, 3);
+  ServerRule end;
+  for (auto& [_, rule] : top_rules({}, 1, members))
+    if (rule.quorum > 1) end = rule;
+  std::vector<double> workers{0, 1, 2}, answers(3);
+  std::vector<Pushed> pushed;
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    pushed.push_back({.data = {&workers[i], 1, DType::f64},
+                      .meta = {.worker = 2 + static_cast<int>(i)},
+                      .staleness = 0,
+                      .answer = {&answers[i], 1, DType::f64}});
+  end.apply({}, pushed);
+  EXPECT_EQ(answers, (std::vector<double>{0, 0, 0}));
+  end.parted(2, Parting::died, 1);
+  end.parted(1, Parting::left, 0);
+  end.apply({}, pushed);
+  EXPECT_EQ(answers, (std::vector<double>{1, 1, 1}));
+}
+
 TEST(Members, TellOfASubMasterThatDied) {
   TopMembers members({1, 2}, 3);
   members.parted(4, Parting::died);  // a worker
@@ -281,11 +301,11 @@ TEST(Progress, IsOfTheGroupsWorkersAlone) {
   int gone = 0;
   const auto progress = std::make_shared<GroupProgress>(std::vector<int>{3, 4});
   ServerRule rule = standard_rules().at("zero");
-  rule.parted = [&](int, Parting) { ++gone; };
+  rule.parted = [&](int, Parting, std::uint64_t) { ++gone; };
   rule = with_progress(rule, progress);
-  rule.parted(1, Parting::left);  // the relay
+  rule.parted(1, Parting::left, 0);  // the relay
   EXPECT_EQ(gone, 0);
-  rule.parted(3, Parting::died);
+  rule.parted(3, Parting::died, 0);
   EXPECT_EQ(gone, 1);
   progress->updated();
   EXPECT_EQ(progress->wait(1).updates, 1U);

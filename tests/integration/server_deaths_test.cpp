@@ -117,7 +117,7 @@ TEST_P(ServerDeaths, AStoppedWorkerIsGivenUp) {
                            },
                        .quorum = 3,
                        .parted =
-                           [&](int worker, Parting how) {
+                           [&](int worker, Parting how, std::uint64_t /*waiting*/) {
                              if (worker == 3 && how == Parting::silent) ++*parted;
                            }};
   Fleet fleet(size, [&](int rank) -> std::string {

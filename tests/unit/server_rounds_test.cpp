@@ -116,6 +116,21 @@ TEST(Quorum, IsOfThoseWhoAreThere) {
   EXPECT_THAT(played.answered(), ElementsAre(0, 2));
 }
 
+TEST(Quorum, KnowsHowManyStepsOfAWorkerWait) {
+  Rounds seen;
+  const NamedRule rule = seen.mean(2, 0);
+  PlayedShard played({0}, 3);
+  played.push(rule, {1}, {.worker = 0, .steps = 5});
+  played.push(rule, {1}, {.worker = 0, .steps = 3});  // for the round after
+  EXPECT_EQ(played.shard.waiting(0, "mean"), 8u);
+  EXPECT_EQ(played.shard.waiting(1, "mean"), 0u);
+  EXPECT_EQ(played.shard.waiting(0, "add"), 0u);
+  played.part(0);
+  EXPECT_EQ(played.shard.waiting(0, "mean"), 8u);
+  played.push(rule, {1}, {.worker = 1, .steps = 1});
+  EXPECT_EQ(played.shard.waiting(0, "mean"), 3u);
+}
+
 TEST(Guests, AreNotWaitedFor) {
   Rounds seen;
   const NamedRule mean = seen.mean(3, 1000), add{"add", standard_rules().at("add")};
