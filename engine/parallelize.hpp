@@ -69,7 +69,7 @@ class Parallel {
   bool next();
   /// The ids of this rank's samples in the step; may be empty.
   std::span<const std::uint32_t> samples() const { return sampler_.local(step_ - 1); }
-  /// Exchanges if an exchange is due in this step, and returns whether it was.
+  /// Calls synchronize() if it is due in this step; returns whether it was.
   bool exchange();
   /// Averages parameters and gradients now; instead of exchange(), before the optimizer's step.
   void synchronize();

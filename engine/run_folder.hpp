@@ -23,7 +23,7 @@ class RunFolder {
   /// written, Error{invalid} if the folder contains a run that is not being resumed.
   RunFolder(const Config& config, int ranks, const RunState& done);
 
-  /// Writes a validation; also as a line of DIR/validations.csv if `listed`.
+  /// Adds `found` to the event file and, if `listed`, DIR/validations.csv.
   void validation(const Validation& found, bool listed);
   /// Writes the end of an epoch. `losses` are those of all steps so far.
   void epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t piece_bytes = std::size_t{32} << 20;  // limits the size of the flat copy
 
-/// The site of the device on which all tensors live.
+/// The tensors' Site; all must be on one device.
 std::shared_ptr<Site> site_of_all(std::span<const NamedTensor> state, const Communicator& communicator) {
   for (const auto& [name, tensor] : state)
     if (tensor.layout() != at::kStrided || tensor.device() != state.front().second.device())

@@ -53,7 +53,7 @@ class Choices {
   };
   static constexpr std::uint64_t no_call = ~std::uint64_t{0};  // never a valid summary: no Kind has these bits
 
-  // True if the summary encodes everything that a choice may depend on.
+  // True if signature and device kind determine which route is chosen.
   static bool is_exact(const Collective& call) noexcept {
     return call.in.count < std::size_t{1} << 35 && call.out.count < std::size_t{1} << 35 && call.root < 1 << 15;
   }

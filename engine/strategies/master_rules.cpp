@@ -50,7 +50,7 @@ double length_of(const Delta<T>& one, std::size_t begin, std::size_t end) {
   return std::sqrt(squares);
 }
 
-/// (sum of w |d| / sum of w) u / |u|, where u = sum of w d / |d|; if the directions cancel out, the weighted mean.
+/// The deltas' mean length along their mean direction, by weight; if the directions cancel out, the weighted mean.
 template <class T, class Wide>
 void radial_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& deltas, std::size_t begin, std::size_t end) {
   double length = 0, weight = 0, squares = 0;

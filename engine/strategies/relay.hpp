@@ -103,7 +103,7 @@ class TopSeat {
   TopSeat(std::shared_ptr<ParameterServer> top, int worker);
   Parameters open(std::size_t part, std::size_t count, DType dtype) const;
   /// Blocks until all sub-masters have made their last exchange and all workers are in this call or gone. Returns the
-  /// lowest number of a worker in this call that is alive.
+  /// lowest number of a live worker in it.
   int end();
 
  private:

@@ -24,7 +24,7 @@ std::unique_ptr<Strategy> make_pairs(const Config& config, const Axes& axes, Rep
 /// merge=gossip.
 std::unique_ptr<Strategy> make_gossip(const Config& config, const Axes& axes, Replica replica);
 
-/// deterministic=membership. `grains` is a power of two, and at least the number of ranks.
+/// deterministic=membership: `grains` parts per step, a power of two, at least size().
 std::unique_ptr<Strategy> make_grains(std::size_t grains, Replica replica);
 
 /// The traits of a strategy whose ranks make steps of their own.

@@ -94,8 +94,8 @@ class Strategy {
   const Traits traits_;
 };
 
-/// Makes the strategy of a configuration (strategy.*, deterministic). Collective; blocks. Throws Error{invalid}, or
-/// Error{unsupported} for strategy.how=server, for which train_by_masters() is.
+/// Makes the strategy that the keys strategy.* and deterministic select. Collective; blocks. Throws Error{invalid}, or
+/// Error{unsupported} for strategy.how=server: use train_by_masters().
 std::unique_ptr<Strategy> make_strategy(const Config& config, Replica replica);
 
 }  // namespace tutti::engine

@@ -48,7 +48,7 @@ class [[nodiscard]] Status {
   Status() noexcept = default;
   explicit Status(const Cause& cause) : cause_(std::make_shared<const Cause>(cause)) {}
 
-  /// A failure that concerns no particular rank.
+  /// A failure; `culprit` as in Cause.
   static Status failure(Code code, std::string_view text, int culprit = -1);
 
   bool ok() const noexcept { return !cause_; }

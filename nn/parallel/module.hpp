@@ -51,14 +51,14 @@ class ParallelModule : public torch::nn::Module {
   std::vector<ParameterPart> parts_;
 };
 
-/// The parts of all ParallelModules in a module, with the parameters' full names.
+/// parts() of every ParallelModule in `module`, with the parameters' full names.
 std::vector<ParameterPart> parameter_parts(const torch::nn::Module& module);
 
 /// Generator of initial values. A given seed must be the same on all ranks.
 class Draw {
  public:
-  /// Without a seed, rank 0 of the group draws one from LibTorch's default generator and broadcasts it; then
-  /// collective.
+  /// Without a seed, rank 0 of the group draws one from LibTorch's default generator and broadcasts it, which is a
+  /// collective call.
   Draw(std::optional<std::uint64_t> seed, const Group& group);
   /// Uniform in [-1/sqrt(fan_in), 1/sqrt(fan_in)), the default of LibTorch's Linear and convolutions. Drawing the
   /// weight, then the bias, gives the numbers of the sequential layer for a generator with the same seed.

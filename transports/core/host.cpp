@@ -109,7 +109,7 @@ CoreSet make_core_set(std::size_t cpus) {
   return set;
 }
 
-// The affinity mask of the calling thread and the number of cores it has room for; null if it cannot be read.
+// The calling thread's affinity mask and its size in bits, one per core; null and 0 if it cannot be read.
 std::pair<CoreSet, std::size_t> affinity_mask() {
   // The mask must be at least as large as the kernel's, whose size can only be found by trial.
   for (std::size_t cpus = 1024; cpus <= 1 << 20; cpus *= 2)

@@ -72,7 +72,7 @@ struct ShmCall {
   }
   /// Whether any other rank receives data.
   bool others_take() const noexcept { return size > 1 && !(only_root_takes(kind) && at_root()); }
-  /// Whether the root has a block for itself only.
+  /// Whether only the root copies its own block.
   bool root_keeps() const noexcept { return kind == Kind::scatter || kind == Kind::gather; }
   /// Number of blocks that a rank sends: one, or one per rank.
   std::size_t blocks_given() const noexcept { return kind == Kind::barrier ? 0 : blocks_in(kind, size); }

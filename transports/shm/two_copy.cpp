@@ -65,7 +65,7 @@ std::size_t piece_count(const ShmCall& call) noexcept {
   return (each + unit - 1) / unit * unit;  // at most `most`, which is a multiple of the unit too
 }
 
-// The steps of one call. Rounds are numbered from 0 here.
+// A rank's moves in one call, whose first round is 0.
 class Rounds {
  public:
   Rounds(GroupMemory& memory, const ShmCall& call) : memory_(memory), call_(call), piece_(piece_count(call)) {}

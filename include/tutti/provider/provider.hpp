@@ -23,8 +23,8 @@ struct Viability {
   bool misfit = false;  ///< another variant of the name fits this process, and its reason is the one to report
 };
 
-/// A communicator of a library that the program already uses, as an integer that the library understands (for MPI:
-/// MPI_Comm_c2f); its ranks are the world's.
+/// `native` is a communicator with the world's ranks that the program has in the provider's library, as an integer
+/// (MPI: MPI_Comm_c2f). no_native: none.
 inline constexpr std::int64_t no_native = -1;
 
 /// What a transport needs to connect to its peers. Borrowed; valid during connect().
