@@ -264,7 +264,7 @@ void Config::check_run() const {
 
 void Config::check_exchange() const {
   const Axes axes = axes_of(*this);
-  const bool gradients = axes.what == Axes::What::gradients;
+  const bool gradients = axes.what == Axes::What::gradients && axes.how == Axes::How::allreduce;
   if (sync.batch_norm && (!gradients || batch.micro > 0 || deterministic != "off"))
     refuse(
         "sync.batch_norm normalises over all samples of a step at once: it is for strategy=bsp, without batch.micro "

@@ -198,6 +198,14 @@ TEST_F(ConfigTest, RulesOfExchangeHaveOptionsAndLimits) {
   EXPECT_THAT(refusal([&] { config_.check(); }), HasSubstr("no strategy 'averages'"));
 }
 
+TEST_F(ConfigTest, WhatIsForAllreducedGradientsIsForNoMasters) {
+  for (const char* const word : {"deterministic=membership", "sync.batch_norm=true"}) {
+    Config config;
+    for (const char* const each : {"data=random:1x8x8", "strategy=downpour", word}) config.set(each);
+    EXPECT_THAT(refusal([&] { config.check(); }), HasSubstr("is for strategy=bsp")) << word;
+  }
+}
+
 TEST_F(ConfigTest, GrainsHaveLimits) {
   config_.set("data=random:1x8x8");
   EXPECT_EQ(grains_of(config_), 0U);
