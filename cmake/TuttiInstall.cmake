@@ -14,9 +14,10 @@ install(TARGETS tutti EXPORT tutti-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${namelink} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tutti-targets NAMESPACE tutti:: DESTINATION ${package_dir})
 
-# tutti_pkg_config(NAME PURPOSE LIBRARY PRIVATE): NAME.pc. PRIVATE is what a static LIBRARY needs besides.
+# tutti_pkg_config(NAME PURPOSE HEADERS LIBRARY PRIVATE): NAME.pc. HEADERS is a folder below the prefix; PRIVATE is what a static
+# LIBRARY needs besides.
 file(RELATIVE_PATH TUTTI_UP_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)  # it may be moved
-function(tutti_pkg_config name purpose library private)
+function(tutti_pkg_config name purpose headers library private)
   if(BUILD_SHARED_LIBS)
     set(libraries ${library})
   else()
@@ -25,7 +26,7 @@ function(tutti_pkg_config name purpose library private)
   configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/tutti.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
-tutti_pkg_config(tutti-cxx "for C++20" -ltutti "-lm -lpthread -ldl")
+tutti_pkg_config(tutti-cxx "for C++20" ${CMAKE_INSTALL_INCLUDEDIR} -ltutti "-lm -lpthread -ldl")
 
 # The public headers, with those of providers: a program includes tutti.hpp, or tutti/NAME.hpp of what it needs.
 install(DIRECTORY include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
@@ -41,7 +42,7 @@ if(TARGET tutti_c)
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${namelink} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT tutti-c-targets NAMESPACE tutti:: DESTINATION ${package_dir})
   install(FILES bindings/c/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti)
-  tutti_pkg_config(tutti "for C" -ltutti_c "-ltutti -lstdc++ -lm -lpthread -ldl")
+  tutti_pkg_config(tutti "for C" ${CMAKE_INSTALL_INCLUDEDIR}/tutti -ltutti_c "-ltutti -lstdc++ -lm -lpthread -ldl")
 else()
   get_property(TUTTI_WHY_NO_c GLOBAL PROPERTY TUTTI_REASON_C)
 endif()

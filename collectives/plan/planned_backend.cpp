@@ -60,9 +60,15 @@ Status PlannedBackend::supports(const Collective& call, std::string_view wanted)
                                             algorithm_names(call.kind));
 }
 
+const Algorithm* PlannedBackend::named(Kind kind, std::string_view wanted) {
+  if (last_named_ == nullptr || last_named_->kind != kind || last_named_->name != wanted)
+    last_named_ = find_algorithm(kind, wanted);
+  return last_named_;
+}
+
 void PlannedBackend::start(Call& call) {
   const Algorithm* const chosen =
-      call.algorithm.empty() ? algorithm(call.what, {}) : find_algorithm(call.what.kind, call.algorithm);
+      call.algorithm.empty() ? algorithm(call.what, {}) : named(call.what.kind, call.algorithm);
   if (chosen == nullptr) throw Error(Code::internal, "nobody asked whether this call can be planned");
   PlannedCall::Owner& owner = *this;
   if (spare_.empty()) spare_.push_back(std::make_unique<PlannedCall>(shared_, owner));

@@ -55,9 +55,11 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
 
  private:
   void ended(PlannedCall& call, const Status& status) override;
+  const Algorithm* named(Kind kind, std::string_view wanted);
 
   const Group group_;
   PlanCache plans_;
+  const Algorithm* last_named_ = nullptr;  // most calls name the algorithm of the one before
   const PlannedCalls shared_;
   std::vector<std::unique_ptr<PlannedCall>> calls_;  // running
   std::vector<std::unique_ptr<PlannedCall>> spare_;  // for reuse

@@ -4,6 +4,7 @@
 
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_backend.hpp"
+#include "tutti/provider/provider.hpp"
 #include "tutti/settings.hpp"
 
 namespace tutti {
@@ -69,6 +70,20 @@ std::string joined(std::span<const std::string> names) {
   return text;
 }
 
+/// Throws Error{invalid} if a built-in provider has no algorithm of that name; those in modules are not opened for
+/// this.
+void check_built_in(Kind kind, const Target& target) {
+  for (const Provider* const one : providers()) {
+    if (one->name != target.backend || one->algorithms == nullptr) continue;
+    const auto known = one->algorithms(kind);
+    if (std::ranges::count(known, target.algorithm) > 0) return;
+    std::vector<std::string> names(known.begin(), known.end());
+    std::erase(names, "");
+    throw Error(Code::invalid, std::string(one->name) + " has no way '" + target.algorithm + "' for " +
+                                   std::string(name(kind)) + (names.empty() ? "" : ", but " + joined(names)));
+  }
+}
+
 Rule parse_rule(std::optional<Kind> kind, std::string_view part, std::string_view source,
                 std::span<const std::string> backends) {
   const auto equals = part.find('=');
@@ -87,6 +102,7 @@ Rule parse_rule(std::optional<Kind> kind, std::string_view part, std::string_vie
   rule.bytes = parse_span(condition, part);
   try {
     rule.target = parse_target(part.substr(equals + 1), kind, backends);
+    if (kind && !rule.target.algorithm.empty()) check_built_in(*kind, rule.target);
   } catch (const Error& error) {
     refuse(part, error.what());
   }

@@ -161,6 +161,7 @@ void CollectiveOperation::trouble(const Status& why) {
 }
 
 void CollectiveOperation::ended(const Status& status) {
+  tracker = nullptr;  // what it points to may go now
   if (begun_ == nullptr)
     finish(status);
   else if (status.ok())

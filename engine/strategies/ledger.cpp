@@ -69,8 +69,12 @@ std::int64_t Ledger::own_pushed(int worker) const { return own_before(worker, of
 void Ledger::pushed(int worker, std::uint64_t steps) {
   admit(worker);  // for servers other than the first, where comes() is not called
   Worker& one = of(worker);
-  one.pushed += static_cast<std::int64_t>(steps);
-  one.waiting = std::max<std::int64_t>(0, one.waiting - static_cast<std::int64_t>(steps));
+  auto fresh = static_cast<std::int64_t>(steps);
+  const std::int64_t before = std::min(one.restored, fresh);
+  one.restored -= before;
+  fresh -= before;
+  one.pushed += fresh;
+  one.waiting = std::max<std::int64_t>(0, one.waiting - fresh);
 }
 
 void Ledger::round(std::size_t participants) {
@@ -125,7 +129,7 @@ void Ledger::gone(int worker, Parting how, std::uint64_t waiting) {
   if (!std::exchange(one.is_there, false)) return;
   one.parting = how;
   if (how == Parting::left) return;
-  one.waiting = static_cast<std::int64_t>(waiting);
+  one.waiting = std::max<std::int64_t>(0, static_cast<std::int64_t>(waiting) - one.restored);
   const std::int64_t safe = one.pushed + one.waiting;
   for (std::int64_t number = own_before(worker, safe); number < one.share.steps; ++number)
     if (!one.has_given(number)) free_.insert(unit({worker, number}));
@@ -178,6 +182,7 @@ std::vector<std::byte> Ledger::save() const {
     letter.put(one.share);
     letter.put(first);
     letter.put(taken);
+    letter.put(one.waiting + one.restored);
     letter.put<std::uint64_t>(one.given.size());
     for (const auto& [epoch, steps] : one.given) {
       letter.put(epoch);
@@ -211,6 +216,7 @@ void Ledger::load(std::span<const std::byte> saved) {
     one.share = letter.take<Share>();
     one.first = one.claimed = letter.take<std::int64_t>();
     one.taken_before = letter.take<std::int64_t>();
+    one.restored = letter.take<std::int64_t>();
     for (auto left = letter.take<std::uint64_t>(); left > 0; --left) {
       const auto epoch = letter.take<std::int64_t>();
       one.given[epoch] = letter.take<std::int64_t>();

@@ -119,6 +119,7 @@ class Ledger {
     std::map<std::int64_t, std::int64_t> given;  // by epoch: how many of its last steps were dealt to others
     std::int64_t claimed = 0;                    // end of the own steps that it has claimed
     std::int64_t waiting = 0;                    // steps after `pushed` that wait in a round; of a worker that is gone
+    std::int64_t restored = 0;  // steps that were `waiting` in the loaded dump; their push is not one of its own steps
     bool has_come = true, is_there = true, is_idle = false;
     Parting parting = Parting::left;
 

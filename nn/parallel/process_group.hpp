@@ -65,7 +65,7 @@ class ProcessGroup {
     at::Tensor sent, received;
     Work work;
   };
-  /// Starts the exchange of a plan (collectives/mesh/box_exchange.hpp). The boxes refer to the last dimensions of the
+  /// Starts the exchange of a plan (tutti/box_exchange.hpp). The boxes refer to the last dimensions of the
   /// tensors. finish() blocks and returns the box `want`.
   Pending start(const BoxPlan& plan, const at::Tensor& tile);
   at::Tensor finish(const BoxPlan& plan, const at::Tensor& tile, const Pending& pending);

@@ -1,5 +1,5 @@
-// BackendConformance: what transports/backend.hpp promises, asked of every backend: our own plans, staging, and what
-// providers have, over fakes of devices and their libraries.
+// BackendConformance: what tutti/provider/backend.hpp promises, asked of every backend: our own plans, staging, and
+// what providers have, over fakes of devices and their libraries.
 #include <chrono>
 #include <cstring>
 #include <set>
@@ -58,7 +58,10 @@ TEST_P(BackendConformance, reductions_are_right) {
           const auto dtype = static_cast<DType>(d);
           if (!supports(op, dtype)) continue;
           const bool variable = kind == Kind::reduce_scatter && turn % 5 == 0;
+          const int before = self.played(kind);
           const auto sum = Folded(self, {kind, dtype, {op, 0.5}, counts[turn % 7], turn / 3 % 2 == 0, variable}).play();
+          EXPECT_TRUE(self.played(kind) > before || variable || world.sort().may_refuse(kind, op, dtype))
+              << name(kind) << " of " << name(dtype) << " by " << name(op) << " is refused";
           if (kind == Kind::allreduce) sums.push_back(sum);
         }
     self.expect_played({Kind::allreduce, Kind::reduce, Kind::reduce_scatter});
@@ -70,9 +73,11 @@ TEST_P(BackendConformance, every_algorithm_takes_awkward_counts) {
   run_all([](BackendWorld& world, BackendRank& rank) {
     InTurn self(world.sort(), rank, world.place());
     for (const Kind kind : {Kind::allreduce, Kind::reduce, Kind::reduce_scatter})
-      for (std::size_t turn = 0; turn < world.sort().algorithms(kind).size(); ++turn)
+      for (const std::string_view algorithm : world.sort().algorithms(kind)) {
+        self.insist(algorithm);
         for (std::size_t count = 0; count < (thinned ? 4u : 14u); ++count)
-          Folded(self, {kind, DType::f32, avg, count, (turn + count) % 2 == 0, false}).play();
+          Folded(self, {kind, DType::f32, avg, count, count % 2 == 0, false}).play();
+      }
   });
 }
 

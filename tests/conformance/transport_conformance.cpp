@@ -1,4 +1,4 @@
-// TransportConformance: what transports/transport.hpp promises, asked of every provider.
+// TransportConformance: what tutti/provider/transport.hpp promises, asked of every provider.
 #include <gmock/gmock.h>
 
 #include <random>

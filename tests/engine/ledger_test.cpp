@@ -70,6 +70,20 @@ TEST(Ledger, DealsNothingThatADeadWorkerHasInARound) {
   }
 }
 
+TEST(Ledger, CountsARoundOfADumpOnce) {
+  Ledger first({{8, 4}, {8, 4}});
+  first.gone(1, Parting::died, 2);  // steps 0 and 1 wait in a round, and 2 to 7 are free
+  Ledger ledger({{8, 4}, {8, 4}});
+  ledger.load(first.save());
+  EXPECT_EQ(ledger.own_pushed(1), 4) << "it begins with the epoch of which no step has been taken";
+  ledger.pushed(1, 2);  // the round closes
+  EXPECT_EQ(ledger.own_pushed(1), 4);
+  ledger.pushed(1, 1);
+  EXPECT_EQ(ledger.own_pushed(1), 5);
+  EXPECT_EQ(ledger.ask(0, 8, 0, false).step.number, 2);
+  EXPECT_EQ(ledger.ask(0, 9, 0, false).step.number, 3);
+}
+
 TEST(Ledger, HasTheFirstThatLivesTellOfTheRun) {
   Ledger ledger(std::vector<Ledger::Share>(3));
   EXPECT_EQ(ledger.teller(), 0);

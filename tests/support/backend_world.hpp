@@ -48,6 +48,13 @@ struct BackendSort {
     if (!has_none && std::ranges::count(names, "") == 0) names.emplace_back();
     return names;
   }
+  /// Whether it may refuse this reduction without counts per rank, as its library or its contract has none.
+  bool may_refuse(Kind kind, Op op, DType dtype) const {
+    if (name == "nccl")
+      return dtype == DType::i16 || dtype == DType::u16 || op == Op::band || op == Op::bor || op == Op::bxor;
+    if (name == "gloo") return kind == Kind::reduce_scatter;
+    return name == "shm" ? op == Op::premul_sum : name == "mpi";
+  }
   friend std::ostream& operator<<(std::ostream& out, const BackendSort& sort) { return out << sort.name; }
 };
 
@@ -178,13 +185,16 @@ class InTurn final : public DeviceRank {
   bool play(const Collective& call) override {
     const auto names = sort_.algorithms(call.kind);
     if (names.empty()) return false;
-    std::string_view algorithm = names[static_cast<std::size_t>(turn_++) % names.size()];
-    if (!rank_.backend->supports(call, algorithm).ok()) algorithm = {};
+    std::string_view algorithm = insisted_ ? *insisted_ : names[static_cast<std::size_t>(turn_++) % names.size()];
+    if (!insisted_ && !rank_.backend->supports(call, algorithm).ok()) algorithm = {};
     if (!rank_.backend->supports(call, algorithm).ok()) return false;
     rank_.play(call, algorithm);
     ++played_[static_cast<std::size_t>(call.kind)];
     return true;
   }
+  /// Plays by this algorithm alone from here on, and nothing where it is refused.
+  void insist(std::string_view algorithm) { insisted_ = algorithm; }
+  int played(Kind kind) const { return played_[static_cast<std::size_t>(kind)]; }
   /// So that nobody refuses all.
   void expect_played(std::initializer_list<Kind> kinds) const {
     for (const Kind kind : kinds)
@@ -196,6 +206,7 @@ class InTurn final : public DeviceRank {
   BackendRank& rank_;
   const int place_;
   int turn_ = 0;
+  std::optional<std::string_view> insisted_;
   std::array<int, kind_count> played_{};
 };
 

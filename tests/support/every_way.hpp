@@ -1,4 +1,4 @@
-// What transports/transport.hpp promises is asked of every provider, for several numbers of ranks.
+// What tutti/provider/transport.hpp promises is asked of every provider, for several numbers of ranks.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Who gives and who takes which block: by the table in transports/core/collective.hpp.
+// Who gives and who takes which block: by the table in tutti/collective.hpp.
 #include "transports/core/layout.hpp"
 
 #include <gtest/gtest.h>

@@ -183,6 +183,13 @@ TEST(ParseRules, ExactWordsForWhatCannotBeRead) {
   }
 }
 
+TEST(ParseRules, KnowTheAlgorithmsOfABuiltInBackend) {
+  const std::vector<std::string> backends{"shm"};
+  EXPECT_EQ(parse_rules("allreduce: ..=shm/two_copy; *: ..=shm", "a test", backends).size(), 2u);
+  EXPECT_THAT(caught([&] { parse_rules("allreduce: ..=shm/rounds", "a test", backends); }).what(),
+              HasSubstr("shm has no way 'rounds' for allreduce, but ll, one_shot, two_copy, zero_copy"));
+}
+
 TEST(ParseRules, NumbersThatAreNone) {
   for (const std::string text : {"x..", "..1e3", "-1..", "..9999999999G", "1T.."}) {
     const Error error = caught([&] { parsed("allreduce: " + text + "=ring"); });

@@ -81,7 +81,7 @@ TEST(TcpAddresses, AllowedByNameAddressOrPrefix) {
   }
 }
 
-TEST(TcpCard, TextAndBack) {
+TEST(TcpEndpoint, TextAndBack) {
   const Endpoint sent = endpoint(3, "node 3", {"10.0.0.2", "fd00::2"});
   const Endpoint got = Endpoint::parse(sent.text());
   EXPECT_EQ(got.rank, 3);
@@ -94,7 +94,7 @@ TEST(TcpCard, TextAndBack) {
   }
 }
 
-TEST(TcpCard, OrderOfCandidates) {
+TEST(TcpEndpoint, OrderOfCandidates) {
   const Endpoint self = endpoint(0, "here", {});
   const Endpoint neighbour = endpoint(1, "here", {"127.0.0.1", "8.8.8.8", "10.1.9.9", "fe80::2"});
   EXPECT_THAT(texts(candidates_for(neighbour, self, host)), ElementsAre("127.0.0.1", "10.1.9.9", "8.8.8.8"));
@@ -107,7 +107,7 @@ TEST(TcpCard, OrderOfCandidates) {
   EXPECT_THAT(texts(candidates_for(scoped, self, host)), ElementsAre("fe80::2"));
 }
 
-TEST(TcpCard, LoopbackNeedsTheSameHostAndNetwork) {
+TEST(TcpEndpoint, LoopbackNeedsTheSameHostAndNetwork) {
   const Endpoint self = endpoint(0, "here", {});
   Endpoint other = endpoint(1, "here", {"127.0.0.1", "10.1.9.9"});
   other.network = "another namespace";
@@ -119,7 +119,7 @@ TEST(TcpCard, LoopbackNeedsTheSameHostAndNetwork) {
   EXPECT_THAT(texts(candidates_for(other, self, host)), ElementsAre("127.0.0.1")) << "the last resort";
 }
 
-TEST(TcpCard, ConnectionsBetweenHosts) {
+TEST(TcpEndpoint, ConnectionsBetweenHosts) {
   const Endpoint self = endpoint(0, "here", {}), neighbour = endpoint(1, "here", {}), other = endpoint(1, "there", {});
   EXPECT_EQ(connections_between(neighbour, self, 0), 1);
   EXPECT_EQ(connections_between(other, self, 0), 4);

@@ -150,7 +150,8 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
 void tell_of_failure(const Job& job, const engine::Roles& roles, const Error& error, int rank) {
   const bool is_masters = engine::keeps_parameters(roles, error.culprit());
   const bool has_groups = !roles.submasters.empty();
-  if (has_groups && error.code() == Code::aborted) return;  // by a rank that reports why
+  const std::string_view said = error.what();
+  if (has_groups && said.find("a server ends by an exception") != said.npos) return;  // which that server reports
   if (error.code() != Code::peer_lost || !is_masters)
     fmt::print(stderr, "tutti train: rank {}: {}\n", rank, error.what());
   else if (rank == engine::tells_of_death(roles, error.culprit()))

@@ -226,6 +226,7 @@ void ShmBackend::cancel(const Status& why) noexcept {
 }
 
 std::string ShmBackend::where(const Call& call) const {
+  if (next_ >= queue_.size()) return {};
   const Call& now = *queue_[next_];
   if (&call != &now) return "shm, behind call " + std::to_string(now.sequence);
   std::string text = "shm " + (memory_.open() ? std::string(name_of(engine_)) : "finding the others");

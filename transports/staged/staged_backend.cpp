@@ -228,6 +228,7 @@ void StagedBackend::trouble_on_host(const Status& why) {
 
 void StagedBackend::ended_on_host(const Status& status) {
   plays_ = false;
+  on_host_.tracker = nullptr;
   if (broken_) return;
   if (status.ok()) {
     played_ = true;
@@ -330,7 +331,8 @@ std::string StagedBackend::where(const Call& call) const {
     if (one.fetching) return slice + " is copied from the device";
     if (one.storing) return slice + " is copied to the device";
     if (waits_) return slice + " waits for the stream that the call comes after";
-    const std::string inner = on_host_.where();
+    const bool is_on_host = plays_ && &one == &staged_[playing_];
+    const std::string inner = is_on_host ? on_host_.where() : std::string();
     return slice + (inner.empty() ? "" : ": " + inner);
   }
   return waits_ ? "waits for the stream that a call comes after" : "waits behind an earlier call";

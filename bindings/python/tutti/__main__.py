@@ -19,8 +19,7 @@ def main() -> None:
     if arguments == ["--cmakedir"]:
         print(os.path.join(FOLDER, "lib", "cmake", "tutti"))
     elif arguments == ["--includes"]:
-        include = os.path.join(FOLDER, "include")
-        print(f"-I{include} -I{os.path.join(include, 'tutti')}")
+        print(f"-I{os.path.join(FOLDER, 'include')}")
     else:
         path = command()
         if path is None:
