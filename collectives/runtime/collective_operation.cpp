@@ -35,7 +35,7 @@ void CollectiveOperation::take_over(const Parts& parts) {
   }
   what.variable = call.variable;
   summary = parts.summary;
-  tracker = nullptr;
+  if (tracker != nullptr) tracker = nullptr;
   route_ = parts.route;
 }
 
@@ -161,7 +161,7 @@ void CollectiveOperation::trouble(const Status& why) {
 }
 
 void CollectiveOperation::ended(const Status& status) {
-  tracker = nullptr;  // what it points to may go now
+  if (!status.ok()) tracker = nullptr;  // what it points to may go before this operation
   if (begun_ == nullptr)
     finish(status);
   else if (status.ok())

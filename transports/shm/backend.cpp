@@ -61,20 +61,23 @@ Status ShmBackend::supports(const Collective& call, std::string_view algorithm) 
 void ShmBackend::start(Call& call) {
   memory_.enter();  // before the call is queued: if it throws, nothing is in flight
   queue_.push_back(&call);
-  call.tracker = this;
-  if (begun_ || failed_) return;
+  if (begun_ || failed_) {
+    call.tracker = this;
+    return;
+  }
   begin_next();
-  if (engine_ > Engine::one_shot) return;
-  // If ranks are in step, a small call completes inside start(). Otherwise that is attempted rarely.
-  const bool in_step = late_calls_ < most_late || calls_ % tried_every == 0;
-  for (int looks = 0; begun_ && !failed_ && looks < (in_step ? looks_in_step : 1); ++looks)
-    if (awaited_.reached()) step();
-  late_calls_ = begun_ ? std::min(late_calls_ + 1, most_late) : 0;
+  if (engine_ <= Engine::one_shot) {
+    // If ranks are in step, a small call completes here. Otherwise that is attempted rarely.
+    const bool in_step = late_calls_ < most_late || calls_ % tried_every == 0;
+    for (int looks = 0; begun_ && !failed_ && looks < (in_step ? looks_in_step : 1); ++looks)
+      if (awaited_.reached()) step();
+    late_calls_ = begun_ ? std::min(late_calls_ + 1, most_late) : 0;
+  }
+  if (begun_) call.tracker = this;  // otherwise it has ended
 }
 
 ShmBackend::Engine ShmBackend::named(std::string_view algorithm) noexcept {
-  return algorithm.empty() ? Engine::by_size
-                           : static_cast<Engine>(std::ranges::find(all_engines, algorithm) - all_engines.begin());
+  return static_cast<Engine>(std::ranges::find(all_engines, algorithm) - all_engines.begin());
 }
 
 ShmBackend::Engine ShmBackend::first_engine(const ShmCall& call, Engine wanted) const {
@@ -90,7 +93,7 @@ ShmBackend::Engine ShmBackend::first_engine(const ShmCall& call, Engine wanted) 
 
 void ShmBackend::begin_next() {
   const Call& next = *queue_[next_];
-  const Engine wanted = named(next.algorithm);
+  const Engine wanted = next.algorithm.empty() ? Engine::by_size : named(next.algorithm);
   // Fast path: most calls repeat the previous one, on the same or other buffers.
   if (wanted == wanted_ && next.summary.bits == call_.signature && is_whole(next.summary)) {
     call_.set_buffers(next.what.in.data, next.what.out.data);
