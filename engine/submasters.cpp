@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "collectives/parameter_server/sharding.hpp"
 #include "engine/models/model.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/centre.hpp"

@@ -34,4 +34,13 @@ Cause ended(int peer, int reporter) {
   return why;
 }
 
+Status no_such_algorithm(std::string_view backend, std::string_view algorithm, Kind kind,
+                         std::span<const std::string_view> known) {
+  std::string names;
+  for (const std::string_view one : known)
+    if (!one.empty()) names += (names.empty() ? ", but " : ", ") + std::string(one);
+  return Status::failure(Code::invalid, std::string(backend) + " has no way '" + std::string(algorithm) + "' for " +
+                                            std::string(name(kind)) + names);
+}
+
 }  // namespace tutti

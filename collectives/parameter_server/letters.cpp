@@ -1,5 +1,6 @@
 // Serialization of open() arguments and settings.
 #include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/sharding.hpp"
 
 namespace tutti {
 

@@ -11,6 +11,7 @@
 #include "collectives/parameter_server/parameters.hpp"
 #include "collectives/parameter_server/pulse.hpp"
 #include "collectives/parameter_server/server.hpp"
+#include "collectives/parameter_server/sharding.hpp"
 
 namespace tutti {
 namespace {

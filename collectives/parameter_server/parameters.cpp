@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "collectives/parameter_server/parameters.hpp"
+#include "collectives/parameter_server/sharding.hpp"
 
 namespace tutti {
 namespace {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/parameter_server/server.hpp"
+#include "collectives/parameter_server/sharding.hpp"
 
 namespace tutti {
 

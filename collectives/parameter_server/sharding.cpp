@@ -1,5 +1,4 @@
-// Splitting a buffer into one range per server.
-#include "tutti/parameter_server.hpp"
+#include "collectives/parameter_server/sharding.hpp"
 
 #include <algorithm>
 

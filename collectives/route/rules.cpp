@@ -4,6 +4,7 @@
 
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_backend.hpp"
+#include "transports/causes.hpp"
 #include "tutti/provider/provider.hpp"
 #include "tutti/settings.hpp"
 
@@ -77,10 +78,7 @@ void check_built_in(Kind kind, const Target& target) {
     if (one->name != target.backend || one->algorithms == nullptr) continue;
     const auto known = one->algorithms(kind);
     if (std::ranges::count(known, target.algorithm) > 0) return;
-    std::vector<std::string> names(known.begin(), known.end());
-    std::erase(names, "");
-    throw Error(Code::invalid, std::string(one->name) + " has no way '" + target.algorithm + "' for " +
-                                   std::string(name(kind)) + (names.empty() ? "" : ", but " + joined(names)));
+    throw Error(Code::invalid, std::string(no_such_algorithm(one->name, target.algorithm, kind, known).text()));
   }
 }
 

@@ -35,7 +35,7 @@ void CollectiveOperation::take_over(const Parts& parts) {
   }
   what.variable = call.variable;
   summary = parts.summary;
-  if (tracker != nullptr) tracker = nullptr;
+  if (tracker != nullptr) tracker = nullptr;  // an unneeded store slows the smallest calls by some percent
   route_ = parts.route;
 }
 

@@ -20,7 +20,8 @@ std::vector<std::size_t> fragments_of(std::span<const std::string> parameters, s
 /// Throws Error{internal} unless each parameter is in a fragment and each fragment has a parameter.
 void audit_fragments(std::span<const std::size_t> fragment_of, std::size_t fragments);
 
-/// Whether fragment f of F is synced after `steps` steps: first after (f + 1) every / F, then every `every` steps.
+/// Returns true if fragment f of F is synced after `steps` steps. The first sync of f is after (f + 1) every / F steps.
+/// Later syncs follow each `every` steps.
 bool fragment_is_due(std::int64_t steps, std::int64_t fragment, std::int64_t fragments, std::int64_t every);
 
 }  // namespace tutti::engine

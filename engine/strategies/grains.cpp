@@ -87,7 +87,7 @@ class Grains final : public Strategy {
   }
 
  private:
-  /// Whether all grains of the addition are this rank's.
+  /// Returns true if this rank owns all grains of the addition.
   bool is_mine(const Addition& each) const { return each.left >= mine_.begin && each.last < mine_.begin + mine_.count; }
 
   void add(const Addition& each) {

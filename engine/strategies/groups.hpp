@@ -15,7 +15,7 @@ std::vector<int> group_of(int rank, int ranks, std::int64_t group, std::uint64_t
 /// likely (GoSGD, 2016).
 int pushes_to(int rank, int ranks, double probability, std::uint64_t seed, std::uint64_t step);
 
-/// Whether an event of this probability happens in this step; the same on every rank.
+/// Draws whether an event of this probability happens in this step. Every rank gets the same answer.
 bool happens(double probability, std::uint64_t seed, std::uint64_t step);
 
 }  // namespace tutti::engine

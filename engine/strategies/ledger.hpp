@@ -126,7 +126,7 @@ class Ledger {
     std::int64_t per_epoch() const noexcept { return std::max<std::int64_t>(1, share.steps_per_epoch); }
     /// The end of its own steps in the epoch that has step `number`.
     std::int64_t end_of_epoch(std::int64_t number) const;
-    /// Whether its step `number` was dealt to others by free_unclaimed().
+    /// Returns true if free_unclaimed() has taken step `number` from this worker, for others to do.
     bool has_given(std::int64_t number) const { return number >= end_of_epoch(number); }
     std::int64_t given_before(std::int64_t number) const;
     /// The number of its own step number `count`, counted from 0 since load().

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/sharding.hpp"
 #include "engine/optimizers/optimizer.hpp"
 #include "tutti/parameter_server.hpp"
 #include "tutti/status.hpp"

@@ -7,6 +7,7 @@
 
 #include "collectives/parameter_server/elements.hpp"
 #include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/sharding.hpp"
 #include "engine/strategies/weights.hpp"
 
 namespace tutti::engine {

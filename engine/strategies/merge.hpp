@@ -7,7 +7,7 @@
 
 namespace tutti::engine::exchange {
 
-/// Whether a parameter is an embedding table, by its name. Such a table has no meaningful direction as a whole.
+/// Returns true if the parameter's name is that of an embedding table, which has no meaningful direction as a whole.
 bool is_embedding(std::string_view parameter);
 
 /// Sets x to the weighted mean of x and `came`, and `weight` to the sum of the weights (GoSGD; Blot et al. 2016).

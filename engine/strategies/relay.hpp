@@ -78,7 +78,7 @@ class TopMembers {
   TopMembers(const std::vector<int>& submasters, std::size_t workers)
       : submasters_(submasters.begin(), submasters.end()), there_(submasters.size() + workers) {}
   void parted(int rank, Parting how);
-  /// Whether the rank has died or fallen silent.
+  /// Returns true if the rank has died or has been given up as silent.
   bool is_lost(int rank);
   /// Blocks until all are gone. Throws Error{peer_lost} as soon as a sub-master has died, with its rank as the culprit.
   void wait();

@@ -18,15 +18,6 @@
 
 namespace tutti {
 
-/// The intersection; its count is 0 if it is empty.
-Range common(const Range& a, const Range& b) noexcept;
-
-/// Contiguous ranges, one per server: floor(count / servers) elements each, and one more for the first count % servers.
-std::vector<Range> even_shards(std::size_t count, std::size_t servers);
-
-/// Contiguous ranges with the given counts, any of which may be 0.
-std::vector<Range> shards_of(std::span<const std::size_t> counts);
-
 /// The version of one server's shard when it replied.
 struct ShardVersion {
   int server = 0;             ///< index among the servers
@@ -111,7 +102,7 @@ class Parameters {
 
 /// Optional arguments of open(); all but `counts` must be the same on all workers.
 struct OpenOptions {
-  /// Number of elements at each server, in the servers' order; empty: even_shards().
+  /// Number of elements at each server, in the servers' order; empty: as even as possible.
   std::vector<std::size_t> shares = {};
   /// Stale synchronous parallel (Ho et al., 2013): replies to a worker are held back while it is more than this many
   /// pushes ahead of the slowest worker that has the buffer open. A worker that opens it later starts with the slowest

@@ -6,6 +6,7 @@
 #include "collectives/parameter_server/elements.hpp"
 #include "collectives/parameter_server/frames.hpp"
 #include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/sharding.hpp"
 #include "tests/support/played_shard.hpp"
 #include "tests/support/refusal.hpp"
 

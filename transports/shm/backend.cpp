@@ -45,12 +45,7 @@ Status ShmBackend::supports(const Collective& call, std::string_view algorithm) 
   if (call.op.op == Op::premul_sum) return no("a factor per rank is not for shm's own collectives");
   const auto names = engine_names(call.kind);
   if (names.empty()) return no("shm has no " + std::string(tutti::name(call.kind)) + " of its own");
-  if (std::ranges::find(names, algorithm) == names.end()) {
-    std::string known;
-    for (const std::string_view name : names.subspan(1)) known += (known.empty() ? "" : ", ") + std::string(name);
-    return Status::failure(Code::invalid, "shm has no way '" + std::string(algorithm) + "' for " +
-                                              std::string(tutti::name(call.kind)) + ", but " + known);
-  }
+  if (std::ranges::find(names, algorithm) == names.end()) return no_such_algorithm("shm", algorithm, call.kind, names);
   const std::size_t given = ShmCall(call, memory_).given_bytes();
   const std::size_t most = algorithm == "ll" ? low_latency_bytes : algorithm == "one_shot" ? shot_bytes : given;
   if (given > most)

@@ -64,7 +64,7 @@ struct Group {
 
 struct Call;
 
-/// Who can tell where a call is that has not ended. Token held.
+/// Tells how far a call in flight has come. The caller holds the progress token.
 class Tracker {
  public:
   /// "ring in round 3 of 6, with rank 2". Empty: unknown.

@@ -114,8 +114,8 @@ struct Found {
 /// Opens the modules of that name at the first call; they are never closed. Any thread.
 Found find_provider(std::string_view name, const Settings& settings);
 
-/// Whether a module that no setting names is worth opening: it is installed and, if it needs devices, this host has
-/// some. Opens nothing. Any thread.
+/// Returns true if the module is installed and this host has the devices that it needs, if any. Then it is worth
+/// opening although no setting names it. Opens nothing. Any thread.
 bool is_worth_finding(std::string_view name, const Settings& settings);
 
 /// The folder of libtutti; empty if it is linked statically.
