@@ -51,16 +51,20 @@ Context::Context(const Bootstrap& bootstrap)
   wiring_ = connect_all(bootstrap, settings_, *this);
   checks_messages_ = settings_.verify != "off";
   verifies_each_call_ = settings_.verify == "full";
-  const bool crowded = wiring_.local_ranks > wiring_.local_cores;
-  if (crowded)
+  if (wiring_.local_ranks > wiring_.local_cores)
     log(LogLevel::info,
         std::to_string(wiring_.local_ranks) + " ranks share " + std::to_string(wiring_.local_cores) +
             " cores here, so waiting spins hardly at all",
         rank_);
   ProgressHooks& hooks = *this;
   const int index = wiring_.topology.hosts().index_of(rank_);
-  const int home = settings_.home_cores == "on" ? home_core(index, wiring_) : -1;
-  progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, Progress::Cores{crowded, home});
+  const Progress::Cores cores{
+      .ranks = wiring_.local_ranks,
+      .room = wiring_.local_cores,
+      .all = online_cores(),
+      .home = settings_.home_cores == "on" ? home_core(index, wiring_) : -1,
+  };
+  progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, cores);
   progress_->start();
   progress_->notice();                      // handle what was reported while connecting
   if (store_) store_->hurry(Seconds(0.5));  // from here on the store is only asked after a failure; limit the wait

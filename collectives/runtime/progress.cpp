@@ -1,19 +1,13 @@
 #include "collectives/runtime/progress.hpp"
 
-#include <poll.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 
-#include "collectives/runtime/counted.hpp"
-#include "transports/core/host.hpp"
-#include "transports/core/relax.hpp"
+#include "collectives/runtime/events.hpp"
 #include "tutti/log.hpp"
 
 namespace tutti {
@@ -21,46 +15,20 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int bare_looks = 400;              // polls by a waiter before it pauses between polls
-constexpr int paused_looks = 1000;           // further polls before it yields
-constexpr int crowded_looks = 2;             // instead of both when ranks share cores, where spinning delays the peer
-constexpr int looks_at_work = 16;            // out of so many polls, all but one poll only the awaited call
-constexpr auto yield_budget = 500us;         // time spent yielding before the waiter sleeps
-constexpr auto polled_yield_budget = 100ms;  // the same if an engine must be polled to make progress
-constexpr auto tick_interval = 20ms;
 constexpr std::chrono::milliseconds light_nap = 1ms;  // background thread's sleep while calls are frequent
 constexpr int eager_wakes = 4;
-constexpr auto a_moment = 50us;      // typical time from a call to its wait()
-constexpr auto deep_after = 100ms;   // without calls, the background thread sleeps longer
-constexpr auto shortest_nap = 20us;  // between two polls of an engine without descriptors
-constexpr auto longest_nap = 1000us;
-
-int checked(int fd, const char* what) {
-  if (fd >= 0) return fd;
-  throw Error(Code::resource,
-              std::string(what) + " failed: " + std::strerror(errno) + "; raise the limit of open files");
-}
-
-void watch_for(int epoll, int fd, std::uint32_t events) {
-  if (fd < 0) return;
-  epoll_event event{events, {.fd = fd}};
-  checked(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
-}
-
-void signal(int event) noexcept {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(event, &one, sizeof one);
-}
-
-void drain(int event) noexcept {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const auto got = ::read(event, &count, sizeof count);
-}
+constexpr auto a_moment = 50us;     // typical time from a call to its wait()
+constexpr auto deep_after = 100ms;  // without calls, the background thread sleeps longer
 
 }  // namespace
 
 Progress::Progress(Transport& wire, ProgressHooks& hooks, Cores cores)
-    : wire_(wire), hooks_(hooks), cores_(cores), engines_(wire) {
+    : wire_(wire),
+      hooks_(hooks),
+      cores_(cores),
+      crowding_(std::max(cores.all, cores.ranks), [this] { return runnable_.count(); }),
+      engines_(wire) {
+  crowding_.look(Clock::now());
   go_home();
   for (auto* const tasks : {&queue_, &starting_}) tasks->reserve(64);
   sleep_epoll_ = Descriptor(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1"));
@@ -82,17 +50,6 @@ void Progress::start() {
 Progress::~Progress() { stop(); }
 
 // ---- the token -------------------------------------------------------------------------------
-
-class Progress::Holding {
- public:
-  explicit Holding(Progress& progress) : progress_(progress) {}
-  Holding(const Holding&) = delete;
-  Holding& operator=(const Holding&) = delete;
-  ~Holding() { progress_.release(); }
-
- private:
-  Progress& progress_;
-};
 
 void Progress::stop() {
   if (!thread_.joinable()) return;
@@ -204,8 +161,6 @@ void Progress::join(std::shared_ptr<Engine> engine) {
   }
 }
 
-// ---- driving ---------------------------------------------------------------------------------
-
 bool Progress::turn() {
   const bool queued = queued_.load();
   if (queued) start_queued();
@@ -213,119 +168,6 @@ bool Progress::turn() {
   moved |= hear_news();
   if (moved) token_.tell_watchers();
   return moved;
-}
-
-// Most polls only advance this work.
-bool Progress::look(WorkState& work, int number) {
-  if (number % looks_at_work == 0) return turn();
-  const bool moved = work.look();
-  if (moved) token_.tell_watchers();
-  return moved;
-}
-
-void Progress::drive(WorkState& work, Deadline until) {
-  if (token_.is_mine())
-    throw Error(
-        Code::invalid,
-        "wait() inside a callback of the same context would never return; use then(), or wait on another thread");
-  wait_shortly(work);
-  if (!work.done()) wait_long(work, until);
-  // Wakes the background thread if work is left without a waiter.
-  if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
-}
-
-// The fast path: most waits end here, after a few microseconds and without reading the clock.
-void Progress::wait_shortly(WorkState& work) {
-  if (!token_.try_acquire()) return;
-  const Holding token(*this);
-  engines_.arm(false);
-  const int looks = cores_.crowded ? crowded_looks : bare_looks;
-  for (int i = 1; i <= looks && !work.done(); ++i) look(work, i);
-}
-
-void Progress::wait_long(WorkState& work, Deadline until) {
-  const Counted waiting(waiters_);
-  while (!work.done() && (until == never || Clock::now() < until)) {
-    if (token_.try_acquire()) {
-      const Holding token(*this);
-      wait_holding(work, until);
-    } else {
-      token_.watch(work, until);
-    }
-  }
-}
-
-bool Progress::tick_if_due(Clock::time_point now) {
-  if (now - last_tick_ < tick_interval) return false;
-  last_tick_ = now;
-  hooks_.tick(now);
-  drop_engines();
-  return true;
-}
-
-void Progress::wait_holding(WorkState& work, Deadline until) {
-  engines_.arm(false);
-  nap_ = shortest_nap;
-  const int spins = cores_.crowded ? crowded_looks : paused_looks;
-  auto quiet_since = Clock::time_point{};
-  for (int idle = 0, busy = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
-    const bool moved = idle < spins ? look(work, ++busy) : turn();
-    if (idle < spins ? work.done() : work.settled()) return;
-    // Progress after a yield or sleep is often a watchdog message; the waiter restarts only part of its spinning.
-    idle = moved ? (idle > spins ? spins : 0) : idle + 1;
-    if (moved) nap_ = shortest_nap;
-    if (idle < spins && busy < 1000) {
-      if (!moved) relax();
-      continue;
-    }
-    busy = 0;
-    const auto now = Clock::now();
-    if (now >= until) return;
-    if (tick_if_due(now)) go_home();
-    if (idle < spins) continue;
-    if (idle == spins) quiet_since = now;
-    if (now - quiet_since < (engines_.polled() ? polled_yield_budget : yield_budget)) {
-      sched_yield();
-    } else {
-      sleep(now, until);  // sleeps again unless the next poll makes progress
-    }
-  }
-}
-
-// The scheduler places a woken thread next to its waker and rarely migrates threads that hardly sleep, which can
-// leave many ranks on half of the cores. This moves the thread back to its core without changing its affinity mask.
-void Progress::go_home() const {
-  if (cores_.home >= 0 && sched_getcpu() != cores_.home) step_onto_core(cores_.home);
-}
-
-// Sleeps until a descriptor is ready, or for `limit`.
-void Progress::sleep_at_most(std::chrono::nanoseconds limit) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(limit);
-  const timespec timeout{seconds.count(), (limit - seconds).count()};
-  pollfd bell{sleep_epoll_.fd(), POLLIN, 0};
-  if (::ppoll(&bell, 1, &timeout, nullptr) <= 0) return;
-  std::array<epoll_event, 4> events;
-  const int n = epoll_wait(sleep_epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < n; ++i)
-    if (events[static_cast<std::size_t>(i)].data.fd == wake_event_.fd()) drain(wake_event_.fd());
-}
-
-void Progress::sleep(Clock::time_point now, Deadline until) {
-  if (engines_.arm(true)) {
-    sleeping_.store(true);
-    // Pairs with launch() and notice(), which store first and then read sleeping_.
-    if (!queued_.load() && !news_.load() && !deferred_.any()) {
-      std::chrono::nanoseconds limit = tick_interval * 2;
-      if (engines_.polled()) {
-        limit = nap_;
-        nap_ = std::min<std::chrono::microseconds>(nap_ * 2, longest_nap);
-      }
-      if (until != never) limit = std::clamp<std::chrono::nanoseconds>(until - now, 0ns, limit);
-      sleep_at_most(limit);
-    }
-    sleeping_.store(false);
-  }
-  engines_.arm(false);
 }
 
 // ---- the background thread --------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/runtime/crowding.hpp"
 #include "collectives/runtime/deferred.hpp"
 #include "collectives/runtime/engines.hpp"
 #include "collectives/runtime/progress_token.hpp"
@@ -38,12 +39,16 @@ class ProgressHooks {
 
 /// The progress engine of one context. One thread at a time holds the token and advances all outstanding work: a
 /// thread in Work::wait(), or, for work without a waiter, the background thread, which blocks and never spins. A
-/// waiter first spins, then yields, then sleeps in an epoll over everything that can wake it.
+/// waiter first spins, then yields, then sleeps in an epoll over everything that can wake it. Where its cores are
+/// shared with other programs it spins for a moment only and does not yield: a sleeper gets its core back when it is
+/// woken.
 class Progress {
  public:
   struct Cores {
-    bool crowded = false;  ///< more ranks than cores on this host: spinning delays the peer
-    int home = -1;         ///< the core that a waiter returns to when ranks fill the cores; -1: none
+    int ranks = 1;  ///< ranks of this job on this host
+    int room = 1;   ///< cores that they may use: where ranks outnumber them, spinning delays the peer
+    int all = 1;    ///< cores of this host
+    int home = -1;  ///< the core that a waiter returns to when ranks fill the cores; -1: none
   };
   /// Also moves the calling thread to `cores.home`.
   Progress(Transport& wire, ProgressHooks& hooks, Cores cores);
@@ -83,7 +88,31 @@ class Progress {
   bool on_background_thread() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
-  class Holding;  // releases the token on every path
+  /// Releases the token on every path.
+  class Holding {
+   public:
+    explicit Holding(Progress& progress) : progress_(progress) {}
+    Holding(const Holding&) = delete;
+    Holding& operator=(const Holding&) = delete;
+    ~Holding() { progress_.release(); }
+
+   private:
+    Progress& progress_;
+  };
+
+  /// A wait that ended at its limit. Another one for the same work, with no call started in between, goes on where it
+  /// left off and does not spin again.
+  struct LeftWait {
+    const WorkState* work = nullptr;
+    std::int64_t starts = 0;
+    Clock::time_point quiet_since{};
+    bool is(const WorkState& other, std::int64_t now) const noexcept { return work == &other && starts == now; }
+    void note(const WorkState& left, std::int64_t now, Clock::time_point quiet) noexcept {
+      *this = {&left, now, quiet};
+    }
+  };
+
+  static constexpr auto tick_interval = std::chrono::milliseconds(20);
 
   // Written by the holder of the token only.
   static void add(std::atomic<std::int64_t>& count, std::int64_t what) noexcept {
@@ -114,7 +143,10 @@ class Progress {
   void wait_shortly(WorkState& work);
   void wait_long(WorkState& work, Deadline until);
   void wait_holding(WorkState& work, Deadline until);
+  int looks(int alone) const noexcept;
   void go_home() const;
+  void judge_spin(Clock::duration time, Clock::time_point now);
+  void give_core_away(Clock::time_point now, Deadline until, Clock::duration quiet);
   void sleep(Clock::time_point now, Deadline until);
   void sleep_at_most(std::chrono::nanoseconds limit);
   bool tick_if_due(Clock::time_point now);
@@ -126,6 +158,10 @@ class Progress {
   Transport& wire_;
   ProgressHooks& hooks_;
   const Cores cores_;
+  const RunnableThreads runnable_;
+  Crowding crowding_;                 // token held
+  LeftWait left_;                     // token held
+  bool looks_are_slow_ = false;       // token held
   Engines engines_;                   // token held
   std::chrono::microseconds nap_{};   // sleep between polls of engines without descriptors; token held
   std::atomic<bool> polling_{false};  // no descriptor wakes the background thread; it must poll

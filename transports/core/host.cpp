@@ -263,6 +263,8 @@ int cores_in_quota(int cores) noexcept {
   return std::max(1, cores);
 }
 
+int online_cores() noexcept { return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))); }
+
 int usable_cores() noexcept {
   try {
     if (const auto cores = allowed_cores(); !cores.empty()) return cores_in_quota(static_cast<int>(cores.size()));

@@ -15,6 +15,9 @@ std::string host_identity(std::string_view host_id);
 /// The host's name, for messages.
 std::string host_name();
 
+/// Cores of this machine that are switched on, whoever may use them, at least 1.
+int online_cores() noexcept;
+
 /// Cores that this process may use: affinity mask and cgroup quota, at least 1.
 int usable_cores() noexcept;
 

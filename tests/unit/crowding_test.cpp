@@ -1,0 +1,127 @@
+// When a waiting rank takes its cores for shared with other programs, told the kernel's counts and the time by the
+// test.
+#include "collectives/runtime/crowding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+
+class CrowdingTest : public ::testing::Test {
+ protected:
+  /// Looks `times` as often as it may, while `runnable` threads want a core.
+  void look(int times, int runnable) {
+    runnable_ = runnable;
+    for (int i = 0; i < times; ++i) crowding_.look(now_ += Crowding::look_interval);
+  }
+
+  int runnable_ = 0, counted_ = 0;
+  Crowding crowding_{2, [this] { return ++counted_, runnable_; }};
+  Clock::time_point now_ = Clock::now();
+};
+
+TEST_F(CrowdingTest, RanksThatHaveTheirCoresToThemselvesAreNotCrowded) {
+  look(1000, 2);
+  EXPECT_FALSE(crowding_.seen());
+  EXPECT_EQ(counted_, 1000);
+}
+
+TEST_F(CrowdingTest, ANeighbourWhoComesIsSeenAfterFourLooks) {
+  look(1, 2);
+  look(3, 3);
+  EXPECT_FALSE(crowding_.seen());
+  look(1, 3);
+  EXPECT_TRUE(crowding_.seen());
+}
+
+TEST_F(CrowdingTest, ANeighbourWhoIsThereIsSeenAtOnce) {
+  look(1, 3);
+  EXPECT_TRUE(crowding_.seen());
+  look(4, 2);
+  EXPECT_TRUE(crowding_.seen());
+  look(1, 2);
+  EXPECT_FALSE(crowding_.seen());
+}
+
+TEST_F(CrowdingTest, ADaemonThatWakesUpForAMomentIsNoNeighbour) {
+  look(1, 2);
+  for (int i = 0; i < 100; ++i) {
+    look(3, 3);
+    EXPECT_FALSE(crowding_.seen());
+    look(8, 2);
+  }
+}
+
+TEST_F(CrowdingTest, ANeighbourThatLeavesIsForgotten) {
+  look(100, 6);
+  look(27, 1);
+  EXPECT_TRUE(crowding_.seen());
+  look(1, 1);
+  EXPECT_FALSE(crowding_.seen());
+}
+
+TEST_F(CrowdingTest, NeighboursThatAreSeenInSomeLooksAreNotForgotten) {
+  look(10, 3);
+  for (int i = 0; i < 100; ++i) {
+    look(1, 3);
+    look(5, 2);  // ranks that sleep hide that others would like to run
+    EXPECT_TRUE(crowding_.seen());
+  }
+}
+
+TEST_F(CrowdingTest, TheKernelIsAskedOncePerInterval) {
+  for (int i = 0; i < 1000; ++i) crowding_.look(now_ + i * 1us);
+  EXPECT_EQ(counted_, 4);
+}
+
+TEST_F(CrowdingTest, ALostTimeSliceIsASignOfItsOwn) {
+  look(100, 1);  // the ranks may use a part of the cores only
+  crowding_.spent(500us, now_);
+  EXPECT_FALSE(crowding_.seen());
+  crowding_.spent(3ms, now_);
+  EXPECT_TRUE(crowding_.seen());
+  look(39, 1);
+  EXPECT_TRUE(crowding_.seen());
+  look(1, 1);
+  EXPECT_FALSE(crowding_.seen());
+}
+
+TEST_F(CrowdingTest, TimeSlicesThatAreLostAgainAreRememberedForLonger) {
+  std::vector<int> looks;
+  for (int round = 0; round < 9; ++round) {
+    crowding_.spent(3ms, now_);
+    for (looks.push_back(0); crowding_.seen(); ++looks.back()) look(1, 1);
+  }
+  EXPECT_EQ(looks, (std::vector{40, 80, 160, 320, 640, 1280, 2560, 2560, 2560}));
+  now_ += 2 * Crowding::longest_memory;  // they have stayed away
+  crowding_.spent(3ms, now_);
+  look(39, 1);
+  EXPECT_TRUE(crowding_.seen());
+  look(1, 1);
+  EXPECT_FALSE(crowding_.seen());
+}
+
+TEST(RunnableThreads, CountsThoseThatRun) {
+  const RunnableThreads runnable;
+  if (runnable.count() == 0) GTEST_SKIP() << "/proc/loadavg tells nothing here";
+  std::atomic<bool> stop = false;
+  std::vector<std::jthread> busy;
+  for (int i = 0; i < 5; ++i)
+    busy.emplace_back([&] {
+      while (!stop.load()) {
+      }
+    });
+  int most = 0;
+  for (int i = 0; i < 1000 && most < 6; ++i, std::this_thread::sleep_for(1ms)) most = std::max(most, runnable.count());
+  stop = true;
+  EXPECT_GE(most, 5);
+}
+
+}  // namespace
+}  // namespace tutti
