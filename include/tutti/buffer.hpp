@@ -39,6 +39,11 @@ struct ConstBuffer {
   ConstBuffer(const void* memory, std::size_t elements, DType type, Device where = {}) noexcept
       : data(static_cast<const std::byte*>(memory)), count(elements), dtype(type), device(where) {}
 
+  /// `elements` of the pointer's own type.
+  template <Element T>
+  ConstBuffer(const T* memory, std::size_t elements, Device where = {}) noexcept
+      : ConstBuffer(memory, elements, dtype_of<T>, where) {}
+
   /// From any contiguous range of elements: std::vector, std::array, std::span, ...
   // clang-format off
   template <std::ranges::contiguous_range R>
@@ -61,6 +66,10 @@ struct Buffer {
   Buffer() = default;
   Buffer(void* memory, std::size_t elements, DType type, Device where = {}) noexcept
       : data(static_cast<std::byte*>(memory)), count(elements), dtype(type), device(where) {}
+
+  /// `elements` of the pointer's own type, which is not const.
+  template <Element T>
+  Buffer(T* memory, std::size_t elements, Device where = {}) noexcept : Buffer(memory, elements, dtype_of<T>, where) {}
 
   /// From a writable range that outlives this expression: an lvalue container, or a span of non-const elements.
   // clang-format off
