@@ -12,6 +12,7 @@
 #include "nn/at_site.hpp"
 #include "nn/tensor.hpp"
 #include "transports/core/hash.hpp"
+#include "transports/core/ranges.hpp"
 
 namespace tutti::nn {
 namespace {
@@ -222,12 +223,13 @@ void check_replicas(std::span<const NamedTensor> parameters, std::span<const Nam
   std::vector<std::int64_t> all(size * state.size());
   communicator.allgather(mine, all).wait();
   for (std::size_t i = 0; i < state.size(); ++i) {
-    std::string ranks;
+    std::vector<int> differing;
     for (std::size_t r = 1; r < size; ++r)
-      if (all[r * state.size() + i] != all[i]) ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
-    if (!ranks.empty())
+      if (all[r * state.size() + i] != all[i]) differing.push_back(static_cast<int>(r));
+    if (!differing.empty())
       throw Error(Code::mismatch,
-                  "replicas differ: '" + state[i].first + "' on rank " + ranks + " is not bitwise equal to rank 0's; " +
+                  "replicas differ: '" + state[i].first + "' on " + ranks_text(differing) +
+                      " is not bitwise equal to rank 0's; " +
                       (i < parameters.size() ? "call synchronize_parameters() first, and update every replica "
                                                "with the same gradients"
                                              : "call synchronize_buffers() first, or compare parameters only"));

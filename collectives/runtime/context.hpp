@@ -147,6 +147,7 @@ class Context final : public Driver,
   void deliver(int from, ConstBytes letter);
   void deliver_to(const std::shared_ptr<GroupState>& group, int from, ConstBytes message);
   void expire(Operation& operation);
+  std::string lacking(const Operation& operation, int& first) const;
 
   int rank_, size_;
   std::uint32_t generation_ = 0;  // see core/fork.hpp; differs in a forked child

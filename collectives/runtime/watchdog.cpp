@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "collectives/runtime/context.hpp"
+#include "transports/core/ranges.hpp"
 
 namespace tutti {
 namespace {
@@ -156,28 +157,50 @@ void Context::note_answer(int from, ConstBytes message) {
   }
 }
 
-// Called when the deadline has passed: the error names the ranks that have not made the call, and their last calls.
+// Why a call waits for members: "ranks 1-127 on h2 have not made this call", and the last they completed. Members in
+// the same state are named together. `first` becomes the first of them.
+std::string Context::lacking(const Operation& operation, int& first) const {
+  std::vector<std::pair<std::string, std::vector<int>>> states;  // what they last completed; "?": they do not answer
+  for (const int member : operation.group().group().members) {
+    const auto found = operation.answers.find(member);
+    if (member == rank_ || (found != operation.answers.end() && found->second.made)) continue;
+    std::string state = "?";
+    if (found != operation.answers.end()) {
+      const CallRecord& last = found->second.completed;
+      state = last.sequence == 0 ? "" : call_text(last.sequence, last.call);
+    }
+    if (first < 0) first = member;
+    auto same = std::ranges::find(states, state, [](const auto& each) { return each.first; });
+    if (same == states.end()) same = states.insert(same, {state, {}});
+    same->second.push_back(member);
+  }
+  std::string text;
+  for (auto& [state, who] : states) {
+    std::ranges::sort(who);
+    const bool one = who.size() == 1;
+    const std::string& host = topology()[who.front()].host_name;
+    text += (text.empty() ? "" : "; ") + ranks_text(who);
+    if (std::ranges::all_of(who, [&](int rank) { return topology()[rank].host_name == host; })) text += " on " + host;
+    if (state == "?")
+      text +=
+          one ? " does not answer (stopped, or its host is gone)" : " do not answer (stopped, or their host is gone)";
+    else if (state.empty())
+      text += std::string(one ? " has" : " have") + " not made this call, nor completed any on this communicator";
+    else
+      text += std::string(one ? " has" : " have") + " not made this call; the last " + (one ? "it" : "they") +
+              " completed was " + state;
+  }
+  return text;
+}
+
+// Called when the deadline has passed.
 void Context::expire(Operation& operation) {
   Cause why;
   why.code = Code::timeout;
   why.reporter = rank_;
   why.group = operation.group().group().id;
-  std::string missing;
   const bool collective = operation.call().sequence > 0;
-  for (const int member : operation.group().group().members) {
-    if (member == rank_ || !collective) continue;
-    const auto found = operation.answers.find(member);
-    if (found != operation.answers.end() && found->second.made) continue;
-    if (why.culprit < 0) why.culprit = member;
-    missing += (missing.empty() ? "rank " : "; rank ") + std::to_string(member) + " on " + topology()[member].host_name;
-    if (found == operation.answers.end()) {
-      missing += " does not answer (stopped, or its host is gone)";
-    } else if (const CallRecord& last = found->second.completed; last.sequence == 0) {
-      missing += " has not made this call, nor completed any on this communicator";
-    } else {
-      missing += " has not made this call; the last it completed was " + call_text(last.sequence, last.call);
-    }
-  }
+  const std::string missing = collective ? lacking(operation, why.culprit) : std::string();
   const std::string waited = std::to_string(Seconds(operation.until() - operation.launched()).count());
   std::string text = "the deadline passed after " + waited.substr(0, waited.find('.') + 3) + " s: ";
   if (!collective)

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "transports/core/ranges.hpp"
+
 namespace tutti {
 namespace {
 
@@ -138,15 +140,7 @@ void step_onto_core(int core) {
   if (::sched_setaffinity(0, bytes, one.get()) == 0) ::sched_setaffinity(0, bytes, mask.get());
 }
 
-std::string core_list(std::span<const int> cores) {
-  std::string text;
-  for (std::size_t i = 0, last = 0; i < cores.size(); i = last + 1) {
-    for (last = i; last + 1 < cores.size() && cores[last + 1] == cores[last] + 1;) ++last;
-    text += (text.empty() ? "" : ",") + std::to_string(cores[i]);
-    if (last > i) text += "-" + std::to_string(cores[last]);
-  }
-  return text;
-}
+std::string core_list(std::span<const int> cores) { return ranges(cores, ",", 2); }
 
 std::vector<int> parse_core_list(const std::string& list) {
   constexpr int most = 1 << 20;  // the limit of allowed_cores()
