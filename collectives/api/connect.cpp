@@ -11,6 +11,7 @@
 #include <span>
 #include <sstream>
 
+#include "collectives/bootstrap/store_rules.hpp"
 #include "collectives/route/rules.hpp"
 #include "collectives/route/tuning.hpp"
 #include "collectives/runtime/context.hpp"
@@ -99,6 +100,16 @@ RuleSources read_rule_sources(const std::string& text) {
   return {words(text.substr(1, end - 1)), text.substr(end + 1)};
 }
 
+std::string settings_of_first(Store& store, double patience) {
+  try {
+    return store.wait_unless("settings", departure_key(0), deadline_in(Seconds(patience)));
+  } catch (const Error& error) {
+    if (error.code() != Code::timeout) throw;
+    constexpr int first = 0;
+    throw store_rules::not_joined({&first, 1}, patience);
+  }
+}
+
 // All ranks use rank 0's rules and its values of the agreed settings. They are stored as one line per setting, in the
 // order of the table, followed by the rule sources.
 RuleSources agree(const Bootstrap& bootstrap, Settings& settings) {
@@ -113,7 +124,7 @@ RuleSources agree(const Bootstrap& bootstrap, Settings& settings) {
     bootstrap.store->set("settings", lines + sources);
     return read_rule_sources(sources);
   }
-  std::istringstream text(bootstrap.store->wait("settings", deadline_in(Seconds(settings.connect_timeout))));
+  std::istringstream text(settings_of_first(*bootstrap.store, settings.connect_timeout));
   for (const SettingInfo* const info : all) {
     std::string first;
     std::getline(text, first);
@@ -205,10 +216,25 @@ class Wirer {
       cards_ = {read_card(mine)};
       return;
     }
-    std::vector<std::string> keys;
-    for (int rank = 0; rank < bootstrap_.size; ++rank) keys.push_back("card/" + std::to_string(rank));
-    for (const std::string& text : bootstrap_.store->set_and_wait(keys[index(bootstrap_.rank)], mine, keys, until_))
-      cards_.push_back(read_card(text));
+    std::vector<Awaited> keys;
+    for (int rank = 0; rank < bootstrap_.size; ++rank)
+      keys.push_back({"card/" + std::to_string(rank), departure_key(rank)});
+    try {
+      for (const std::string& text :
+           bootstrap_.store->set_and_wait(keys[index(bootstrap_.rank)].key, mine, keys, until_))
+        cards_.push_back(read_card(text));
+    } catch (const Error& error) {
+      if (error.code() == Code::timeout) tell_who_is_missing(keys);
+      throw;
+    }
+  }
+
+  void tell_who_is_missing(std::span<const Awaited> keys) const {
+    std::vector<int> missing;
+    std::string card;
+    for (int rank = 0; rank < bootstrap_.size; ++rank)
+      if (!bootstrap_.store->find(keys[index(rank)].key, card)) missing.push_back(rank);
+    if (!missing.empty()) throw store_rules::not_joined(missing, settings_.connect_timeout);
   }
 
   // Logs that a rank lacks a provider which this host has, since a slower transport replaces it silently.

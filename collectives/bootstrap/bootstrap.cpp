@@ -11,6 +11,7 @@
 #include "collectives/bootstrap/meeting.hpp"
 #include "collectives/bootstrap/membership.hpp"
 #include "collectives/bootstrap/served_store.hpp"
+#include "collectives/bootstrap/turns.hpp"
 #include "transports/core/host.hpp"
 #include "tutti/log.hpp"
 #include "tutti/store.hpp"
@@ -27,25 +28,27 @@ bool lives_beside_us(const std::string& who, const std::string& own_host) {
   return pid > 0 && pid != getpid() && (kill(pid, 0) == 0 || errno == EPERM);
 }
 
-/// A store namespace for this bootstrap. A store may serve several, when a script starts programs one after another
-/// or a program bootstraps twice. Every rank counts its bootstraps, and the counts agree.
+/// The store of this meeting.
 std::shared_ptr<Store> join(const Membership& m, const Meeting& meeting, const Settings& settings) {
   const std::string rank = std::to_string(m.rank), own_host = host_identity(settings.host_id);
-  const std::string holder = "tutti/holder/" + rank;
-  const std::int64_t turn = meeting.store->add("tutti/turn/" + rank, 1);
+  const std::string holder = "tutti/holder/" + std::to_string(m.size) + "/" + rank;
+  const std::int64_t turn = meeting.store->add(turn_key(m.rank, m.size), 1);
   std::string before;
   if (turn > 1 && meeting.store->find(holder, before) && lives_beside_us(before, own_host))
     throw Error(Code::invalid, "rank " + rank + " is there twice: process " + before.substr(before.rfind(' ') + 1) +
                                    " and this one (" + m.name + ": " + m.evidence +
                                    "). Give each process its own rank");
   meeting.store->set(holder, own_host + " " + std::to_string(getpid()));
-  return make_prefix_store(meeting.store, "tutti/" + std::to_string(turn));
+  const auto store = turn_store(meeting.store, m.size, turn);
+  store->set_at_end(departure_key(m.rank), departure_text(m.rank, "rank " + rank + " (pid " + std::to_string(getpid()) +
+                                                                      " on " + host_name() + ") has ended"));
+  return store;
 }
 
 /// A text known to the job's ranks only: the setting `secret`, or one that rank 0 makes.
 std::string agree_on_secret(const Membership& m, Store& store, const Settings& settings, Deadline until) {
   if (!settings.secret.empty()) return settings.secret;
-  return m.rank == 0 ? store.set_once("secret", random_secret()) : store.wait("secret", until);
+  return m.rank == 0 ? store.set_once("secret", random_secret()) : store.wait_unless("secret", departure_key(0), until);
 }
 
 void report(const Choice& choice, const Meeting& meeting) {

@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "collectives/bootstrap/store_rules.hpp"
 #include "transports/core/descriptor.hpp"
@@ -69,10 +71,13 @@ class FileStore final : public Store {
     if (rename(draft.path().c_str(), path(key).c_str()) != 0) fail("set", key);
   }
 
-  std::string wait(std::string_view key, Deadline until) override {
+  std::string wait(std::string_view key, Deadline until) override { return wait_unless(key, {}, until); }
+
+  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
     const Deadline started = Clock::now();
-    std::string value;
+    std::string value, instead;
     for (Seconds nap = first_nap; !find(key, value); nap = std::min(2 * nap, longest_nap)) {
+      if (!unless.empty() && find(unless, instead) && !find(key, value)) throw store_rules::departed(instead);
       if (access(folder_.c_str(), F_OK) != 0) fail("wait for", key);
       const Deadline now = Clock::now();
       if (now >= until) throw store_rules::timed_out(key, place_, started);
@@ -83,7 +88,11 @@ class FileStore final : public Store {
   }
 
   bool find(std::string_view key, std::string& value) override {
-    const Descriptor file(open(path(key).c_str(), O_RDONLY | O_CLOEXEC));
+    Descriptor file(open(path(key).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file && errno == ENOENT) {
+      file = Descriptor(open(end_path(key).c_str(), O_RDONLY | O_CLOEXEC));
+      if (file && flock(file.fd(), LOCK_SH | LOCK_NB) != 0) return false;  // who left it is still there
+    }
     if (!file) {
       if (errno == ENOENT) return false;
       fail("read", key);
@@ -125,6 +134,17 @@ class FileStore final : public Store {
     }
   }
 
+  /// The value lies in a file that this process keeps locked; the kernel unlocks it when the process ends.
+  void set_at_end(std::string_view key, std::string_view value) override {
+    store_rules::check(key, value);
+    const Draft draft(*this, key, value);
+    Descriptor file(open(draft.path().c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file || flock(file.fd(), LOCK_EX | LOCK_NB) != 0 || rename(draft.path().c_str(), end_path(key).c_str()) != 0)
+      fail("set", key);
+    const std::lock_guard lock(mutex_);
+    at_end_.push_back(std::move(file));
+  }
+
   void erase(std::string_view key) override {
     if (unlink(path(key).c_str()) != 0 && errno != ENOENT) fail("erase", key);
   }
@@ -159,6 +179,7 @@ class FileStore final : public Store {
   };
 
   std::string path(std::string_view key) const { return folder_ + "/" + file_name(key); }
+  std::string end_path(std::string_view key) const { return folder_ + "/end-" + file_name(key); }
 
   /// Throws an Error that describes errno.
   [[noreturn]] void fail(const std::string& verb, std::string_view key, Code code = Code::peer_lost) const {
@@ -171,6 +192,8 @@ class FileStore final : public Store {
 
   const std::string folder_;
   const std::string place_;
+  std::mutex mutex_;
+  std::vector<Descriptor> at_end_;  // locked files of set_at_end()
 };
 
 }  // namespace

@@ -20,11 +20,15 @@ class LocalStore final : public Store {
     changed_.notify_all();
   }
 
-  std::string wait(std::string_view key, Deadline until) override {
+  std::string wait(std::string_view key, Deadline until) override { return wait_unless(key, {}, until); }
+
+  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
     const Deadline started = Clock::now();
     std::unique_lock lock(mutex_);
     auto found = values_.find(key);
     while (found == values_.end()) {
+      const auto instead = unless.empty() ? values_.end() : values_.find(unless);
+      if (instead != values_.end()) throw store_rules::departed(instead->second);
       const bool late = changed_.wait_until(lock, until) == std::cv_status::timeout;
       found = values_.find(key);
       if (late && found == values_.end()) throw store_rules::timed_out(key, place, started);

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "transports/core/ranges.hpp"
+
 namespace tutti::store_rules {
 
 std::string shown(std::string_view key) {
@@ -51,6 +53,28 @@ Error timed_out(std::string_view key, std::string_view place, Deadline started) 
   std::snprintf(waited, sizeof waited, "%.3g s", Seconds(Clock::now() - started).count());
   return Error(Code::timeout, std::string("waited ") + waited + " for key " + shown(key) + " in " + std::string(place) +
                                   ": has every rank started? Raise TUTTI_CONNECT_TIMEOUT if they start slowly");
+}
+
+Error departed(std::string_view why) {
+  int rank = -1;
+  const char* const end = why.data() + why.size();
+  const char* at = std::from_chars(why.data(), end, rank).ptr;
+  if (at != end) ++at;
+  return Error(Code::peer_lost,
+               std::string(at, end) +
+                   " before it joined the others, who wait for it: see what it printed. Every rank of the job has to "
+                   "make its communicator (Communicator::from_env()); start fewer ranks if some have nothing to do",
+               rank);
+}
+
+Error not_joined(std::span<const int> ranks, double patience) {
+  char waited[32];
+  std::snprintf(waited, sizeof waited, "%.3g s", patience);
+  return Error(Code::timeout,
+               ranks_text(ranks) + (ranks.size() == 1 ? " has" : " have") + " not joined the others in " + waited +
+                   ": see whether all ranks started and what they printed. Every rank of the job has to make its "
+                   "communicator (Communicator::from_env()); raise TUTTI_CONNECT_TIMEOUT if they start slowly",
+               ranks.front());
 }
 
 }  // namespace tutti::store_rules

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,5 +27,11 @@ std::int64_t added(std::string_view text, std::int64_t amount, std::string_view 
 
 /// The error that wait() throws at its deadline.
 Error timed_out(std::string_view key, std::string_view place, Deadline started);
+
+/// The error of a wait that ends because of `why`, a value of departure_text().
+Error departed(std::string_view why);
+
+/// The error of a rank that has waited `patience` seconds for `ranks`, in ascending order and not empty.
+Error not_joined(std::span<const int> ranks, double patience);
 
 }  // namespace tutti::store_rules

@@ -110,7 +110,7 @@ std::string encode(const Answer& answer) {
 
 Parsed take(std::string& bytes, Request& request) {
   Frame frame;
-  const Parsed parsed = take_frame(bytes, frame, static_cast<std::uint64_t>(Op::erase));
+  const Parsed parsed = take_frame(bytes, frame, static_cast<std::uint64_t>(Op::set_at_end));
   if (parsed != Parsed::complete) return parsed;
   if (frame.kind == 0) return Parsed::garbage;
   request = {static_cast<Op>(frame.kind), std::move(frame.key), std::move(frame.value), frame.number};
@@ -119,7 +119,7 @@ Parsed take(std::string& bytes, Request& request) {
 
 Parsed take(std::string& bytes, Answer& answer) {
   Frame frame;
-  const Parsed parsed = take_frame(bytes, frame, static_cast<std::uint64_t>(Outcome::refused));
+  const Parsed parsed = take_frame(bytes, frame, static_cast<std::uint64_t>(Outcome::instead));
   if (parsed != Parsed::complete) return parsed;
   if (!frame.key.empty()) return Parsed::garbage;
   answer = {static_cast<Outcome>(frame.kind), std::move(frame.value), frame.number};

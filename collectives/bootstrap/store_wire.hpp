@@ -16,7 +16,7 @@
 namespace tutti::store_wire {
 
 inline constexpr std::string_view magic = "tutti store\r\n\x1a";  // not valid in a text protocol
-inline constexpr std::uint32_t version = 2;
+inline constexpr std::uint32_t version = 3;
 
 using Nonce = std::array<std::byte, 32>;
 
@@ -36,8 +36,11 @@ std::string greeting(const Nonce& nonce);
 /// Returns false if the magic does not match.
 bool parse_greeting(std::string_view bytes, std::uint32_t& speaks, Nonce& nonce);
 
-enum class Op : std::uint8_t { set = 1, wait, find, add, set_once, erase };
-enum class Outcome : std::uint8_t { ok, absent, refused };  ///< refused: the value is the error text
+/// wait: the value names the key that ends the wait as well. set_at_end: the key is set when the connection that asked
+/// last for it ends.
+enum class Op : std::uint8_t { set = 1, wait, find, add, set_once, erase, set_at_end };
+/// refused: the value is the error text; instead: that of the other key of a wait.
+enum class Outcome : std::uint8_t { ok, absent, refused, instead };
 
 struct Request {
   Op op = Op::find;

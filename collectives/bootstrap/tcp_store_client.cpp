@@ -71,22 +71,27 @@ class TcpStore final : public Store {
   }
 
   void set(std::string_view key, std::string_view value) override { call(Op::set, key, value, 0, soon()); }
-  std::string wait(std::string_view key, Deadline until) override { return wait_since(Clock::now(), key, until); }
-  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const std::string> keys,
+  std::string wait(std::string_view key, Deadline until) override { return wait_unless(key, {}, until); }
+  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
+    return wait_since(Clock::now(), key, unless, until);
+  }
+  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
                                         Deadline until) override {
     const Deadline started = Clock::now();
     std::string requests = request(Op::set, key, value);
-    for (const std::string& one : keys) requests += request(Op::wait, one);
+    for (const Awaited& one : keys) requests += request(Op::wait, one.key, one.unless);
     std::vector<std::string> values;
-    for (Answer& answer : talk(Op::wait, key, requests, 1 + keys.size(), until))
+    for (Answer& answer : talk(Op::wait, key, requests, 1 + keys.size(), until)) {
+      if (answer.outcome == Outcome::instead) throw store_rules::departed(answer.value);
       values.push_back(std::move(answer.value));
+    }
     if (!values.empty()) {
       values.erase(values.begin());
       return values;
     }
     set(key, value);  // the request may not have arrived
     // reports which key is missing
-    for (const std::string& one : keys) values.push_back(wait_since(started, one, until));
+    for (const Awaited& one : keys) values.push_back(wait_since(started, one.key, one.unless, until));
     return values;
   }
   bool find(std::string_view key, std::string& value) override {
@@ -103,16 +108,27 @@ class TcpStore final : public Store {
   }
   void erase(std::string_view key) override { call(Op::erase, key, {}, 0, soon()); }
   void hurry(Seconds patience) override { patience_ = patience.count(); }
+  void set_at_end(std::string_view key, std::string_view value) override {
+    {
+      const std::lock_guard lock(mutex_);
+      at_end_ += request(Op::set_at_end, key, value);
+      ++at_ends_;
+    }
+    Descriptor link = take_idle();
+    if (!link) link = connect(soon());
+    charge(std::move(link));
+  }
 
  private:
   Deadline soon() const { return deadline_in(Seconds(patience_.load())); }
   std::string shown_place() const { return sockets::shown(host_, port_); }
 
-  std::string wait_since(Deadline started, std::string_view key, Deadline until) {
-    Answer answer = call(Op::wait, key, {}, 0, until);
+  std::string wait_since(Deadline started, std::string_view key, std::string_view unless, Deadline until) {
+    Answer answer = call(Op::wait, key, unless, 0, until);
     // The deadline may have passed before the server could answer, although the key exists.
     if (answer.outcome == Outcome::absent) answer = call(Op::find, key, {}, 0, soon());
     if (answer.outcome == Outcome::absent) throw store_rules::timed_out(key, place_, started);
+    if (answer.outcome == Outcome::instead) throw store_rules::departed(answer.value);
     return std::move(answer.value);
   }
 
@@ -146,7 +162,10 @@ class TcpStore final : public Store {
       if (parsed == Parsed::complete) answers.push_back(std::move(answer));
       if (parsed == Parsed::more) io = receive(link.fd(), bytes, bytes.size() + 1, until);
     }
-    if (io == Io::late && op == Op::wait) return {};
+    if (io == Io::late && op == Op::wait) {
+      give_up(std::move(link));
+      return {};
+    }
     if (io == Io::late)
       throw Error(Code::timeout, place_ + " has not answered about key " + store_rules::shown(key) +
                                      ": is the process that serves it stopped?");
@@ -159,6 +178,33 @@ class TcpStore final : public Store {
                   place_ + " sent what this version does not understand; install one version of tutti everywhere");
     put_back(std::move(link));
     return answers;
+  }
+
+  /// Asks on this connection for what is to happen when it ends, and keeps it.
+  void charge(Descriptor link) {
+    std::string bytes;
+    Answer answer;
+    Io io = send_all(link.fd(), at_end_, soon());
+    for (int answers = 0; io == Io::done && answers < at_ends_;)
+      if (take(bytes, answer) == Parsed::complete)
+        ++answers;
+      else
+        io = receive(link.fd(), bytes, bytes.size() + 1, soon());
+    if (io != Io::done)
+      throw Error(Code::peer_lost, place_ + " has gone: the process that served it (the launcher or rank 0) has ended");
+    const std::lock_guard lock(mutex_);
+    charged_ = link.fd();
+    idle_.push_back(std::move(link));
+  }
+
+  /// Closes a connection on which an answer is missing. It is not the end of this object, so another one is charged.
+  void give_up(Descriptor link) {
+    if (link.fd() != charged_) return;
+    try {
+      charge(connect(soon(), Tries::one));
+    } catch (const Error&) {
+      // the store has gone, which the next call reports
+    }
   }
 
   Descriptor take_idle() {
@@ -246,6 +292,9 @@ class TcpStore final : public Store {
   std::atomic<double> patience_{answer_seconds};
   std::mutex mutex_;
   std::vector<Descriptor> idle_;
+  std::string at_end_;             // the requests of set_at_end()
+  int at_ends_ = 0;                // their number
+  std::atomic<int> charged_ = -1;  // the connection that carries them
 };
 
 }  // namespace

@@ -11,8 +11,10 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collectives/bootstrap/socket.hpp"
@@ -31,6 +33,10 @@ constexpr std::uint64_t listener_id = 0, stop_id = 1, first_client_id = 2;
 constexpr std::size_t block_bytes = 65536;
 constexpr eventfd_t listen_no_more = 1, leave_at_once = 1 << 20;  // commands of drain() and the destructor
 
+struct Wait {
+  std::string key, unless;  // as in Store::wait_unless()
+};
+
 struct Client {
   Descriptor socket;
   std::string name;
@@ -38,7 +44,8 @@ struct Client {
   bool trusted = false;
   Deadline trusted_by = never;
   std::string in, out;
-  bool parked = false;
+  std::optional<Wait> parked;
+  std::vector<std::string> at_end;  ///< keys that it has asked to be set when it ends
   std::uint32_t interest = 0;
 };
 
@@ -249,12 +256,9 @@ struct TcpStoreServer::Impl {
       case Op::set: assign(request.key, request.value); break;
       case Op::find: reply = known ? Answer{Outcome::ok, found->second} : Answer{Outcome::absent, {}}; break;
       case Op::wait:
-        if (!known) {
-          entry->second.parked = true;
-          parked[request.key].push_back(entry->first);
-          return;
-        }
-        reply.value = found->second;
+        if (!known && (request.value.empty() || !values.contains(request.value)))
+          return park(entry, {request.key, request.value});
+        reply = known ? Answer{Outcome::ok, found->second} : Answer{Outcome::instead, values[request.value]};
         break;
       case Op::add:
         try {
@@ -270,11 +274,32 @@ struct TcpStoreServer::Impl {
         reply.value = known ? found->second : request.value;
         break;
       case Op::erase: values.erase(request.key); break;
+      case Op::set_at_end:
+        entry->second.at_end.push_back(request.key);
+        at_end[request.key] = {entry->first, request.value};
+        break;
     }
     entry->second.out += encode(reply);
   }
 
-  /// Sets the key and answers all clients that wait for it.
+  void park(Entry entry, Wait wait) {
+    parked[wait.key].push_back(entry->first);
+    if (!wait.unless.empty()) parked[wait.unless].push_back(entry->first);
+    entry->second.parked = std::move(wait);
+  }
+
+  /// Ends a client's wait; returns its keys.
+  Wait unpark(Entry entry) {
+    const Wait wait = *std::exchange(entry->second.parked, std::nullopt);
+    for (const std::string& key : {wait.key, wait.unless}) {
+      const auto waiting = parked.find(key);
+      if (waiting != parked.end() && std::erase(waiting->second, entry->first) > 0 && waiting->second.empty())
+        parked.erase(waiting);
+    }
+    return wait;
+  }
+
+  /// Sets the key and answers all clients that wait for it, or whose wait it ends.
   void assign(const std::string& key, const std::string& value) {
     values.insert_or_assign(key, value);
     const auto waiting = parked.find(key);
@@ -283,9 +308,8 @@ struct TcpStoreServer::Impl {
     parked.erase(waiting);
     for (const std::uint64_t id : ids) {
       const Entry entry = clients.find(id);
-      if (entry == clients.end()) continue;
-      entry->second.parked = false;
-      entry->second.out += encode(Answer{Outcome::ok, value});
+      const bool awaited = unpark(entry).key == key;
+      entry->second.out += encode(Answer{awaited ? Outcome::ok : Outcome::instead, value});
       // Sent when the socket is writable: no client may be removed while another one's request is handled.
       entry->second.interest = EPOLLOUT | EPOLLRDHUP;
       watch(entry->second.socket.fd(), id, entry->second.interest, EPOLL_CTL_MOD);
@@ -317,11 +341,13 @@ struct TcpStoreServer::Impl {
 
   void close(Entry entry) {
     if (entry->second.trusted) count_trusted(-1);
-    for (auto waiting = parked.begin(); waiting != parked.end();) {
-      std::erase(waiting->second, entry->first);
-      waiting = waiting->second.empty() ? parked.erase(waiting) : std::next(waiting);
-    }
+    if (entry->second.parked) unpark(entry);
+    const std::uint64_t id = entry->first;
+    const std::vector<std::string> left = std::move(entry->second.at_end);
     clients.erase(entry);
+    for (const std::string& key : left)
+      if (const auto word = at_end.find(key); word != at_end.end() && word->second.first == id)
+        assign(key, at_end.extract(word).mapped().second);
   }
 
   void report(const std::string& what) {
@@ -339,7 +365,8 @@ struct TcpStoreServer::Impl {
   const std::uint32_t generation = fork_generation();
   std::map<std::uint64_t, Client> clients;
   std::map<std::string, std::string> values;
-  std::map<std::string, std::vector<std::uint64_t>> parked;  // clients that wait for a key
+  std::map<std::string, std::vector<std::uint64_t>> parked;  // clients that wait for a key, or unless it is set
+  std::map<std::string, std::pair<std::uint64_t, std::string>> at_end;  // by key: the client, and the value
   std::uint64_t next_id = first_client_id;
   int reports = 0;
   std::mutex mutex;  // guards the members below, for drain(); all others belong to the thread

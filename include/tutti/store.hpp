@@ -12,12 +12,25 @@
 
 namespace tutti {
 
+/// A key to wait for.
+struct Awaited {
+  std::string key;
+  std::string unless = {};  ///< a key whose value says why `key` will not be set any more: departure_key(); empty: none
+};
+
+/// The key that is set once rank `rank` of the job has ended, as far as the store or the launcher can tell. It is the
+/// job's: views by make_prefix_store() leave it as it is.
+std::string departure_key(int rank);
+
+/// The value of departure_key(rank). `how` is a clause that names the rank: "rank 2 (pid 17) exited with code 0".
+std::string departure_text(int rank, std::string_view how);
+
 /// A small key-value store that all ranks of a job share. Used while communicators are made and to report failures,
 /// never on the data path. Keys and values are arbitrary bytes; values have up to 1 MiB.
 ///
 /// Threads: any; calls of one Store are serialised.
-/// Errors: every call throws tutti::Error (timeout with the key's name, peer_lost if the store is gone). The
-/// implementations are in collectives/bootstrap.
+/// Errors: every call throws tutti::Error (timeout with the key's name; peer_lost if the store is gone, or with the
+/// rank that has ended without setting a key). The implementations are in collectives/bootstrap.
 class Store {
  public:
   virtual ~Store() = default;
@@ -28,13 +41,18 @@ class Store {
   /// Returns the key's value; blocks until it is set. Throws Error{timeout} after `until`.
   virtual std::string wait(std::string_view key, Deadline until) = 0;
 
+  /// As wait(), but throws Error{peer_lost} as soon as `unless` is set and `key` is not.
+  virtual std::string wait_unless(std::string_view key, std::string_view /*unless*/, Deadline until) {
+    return wait(key, until);
+  }
+
   /// Sets `key`, then waits for all of `keys` and returns their values in that order. When all ranks call it, this is
   /// an allgather with the fewest messages that the store needs.
   virtual std::vector<std::string> set_and_wait(std::string_view key, std::string_view value,
-                                                std::span<const std::string> keys, Deadline until) {
+                                                std::span<const Awaited> keys, Deadline until) {
     set(key, value);
     std::vector<std::string> values;
-    for (const std::string& one : keys) values.push_back(wait(one, until));
+    for (const Awaited& one : keys) values.push_back(wait_unless(one.key, one.unless, until));
     return values;
   }
 
@@ -49,6 +67,9 @@ class Store {
 
   /// Limits every later call except wait() to about `patience`; a call that takes longer throws.
   virtual void hurry(Seconds /*patience*/) {}
+
+  /// Sets the key when this object is destroyed or its process ends, if the store can tell.
+  virtual void set_at_end(std::string_view /*key*/, std::string_view /*value*/) {}
 
   /// Removes the key, if it exists.
   virtual void erase(std::string_view key) = 0;
@@ -65,6 +86,9 @@ std::shared_ptr<Store> connect_tcp_store(const std::string& host, int port, cons
 
 /// A view that puts `prefix` + "/" in front of every key of `inner`, which it shares.
 std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> inner, std::string prefix);
+
+/// Such a view for one job: departure_key() in it, and in views of it, is below `prefix`.
+std::shared_ptr<Store> make_job_store(std::shared_ptr<Store> inner, std::string prefix);
 
 /// Opens the store "tcp://HOST:PORT", "tcp://[::1]:PORT" or "file:///DIR". Throws Error{invalid} for any other
 /// address.

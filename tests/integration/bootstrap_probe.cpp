@@ -1,6 +1,7 @@
 // Bootstraps from the real environment and meets the others in the store: what the launcher tests start.
 //
 //   bootstrap_probe [twice]     prints "rank R of N by LAUNCHER local L of M secret S sum T"
+//   bootstrap_probe leaves      opens the store and ends
 #include <unistd.h>
 
 #include <cstdio>
@@ -28,6 +29,7 @@ void meet(const tutti::Bootstrap& self) {
 int main(int count, char** words) {
   try {
     const tutti::Bootstrap first = tutti::bootstrap_from_environment(tutti::Settings::from_environment());
+    if (count > 1 && std::strcmp(words[1], "leaves") == 0) return 0;
     meet(first);
     if (count > 1 && std::strcmp(words[1], "twice") == 0)
       meet(tutti::bootstrap_from_environment(tutti::Settings::from_environment()));

@@ -124,10 +124,10 @@ class BackendWorld {
     meet(rank);
     std::string text;
     for (const std::uint64_t one : said) text += std::to_string(one) + " ";
-    std::vector<std::string> keys;
-    for (int i = 0; i < size_; ++i) keys.push_back(what + "/" + std::to_string(i));
+    std::vector<Awaited> keys;
+    for (int i = 0; i < size_; ++i) keys.push_back({what + "/" + std::to_string(i)});
     const auto mine = static_cast<std::size_t>(rank_);
-    const auto all = store_->set_and_wait(keys[mine], text, keys, deadline_in(Seconds(60)));
+    const auto all = store_->set_and_wait(keys[mine].key, text, keys, deadline_in(Seconds(60)));
     EXPECT_EQ(all.front(), text) << what;
   }
   void failed() { store_->set("failed", "yes"); }

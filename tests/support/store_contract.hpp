@@ -108,9 +108,9 @@ TEST_P(StoreContract, SetAndWaitTellsAllOfOneAnother) {
     threads.emplace_back([store = client(), r, &keys, &heard] {
       for (int round = 0; round < 20; ++round) {
         const std::string number = std::to_string(round) + "/";
-        std::vector<std::string> ours;
-        for (const std::string& key : keys) ours.push_back(number + key);
-        heard[r] = store->set_and_wait(ours[r], number + std::string(r, 'x'), ours, soon());
+        std::vector<Awaited> ours;
+        for (const std::string& key : keys) ours.push_back({number + key});
+        heard[r] = store->set_and_wait(ours[r].key, number + std::string(r, 'x'), ours, soon());
       }
     });
   for (auto& thread : threads) thread.join();
@@ -120,7 +120,7 @@ TEST_P(StoreContract, SetAndWaitTellsAllOfOneAnother) {
 
 TEST_P(StoreContract, SetAndWaitNamesTheKeyThatIsMissing) {
   auto store = client();
-  const std::vector<std::string> keys = {"mine", "nobody's", "mine"};
+  const std::vector<Awaited> keys = {{"mine"}, {"nobody's"}, {"mine"}};
   const Error error = caught([&] { store->set_and_wait("mine", "here", keys, deadline_in(Seconds(0.02))); });
   EXPECT_EQ(error.code(), Code::timeout);
   EXPECT_NE(std::string(error.what()).find("nobody's'"), std::string::npos) << error.what();
@@ -128,6 +128,44 @@ TEST_P(StoreContract, SetAndWaitNamesTheKeyThatIsMissing) {
   store->set("nobody's", "somebody's");
   EXPECT_EQ(store->set_and_wait("mine", "again", keys, Clock::now()),
             (std::vector<std::string>{"again", "somebody's", "again"}));
+}
+
+TEST_P(StoreContract, AWaitEndsWhenWhoWasToSetTheKeyHasEnded) {
+  auto waiter = client();
+  std::vector<Error> seen;
+  std::thread waiting([&] {
+    seen.push_back(caught([&] { waiter->wait_unless("theirs", "gone", soon()); }));
+    seen.push_back(caught([&] {
+      waiter->set_and_wait("mine", "here", std::vector<Awaited>{{"mine", "alive"}, {"theirs", "gone"}}, soon());
+    }));
+  });
+  client()->set("gone", departure_text(2, "rank 2 (pid 17) exited with code 0"));
+  waiting.join();
+  ASSERT_EQ(seen.size(), 2U);
+  for (const Error& error : seen) {
+    EXPECT_EQ(error.code(), Code::peer_lost);
+    EXPECT_EQ(error.culprit(), 2);
+    EXPECT_EQ(std::string(error.what()).find("rank 2 (pid 17) exited with code 0 before it joined the others"), 0U)
+        << error.what();
+  }
+  EXPECT_EQ(client()->wait("mine", soon()), "here");  // what it had to say itself is said
+  client()->set("theirs", "after all");               // a key that is set goes before the other one
+  EXPECT_EQ(waiter->wait_unless("theirs", "gone", soon()), "after all");
+  EXPECT_EQ(waiter->set_and_wait("mine", "again", std::vector<Awaited>{{"theirs", "gone"}}, soon()),
+            std::vector<std::string>{"after all"});
+}
+
+TEST_P(StoreContract, TheKeysOfAJobKeepTheirPlaceInEveryView) {
+  const auto root = client();
+  const auto job = make_job_store(root, "job"), inside = make_prefix_store(make_prefix_store(job, "shm"), "0");
+  job->set(departure_key(3), departure_text(3, "rank 3 was killed"));
+  EXPECT_EQ(root->wait("job/gone/3", soon()), "3 rank 3 was killed");
+  const Error error = caught([&] { inside->wait_unless("card/3", departure_key(3), soon()); });
+  EXPECT_EQ(error.culprit(), 3);
+  std::string value;
+  EXPECT_TRUE(inside->find(departure_key(3), value));
+  EXPECT_FALSE(inside->find(departure_key(2), value));
+  EXPECT_FALSE(make_job_store(root, "next")->find(departure_key(3), value));  // another job on this store
 }
 
 TEST_P(StoreContract, CountersAreAtomic) {

@@ -2,7 +2,6 @@
 #include "tools/run/job.hpp"
 
 #include <fmt/core.h>
-#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -11,7 +10,9 @@
 #include <map>
 
 #include "tools/run/addresses.hpp"
+#include "tools/run/departures.hpp"
 #include "tools/run/make_ranks.hpp"
+#include "transports/core/ranges.hpp"
 #include "tutti/log.hpp"
 #include "tutti/status.hpp"
 #include "tutti/store.hpp"
@@ -54,8 +55,13 @@ struct Rank {
 
 class Session {
  public:
-  Session(const Job& job, Signals& signals, Sinks& sinks, Ranks& ranks)
-      : job_(job), signals_(signals), sinks_(sinks), ranks_(ranks), all_(static_cast<std::size_t>(job.ranks)) {}
+  Session(const Job& job, Signals& signals, Sinks& sinks, Ranks& ranks, Departures& departures)
+      : job_(job),
+        signals_(signals),
+        sinks_(sinks),
+        ranks_(ranks),
+        departures_(departures),
+        all_(static_cast<std::size_t>(job.ranks)) {}
 
   int run();
 
@@ -68,7 +74,7 @@ class Session {
   void reap();
   void fail_first(std::vector<int>& ended);
   void tell_and_keep_going(int rank);
-  std::string failure_text(int rank) const;
+  std::string end_text(int rank) const;
   void next_stage();
   void kill_all(int signal);
   void drain();
@@ -83,6 +89,7 @@ class Session {
   Signals& signals_;
   Sinks& sinks_;
   Ranks& ranks_;
+  Departures& departures_;
   std::vector<Rank> all_;
   Stage stage_ = Stage::running;
   Deadline next_stage_at_ = never;
@@ -156,12 +163,15 @@ void Session::take_signals() {
 }
 
 void Session::reap() {
-  std::vector<int> failed;
+  std::vector<int> failed, gone;
   for (const Ended& end : ranks_.ended()) {
     at(end.rank).running = false;
     at(end.rank).end = end;
+    gone.push_back(end.rank);
     if (exit_code_of(end) != 0) failed.push_back(end.rank);
   }
+  if (running())
+    for (const int rank : gone) departures_.tell(rank, end_text(rank));
   if (job_.keep_going && stage_ == Stage::running) {
     for (const int rank : failed) tell_and_keep_going(rank);
     return;
@@ -171,10 +181,10 @@ void Session::reap() {
 
 void Session::tell_and_keep_going(int rank) {
   if (!first_failure_) first_failure_ = rank;
-  say(fmt::format("{}; {}", failure_text(rank), running() ? "the others go on" : "it was the last"));
+  say(fmt::format("{}; {}", end_text(rank), running() ? "the others go on" : "it was the last"));
 }
 
-std::string Session::failure_text(int rank) const {
+std::string Session::end_text(int rank) const {
   const Ended& end = all_[static_cast<std::size_t>(rank)].end;
   return fmt::format("rank {} ({}) {}", rank, ranks_.whereabouts(rank), how_it_ended(end));
 }
@@ -184,7 +194,7 @@ void Session::fail_first(std::vector<int>& ended) {
   const auto killed = [&](int rank) { return !at(rank).end.lost.empty() || WIFSIGNALED(at(rank).end.status); };
   std::stable_partition(ended.begin(), ended.end(), killed);
   first_failure_ = ended.front();
-  if (!limit_passed_) say(failure_text(*first_failure_));
+  if (!limit_passed_) say(end_text(*first_failure_));
   if (stage_ == Stage::running) {
     stage_ = Stage::grace;
     next_stage_at_ = deadline_in(Seconds(job_.grace));
@@ -248,13 +258,13 @@ void Session::summarise() {
     const char* verb = who.size() == 1 ? "was" : "were";
     const std::string end = way.first ? fmt::format("did not end in time and {} ended", verb)
                                       : how_it_ended({who.front(), way.second.first, way.second.second}, verb);
-    say(fmt::format("afterwards {} {} {}", who.size() == 1 ? "rank" : "ranks", fmt::join(who, ", "), end));
+    say(fmt::format("afterwards {} {}", ranks_text(who), end));
   }
 }
 
-/// Serves a store that the ranks can reach, unless the user has named one.
-void serve_store(Job& job, std::optional<TcpStoreServer>& server) {
-  if (job.variables.contains("TUTTI_STORE")) return;
+/// Serves a store that the ranks can reach, unless the user has named one. Returns how this process reaches it.
+std::string serve_store(Job& job, std::optional<TcpStoreServer>& server) {
+  if (job.variables.contains("TUTTI_STORE")) return job.variables.at("TUTTI_STORE");
   const std::string loopback = "127.0.0.1", secret = job.variables.at("TUTTI_SECRET");
   server.emplace(job.hosts.empty() ? loopback : job.address, 0, secret);
   if (job.hosts.empty()) {
@@ -264,6 +274,7 @@ void serve_store(Job& job, std::optional<TcpStoreServer>& server) {
   } else {
     for (const std::string& address : own_addresses()) job.stores.push_back(store_url(address, server->port()));
   }
+  return job.stores.empty() ? job.variables.at("TUTTI_STORE") : job.stores.back();
 }
 
 }  // namespace
@@ -275,8 +286,8 @@ int run_job(const Job& asked) {
   const auto ranks = job.hosts.empty() ? make_local_ranks(job, signals, sinks) : make_remote_ranks(job, signals, sinks);
   // The server starts a thread, so it comes after the guard's fork, which needs a process with one thread.
   std::optional<TcpStoreServer> server;
-  serve_store(job, server);
-  return Session(job, signals, sinks, *ranks).run();
+  Departures departures(serve_store(job, server), job.variables.at("TUTTI_SECRET"), job.ranks);
+  return Session(job, signals, sinks, *ranks, departures).run();
 }
 
 }  // namespace tutti::tools

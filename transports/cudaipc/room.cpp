@@ -69,11 +69,12 @@ Transport& wire_of(const BackendMeeting& meeting) {
 template <class T>
 std::vector<T> Room::exchanged(const BackendMeeting& meeting, const char* what, const T& own) const {
   static_assert(std::is_trivially_copyable_v<T>);
-  std::vector<std::string> keys;
-  for (int other = 0; other < size(); ++other) keys.push_back(what + std::to_string(other));
+  std::vector<Awaited> keys;
+  for (int other = 0; other < size(); ++other)
+    keys.push_back({what + std::to_string(other), departure_key(group_.members[static_cast<std::size_t>(other)])});
   const std::vector<std::string> texts = meeting.store->set_and_wait(
-      keys[static_cast<std::size_t>(rank())], here + std::string(reinterpret_cast<const char*>(&own), sizeof own), keys,
-      meeting.until);
+      keys[static_cast<std::size_t>(rank())].key, here + std::string(reinterpret_cast<const char*>(&own), sizeof own),
+      keys, meeting.until);
   std::vector<T> all(group_.members.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string& text = texts[i];

@@ -43,8 +43,9 @@ Connected connect(const Rendezvous& meeting) {
   setup.own = {meeting.rank, host_name(), own_endpoints(*meeting.settings)};
   // Halved, because a failed large message is retried once through the slots.
   setup.silence = Seconds(std::min(most_silence, meeting.settings->timeout / 2) / 2);
-  std::vector<std::string> keys, cards;
-  for (const int peer : meeting.peers) keys.push_back(key_of(peer));
+  std::vector<Awaited> keys;
+  for (const int peer : meeting.peers) keys.push_back({key_of(peer), departure_key(peer)});
+  std::vector<std::string> cards;
   if (meeting.store != nullptr)
     cards = meeting.store->set_and_wait(key_of(meeting.rank), setup.own.text(), keys, meeting.until);
   Connected result;

@@ -16,7 +16,7 @@ std::string heard(const Meeting& meeting) {
   for (const int rank : meeting.members) {
     std::string word;
     try {
-      word = meeting.store->wait(word_of(rank), meeting.until);
+      word = meeting.store->wait_unless(word_of(rank), departure_key(rank), meeting.until);
     } catch (const Error& error) {
       if (error.code() != Code::timeout) throw;
       word = "it did not come in time (TUTTI_CONNECT_TIMEOUT): look at its own output";

@@ -25,7 +25,8 @@ std::vector<int> connected_ranks(const Rendezvous& meeting) {
     const int one = unasked.back();
     unasked.pop_back();
     if (!known.insert(one).second) continue;
-    std::istringstream its(meeting.store->wait("peers/" + std::to_string(one), meeting.until));
+    std::istringstream its(
+        meeting.store->wait_unless("peers/" + std::to_string(one), departure_key(one), meeting.until));
     for (int peer = 0; its >> peer;) unasked.push_back(peer);
   }
   return {known.begin(), known.end()};

@@ -112,8 +112,9 @@ class Meeting {
 
 // Publishes this rank's value, then returns those of `with`. Throws an error that one of them reported.
 std::vector<std::string> Meeting::exchange(const std::string& name, const std::string& own, std::span<const int> with) {
-  std::vector<std::string> keys, values;
-  for (const int rank : with) keys.push_back(key(name, rank));
+  std::vector<Awaited> keys;
+  for (const int rank : with) keys.push_back({key(name, rank), departure_key(rank)});
+  std::vector<std::string> values;
   try {
     values = store_.set_and_wait(key(name, rank_), own, keys, rendezvous_.until);
   } catch (const Error& error) {
@@ -196,10 +197,14 @@ void Meeting::answer_those_above() {
   }
 }
 
-// Whether `rank` reports that it could not connect to this one.
+// Whether `rank` reports that it could not connect to this one. Throws if it has ended.
 bool Meeting::gave_up(int rank) {
   std::string said;
-  if (!store_.find(key("called", rank), said)) return false;
+  if (!store_.find(key("called", rank), said)) {
+    if (store_.find(departure_key(rank), said))
+      store_.wait_unless(key("called", rank), departure_key(rank), rendezvous_.until);
+    return false;
+  }
   const std::size_t cut = std::min(said.find('\n'), said.size());
   if (!said.starts_with("error ")) {
     std::istringstream ranks(said.substr(0, cut));

@@ -35,8 +35,8 @@ Connected connect(const Rendezvous& meeting) {
                                           meeting.settings->of(tcp_congestion),
                                           static_cast<int>(meeting.settings->of(tcp_connections))};
   auto acceptor = std::make_unique<tcp::Acceptor>(std::move(self), std::move(acceptor_settings), *meeting.listener);
-  std::vector<std::string> keys;
-  for (const int peer : meeting.peers) keys.push_back(key_of(peer));
+  std::vector<Awaited> keys;
+  for (const int peer : meeting.peers) keys.push_back({key_of(peer), departure_key(peer)});
   std::vector<tcp::Endpoint> peers;
   for (const std::string& endpoint :
        meeting.store->set_and_wait(key_of(meeting.rank), acceptor->endpoint().text(), keys, meeting.until))
