@@ -161,6 +161,7 @@ void Agent::prepare(const std::string& text) {
 }
 
 void Agent::start() {
+  raise_descriptor_limit();
   processes_.emplace(job_.mark);
   if (job_.bind) processes_->bind();
   const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -205,7 +206,11 @@ void Agent::take_signals() {
     if (*signal == SIGTERM || *signal == SIGHUP || *signal == SIGQUIT)
       if (processes_) processes_->signal(*signal);
   if (!processes_) return;
-  for (const Ended& end : processes_->reap()) channel_.say({Say::ended, end.rank, end.status, {}});
+  for (const Ended& end : processes_->reap()) {
+    for (Stream& stream : streams_)
+      if (stream.subject / 2 == end.rank) forward(stream);  // what it has said comes before its end
+    channel_.say({Say::ended, end.rank, end.status, {}});
+  }
 }
 
 /// Sends a rank's output to the launcher, as far as the stream's credit allows. At the end of the job no writer is

@@ -85,7 +85,7 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
   app.add_option("-n,--np", job.ranks, "how many ranks (with hosts: as many as they have slots)")
       ->check(CLI::Range(1, most_ranks));
   app.add_flag("--tag-output", job.tag_output,
-               "put \"[rank] \" in front of every line of output (beyond 64 KiB a line is cut)");
+               "put \"[rank] \" in front of every line of output (beyond 1 MiB a line is cut)");
   app.add_option("--grace", job.grace, "seconds that the others have to end by themselves once a rank has failed (2)")
       ->check(CLI::Range(0.0, 1e6));
   app.add_flag("--keep-going", job.keep_going,

@@ -12,6 +12,7 @@
 #include "tools/run/addresses.hpp"
 #include "tools/run/departures.hpp"
 #include "tools/run/make_ranks.hpp"
+#include "tools/run/spawn.hpp"
 #include "transports/core/ranges.hpp"
 #include "tutti/log.hpp"
 #include "tutti/status.hpp"
@@ -281,6 +282,7 @@ std::string serve_store(Job& job, std::optional<TcpStoreServer>& server) {
 
 int run_job(const Job& asked) {
   Job job = asked;
+  raise_descriptor_limit();  // for the ranks' streams and their connections to the store
   Signals signals;
   Sinks sinks;
   const auto ranks = job.hosts.empty() ? make_local_ranks(job, signals, sinks) : make_remote_ranks(job, signals, sinks);

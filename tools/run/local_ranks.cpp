@@ -1,8 +1,10 @@
-// Ranks on this host, started by the launcher. They inherit its stdout and stderr unless lines are tagged.
+// Ranks on this host, started by the launcher, which passes on what they write. A rank that is alone inherits stdout
+// and stderr, unless its lines are tagged.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -11,7 +13,8 @@
 #include "tools/run/environment.hpp"
 #include "tools/run/make_ranks.hpp"
 #include "tools/run/processes.hpp"
-#include "tools/run/tagged_output.hpp"
+#include "tools/run/rank_output.hpp"
+#include "tools/run/terminal.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -34,11 +37,15 @@ class LocalRanks final : public Ranks {
     return std::nullopt;
   }
 
-  void signal(int signal) override { processes_.signal(signal); }
+  void signal(int signal) override {
+    if (signal == SIGWINCH)
+      for (RankOutput& output : outputs_) copy_size(output.lines().sink().fd(), output.fd());
+    processes_.signal(signal);
+  }
 
   void watch(std::vector<pollfd>& entries) override {
     entries.push_back(next_input());
-    for (const TaggedOutput& output : outputs_)
+    for (const RankOutput& output : outputs_)
       entries.push_back({output.may_read() ? output.fd() : -1, POLLIN, 0});  // poll() ignores -1
   }
 
@@ -46,11 +53,25 @@ class LocalRanks final : public Ranks {
     if (entries[0].revents != 0 && entries[0].fd == STDIN_FILENO) forward_input();
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       if (entries[i + 1].revents != 0 && outputs_[i].may_read()) outputs_[i].pump();
+    const Deadline now = Clock::now();
+    for (RankOutput& output : outputs_) output.lines().flush_if_due(now);
     return std::nullopt;
   }
 
-  Deadline next_look() const override { return never; }
-  std::vector<Ended> ended() override { return processes_.reap(); }
+  Deadline next_look() const override {
+    Deadline first = never;
+    for (const RankOutput& output : outputs_) first = std::min(first, output.lines().due());
+    return first;
+  }
+
+  /// What a rank has said comes before what the launcher says of its end.
+  std::vector<Ended> ended() override {
+    std::vector<Ended> ended = processes_.reap();
+    for (const Ended& end : ended)
+      for (RankOutput& output : outputs_)
+        if (output.rank() == end.rank) output.pump_rest();
+    return ended;
+  }
   std::string whereabouts(int rank) const override { return fmt::format("pid {}", processes_.pid_of(rank)); }
 
   void finish() override {
@@ -61,7 +82,7 @@ class LocalRanks final : public Ranks {
   /// No writer is left, so an empty pipe stays empty.
   bool talking() override {
     bool more = false;
-    for (TaggedOutput& output : outputs_) {
+    for (RankOutput& output : outputs_) {
       while (output.may_read())
         if (!output.pump()) output.close();
       more |= output.open();
@@ -73,16 +94,28 @@ class LocalRanks final : public Ranks {
   pid_t start_rank(int rank, const Job& job, int input) {
     RankProcess process{job.file, job.words, rank_environment(job, rank), input, -1, -1, signals_.before()};
     Inherited ends[2];  // the write ends, closed here once the rank has inherited them
-    if (job.tag_output)
-      for (int i = 0; i < 2; ++i) {
-        int pipe[2];
-        if (pipe2(pipe, O_CLOEXEC) != 0) return -errno;
-        ends[i] = Inherited(pipe[1]);
-        outputs_.emplace_back(Descriptor(pipe[0]), i == 0 ? sinks_.output : sinks_.error(), rank);
+    if (job.tag_output || job.ranks > 1) {
+      for (int i = 0; i < (sinks_.same ? 1 : 2); ++i) {
+        ends[i] = attach(rank, i == 0 ? sinks_.output : sinks_.error(), job.tag_output);
+        if (ends[i].fd() < 0) return -errno;
       }
-    process.output = ends[0].fd();
-    process.error = ends[1].fd();
+      process.output = ends[0].fd();
+      process.error = sinks_.same ? ends[0].fd() : ends[1].fd();  // one stream keeps the order of the two
+    }
     return processes_.start(rank, std::move(process));
+  }
+
+  /// The write end of a new stream to `sink`; without a descriptor, errno says why.
+  Inherited attach(int rank, Sink& sink, bool tagged) {
+    if (sink.is_terminal())
+      if (auto terminal = make_terminal(sink.fd())) {
+        outputs_.emplace_back(std::move(terminal->reading), sink, rank, tagged);
+        return std::move(terminal->writing);
+      }
+    int pipe[2];
+    if (pipe2(pipe, O_CLOEXEC) != 0) return Inherited();
+    outputs_.emplace_back(Descriptor(pipe[0]), sink, rank, tagged);
+    return Inherited(pipe[1]);
   }
 
   /// Rank 0's stdin. A terminal belongs to the launcher's process group, so its input is copied through a pipe.
@@ -114,7 +147,7 @@ class LocalRanks final : public Ranks {
   const Signals& signals_;
   Sinks& sinks_;
   Descriptor input_;  ///< pipe to rank 0, if the launcher copies from a terminal
-  std::deque<TaggedOutput> outputs_;
+  std::deque<RankOutput> outputs_;
 };
 
 }  // namespace

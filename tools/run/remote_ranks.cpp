@@ -13,7 +13,7 @@
 #include "tools/run/host_link.hpp"
 #include "tools/run/job_text.hpp"
 #include "tools/run/make_ranks.hpp"
-#include "tools/run/tagged_output.hpp"
+#include "tools/run/rank_output.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::tools {
@@ -21,7 +21,7 @@ namespace {
 
 /// Stdout or stderr of one rank, as it arrives from its agent.
 struct Stream {
-  TaggedLines lines;
+  RankLines lines;
   std::string backlog;  ///< at most a window: the agent waits for Say::taken before it sends more
   bool ended = false;   ///< no more will arrive
   bool given_up = false;
@@ -37,7 +37,7 @@ class RemoteRanks final : public Ranks {
   void watch(std::vector<pollfd>& entries) override;
   std::optional<Trouble> serve(std::span<const pollfd> entries) override;
   Deadline next_look() const override;
-  std::vector<Ended> ended() override { return std::exchange(ended_, {}); }
+  std::vector<Ended> ended() override;
   std::string whereabouts(int rank) const override;
   void finish() override;
   bool talking() override;
@@ -89,7 +89,7 @@ std::optional<Trouble> RemoteRanks::start(const Job& job) {
   }
   for (int rank = 0; rank < job.ranks; ++rank)
     for (Sink* sink : {&sinks_.output, &sinks_.error()})
-      streams_.push_back({TaggedLines(*sink, job.tag_output ? rank_tag(rank) : ""), {}});
+      streams_.push_back({RankLines(*sink, job.tag_output ? rank_tag(rank) : ""), {}});
   return std::nullopt;
 }
 
@@ -117,6 +117,8 @@ std::optional<Trouble> RemoteRanks::serve(std::span<const pollfd> entries) {
     if (auto trouble = look_for_loss(link)) return trouble;
   }
   for (std::size_t i = 0; i < streams_.size(); ++i) pump(i);
+  const Deadline now = Clock::now();
+  for (Stream& stream : streams_) stream.lines.flush_if_due(now);
   if (!going_ && std::all_of(links_.begin(), links_.end(), [](const HostLink& l) { return l.ready(); })) let_go();
   return std::nullopt;
 }
@@ -190,6 +192,14 @@ std::optional<Trouble> RemoteRanks::look_for_loss(HostLink& link) {
   return std::nullopt;
 }
 
+/// What a rank has said comes before what the launcher says of its end.
+std::vector<Ended> RemoteRanks::ended() {
+  for (const Ended& end : ended_)
+    for (const int stream : {2 * end.rank, 2 * end.rank + 1})
+      if (Stream& it = streams_[static_cast<std::size_t>(stream)]; it.backlog.empty()) it.lines.end();
+  return std::exchange(ended_, {});
+}
+
 void RemoteRanks::let_go() {
   going_ = true;
   for (HostLink& link : links_) link.channel().say({Say::go, 0, 0, {}});
@@ -230,6 +240,7 @@ void RemoteRanks::forward_input() {
 Deadline RemoteRanks::next_look() const {
   Deadline first = never;
   for (const HostLink& link : links_) first = std::min(first, link.next_look(job_.silence, job_.start_patience));
+  for (const Stream& stream : streams_) first = std::min(first, stream.lines.due());
   return first;
 }
 

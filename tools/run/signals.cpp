@@ -17,7 +17,7 @@ Signals::Signals() {
   std::signal(SIGPIPE, SIG_IGN);
   sigset_t handled;
   sigemptyset(&handled);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD})
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD})
     sigaddset(&handled, signal);
   sigprocmask(SIG_BLOCK, &handled, &before_);
   fd_ = Descriptor(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));

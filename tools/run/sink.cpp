@@ -12,7 +12,7 @@
 
 namespace tutti::tools {
 
-Sink::Sink(int fd) : fd_(fd) {
+Sink::Sink(int fd) : fd_(fd), terminal_(isatty(fd) == 1) {
   struct stat status = {};
   if (fstat(fd, &status) != 0) return;
   if (S_ISSOCK(status.st_mode)) {
@@ -37,9 +37,13 @@ ssize_t Sink::write_some(std::string_view text) {
   return -1;
 }
 
-void Sink::put(std::string_view text) {
-  if (broken_) return;
+void Sink::put(std::string_view text, const void* writer, Deadline kept) {
+  if (broken_ || text.empty()) return;
+  if (inside_ && writer != writer_ && text.front() != '\r') queue_ += '\n';
   queue_ += text;
+  writer_ = writer;
+  kept_ = kept;
+  inside_ = text.back() != '\n' && text.back() != '\r';
   flush();
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "transports/core/descriptor.hpp"
+#include "tutti/clock.hpp"
 
 namespace tutti::tools {
 
@@ -15,8 +16,16 @@ class Sink {
 
   explicit Sink(int fd);
 
-  /// Queues `text` and writes as much as possible without blocking. Has no effect on a broken sink.
-  void put(std::string_view text);
+  /// Queues `text` and writes as much as possible without blocking. Has no effect on a broken sink. If the last line is
+  /// not complete and another writer's, a new line is begun first. The launcher itself is the writer nullptr. `kept` is
+  /// until when other ranks should wait for the end of this line.
+  void put(std::string_view text, const void* writer = nullptr, Deadline kept = Deadline::min());
+  /// True if the last line is not complete, and `writer`'s.
+  bool is_inside_line_of(const void* writer) const noexcept { return inside_ && writer == writer_; }
+  /// Until when `writer` should wait for the end of another one's line.
+  Deadline kept_from(const void* writer) const noexcept {
+    return inside_ && writer != writer_ ? kept_ : Deadline::min();
+  }
   /// Writes as much as possible without blocking. Returns true if anything was written.
   bool flush();
 
@@ -24,6 +33,9 @@ class Sink {
   bool full() const noexcept { return queue_.size() >= bound; }
   /// True once a write has failed: the reader has gone, or the disk is full.
   bool broken() const noexcept { return broken_; }
+  bool is_terminal() const noexcept { return terminal_; }
+  /// True for an ordinary file.
+  bool is_file() const noexcept { return way_ == Way::file; }
   /// The descriptor to poll for POLLOUT while something is pending.
   int fd() const noexcept { return own_ ? own_.fd() : fd_; }
 
@@ -34,7 +46,11 @@ class Sink {
   /// a second open of the same pipe or terminal, since O_NONBLOCK on fd_ would affect other processes
   Descriptor own_;
   enum class Way { own, socket, file, careful } way_ = Way::careful;
+  bool terminal_ = false;
   std::string queue_;
+  const void* writer_ = nullptr;  ///< of the last text
+  bool inside_ = false;           ///< whether its line is incomplete
+  Deadline kept_ = Deadline::min();
   bool broken_ = false;
 };
 

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <memory>
+#include <optional>
 
 #include "transports/core/descriptor.hpp"
 
@@ -38,6 +40,8 @@ Cores only(int core) {
   return cores;
 }
 
+std::optional<rlimit> limit_before;  // on descriptors, where it has been raised
+
 /// Runs in the child. Must not allocate, since the launcher has a second thread.
 [[noreturn]] void become(const RankProcess& process, const Pointers& exec, cpu_set_t* cores, pid_t parent, int report) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -48,6 +52,7 @@ Cores only(int core) {
   if (process.error >= 0) dup2(process.error, 2);
   std::signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &process.mask, nullptr);
+  if (limit_before) setrlimit(RLIMIT_NOFILE, &*limit_before);
   if (cores == nullptr || sched_setaffinity(0, CPU_ALLOC_SIZE(process.core + 1), cores) == 0)
     execve(process.file.c_str(), exec.words.data(), exec.environment.data());
   const int why = errno;
@@ -56,6 +61,14 @@ Cores only(int core) {
 }
 
 }  // namespace
+
+void raise_descriptor_limit() {
+  rlimit limit = {};
+  if (limit_before || getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  rlimit raised = limit;
+  raised.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit_before = limit;
+}
 
 pid_t spawn(const RankProcess& process) {
   const Pointers exec = {pointers(process.words), pointers(process.environment)};

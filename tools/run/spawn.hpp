@@ -40,6 +40,9 @@ struct RankProcess {
   int core = -1;    ///< the only core that the process may use; -1: those of the launcher
 };
 
+/// Raises this process's limit on descriptors as far as it may. Processes by spawn() get the limit that was before.
+void raise_descriptor_limit();
+
 /// Forks and executes a process in a process group of its own; the kernel kills it when this process ends. Returns its
 /// pid, or -errno if it could not be executed.
 pid_t spawn(const RankProcess& process);
