@@ -65,7 +65,10 @@ std::shared_ptr<Store> connect_any(const std::vector<Endpoint>& endpoints, const
       }
     }
     if (Clock::now() >= until)
-      throw Error(Code::timeout, "rank 0's store was found at none of " + shown(endpoints) + ". Last: " + why);
+      throw Error(Code::timeout,
+                  "rank 0 has not joined the others: its store was found at none of " + shown(endpoints) +
+                      "; see whether it started and what it printed. Last: " + why,
+                  0);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }

@@ -213,6 +213,7 @@ TEST(Late, ARankThatNeverComesIsATimeoutThatSaysWhere) {
   const int port = free_port();
   const Error error = testing::caught([&] { bootstrap_from(settings, environment_of(torchrun_rank(1, 2, port))); });
   EXPECT_EQ(error.code(), Code::timeout);
+  EXPECT_THAT(error.what(), ::testing::StartsWith("rank 0 has not joined the others: "));
   EXPECT_THAT(error.what(), ::testing::HasSubstr("localhost:" + std::to_string(port + 1)));
 }
 
