@@ -125,6 +125,13 @@ struct Config {
   std::string device = "auto";
   std::int64_t threads = 1;
 
+  /// What the run's folder tells of a job of which a trainer is a part: processes, masters included, and samples of a
+  /// step; 0: those of the trainer. These are no keys.
+  struct Whole {
+    int processes = 0;
+    std::int64_t batch = 0;
+  } whole;
+
   /// By key, where each value that is not a default came from: "digits.yaml:3", "the command line".
   std::map<std::string, std::string, std::less<>> sources;
 

@@ -254,7 +254,8 @@ constexpr ConfigInfo table[] = {
      .meaning = "of the newest, beside the best; 0: all"},
     {.key = "checkpoint.resume",
      .value = [](Config& c) -> Value { return &c.checkpoint.resume; },
-     .meaning = "go on from the last one in run=, if there is one",
+     .meaning =
+         "go on from the last one in run=, if there is one; keys that are not given are taken from its config.yaml",
      .aliases = "resume resume_train"},
     {.key = "report.progress",
      .value = [](Config& c) -> Value { return &c.report.progress; },

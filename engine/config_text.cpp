@@ -1,6 +1,7 @@
 // Prints configurations and their keys: values as YAML, help for a terminal, tables for the book.
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <string>
 #include <type_traits>
 
@@ -54,7 +55,13 @@ std::string as_yaml(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
+    if (static_cast<unsigned char>(c) < ' ') {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\x%02x", static_cast<unsigned>(c));
+      quoted += code;
+    } else {
+      quoted += c;
+    }
   }
   return quoted + "\"";
 }

@@ -26,6 +26,7 @@ int count(std::size_t number) { return static_cast<int>(number); }
 Config own_config(Config config, std::size_t workers, std::size_t processes) {
   config.settle_batch(count(workers * processes));
   config.batch.per_rank = 0;
+  config.whole.batch = config.batch.global;
   config.batch.global = (config.batch.global + count(workers) - 1) / count(workers);
   return config;
 }
@@ -95,7 +96,7 @@ class Run {
         world_(std::move(alone)),
         network_(std::move(network)),
         data_(data),
-        shares_(config, data.train, family_.workers, family_.processes),  // `config` has one worker's batch already
+        shares_(own_config(config, family_.workers, family_.processes), data.train, family_.workers, family_.processes),
         mine_{0, family_.workers},
         worker_(count(family_.workers) + servers->workers().front() - family_.ranks),
         joined_(std::move(servers)) {}
@@ -187,8 +188,8 @@ class Run {
     const bool talks = own.rank() == 0;
     const std::shared_ptr<ParameterServer> servers = place.servers;  // a rank that does not talk may be a server
     if (!talks) place = {.is_first = place.is_first};
-    Config config = worker_ == 0 ? config_ : quiet(config_);
-    if (!has_joined) config = own_config(config, family_.workers, family_.processes);
+    Config config = own_config(worker_ == 0 ? config_ : quiet(config_), family_.workers, family_.processes);
+    told.batch = config.batch.global;
     if (group_) config.checkpoint.at_end = false;
     DataSplit data = data_;
     data.train = shares_.of(has_joined ? 0 : number);

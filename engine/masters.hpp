@@ -41,6 +41,7 @@ int tells_of_death(const Roles& roles, int master);
 struct ServedResult {
   int worker = -1;                      ///< the worker's number; -1: this rank was only a master
   bool tells = false;                   ///< true on the rank that reports the run: rank 0 of the first worker alive
+  std::int64_t batch = 0;               ///< on a worker: samples of one of its steps
   TrainResult training = {};            ///< on a worker: its own losses, and validation of the masters' parameters
   std::vector<std::string> lines = {};  ///< on the first master: one line per worker with statistics of its exchanges
   std::string kept =

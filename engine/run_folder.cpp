@@ -84,6 +84,12 @@ std::vector<std::pair<std::string, double>> scalars_of(const EpochResult& result
   return found;
 }
 
+/// The configuration of the whole job, with which it can be begun anew or resumed.
+Config of_job(Config config) {
+  if (config.whole.batch > 0) config.batch.global = config.whole.batch;
+  return config;
+}
+
 /// The header and the lines of the first `epochs` epochs, of a file with the epoch first on each line.
 std::string lines_up_to(const fs::path& file, std::size_t epochs) {
   std::ifstream in(file);
@@ -106,7 +112,7 @@ void append(const fs::path& file, const std::string& head, const std::string& te
 fs::path checkpoint_folder(const Config& config) { return fs::path(config.run) / "checkpoints"; }
 
 RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
-    : config_(config),
+    : config_(of_job(config)),
       folder_(config.run),
       metrics_(folder_ / "metrics.csv"),
       waiting_(folder_ / "waiting.csv"),
@@ -120,8 +126,8 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
   if (!config.checkpoint.resume && (fs::exists(metrics_) || fs::exists(checkpoint_folder(config))))
     throw Error(Code::invalid,
                 "run=" + config.run + " has a run in it already: say --resume to go on, or name another folder");
-  write(folder_ / "config.yaml", config.resolved());
-  write(folder_ / "environment.txt", environment(ranks));
+  write(folder_ / "config.yaml", config_.resolved());
+  write(folder_ / "environment.txt", environment(config.whole.processes > 0 ? config.whole.processes : ranks));
   fs::remove(metrics_, failed);
   for (const EpochResult& each : done.epochs) write_metrics(each);
   if (fs::remove(validations_, failed))

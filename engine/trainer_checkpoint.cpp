@@ -184,6 +184,7 @@ std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& fro
   if (std::filesystem::exists(from / file_of("strategy", own))) remembered = of_rank("strategy");
   schedule.load_state(kept.schedule);
   if (kept.set_rate > 0) set_rate = kept.set_rate;
+  if (config.stop.patience == 0) kept.stopped.clear();  // who resumes without patience wants to go on
   stop_reason = kept.stopped;
   state = std::move(kept);
   if (!state.validations.empty() && reaches_target(state.validations.back())) stop_reason = target_reached();

@@ -178,7 +178,7 @@ class Masters(Jobs):
             self.assertNotEqual(job.returncode, 0)
             told = [each for each in stderr.splitlines() if each.startswith("tutti train")]
             self.assertEqual(told, ["tutti train: rank 0, which kept the parameters, has died, so training ends; go on from the "
-                                    f"last checkpoint: --resume run={preset}"], stderr)
+                                    f"last checkpoint: tutti train -np 4 --resume {preset}"], stderr)
             before = len(self.lines(preset))
             done = command("train", "-np", 4, *TINY[:-1], "random_samples=4000", "epochs=24", "batch=30", "masters=1", *words,
                            "--resume", f"run={preset}", cwd=self.folder)

@@ -53,8 +53,8 @@ class Mesh(InFolder):
     def test_another_mesh_goes_on(self):
         alone, _ = self.curve(1, "lenet")
         self.curve(4, "lenet", "parallel.height=2", "run=kept", "steps=2")
-        self.curve(2, "lenet", "parallel.tensor=2", "run=kept", "resume=true", "steps=4")
-        got, said = self.curve(1, "lenet", "run=kept", "resume=true")
+        self.curve(2, "lenet", "parallel.height=1", "parallel.tensor=2", "run=kept", "resume=true", "steps=4")
+        got, said = self.curve(1, "lenet", "parallel.tensor=1", "run=kept", "resume=true")
         self.assertIn("after step 4", said)
         self.assertLessEqual(max(abs(a - b) for a, b in zip(alone, got, strict=True)), 1e-10)
 

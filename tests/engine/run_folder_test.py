@@ -84,15 +84,15 @@ class RunFolder(InFolder):
         run = self.only("runs/*")
         self.assertRegex(run.name, r"^mlp-\d{8}-\d{6}$")
         self.assertRegex(text, r"(?m)^best +accuracy [0-9.]+ % in epoch [123] of 3$")
-        self.assertRegex(text, r"(?m)^speed +\d+ samples/s; 5120 samples in \S+ s: compute \S+ s, communication \S+ s, waiting \S+ s "
+        self.assertRegex(text, r"(?m)^speed +\d+ samples/s; time per 5,120 samples \S+ s: compute \S+ s, communication \S+ s, waiting \S+ s "
                                r"\(most for rank [01]\), load \S+ s, other \S+ s$")
         self.assertRegex(text, rf"(?m)^run +runs/{run.name}; the (best checkpoint|network) is runs/{run.name}/checkpoints/")
         self.assertTrue((run / "checkpoints/last/model.safetensors").is_file())
-        self.assertRegex(text, rf"(?m)^next +tutti plot runs/{run.name}; ")
+        self.assertRegex(text, rf"(?m)^next +tutti plot runs/{run.name}; tutti train -np 2 --resume runs/{run.name} epochs=6$")
         self.assertTrue({"config.yaml", "environment.txt", "metrics.csv", "waiting.csv"} <= {file.name for file in run.iterdir()})
         again = command(*self.WORDS, "--resume", cwd=self.folder)
         self.assertEqual(again.returncode, 2)
-        self.assertIn(f"Say run=DIR; the newest one in runs/ is run=runs/{run.name}", again.stderr)
+        self.assertIn(f"Say --resume DIR; the newest one in runs/ is runs/{run.name}", again.stderr)
 
     def test_phases_add_up_to_the_time_of_the_epoch(self):
         self.run_here(*self.WORDS, "run=mine")

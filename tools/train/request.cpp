@@ -2,10 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
+#include "engine/resumed.hpp"
 #include "tools/options.hpp"
+#include "tools/shell.hpp"
 #include "tools/train/folder.hpp"
 #include "tutti/status.hpp"
 
@@ -41,8 +44,86 @@ bool take_words(engine::Config& config, const std::vector<std::string>& words) {
 
 [[noreturn]] void refuse_resume() {
   const std::string newest = newest_run_folder();
-  throw Error(Code::invalid, "which run is to be resumed? Say run=DIR" +
-                                 (newest.empty() ? "" : "; the newest one in runs/ is run=" + newest));
+  throw Error(Code::invalid, "which run is to be resumed? Say --resume DIR" +
+                                 (newest.empty() ? "" : "; the newest one in runs/ is " + shell_path(newest)));
+}
+
+/// What the command line says of resuming.
+struct Resume {
+  bool asked = false;
+  std::string folder;  ///< of --resume DIR; empty: run= names it
+};
+
+/// Throws if the words name another folder than --resume does.
+void check_folder(const Resume& resume, const std::vector<std::string>& words) {
+  for (const std::string& word : words)
+    for (const std::string_view key : {"run=", "record_dir="})
+      if (!resume.folder.empty() && word.starts_with(key) && word.substr(key.size()) != resume.folder)
+        throw Error(Code::invalid, "--resume " + resume.folder + " and " + word + " are two folders; leave one out");
+}
+
+/// Takes --resume and its folder out of the arguments. The next word is a folder if there is such a folder, or if it
+/// is neither key=value nor a file.
+Resume take_resume(std::vector<std::string>& arguments) {
+  constexpr std::string_view flag = "--resume", joined = "--resume=";
+  Resume found;
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word != flag && !word.starts_with(joined)) {
+      rest.push_back(word);
+      continue;
+    }
+    found.asked = true;
+    std::string folder = word.substr(std::min(word.size(), joined.size()));
+    if (word == flag && i + 1 < arguments.size()) {
+      const std::string& next = arguments[i + 1];
+      const bool is_other =
+          next.empty() || next.starts_with('-') || next.find('=') != next.npos || fs::is_regular_file(next);
+      if (fs::is_directory(next) || !is_other) folder = arguments[++i];
+    }
+    if (!found.folder.empty() && !folder.empty() && folder != found.folder)
+      throw Error(Code::invalid, "--resume names two folders, " + found.folder + " and " + folder + "; leave one out");
+    if (!folder.empty()) found.folder = folder;
+  }
+  arguments = std::move(rest);
+  return found;
+}
+
+/// Says why the run cannot go on. A run that is named by run= may as well begin.
+void check_resume(const engine::Config& config, const Resume& resume) {
+  if (engine::has_checkpoint(config.run)) return;
+  const std::string file = (fs::path(config.run) / "config.yaml").string();
+  if (!resume.folder.empty())
+    throw Error(Code::invalid,
+                "--resume " + shell_path(config.run) + ": " +
+                    (!fs::is_directory(config.run) ? "there is no such folder"
+                     : !fs::exists(file)           ? "there is no run in it, as it has no config.yaml"
+                                         : "the run in it has no checkpoint yet; begin anew with the same keys: "
+                                           "tutti train --config " +
+                                               shell_path(file) + " run=OTHER"));
+  if (fs::exists(fs::path(config.run) / "metrics.csv"))
+    throw Error(Code::invalid,
+                "run=" + config.run + " has a run in it, but no checkpoint to resume: name another folder");
+  if (config.data.source.empty())
+    throw Error(Code::invalid, "run=" + config.run +
+                                   " has no checkpoint to go on from, and no config.yaml that says what to train; to "
+                                   "begin, say data=DIR and what else the run needs");
+}
+
+/// The configuration that the keys of the command line change: that of the run which they resume, and over it the file
+/// `name`.
+engine::Config base_of(const std::string& name, const engine::Config& given) {
+  engine::Config config;
+  if (given.checkpoint.resume && given.has_folder() && fs::exists(fs::path(given.run) / "config.yaml"))
+    engine::read_run(config, given.run);
+  config.run.clear();
+  config.sources.erase("run");
+  if (name.empty()) return config;
+  const engine::Config before = config;
+  config.read(engine::find_config(name, config_folders()));
+  engine::forget_options_of_others(config, before);
+  return config;
 }
 
 /// Reads the configuration of the run that is joined.
@@ -66,12 +147,21 @@ void show(const std::string& text) {
   throw Finished{0};
 }
 
-TrainRequest read_request(const std::vector<std::string>& arguments) {
-  TrainRequest request;
-  std::string name, data, device, keys;
-  bool print = false, resume = false;
+namespace {
+
+/// What the command line says besides the request: the configuration in several ways, and what is only printed.
+struct Line {
+  std::string name, data, device, help, shown;
+  bool print = false;
   std::vector<std::string> words;
-  CLI::App app("Trains a network: tutti train -np 4 --config lenet-digits data=DIR", "tutti train");
+  std::map<std::string, std::string> flags;  ///< each key is also a flag: --optimizer.lr 0.1
+  Resume resume;
+
+  void add_to(CLI::App& app, TrainRequest& request);
+  void apply(engine::Config& config) const;
+};
+
+void Line::add_to(CLI::App& app, TrainRequest& request) {
   app.add_option("--np", request.ranks,
                  "start so many ranks on this host; without it a launcher does, or it is one rank")
       ->check(CLI::Range(1, 1024));
@@ -79,7 +169,7 @@ TrainRequest read_request(const std::vector<std::string>& arguments) {
   app.add_option("--data", data, "the same as data=DIR");
   app.add_option("--device", device, "the same as device=auto, cpu or cuda");
   app.add_option("settings", words, "key=value, over those of the file");
-  app.add_option("--help-config", keys,
+  app.add_option("--help-config", help,
                  "the keys: meaning, choices, default, other names; `markdown`: as the book has them")
       ->expected(0, 1)
       ->default_str("text")
@@ -87,7 +177,11 @@ TrainRequest read_request(const std::vector<std::string>& arguments) {
   app.add_option("--join", request.join,
                  "work for the run that goes on in this folder, which was started with strategy.joins=N; takes its "
                  "configuration from there");
-  app.add_flag("--resume", resume, "go on from the last checkpoint in run=DIR: the same as resume=true");
+  app.add_option(
+         "--resume", shown,
+         "go on from the last checkpoint in DIR, on as many ranks and with the keys of DIR/config.yaml, but for "
+         "those that are given; without DIR in that of run=DIR, which begins if it has no checkpoint")
+      ->type_name("[DIR]");
   app.add_flag("--dry-run", request.dry_run,
                "start nothing, but say what the ranks of -np would do: batch, bytes, memory, and the expected time");
   app.add_flag("--explain-strategy", request.explain,
@@ -96,26 +190,55 @@ TrainRequest read_request(const std::vector<std::string>& arguments) {
   app.add_option("--net", request.net,
                  "give each rank's link this rate and one-way latency, for experiments: 50mbit,20ms");
   app.add_flag("--print-config", print, "the whole configuration that would be used, and where each value comes from");
-  std::map<std::string, std::string> flags;  // each key is also a flag: --optimizer.lr 0.1
   for (const std::string& key : engine::config_names())
     if (!app.get_option_no_throw("--" + key)) app.add_option("--" + key, flags[key])->group("");
   app.footer(engine::config_help());
-  parse(app, arguments);
-  if (!keys.empty()) show(keys == "markdown" ? engine::config_markdown() : engine::config_help());
-  engine::Config& config = request.config;
-  if (!request.join.empty()) return join_request(std::move(request), arguments);
-  if (!name.empty()) config.read(engine::find_config(name, config_folders()));
+}
+
+void Line::apply(engine::Config& config) const {
   const bool as_mpi_learn = take_words(config, words);
   for (const auto& [key, value] : flags)  // whose --batch is each worker's
-    if (app.count("--" + key) > 0)
-      config.set(as_mpi_learn && key == "batch" ? "batch.per_rank" : key, value, "--" + key);
+    config.set(as_mpi_learn && key == "batch" ? "batch.per_rank" : key, value, "--" + key);
   if (!data.empty()) config.set("data.source", data, "--data");
   if (!device.empty()) config.set("device", device, "--device");
-  if (resume) config.set("checkpoint.resume", "true", "--resume");
-  if (print) show(config.resolved());
+  if (resume.asked) config.set("checkpoint.resume", "true", "--resume");
+  if (!resume.folder.empty()) config.set("run", resume.folder, "--resume");
+}
+
+/// The configuration of the command line, over that of the run which it resumes and of the file that it names.
+engine::Config configuration(const Line& line) {
+  engine::Config given;
+  line.apply(given);
+  check_folder(line.resume, line.words);
+  const engine::Config before = base_of(line.name, given);
+  engine::Config config = before;
+  line.apply(config);
+  engine::forget_options_of_others(config, before);
+  return config;
+}
+
+}  // namespace
+
+TrainRequest read_request(const std::vector<std::string>& arguments) {
+  TrainRequest request;
+  Line line;
+  std::vector<std::string> rest = arguments;
+  line.resume = take_resume(rest);
+  CLI::App app("Trains a network: tutti train -np 4 --config lenet-digits data=DIR", "tutti train");
+  line.add_to(app, request);
+  parse(app, rest);
+  std::erase_if(line.flags, [&](const auto& flag) { return app.count("--" + flag.first) == 0; });
+  if (!line.help.empty()) show(line.help == "markdown" ? engine::config_markdown() : engine::config_help());
+  if (!request.join.empty()) return join_request(std::move(request), arguments);
+  engine::Config& config = request.config = configuration(line);
+  if (line.print) show(config.resolved());
   if (config.run.empty()) {
     if (config.checkpoint.resume) refuse_resume();
-    config.run = new_run_folder(name.empty() ? config.model.name : name);
+    config.run = new_run_folder(line.name.empty() ? config.model.name : line.name);
+  }
+  if (config.checkpoint.resume && config.has_folder()) {
+    check_resume(config, line.resume);
+    request.ranks_before = engine::ranks_of_run(config.run);
   }
   config.check();
   return request;

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "engine/resumed.hpp"
+#include "tools/shell.hpp"
+
 namespace tutti::tools {
 namespace {
 
@@ -12,7 +15,7 @@ namespace fs = std::filesystem;
 using engine::EpochResult;
 using engine::Validation;
 
-constexpr double images = 5120;  // the unit of Theano-MPI's tables
+constexpr double images = 5120;  // the unit of Theano-MPI's tables, which does not depend on the length of a run
 
 std::string line(const char* heading, const std::string& text) { return fmt::format("{:<12}{}\n", heading, text); }
 
@@ -42,17 +45,30 @@ std::string speed(const std::vector<EpochResult>& epochs) {
   double samples = 0;
   const EpochResult all = whole(epochs, samples);
   const auto seconds = [&](double spent) { return fmt::format("{:.3g} s", images * spent / samples); };
-  std::string text = fmt::format("{:.0f} samples/s; {:.0f} samples in {}: compute {}", samples / all.phases.wall(),
-                                 images, seconds(all.phases.wall()), seconds(all.phases.compute));
+  std::string text = fmt::format("{:.0f} samples/s; time per 5,120 samples {}: compute {}", samples / all.phases.wall(),
+                                 seconds(all.phases.wall()), seconds(all.phases.compute));
   if (all.waited_for.size() > 1)
     text += fmt::format(", communication {}, waiting {} (most for rank {})", seconds(all.phases.communication),
                         seconds(all.phases.waiting), all.latest());
   return text + fmt::format(", load {}, other {}", seconds(all.phases.load), seconds(all.phases.other));
 }
 
+/// The keys without which a run that is resumed would end at once.
+std::string keys_to_go_on(const engine::Config& config, const engine::TrainResult& result) {
+  std::string keys = fmt::format("epochs={}", 2 * config.epochs);
+  if (config.steps > 0) keys += fmt::format(" steps={}", 2 * config.steps);
+  if (result.reached_target && config.stop.target != 0) keys += " stop.target=0";
+  if (!result.stopped.empty() && config.stop.patience > 0) keys += " stop.patience=0";
+  return keys;
+}
+
 }  // namespace
 
-std::string summary(const engine::Config& config, const engine::TrainResult& result) {
+std::string resume_command(const engine::Config& config, const std::string& launch) {
+  return fmt::format("{} --resume {}", launch, shell_path(config.run));
+}
+
+std::string summary(const engine::Config& config, const engine::TrainResult& result, const std::string& launch) {
   if (result.epochs.empty()) return {};
   std::string text;
   if (result.best_validation > 0)
@@ -71,9 +87,10 @@ std::string summary(const engine::Config& config, const engine::TrainResult& res
   else if (fs::exists(last))
     kept = "; the network is " + (last / "model.safetensors").string();
   text += line("run", config.run + kept);
-  return text + line("next", kept.empty() ? fmt::format("tutti plot {}", config.run)
-                                          : fmt::format("tutti plot {0}; tutti train ... run={0} --resume epochs={1}",
-                                                        config.run, 2 * config.epochs));
+  std::string next = "tutti plot " + shell_path(config.run);
+  if (engine::has_checkpoint(config.run))
+    next += "; " + resume_command(config, launch) + " " + keys_to_go_on(config, result);
+  return text + line("next", next);
 }
 
 }  // namespace tutti::tools

@@ -8,7 +8,11 @@
 namespace tutti::tools {
 
 /// Lines for people, each with a heading: the best epoch, speed and how the time was spent, the folder, and the next
-/// command. Empty if no epoch has ended.
-std::string summary(const engine::Config& config, const engine::TrainResult& result);
+/// commands. Empty if no epoch has ended. `launch` is the command with which the ranks are started: "tutti train -np
+/// 4".
+std::string summary(const engine::Config& config, const engine::TrainResult& result, const std::string& launch);
+
+/// The command that goes on with the run, for a shell.
+std::string resume_command(const engine::Config& config, const std::string& launch);
 
 }  // namespace tutti::tools

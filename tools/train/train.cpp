@@ -16,6 +16,7 @@
 #include "engine/trainer.hpp"
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
+#include "tools/shell.hpp"
 #include "tools/train/dry_run.hpp"
 #include "tools/train/folder.hpp"
 #include "tools/train/request.hpp"
@@ -39,7 +40,22 @@ struct Job {
   engine::DataSplit data;
   engine::Network network;
   bool joins = false;  ///< this process joins a run that goes on
+  std::string launch;  ///< the command that starts such ranks, for a shell: "tutti train -np 4"
 };
+
+/// The command that starts ranks where those of this job are.
+std::string launch_of(const Communicator& world, const std::string& net) {
+  const std::string train = "tutti train" + (net.empty() ? "" : " --net " + tutti::tools::shell_word(net));
+  const tutti::Topology topology = world.topology();
+  const tutti::Hosts& hosts = topology.hosts();
+  if (world.size() == 1) return train;
+  if (hosts.count() == 1) return fmt::format("{} -np {}", train, world.size());
+  std::string list;
+  for (int host = 0; host < hosts.count(); ++host)
+    list +=
+        fmt::format("{}{}:{}", list.empty() ? "" : ",", topology[hosts[host].front()].host_name, hosts[host].size());
+  return fmt::format("tutti run --hosts {} {}", tutti::tools::shell_word(list), train);
+}
 
 /// The arguments without -np and its value, for the ranks that are started.
 std::vector<std::string> without_ranks(const std::vector<std::string>& arguments) {
@@ -82,17 +98,18 @@ void start_ranks(const std::vector<std::string>& arguments) {
   if (tutti::tools::inside_a_job()) return;
   const tutti::tools::TrainRequest request = tutti::tools::read_request(arguments);
   tutti::Settings settings = settings_of(request.net);
+  const int ranks = request.ranks > 0 ? request.ranks : std::max(request.ranks_before, 1);
   if (request.dry_run)
-    tutti::tools::show(tutti::tools::dry_run(request.config, std::max(request.ranks, 1),
-                                             request.link.empty() ? link_of(settings) : request.link));
-  if (request.explain) tutti::tools::show(tutti::tools::explain_strategy(request.config, std::max(request.ranks, 1)));
-  if (request.ranks == 0 || !request.join.empty()) return;
-  tutti::tools::check_parallelism(request.config, request.ranks);
+    tutti::tools::show(
+        tutti::tools::dry_run(request.config, ranks, request.link.empty() ? link_of(settings) : request.link));
+  if (request.explain) tutti::tools::show(tutti::tools::explain_strategy(request.config, ranks));
+  if ((request.ranks == 0 && ranks == 1) || !request.join.empty()) return;
+  tutti::tools::check_parallelism(request.config, ranks);
   std::vector<std::string> words = without_ranks(arguments);
   words.insert(words.begin(), "train");
   const bool served = engine::has_masters(request.config);
-  if (served) engine::roles_of(request.config, request.ranks);
-  tutti::tools::become_job(request.ranks, settings, words, served);
+  if (served) engine::roles_of(request.config, ranks);
+  tutti::tools::become_job(ranks, settings, words, served);
 }
 
 /// Throws Error{invalid} for errors that the user can correct.
@@ -106,7 +123,8 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
         "--explain-strategy starts no ranks: say `tutti train -np N --explain-strategy ...` without a launcher");
   if (request.dry_run)
     throw Error(Code::invalid, "--dry-run starts no ranks: say `tutti train -np N --dry-run ...` without a launcher");
-  Job job{request.config, {}, {}, !request.join.empty()};
+  Job job{request.config, {}, {}, !request.join.empty(), launch_of(world, request.net)};
+  job.config.whole.processes = world.size();
   if (job.joins && world.size() > 1)
     throw Error(Code::invalid, "--join adds one process to a run: say `tutti train --join DIR` without a launcher");
   job.data = engine::load(job.config.data.source, static_cast<std::size_t>(job.config.data.samples),
@@ -139,7 +157,7 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
                                   : fmt::format("held-out accuracy {:.2f} %", accuracy),
              result.losses.size(), seconds, differ.empty() ? about : "");
   if (!result.stopped.empty()) fmt::print("ended early: {}\n", result.stopped);
-  fmt::print("{}", tutti::tools::summary(job.config, result));
+  fmt::print("{}", tutti::tools::summary(job.config, result, job.launch));
   if (!differ.empty()) fmt::print(stderr, "tutti train: {}\n", differ);
   if (!reached) fmt::print(stderr, "tutti train: stop.target={} was not reached\n", job.config.stop.target);
   std::fflush(stdout);
@@ -159,7 +177,7 @@ void tell_of_failure(const Job& job, const engine::Roles& roles, const Error& er
                error.culprit(), error.culprit() > 0 && has_groups ? " of a group" : "",
                has_groups ? "begin again, as there are no checkpoints with strategy.submasters"
                : fs::exists(fs::path(job.config.run) / "checkpoints")
-                   ? "go on from the last checkpoint: --resume run=" + job.config.run
+                   ? "go on from the last checkpoint: " + tutti::tools::resume_command(job.config, job.launch)
                    : "there is no checkpoint to go on from: with checkpoint.every_epochs=1 there would be");
 }
 
@@ -191,7 +209,7 @@ int run_by_masters(const Job& job, Communicator& world) {
 int run_joining(const Job& job, const Communicator& alone) {
   const engine::ServedResult result = engine::train_joining(job.config, alone, job.network, job.data);
   fmt::print("worker {} joined {} and did {} steps of {} samples\n", result.worker, job.config.run,
-             result.training.losses.size(), job.config.batch.global);
+             result.training.losses.size(), result.batch);
   if (!result.kept.empty()) fmt::print("all others have died; the network is {}\n", result.kept);
   return 0;
 }

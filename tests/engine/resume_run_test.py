@@ -1,0 +1,116 @@
+"""`tutti train --resume`: what is in the folder is enough, keys that are given override it, and what is printed can be pasted."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from training import BIN, CLEAN, InFolder, command
+
+WORDS = ["model=mlp", "hidden=8", "data=random:1x4x4", "random_samples=40", "epochs=2", "batch=8", "progress=off", "dtype=float64",
+         "optimizer=adam", "lr=0.01", "schedule=constant"]
+
+
+class Resume(InFolder):
+    def train(self, *words, code=0):
+        done = command("train", *words, cwd=self.folder)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stderr if code else done.stdout
+
+    def state(self, run):
+        return json.loads((self.folder / run / "checkpoints/last/state.json").read_text())
+
+    def next_of(self, text):
+        return re.search(r"(?m)^next +(.+)$", text)[1]
+
+    def shell(self, line):
+        path = f"{BIN}{os.pathsep}{CLEAN['PATH']}"
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=150, env={**CLEAN, "PATH": path}, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_the_folder_is_enough(self):
+        whole = self.train("-np", 3, *WORDS, "epochs=4", "run=whole")
+        self.assertIn("3 ranks", whole)
+        for run, words in (("a", ["--resume", "a"]), ("b", ["run=b", "--resume"]), ("c", ["--resume=c"]), ("d", ["--run", "d", "resume=true"]),
+                           ("e", ["--resume", "run=e"])):
+            self.train("-np", 3, *WORDS, f"run={run}")
+            said = self.train(*words, "epochs=4")
+            self.assertIn(f"resuming {run}/checkpoints/step-10, after step 10 in epoch 3", said)
+            self.assertIn("; 3 ranks, global batch 8, optimizer adam", said)
+            self.assertEqual(self.state(run)["losses"], self.state("whole")["losses"], run)
+
+    def test_keys_override_what_is_in_the_folder(self):
+        self.train("-np", 2, *WORDS, "run=mine", "weight_decay=0.1")
+        said = self.train("-np", 1, "--resume", "mine", "epochs=3", "lr=0.5", "--schedule", "step")
+        self.assertIn("; 1 rank, global batch 8", said)
+        text = (self.folder / "mine/config.yaml").read_text()
+        for line in (r"epochs: 3 +# the command line", r"  lr: 0\.5 +# the command line", r"  weight_decay: 0\.1 +# the command line",
+                     r"  name: step +# --schedule", r"dtype: float64 +# the command line", r"run: mine +# --resume", r"seed: 1 +# default"):
+            self.assertRegex(text, rf"(?m)^{line}$")
+        (self.folder / "other.yaml").write_text("epochs: 5\n")
+        self.assertIn("after step 15", self.train("--config", "other.yaml", "--resume", "mine"))
+        self.assertRegex((self.folder / "mine/config.yaml").read_text(), r"(?m)^epochs: 5 +# other\.yaml:1$")
+
+    def test_the_printed_line_can_be_pasted(self):
+        for run in ("plain", "with blank", "it's \"quoted\" $HOME; `x`", "runs/deep/er", "-dash", "a=b"):
+            said = self.train("-np", 2, *WORDS, f"run={run}")
+            line = self.next_of(said)
+            self.assertRegex(line, r"^tutti plot .*; tutti train -np 2 --resume .* epochs=4$")
+            self.assertNotIn("...", line)
+            before = set(os.listdir(self.folder))
+            said = self.shell(line)
+            self.assertIn("after step 10 in epoch 3", said)
+            self.assertEqual(self.state(run)["step"], 20)
+            self.assertEqual(set(os.listdir(self.folder)), before)
+            self.assertIn("after step 20 in epoch 5", self.shell(self.next_of(said)))
+        alone = self.train(*WORDS, "run=alone")
+        self.assertTrue(self.next_of(alone).endswith("; tutti train --resume alone epochs=4"), alone)
+
+    def test_it_goes_on_where_something_else_ended_the_run(self):
+        said = self.train("-np", 2, *WORDS, "run=steps", "steps=7")
+        self.assertIn("after step 7 ", self.shell(self.next_of(said)))
+        self.assertEqual(self.state("steps")["step"], 14)
+        said = self.train("-np", 2, *WORDS, "run=target", "epochs=5", "target=0.001", "validate.every_steps=3")
+        self.assertIn("ended early", said)
+        self.shell(self.next_of(said))
+        self.assertEqual(self.state("target")["step"], 50)
+        said = self.train("-np", 2, *WORDS, "run=patience", "epochs=30", "lr=0", "patience=2")
+        self.assertIn("ended early", said)
+        self.shell(self.next_of(said))
+        self.assertEqual(self.state("patience")["step"], 300)
+
+    def test_masters_too(self):
+        said = self.train("-np", 3, *WORDS, "masters=1", "strategy=downpour", "run=served")
+        line = self.next_of(said)
+        self.assertTrue(line.endswith("; tutti train -np 3 --resume served epochs=4"), line)
+        self.assertIn("resuming served/checkpoints/step-", self.shell(line))
+        self.assertIn("resuming served/checkpoints/step-", self.train("--resume", "served", "epochs=6"))
+
+    def refused(self, *words):
+        said = self.train(*words, code=2)
+        self.assertEqual(said.count("\n"), 1, said)
+        return said
+
+    def test_one_line_says_why_it_cannot_go_on(self):
+        self.assertIn("--resume nowhere: there is no such folder", self.refused("--resume", "nowhere"))
+        (self.folder / "an empty one").mkdir()
+        self.assertIn("--resume 'an empty one': there is no run in it, as it has no config.yaml", self.refused("--resume", "an empty one"))
+        self.assertIn("run=an empty one has no checkpoint to go on from, and no config.yaml", self.refused("run=an empty one", "--resume"))
+        self.assertIn("which run is to be resumed? Say --resume DIR", self.refused("--resume"))
+        self.train("-np", 2, *WORDS, "run=done", "checkpoint.at_end=false")
+        for words in (["--resume", "done"], ["-np", 2, "--resume=done"]):
+            self.assertIn("--resume done: the run in it has no checkpoint yet", self.refused(*words))
+        self.assertIn("run=done has a run in it, but no checkpoint to resume", self.refused("run=done", "--resume", "-np", 1))
+        self.assertIn("are two folders; leave one out", self.refused("--resume", "done", "run=other"))
+        self.assertIn("no config key 'epoch'; did you mean 'epochs'?", self.refused("--resume", "epoch=3", "run=done"))
+
+    def test_one_command_begins_and_goes_on(self):
+        words = ["-np", 2, *WORDS, "run=both", "--resume"]
+        self.assertIn("nothing to resume in run=both: beginning", self.train(*words))
+        self.assertIn("resuming both/checkpoints/step-10", self.train(*words))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

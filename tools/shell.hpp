@@ -1,0 +1,22 @@
+// Words of command lines that are printed for the user to paste.
+#pragma once
+
+#include <string>
+
+namespace tutti::tools {
+
+/// `text` as one word of a POSIX shell, in single quotes if it needs them.
+inline std::string shell_word(const std::string& text) {
+  constexpr const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!text.empty() && text.find_first_not_of(plain) == text.npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+/// The same for a file or folder, which must not be taken for a flag.
+inline std::string shell_path(const std::string& path) {
+  return shell_word(path.starts_with('-') ? "./" + path : path);
+}
+
+}  // namespace tutti::tools
