@@ -34,13 +34,18 @@ Cause ended(int peer, int reporter) {
   return why;
 }
 
-Status no_such_algorithm(std::string_view backend, std::string_view algorithm, Kind kind,
-                         std::span<const std::string_view> known) {
+Status check_algorithm_name(std::string_view backend, std::string_view algorithm, std::optional<Kind> kind,
+                            std::span<const std::string_view> known) {
+  const std::string who(backend), of_what(kind ? name(*kind) : "any collective");
+  if (known.empty()) return Status::failure(Code::unsupported, who + " has no " + of_what);
   std::string names;
-  for (const std::string_view one : known)
+  for (const std::string_view one : known) {
+    if (one == algorithm) return {};
     if (!one.empty()) names += (names.empty() ? ", but " : ", ") + std::string(one);
-  return Status::failure(Code::invalid, std::string(backend) + " has no way '" + std::string(algorithm) + "' for " +
-                                            std::string(name(kind)) + names);
+  }
+  if (names.empty()) names = "; it chooses by itself: write '" + who + "'";
+  return Status::failure(Code::invalid,
+                         who + " has no algorithm '" + std::string(algorithm) + "' for " + of_what + names);
 }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Causes that all transports report with the same text: a refused message, a rank that has ended.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -21,9 +22,9 @@ Cause mismatch(const Tag& tag, const End& sender, const End& receiver, int repor
 /// An operation depends on `peer`, which has left the job normally.
 Cause ended(int peer, int reporter);
 
-/// A backend's own algorithm of that name does not exist for the kind. `known`: those that do; "" among them is left
-/// out.
-Status no_such_algorithm(std::string_view backend, std::string_view algorithm, Kind kind,
-                         std::span<const std::string_view> known);
+/// Ok if `known` contains `algorithm`; else the refusal that every backend and every rule gives. `known`: the backend's
+/// algorithms for `kind`, as in Provider::algorithms; nullopt: for all kinds together.
+Status check_algorithm_name(std::string_view backend, std::string_view algorithm, std::optional<Kind> kind,
+                            std::span<const std::string_view> known);
 
 }  // namespace tutti

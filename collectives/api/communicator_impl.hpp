@@ -110,11 +110,15 @@ class Communicator::Impl {
 
   /// Creates the backends that the rules name for this communicator. Collective.
   void make_named_backends(Communicator& self) {
-    for (const auto& [name, insisted] : choices_.selector()->named(group().size(), group().hosts())) {
+    const Selector& selector = *choices_.selector();
+    for (const auto& [name, insisted, by_user] : selector.named(group().size(), group().hosts())) {
       const std::string reason = make(name, self);
       if (reason.empty()) continue;
-      if (insisted) throw Error(Code::unsupported, "the backend '" + name + "' cannot be used " + reason);
-      log(LogLevel::info, "rules that name " + name + " are passed over, " + reason, context_->rank());
+      const std::string why = "the backend '" + name + "' cannot be used " + reason;
+      if (insisted) throw Error(Code::unsupported, why);
+      const bool warns = by_user && group().rank == 0 && selector.is_first_to_tell(name);
+      log(warns ? LogLevel::warn : LogLevel::info, "rules that name " + name + " are passed over: " + why,
+          context_->rank());
     }
   }
 

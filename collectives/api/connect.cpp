@@ -75,19 +75,23 @@ bool is_mere_transport(std::string_view name) {
 
 /// Reports rules that were skipped, for a file named by the user. A file found by default may name backends that are
 /// not installed here.
-void tell_of_unread(const std::string& tuned, const std::string& path, const std::vector<std::string>& backends) {
-  rules::parse_leniently(tuned, path, backends, [&](int line, std::string_view why) {
+void tell_of_unread(const std::string& tuned, const Settings& settings, const std::vector<std::string>& backends) {
+  const std::string& path = settings.tuning;
+  rules::parse_leniently(tuned, path, {backends, settings}, [&](int line, std::string_view why) {
     log(LogLevel::warn, path + ":" + std::to_string(line) + " is passed over: " + std::string(why));
   });
 }
 
+// Also parses the user's rules, so that all ranks get the refusal of those that rank 0 cannot follow.
 std::string own_rule_sources(const Settings& settings) {
   try {
+    std::vector<std::string> backends;
     std::string text = "=";
     for (const std::string& name : provider_names(settings))
-      if (!is_mere_transport(name)) text += name + ",";
+      if (!is_mere_transport(name)) text += backends.emplace_back(name) + ",";
     const std::string tuned = read_tuning(settings);
-    if (settings.tuning != "auto") tell_of_unread(tuned, settings.tuning, words(text.substr(1)));
+    const Selector checked(settings, {}, backends);
+    if (settings.tuning != "auto") tell_of_unread(tuned, settings, backends);
     return text + '\n' + tuned;
   } catch (const Error& error) {
     return std::string("!") + error.what();

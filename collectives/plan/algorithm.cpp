@@ -19,10 +19,16 @@ const Algorithm* find_algorithm(Kind kind, std::string_view name) noexcept {
   return nullptr;
 }
 
+std::vector<std::string_view> algorithms_of(Kind kind) {
+  std::vector<std::string_view> names;
+  for (const Algorithm* algorithm : catalog())
+    if (algorithm->kind == kind) names.push_back(algorithm->name);
+  return names;
+}
+
 std::string algorithm_names(Kind kind) {
   std::string names;
-  for (const Algorithm* algorithm : catalog())
-    if (algorithm->kind == kind) names += (names.empty() ? "" : ", ") + std::string(algorithm->name);
+  for (const std::string_view one : algorithms_of(kind)) names += (names.empty() ? "" : ", ") + std::string(one);
   return names;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "collectives/plan/schedule.hpp"
 
@@ -54,7 +55,9 @@ std::span<const Algorithm* const> catalog() noexcept;
 /// The algorithm of this kind and name; null if there is none.
 const Algorithm* find_algorithm(Kind kind, std::string_view name) noexcept;
 
-/// The names of the algorithms of a kind: "bruck, linear, ring".
+/// The names of the algorithms of a kind.
+std::vector<std::string_view> algorithms_of(Kind kind);
+/// The same as text: "bruck, linear, ring".
 std::string algorithm_names(Kind kind);
 
 }  // namespace tutti

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transports/causes.hpp"
+
 namespace tutti {
 
 std::shared_ptr<const Schedule> PlanCache::plan(const Algorithm& algorithm, const Shape& shape) {
@@ -49,9 +51,7 @@ Status PlannedBackend::supports(const Collective& call, std::string_view wanted)
                            "no algorithm can do this " + kind + " on " + std::to_string(group_.size()) + " ranks");
   const Algorithm* const known = find_algorithm(call.kind, wanted);
   const std::string quoted = "the algorithm '" + std::string(wanted) + "' for " + kind;
-  if (known == nullptr)
-    return Status::failure(Code::invalid, "there is no algorithm '" + std::string(wanted) + "' for " + kind + ", but " +
-                                              algorithm_names(call.kind));
+  if (known == nullptr) return check_algorithm_name(own_name, wanted, call.kind, algorithms_of(call.kind));
   if (call.variable && !known->variable)
     return Status::failure(Code::invalid, quoted + " does not take counts per rank (" + kind + "v)");
   return Status::failure(Code::invalid, quoted + " does not work on " + std::to_string(group_.size()) + " ranks of " +

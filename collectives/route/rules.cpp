@@ -71,19 +71,18 @@ std::string joined(std::span<const std::string> names) {
   return text;
 }
 
-/// Throws Error{invalid} if a built-in provider has no algorithm of that name; those in modules are not opened for
-/// this.
-void check_built_in(Kind kind, const Target& target) {
-  for (const Provider* const one : providers()) {
-    if (one->name != target.backend || one->algorithms == nullptr) continue;
-    const auto known = one->algorithms(kind);
-    if (std::ranges::count(known, target.algorithm) > 0) return;
-    throw Error(Code::invalid, std::string(no_such_algorithm(one->name, target.algorithm, kind, known).text()));
-  }
+// The algorithms of a backend for a kind; nullopt: unknown here, since its module cannot be opened.
+std::optional<std::vector<std::string_view>> algorithms_of_backend(const std::string& backend, Kind kind,
+                                                                   const Settings& settings) {
+  if (backend == PlannedBackend::own_name) return algorithms_of(kind);
+  if (backend == rules::staged) return std::vector<std::string_view>{""};
+  const Provider* const provider = find_provider(backend, settings).provider;
+  if (provider == nullptr || provider->algorithms == nullptr) return std::nullopt;
+  const auto known = provider->algorithms(kind);
+  return std::vector<std::string_view>(known.begin(), known.end());
 }
 
-Rule parse_rule(std::optional<Kind> kind, std::string_view part, std::string_view source,
-                std::span<const std::string> backends) {
+Rule parse_rule(std::optional<Kind> kind, std::string_view part, std::string_view source, const Known& known) {
   const auto equals = part.find('=');
   if (equals == std::string_view::npos) refuse(part, "'=algorithm' is missing");
   std::string_view condition = trim(part.substr(0, equals));
@@ -99,23 +98,22 @@ Rule parse_rule(std::optional<Kind> kind, std::string_view part, std::string_vie
   if (const auto ranks = cut_clause(condition, "ranks")) rule.ranks = parse_span(*ranks, part);
   rule.bytes = parse_span(condition, part);
   try {
-    rule.target = parse_target(part.substr(equals + 1), kind, backends);
-    if (kind && !rule.target.algorithm.empty()) check_built_in(*kind, rule.target);
+    rule.target = parse_target(part.substr(equals + 1), kind, known.backends);
+    rules::check_target(kind, rule.target, known.settings);
   } catch (const Error& error) {
     refuse(part, error.what());
   }
   return rule;
 }
 
-void parse_sentence(std::string_view sentence, std::string_view source, std::span<const std::string> backends,
-                    std::vector<Rule>& found) {
+void parse_sentence(std::string_view sentence, std::string_view source, const Known& known, std::vector<Rule>& found) {
   const auto colon = sentence.find(':');
   if (colon == std::string_view::npos) refuse(sentence, "'kind:' is missing");
   const auto word = trim(sentence.substr(0, colon));
   const auto kind = parse_kind(word);
   if (!kind && word != "*") refuse(sentence, "there is no collective '" + std::string(word) + "'");
   for (const auto part : rules::words(sentence.substr(colon + 1), ','))
-    found.push_back(parse_rule(kind, part, source, backends));
+    found.push_back(parse_rule(kind, part, source, known));
 }
 
 std::string to_string(const Span& span) {
@@ -133,17 +131,12 @@ Target parse_target(std::string_view text, std::optional<Kind> kind, std::span<c
   const auto is_backend = [&](const std::string& name) {
     return name == planned || std::ranges::count(backends, name);
   };
-  const auto check_own = [&](const std::string& algorithm) {
-    if (kind && find_algorithm(*kind, algorithm) == nullptr)
-      throw Error(Code::invalid,
-                  std::string(name(*kind)) + " has no algorithm '" + algorithm + "', but " + algorithm_names(*kind));
-  };
   if (const auto slash = word.find('/'); slash != std::string::npos) {
     Target target{std::string(trim(word.substr(0, slash))), std::string(trim(word.substr(slash + 1)))};
     if (!is_backend(target.backend))
       throw Error(Code::invalid, "there is no backend '" + target.backend + "' here, but " + planned +
                                      (backends.empty() ? "" : ", ") + joined(backends));
-    if (target.backend == planned) check_own(target.algorithm);
+    if (kind && target.backend == planned) rules::check_target(kind, target, {});
     return target;
   }
   if (kind && find_algorithm(*kind, word) != nullptr) return {planned, word};
@@ -157,14 +150,31 @@ Target parse_target(std::string_view text, std::optional<Kind> kind, std::span<c
               std::string(name(*kind)) + " has no algorithm '" + word + "', but " + algorithm_names(*kind) + others);
 }
 
-std::vector<Rule> parse_rules(std::string_view text, std::string_view source, std::span<const std::string> backends) {
+void rules::check_target(std::optional<Kind> kind, const Target& target, const Settings& settings) {
+  if (!kind && target.algorithm.empty()) return;
+  std::vector<std::string_view> all;
+  for (int each = 0; each < kind_count; ++each) {
+    const auto one = static_cast<Kind>(each);
+    if (one == Kind::send || (kind && one != *kind)) continue;
+    const auto known = algorithms_of_backend(target.backend, one, settings);
+    if (!known) return;
+    for (const std::string_view name : *known)
+      if (std::ranges::count(all, name) == 0) all.push_back(name);
+  }
+  // A target without an algorithm leaves the choice to the backend.
+  const std::string_view name = target.algorithm.empty() && !all.empty() ? all.front() : target.algorithm;
+  if (const Status able = check_algorithm_name(target.backend, name, kind, all); !able.ok())
+    throw Error(Code::invalid, std::string(able.text()));
+}
+
+std::vector<Rule> parse_rules(std::string_view text, std::string_view source, const Known& known) {
   std::vector<Rule> found;
-  for (const auto sentence : rules::words(text, ';')) parse_sentence(sentence, source, backends, found);
+  for (const auto sentence : rules::words(text, ';')) parse_sentence(sentence, source, known, found);
   return found;
 }
 
-std::vector<Rule> rules::parse_leniently(std::string_view text, std::string_view source,
-                                         std::span<const std::string> backends, const Unread& unread) {
+std::vector<Rule> rules::parse_leniently(std::string_view text, std::string_view source, const Known& known,
+                                         const Unread& unread) {
   std::vector<Rule> found;
   for (int number = 1; !text.empty(); ++number) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -172,7 +182,7 @@ std::vector<Rule> rules::parse_leniently(std::string_view text, std::string_view
     for (const auto sentence : words(line.substr(0, line.find('#')), ';')) {
       try {
         std::vector<Rule> whole;
-        parse_sentence(sentence, source, backends, whole);
+        parse_sentence(sentence, source, known, whole);
         std::ranges::move(whole, std::back_inserter(found));
       } catch (const Error& error) {
         unread(number, error.what());

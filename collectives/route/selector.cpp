@@ -26,7 +26,9 @@ constexpr std::string_view built_in =
     "gather: ..16K=binomial, ..=linear; scatter: ..16K=binomial, ..=linear;"
     "alltoall: ..=pairwise; barrier: ..=dissemination";
 
-constexpr std::string_view staged = "staged";  // exists in every communicator, like the built-in plans
+using rules::staged;
+
+constexpr std::string_view from_select = "TUTTI_SELECT", from_backend = "TUTTI_BACKEND";
 
 Backend* find(const Backends& backends, std::string_view name) noexcept {
   for (const auto& backend : backends)
@@ -53,22 +55,24 @@ bool Rule::matches(const Facts& facts) const noexcept {
 Selector::Selector(const Settings& settings, std::string_view tuned, std::vector<std::string> backends)
     : known_(std::move(backends)) {
   known_.emplace_back(staged);
+  const Known known{known_, settings};
   const auto add = [this](std::vector<Rule> rules) { std::ranges::move(rules, std::back_inserter(rules_)); };
-  add(parse_rules(settings.select, "TUTTI_SELECT", known_));
+  add(parse_rules(settings.select, from_select, known));
   for (const std::string_view name : rules::words(settings.backend, ',')) {
     Rule rule;
     rule.target = parse_target(name, std::nullopt, known_);
-    rule.source = "TUTTI_BACKEND";
+    rules::check_target(std::nullopt, rule.target, settings);
+    rule.source = from_backend;
     rules_.push_back(std::move(rule));
   }
   const auto unread = [](int line, std::string_view why) {
     log(LogLevel::info, "tuned, line " + std::to_string(line) + ": " + std::string(why));
   };
-  add(rules::parse_leniently(tuned, "tuned", known_, unread));
+  add(rules::parse_leniently(tuned, "tuned", known, unread));
   built_in_ = rules_.size();
   std::vector<std::string> built_in_backends = known_;
   for (const char* const name : {"shm", "nccl", "cudaipc"}) built_in_backends.emplace_back(name);
-  add(parse_rules(built_in, "built in", built_in_backends));
+  add(parse_rules(built_in, "built in", {built_in_backends, settings}));
 }
 
 std::vector<Selector::Named> Selector::named(int size, int hosts) const {
@@ -78,13 +82,17 @@ std::vector<Selector::Named> Selector::named(int size, int hosts) const {
     if (name == PlannedBackend::own_name || name == staged || !rule.ranks.has(static_cast<std::size_t>(size)) ||
         !rule.hosts.has(static_cast<std::size_t>(hosts)))
       continue;
-    const auto there = std::ranges::find(names, name, &Named::backend);
-    if (there == names.end())
-      names.push_back({name, rule.source == "TUTTI_BACKEND"});
-    else
-      there->insisted |= rule.source == "TUTTI_BACKEND";
+    auto there = std::ranges::find(names, name, &Named::backend);
+    if (there == names.end()) there = names.insert(there, Named{name});
+    there->insisted |= rule.source == from_backend;
+    there->by_user |= rule.source == from_select;
   }
   return names;
+}
+
+bool Selector::is_first_to_tell(const std::string& backend) const {
+  const std::lock_guard lock(mutex_);
+  return told_.insert(backend).second;
 }
 
 Choice Selector::first_match(const Collective& call, const Facts& facts, const Backends& backends) const {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,12 +48,18 @@ struct Rule {
   bool matches(const Facts& facts) const noexcept;
 };
 
+/// What rules may name.
+struct Known {
+  std::span<const std::string> backends;  ///< besides the built-in plans
+  const Settings& settings;               ///< say where modules are
+};
+
 /// Parses rules like "allreduce: ..64K=recursive_doubling, 64K.. ranks 3.. hosts 2..=ring; *: 1M.. on cpu=mpi", of
 /// the form KIND: BYTES [ranks SPAN] [hosts SPAN] [on cpu|cuda] = [BACKEND/]ALGORITHM | BACKEND. A single name is an
-/// algorithm of the built-in plans if there is one of that name, else a backend. `source` is copied into each rule,
-/// and `backends` are the names that may occur. Throws Error{invalid} that quotes the part it cannot parse and lists
-/// the valid names.
-std::vector<Rule> parse_rules(std::string_view text, std::string_view source, std::span<const std::string> backends);
+/// algorithm of the built-in plans if there is one of that name, else a backend. `source` is copied into each rule.
+/// Throws Error{invalid} that quotes the part it cannot parse, or that names what its backend does not have (see
+/// rules::check_target), and lists the valid names.
+std::vector<Rule> parse_rules(std::string_view text, std::string_view source, const Known& known);
 std::string to_string(const Rule& rule);
 
 /// Parses a target as rules and CallOptions::algorithm write it. Throws Error{invalid}.
@@ -80,8 +88,12 @@ class Selector {
   struct Named {
     std::string backend;
     bool insisted = false;  ///< whether the setting `backend` names it
+    bool by_user = false;   ///< whether the setting `select` names it
   };
   std::vector<Named> named(int size, int hosts) const;
+  /// True at the first call with this name, which tells the user that the rules for a backend are passed over. Any
+  /// thread.
+  bool is_first_to_tell(const std::string& backend) const;
 
   /// The target of the first matching rule whose backend exists and supports the call; else the first backend that
   /// supports it.
@@ -101,6 +113,8 @@ class Selector {
   std::vector<std::string> known_;
   std::vector<Rule> rules_;
   std::size_t built_in_ = 0;  // index of the first built-in rule
+  mutable std::mutex mutex_;
+  mutable std::set<std::string> told_;  // the arguments of is_first_to_tell(); guarded by mutex_
 };
 
 }  // namespace tutti

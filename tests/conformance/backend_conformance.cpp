@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/support/backend_world.hpp"
+#include "transports/causes.hpp"
 #include "transports/core/layout.hpp"
 
 namespace tutti::testing {
@@ -293,7 +294,11 @@ TEST_P(BackendConformance, refusals_are_one_line_and_the_same_on_all_ranks) {
       Collective call = allreduce_of(here);
       call.kind = static_cast<Kind>(k);
       EXPECT_FALSE(ask(call, "no such way")) << name(call.kind);
-      const bool has_any = !world.sort().algorithms(call.kind).empty();
+      const auto known = world.sort().algorithms(call.kind);
+      const bool has_any = !known.empty();
+      if (has_any && call.kind != Kind::send)
+        EXPECT_EQ(rank.backend->supports(call, "no such way").text(),
+                  check_algorithm_name(GetParam().name, "no such way", call.kind, known).text());
       EXPECT_TRUE(!ask(call, {}) || has_any || world.sort().provider == nullptr) << name(call.kind);
       for (int d = 0; d < dtype_count; ++d)
         for (int o = 0; o < op_count; ++o) {

@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <vector>
+
+#include "collectives/route/selector.hpp"
 
 namespace tutti {
 namespace {
@@ -31,6 +34,37 @@ TEST(Modules, AllThatAreBuiltOpen) {
     EXPECT_FALSE(found.provider->meaning.empty()) << name;
     EXPECT_TRUE(found.provider->connect || found.provider->make_backend || found.provider->accelerator) << name;
     EXPECT_EQ(found.provider->make_backend != nullptr, found.provider->algorithms != nullptr) << name;
+  }
+}
+
+// A rule that names what a module's backend does not have is refused, for each kind by the same words.
+TEST(Modules, RulesKnowTheirAlgorithms) {
+  const Settings settings;
+  for (const std::string& name : built_modules()) {
+    const Provider* const provider = find_provider(name, settings).provider;
+    if (provider == nullptr || provider->algorithms == nullptr) continue;
+    const std::vector<std::string> backends{name};
+    const auto refusal = [&](const std::string& kind, const std::string& target) -> std::string {
+      try {
+        (void)parse_rules(kind + ": ..=" + target, "a test", {backends, settings});
+      } catch (const Error& error) {
+        return error.what();
+      }
+      return {};
+    };
+    EXPECT_NE(refusal("*", name + "/nonsense").find(name + " has no algorithm 'nonsense' for any collective"),
+              std::string::npos);
+    for (int k = 0; k < kind_count; ++k) {
+      const auto kind = static_cast<Kind>(k);
+      if (kind == Kind::send) continue;
+      const std::string word(tutti::name(kind)), why = refusal(word, name + "/nonsense");
+      const auto known = provider->algorithms(kind);
+      const std::string expected =
+          known.empty() ? name + " has no " + word : name + " has no algorithm 'nonsense' for " + word;
+      EXPECT_NE(why.find(expected), std::string::npos) << why;
+      for (const std::string_view one : known)
+        EXPECT_EQ(refusal(word, name + (one.empty() ? "" : "/" + std::string(one))), "");
+    }
   }
 }
 

@@ -20,7 +20,11 @@ using ::testing::StartsWith;
 constexpr std::size_t kib = 1024;
 const std::vector<std::string> others = {"mpi", "gloo"};
 
-std::vector<Rule> parsed(std::string_view text) { return parse_rules(text, "here", others); }
+const Settings standard;
+
+std::vector<Rule> parsed(std::string_view text, std::span<const std::string> backends = others) {
+  return parse_rules(text, "here", {backends, standard});
+}
 
 // A backend that can do allreduces by two algorithms, and nothing else.
 class Foreign final : public Backend {
@@ -107,9 +111,8 @@ std::string explained(const Selector& selector, const Asked& asked) {
 }
 
 TEST(ParseRules, ReadsRangesOfBytesAndRanks) {
-  const auto rules = parse_rules(
-      "allreduce: ..64K=recursive_doubling, 64K..2M ranks 3..8 hosts 2..=ring; broadcast: .. ranks 4..=chain", "here",
-      others);
+  const auto rules =
+      parsed("allreduce: ..64K=recursive_doubling, 64K..2M ranks 3..8 hosts 2..=ring; broadcast: .. ranks 4..=chain");
   ASSERT_EQ(rules.size(), 3u);
   EXPECT_EQ(rules[0].kind, Kind::allreduce);
   EXPECT_EQ(rules[0].bytes.low, 0u);
@@ -183,11 +186,23 @@ TEST(ParseRules, ExactWordsForWhatCannotBeRead) {
   }
 }
 
-TEST(ParseRules, KnowTheAlgorithmsOfABuiltInBackend) {
-  const std::vector<std::string> backends{"shm"};
-  EXPECT_EQ(parse_rules("allreduce: ..=shm/two_copy; *: ..=shm", "a test", backends).size(), 2u);
-  EXPECT_THAT(caught([&] { parse_rules("allreduce: ..=shm/rounds", "a test", backends); }).what(),
-              HasSubstr("shm has no way 'rounds' for allreduce, but ll, one_shot, two_copy, zero_copy"));
+TEST(ParseRules, KnowTheAlgorithmsOfEachBackend) {
+  const std::vector<std::string> backends{"shm", "staged"};
+  EXPECT_EQ(
+      parsed("allreduce: ..=shm/two_copy; *: ..=shm, ..=shm/one_shot, ..=planned/ring; scatter: ..=staged", backends)
+          .size(),
+      5u);
+  const auto refused = [&](std::string_view text) {
+    return std::string(caught([&] { parsed(text, backends); }).what());
+  };
+  EXPECT_THAT(refused("allreduce: ..=shm/rounds"),
+              HasSubstr("shm has no algorithm 'rounds' for allreduce, but ll, one_shot, two_copy, zero_copy"));
+  EXPECT_THAT(refused("*: ..=shm/rounds"), HasSubstr("shm has no algorithm 'rounds' for any collective, but ll, "));
+  EXPECT_THAT(refused("allreduce: ..=staged/ring"),
+              HasSubstr("staged has no algorithm 'ring' for allreduce; it chooses by itself: write 'staged'"));
+  EXPECT_THAT(refused("broadcast: ..=planned/ring"),
+              HasSubstr("planned has no algorithm 'ring' for broadcast, but " + algorithm_names(Kind::broadcast)));
+  EXPECT_THAT(refused("*: ..=planned/rings"), HasSubstr("planned has no algorithm 'rings' for any collective, but "));
 }
 
 TEST(ParseRules, NumbersThatAreNone) {
@@ -201,8 +216,8 @@ TEST(ParseRules, NumbersThatAreNone) {
 TEST(ParseRules, AFileOfAnotherInstallationIsReadAsFarAsItGoes) {
   std::vector<int> unread;
   const auto rules = rules::parse_leniently(
-      "# measured\nallreduce: ..1K=tree; allreduce: ..=nccl\n nonsense # too\nbroadcast: ..=chain\n", "tuned", others,
-      [&](int line, std::string_view) { unread.push_back(line); });
+      "# measured\nallreduce: ..1K=tree; allreduce: ..=nccl\n nonsense # too\nbroadcast: ..=chain\n", "tuned",
+      {others, standard}, [&](int line, std::string_view) { unread.push_back(line); });
   EXPECT_EQ(unread, (std::vector<int>{2, 3}));
   ASSERT_EQ(rules.size(), 2u);
   EXPECT_EQ(to_string(rules[0]), "allreduce: ..1024=tree");
@@ -245,6 +260,18 @@ TEST(Selector, ThePreferredBackendComesAfterTheUsersRulesAndBeforeTheMeasuredOne
       << "what gloo does not support goes on to the next rule";
 }
 
+TEST(Selector, RefusesAPreferredBackendsAlgorithmThatNobodyHas) {
+  EXPECT_THAT(caught([] { selector_of("", "planned/rings"); }).what(),
+              StartsWith("planned has no algorithm 'rings' for any collective, but "));
+}
+
+TEST(Selector, TellsOnceOfRulesThatArePassedOver) {
+  const Selector selector = selector_of("allreduce: ..=mpi");
+  EXPECT_TRUE(selector.is_first_to_tell("mpi"));
+  EXPECT_FALSE(selector.is_first_to_tell("mpi"));
+  EXPECT_TRUE(selector.is_first_to_tell("gloo"));
+}
+
 TEST(Selector, OurOwnPlansAloneMeanTheBuiltInRules) {
   const Selector plain = selector_of(""),
                  preferred = selector_of("reduce: ..=linear", "planned,gloo", "allreduce: ..=tree");
@@ -263,10 +290,14 @@ TEST(Selector, NamesTheBackendsThatARuleWantsForSuchACommunicator) {
   ASSERT_EQ(selector.named(4, 1).size(), 1u);
   EXPECT_EQ(selector.named(4, 1)[0].backend, "mpi");
   EXPECT_FALSE(selector.named(4, 1)[0].insisted);
+  EXPECT_TRUE(selector.named(4, 1)[0].by_user);
   EXPECT_EQ(selector.named(4, 2).size(), 2u);
   const auto preferred = selector_of("allreduce: ..=mpi", "planned,mpi").named(1, 1);
   ASSERT_EQ(preferred.size(), 1u);
   EXPECT_TRUE(preferred[0].insisted);
+  const auto measured = selector_of("", "", "allreduce: ..=mpi").named(1, 1);
+  ASSERT_EQ(measured.size(), 1u);
+  EXPECT_FALSE(measured[0].insisted || measured[0].by_user);
   EXPECT_TRUE(selector_of("").named(8, 4).empty());
 }
 

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "transports/causes.hpp"
 #include "transports/core/for_ever.hpp"
 #include "transports/core/layout.hpp"
 #include "tutti/fork.hpp"
@@ -53,9 +54,8 @@ IpcBackend::~IpcBackend() {
 
 Status IpcBackend::supports(const Collective& call, std::string_view algorithm) const {
   const auto no = [](const std::string& why) { return Status::failure(Code::unsupported, why); };
-  if (!algorithm.empty())
-    return no("cudaipc has one way: write 'cudaipc', not 'cudaipc/" + std::string(algorithm) + "'");
-  if (algorithms(call.kind).empty()) return no("cudaipc has no " + std::string(tutti::name(call.kind)));
+  if (Status able = check_algorithm_name("cudaipc", algorithm, call.kind, algorithms(call.kind)); !able.ok())
+    return able;
   if (common_device(call).kind != Device::Kind::cuda) return no("cudaipc reaches CUDA memory only");
   return {};
 }

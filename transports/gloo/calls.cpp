@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "transports/causes.hpp"
 #include "transports/core/layout.hpp"
 
 namespace tutti {
@@ -260,12 +261,6 @@ void play_as(const Collective& call, std::string_view algorithm, const Context& 
   }
 }
 
-std::string listed(std::span<const std::string_view> names) {
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
-
 }  // namespace
 
 std::span<const std::string_view> gloo_algorithms(Kind kind) noexcept {
@@ -286,13 +281,10 @@ std::span<const std::string_view> gloo_algorithms(Kind kind) noexcept {
 
 Status gloo_supports(const Collective& call, std::string_view algorithm) {
   const auto known = gloo_algorithms(call.kind);
-  const std::string kind(name(call.kind));
   if (call.kind == Kind::reduce_scatter)
     return Status::failure(Code::unsupported, "gloo has reduce_scatter only in its old interface, with 32-bit counts");
-  if (known.empty()) return Status::failure(Code::unsupported, "gloo has no " + kind);
-  if (!algorithm.empty() && std::ranges::find(known, algorithm) == known.end())
-    return Status::failure(
-        Code::invalid, "gloo has no algorithm '" + std::string(algorithm) + "' for " + kind + ", but " + listed(known));
+  const std::string_view named = algorithm.empty() && !known.empty() ? known.front() : algorithm;
+  if (Status able = check_algorithm_name("gloo", named, call.kind, known); !able.ok()) return able;
   if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
     return Status::failure(Code::unsupported, "the buffer is on a GPU, which gloo's tcp does not reach");
   if (folds(call.kind) && !supports(call.op.op, call.in.dtype))

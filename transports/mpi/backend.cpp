@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "transports/causes.hpp"
 #include "transports/mpi/call.hpp"
 #include "transports/mpi/meeting.hpp"
 #include "tutti/log.hpp"
@@ -25,11 +26,7 @@ class MpiBackend final : public Backend {
   std::string_view name() const noexcept override { return "mpi"; }
 
   Status supports(const Collective& call, std::string_view algorithm) const override {
-    if (!algorithm.empty())
-      return Status::failure(Code::unsupported, "mpi chooses its algorithms itself: write 'mpi', not 'mpi/" +
-                                                    std::string(algorithm) + "'");
-    if (call.kind == Kind::send)
-      return Status::failure(Code::unsupported, "mpi is a backend for collectives, not for messages");
+    if (Status able = check_algorithm_name("mpi", algorithm, call.kind, algorithms(call.kind)); !able.ok()) return able;
     if (call.in.device.kind != Device::Kind::cpu || call.out.device.kind != Device::Kind::cpu)
       return Status::failure(Code::unsupported, "the backend mpi reaches host memory only");
     return {};
@@ -169,6 +166,12 @@ class MpiBackend final : public Backend {
 };
 
 }  // namespace
+
+std::span<const std::string_view> algorithms(Kind kind) {
+  static constexpr std::string_view its_own[] = {""};
+  if (kind == Kind::send) return {};
+  return its_own;
+}
 
 std::unique_ptr<Backend> make_backend(const BackendMeeting& meeting) {
   const Group& group = *meeting.group;

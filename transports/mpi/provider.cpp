@@ -43,18 +43,12 @@ Connected connect(const Rendezvous& meeting) {
   return {make_stream_transport("mpi", meeting.rank, meeting.size, std::move(wire), *meeting.listener), {}, {}};
 }
 
-std::span<const std::string_view> algorithms(Kind kind) {
-  static constexpr std::string_view its_own[] = {""};
-  if (kind == Kind::send) return {};
-  return its_own;
-}
-
 constexpr Provider mpi_provider{"mpi",
                                 "MPI's own collectives, and its messages",
                                 mpi::viable,
                                 [](const Settings&) { return std::string(mpi::family); },
                                 connect,
-                                algorithms,
+                                mpi::algorithms,
                                 mpi::make_backend};
 
 }  // namespace

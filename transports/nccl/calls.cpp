@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "transports/causes.hpp"
 #include "transports/core/layout.hpp"
 #include "tutti/dtype.hpp"
 
@@ -289,9 +290,7 @@ std::span<const std::string_view> algorithms(Kind kind) noexcept {
 
 Status supported(const Collective& call, std::string_view algorithm) {
   const auto no = [](const std::string& why) { return Status::failure(Code::unsupported, why); };
-  if (!algorithm.empty())
-    return no("nccl chooses its algorithms itself: write 'nccl', not 'nccl/" + std::string(algorithm) + "'");
-  if (call.kind == Kind::send) return no("nccl is a backend for collectives, not for messages");
+  if (Status able = check_algorithm_name("nccl", algorithm, call.kind, algorithms(call.kind)); !able.ok()) return able;
   if (call.kind == Kind::barrier) return {};
   if (common_device(call).kind != Device::Kind::cuda) return no("nccl reaches CUDA memory only");
   if (!folds(call.kind)) return {};

@@ -44,8 +44,7 @@ Status ShmBackend::supports(const Collective& call, std::string_view algorithm) 
   if (call.variable) return no("counts per rank are not for shm's own collectives");
   if (call.op.op == Op::premul_sum) return no("a factor per rank is not for shm's own collectives");
   const auto names = engine_names(call.kind);
-  if (names.empty()) return no("shm has no " + std::string(tutti::name(call.kind)) + " of its own");
-  if (std::ranges::find(names, algorithm) == names.end()) return no_such_algorithm("shm", algorithm, call.kind, names);
+  if (Status able = check_algorithm_name("shm", algorithm, call.kind, names); !able.ok()) return able;
   const std::size_t given = ShmCall(call, memory_).given_bytes();
   const std::size_t most = algorithm == "ll" ? low_latency_bytes : algorithm == "one_shot" ? shot_bytes : given;
   if (given > most)

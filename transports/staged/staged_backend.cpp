@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "transports/causes.hpp"
 #include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
 #include "transports/core/layout.hpp"
@@ -38,9 +39,8 @@ StagedBackend::~StagedBackend() {
 }
 
 Status StagedBackend::supports(const Collective& call, std::string_view algorithm) const {
-  if (!algorithm.empty())
-    return Status::failure(Code::invalid, "staged has no algorithm '" + std::string(algorithm) +
-                                              "'; rules for cpu say how its slices go between the hosts");
+  constexpr std::string_view its_own[] = {""};  // rules for cpu say how its slices go between the hosts
+  if (Status able = check_algorithm_name(own_name, algorithm, call.kind, its_own); !able.ok()) return able;
   if (device_of(call).kind == Device::Kind::cpu)
     return Status::failure(Code::unsupported, "staged is for memory of devices");
   return {};

@@ -1,12 +1,12 @@
 // A module for tests: the backend "instant", whose calls of any kind end inside start(), well or, by its algorithms
 // "fails" and "throws", not; or, by "later", at the next look. It writes when it was reached, a std::int64_t of Clock,
 // where it finds 8 bytes to write to.
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
 
+#include "transports/causes.hpp"
 #include "tutti/clock.hpp"
 #include "tutti/provider/provider.hpp"
 
@@ -19,9 +19,8 @@ class InstantBackend final : public Backend {
  public:
   InstantBackend() { waiting_.reserve(1024); }
   std::string_view name() const noexcept override { return "instant"; }
-  Status supports(const Collective&, std::string_view algorithm) const override {
-    const bool known = std::ranges::find(names, algorithm) != names.end();
-    return known ? Status() : Status::failure(Code::invalid, "no such algorithm");
+  Status supports(const Collective& call, std::string_view algorithm) const override {
+    return check_algorithm_name("instant", algorithm, call.kind, names);
   }
   void start(Call& call) override {
     const std::int64_t now = Clock::now().time_since_epoch().count();
