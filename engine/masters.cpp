@@ -205,8 +205,9 @@ class Run {
     };
     if (axes_.server.joins > 0)
       task.may_begin = [&](std::size_t step) { return served->claim(static_cast<std::int64_t>(step)); };
-    task.further = [&](std::size_t epoch, bool is_last) { return further(*served, epoch, is_last); };
-    Hooks hooks = worker_ == 0 ? hooks_ : Hooks{.on_update = [this](const Moment& now) { stop_with_first(now); }};
+    task.further = [&](std::size_t epoch, bool is_last) { return further(own, *served, epoch, is_last); };
+    Hooks hooks = hooks_;
+    if (worker_ != 0) hooks = {.on_update = [this, &own](const Moment& now) { stop_with_first(own, now); }};
     const bool invites = worker_ == 0 && talks && axes_.server.joins > 0;
     if (invites)
       hooks.on_start = [this, users = hooks.on_start](const Moment& now) {
@@ -269,12 +270,12 @@ class Run {
 
   /// Returns samples of another worker's step. At the end of the run a worker waits here until all others have finished
   /// their shares, because it would take over the share of one that dies.
-  Further further(Served& served, std::size_t epoch, bool is_last) {
+  Further further(Communicator& own, Served& served, std::size_t epoch, bool is_last) {
     while (true) {
       Ledger::Deal deal = served.further(epoch, is_last);
       deal.step.worker += count(mine_.offset);  // the ledger numbers the workers of this group
       if (deal.what == Ledger::Deal::What::take) return shares_.samples(deal.step);
-      if (deal.what == Ledger::Deal::What::none || has_stopped()) {
+      if (deal.what == Ledger::Deal::What::none || !why_first_stopped(own).empty()) {
         if (is_last && group_) (void)served.teller();  // waits, so that the top's final parameters are validated
         return {};
       }
@@ -282,17 +283,19 @@ class Run {
     }
   }
 
-  /// Stops training when the first worker has stopped early, if a worker is one process; several would have to agree.
-  void stop_with_first(const Moment& now) {
-    std::string why;
-    if (now.step % 8 == 7 && has_stopped(&why)) now.trainer.stop("the first worker did: " + why);
+  /// Stops training when the first worker has stopped early.
+  void stop_with_first(Communicator& own, const Moment& now) {
+    if (now.step % 8 != 7) return;
+    if (const std::string why = why_first_stopped(own); !why.empty()) now.trainer.stop("the first worker did: " + why);
   }
 
-  bool has_stopped(std::string* why = nullptr) const {
-    std::string text;
-    const bool has = store_ && family_.processes == 1 && worker_ != 0 && store_->find("stop", text);
-    if (has && why != nullptr) *why = text;
-    return has;
+  /// Why the first worker has stopped early; empty if it has not. Collective over the worker: all ranks get the same.
+  std::string why_first_stopped(Communicator& own) const {
+    std::string why;
+    if (!store_ || worker_ == 0) return why;
+    const std::int64_t seen = own.rank() == 0 && store_->find("stop", why) ? 1 : 0;
+    if (own.broadcast(seen, 0).wait() == 1) store_->find("stop", why);
+    return why;
   }
 
   std::vector<std::string> lines() const {

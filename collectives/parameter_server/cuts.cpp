@@ -75,7 +75,7 @@ std::vector<std::byte> Server::state() const {
   for (const auto& [_, one] : rules_)
     if (one.rule.save) {
       letter.put_text(one.name);
-      letter.put_bytes(one.rule.save());
+      letter.put_bytes(one.rule.save(waiting(one.name)));
     }
   return letter.take();
 }

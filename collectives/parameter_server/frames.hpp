@@ -31,6 +31,9 @@ enum class Verb : std::uint32_t {
   push_pull
 };
 
+/// Request::epoch of a version that the caller gave: the epoch that the shard is in.
+inline constexpr std::uint64_t present_epoch = ~std::uint64_t{0};
+
 inline constexpr int requests = 0, payloads = 1;
 /// Tags of the reply to one request: for the header, for values sent separately, and for a text.
 inline constexpr int first_reply = 16, tags_of_a_reply = 4;

@@ -71,8 +71,9 @@ Request Parameters::State::exchange(const Call& call) {
     head.bytes = payload.size();
     head.values = into.size();
     const ShardVersion known = seen->at(server);
-    head.epoch = known.epoch;
-    head.version = call.meta.version == PushMeta::unknown_version ? known.version : call.meta.version;
+    const bool is_given = call.meta.version != PushMeta::unknown_version;
+    head.epoch = is_given ? frames::present_epoch : known.epoch;
+    head.version = is_given ? call.meta.version : known.version;
     state->parts.push_back(
         std::make_unique<RequestPart>(outbox->links()[server], head, outbox->counts(), payload, into));
   }

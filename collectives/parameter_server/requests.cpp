@@ -98,8 +98,9 @@ void Server::exchange(Seat& seat, Arrival& arrival) {
   }
   const auto rule = rules_.find(request.rule);
   if (rule == rules_.end()) return refuse(seat, request, "the servers have no rule of this name; give it to them all");
+  const bool has_version = request.epoch == epoch_ || request.epoch == frames::present_epoch;
   PushMeta meta{.worker = seat.member.worker,
-                .version = request.epoch == epoch_ ? request.version : PushMeta::unknown_version,
+                .version = has_version ? request.version : PushMeta::unknown_version,
                 .tokens = request.tokens,
                 .steps = request.steps,
                 .factor = request.factor};

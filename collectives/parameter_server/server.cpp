@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -277,10 +278,17 @@ void Server::end(Seat& seat, Parting how) {
 void Server::tell_parted(const Seat& seat, Parting how) const {
   for (const auto& [_, one] : rules_) {
     if (!one.rule.parted) continue;
-    std::uint64_t waiting = 0;
-    for (const auto& each : instances_) waiting += each.second->shard.waiting(seat.member.worker, one.name);
-    one.rule.parted(seat.member.worker, how, waiting);
+    std::uint64_t steps = 0;
+    for (const Pushed& each : waiting(one.name)) steps += each.meta.worker == seat.member.worker ? each.meta.steps : 0;
+    one.rule.parted(seat.member.worker, how, steps);
   }
+}
+
+std::vector<Pushed> Server::waiting(const std::string& rule) const {
+  std::vector<Pushed> all;
+  for (const auto& [_, instance] : instances_)
+    std::ranges::move(instance->shard.waiting(rule), std::back_inserter(all));
+  return all;
 }
 
 // Registers or unregisters a shard for tick(), after it may have changed.

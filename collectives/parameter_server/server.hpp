@@ -96,6 +96,7 @@ class Server {
   void give_up_silent();
   void end(Seat& seat, Parting how);
   void tell_parted(const Seat& seat, Parting how) const;
+  std::vector<Pushed> waiting(const std::string& rule) const;
   void leave(Seat& seat);
   void handle(Seat& seat, Arrival& arrival);
   void perform(Seat& seat, Arrival& arrival);

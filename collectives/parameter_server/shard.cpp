@@ -57,13 +57,18 @@ void Shard::part(int worker, Clock::time_point now, Answers& answers) {
   release(answers);
 }
 
-std::uint64_t Shard::waiting(int worker, const std::string& rule) const {
+std::vector<Pushed> Shard::waiting(const std::string& rule) const {
+  std::vector<Pushed> found;
   const auto state = rules_.find(rule);
-  if (state == rules_.end()) return 0;
-  std::uint64_t steps = 0;
-  for (const Push& one : state->second.round.pushed) steps += one.meta.worker == worker ? one.meta.steps : 0;
-  for (const Push& one : state->second.round.next) steps += one.meta.worker == worker ? one.meta.steps : 0;
-  return steps;
+  if (state == rules_.end()) return found;
+  const auto add = [&](const Push& one) {
+    ConstBuffer data;
+    if (one.rule->takes_data) data = ConstBuffer(one.data.data(), one.range.count, place_.dtype);
+    found.push_back({.data = data, .meta = one.meta, .staleness = 0, .answer = {}});
+  };
+  std::ranges::for_each(state->second.round.pushed, add);
+  std::ranges::for_each(state->second.round.next, add);
+  return found;
 }
 
 std::string Shard::why_not(const Push& push) const {

@@ -61,8 +61,8 @@ class Shard {
   /// Closes the buffer for a worker, if it has it open. Its pushes stay, including those that wait in a round.
   void part(int worker, Clock::time_point now, Answers& answers);
   bool has(int worker) const { return pushes_.contains(worker) || guests_.contains(worker); }
-  /// PushMeta::steps of the worker's pushes by this rule that wait in a round, in all.
-  std::uint64_t waiting(int worker, const std::string& rule) const;
+  /// The pushes by this rule that wait in a round, in the order of their arrival. Valid until the shard changes.
+  std::vector<Pushed> waiting(const std::string& rule) const;
   bool is_open() const noexcept { return !pushes_.empty() || !guests_.empty(); }
   std::size_t workers() const noexcept { return pushes_.size(); }  ///< those that entered with `counts`
 

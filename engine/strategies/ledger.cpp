@@ -33,6 +33,10 @@ std::int64_t Ledger::Worker::own_number(std::int64_t count) const {
   return number;
 }
 
+std::int64_t Ledger::Worker::pushed_or_waiting(std::int64_t waiting) const {
+  return pushed + std::max<std::int64_t>(0, waiting - restored);
+}
+
 Ledger::Unit Ledger::unit(const DealtStep& step) const {
   return {step.number / of(step.worker).per_epoch(), step.worker, step.number};
 }
@@ -69,12 +73,10 @@ std::int64_t Ledger::own_pushed(int worker) const { return own_before(worker, of
 void Ledger::pushed(int worker, std::uint64_t steps) {
   admit(worker);  // for servers other than the first, where comes() is not called
   Worker& one = of(worker);
-  auto fresh = static_cast<std::int64_t>(steps);
-  const std::int64_t before = std::min(one.restored, fresh);
+  const auto all = static_cast<std::int64_t>(steps);
+  const std::int64_t before = std::min(one.restored, all);
   one.restored -= before;
-  fresh -= before;
-  one.pushed += fresh;
-  one.waiting = std::max<std::int64_t>(0, one.waiting - fresh);
+  one.pushed += all - before;
 }
 
 void Ledger::round(std::size_t participants) {
@@ -129,8 +131,7 @@ void Ledger::gone(int worker, Parting how, std::uint64_t waiting) {
   if (!std::exchange(one.is_there, false)) return;
   one.parting = how;
   if (how == Parting::left) return;
-  one.waiting = std::max<std::int64_t>(0, static_cast<std::int64_t>(waiting) - one.restored);
-  const std::int64_t safe = one.pushed + one.waiting;
+  const std::int64_t safe = one.pushed_or_waiting(static_cast<std::int64_t>(waiting));
   for (std::int64_t number = own_before(worker, safe); number < one.share.steps; ++number)
     if (!one.has_given(number)) free_.insert(unit({worker, number}));
   for (const Taken& each : one.taken)
@@ -163,32 +164,40 @@ int Ledger::teller() const {
       workers_.begin());
 }
 
-std::vector<std::byte> Ledger::save() const {
+std::vector<std::byte> Ledger::save(const Waiting& waiting) const {
   std::set<Unit> free = free_;
-  LetterWriter letter;
+  LetterWriter letter, joined;
   letter.put<std::uint64_t>(first_workers_);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& one = workers_[i];
     const int worker = static_cast<int>(i);
-    std::int64_t first = own_pushed(worker), taken = one.taken_before;
+    const auto found = waiting.find(worker);
+    const std::int64_t waits = found == waiting.end() ? 0 : found->second;
+    const std::int64_t safe = one.pushed_or_waiting(waits);
+    std::int64_t first = own_before(worker, safe), taken = one.taken_before;
     for (const Taken& each : one.taken) {
-      if (each.at < one.pushed)
+      if (each.at < safe)
         ++taken;
       else if (one.is_there)  // otherwise gone() has freed it already
         free.insert(unit(each.step));
     }
-    if (i >= first_workers_) continue;  // a resumed run begins without workers that joined
+    if (i >= first_workers_) {  // a resumed run begins without workers that joined, but with their pushes
+      joined.put(worker);
+      joined.put(waits);
+      continue;
+    }
     if (!one.is_there) first = first_untouched(worker);
     letter.put(one.share);
     letter.put(first);
     letter.put(taken);
-    letter.put(one.waiting + one.restored);
+    letter.put(waits);
     letter.put<std::uint64_t>(one.given.size());
     for (const auto& [epoch, steps] : one.given) {
       letter.put(epoch);
       letter.put(first > epoch * one.per_epoch() || one.is_there ? steps : 0);
     }
   }
+  letter.put_bytes(joined.letter());
   std::erase_if(
       free, [&](const Unit& each) { return !of(each.worker).is_there && each.number >= first_untouched(each.worker); });
   for (const Unit& each : free) letter.put(each);
@@ -222,6 +231,7 @@ void Ledger::load(std::span<const std::byte> saved) {
       one.given[epoch] = letter.take<std::int64_t>();
     }
   }
+  LetterReader joined(letter.take_bytes());
   workers_.resize(first_workers_);
   const bool fits = std::ranges::equal(loaded, workers_, [](const Worker& a, const Worker& b) {
     return a.share.steps_per_epoch == b.share.steps_per_epoch;
@@ -242,6 +252,11 @@ void Ledger::load(std::span<const std::byte> saved) {
   }
   for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i].share = workers_[i].share;  // may have more epochs
   workers_ = std::move(loaded);
+  while (!joined.is_at_end()) {
+    const int worker = joined.take<int>();
+    admit(worker);
+    of(worker).restored = joined.take<std::int64_t>();
+  }
   free_.clear();
   while (!letter.is_at_end()) free_.insert(letter.take<Unit>());
 }
@@ -262,10 +277,13 @@ ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, WorkerRa
   rule.parted = [ledger, ranks](int rank, Parting how, std::uint64_t waiting) {
     ledger->gone(ranks.worker_of(rank), how, waiting);
   };
-  rule.save = [save = std::move(rule.save), ledger] {
+  rule.save = [save = std::move(rule.save), ledger, ranks](std::span<const Pushed> waiting) {
+    Ledger::Waiting steps;
+    for (const Pushed& one : waiting)
+      steps[ranks.worker_of(one.meta.worker)] += static_cast<std::int64_t>(one.meta.steps);
     LetterWriter letter;
-    letter.put_bytes(ledger->save());
-    letter.put_bytes(save ? save() : std::vector<std::byte>());
+    letter.put_bytes(ledger->save(steps));
+    letter.put_bytes(save ? save(waiting) : std::vector<std::byte>());
     return letter.take();
   };
   rule.load = [load = std::move(rule.load), ledger](std::span<const std::byte> saved) {

@@ -94,10 +94,13 @@ class Ledger {
   /// The number of the next step of its own share that a worker has not pushed; it pushes them in order.
   std::int64_t own_pushed(int worker) const;
 
-  /// For dumps. After load() all initial workers are present. Each continues its share at own_pushed() and counts its
-  /// steps from 0; one that was gone begins at the first epoch of which no step has been taken, nor of later ones.
-  /// Throws Error{invalid} if the number of workers or their shares differ.
-  std::vector<std::byte> save() const;
+  /// By worker: the number of steps that it has pushed to rounds that are still open.
+  using Waiting = std::map<int, std::int64_t>;
+  /// For dumps. The pushes that wait are part of the dump and are applied after load(), so that their steps count as
+  /// done. After load() all initial workers are present. Each continues its share at own_pushed() and counts its steps
+  /// from 0; one that was gone begins at the first epoch of which no step has been taken, nor of later ones. load()
+  /// throws Error{invalid} if the number of workers or their shares differ.
+  std::vector<std::byte> save(const Waiting& waiting = {}) const;
   void load(std::span<const std::byte> saved);
 
  private:
@@ -118,8 +121,7 @@ class Ledger {
     std::vector<Taken> taken;
     std::map<std::int64_t, std::int64_t> given;  // by epoch: how many of its last steps were dealt to others
     std::int64_t claimed = 0;                    // end of the own steps that it has claimed
-    std::int64_t waiting = 0;                    // steps after `pushed` that wait in a round; of a worker that is gone
-    std::int64_t restored = 0;  // steps that were `waiting` in the loaded dump; their push is not one of its own steps
+    std::int64_t restored = 0;                   // steps before `first` that waited in the loaded dump, and still wait
     bool has_come = true, is_there = true, is_idle = false;
     Parting parting = Parting::left;
 
@@ -129,6 +131,8 @@ class Ledger {
     /// Returns true if free_unclaimed() has taken step `number` from this worker, for others to do.
     bool has_given(std::int64_t number) const { return number >= end_of_epoch(number); }
     std::int64_t given_before(std::int64_t number) const;
+    /// The steps since load() that are pushed, where `waiting` steps wait in rounds.
+    std::int64_t pushed_or_waiting(std::int64_t waiting) const;
     /// The number of its own step number `count`, counted from 0 since load().
     std::int64_t own_number(std::int64_t count) const;
   };

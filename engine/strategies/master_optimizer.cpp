@@ -158,7 +158,7 @@ ServerRule gradient_rule(const Config& config, const std::vector<nn::NamedTensor
   return {.apply = [master](const ShardView& shard, std::span<const Pushed> pushed) { master->apply(shard, pushed); },
           .quorum = quorum,
           .grace = grace,
-          .save = [master] { return master->save(); },
+          .save = [master](std::span<const Pushed>) { return master->save(); },
           .load = [master](std::span<const std::byte> saved) { master->load(saved); }};
 }
 

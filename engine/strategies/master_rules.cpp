@@ -203,9 +203,12 @@ ServerRule delta_rule(const DeltaRule& rule) {
       .grace = rule.grace};
 }
 
-std::vector<std::byte> WorkerCopies::save() const {
+std::vector<std::byte> WorkerCopies::save(std::span<const Pushed> waiting) const {
+  std::map<int, ConstBytes> all;
+  for (const auto& [rank, copy] : values) all[rank] = copy;
+  for (const Pushed& one : waiting) all[one.meta.worker] = one.data.view();
   LetterWriter letter;
-  for (const auto& [rank, copy] : values) {
+  for (const auto& [rank, copy] : all) {
     letter.put(rank);
     letter.put_bytes(copy);
   }
@@ -229,7 +232,7 @@ ServerRule elastic_rule(int quorum, double grace, std::shared_ptr<WorkerCopies> 
       .quorum = quorum,
       .grace = grace};
   if (!copies) return rule;
-  rule.save = [copies] { return copies->save(); };
+  rule.save = [copies](std::span<const Pushed> waiting) { return copies->save(waiting); };
   rule.load = [copies](std::span<const std::byte> saved) { copies->load(saved); };
   return rule;
 }

@@ -57,7 +57,9 @@ struct StalenessPolicy {
 /// The workers' parameters in this shard after their last pushes, by rank, in the values' type. For dumps.
 struct WorkerCopies {
   std::map<int, std::vector<std::byte>> values;
-  std::vector<std::byte> save() const;
+  /// Of a worker whose push waits in a round it is what was pushed: the worker goes on from there, as the ledger counts
+  /// the steps of that push as done.
+  std::vector<std::byte> save(std::span<const Pushed> waiting) const;
   void load(std::span<const std::byte> saved);
 };
 

@@ -16,11 +16,13 @@ namespace tutti {
 /// Attributes of a push. The library fills in `worker`, and `version` if that is unknown_version.
 struct PushMeta {
   static constexpr std::uint64_t unknown_version = ~std::uint64_t{0};
-  int worker = -1;                          ///< rank in the communicator, or the number of a worker that joined later
-  std::uint64_t version = unknown_version;  ///< of the shard that it was computed from; default: the one read last
-  std::uint64_t tokens = 0;                 ///< tokens or samples that went into it
-  std::uint64_t steps = 0;                  ///< local steps that went into it
-  double factor = 1.0;                      ///< for scaled_add and elastic; other rules may use it freely
+  int worker = -1;  ///< rank in the communicator, or the number of a worker that joined later
+  /// Of the shard that it was computed from, in the epoch that the shard is in; default: the one that this handle of
+  /// the buffer read last, if it has read any.
+  std::uint64_t version = unknown_version;
+  std::uint64_t tokens = 0;  ///< tokens or samples that went into it
+  std::uint64_t steps = 0;   ///< local steps that went into it
+  double factor = 1.0;       ///< for scaled_add and elastic; other rules may use it freely
 };
 
 /// One push, as passed to a rule.
@@ -71,8 +73,10 @@ struct ServerRule {
   /// Called between two updates when a worker is gone. `waiting` is the sum of PushMeta::steps over its pushes by this
   /// rule that wait in a round, which are still applied when that round closes.
   std::function<void(int worker, Parting how, std::uint64_t waiting)> parted = {};
-  /// Returns the state for a dump; load() gets it when the dump is loaded. Each server saves its own.
-  std::function<std::vector<std::byte>()> save = {};
+  /// Returns the state for a dump; load() gets it when the dump is loaded. Each server saves its own. `waiting`: the
+  /// pushes by this rule that wait in a round, in the order of their arrival in each buffer. The dump contains them,
+  /// and they are applied once it is loaded and their round closes.
+  std::function<std::vector<std::byte>(std::span<const Pushed> waiting)> save = {};
   std::function<void(std::span<const std::byte> saved)> load = {};
 };
 

@@ -194,6 +194,18 @@ TEST(easgd, takes_another_part_from_one_exchange_to_the_next) {
   expect_near(master.push({1}, rate(.2)), {.02});
 }
 
+TEST(easgd, keeps_in_a_dump_where_each_worker_goes_on) {
+  const auto copies = std::make_shared<WorkerCopies>(), loaded = std::make_shared<WorkerCopies>();
+  Master master(elastic_rule(1, 0, copies), {0});
+  master.round({{{1}, {.worker = 4, .factor = .5}}, {{3}, {.worker = 5, .factor = .5}}});
+  const Values waiting{7};
+  loaded->load(copies->save(std::vector<Pushed>{{ConstBuffer(waiting.data(), 1, DType::f64), {.worker = 5}, 0, {}}}));
+  Master again(own_rule(loaded), {100});
+  EXPECT_EQ(again.push({0}, {.worker = 4}), (Values{.5})) << "after its last exchange";
+  EXPECT_EQ(again.push({0}, {.worker = 5}), (Values{7})) << "what it had pushed, and waits in a round";
+  EXPECT_EQ(again.push({0}, {.worker = 6}), (Values{100})) << "the centre";
+}
+
 TEST(first, is_where_everybody_begins) {
   Master master(first_rule(), {0, 0});
   master.push({3, 4});

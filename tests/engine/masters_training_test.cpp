@@ -56,6 +56,30 @@ TEST(Workers, HaveAllSamplesAndNoneTwice) {
     EXPECT_EQ(results[rank].losses.size(), ((toy().train->size() + 3 - rank) / 3 + 3) / 4) << rank;
 }
 
+// Whatever ends the first worker early ends the others, all of whose ranks stop after the same step.
+TEST(Workers, AllStopWithTheFirst) {
+  for (const std::size_t processes : {1, 2, 3}) {
+    const Config config = toy_config(
+        {"strategy=downpour", "masters=1", "processes=" + std::to_string(processes), "epochs=1000", "batch=8"});
+    const std::size_t ranks = 1 + 2 * processes;
+    const std::vector<Network> networks = networks_for(static_cast<int>(ranks), config, toy());
+    std::vector<TrainResult> results(ranks);
+    const Hooks hooks{.on_update = [](const Moment& now) {
+      if (now.step == 3) now.trainer.stop("enough");
+    }};
+    run_ranks(static_cast<int>(ranks), test_settings("shm"), [&](Communicator& world) {
+      const auto rank = static_cast<std::size_t>(world.rank());
+      results[rank] = train_by_masters(config, world, networks[rank], toy(), hooks).training;
+    });
+    for (std::size_t rank = 1; rank < ranks; ++rank) {
+      const bool is_first = rank <= processes;
+      EXPECT_EQ(results[rank].stopped, is_first ? "enough" : "the first worker did: enough") << rank << " of " << ranks;
+      EXPECT_EQ(results[rank].losses.size(), results[is_first ? 1 : processes + 1].losses.size()) << rank;
+      EXPECT_TRUE(is_first || results[rank].losses.size() % 8 == 0) << "it looks every eighth step";
+    }
+  }
+}
+
 /// A folder for the files of one run, removed afterwards.
 struct RunFolder {
   std::string path = ::testing::TempDir() + "tutti-masters-" + std::to_string(::getpid());

@@ -116,19 +116,23 @@ TEST(Quorum, IsOfThoseWhoAreThere) {
   EXPECT_THAT(played.answered(), ElementsAre(0, 2));
 }
 
-TEST(Quorum, KnowsHowManyStepsOfAWorkerWait) {
+TEST(Quorum, KnowsWhichPushesWait) {
   Rounds seen;
   const NamedRule rule = seen.mean(2, 0);
   PlayedShard played({0}, 3);
+  const auto waiting = [&](const std::string& name) {
+    std::vector<std::pair<int, std::uint64_t>> found;
+    for (const Pushed& one : played.shard.waiting(name)) found.emplace_back(one.meta.worker, one.meta.steps);
+    return found;
+  };
   played.push(rule, {1}, {.worker = 0, .steps = 5});
   played.push(rule, {1}, {.worker = 0, .steps = 3});  // for the round after
-  EXPECT_EQ(played.shard.waiting(0, "mean"), 8u);
-  EXPECT_EQ(played.shard.waiting(1, "mean"), 0u);
-  EXPECT_EQ(played.shard.waiting(0, "add"), 0u);
+  EXPECT_THAT(waiting("mean"), ElementsAre(std::pair(0, 5u), std::pair(0, 3u)));
+  EXPECT_THAT(waiting("add"), IsEmpty());
   played.part(0);
-  EXPECT_EQ(played.shard.waiting(0, "mean"), 8u);
+  EXPECT_THAT(waiting("mean"), ElementsAre(std::pair(0, 5u), std::pair(0, 3u)));
   played.push(rule, {1}, {.worker = 1, .steps = 1});
-  EXPECT_EQ(played.shard.waiting(0, "mean"), 3u);
+  EXPECT_THAT(waiting("mean"), ElementsAre(std::pair(0, 3u)));
 }
 
 TEST(Guests, AreNotWaitedFor) {
@@ -163,6 +167,11 @@ TEST(Quorum, GoesOnFromADump) {
   PlayedShard played({7}, 3), loaded({0}, 3);
   played.push(rule, {3}, {.worker = 2, .tokens = 1});
   played.push(rule, {6}, {.worker = 2, .tokens = 10});
+  const std::vector<Pushed> waiting = played.shard.waiting("mean");
+  ASSERT_EQ(waiting.size(), 2u);
+  EXPECT_THAT((std::vector{waiting[0].meta.tokens, waiting[1].meta.tokens}), ElementsAre(1u, 10u));
+  EXPECT_EQ(elements<double>(waiting[1].data)[0], 6);
+  EXPECT_THAT(played.shard.waiting("another"), IsEmpty());
   LetterWriter writer;
   played.shard.save(writer);
   LetterReader reader(writer.letter());
