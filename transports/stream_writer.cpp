@@ -2,9 +2,22 @@
 #include "transports/stream_writer.hpp"
 
 namespace tutti::stream {
+namespace {
+
+// Whether memory is worth keeping; the rest of a message that was withdrawn is too large.
+bool is_spare(const std::vector<std::byte>& memory) noexcept {
+  return memory.capacity() > 0 && memory.capacity() <= Transport::max_control;
+}
+
+}  // namespace
 
 void StreamWriter::urgent(int to, const Frame& frame, ConstBytes payload) {
-  Out out{frame, {}, nullptr, std::vector<std::byte>(payload.begin(), payload.end())};
+  Out out{frame, {}, nullptr, {}};
+  if (!payload.empty() && !spares_.empty()) {
+    out.owned = std::move(spares_.back());
+    spares_.pop_back();
+  }
+  out.owned.assign(payload.begin(), payload.end());
   at(to).urgent.push(std::move(out));
   activate(to);
 }
@@ -93,6 +106,8 @@ std::size_t StreamWriter::open_streams(int to) const noexcept {
 
 void StreamWriter::written(Stream& stream) {
   stream.busy = false;
+  if (std::vector<std::byte> owned = std::exchange(stream.current.owned, {}); is_spare(owned))
+    spares_.push_back(std::move(owned));
   Send* const send = std::exchange(stream.current.send, nullptr);
   if (send && --send->unwritten == 0 && send->framed == send->data.size()) ledger_.finish(*send, {});
 }

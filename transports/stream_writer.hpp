@@ -91,7 +91,8 @@ class StreamWriter {
   Wire& wire_;
   Ledger& ledger_;
   std::vector<Peer> peers_;
-  std::vector<int> active_;  // peers with queued frames
+  std::vector<int> active_;                     // peers with queued frames
+  std::vector<std::vector<std::byte>> spares_;  // memory of urgent payloads that are written, for the next ones
   std::size_t turn_ = 0;
 };
 

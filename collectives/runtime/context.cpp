@@ -97,13 +97,13 @@ std::shared_ptr<GroupState> Context::add_group(Group group) {
   const Topology places = topology().of(group.members);
   if (places.hosts().count() > 1) group.host.assign(places.host().begin(), places.host().end());
   auto state = std::make_shared<GroupState>(std::move(group));
-  std::vector<Inbox> early;
+  std::vector<Early> early;
   add_group(state, early);
-  for (const Inbox& letter : early) deliver_to(state, letter.from, letter.message);
+  for (const Early& letter : early) deliver_to(state, letter.from, letter.message);
   return state;
 }
 
-void Context::add_group(const std::shared_ptr<GroupState>& state, std::vector<Inbox>& early) {
+void Context::add_group(const std::shared_ptr<GroupState>& state, std::vector<Early>& early) {
   std::lock_guard lock(groups_mutex_);
   std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
   groups_[state->group().id] = state;
@@ -137,6 +137,12 @@ std::vector<std::shared_ptr<GroupState>> Context::groups() {
   for (const auto& [id, weak] : groups_)
     if (auto state = weak.lock()) alive.push_back(std::move(state));
   return alive;
+}
+
+std::shared_ptr<GroupState> Context::group_of(std::uint64_t id) {
+  const std::lock_guard lock(groups_mutex_);
+  const auto found = groups_.find(id);
+  return found == groups_.end() ? nullptr : found->second.lock();
 }
 
 void Context::add_backend(GroupState& group, const std::shared_ptr<Backend>& backend) {
@@ -239,7 +245,7 @@ void Context::failed(const Cause& why) { fail(why); }
 void Context::control(int from, ConstBytes message) {
   {
     std::lock_guard lock(news_mutex_);
-    inbox_.push_back({from, {message.begin(), message.end()}});
+    inbox_.put(from, message);
   }
   if (progress_) progress_->notice();
 }
@@ -248,12 +254,12 @@ void Context::news() {
   // A failure here may be the consequence of another one, whose cause was sent earlier: receive it first.
   if (!troubles_.empty() || !postponed_.empty()) wire().progress();
   std::vector<Cause> causes;
-  std::vector<Inbox> inbox;
   std::vector<std::shared_ptr<GroupState>> joined_late;
+  reading_.clear();
   {
     std::lock_guard lock(news_mutex_);
     causes.swap(causes_);
-    inbox.swap(inbox_);
+    reading_.swap(inbox_);
     joined_late.swap(joined_late_);
   }
   for (const Cause& cause : causes) act_on(cause);
@@ -264,7 +270,7 @@ void Context::news() {
     if (!operation->group().poisoned()) act_on(cause_for(operation->group(), status));
     operation->finish_postponed(status);
   }
-  for (const Inbox& letter : inbox) read_control(letter.from, letter.message);
+  reading_.for_each([this](int from, ConstBytes message) { read_control(from, message); });
   for (const auto& group : joined_late) end_backends(*group);
 }
 

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/runtime/inbox.hpp"
 #include "collectives/runtime/operation.hpp"
 #include "collectives/runtime/progress.hpp"
 #include "collectives/runtime/seekers.hpp"
@@ -118,7 +119,7 @@ class Context final : public Driver,
   void defer(std::function<void()> callback) override;
 
  private:
-  struct Inbox {
+  struct Early {
     int from;  // world rank
     std::vector<std::byte> message;
   };
@@ -131,7 +132,7 @@ class Context final : public Driver,
   void news() override;
   void tick(Clock::time_point now) override;
 
-  void add_group(const std::shared_ptr<GroupState>& state, std::vector<Inbox>& early);
+  void add_group(const std::shared_ptr<GroupState>& state, std::vector<Early>& early);
   void act_on(const Cause& why);
   void publish(const Cause& why) noexcept;
   std::optional<Cause> published(std::uint64_t group) noexcept;
@@ -139,6 +140,7 @@ class Context final : public Driver,
   void end_group(GroupState& group, const Status& why);
   void end_backends(const GroupState& group);
   std::vector<std::shared_ptr<GroupState>> groups();
+  std::shared_ptr<GroupState> group_of(std::uint64_t id);  // null: this rank has none of that id any more, or not yet
   // watchdog.cpp: asks ranks about their calls when one takes long
   void ask(Operation& operation, Clock::time_point now);
   void read_control(int from, ConstBytes message);
@@ -162,15 +164,16 @@ class Context final : public Driver,
   std::mutex groups_mutex_;
   std::map<std::uint64_t, std::weak_ptr<GroupState>> groups_;
   std::vector<Cause> ended_;                           // all causes so far, for groups made later
-  std::map<std::uint64_t, std::vector<Inbox>> early_;  // control messages for groups that this rank has not made yet
+  std::map<std::uint64_t, std::vector<Early>> early_;  // control messages for groups that this rank has not made yet
   std::map<std::string, std::uint64_t> named_;         // by members and name: how many groups were made of them
 
   std::mutex news_mutex_;
   std::vector<Cause> causes_;
-  std::vector<Inbox> inbox_;
+  Inbox inbox_;
   std::vector<std::shared_ptr<GroupState>> joined_late_;  // failed groups that a backend joined afterwards
   std::vector<std::pair<std::shared_ptr<GroupState>, Cause>> troubles_;  // token held
   std::vector<std::pair<Ref<Operation>, Status>> postponed_;             // token held
+  Inbox reading_;                                                        // what news() handles; token held
   std::set<std::pair<std::uint64_t, int>> acted_on_;  // (group, culprit) of the causes handled; token held
 
   std::vector<Ref<Operation>> running_;  // token held

@@ -26,6 +26,25 @@ bool GroupState::begun(std::uint32_t sequence, Signature& call) const {
   return true;
 }
 
+void GroupState::note_answer(int world_rank, std::uint32_t sequence, bool made, const CallRecord& completed) {
+  const int rank = group_.rank_of(world_rank);
+  if (rank < 0) return;
+  answers_.resize(group_.members.size());
+  Answer& answer = answers_[static_cast<std::size_t>(rank)];
+  const bool is_first = answer.at == Clock::time_point{};
+  answer.at = Clock::now();
+  answer.completed = completed;
+  if (made && (is_first || !answer.has_made(sequence))) answer.made = sequence;
+  if (!made && is_first) answer.made = sequence - 1;
+}
+
+const GroupState::Answer* GroupState::answer_of(int world_rank, Clock::time_point since) const {
+  const int rank = group_.rank_of(world_rank);
+  if (rank < 0 || answers_.empty()) return nullptr;
+  const Answer& answer = answers_[static_cast<std::size_t>(rank)];
+  return answer.at >= since ? &answer : nullptr;
+}
+
 Status GroupState::poison() const {
   std::lock_guard lock(mutex_);
   return poison_;
@@ -62,7 +81,6 @@ void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bo
   launched_ = about_now();
   until_ = launched_ + allowed;
   asked = {};
-  answers.clear();
   if (end_.handle != nullptr) end_ = {};
   joined_.store(false, std::memory_order_relaxed);
 }

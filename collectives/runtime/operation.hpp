@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -46,6 +45,18 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const CallRecord& last_completed() const noexcept { return completed_; }
   std::uint32_t last_begun() const noexcept { return sequence_; }
 
+  /// What another rank last answered to the watchdog's questions about calls.
+  struct Answer {
+    Clock::time_point at{};
+    std::uint32_t made = 0;  ///< number of the latest call that it is known to have made
+    CallRecord completed;
+    bool has_made(std::uint32_t sequence) const noexcept { return static_cast<std::int32_t>(made - sequence) >= 0; }
+  };
+  /// Records an answer about the call number `sequence`. Allocates at the first one only.
+  void note_answer(int world_rank, std::uint32_t sequence, bool made, const CallRecord& completed);
+  /// Null if the rank has not answered since then.
+  const Answer* answer_of(int world_rank, Clock::time_point since) const;
+
   /// Ok until the first failure, and that failure afterwards.
   Status poison() const;
   bool poisoned() const noexcept { return poisoned_.load(std::memory_order_acquire); }
@@ -68,6 +79,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::uint32_t sequence_ = 0;
   CallRecord completed_;
   std::array<CallRecord, 256> recent_;
+  std::vector<Answer> answers_;  // by rank in the group; empty before the first answer
   mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};
   Status poison_;                                 // guarded by mutex_
@@ -115,16 +127,9 @@ class Operation : public WorkState, public Startable {
   /// launch.
   void keep(std::shared_ptr<const void> owner) noexcept;
 
-  /// The last answer of another rank to the watchdog's question about this call.
-  struct Answer {
-    bool made = false;  ///< whether it has started a call with this number
-    CallRecord completed;
-  };
-
-  // Written by the watchdog; token held.
-  Clock::time_point asked{};      ///< when the other ranks were last asked
-  std::map<int, Answer> answers;  ///< by world rank
-  std::size_t place = 0;          ///< index in the context's list of running operations
+  // Token held.
+  Clock::time_point asked{};  ///< when the watchdog last asked the other ranks about this call
+  std::size_t place = 0;      ///< index in the context's list of running operations
 
  protected:
   /// Extends WorkState::prepare(). The deadline is `allowed` from now. Calls that are not `numbered` (point to point)

@@ -4,52 +4,52 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <vector>
-
-#include "transports/core/relax.hpp"
 
 namespace tutti {
 
-/// Any thread. take() and give() never wait for a thread that was descheduled in them: they allocate or delete an
-/// object instead.
+/// Any thread, without locks: a thread that is descheduled in take() or give() makes no other thread wait or allocate.
 template <class T>
 class Pool {
  public:
-  Pool() { spare_.reserve(most); }
+  Pool() : slots_(std::make_unique<std::atomic<T*>[]>(most)) {}
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() {
+    for (std::size_t i = 0; i < most; ++i) delete slots_[i].load();
+  }
 
   T* take() {
-    std::unique_ptr<T> found;
-    if (enter()) {
-      if (!spare_.empty()) {
-        found = std::move(spare_.back());
-        spare_.pop_back();
-      }
-      leave();
+    const std::size_t end = end_.load(std::memory_order_relaxed);
+    for (std::size_t i = 1; i <= most; ++i) {
+      const std::size_t at = (end - i) % most;
+      if (slots_[at].load(std::memory_order_relaxed) == nullptr) continue;
+      T* const found = slots_[at].exchange(nullptr, std::memory_order_acquire);
+      if (found == nullptr) continue;
+      end_.store(at, std::memory_order_relaxed);
+      return found;
     }
-    if (!found) found = std::make_unique<T>();
-    return found.release();
+    return std::make_unique<T>().release();
   }
 
   void give(T* one) noexcept {
-    std::unique_ptr<T> kept(one);
-    if (!enter()) return;
-    if (spare_.size() < most) spare_.push_back(std::move(kept));
-    leave();
+    const std::size_t end = end_.load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < most; ++i) {
+      const std::size_t at = (end + i) % most;
+      T* none = nullptr;
+      if (slots_[at].load(std::memory_order_relaxed) != nullptr) continue;
+      if (!slots_[at].compare_exchange_strong(none, one, std::memory_order_release, std::memory_order_relaxed))
+        continue;
+      end_.store(at + 1, std::memory_order_relaxed);
+      return;
+    }
+    delete one;
   }
 
  private:
-  static constexpr std::size_t most = 256;
-  bool enter() noexcept {
-    for (int looks = 0; looks < 200; ++looks) {
-      if (!busy_.load(std::memory_order_relaxed) && !busy_.exchange(true, std::memory_order_acquire)) return true;
-      relax();
-    }
-    return false;
-  }
-  void leave() noexcept { busy_.store(false, std::memory_order_release); }
+  static constexpr std::size_t most = 256;  // a power of two, as `end - i` may wrap around
 
-  std::atomic<bool> busy_{false};
-  std::vector<std::unique_ptr<T>> spare_;
+  const std::unique_ptr<std::atomic<T*>[]> slots_;  // null: free
+  std::atomic<std::size_t> end_{0};                 // the slot after the one that was filled last: where to look first
 };
 
 }  // namespace tutti

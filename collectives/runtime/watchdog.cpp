@@ -123,8 +123,7 @@ void Context::answer(int from, ConstBytes message) {
   Reply reply;
   reply.sequence = query.sequence;
   reply.group = query.group;
-  for (const auto& group : groups()) {
-    if (group->group().id != query.group) continue;
+  if (const auto group = group_of(query.group)) {
     Signature mine;
     const CallRecord completed = group->last_completed();
     reply.completed = completed.sequence;
@@ -143,7 +142,8 @@ void Context::note_answer(int from, ConstBytes message) {
   for (const auto& operation : running_) {
     const CallRecord& mine = operation->call();
     if (operation->group().group().id != reply.group || mine.sequence != reply.sequence) continue;
-    operation->answers[from] = {reply.made != 0, {reply.completed, {reply.completed_call}}};
+    if (const auto group = group_of(reply.group))
+      group->note_answer(from, reply.sequence, reply.made != 0, {reply.completed, {reply.completed_call}});
     if (reply.made == 0 || reply.call == mine.call.bits) return;
     Cause why;
     why.code = Code::mismatch;
@@ -162,11 +162,12 @@ void Context::note_answer(int from, ConstBytes message) {
 std::string Context::lacking(const Operation& operation, int& first) const {
   std::vector<std::pair<std::string, std::vector<int>>> states;  // what they last completed; "?": they do not answer
   for (const int member : operation.group().group().members) {
-    const auto found = operation.answers.find(member);
-    if (member == rank_ || (found != operation.answers.end() && found->second.made)) continue;
+    if (member == rank_) continue;
+    const GroupState::Answer* const answer = operation.group().answer_of(member, operation.launched());
+    if (answer != nullptr && answer->has_made(operation.call().sequence)) continue;
     std::string state = "?";
-    if (found != operation.answers.end()) {
-      const CallRecord& last = found->second.completed;
+    if (answer != nullptr) {
+      const CallRecord& last = answer->completed;
       state = last.sequence == 0 ? "" : call_text(last.sequence, last.call);
     }
     if (first < 0) first = member;

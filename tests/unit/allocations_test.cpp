@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "tests/support/counted_heap.hpp"
@@ -27,6 +29,20 @@ std::size_t allocations_of(Communicator& world, const std::function<void()>& cal
   const std::size_t before = heap_use().allocations;
   for (int i = 0; i < calls; ++i) call();
   return heap_use().allocations - before;
+}
+
+constexpr std::chrono::milliseconds a_long_time{300};  // after which the others ask
+
+// Calls for which each rank in turn comes so late that the others ask which calls it has made.
+void stall(Communicator& world) {
+  std::array<std::vector<float>, 8> data;
+  for (auto& one : data) one.resize(16);
+  for (int late = 0; late < world.size(); ++late) {
+    if (world.rank() == late) std::this_thread::sleep_for(a_long_time);
+    std::array<Work, 8> pending;
+    for (std::size_t i = 0; i < pending.size(); ++i) pending[i] = world.allreduce(data[i]);
+    for (Work& one : pending) one.wait();
+  }
 }
 
 // Every form that is to cost nothing. `data` is one rank's.
@@ -71,6 +87,7 @@ TEST(Allocations, AreNoneInAWorldOfOne) {
 TEST(Allocations, AreNoneWithinAHost) {
   constexpr int ranks = 3;
   run_ranks(ranks, test_settings("shm"), [](Communicator& world) {
+    stall(world);  // as on a busy machine
     for (const std::size_t count : {4u, 3000u, 40'000u}) {
       std::vector<float> data(count);
       auto shared = world.allocate<float>(count);
@@ -84,6 +101,28 @@ TEST(Allocations, AreNoneWithinAHost) {
       }
     }
   });
+}
+
+// On a busy machine a rank may have no core for so long that the others ask it about its calls, as they would ask one
+// that has made another call.
+TEST(Allocations, AreNoneForACallThatRanksAreAskedAbout) {
+  for (const char* const transport : {"shm", "tcp"})
+    run_ranks(3, test_settings(transport), [&](Communicator& world) {
+      std::vector<float> data(16);
+      const auto late_call = [&] {
+        if (world.rank() == 1) std::this_thread::sleep_for(a_long_time);
+        world.allreduce(data).wait();
+      };
+      stall(world);
+      late_call();
+      world.barrier().wait();
+      world.barrier().wait();
+      const std::size_t before = heap_use().allocations;
+      late_call();
+      const std::size_t taken = heap_use().allocations - before;
+      world.barrier().wait();
+      EXPECT_EQ(taken, 0u) << transport;
+    });
 }
 
 // The counter itself counts.

@@ -1,0 +1,44 @@
+// What a communicator remembers of the other ranks' answers to the watchdog.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "collectives/runtime/operation.hpp"
+
+namespace tutti {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(GroupState, RemembersWhichCallsAnotherRankHasMade) {
+  GroupState group(Group{7, 0, {4, 2, 9}, {}});
+  const Clock::time_point before = Clock::now();
+  EXPECT_EQ(group.answer_of(2, before), nullptr);
+  group.note_answer(9, 5, false, {3, Signature{33}});
+  EXPECT_EQ(group.answer_of(2, before), nullptr) << "another rank has answered";
+  const GroupState::Answer* const answer = group.answer_of(9, before);
+  ASSERT_NE(answer, nullptr);
+  EXPECT_TRUE(answer->has_made(4));
+  EXPECT_FALSE(answer->has_made(5));
+  EXPECT_EQ(answer->completed.sequence, 3u);
+  group.note_answer(9, 6, true, {5, Signature{55}});
+  group.note_answer(9, 5, true, {5, Signature{55}});  // about two calls at a time
+  EXPECT_TRUE(answer->has_made(6));
+  EXPECT_FALSE(answer->has_made(7));
+  EXPECT_EQ(answer->completed.call.bits, 55u);
+  EXPECT_EQ(group.answer_of(9, Clock::now() + 1h), nullptr) << "it has not answered since";
+  group.note_answer(1, 5, true, {});  // of no member
+  EXPECT_EQ(group.answer_of(1, before), nullptr);
+}
+
+TEST(GroupState, CountsCallsBeyondTheLargestNumber) {
+  GroupState group(Group{7, 0, {0, 1}, {}});
+  const Clock::time_point before = Clock::now();
+  group.note_answer(1, 0xffffffff, false, {});
+  EXPECT_FALSE(group.answer_of(1, before)->has_made(1)) << "the call after the one with the largest number";
+  group.note_answer(1, 1, true, {});
+  EXPECT_TRUE(group.answer_of(1, before)->has_made(0xffffffff));
+}
+
+}  // namespace
+}  // namespace tutti
