@@ -43,6 +43,11 @@ void expect_good_ends(BackendRank& rank, const std::vector<Report*>& reports) {
   }
 }
 
+// Whether this element type is played; with more ranks than a host has cores some have to do.
+bool plays(DType dtype, const BackendRank& rank) {
+  return rank.size() <= 8 || dtype == DType::i8 || dtype == DType::bf16 || dtype == DType::f64;
+}
+
 // Every operator of every dtype that is admitted, with counts that ranks do not divide, in place and not, by every
 // algorithm in turn; inputs are as they were, and all ranks have the same bits.
 TEST_P(BackendConformance, reductions_are_right) {
@@ -57,7 +62,7 @@ TEST_P(BackendConformance, reductions_are_right) {
         for (int d = 0; d < dtype_count; ++d, ++turn) {
           const auto op = static_cast<Op>(o);
           const auto dtype = static_cast<DType>(d);
-          if (!supports(op, dtype)) continue;
+          if (!supports(op, dtype) || !plays(dtype, rank)) continue;
           const bool variable = kind == Kind::reduce_scatter && turn % 5 == 0;
           const int before = self.played(kind);
           const auto sum = Folded(self, {kind, dtype, {op, 0.5}, counts[turn % 7], turn / 3 % 2 == 0, variable}).play();
@@ -88,6 +93,7 @@ TEST_P(BackendConformance, blocks_come_to_their_places) {
     for (const DType dtype : {DType::i8, DType::i16, DType::bf16, DType::f64})
       for (const std::size_t count : {0u, 1u, 7u, thinned ? 70u : 9001u})
         for (const bool variable : {false, true}) {
+          if (rank.size() > 8 && dtype != DType::bf16) continue;
           Moves moves(self, dtype, count, variable);
           moves.everything_but_barrier();
           moves.barrier();
@@ -296,9 +302,8 @@ TEST_P(BackendConformance, refusals_are_one_line_and_the_same_on_all_ranks) {
       EXPECT_FALSE(ask(call, "no such way")) << name(call.kind);
       const auto known = world.sort().algorithms(call.kind);
       const bool has_any = !known.empty();
-      if (has_any && call.kind != Kind::send)
-        EXPECT_EQ(rank.backend->supports(call, "no such way").text(),
-                  check_algorithm_name(GetParam().name, "no such way", call.kind, known).text());
+      const std::string words(check_algorithm_name(GetParam().name, "no such way", call.kind, known).text());
+      EXPECT_TRUE(!has_any || call.kind == Kind::send || rank.backend->supports(call, "no such way").text() == words);
       EXPECT_TRUE(!ask(call, {}) || has_any || world.sort().provider == nullptr) << name(call.kind);
       for (int d = 0; d < dtype_count; ++d)
         for (int o = 0; o < op_count; ++o) {

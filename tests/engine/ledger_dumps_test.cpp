@@ -105,14 +105,16 @@ struct Seat {
   ParameterServer& servers;
   Communicator& workers;
   std::optional<Parameters> w = {}, ledger = {};
+  std::vector<double> sent = {};
 
   void open() {
     w = servers.open("w", 1, DType::f64);
     ledger = servers.open("ledger", question_size, DType::f64);
     workers.barrier().wait();
   }
-  Request push(double value, std::uint64_t steps) const {
-    return w->push("step", std::vector<double>{value}, {.meta = {.steps = steps}});
+  Request push(double value, std::uint64_t steps) {
+    sent = {value};
+    return w->push("step", sent, {.meta = {.steps = steps}});
   }
   double value() const {
     std::vector<double> got(1);
