@@ -1,13 +1,16 @@
 // Pool: reuse of the objects of completed calls.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
 
 namespace tutti {
 
-/// Any thread, without locks: a thread that is descheduled in take() or give() makes no other thread wait or allocate.
+/// Any thread, without locks: a thread that is descheduled in take() or give(), or between the end of a call and
+/// give(), makes no other thread wait. Nor does it make one allocate, as the pool makes more objects than are in use at
+/// a time.
 template <class T>
 class Pool {
  public:
@@ -23,12 +26,16 @@ class Pool {
     for (std::size_t i = 1; i <= most; ++i) {
       const std::size_t at = (end - i) % most;
       if (slots_[at].load(std::memory_order_relaxed) == nullptr) continue;
-      T* const found = slots_[at].exchange(nullptr, std::memory_order_acquire);
-      if (found == nullptr) continue;
+      std::unique_ptr<T> found(slots_[at].exchange(nullptr, std::memory_order_acquire));
+      if (!found) continue;
       end_.store(at, std::memory_order_relaxed);
-      return found;
+      if (at == 0) grow_if_empty();
+      return found.release();
     }
-    return std::make_unique<T>().release();
+    auto made = std::make_unique<T>();
+    made_.fetch_add(1, std::memory_order_relaxed);
+    grow_if_empty();
+    return made.release();
   }
 
   void give(T* one) noexcept {
@@ -48,7 +55,19 @@ class Pool {
  private:
   static constexpr std::size_t most = 256;  // a power of two, as `end - i` may wrap around
 
+  // Twice as many, four at least, so that an object which comes back late is not missed.
+  void grow_if_empty() {
+    for (std::size_t i = 0; i < most; ++i)
+      if (slots_[i].load(std::memory_order_relaxed) != nullptr) return;
+    const std::size_t there = made_.load(std::memory_order_relaxed);
+    for (std::size_t more = std::max<std::size_t>(there, 3); more > 0 && made_ < most; --more) {
+      give(new T);
+      made_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+
   const std::unique_ptr<std::atomic<T*>[]> slots_;  // null: free
+  std::atomic<std::size_t> made_{0};                // objects
   std::atomic<std::size_t> end_{0};                 // the slot after the one that was filled last: where to look first
 };
 

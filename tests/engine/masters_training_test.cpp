@@ -60,7 +60,7 @@ TEST(Workers, HaveAllSamplesAndNoneTwice) {
 TEST(Workers, AllStopWithTheFirst) {
   for (const std::size_t processes : {1, 2, 3}) {
     const Config config = toy_config(
-        {"strategy=downpour", "masters=1", "processes=" + std::to_string(processes), "epochs=1000", "batch=8"});
+        {"strategy=downpour", "masters=1", "processes=" + std::to_string(processes), "epochs=200", "batch=8"});
     const std::size_t ranks = 1 + 2 * processes;
     const std::vector<Network> networks = networks_for(static_cast<int>(ranks), config, toy());
     std::vector<TrainResult> results(ranks);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -32,6 +34,24 @@ TEST(Pool, GivesWhatWasGivenLast) {
   pool.give(one);
 }
 
+// An object may be back a little later than its call has ended.
+TEST(Pool, HasOneMoreThanAreInUse) {
+  for (const int used : {1, 2, 4, 8, 16, 100}) {
+    Thing::made = 0;
+    {
+      Pool<Thing> pool;
+      std::vector<Thing*> all;
+      for (int i = 0; i < used; ++i) all.push_back(pool.take());
+      const int made = Thing::made;
+      all.push_back(pool.take());
+      EXPECT_EQ(Thing::made, made) << used;
+      EXPECT_LE(made, std::max(4, 2 * used)) << used;
+      for (Thing* const one : all) pool.give(one);
+    }
+    EXPECT_EQ(Thing::there, 0);
+  }
+}
+
 TEST(Pool, KeepsAFewHundred) {
   Thing::made = 0;
   {
@@ -43,7 +63,6 @@ TEST(Pool, KeepsAFewHundred) {
       all.clear();
       EXPECT_EQ(Thing::there, 256);
     }
-    EXPECT_EQ(Thing::made, 300 + 44);
   }
   EXPECT_EQ(Thing::there, 0);
 }
@@ -67,7 +86,7 @@ TEST(Pool, IsSharedByThreads) {
       });
     for (std::thread& one : all) one.join();
     EXPECT_GE(Thing::made, each);
-    EXPECT_LE(Thing::made, 2 * threads * each);
+    EXPECT_LE(Thing::made, 4 * threads * each);
     EXPECT_EQ(Thing::made, Thing::there) << "none was thrown away";
   }
   EXPECT_EQ(Thing::there, 0);
