@@ -34,7 +34,9 @@ class StreamReader {
         handler_(handler),
         limits_(wire.limits()),
         size_(size),
-        streams_(static_cast<std::size_t>(size) * wire.streams_per_peer()) {}
+        streams_(static_cast<std::size_t>(size) * wire.streams_per_peer()) {
+    ready_.reserve(streams_.size());  // so that nothing is allocated when many peers have something at once
+  }
 
   /// Reads about `budget` bytes from all streams that the wire reports, in turn. True if something arrived.
   bool receive_all(std::size_t budget);

@@ -19,6 +19,7 @@ class StreamWriter {
   StreamWriter(Wire& wire, Ledger& ledger, int size)
       : wire_(wire), ledger_(ledger), peers_(static_cast<std::size_t>(size)) {
     for (Peer& peer : peers_) peer.streams.resize(wire.streams_per_peer());
+    active_.reserve(peers_.size());
   }
 
   void urgent(int to, const Frame& frame, ConstBytes payload = {});
