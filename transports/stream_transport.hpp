@@ -112,8 +112,9 @@ class Wire {
   /// Null if the wire has only streams. Valid as long as the wire.
   virtual Placing* placing() noexcept { return nullptr; }
 
-  /// See Transport.
+  /// See Transport. drive() makes progress on the backends that were made, as Engine::progress().
   virtual std::unique_ptr<Backend> make_backend(const Group& /*group*/) { return nullptr; }
+  virtual bool drive() { return false; }
   virtual std::shared_ptr<void> allocate(std::size_t bytes) { return adopt(allocate_shared(bytes), bytes); }
   virtual std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t /*bytes*/) { return memory; }
 
@@ -121,8 +122,8 @@ class Wire {
   /// after control messages and aborts.
   virtual void ring(int to) noexcept = 0;
 
-  /// Publishes a failure where all peers see it even when their streams are full (a record in a shared segment). False:
-  /// there is no such place; use frames.
+  /// Publishes a failure where all peers see it even when their streams are full (a record in a shared segment), and
+  /// wakes them. False: there is no such place; use frames.
   virtual bool post(const Cause& why) noexcept = 0;
 
   /// This rank ends normally. Flushes written data, at most until `until`.

@@ -22,7 +22,8 @@ Communicator Communicator::connect(const Bootstrap& bootstrap) {
   Group world{world_id, context->rank(), {}, {}};
   for (int rank = 0; rank < context->size(); ++rank) world.members.push_back(rank);
   auto group = context->add_group(std::move(world));
-  Communicator made(std::make_shared<Impl>(std::move(context), std::move(group), std::move(selector)));
+  auto common = std::make_shared<CommonParts>(std::move(selector));
+  Communicator made(std::make_shared<Impl>(std::move(context), std::move(group), std::move(common)));
   made.impl_->make_named_backends(made);
   return made;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -28,25 +29,36 @@
 
 namespace tutti {
 
+/// What the communicators of one context have in common.
+struct CommonParts {
+  explicit CommonParts(std::shared_ptr<const Selector> rules) : selector(std::move(rules)) {}
+  const std::shared_ptr<const Selector> selector;
+  Pool<CollectiveOperation> collectives;
+  Pool<PointToPoint> exchanges;
+  Pool<Batch> batches;
+};
+
 class Communicator::Impl {
  public:
-  Impl(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, std::shared_ptr<const Selector> selector)
+  Impl(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, std::shared_ptr<CommonParts> common)
       : context_(std::move(context)),
         group_(std::move(group)),
-        choices_(std::move(selector), this->group(), context_->settings().explain == "on" && context_->rank() == 0),
+        common_(std::move(common)),
+        choices_(common_->selector, this->group(), context_->settings().explain == "on" && context_->rank() == 0),
         allowed_(duration_of(Seconds(context_->settings().timeout))) {
     choices_.add(std::make_shared<PlannedBackend>(context_->wire(), this->group(), context_->settings()));
     if (std::shared_ptr<Backend> own = context_->wire().make_backend(this->group())) {
-      context_->add_backend(*group_, own);
+      context_->notify(*group_, own);
       choices_.add(std::move(own));
     }
     choices_.add(devices_.staging());
   }
   ~Impl() {
     group_->mailbox().set({});
-    choices_.drop_backends();
+    context_->forget_group(group().id);
+    Backends leaving = choices_.take_backends();
     devices_.end();
-    context_->drop_engines();
+    context_->drop_engines({std::make_move_iterator(leaving.begin()), std::make_move_iterator(leaving.end())});
   }
 
   const Group& group() const noexcept { return group_->group(); }
@@ -105,7 +117,7 @@ class Communicator::Impl {
   }
 
   std::shared_ptr<Impl> child(Group group) const {
-    return std::make_shared<Impl>(context_, context_->add_group(std::move(group)), choices_.selector());
+    return std::make_shared<Impl>(context_, context_->add_group(std::move(group)), common_);
   }
 
   /// Creates the backends that the rules name for this communicator. Collective.
@@ -245,12 +257,13 @@ class Communicator::Impl {
 
   const std::shared_ptr<Context> context_;
   const std::shared_ptr<GroupState> group_;
+  const std::shared_ptr<CommonParts> common_;
   Choices choices_;
   const Clock::duration allowed_;
   DeviceCalls devices_{context_, group_, choices_};
-  Pool<CollectiveOperation> spare_collectives_;
-  Pool<PointToPoint> spare_exchanges_;
-  Pool<Batch> spare_batches_;
+  Pool<CollectiveOperation>& spare_collectives_ = common_->collectives;
+  Pool<PointToPoint>& spare_exchanges_ = common_->exchanges;
+  Pool<Batch>& spare_batches_ = common_->batches;
   std::once_flag store_made_;
   std::shared_ptr<Store> store_;
   PromptCalls prompt_calls_{spare_collectives_, *group_, EndedWork::make(context_)};

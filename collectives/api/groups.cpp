@@ -22,10 +22,13 @@ constexpr std::array<std::string_view, 8> makers = {"split", "split_by", "subgro
 std::int64_t number_of(std::string_view maker) { return std::ranges::find(makers, maker) - makers.begin(); }
 
 void check_list(std::string_view maker, std::span<const int> ranks, int size) {
+  std::vector<bool> listed(static_cast<std::size_t>(size));
   for (const int rank : ranks) {
-    if (rank < 0 || rank >= size || std::ranges::count(ranks, rank) > 1)
+    const bool known = rank >= 0 && rank < size;
+    if (!known || listed[static_cast<std::size_t>(rank)])
       throw Error(Code::invalid, std::string(maker) + ": rank " + std::to_string(rank) +
                                      " is listed twice or is not one of 0 to " + std::to_string(size - 1));
+    listed[static_cast<std::size_t>(rank)] = true;
   }
 }
 

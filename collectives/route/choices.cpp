@@ -10,9 +10,9 @@ namespace tutti {
 void Choices::add(std::shared_ptr<Backend> backend) {
   const std::lock_guard lock(mutex_);
   backends_.push_back(std::move(backend));
-  for (auto& of_kind : slots_)
+  for (const auto& table : all_tables_)
     // the new backend may change the choice of cached calls
-    for (Slot& slot : of_kind) slot.call.store(no_call, std::memory_order_relaxed);
+    for (Slot& slot : table->slots) slot.call.store(no_call, std::memory_order_relaxed);
 }
 
 bool Choices::has(std::string_view name) const {
@@ -38,7 +38,7 @@ const Route& Choices::decide(const Collective& call, Signature summary, const st
   if (!wanted.empty()) return route;
   if (says_ && said_.emplace(call.kind, call.variable, choice.rule).second)
     say(describe(summary) + " -> " + selector_->explain(call, known, backends_));
-  if (is_exact(call)) remember(slot_of(summary, common_device(call).kind), summary, route);
+  if (is_exact(call)) remember(summary, common_device(call).kind, route);
   return route;
 }
 
@@ -50,11 +50,29 @@ const Route& Choices::kept(const Choice& choice, Kind kind) {
   return routes_.emplace_back(kind, Route{choice.backend, std::string(choice.algorithm), own_plans}).second;
 }
 
-void Choices::remember(Slot& slot, Signature summary, const Route& route) noexcept {
+void Choices::remember(Signature summary, Device::Kind device, const Route& route) {
+  std::atomic<Table*>& current = tables_[static_cast<std::size_t>(device)];
+  Table* table = current.load(std::memory_order_relaxed);
+  const std::uint64_t there = table == nullptr ? no_call : (*table)[summary].call.load(std::memory_order_relaxed);
+  const int bits = table == nullptr ? 0 : 64 - table->shift;
+  if (table == nullptr || (there != no_call && there != summary.bits && bits < most_bits)) {
+    const int wanted = table == nullptr ? first_bits : std::min(bits + bits_at_once, most_bits);
+    Table& larger = *all_tables_.emplace_back(std::make_unique<Table>(wanted));
+    if (table != nullptr)
+      for (const Slot& slot : table->slots)
+        if (const std::uint64_t call = slot.call.load(std::memory_order_relaxed); call != no_call)
+          write(larger[Signature{call}], call, slot.route.load(std::memory_order_relaxed));
+    current.store(&larger, std::memory_order_release);
+    table = &larger;
+  }
+  write((*table)[summary], summary.bits, &route);
+}
+
+void Choices::write(Slot& slot, std::uint64_t call, const Route* route) noexcept {
   const std::uint32_t version = slot.version.load(std::memory_order_relaxed);
   slot.version.store(version + 1, std::memory_order_relaxed);
-  slot.call.store(summary.bits, std::memory_order_release);
-  slot.route.store(&route, std::memory_order_release);
+  slot.call.store(call, std::memory_order_release);
+  slot.route.store(route, std::memory_order_release);
   slot.version.store(version + 2, std::memory_order_release);
 }
 

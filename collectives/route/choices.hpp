@@ -4,12 +4,14 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "collectives/route/selector.hpp"
 #include "collectives/runtime/route.hpp"
@@ -27,8 +29,8 @@ class Choices {
   /// Adds a backend. The built-in plans (PlannedBackend) are added first.
   void add(std::shared_ptr<Backend> backend);
   bool has(std::string_view name) const;
-  /// Releases the backends. No call may be made afterwards.
-  void drop_backends() noexcept { backends_.clear(); }
+  /// Hands over the backends. No call may be made afterwards.
+  Backends take_backends() noexcept { return std::exchange(backends_, {}); }
 
   /// The route by the rules, or by `wanted` ("gloo/bcube") if it is not empty. Throws Error{invalid, unsupported}.
   const Route& choose(const Collective& call, Signature summary, const std::string& wanted) {
@@ -57,18 +59,28 @@ class Choices {
   static bool is_exact(const Collective& call) noexcept {
     return call.in.count < std::size_t{1} << 35 && call.out.count < std::size_t{1} << 35 && call.root < 1 << 15;
   }
-  Slot& slot_of(Signature summary, Device::Kind device) noexcept {
-    return slots_[static_cast<std::size_t>(device)][summary.bits * 0x9e3779b97f4a7c15u >> 56];
-  }
+  // The entries of one kind of device: a power of two of them, by the hash of the summary. Grows while calls that
+  // differ fall on one entry, and is published for threads that only read.
+  struct Table {
+    explicit Table(int bits) : shift(64 - bits), slots(std::size_t{1} << bits) {}
+    int shift;
+    std::vector<Slot> slots;
+    Slot& operator[](Signature summary) noexcept { return slots[summary.bits * 0x9e3779b97f4a7c15u >> shift]; }
+  };
+  static constexpr int first_bits = 3, most_bits = 8, bits_at_once = 2;
+
   const Route* recall(Signature summary, Device::Kind device) noexcept {
-    const Slot& slot = slot_of(summary, device);
+    Table* const table = tables_[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
+    if (table == nullptr) return nullptr;
+    const Slot& slot = (*table)[summary];
     const std::uint32_t version = slot.version.load(std::memory_order_acquire);
     const std::uint64_t call = slot.call.load(std::memory_order_acquire);
     const Route* const route = slot.route.load(std::memory_order_acquire);
     if (call != summary.bits || version % 2 != 0) return nullptr;
     return slot.version.load(std::memory_order_relaxed) == version ? route : nullptr;
   }
-  void remember(Slot& slot, Signature summary, const Route& route) noexcept;
+  void remember(Signature summary, Device::Kind device, const Route& route);
+  static void write(Slot& slot, std::uint64_t call, const Route* route) noexcept;
   const Route& decide(const Collective& call, Signature summary, const std::string& wanted);
   const Route& kept(const Choice& choice, Kind kind);
   Facts facts(const Collective& call) const noexcept;
@@ -78,10 +90,11 @@ class Choices {
   const int hosts_ = group_.hosts();
   const bool says_;  // log each choice once
   Backends backends_;
-  std::array<std::array<Slot, 256>, 2> slots_;  // by device kind and hash of the summary
+  std::array<std::atomic<Table*>, 2> tables_{};  // by device kind; null before the first call
 
-  mutable std::mutex mutex_;  // guards the members below, writes to slots_, and backends_ except in drop_backends()
-  std::deque<std::pair<Kind, Route>> routes_;
+  mutable std::mutex mutex_;  // guards the members below, writes to tables_, and backends_ except in take_backends()
+  std::vector<std::unique_ptr<Table>> all_tables_;  // and those that others may still read
+  std::list<std::pair<Kind, Route>> routes_;
   std::set<std::tuple<Kind, bool, const Rule*>> said_;
 };
 

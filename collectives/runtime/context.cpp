@@ -7,6 +7,7 @@
 #include "collectives/runtime/batch.hpp"
 #include "collectives/runtime/errand.hpp"
 #include "transports/core/deferred_release.hpp"
+#include "transports/core/for_ever.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/sha256.hpp"
 #include "tutti/fork.hpp"
@@ -19,6 +20,7 @@ namespace {
 constexpr Seconds patience{5.0};
 
 std::string failure_key(std::uint64_t group) { return "failure/" + std::to_string(group); }
+constexpr std::string_view any_failure_key = "failures";  // set if there is one for any group
 
 // The core this rank returns to, if the ranks fill the cores that all of them may use; otherwise -1.
 int home_core(int index, const Wiring& wiring) {
@@ -105,7 +107,10 @@ std::shared_ptr<GroupState> Context::add_group(Group group) {
 
 void Context::add_group(const std::shared_ptr<GroupState>& state, std::vector<Early>& early) {
   std::lock_guard lock(groups_mutex_);
-  std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
+  if (groups_.size() >= sweep_groups_at_) {  // seldom enough to cost each group little
+    std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
+    sweep_groups_at_ = 2 * groups_.size() + 64;
+  }
   groups_[state->group().id] = state;
   if (const auto found = early_.find(state->group().id); found != early_.end()) {
     early = std::move(found->second);
@@ -139,15 +144,27 @@ std::vector<std::shared_ptr<GroupState>> Context::groups() {
   return alive;
 }
 
+// The entry stays for a while: messages for the group that are under way are not those of a group to come.
+void Context::forget_group(std::uint64_t id) noexcept {
+  const std::lock_guard lock(groups_mutex_);
+  if (const auto found = groups_.find(id); found != groups_.end()) found->second.reset();
+}
+
 std::shared_ptr<GroupState> Context::group_of(std::uint64_t id) {
   const std::lock_guard lock(groups_mutex_);
   const auto found = groups_.find(id);
   return found == groups_.end() ? nullptr : found->second.lock();
 }
 
-void Context::add_backend(GroupState& group, const std::shared_ptr<Backend>& backend) {
+void Context::drop_engines(std::vector<std::shared_ptr<Engine>> leaving) {
+  if (fork_generation() == generation_)
+    progress_->drop_unused(std::move(leaving));
+  else
+    keep_for_ever(std::move(leaving));  // they are the parent's
+}
+
+void Context::notify(GroupState& group, const std::shared_ptr<Backend>& backend) {
   group.add(backend);
-  add_engine(backend);
   if (!group.poisoned()) return;  // if it fails later, end_group() finds the backend
   {
     std::lock_guard lock(news_mutex_);
@@ -284,13 +301,14 @@ void Context::act_on(const Cause& why) {
   log(LogLevel::info, why.text, rank_);
   wire().spread(why);
   const Status status(why);
+  // An unreachable rank may have failed earlier with a cause that it could only publish in the store.
+  const bool asks = why.code == Code::peer_lost && any_published();
   for (const auto& group : groups()) {
     const auto& members = group->group().members;
     const bool concerned = why.group != 0 ? group->group().id == why.group
                                           : why.culprit < 0 || std::ranges::count(members, why.culprit) > 0;
     if (!concerned) continue;
-    // An unreachable rank may have failed earlier with a cause that it could only publish in the store.
-    const auto earlier = why.code == Code::peer_lost ? published(group->group().id) : std::nullopt;
+    const auto earlier = asks ? published(group->group().id) : std::nullopt;
     end_group(*group, earlier ? Status(*earlier) : status);
   }
   if (why.group != 0) publish(why);
@@ -298,7 +316,17 @@ void Context::act_on(const Cause& why) {
 
 // Publishes a communicator's failure in the store, for ranks that have no link to this one.
 void Context::publish(const Cause& why) noexcept {
-  ask_store([&] { store_->set_once(failure_key(why.group), {reinterpret_cast<const char*>(&why), sizeof why}); });
+  ask_store([&] {
+    store_->set_once(failure_key(why.group), {reinterpret_cast<const char*>(&why), sizeof why});
+    store_->set_once(any_failure_key, "1");
+  });
+}
+
+bool Context::any_published() noexcept {
+  bool any = false;
+  std::string value;
+  ask_store([&] { any = store_->find(any_failure_key, value); });
+  return any;
 }
 
 std::optional<Cause> Context::published(std::uint64_t group) noexcept {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "collectives/runtime/inbox.hpp"
@@ -82,19 +83,24 @@ class Context final : public Driver,
 
   /// Makes progress on `engine` until the context is its last owner.
   void add_engine(std::shared_ptr<Engine> engine) { progress_->add(std::move(engine)); }
-  /// Destroys engines that have no other owner, soon.
-  void drop_engines() {
-    if (fork_generation() == generation_) progress_->drop_unused();
-  }
+  /// Destroys engines that have no other owner, soon; also `leaving`, those of a communicator that ends.
+  void drop_engines(std::vector<std::shared_ptr<Engine>> leaving);
 
   /// As add_engine(), for a backend that performs calls of `group` and is notified when the group fails.
-  void add_backend(GroupState& group, const std::shared_ptr<Backend>& backend);
+  void add_backend(GroupState& group, const std::shared_ptr<Backend>& backend) {
+    add_engine(backend);
+    notify(group, backend);
+  }
+  /// Notifies the backend when the group fails, and drives it no more than its transport does.
+  void notify(GroupState& group, const std::shared_ptr<Backend>& backend);
 
   /// The id of a group made by its members (world ranks) alone: equal on all members, and different for each group.
   std::uint64_t next_group_id(std::span<const int> members, std::string_view name);
 
   /// Registers a group and fills in its members' hosts.
   std::shared_ptr<GroupState> add_group(Group group);
+  /// The communicator has ended on this rank.
+  void forget_group(std::uint64_t id) noexcept;
 
   /// Throws Error{invalid} in a forked child.
   void refuse_in_child() const;
@@ -136,6 +142,7 @@ class Context final : public Driver,
   void act_on(const Cause& why);
   void publish(const Cause& why) noexcept;
   std::optional<Cause> published(std::uint64_t group) noexcept;
+  bool any_published() noexcept;
   void ask_store(const std::function<void()>& question) noexcept;
   void end_group(GroupState& group, const Status& why);
   void end_backends(const GroupState& group);
@@ -162,7 +169,8 @@ class Context final : public Driver,
   std::unique_ptr<Progress> progress_;
 
   std::mutex groups_mutex_;
-  std::map<std::uint64_t, std::weak_ptr<GroupState>> groups_;
+  std::unordered_map<std::uint64_t, std::weak_ptr<GroupState>> groups_;
+  std::size_t sweep_groups_at_ = 64;                   // how many there are when ended ones are removed
   std::vector<Cause> ended_;                           // all causes so far, for groups made later
   std::map<std::uint64_t, std::vector<Early>> early_;  // control messages for groups that this rank has not made yet
   std::map<std::string, std::uint64_t> named_;         // by members and name: how many groups were made of them

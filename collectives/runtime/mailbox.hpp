@@ -1,8 +1,8 @@
 // Mailbox: control messages of one communicator that wait for the user's handler.
 #pragma once
 
-#include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -37,7 +37,7 @@ class Mailbox {
   };
   std::mutex mutex_;
   Handler handler_;
-  std::deque<Letter> letters_;
+  std::list<Letter> letters_;
   bool runs_ = false;
 };
 

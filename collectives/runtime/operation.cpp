@@ -11,7 +11,9 @@ namespace tutti {
 
 std::uint32_t GroupState::begin(Signature call) {
   if (++sequence_ == 0) ++sequence_;  // 0 is reserved for point-to-point calls
-  recent_[sequence_ % recent_.size()] = {sequence_, call};
+  // Sizes are powers of two, so what is remembered keeps its place.
+  if (sequence_ == recent_.size() && sequence_ < most_recent) recent_.resize(2 * recent_.size());
+  recent_[sequence_ & (recent_.size() - 1)] = {sequence_, call};
   return sequence_;
 }
 
@@ -20,7 +22,7 @@ void GroupState::completed(const CallRecord& call) {
 }
 
 bool GroupState::begun(std::uint32_t sequence, Signature& call) const {
-  const CallRecord& record = recent_[sequence % recent_.size()];
+  const CallRecord& record = recent_[sequence & (recent_.size() - 1)];
   if (record.sequence != sequence || sequence == 0) return false;
   call = record.call;
   return true;

@@ -1,10 +1,9 @@
 // Operation: one launched call, and GroupState, the state shared by the calls of a communicator.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -71,14 +70,16 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::vector<std::shared_ptr<Backend>> backends() const;
 
   /// Calls that wait for their verification or route, in launch order. Token held.
-  std::deque<CollectiveOperation*>& unstarted() noexcept { return unstarted_; }
+  std::list<CollectiveOperation*>& unstarted() noexcept { return unstarted_; }
 
  private:
+  static constexpr std::size_t most_recent = 256;
+
   const Group group_;
-  std::deque<CollectiveOperation*> unstarted_;
+  std::list<CollectiveOperation*> unstarted_;
   std::uint32_t sequence_ = 0;
   CallRecord completed_;
-  std::array<CallRecord, 256> recent_;
+  std::vector<CallRecord> recent_ = std::vector<CallRecord>(8);  // by number; doubles up to most_recent
   std::vector<Answer> answers_;  // by rank in the group; empty before the first answer
   mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};

@@ -47,8 +47,6 @@ void Progress::start() {
   thread_ = std::thread([this] { background(); });
 }
 
-Progress::~Progress() { stop(); }
-
 // ---- the token -------------------------------------------------------------------------------
 
 void Progress::stop() {
@@ -56,9 +54,9 @@ void Progress::stop() {
   stop_.store(true);
   signal(background_event_.fd());
   thread_.join();
-  if (!news_.load() || !token_.try_acquire()) return;
+  if (!(news_.load() || queued_.load()) || !token_.try_acquire()) return;
   const Holding token(*this);
-  turn();  // so that other ranks hear of an abort right before the end
+  turn();  // so that other ranks hear of an abort right before the end, and engines end before it
 }
 
 void Progress::release() {
@@ -97,6 +95,7 @@ void Progress::start_queued() {
     const std::lock_guard lock(queue_mutex_);
     starting_.swap(queue_);
     joining.swap(joining_);
+    left_.swap(leaving_);
     tidies = std::exchange(tidies_, false);
     queued_.store(false);
   }
@@ -132,9 +131,10 @@ void Progress::add(std::shared_ptr<Engine> engine) {
   turn_if_free();
 }
 
-void Progress::drop_unused() {
+void Progress::drop_unused(std::vector<std::shared_ptr<Engine>> leaving) {
   {
     const std::lock_guard lock(queue_mutex_);
+    std::ranges::move(leaving, std::back_inserter(leaving_));
     queued_.store(tidies_ = true);
   }
   turn_if_free();
@@ -218,10 +218,11 @@ void Progress::background() {
       poke_wanted_.store(true);
       if (waiters_.load() == 0 && !serve()) continue;
       if (deferred_.any()) deferred_.run();
-      if (starts_.load() != seen || (news_.load() && waiters_.load() == 0)) continue;
-      if (outstanding_.load() == 0 || waiters_.load() > 0)  // the transport or a waiter may still cause work
+      if (starts_.load() != seen) continue;
+      const bool retries = news_.load() && waiters_.load() == 0;  // the token is taken, maybe by who lacks a core
+      if (!retries && (outstanding_.load() == 0 || waiters_.load() > 0))  // the transport or a waiter may cause work
         timeout = polling_.load() ? tick_interval : 1000ms;
-      else if (!polling_.load())
+      else if (!retries && !polling_.load())
         timeout = tick_interval;
     } else {
       poke_wanted_.store(false);

@@ -52,7 +52,7 @@ class Progress {
   };
   /// Also moves the calling thread to `cores.home`.
   Progress(Transport& wire, ProgressHooks& hooks, Cores cores);
-  ~Progress();
+  ~Progress() { stop(); }
 
   /// Starts the background thread; hooks may be called from here on.
   void start();
@@ -71,8 +71,8 @@ class Progress {
 
   /// Drives `engine` until Progress is its last owner, then destroys it with the token held. Any thread.
   void add(std::shared_ptr<Engine> engine);
-  /// Destroys engines without another owner, now or when the token is released. Any thread.
-  void drop_unused();
+  /// Destroys engines without another owner, now or when the token is released, among them `leaving`. Any thread.
+  void drop_unused(std::vector<std::shared_ptr<Engine>> leaving = {});
 
   /// Makes the holder of the token call ProgressHooks::news(). Any thread, at any time.
   void notice() noexcept;
@@ -131,6 +131,7 @@ class Progress {
   // Destroys engines without another owner. Pending causes are spread before their links close.
   void drop_engines() {
     hear_news();
+    left_.clear();
     engines_.drop_unused();
   }
   void join(std::shared_ptr<Engine> engine);
@@ -170,9 +171,10 @@ class Progress {
   std::atomic<int> waiters_{0};  // threads that have been in drive() for longer than a moment
 
   std::mutex queue_mutex_;
-  std::vector<Startable*> queue_, starting_;      // starting_: token held
-  std::vector<std::shared_ptr<Engine>> joining_;  // driven from the next turn on
-  bool tidies_ = false;                           // drop engines in the next turn
+  std::vector<Startable*> queue_, starting_;             // starting_: token held
+  std::vector<std::shared_ptr<Engine>> joining_;         // driven from the next turn on
+  std::vector<std::shared_ptr<Engine>> leaving_, left_;  // released in the next turn; left_: token held
+  bool tidies_ = false;                                  // drop engines in the next turn
   std::atomic<bool> queued_{false};
   std::atomic<bool> news_{false};
   Deferred deferred_;

@@ -176,7 +176,7 @@ TEST(ShmDirect, StagesNothing) {
       const auto one = from.first(count), part = into.first(count);
       const auto look = [&](std::array<std::size_t, 2>& seen) {
         world.barrier().wait();
-        if (world.rank() == 0) seen[allocated] = arena_bytes();
+        if (world.rank() == 0) seen[allocated] = segment_bytes();
         world.barrier().wait();
       };
       look(before);
@@ -202,7 +202,7 @@ TEST(ShmCma, StagesNothingOfOrdinaryMemory) {
     std::vector<float> in(p * count), out(count);
     const auto look = [&](std::size_t which) {
       world.barrier().wait();
-      if (world.rank() == 0) seen[which] = arena_bytes();
+      if (world.rank() == 0) seen[which] = segment_bytes();
       world.barrier().wait();
     };
     look(0);
@@ -232,7 +232,7 @@ TEST(ShmDirect, IsForSmallAllreducesInPlace) {
     };
     const auto look = [&](std::size_t& bytes) {
       world.barrier().wait();
-      if (world.rank() == 0) bytes = arena_bytes();
+      if (world.rank() == 0) bytes = segment_bytes();
       world.barrier().wait();
     };
     const std::span<const float> from(in);

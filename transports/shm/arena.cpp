@@ -135,6 +135,18 @@ void Arena::give_back(std::size_t offset) noexcept {
   free_.erase(gap);
 }
 
+void Arena::hollow(std::size_t offset, std::size_t bytes) noexcept {
+  if (generation_ != fork_generation() || bytes % page_bytes() != 0) return;
+  ::fallocate(file_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(bytes));
+}
+
+void Arena::fill(std::size_t offset, std::size_t bytes) {
+  if (bytes % page_bytes() != 0) return;
+  if (const int error = reserve_pages(file_.fd(), offset, map_.at(offset), bytes))
+    refuse_allocation(bytes, std::string("reserving its pages: ") + std::strerror(error));
+}
+
 void Arena::quarantine(const std::byte* data) noexcept {
   const std::lock_guard lock(mutex_);
   const auto offset = map_.offset_of(data, 1);

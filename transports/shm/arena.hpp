@@ -60,6 +60,10 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// naming the size.
   std::size_t take(std::size_t bytes);
   void give_back(std::size_t offset) noexcept;
+  /// Part of a block: gives its memory back to the system, after which it reads as zeros, and takes memory for it
+  /// again. Whole pages; less is left as it is. fill() throws Error{resource}.
+  void hollow(std::size_t offset, std::size_t bytes) noexcept;
+  void fill(std::size_t offset, std::size_t bytes);
   /// Never frees the block that contains `data`, if there is one.
   void quarantine(const std::byte* data) noexcept;
 

@@ -15,7 +15,6 @@ constexpr int looks_at_word = 64;
 constexpr int looks_in_step = 64;
 constexpr int most_late = 4;               // consecutive late calls after which the ranks count as out of step
 constexpr std::uint64_t tried_every = 16;  // calls between attempts when out of step
-constexpr std::size_t few_lines = 224;     // bytes; above, one copy is faster than line by line
 
 // Bytes of a block that two ranks exchange in one shot; above, data that exceed the L1 cache are faster with two
 // copies.
@@ -57,7 +56,7 @@ void ShmBackend::start(Call& call) {
   queue_.push_back(&call);
   if (begun_ || failed_) {
     call.tracker = this;
-    return;
+    return be_driven();
   }
   begin_next();
   if (engine_ <= Engine::one_shot) {
@@ -67,7 +66,9 @@ void ShmBackend::start(Call& call) {
       if (awaited_.reached()) step();
     late_calls_ = begun_ ? std::min(late_calls_ + 1, most_late) : 0;
   }
+  if (queue_.empty()) return;
   if (begun_) call.tracker = this;  // otherwise it has ended
+  be_driven();
 }
 
 ShmBackend::Engine ShmBackend::named(std::string_view algorithm) noexcept {
@@ -82,7 +83,7 @@ ShmBackend::Engine ShmBackend::first_engine(const ShmCall& call, Engine wanted) 
   if (given > 0 && by_cma) return Engine::cma;
   if (wanted != Engine::by_size) return given > 0 ? Engine::meeting : Engine::low_latency;
   if (given > shot_bytes || (call.size == 2 && call.bytes() > one_shot_of_two)) return Engine::meeting;
-  return given <= few_lines ? Engine::low_latency : Engine::one_shot;
+  return given <= few_bytes ? Engine::low_latency : Engine::one_shot;
 }
 
 void ShmBackend::begin_next() {
@@ -142,7 +143,7 @@ bool ShmBackend::step() {
   const bool in_place =
       engine_ == Engine::meeting && !call_.insists_on(Insisted::two_copy) && can_play_zero_copy(memory_, call_);
   engine_ = in_place ? Engine::zero_copy : Engine::two_copy;
-  if (engine_ == Engine::two_copy) rounds_ += rounds_of(call_);
+  if (engine_ == Engine::two_copy) memory_.rounds_end_at(rounds_ += rounds_of(call_));
   awaited_ = {};
   return step();
 }
@@ -173,6 +174,7 @@ void ShmBackend::end() {
   if (++next_ == queue_.size()) {
     queue_.clear();
     next_ = 0;
+    if (is_driven_) rest();
   } else if (next_ == tidy_after) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(next_));
     next_ = 0;
@@ -218,6 +220,7 @@ void ShmBackend::cancel(const Status& why) noexcept {
   withdraw(why);
   task_.drop();
   begun_ = false;
+  rest();
   auto ending = std::exchange(queue_, {});
   for (std::size_t i = std::exchange(next_, 0); i < ending.size(); ++i) ending[i]->ended(why);
 }

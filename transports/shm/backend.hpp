@@ -20,6 +20,7 @@ class ShmBackend final : public Backend, private Tracker {
 
   /// Parameters as for GroupMemory.
   ShmBackend(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals, bool all_read_all);
+  ~ShmBackend() override { rest(); }
 
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
@@ -44,12 +45,22 @@ class ShmBackend final : public Backend, private Tracker {
   void end();
   void withdraw(const Status& why) noexcept;
   bool gone(int peer) const noexcept;
+  // The wire drives this backend while it has calls.
+  void be_driven() {
+    if (!is_driven_) memory_.add_busy(*this);
+    is_driven_ = true;
+  }
+  void rest() noexcept {
+    if (is_driven_) memory_.remove_busy(*this);
+    is_driven_ = false;
+  }
 
   GroupMemory memory_;
   std::vector<Call*> queue_;
   std::size_t next_ = 0;  // index in the queue; the calls before it have ended
   bool begun_ = false;    // whether queue_[next_] has begun
-  bool failed_ = false;   // a call has failed: the communicator ends, and the waiting calls are about to be cancelled
+  bool is_driven_ = false;
+  bool failed_ = false;  // a call has failed: the communicator ends, and the waiting calls are about to be cancelled
   ShmCall call_;
   Engine wanted_ = Engine::by_size;  // by Call::algorithm of call_
   Engine engine_ = Engine::low_latency;

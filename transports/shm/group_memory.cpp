@@ -20,11 +20,13 @@ GroupMemory::GroupMemory(std::shared_ptr<HostState> host_state, const Group& gro
       pushing_(locals_.size()) {}
 
 GroupMemory::~GroupMemory() {
-  if (own_.slab != nullptr) host_state_->retire(own_, locals_);
+  if (own_.slab == nullptr) return;
+  if (own_.slab->shots != 0) host_state_->shots().leave(*this);
+  if (own_.slab->rounds != 0 && own_.shares_rounds) host_state_->rounds().leave(*this);
+  host_state_->retire(own_, locals_);
 }
 
-void GroupMemory::enter() {
-  if (own_.slab != nullptr) return;
+void GroupMemory::open_slab() {
   own_ = host_state_->open_slab(group_.id);
   slabs_[static_cast<std::size_t>(rank())] = own_.slab;
   --missing_;
@@ -35,14 +37,31 @@ Awaited GroupMemory::look_around() {
   for (int other = 0; other < size(); ++other) {
     const Slab*& slab = slabs_[static_cast<std::size_t>(other)];
     if (slab != nullptr) continue;
-    const Word& published = host_state_->published(local(other));
-    const std::uint64_t before = published.load(std::memory_order_acquire);
-    const DirectoryEntry* const entry = host_state_->find(local(other), group_.id);
-    if (entry == nullptr) return {&published, before + 1, other};
-    slab = &host_state_->slab(local(other), *entry);
+    const Word& changes = host_state_->changes(local(other));
+    const std::uint64_t before = changes.load(std::memory_order_acquire);
+    slab = host_state_->find(local(other), group_.id);
+    if (slab == nullptr) return {&changes, before + 1, other};
     --missing_;
   }
   return {};
+}
+
+void GroupMemory::take_rounds() {
+  own_.shares_rounds = slot_bytes_ == room_bytes;
+  own_.slab->rounds = own_.shares_rounds ? host_state_->rounds().take(*this) : host_state_->take(2 * slot_bytes_);
+}
+
+// Ranks write `finished` and `gathered` at the end of a call, when they have read what they need of all others and, in
+// rounds of two ranks, written what these need. Nobody looks at the room again before this rank announces another.
+bool GroupMemory::gives_up(std::size_t room) noexcept {
+  if (!open()) return false;
+  const bool is_shots = room == own_.slab->shots;
+  for (const Slab* const slab : slabs_) {
+    const std::uint64_t done = (is_shots ? slab->finished : slab->gathered).load(std::memory_order_acquire);
+    if (done < (is_shots ? last_shot_ : rounds_end_)) return false;
+  }
+  (is_shots ? own_.slab->shots : own_.slab->rounds) = 0;
+  return true;
 }
 
 std::optional<Awaited> GroupMemory::look_who_is_behind(std::uint64_t number) noexcept {

@@ -1,6 +1,7 @@
 // GroupMemory: one rank's access to the shared memory of a communicator's collectives, and how engines wait.
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,7 @@ struct Awaited {
 };
 
 /// Ranks are those of the group. Only for the holder of the progress token.
-class GroupMemory {
+class GroupMemory final : private Tenant {
  public:
   /// `locals`: the local index of each rank of the group. `all_read_all`: whether these ranks can read one another's
   /// private memory through the kernel; the same on all of them.
@@ -49,7 +50,9 @@ class GroupMemory {
 
   bool open() const noexcept { return missing_ == 0; }
   /// Creates this rank's slab, if it has none. Throws Error{resource}.
-  void enter();
+  void enter() {
+    if (own_.slab == nullptr) open_slab();
+  }
   /// Looks up the slabs of the other ranks. Returns the word to wait for, or none once all are found.
   Awaited look_around();
 
@@ -61,10 +64,36 @@ class GroupMemory {
   /// The slot of a round; rounds alternate between two. This rank's are allocated at the first use. Throws
   /// Error{resource}.
   std::byte* own_slot(std::uint64_t round) {
-    return host_state_->open_rounds(own_, slot_bytes_) + (round & 1) * slot_bytes_;
+    if (own_.slab->rounds == 0) take_rounds();
+    rounds_end_ = std::max(rounds_end_, round + 1);
+    return slot_of(rank(), round);
   }
   std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
-    return host_state_->rounds(local(rank), of(rank)) + (round & 1) * slot_bytes_;
+    return host_state_->at(local(rank), of(rank).rounds) + (round & 1) * slot_bytes_;
+  }
+  /// Rounds before this one were all played once no rank has less `gathered`.
+  void rounds_end_at(std::uint64_t round) noexcept { rounds_end_ = round; }
+
+  /// The slot of a one-shot call. This rank's are allocated at the first use. Throws Error{resource}.
+  std::byte* own_shot(std::uint64_t number) {
+    if (own_.slab->shots == 0) own_.slab->shots = host_state_->shots().take(*this);
+    last_shot_ = number;
+    return reinterpret_cast<Shots*>(host_state_->at(local(rank()), own_.slab->shots))->at(number % one_shots).data();
+  }
+  const std::byte* shot_of(int rank, std::uint64_t number) const noexcept {
+    return (*reinterpret_cast<const Shots*>(host_state_->at(local(rank), of(rank).shots)))[number % one_shots].data();
+  }
+
+  /// The packets of a call, of which there are more where it is `wide`: once own_packets() was called for it.
+  Packet* own_packets(std::uint64_t number, bool wide) {
+    if (wide && own_.slab->wide == 0) own_.slab->wide = host_state_->take(sizeof(WidePackets));
+    return const_cast<Packet*>(packets_of(rank(), number, wide));
+  }
+  const Packet* packets_of(int rank, std::uint64_t number, bool wide) const noexcept {
+    const Slab& slab = of(rank);
+    if (!wide) return slab.packets[packet_set_of(number)].data();
+    return (*reinterpret_cast<const WidePackets*>(host_state_->at(local(rank), slab.wide)))[packet_set_of(number)]
+        .data();
   }
   /// The local address of a buffer of `rank`; `offset` as in CallLine.
   std::byte* reach(int rank, std::uint64_t offset) const noexcept {
@@ -82,6 +111,10 @@ class GroupMemory {
     wake();
   }
   void wake() const noexcept { host_state_->wake(locals_); }
+
+  /// Whether the wire drives this communicator's backend.
+  void add_busy(Engine& backend) { host_state_->add_busy(backend); }
+  void remove_busy(const Engine& backend) noexcept { host_state_->remove_busy(backend); }
 
   /// What a sender must wait for before call `number`: a peer that may still be reading the slot which this call is
   /// about to reuse; nullopt if there is none. Receivers need no check, because they depend on a sender that has
@@ -165,6 +198,9 @@ class GroupMemory {
   void* frame(std::size_t bytes);
 
  private:
+  void open_slab();
+  bool gives_up(std::size_t room) noexcept override;
+  void take_rounds();
   std::optional<Awaited> look_who_is_behind(std::uint64_t number) noexcept;
   int local(int rank) const noexcept { return locals_[static_cast<std::size_t>(rank)]; }
 
@@ -178,6 +214,8 @@ class GroupMemory {
   std::vector<std::uint64_t> entered_;  // by rank: the highest call that it is known to have entered
   std::uint64_t all_entered_ = 0;       // the highest call that all others are known to have entered
   int missing_;
+  std::uint64_t last_shot_ = 0;   // the last call for which this rank used its shots
+  std::uint64_t rounds_end_ = 0;  // the rounds so far
   Awaited awaited_;
   Staging staging_;
   std::vector<Staging> pushing_;  // by rank

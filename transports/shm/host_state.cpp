@@ -1,16 +1,19 @@
 // Publishing, finding and freeing slabs.
 //
 // Other ranks may read a slab after its rank has left the communicator, or may not have looked for it yet. So it is
-// freed in two steps: a rank that has left marks its entry `closed` once it has found the entries of all others; it
-// frees slab and entry once all others' entries are closed or reused for another communicator, which happens only after
-// they have seen this rank's mark.
+// freed in two steps: a rank that has left marks its slab `closed` once it has found the slabs of all others; it frees
+// the slab once all others' are closed or used for another communicator, which happens only after they have seen this
+// rank's mark.
+//
+// A rank that follows a chain while a slab is taken out of it may get into another chain and miss what it looks for.
+// The directory's count of changes tells it to look again.
 #include "transports/shm/host_state.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "transports/core/barrier.hpp"
@@ -19,7 +22,12 @@
 namespace tutti::shm {
 namespace {
 
-constexpr std::size_t most_spares = 4;
+constexpr std::size_t slab_stride = 4096;
+constexpr std::size_t slabs_per_block = 16;  // that are taken from the arena together
+constexpr std::size_t most_hollowed = 64;    // slabs whose memory is given back at a time
+constexpr Seconds still_read{1.0};           // time in which other ranks see that a slab was freed
+constexpr std::size_t most_swept = 64;       // ended communicators that are looked at in one sweep
+static_assert(sizeof(Slab) <= slab_stride && slab_stride % alignof(Slab) == 0);
 
 }  // namespace
 
@@ -35,7 +43,9 @@ HostState::HostState(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbou
       neighbours_(std::move(neighbours)),
       self_(self),
       cache_bytes_(cache_bytes),
-      moves_threads_(moves_threads) {}
+      moves_threads_(moves_threads),
+      shots_(*own_, sizeof(Shots)),
+      rounds_(*own_, 2 * room_bytes) {}
 
 bool HostState::lives(int local) const noexcept {
   const Neighbour& other = neighbours_[static_cast<std::size_t>(local)];
@@ -52,103 +62,145 @@ void HostState::wake(std::span<const int> locals) const noexcept {
   }
 }
 
-std::size_t HostState::take(std::vector<std::size_t>& spares, std::size_t bytes) {
-  if (spares.empty()) return own_->take(bytes);
-  const std::size_t offset = spares.back();
-  spares.pop_back();
+// ---- the directory
+
+const Slab* HostState::find(int local, std::uint64_t group) const noexcept {
+  constexpr int glance = 1000;  // slabs of a chain that is not being changed, by far
+  const Directory& all = directory(local);
+  std::uint64_t at = all.head(group).load(std::memory_order_acquire);
+  for (int seen = 0; at != 0 && seen < glance; ++seen) {
+    const Slab& slab = *reinterpret_cast<const Slab*>(arena(local).at(at));
+    if (slab.group.load(std::memory_order_acquire) == group) return &slab;
+    at = slab.next.load(std::memory_order_acquire);
+  }
+  return nullptr;
+}
+
+void HostState::publish(std::size_t offset, std::uint64_t group) noexcept {
+  Directory& all = own_directory();
+  Slab& slab = slab_at(offset);
+  Word& head = all.head(group);
+  slab.next.store(head.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  slab.group.store(group, std::memory_order_release);
+  head.store(offset, std::memory_order_release);
+  all.changes.store(all.changes.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+void HostState::withdraw(std::size_t offset) noexcept {
+  Directory& all = own_directory();
+  Slab& slab = slab_at(offset);
+  Word* link = &all.head(slab.group.load(std::memory_order_relaxed));
+  while (link->load(std::memory_order_relaxed) != offset) link = &slab_at(link->load(std::memory_order_relaxed)).next;
+  link->store(slab.next.load(std::memory_order_relaxed), std::memory_order_release);
+  slab.group.store(0, std::memory_order_release);
+  all.changes.store(all.changes.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+// ---- slabs
+
+std::size_t HostState::empty_slab() {
+  if (empty_.empty() && !hollow_.empty()) {
+    own_->fill(hollow_.back(), slab_stride);
+    empty_.push_back(hollow_.back());
+    hollow_.pop_back();
+  } else if (empty_.empty()) {
+    const std::size_t block = own_->take(slabs_per_block * slab_stride);
+    for (std::size_t i = slabs_per_block; i-- > 0;) empty_.push_back(block + i * slab_stride);
+  }
+  const std::size_t offset = empty_.back();
+  empty_.pop_back();
   return offset;
-}
-
-DirectoryEntry& HostState::free_entry() {
-  auto* page = reinterpret_cast<DirectoryPage*>(own_->map().at(0));
-  for (;;) {
-    for (DirectoryEntry& entry : page->entries)
-      if (entry.group.load(std::memory_order_relaxed) == 0) return entry;
-    std::size_t next = page->next.load(std::memory_order_relaxed);
-    if (next == 0) {
-      next = own_->take(sizeof(DirectoryPage));
-      page->next.store(next, std::memory_order_release);
-    }
-    page = reinterpret_cast<DirectoryPage*>(own_->map().at(next));
-  }
-}
-
-const DirectoryEntry* HostState::find(int local, std::uint64_t group) const noexcept {
-  const DirectoryPage* page = &directory(local);
-  for (;;) {
-    for (const DirectoryEntry& entry : page->entries)
-      if (entry.group.load(std::memory_order_acquire) == group) return &entry;
-    const std::uint64_t next = page->next.load(std::memory_order_acquire);
-    if (next == 0) return nullptr;
-    page = reinterpret_cast<const DirectoryPage*>(arena(local).at(next));
-  }
 }
 
 OwnSlab HostState::open_slab(std::uint64_t group) {
   sweep();
-  retired_.reserve(retired_.size() + ++open_);  // so that retire() does not allocate
+  ++open_;
+  // So that retiring and freeing do not allocate.
+  if (const std::size_t all = retired_.size() + open_; all > retired_.capacity()) retired_.reserve(2 * all);
+  const std::size_t slabs = hollow_.size() + empty_.size() + retired_.size() + open_ + slabs_per_block;
+  for (auto* const some : {&empty_, &hollow_})
+    if (slabs > some->capacity()) some->reserve(2 * slabs);
   OwnSlab own;
-  own.entry = &free_entry();
-  own.entry->slab = take(spare_slabs_, sizeof(Slab));
-  own.slab = new (own_->map().at(own.entry->slab)) Slab;
-  own.entry->closed.store(0, std::memory_order_relaxed);
-  own.entry->group.store(group, std::memory_order_release);
-  auto& published = reinterpret_cast<DirectoryPage*>(own_->map().at(0))->published;
-  published.store(published.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  return own;
-}
-
-std::byte* HostState::open_rounds(OwnSlab& own, std::size_t bytes) {
-  if (own.slab->rounds == 0) {
-    own.common_size = bytes == room_bytes;
-    own.slab->rounds = own.common_size ? take(spare_rounds_, 2 * bytes) : own_->take(2 * bytes);
+  try {
+    own.at = empty_slab();
+  } catch (...) {
+    --open_;
+    throw;
   }
-  return own_->map().at(own.slab->rounds);
+  Slab& slab = slab_at(own.at);
+  // Not as a whole: a rank that followed a chain to this memory when it was another slab's may read `group` and `next`.
+  std::memset(static_cast<void*>(&slab), 0, offsetof(Slab, group));
+  std::memset(static_cast<void*>(slab.packets.data()), 0, sizeof slab.packets);
+  slab.closed.store(0, std::memory_order_relaxed);
+  own.slab = &slab;
+  publish(own.at, group);
+  return own;
 }
 
 void HostState::retire(const OwnSlab& own, std::vector<int> locals) {
   std::erase(locals, self_);
   --open_;
-  retired_.push_back({own, own.entry->group.load(std::memory_order_relaxed), std::move(locals), {}});
+  retired_.push_back({own, own.slab->group.load(std::memory_order_relaxed), std::move(locals), {}});
   sweep();
 }
 
 bool HostState::can_go(Retired& one) const {
-  if (one.entries.empty()) {
-    std::vector<const DirectoryEntry*> found;
+  if (one.slabs.empty()) {
+    std::vector<const Slab*> found;
     for (const int local : one.locals) {
-      const DirectoryEntry* const entry = find(local, one.group);
-      if (entry == nullptr) return false;
-      found.push_back(entry);
+      const Slab* const slab = find(local, one.group);
+      if (slab == nullptr) return false;
+      found.push_back(slab);
     }
-    one.entries = std::move(found);
-    one.own.entry->closed.store(1, std::memory_order_release);
+    one.slabs = std::move(found);
+    one.own.slab->closed.store(1, std::memory_order_release);
   }
-  return std::ranges::all_of(one.entries, [&](const DirectoryEntry* entry) {
-    return entry->group.load(std::memory_order_acquire) != one.group ||
-           entry->closed.load(std::memory_order_acquire) == 1;
+  return std::ranges::all_of(one.slabs, [&](const Slab* slab) {
+    return slab->group.load(std::memory_order_acquire) != one.group ||
+           slab->closed.load(std::memory_order_acquire) == 1;
   });
 }
 
-void HostState::sweep() {
-  std::erase_if(retired_, [this](Retired& one) {
-    if (!can_go(one)) return false;
+// Looks at some, from where the last sweep ended, so that dropping many communicators is not quadratic. True if some
+// could go.
+bool HostState::sweep() {
+  bool freed = false;
+  for (std::size_t left = std::min(most_swept, retired_.size()); left > 0; --left) {
+    if (next_retired_ >= retired_.size()) next_retired_ = 0;
+    Retired& one = retired_[next_retired_];
+    if (!can_go(one)) {
+      ++next_retired_;
+      continue;
+    }
     free(one.own);
-    return true;
-  });
+    freed = true;
+    std::swap(one, retired_.back());
+    retired_.pop_back();
+  }
+  return freed;
 }
 
 void HostState::free(const OwnSlab& own) noexcept {
-  const auto keep = [this](std::vector<std::size_t>& spares, std::size_t offset) {
-    if (spares.size() < most_spares)
-      spares.push_back(offset);
-    else
-      own_->give_back(offset);
-  };
-  if (own.slab->rounds != 0 && own.common_size) keep(spare_rounds_, own.slab->rounds);
-  if (own.slab->rounds != 0 && !own.common_size) own_->give_back(own.slab->rounds);
-  own.entry->group.store(0, std::memory_order_release);
-  keep(spare_slabs_, own.entry->slab);
+  const Slab& slab = *own.slab;
+  if (slab.wide != 0) own_->give_back(slab.wide);
+  if (slab.shots != 0) shots_.put_back(slab.shots);
+  if (slab.rounds != 0 && own.shares_rounds) rounds_.put_back(slab.rounds);
+  if (slab.rounds != 0 && !own.shares_rounds) own_->give_back(slab.rounds);
+  withdraw(own.at);
+  empty_.push_back(own.at);
+  last_freed_ = Clock::now();
+}
+
+// Not at once: others look at a freed slab until they have freed theirs, which would take memory for it again. True if
+// there are more.
+bool HostState::hollow_some() {
+  if (Clock::now() - last_freed_ < still_read) return false;
+  for (std::size_t left = most_hollowed; left > 0 && empty_.size() > most_empty; --left) {
+    own_->hollow(empty_.back(), slab_stride);
+    hollow_.push_back(empty_.back());
+    empty_.pop_back();
+  }
+  return empty_.size() > most_empty;
 }
 
 }  // namespace tutti::shm

@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "transports/shm/arena.hpp"
+#include "transports/shm/rooms.hpp"
 #include "transports/shm/segment.hpp"
 #include "transports/shm/slab.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/provider/backend.hpp"
 
 namespace tutti::shm {
 
@@ -25,11 +28,11 @@ struct Neighbour {
 /// Wakes the rank that sleeps on this eventfd.
 void ring_doorbell(int fd) noexcept;
 
-/// A communicator's slab in this rank's arena.
+/// A communicator's slab in this rank's arena, and how many bytes its rounds' slots have.
 struct OwnSlab {
   Slab* slab = nullptr;
-  DirectoryEntry* entry = nullptr;
-  bool common_size = true;  ///< whether the rounds' slots have the common size, so that they can be reused
+  std::size_t at = 0;         ///< its offset
+  bool shares_rounds = true;  ///< whether the rounds' slots are a room, which other communicators can use
 };
 
 /// Threads: the holder of the progress token, except for allocate(). Lives until the wire and all allocated memory are
@@ -62,49 +65,82 @@ class HostState {
   /// Wakes those of `locals` that sleep; call after posting words.
   void wake(std::span<const int> locals) const noexcept;
 
-  // ---- slabs
+  // ---- slabs and rooms
 
   /// Creates a zeroed slab for `group` and publishes it in the directory. Throws Error{resource}.
   OwnSlab open_slab(std::uint64_t group);
-  /// The two slots of a slab's rounds, of `bytes` each; allocated at the first call. Throws Error{resource}.
-  std::byte* open_rounds(OwnSlab& own, std::size_t bytes);
-  std::byte* rounds(int local, const Slab& slab) const noexcept { return arena(local).at(slab.rounds); }
+  /// Memory that the slab has as long as it lives; zeroed. Throws Error{resource}.
+  std::size_t take(std::size_t bytes) { return own_->take(bytes); }
+  /// The rooms for Shots, and for two rounds of slots of the common size.
+  Rooms& shots() noexcept { return shots_; }
+  Rooms& rounds() noexcept { return rounds_; }
+  std::byte* at(int local, std::uint64_t offset) const noexcept { return arena(local).at(offset); }
 
-  /// The directory entry of rank `local` for `group`; null if it does not exist yet.
-  const DirectoryEntry* find(int local, std::uint64_t group) const noexcept;
-  const Word& published(int local) const noexcept { return directory(local).published; }
-  const Slab& slab(int local, const DirectoryEntry& entry) const noexcept {
-    return *reinterpret_cast<const Slab*>(arena(local).at(entry.slab));
-  }
+  /// The slab of rank `local` for `group`; null if it does not exist yet, or if the directory changed meanwhile.
+  const Slab* find(int local, std::uint64_t group) const noexcept;
+  const Word& changes(int local) const noexcept { return directory(local).changes; }
 
-  /// Ends the communicator on this rank. Its slab is freed once no other rank can access it.
+  /// Ends the communicator on this rank. Its memory is freed once no other rank can access it.
   void retire(const OwnSlab& own, std::vector<int> locals);
 
+  // ---- backends, of which only those with calls in flight are driven
+
+  void add_busy(Engine& backend) { busy_.push_back(&backend); }
+  void remove_busy(const Engine& backend) noexcept { std::erase(busy_, &backend); }
+  bool drive() {
+    bool moved = false;
+    for (std::size_t i = 0; i < busy_.size(); ++i) moved |= busy_[i]->progress();  // it may add and remove some
+    return moved;
+  }
+  /// As Engine::arm(true) of all of them.
+  bool arm() {
+    for (std::size_t i = 0; i < busy_.size(); ++i)
+      if (!busy_[i]->arm(true)) return false;
+    return true;
+  }
+  /// Gives back memory that is not needed; call when there is nothing to do. Bounded: true if it should be called
+  /// again.
+  bool tidy() {
+    shots_.tidy();
+    rounds_.tidy();
+    if (empty_.size() > most_empty && hollow_some()) return true;
+    return !retired_.empty() && sweep() && !retired_.empty();
+  }
+
  private:
+  static constexpr std::size_t most_empty = 64;  // free slabs that keep their memory
+
   struct Retired {
     OwnSlab own;
     std::uint64_t group;
-    std::vector<int> locals;                     // local indices of the other members
-    std::vector<const DirectoryEntry*> entries;  // the other members' entries, once all are found
+    std::vector<int> locals;         // local indices of the other members
+    std::vector<const Slab*> slabs;  // the other members' slabs, once all are found
   };
-  const DirectoryPage& directory(int local) const noexcept {
-    return *reinterpret_cast<const DirectoryPage*>(arena(local).at(0));
+  const Directory& directory(int local) const noexcept {
+    return *reinterpret_cast<const Directory*>(arena(local).at(0));
   }
-  DirectoryEntry& free_entry();
+  Directory& own_directory() noexcept { return *reinterpret_cast<Directory*>(own_->map().at(0)); }
+  Slab& slab_at(std::size_t offset) const noexcept { return *reinterpret_cast<Slab*>(own_->map().at(offset)); }
+  std::size_t empty_slab();
+  void publish(std::size_t offset, std::uint64_t group) noexcept;
+  void withdraw(std::size_t offset) noexcept;
   bool can_go(Retired& one) const;
-  void sweep();
+  bool sweep();
+  bool hollow_some();
   void free(const OwnSlab& own) noexcept;
-  /// Returns `bytes` from the list of freed blocks, or from the arena.
-  std::size_t take(std::vector<std::size_t>& spares, std::size_t bytes);
 
   std::shared_ptr<Arena> own_;
   std::vector<Neighbour> neighbours_;
   int self_;
   std::size_t cache_bytes_;
   bool moves_threads_;
+  std::vector<Engine*> busy_;
+  Rooms shots_, rounds_;
   std::vector<Retired> retired_;
-  std::size_t open_ = 0;  // slabs in use
-  std::vector<std::size_t> spare_slabs_, spare_rounds_;
+  std::size_t next_retired_ = 0;  // where the next sweep begins
+  std::size_t open_ = 0;          // slabs in use
+  Clock::time_point last_freed_{};
+  std::vector<std::size_t> empty_, hollow_;  // offsets of free slabs; the second have no memory
 };
 
 }  // namespace tutti::shm

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t payload_bytes = sizeof(Packet::payload);
 
-std::size_t packets_of(const ShmCall& call) noexcept {
+std::size_t packets_in(const ShmCall& call) noexcept {
   return std::max<std::size_t>(1, (call.given_bytes() + payload_bytes - 1) / payload_bytes);
 }
 
@@ -47,7 +47,7 @@ void take_own(const ShmCall& call) noexcept {
 }
 
 // Reduces packet by packet: no element spans two, because the payload is a multiple of every element size.
-void fold(const GroupMemory& memory, const ShmCall& call, std::size_t set) {
+void fold(const GroupMemory& memory, const ShmCall& call, bool wide) {
   static_assert(payload_bytes % sizeof(double) == 0);
   const std::size_t begin = call.given_at(call.rank) * call.width, end = begin + call.bytes();
   for (std::size_t at = begin, n = 0; at < end; at += n) {
@@ -55,7 +55,7 @@ void fold(const GroupMemory& memory, const ShmCall& call, std::size_t set) {
     n = std::min(end - at, payload_bytes - skip);
     fold_in_order(call, Target{call.out + (at - begin)}, n, [&](int other) {
       if (other == call.rank) return call.given() + at;
-      return memory.of(other).packets[set][at / payload_bytes].payload.data() + skip;
+      return memory.packets_of(other, call.number, wide)[at / payload_bytes].payload.data() + skip;
     });
   }
 }
@@ -63,14 +63,16 @@ void fold(const GroupMemory& memory, const ShmCall& call, std::size_t set) {
 }  // namespace
 
 EngineTask play_low_latency(GroupMemory& memory, const ShmCall& call) {
-  const std::size_t used = packets_of(call), set = call.number % packet_sets;
+  const std::size_t used = packets_in(call);
+  const bool wide = used > packets_per_call, gives = call.gives(call.rank) && call.others_take();
+  Packet* const own = gives ? memory.own_packets(call.number, wide) : nullptr;
   write_line(memory, call).stamp.store(call.stamp, std::memory_order_release);  // sleeping ranks are woken below
-  if (call.gives(call.rank) && call.others_take()) {
+  if (gives) {
     while (const auto late = memory.who_is_behind(call.number)) {
       memory.wake();
       co_await memory.until(*late);
     }
-    pack(std::span(memory.own().packets[set]).first(used), call.given(), call.given_bytes(), call.stamp);
+    pack(std::span(own, used), call.given(), call.given_bytes(), call.stamp);
   }
   memory.wake();
   if (!call.takes(call.rank)) co_return Status();
@@ -78,7 +80,11 @@ EngineTask play_low_latency(GroupMemory& memory, const ShmCall& call) {
   if (copies && call.gives(call.rank)) take_own(call);
   for (int other = 0; other < call.size; ++other) {
     if (!call.gives(other) || other == call.rank) continue;
-    const auto packets = std::span(memory.of(other).packets[set]).first(used);
+    if (wide) {  // the line tells where the packets are
+      co_await memory.until(memory.call_of(other, call.number).stamp, least_stamp(call.number), other);
+      if (Status same = compare_calls(memory, call, other); !same.ok()) co_return same;
+    }
+    const std::span<const Packet> packets(memory.packets_of(other, call.number, wide), used);
     for (const Packet& packet : packets) {
       co_await memory.until(packet.stamp, least_stamp(call.number), other);
       if (packet.stamp.load(std::memory_order_relaxed) != call.stamp) co_return compare_calls(memory, call, other);
@@ -86,7 +92,7 @@ EngineTask play_low_latency(GroupMemory& memory, const ShmCall& call) {
     memory.has_entered(other, call.number);
     if (copies) take(call, other, packets);
   }
-  if (call.folds()) fold(memory, call, set);
+  if (call.folds()) fold(memory, call, wide);
   co_return Status();
 }
 

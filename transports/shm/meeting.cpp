@@ -227,7 +227,7 @@ void Meeting::map_arenas() {
   }
   if (all) {
     arena_ = std::make_shared<Arena>(std::move(arena_file_), std::move(own));
-    arena_->take(sizeof(DirectoryPage));  // the first block, at the start of the arena; all zero
+    arena_->take(sizeof(Directory));  // the first block, at the start of the arena; all zero
     return;
   }
   arenas_.clear();

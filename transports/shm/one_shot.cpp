@@ -8,8 +8,7 @@ namespace {
 
 // The data of rank `other` for this rank, once published.
 const std::byte* given_to_me(const GroupMemory& memory, const ShmCall& call, int other) noexcept {
-  const std::byte* const from =
-      other == call.rank ? call.given() : memory.of(other).shots[call.number % one_shots].data();
+  const std::byte* const from = other == call.rank ? call.given() : memory.shot_of(other, call.number);
   return from + call.given_at(call.rank) * call.width;
 }
 
@@ -24,10 +23,13 @@ void take_from(const GroupMemory& memory, const ShmCall& call, int other) noexce
 EngineTask play_one_shot(GroupMemory& memory, const ShmCall& call) {
   if (call.gives(call.rank) && call.others_take()) {
     while (const auto late = memory.who_is_behind(call.number)) co_await memory.until(*late);
-    memory.staging().copy(memory.own().shots[call.number % one_shots].data(), call.given(), call.given_bytes());
+    memory.staging().copy(memory.own_shot(call.number), call.given(), call.given_bytes());
   }
   announce(memory, call);
-  if (!call.takes(call.rank)) co_return Status();
+  if (!call.takes(call.rank)) {
+    memory.own().finished.store(call.number, std::memory_order_release);
+    co_return Status();
+  }
   const bool copies = !call.folds() && call.kind != Kind::barrier;
   if (copies && call.gives(call.rank)) take_from(memory, call, call.rank);  // while the others arrive
   for (int other = 0; other < call.size; ++other) {
@@ -39,6 +41,7 @@ EngineTask play_one_shot(GroupMemory& memory, const ShmCall& call) {
   }
   if (call.folds())
     fold_in_order(call, Target{call.out}, call.bytes(), [&](int other) { return given_to_me(memory, call, other); });
+  memory.own().finished.store(call.number, std::memory_order_release);
   co_return Status();
 }
 

@@ -1,8 +1,9 @@
 // The memory in a rank's arena that the other ranks of a communicator read: the directory that locates slabs, and the
 // slabs.
 //
-// Every word has one writer, the rank that owns the arena, and only grows while the slab belongs to one communicator.
-// Words are stored with release after the data that they announce, and loaded with acquire.
+// Every word has one writer, the rank that owns the arena; those of calls only grow while the slab belongs to one
+// communicator. Words are stored with release after the data that they announce, and loaded with acquire. Memory that
+// was a slab is used for slabs alone from then on, because a rank that follows a chain may still read it.
 #pragma once
 
 #include <algorithm>
@@ -18,20 +19,14 @@ namespace tutti::shm {
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free);
 
-/// The location of a communicator's slab.
-struct DirectoryEntry {
-  Word group{0};           ///< 0: free
-  std::uint64_t slab = 0;  ///< offset in the arena; written before `group`
-  Word closed{0};          ///< 1: this rank has left the communicator, and has found the slabs of all the others
+/// Where a rank's slabs are: chains by the communicator's number, linked through the slabs. At the start of the arena.
+struct Directory {
+  Word changes{0};                ///< slabs that were published or withdrawn so far
+  std::array<Word, 511> heads{};  ///< offsets of each chain's first slab; 0: none
+  Word& head(std::uint64_t group) noexcept { return heads[group * 0x9e3779b97f4a7c15ull % heads.size()]; }
+  const Word& head(std::uint64_t group) const noexcept { return const_cast<Directory*>(this)->head(group); }
 };
-
-/// A page of the directory; the first one is at the start of the arena.
-struct DirectoryPage {
-  Word published{0};  ///< number of entries made; used in the first page only
-  Word next{0};       ///< offset of the next page; 0: none
-  std::array<DirectoryEntry, 120> entries;
-};
-static_assert(sizeof(DirectoryPage) <= 4096);
+static_assert(sizeof(Directory) <= 4096);
 
 /// A call as its rank made it; published before anything else about the call.
 struct CallLine {
@@ -53,8 +48,10 @@ struct Packet {
 };
 static_assert(sizeof(Packet) == 64);
 
-inline constexpr std::size_t packets_per_call = 20;
-inline constexpr std::size_t low_latency_bytes = packets_per_call * sizeof(Packet::payload);
+inline constexpr std::size_t packets_per_call = 4;        ///< in the slab, for calls of usual size
+inline constexpr std::size_t most_packets_per_call = 20;  ///< in memory that a named "ll" adds
+inline constexpr std::size_t few_bytes = packets_per_call * sizeof(Packet::payload);
+inline constexpr std::size_t low_latency_bytes = most_packets_per_call * sizeof(Packet::payload);
 inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;  ///< largest contribution to one shot
 inline constexpr std::size_t one_shots = 8;                       ///< slots of one shot, used by call number
 inline constexpr std::size_t packet_sets = 8;                     ///< by call number
@@ -75,19 +72,35 @@ constexpr std::size_t slot_bytes_of(std::uint64_t group, int size) noexcept {
   return group == world ? std::max(each, std::clamp(2 * each, room_bytes, 2 * room_bytes)) : room_bytes;
 }
 
+/// What a communicator has in a rank's arena from its first call on; small, since there may be thousands. What only
+/// larger calls need lies elsewhere in the arena: at the offsets below, which are 0 where there is none.
 struct Slab {
   std::array<CallLine, call_lines> calls;  ///< by call number
   alignas(line_bytes) Word staged{0};      ///< rounds for which this rank's data are in its slot
   Word folded{0};                          ///< rounds for which this rank's share of the result is in a slot
   Word gathered{0};                        ///< rounds from which this rank has nothing more to read
-  alignas(line_bytes) Word finished{0};    ///< calls in which this rank accesses no other rank's memory any more
-  std::uint64_t rounds = 0;                ///< offset of the two rounds' slots; published by the first `staged`
+  alignas(line_bytes) Word finished{0};    ///< larger calls in which this rank accesses no other rank's memory any more
   alignas(line_bytes) Word cancelled{0};   ///< 1: this rank's buffers must not be accessed
   Word never{0};                           ///< stays 0
+  std::uint64_t rounds = 0;                ///< the two rounds' slots; published by the first `staged`
+  std::uint64_t shots = 0;                 ///< Shots; published by the stamp of the call that uses them
+  std::uint64_t wide = 0;                  ///< WidePackets; published likewise
   alignas(line_bytes) Word touching{0};    ///< 1: this rank may be writing to another's buffer
+  alignas(line_bytes) Word group{0};       ///< the communicator; 0: free
+  Word next{0};                            ///< offset of the next slab of the chain
+  Word closed{0};  ///< 1: this rank has left the communicator, and has found the slabs of all the others
   alignas(line_bytes) std::array<std::array<Packet, packets_per_call>, packet_sets> packets;
-  alignas(line_bytes) std::array<std::array<std::byte, shot_bytes>, one_shots> shots;
 };
+static_assert(sizeof(Slab) <= 4096, "a page");
+
+/// The packets of calls that have more than a slab has.
+using WidePackets = std::array<std::array<Packet, most_packets_per_call>, packet_sets>;
+/// The slots of one-shot calls, by call number.
+using Shots = std::array<std::array<std::byte, shot_bytes>, one_shots>;
+
+/// Where the packets of call `number` are. Successive calls use distant sets: a processor that fetches lines ahead
+/// would take those of the next call from their writer.
+constexpr std::size_t packet_set_of(std::uint64_t number) noexcept { return number * 5 % packet_sets; }
 
 /// Stamp of a call: 48 bits of its number, 16 bits of a hash of what all ranks must agree on.
 constexpr std::uint64_t stamp_of(std::uint64_t number, std::uint64_t signature, std::uint64_t bytes) noexcept {

@@ -179,6 +179,7 @@ void ShmWire::drop(int rank) noexcept {
 bool ShmWire::nothing_to_do() noexcept {
   for (const auto& peer : peers_)
     if (!peer->dropped && (!peer->in.still_empty() || (peer->full && peer->out.drained_since_full()))) return false;
+  if (host_state_ && !host_state_->arm()) return false;
   return poison_.changes() == seen_changes_.load(std::memory_order_relaxed);
 }
 
@@ -200,7 +201,7 @@ bool ShmWire::arm(bool on) {
     if (host_state_) heavy_barrier();  // pairs with light_barrier() in HostState::wake()
   }
   armed_ = how;
-  if (nothing_to_do()) return true;
+  if (nothing_to_do() && !(host_state_ && host_state_->tidy())) return true;
   armed_ = Sleep::awake;
   own.sleep.store(Sleep::awake, std::memory_order_release);
   return false;

@@ -53,6 +53,7 @@ class ShmWire final : public Wire {
   void drop(int rank) noexcept override;
   std::string describe(int to) const override;
   std::unique_ptr<Backend> make_backend(const Group& group) override;
+  bool drive() override { return host_state_ && host_state_->drive(); }
   std::shared_ptr<void> allocate(std::size_t bytes) override;
   void ring(int to) noexcept override;
   bool post(const Cause& why) noexcept override;

@@ -94,7 +94,8 @@ class Transport : public Engine {
   virtual void cancel(std::uint64_t group, const Status& why) noexcept = 0;
 
   /// Collectives over what this transport shares with all of `group`; null if there are none, the same on all ranks.
-  /// They sleep and wake with the transport, and end before it. Any thread; never blocks.
+  /// The transport drives them, those with calls in flight, as it does its messages: nobody else has to. They end
+  /// before it, destroyed by the holder of the token. Any thread; never blocks.
   virtual std::unique_ptr<Backend> make_backend(const Group& /*group*/) { return nullptr; }
 
   /// Allocates memory that peers can access fastest: see Communicator::allocate. May outlive the transport. Any thread.
