@@ -164,6 +164,7 @@ void Agent::start() {
   raise_descriptor_limit();
   processes_.emplace(job_.mark);
   if (job_.bind) processes_->bind();
+  Processes::allow_files(job_.ranks);
   const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Inherited first;
   int ends[2];
