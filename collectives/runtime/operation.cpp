@@ -83,6 +83,7 @@ void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bo
   launched_ = about_now();
   until_ = launched_ + allowed;
   asked = {};
+  questions = 0;
   if (end_.handle != nullptr) end_ = {};
   joined_.store(false, std::memory_order_relaxed);
 }

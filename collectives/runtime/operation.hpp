@@ -130,6 +130,7 @@ class Operation : public WorkState, public Startable {
 
   // Token held.
   Clock::time_point asked{};  ///< when the watchdog last asked the other ranks about this call
+  int questions = 0;          ///< how often
   std::size_t place = 0;      ///< index in the context's list of running operations
 
  protected:

@@ -15,6 +15,9 @@ using namespace std::chrono_literals;
 
 constexpr auto first_question = 200ms;
 constexpr auto next_question = 500ms;
+constexpr int few_ranks = 9;  // who are all asked at once
+constexpr std::size_t first_asked =
+    2;  // of more ranks, in the first question about a call; then twice as many as before
 constexpr std::size_t most_early = 64;  // groups that other ranks have made before this rank
 
 enum class Letter : std::uint32_t { query = 0x31515554, answer = 0x31415554, users = 0x31555554 };
@@ -69,12 +72,23 @@ void Context::ask(Operation& operation, Clock::time_point now) {
   if (now - operation.launched() < patience) return;
   if (operation.asked != Clock::time_point{} && now - operation.asked < next_question) return;
   operation.asked = now;
+  // Near the deadline all are asked, whose answers its error needs.
+  const bool last_chance = operation.until() - now < 2 * next_question || operation.group().group().size() <= few_ranks;
+  std::size_t left =
+      last_chance ? operation.group().group().members.size() : first_asked << std::min(operation.questions++, 20);
   Query query;
   query.sequence = operation.call().sequence;
   query.group = operation.group().group().id;
   query.call = operation.call().call.bits;
-  for (const int member : operation.group().group().members)
-    if (member != rank_) wire().control(member, as_message(query));
+  // Ranks ask those that follow them, so that few questions ask of every rank; who has answered is not asked again.
+  const Group& group = operation.group().group();
+  for (int i = 1; i < group.size() && left > 0; ++i) {
+    const int member = group.members[static_cast<std::size_t>((group.rank + i) % group.size())];
+    const auto answer = operation.answers.find(member);
+    if (answer != operation.answers.end() && answer->second.made) continue;
+    wire().control(member, as_message(query));
+    --left;
+  }
 }
 
 void Context::read_control(int from, ConstBytes message) {
