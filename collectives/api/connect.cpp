@@ -169,11 +169,6 @@ Card read_card(const std::string& text) {
   return card;
 }
 
-std::set<int> cores_of(const Card& card) {
-  const std::vector<int> cores = parse_core_list(card.cores);
-  return {cores.begin(), cores.end()};
-}
-
 // True if two ranks may try to connect by this provider; the same in both directions.
 bool may_try(const Card& a, const Card& b, std::string_view name) {
   const auto left = a.domains.find(name), right = b.domains.find(name);
@@ -344,8 +339,11 @@ class Wirer {
   }
 
   std::set<int> cores_of_all(std::span<const int> ranks) const {
+    std::set<std::string_view> lists;  // few, and mostly one
+    for (const int rank : ranks) lists.insert(cards_[index(rank)].cores);
     std::set<int> cores;
-    for (const int rank : ranks) cores.merge(cores_of(cards_[index(rank)]));
+    for (const std::string_view list : lists)
+      for (const int core : parse_core_list(std::string(list))) cores.insert(core);
     return cores;
   }
 
