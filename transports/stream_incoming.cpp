@@ -136,14 +136,12 @@ void StreamTransport::spread(const Cause& why) noexcept {
     if (!at(why.culprit).gone) reader_.drain(why.culprit, last_budget);
     lose(why.culprit, Status(why));
   }
-  const bool posted = wire_->post(why);
+  if (wire_->post(why)) return;
   for (int peer = 0; peer < size(); ++peer) {
     if (!reachable(peer)) continue;
-    if (!posted) {
-      writer_.urgent(peer, {FrameType::abort, {why.group, 0, 0}, 0, sizeof(why)},
-                     {reinterpret_cast<const std::byte*>(&why), sizeof(why)});
-      writer_.flush(peer, post_budget);
-    }
+    writer_.urgent(peer, {FrameType::abort, {why.group, 0, 0}, 0, sizeof(why)},
+                   {reinterpret_cast<const std::byte*>(&why), sizeof(why)});
+    writer_.flush(peer, post_budget);
     wire_->ring(peer);
   }
 }

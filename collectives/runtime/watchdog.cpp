@@ -84,8 +84,8 @@ void Context::ask(Operation& operation, Clock::time_point now) {
   const Group& group = operation.group().group();
   for (int i = 1; i < group.size() && left > 0; ++i) {
     const int member = group.members[static_cast<std::size_t>((group.rank + i) % group.size())];
-    const auto answer = operation.answers.find(member);
-    if (answer != operation.answers.end() && answer->second.made) continue;
+    const GroupState::Answer* const answer = operation.group().answer_of(member, operation.launched());
+    if (answer != nullptr && answer->has_made(operation.call().sequence)) continue;
     wire().control(member, as_message(query));
     --left;
   }

@@ -11,15 +11,15 @@
 
 namespace tutti::testing {
 
-/// Bytes of memory behind the arenas of this process's ranks.
+/// Bytes of memory behind the segments of this process's ranks: rings and arenas.
 inline std::size_t segment_bytes() {
   std::size_t sum = 0;
-  std::set<std::pair<dev_t, ino_t>> seen;
+  std::set<std::pair<dev_t, ino_t>> seen;  // ranks of one host have one
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
     const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
     struct stat info {};
-    if (!file.starts_with("/memfd:tutti-arena") || ::stat(entry.path().c_str(), &info) != 0) continue;
+    if (!file.starts_with("/memfd:tutti ") || ::stat(entry.path().c_str(), &info) != 0) continue;
     if (seen.emplace(info.st_dev, info.st_ino).second) sum += static_cast<std::size_t>(info.st_blocks) * 512;
   }
   return sum;

@@ -97,9 +97,9 @@ TEST(SettingsTest, ValueTextIsShort) {
 TEST(SettingsTest, AProvidersSettingIsOneAsAnyOther) {
   const Settings defaults;
   EXPECT_EQ(defaults.of(shm_dir), "/dev/shm");
-  EXPECT_EQ(defaults.of(shm_bytes), 32 << 20);
+  EXPECT_EQ(defaults.of(shm_bytes), 4 << 20);
   EXPECT_EQ(defaults.of(ib_gid_index), -1);
-  EXPECT_EQ(text_of(defaults, "shm_bytes"), "32M");
+  EXPECT_EQ(text_of(defaults, "shm_bytes"), "4M");
   EXPECT_EQ(text_of(defaults, "tcp_congestion"), "cubic,reno");
 
   const Variable port("TUTTI_IB_PORT", "2");

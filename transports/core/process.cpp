@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -25,6 +28,23 @@ Descriptor process_descriptor(pid_t number) {
   static_cast<void>(number);
   return Descriptor();
 #endif
+}
+
+std::uint64_t pid_space() noexcept {
+  struct stat info {};
+  return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+pid_t process_behind(int descriptor) noexcept {
+  char path[40], text[1024];
+  std::snprintf(path, sizeof path, "/proc/self/fdinfo/%d", descriptor);
+  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+  const ssize_t n = file ? ::read(file.fd(), text, sizeof text - 1) : -1;
+  if (n <= 0) return 0;
+  text[n] = '\0';
+  const char* const line = std::strstr(text, "Pid:");
+  const long number = line == nullptr ? 0 : std::strtol(line + 4, nullptr, 10);
+  return number > 0 ? static_cast<pid_t>(number) : 0;
 }
 
 bool process_lives(pid_t number, int descriptor) noexcept {

@@ -14,6 +14,12 @@ namespace tutti {
 /// A pidfd, readable once the process has ended; empty if the kernel is older than 5.3 or there is no such process.
 Descriptor process_descriptor(pid_t number);
 
+/// Identifies the PID namespace of this process; 0: unknown.
+std::uint64_t pid_space() noexcept;
+
+/// The number that the process behind a pidfd has in this PID namespace; 0: it is not visible here, or has ended.
+pid_t process_behind(int descriptor) noexcept;
+
 /// Whether the process is alive, by its pidfd, or by its number if there is none (-1).
 bool process_lives(pid_t number, int descriptor) noexcept;
 

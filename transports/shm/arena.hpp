@@ -1,10 +1,12 @@
 // Arena: memory of one rank that all ranks of its host access by plain loads and stores.
 //
-// A sparse file, as large as the host's memory and almost empty, which every rank of the host maps whole when the job
-// starts. A block is then shared by its offset: no further descriptor is passed, and an address comparison tells
-// whether peers can access a buffer. Pages are reserved when a block is allocated, so that a shortage is an error
-// there, and released when it is freed.
+// All arenas are in one sparse file, the segment; each is as large as the host's memory and almost empty. Every rank of
+// the host maps them all, at once, when the job starts. A block is then shared by its offset: no further descriptor is
+// passed, and an address comparison tells whether peers can access a buffer. Pages are reserved when a block is
+// allocated, so that a shortage is an error there, and released when it is freed.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,46 +17,51 @@
 #include <string>
 
 #include "transports/core/descriptor.hpp"
-#include "tutti/settings.hpp"
+#include "transports/shm/segment.hpp"
 
 namespace tutti::shm {
 
-/// Creates the file of one arena of `ranks`. On failure returns an empty descriptor and sets `why` to a clause.
-Descriptor make_arena_file(const Settings& settings, std::size_t ranks, std::string& why);
+/// One arena in this process. The mapping is borrowed.
+struct ArenaMap {
+  std::byte* base = nullptr;
+  std::size_t bytes = 0;
 
-/// A mapping of this rank's or a peer's arena. A forked child shares this rank's, like all memory allocated here, but
-/// inherits no peer's.
-class ArenaMap {
- public:
-  enum class Of { own, peer };
-  ArenaMap() = default;
-  ArenaMap(int fd, Of whose);  ///< empty if it cannot be mapped
-  ArenaMap(ArenaMap&& other) noexcept;
-  ArenaMap& operator=(ArenaMap&& other) noexcept;
-  ~ArenaMap();
-
-  explicit operator bool() const noexcept { return base_ != nullptr; }
-  std::size_t bytes() const noexcept { return bytes_; }
-  std::byte* at(std::size_t offset) const noexcept { return base_ + offset; }
-  /// The offset of [data, data + bytes) in the arena, if it lies in it.
-  std::optional<std::size_t> offset_of(const std::byte* data, std::size_t bytes) const noexcept {
-    const auto from = static_cast<std::size_t>(data - base_);  // wraps to a huge value below the base
-    if (base_ == nullptr || from > bytes_ || bytes > bytes_ - from) return std::nullopt;
+  std::byte* at(std::size_t offset) const noexcept { return base + offset; }
+  /// The offset of [data, data + n) in the arena, if it lies in it.
+  std::optional<std::size_t> offset_of(const std::byte* data, std::size_t n) const noexcept {
+    const auto from = static_cast<std::size_t>(data - base);  // wraps to a huge value below the base
+    if (base == nullptr || from > bytes || n > bytes - from) return std::nullopt;
     return from;
   }
+};
+
+/// A rank's mapping of all arenas of its host. A forked child shares this rank's arena, like all memory allocated here,
+/// but inherits no peer's.
+class Arenas {
+ public:
+  /// Empty if there are none, or if they cannot be mapped.
+  Arenas(int fd, const Layout& layout, int self);
+  ~Arenas();
+  Arenas(const Arenas&) = delete;
+  Arenas& operator=(const Arenas&) = delete;
+
+  explicit operator bool() const noexcept { return base_ != nullptr; }
+  ArenaMap of(int local) const noexcept { return {base_ + static_cast<std::size_t>(local) * each_, each_}; }
 
  private:
   std::byte* base_ = nullptr;
-  std::size_t bytes_ = 0;
+  std::size_t each_ = 0, bytes_ = 0;
   std::uint32_t generation_ = 0;
 };
 
 /// The allocator of this rank's own arena. Threads: any.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
-  Arena(Descriptor file, ArenaMap map);
+  /// `begin`: where it begins in the file.
+  Arena(Descriptor file, std::size_t begin, std::shared_ptr<const Arenas> all, int self);
 
   const ArenaMap& map() const noexcept { return map_; }
+  const std::shared_ptr<const Arenas>& all() const noexcept { return all_; }
 
   /// Allocates `bytes` bytes, zeroed and page-aligned, with reserved pages; returns the offset. Throws Error{resource}
   /// naming the size.
@@ -71,8 +78,12 @@ class Arena : public std::enable_shared_from_this<Arena> {
   std::shared_ptr<void> allocate(std::size_t bytes);
 
  private:
+  off_t in_file(std::size_t offset) const noexcept { return static_cast<off_t>(begin_ + offset); }
+
   Descriptor file_;
-  ArenaMap map_;
+  const std::size_t begin_;
+  const std::shared_ptr<const Arenas> all_;
+  const ArenaMap map_;
   std::mutex mutex_;
   std::map<std::size_t, std::size_t> free_, taken_;  // offset -> bytes
   const std::uint32_t generation_;                   // fork generation: a child frees nothing

@@ -1,19 +1,21 @@
-// The handshake of two ranks of a host, over a unix socket that stays open for the life of the job: both prove that
-// they know the job's secret, then exchange descriptors for wake-up and death notification, and the segment.
+// The handshake of a rank of a host with the one that leads, over a unix socket that lasts as long as the meeting: both
+// prove that they know the job's secret, then exchange descriptors for wake-up and death notification, and the segment.
+// When all are there, the leader tells each of them who the others are, with their descriptors: so that a host's ranks
+// make one connection each, and not one with every other.
 //
-//     caller                               listener
+//     caller                               leader
 //     hello     {from, to, nonce}     ->
 //                                     <-   challenge {nonce, proof}
-//     proof     {proof, pid} + fds    ->
-//                                     <-   welcome   {pid} + fds (+ the segment, from the lowest rank)
+//     proof     {proof, card} + fds   ->
+//                                     <-   welcome   {card} + the segment
+//                                     <-   roster    {cards of up to 120 ranks} + their fds, several times
 //
 // A proof is an HMAC under the secret over both nonces, both ranks, the job and the message's type, so that it can be
-// neither replayed nor reflected. The descriptors are a doorbell (eventfd), which wakes the rank; a pidfd that the rank
-// opened for itself, where the kernel has pidfds; and the rank's arena (see arena.hpp). The pidfd reports the rank's
-// death even while a forked child keeps the socket open, needs no process number and works across PID namespaces.
+// neither replayed nor reflected. The descriptors are a doorbell (eventfd), which wakes the rank, and one that becomes
+// readable when the rank's process dies: a pidfd that it opened for itself, or where the kernel has none, the end of a
+// pipe whose other end it keeps. The pidfd reports the death even while a forked child lives, needs no process number
+// and works across PID namespaces. A rank has these two of every other, and no more.
 #pragma once
-
-#include <sys/types.h>
 
 #include <array>
 #include <cstdint>
@@ -22,46 +24,62 @@
 #include <vector>
 
 #include "transports/core/descriptor.hpp"
+#include "transports/shm/bell.hpp"
 #include "tutti/clock.hpp"
-#include "tutti/settings.hpp"
 
 namespace tutti::shm {
-
-/// The descriptors that a rank sends to each peer; borrowed, -1 if there is none.
-struct Handout {
-  int doorbell = -1;
-  int process = -1;
-  int segment = -1;
-  int arena = -1;
-};
 
 /// A known word in a process's memory: a peer that reads it with process_vm_readv has the right process.
 struct Mark {
   std::uint64_t at = 0, value = 0;
 };
 
-/// An authenticated peer.
-struct Link {
-  int rank = -1;
-  std::int64_t pid = 0;    ///< in the peer's own PID namespace
-  pid_t process_here = 0;  ///< in this rank's PID namespace; 0: not visible in it
+/// What a rank tells of itself. Plain data, sent as it is.
+struct Card {
+  std::int32_t rank = -1;
+  std::uint32_t spare = 0;
+  std::int64_t pid = 0;         ///< in its own PID namespace
+  std::uint64_t pid_space = 0;  ///< which one that is; 0: unknown
   Mark mark;
-  Descriptor socket, doorbell, process, segment, arena;
+  BellName bell{};  ///< of the socket that wakes its background thread
+};
+
+/// A rank that is known to have the job's secret.
+struct Link {
+  Card card;
+  Descriptor doorbell, death;
+  Descriptor socket;  ///< during the meeting, between the leader and another rank
 };
 
 struct Message;
 
-/// The identity of this rank and the job, used by both sides of a handshake.
+/// The identity of this rank and the job, used by both sides of a handshake. The descriptors are borrowed, -1 if there
+/// is none.
 struct Identity {
-  int rank = 0;
+  Card card;
   std::string job, secret;
-  Handout handout;
-  Mark mark;
+  int doorbell = -1, death = -1;
+  int segment = -1;  ///< the leader's
+
+  int rank() const noexcept { return card.rank; }
 };
 
-/// Connects to rank `to`, which listens at `address`. Throws Error{peer_lost} with the reason if it cannot be reached
-/// or authenticated, Error{timeout} after `until`.
-Link call(const Identity& self, int to, const std::string& address, Deadline until);
+/// What a rank has after its call: a link to the leader, and the segment.
+struct Called {
+  Link leader;
+  Descriptor segment;
+};
+
+/// Connects to the leader `to`, which listens at `address`. Throws Error{peer_lost} with the reason if it cannot be
+/// reached or authenticated, Error{timeout} after `until`.
+Called call(const Identity& self, int to, const std::string& address, Deadline until);
+
+/// The leader tells `links` who all of them are, itself included.
+void send_rosters(const Identity& self, std::vector<Link>& links);
+
+/// Waits for the leader's roster; the result has every rank of it but this one. Throws Error{peer_lost} if the leader
+/// ends first, Error{timeout} after `until`.
+std::vector<Link> receive_roster(const Identity& self, const Link& leader, Deadline until);
 
 /// Accepts connections. Callers that do not authenticate as one of the awaited ranks are refused and logged; a silent
 /// or malformed caller never delays the others.

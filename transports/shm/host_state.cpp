@@ -40,6 +40,7 @@ void ring_doorbell(int fd) noexcept {
 HostState::HostState(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
                      bool moves_threads)
     : own_(std::move(own)),
+      arenas_(*own_->all()),
       neighbours_(std::move(neighbours)),
       self_(self),
       cache_bytes_(cache_bytes),

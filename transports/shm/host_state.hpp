@@ -18,7 +18,6 @@ namespace tutti::shm {
 
 /// Another rank of the host, by local index; this rank's own entry is empty.
 struct Neighbour {
-  ArenaMap arena;
   const RankLine* line = nullptr;  ///< in the segment; lives as long as the wire
   int doorbell = -1;               ///< borrowed from the wire
   pid_t process = 0;               ///< the peer's process number as seen here
@@ -43,9 +42,7 @@ class HostState {
   HostState(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
             bool moves_threads);
 
-  const ArenaMap& arena(int local) const noexcept {
-    return local == self_ ? own_->map() : neighbours_[static_cast<std::size_t>(local)].arena;
-  }
+  ArenaMap arena(int local) const noexcept { return arenas_.of(local); }
   std::shared_ptr<void> allocate(std::size_t bytes) { return own_->allocate(bytes); }
 
   /// Total bytes of the L3 caches of these ranks' cores; 0: unknown.
@@ -130,6 +127,7 @@ class HostState {
   void free(const OwnSlab& own) noexcept;
 
   std::shared_ptr<Arena> own_;
+  const Arenas& arenas_;
   std::vector<Neighbour> neighbours_;
   int self_;
   std::size_t cache_bytes_;

@@ -1,14 +1,17 @@
-// Connecting the ranks of a host through the Store. Keys are prefixed with the lowest rank, which leads:
+// Connecting the ranks of a host: each with the lowest, which leads. Through the Store, with the leader's rank in
+// front:
 //
-//   at/R       where rank R listens
-//   called/R   the lower ranks that R could not reach, and why; set only if there are any
-//   result/R   the ranks that R is linked to
+//   at           where the leader listens
+//   absent       how many ranks have not reached the leader
+//   called/R     why rank R did not; set before it is counted
+//   result/R     what rank R can do, and a reason
+//   results      all of these together: a digit of each rank, and the first reason
 //
-// A value may instead be an error of R, which ends the meeting for all. A rank connects to the lower ranks, then
-// accepts the higher ones, so there is no cyclic wait. From all results every rank derives which pairs are linked at
-// both ends.
+// A value may instead be an error, which ends the meeting for all. What is asked of the store grows with the number of
+// ranks, and no more: a rank asks for two values, and the leader for one of each rank.
 #include "transports/shm/meeting.hpp"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -17,19 +20,21 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <random>
-#include <span>
-#include <sstream>
+#include <string>
 
 #include "transports/core/barrier.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/process.hpp"
+#include "transports/shm/handshake.hpp"
 #include "transports/shm/wire.hpp"
 #include "tutti/log.hpp"
 
 namespace tutti::shm {
 namespace {
+
+// How much longer the others wait than the leader.
+constexpr Seconds grace{2.0};
 
 // A rank's error as a value in the store: "error 7 text".
 std::string wrap(const Error& error) {
@@ -54,10 +59,10 @@ class Meeting {
         mark_(std::uint64_t{std::random_device()()} << 32 | std::random_device()()) {
     members_.insert(std::lower_bound(members_.begin(), members_.end(), rank_), rank_);
     leader_ = members_.front();
-    self_.rank = rank_;
+    self_.card.rank = rank_;
+    self_.card.mark = {reinterpret_cast<std::uintptr_t>(&mark_), mark_};
     self_.job = rendezvous.settings->job;
     self_.secret = rendezvous.settings->secret;
-    self_.mark = {reinterpret_cast<std::uintptr_t>(&mark_), mark_};
   }
 
   Met run() {
@@ -72,22 +77,29 @@ class Meeting {
  private:
   Met attend();
   void prepare();
-  void call_those_below();
-  void answer_those_above();
+  void lead();
+  void follow();
   bool gave_up(int rank);
-  void map_arenas();
-  std::string own_result() const;
-  bool reads_memory_of(int rank) const noexcept;
-  Met conclude(const std::vector<std::string>& results);
+  void throw_if_ended(int rank);
+  void enter();
+  char ability() const;
+  bool reads_memory_of(const Link& link) const noexcept;
+  pid_t number_here(const Link& link) const noexcept;
+  std::string results();
+  std::string gathered_results();
+  std::string from_leader(const std::string& name);
+  Met conclude(const std::string& results);
+  Peer peer_of(Link& link) const;
   void tell(const Error& error) noexcept;
 
   bool leads() const noexcept { return rank_ == leader_; }
-  std::string key(const std::string& name, int rank) const {
-    return std::to_string(leader_) + "/" + name + "/" + std::to_string(rank);
+  std::string key(const std::string& name) const { return std::to_string(leader_) + "/" + name; }
+  std::string key(const std::string& name, int rank) const { return key(name) + "/" + std::to_string(rank); }
+  std::size_t local(int rank) const noexcept {
+    return static_cast<std::size_t>(std::lower_bound(members_.begin(), members_.end(), rank) - members_.begin());
   }
-  std::vector<std::string> exchange(const std::string& name, const std::string& own, std::span<const int> with);
-  bool linked(int rank) const {
-    return std::any_of(links_.begin(), links_.end(), [rank](const Link& link) { return link.rank == rank; });
+  Deadline later_than_leader() const {
+    return rendezvous_.until == never ? never : rendezvous_.until + duration_of(grace);
   }
   void missed(const std::string& why) {
     if (reason_.empty()) reason_ = why;
@@ -100,191 +112,226 @@ class Meeting {
   int leader_ = 0;
   Identity self_;
   const std::uint64_t mark_;  // peers read it during the meeting
-  Descriptor doorbell_, process_, segment_file_, arena_file_;
+  Descriptor doorbell_, death_, life_, segment_file_;
+  Bell bell_;
   std::unique_ptr<Listener> listener_;
-  std::vector<Link> links_;
+  std::vector<Link> links_;  // of the ranks that have reached the leader
   Segment segment_;
-  bool mapped_ = false;
   std::shared_ptr<Arena> arena_;  // this rank's; null if not all arenas could be mapped
-  std::vector<ArenaMap> arenas_;  // by local index; empty if not all could be mapped
   std::string reason_;
 };
 
-// Publishes this rank's value, then returns those of `with`. Throws an error that one of them reported.
-std::vector<std::string> Meeting::exchange(const std::string& name, const std::string& own, std::span<const int> with) {
-  std::vector<Awaited> keys;
-  for (const int rank : with) keys.push_back({key(name, rank), departure_key(rank)});
-  std::vector<std::string> values;
-  try {
-    values = store_.set_and_wait(key(name, rank_), own, keys, rendezvous_.until);
-  } catch (const Error& error) {
-    if (error.code() != Code::timeout) throw;
-    auto late = with.end();
-    for (auto rank = with.begin(); rank != with.end(); ++rank) {
-      std::string value;
-      if (store_.find(key(name, *rank), value))
-        unwrap(value);  // throws a reported error, which explains why other values are missing
-      else if (late == with.end())
-        late = rank;
-    }
-    if (late == with.end()) throw;
-    throw Error(Code::timeout,
-                "rank " + std::to_string(*late) + " did not come to the meeting of the ranks of host " + host_name() +
-                    " in time: see whether it started and what it printed; TUTTI_CONNECT_TIMEOUT sets the limit",
-                *late);
-  }
-  for (const std::string& value : values) unwrap(value);
-  return values;
-}
-
 Met Meeting::attend() {
   prepare();
-  call_those_below();
-  answer_those_above();
-  const int index = static_cast<int>(std::lower_bound(members_.begin(), members_.end(), rank_) - members_.begin());
-  if (segment_file_) {
-    segment_ = Segment(segment_file_.fd(), static_cast<int>(members_.size()), index);
-    mapped_ = true;
-  }
-  map_arenas();
-  return conclude(exchange("result", own_result(), members_));
+  leads() ? lead() : follow();
+  if (segment_file_) enter();
+  return conclude(results());
 }
 
 void Meeting::prepare() {
   doorbell_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell_) throw Error(Code::resource, std::string("no eventfd can be made: ") + std::strerror(errno));
-  process_ = process_descriptor(::getpid());
-  if (leads()) segment_file_ = make_segment(*rendezvous_.settings, static_cast<int>(members_.size()));
-  std::string no_arena;
-  arena_file_ = make_arena_file(*rendezvous_.settings, members_.size(), no_arena);
-  if (!no_arena.empty()) log(LogLevel::info, "no collectives over shared memory: " + no_arena, rank_);
-  self_.handout = {doorbell_.fd(), process_.fd(), segment_file_.fd(), arena_file_.fd()};
-  listener_ = std::make_unique<Listener>(self_);
-}
-
-void Meeting::call_those_below() {
-  const std::span<const int> below(members_.begin(), std::ranges::lower_bound(members_, rank_));
-  const std::vector<std::string> places = exchange("at", listener_->address(), below);
-  std::string failed;
-  for (std::size_t i = 0; i < below.size(); ++i) {
-    const int rank = below[i];
-    try {
-      Link link = call(self_, rank, places[i], rendezvous_.until);
-      if (rank == leader_) segment_file_ = std::move(link.segment);
-      links_.push_back(std::move(link));
-    } catch (const Error& error) {
-      if (error.code() != Code::peer_lost) throw;
-      failed += std::to_string(rank) + " ";
-      missed(error.what());
-    }
+  bell_ = Bell::make();
+  death_ = process_descriptor(::getpid());
+  if (int ends[2]; !death_ && ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
+    death_ = Descriptor(ends[0]);
+    life_ = Descriptor(ends[1]);
   }
-  if (!failed.empty()) store_.set(key("called", rank_), failed + "\n" + reason_);
+  if (!death_) throw Error(Code::resource, std::string("neither a pidfd nor a pipe: ") + std::strerror(errno));
+  self_.card.pid = ::getpid();
+  self_.card.pid_space = pid_space();
+  self_.card.bell = bell_.name();
+  self_.doorbell = doorbell_.fd();
+  self_.death = death_.fd();
 }
 
-void Meeting::answer_those_above() {
-  std::vector<int> awaited(std::upper_bound(members_.begin(), members_.end(), rank_), members_.end());
+// The leader waits until every rank is there or has said why not, then tells them of one another.
+void Meeting::lead() {
+  std::string no_arenas;
+  segment_file_ = make_segment(*rendezvous_.settings, static_cast<int>(members_.size()), no_arenas);
+  if (!no_arenas.empty()) log(LogLevel::info, "no collectives over shared memory: " + no_arenas, rank_);
+  self_.segment = segment_file_.fd();
+  listener_ = std::make_unique<Listener>(self_);
+  store_.set(key("at"), listener_->address());
+  std::vector<int> awaited(members_.begin() + 1, members_.end());
+  std::string absent;
   while (!awaited.empty()) {
+    const std::size_t before = links_.size();
     const bool heard = listener_->serve(awaited, Seconds(0.02), links_);
-    std::erase_if(awaited, [this](int rank) { return linked(rank); });
-    // No caller: check whether a rank reported that it failed to connect.
-    if (!heard) std::erase_if(awaited, [this](int rank) { return gave_up(rank); });
+    for (std::size_t i = before; i < links_.size(); ++i) std::erase(awaited, links_[i].card.rank);
+    if (std::string now; !heard && store_.find(key("absent"), now) && now != absent) {
+      absent = now;
+      std::erase_if(awaited, [this](int rank) { return gave_up(rank); });
+    }
+    if (!heard && !awaited.empty()) throw_if_ended(awaited.front());
     if (!awaited.empty() && Clock::now() > rendezvous_.until)
       throw Error(Code::timeout,
-                  "rank " + std::to_string(awaited.front()) + " did not call rank " + std::to_string(rank_) +
-                      " over shared memory's unix sockets in time: see whether it is stopped; "
-                      "TUTTI_CONNECT_TIMEOUT sets the limit",
+                  "rank " + std::to_string(awaited.front()) + " did not come to the meeting of the ranks of host " +
+                      host_name() +
+                      " in time: see whether it started and what it printed; TUTTI_CONNECT_TIMEOUT sets the limit",
                   awaited.front());
   }
+  send_rosters(self_, links_);
 }
 
-// Whether `rank` reports that it could not connect to this one. Throws if it has ended.
+// Whether `rank` reports that it could not connect to this one.
 bool Meeting::gave_up(int rank) {
   std::string said;
-  if (!store_.find(key("called", rank), said)) {
-    if (store_.find(departure_key(rank), said))
-      store_.wait_unless(key("called", rank), departure_key(rank), rendezvous_.until);
-    return false;
-  }
-  const std::size_t cut = std::min(said.find('\n'), said.size());
-  if (!said.starts_with("error ")) {
-    std::istringstream ranks(said.substr(0, cut));
-    if (std::none_of(std::istream_iterator<int>(ranks), {}, [this](int failed) { return failed == rank_; }))
-      return false;
-  }
-  missed("as rank " + std::to_string(rank) + " saw it, " + said.substr(std::min(cut + 1, said.size())));
+  if (!store_.find(key("called", rank), said)) return false;
+  unwrap(said);
+  missed("as rank " + std::to_string(rank) + " saw it, " + said);
   return true;
 }
 
-// Maps all arenas, or none.
-void Meeting::map_arenas() {
-  ArenaMap own(arena_file_.fd(), ArenaMap::Of::own);
-  bool all = static_cast<bool>(own);
-  for (const int rank : members_) {
-    const auto link = std::ranges::find(links_, rank, &Link::rank);
-    arenas_.emplace_back(link == links_.end() ? -1 : link->arena.fd(), ArenaMap::Of::peer);
-    all = all && (link == links_.end() || arenas_.back());
-    if (link != links_.end()) link->arena.reset();
+// A rank that ends says nothing more; the store's word about it is the error.
+void Meeting::throw_if_ended(int rank) {
+  std::string how;
+  if (store_.find(departure_key(rank), how))
+    store_.wait_unless(key("called", rank), departure_key(rank), rendezvous_.until);
+}
+
+// The others connect to the leader. Whoever cannot is connected to none of them.
+void Meeting::follow() {
+  const std::string place = from_leader("at");
+  try {
+    Called called = call(self_, leader_, place, rendezvous_.until);
+    segment_file_ = std::move(called.segment);
+    links_ = receive_roster(self_, called.leader, later_than_leader());
+  } catch (const Error& error) {
+    std::string verdict;
+    if (store_.find(key("results"), verdict)) unwrap(verdict);  // the leader's error explains this one
+    if (error.code() != Code::peer_lost || segment_file_) throw;
+    missed(error.what());
+    store_.set(key("called", rank_), reason_);
+    store_.add(key("absent"), 1);
   }
-  if (all) {
-    arena_ = std::make_shared<Arena>(std::move(arena_file_), std::move(own));
+}
+
+// Maps what is shared.
+void Meeting::enter() {
+  const int self = static_cast<int>(local(rank_));
+  segment_ = Segment(std::move(segment_file_), static_cast<int>(members_.size()), self);
+  auto arenas = std::make_shared<const Arenas>(segment_.fd(), segment_.layout(), self);
+  if (*arenas) {
+    Descriptor file(::fcntl(segment_.fd(), F_DUPFD_CLOEXEC, 3));
+    arena_ = std::make_shared<Arena>(std::move(file), segment_.layout().arena_at(self), std::move(arenas), self);
     arena_->take(sizeof(Directory));  // the first block, at the start of the arena; all zero
     return;
   }
-  arenas_.clear();
-  log(LogLevel::info,
-      "no collectives over shared memory: the arenas of " + std::to_string(members_.size()) +
-          " ranks cannot all be mapped; raise the limit on address space (ulimit -v)",
-      rank_);
+  if (segment_.layout().arena > 0)
+    log(LogLevel::info,
+        "no collectives over shared memory: the arenas of " + std::to_string(members_.size()) +
+            " ranks cannot be mapped; raise the limit on address space (ulimit -v)",
+        rank_);
 }
 
-// "01302 why": one digit per member, by local index; 2 if its arena could be mapped too, 3 if its private memory can be
-// read as well.
-std::string Meeting::own_result() const {
-  std::string result;
-  for (const int rank : members_)
-    result += !mapped_ || !linked(rank) ? '0' : arenas_.empty() ? '1' : reads_memory_of(rank) ? '3' : '2';
-  return result + " " + reason_;
+// 0: the leader was not reached, 1: rings alone, 2: arenas too, 3: the memory of all others can be read as well.
+char Meeting::ability() const {
+  if (links_.empty()) return '0';
+  if (!arena_) return '1';
+  return std::ranges::all_of(links_, [this](const Link& link) { return reads_memory_of(link); }) ? '3' : '2';
 }
 
-bool Meeting::reads_memory_of(int rank) const noexcept {
-  if (rank == rank_) return true;
-  const Link& link = *std::ranges::find(links_, rank, &Link::rank);
+// The number of the rank's process in this PID namespace; 0: it is not visible in it.
+pid_t Meeting::number_here(const Link& link) const noexcept {
+  const bool same = link.card.pid_space != 0 && link.card.pid_space == self_.card.pid_space;
+  return same ? static_cast<pid_t>(link.card.pid) : process_behind(link.death.fd());
+}
+
+bool Meeting::reads_memory_of(const Link& link) const noexcept {
+  const pid_t process = number_here(link);
   std::uint64_t seen = 0;
-  return std::getenv("TUTTI_TEST_NO_CMA") == nullptr && link.process_here > 0 &&
-         read_memory_of(link.process_here, link.mark.at, &seen, sizeof seen) == 0 && seen == link.mark.value;
+  return std::getenv("TUTTI_TEST_NO_CMA") == nullptr && process > 0 &&
+         read_memory_of(process, link.card.mark.at, &seen, sizeof seen) == 0 && seen == link.card.mark.value;
 }
 
-Met Meeting::conclude(const std::vector<std::string>& results) {
-  const std::size_t n = members_.size();
-  const auto said = [&](std::size_t a, std::size_t b) { return b < results[a].size() ? results[a][b] : '0'; };
+std::string Meeting::results() {
+  const std::string mine = ability() + (" " + reason_);
+  if (leads()) {
+    store_.set(key("result", rank_), mine);
+    const std::string all = gathered_results();
+    store_.set(key("results"), all);
+    return all;
+  }
+  store_.set(key("result", rank_), mine);
+  return from_leader("results");
+}
+
+std::string Meeting::gathered_results() {
+  std::string digits, reason;
+  for (const int rank : members_) {
+    std::string one;
+    try {
+      one = store_.wait_unless(key("result", rank), departure_key(rank), rendezvous_.until);
+    } catch (const Error& error) {
+      if (error.code() != Code::timeout) throw;
+      throw Error(Code::timeout,
+                  "rank " + std::to_string(rank) + " does not go on in the meeting of the ranks of host " +
+                      host_name() +
+                      ": see whether it is stopped, and what it printed; TUTTI_CONNECT_TIMEOUT sets the limit",
+                  rank);
+    }
+    unwrap(one);
+    digits += one.empty() ? '0' : one.front();
+    if (reason.empty() && one.size() > 2) reason = one.substr(2);
+  }
+  return digits + " " + reason;
+}
+
+// A value of the leader's. It has a little longer than the leader, which knows who is late.
+std::string Meeting::from_leader(const std::string& name) {
+  try {
+    const std::string value = store_.wait_unless(key(name), departure_key(leader_), later_than_leader());
+    unwrap(value);
+    return value;
+  } catch (const Error& error) {
+    if (error.code() != Code::timeout) throw;
+    std::string verdict;
+    if (store_.find(key("results"), verdict)) unwrap(verdict);
+    throw Error(
+        Code::timeout,
+        "rank " + std::to_string(leader_) + ", which leads the meeting of the ranks of host " + host_name() +
+            ", did not come in time: see whether it started and what it printed; TUTTI_CONNECT_TIMEOUT sets the "
+            "limit",
+        leader_);
+  }
+}
+
+Peer Meeting::peer_of(Link& link) const {
+  Peer peer;
+  peer.rank = link.card.rank;
+  peer.local = static_cast<int>(local(peer.rank));
+  peer.pid = link.card.pid;
+  peer.process = number_here(link);
+  peer.bell = link.card.bell;
+  peer.doorbell = std::move(link.doorbell);
+  peer.death = std::move(link.death);
+  return peer;
+}
+
+Met Meeting::conclude(const std::string& results) {
+  const std::size_t n = members_.size(), own = local(rank_);
+  const auto said = [&](std::size_t i) { return i < std::min(results.size(), n) ? results[i] : '0'; };
   Met met;
   Membership membership;
-  const auto own =
-      static_cast<std::size_t>(std::lower_bound(members_.begin(), members_.end(), rank_) - members_.begin());
-  for (std::size_t i = 0; i < n; ++i) {
-    if (i == own) continue;
-    const auto link = std::find_if(links_.begin(), links_.end(), [&](const Link& l) { return l.rank == members_[i]; });
-    if (said(own, i) != '0' && said(i, own) != '0' && link != links_.end())
-      membership.links.push_back(std::move(*link));
-    else
-      met.unreached.push_back(members_[i]);
-  }
-  for (std::size_t i = 0; i < n && !met.unreached.empty() && met.reason.empty(); ++i)
-    met.reason = results[i].substr(std::min(results[i].size(), n + 1));
-  if (membership.links.empty() && n > 1) return met;
+  for (std::size_t i = 0; i < n; ++i)
+    if (i != own && (said(own) == '0' || said(i) == '0')) met.unreached.push_back(members_[i]);
+  if (!met.unreached.empty()) met.reason = results.substr(std::min(results.size(), n + 1));
+  if (met.unreached.size() + 1 == n && n > 1) return met;
+  for (Link& link : links_)
+    if (said(local(link.card.rank)) != '0') membership.peers.push_back(peer_of(link));
   membership.rank = rank_;
   membership.size = rendezvous_.size;
-  membership.members = std::move(members_);
+  membership.members = members_;
   membership.segment = std::move(segment_);
   membership.doorbell = std::move(doorbell_);
-  membership.shared.assign(n, std::vector<Shared>(n, Shared::nothing));
-  for (std::size_t a = 0; a < n; ++a)
-    for (std::size_t b = 0; b < n; ++b) {
-      const char both = a == b ? '3' : std::min(said(a, b), said(b, a));
-      membership.shared[a][b] = both == '3' ? Shared::own_memory : both == '2' ? Shared::arenas : Shared::nothing;
-    }
+  membership.bell = std::move(bell_);
+  membership.life = std::move(life_);
+  for (std::size_t i = 0; i < n; ++i)
+    membership.shared.push_back(said(i) == '3'   ? Shared::own_memory
+                                : said(i) == '2' ? Shared::arenas
+                                                 : Shared::nothing);
   membership.arena = std::move(arena_);
-  membership.arenas = std::move(arenas_);
   membership.cache_bytes = third_level_caches(rendezvous_.cores);
   membership.moves_threads = rendezvous_.settings->home_cores == "on";
   met.wire = std::make_unique<ShmWire>(std::move(membership), *rendezvous_.listener);
@@ -295,7 +342,12 @@ Met Meeting::conclude(const std::vector<std::string>& results) {
 void Meeting::tell(const Error& error) noexcept {
   try {
     const std::string text = wrap(error);
-    for (const char* const name : {"at", "called", "result"}) store_.set_once(key(name, rank_), text);
+    if (leads()) {
+      for (const char* const name : {"at", "results"}) store_.set_once(key(name), text);
+      return;
+    }
+    for (const char* const name : {"called", "result"}) store_.set_once(key(name, rank_), text);
+    store_.add(key("absent"), 1);
   } catch (const std::exception& lost) {
     log(LogLevel::debug, std::string("the other ranks were not told of an error: ") + lost.what(), rank_);
   }

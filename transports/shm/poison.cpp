@@ -20,6 +20,7 @@ bool PoisonSlot::read(Cause& why) const noexcept {
 }
 
 int PoisonTable::post(const Cause& why, int local, bool& first) noexcept {
+  if (why.group != 0) local = -1;
   const int begin = local >= 0 ? local : ranks_;
   const int end = local >= 0 ? local + 1 : slots();
   first = false;
@@ -28,7 +29,7 @@ int PoisonTable::post(const Cause& why, int local, bool& first) noexcept {
     if (first) changes_->fetch_add(1, std::memory_order_seq_cst);
     if (first || local >= 0) return i;
     Cause other;
-    if (read(i, other) && other.culprit == why.culprit && other.code == why.code) return i;
+    if (read(i, other) && other.group == why.group && other.culprit == why.culprit && other.code == why.code) return i;
   }
   return -1;
 }

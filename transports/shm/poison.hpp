@@ -22,11 +22,12 @@ struct PoisonSlot {
   bool read(Cause& why) const noexcept;
 };
 
-/// A slot per local rank for causes about it, so that a second failure is reported too. Other causes (about a rank
-/// elsewhere or none) share the remaining slots in order of arrival, each once.
+/// A slot per local rank for causes that its end is for all communicators, so that a second failure is reported too.
+/// Other causes (about a rank elsewhere or none, or for one communicator) share the remaining slots in order of
+/// arrival, each once.
 class PoisonTable {
  public:
-  static constexpr int shared_slots = 16;
+  static constexpr int shared_slots = 64;
 
   PoisonTable() = default;
   PoisonTable(std::atomic<std::uint32_t>& changes, std::span<PoisonSlot> slots, int ranks) noexcept

@@ -8,7 +8,10 @@ namespace tutti {
 inline constexpr ProviderSetting<std::string_view> shm_dir{
     "shm_dir", "folder for the shared segment where memfd is refused", "/dev/shm"};
 inline constexpr ProviderSetting<std::int64_t> shm_bytes{
-    "shm_bytes", "upper bound of one job's segment on a host", 32 << 20, {.least = 64 << 10, .most = 1LL << 40}};
+    "shm_bytes",
+    "most memory of one rank's rings to the others of its host, each of which has a page at least",
+    4 << 20,
+    {.least = 64 << 10, .most = 1LL << 40}};
 
 inline constexpr SettingInfo shm_settings[] = {shm_dir, shm_bytes};
 

@@ -1,19 +1,18 @@
-// Moves bytes through the rings, sleeps, and detects dead ranks.
+// Opens rings, moves bytes through them, and sleeps; deaths.cpp detects dead ranks.
 #include "transports/shm/wire.hpp"
 
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <thread>
+#include <span>
 
 #include "transports/core/barrier.hpp"
 #include "transports/core/host.hpp"
 #include "transports/shm/backend.hpp"
+#include "transports/stream_frames.hpp"
 #include "tutti/fork.hpp"
 #include "tutti/log.hpp"
 #include "tutti/memory.hpp"
@@ -24,9 +23,16 @@ namespace {
 // Large writes are published, and large reads free space, in pieces of this size, so that both sides copy in parallel.
 constexpr std::size_t piece_bytes = std::size_t{16} << 10;
 
-// Messages on the sockets: a goodbye, or a wake-up for the peer's background thread.
-constexpr char goodbye = 'g';
-constexpr char nudge = 'n';
+// The goodbye of a rank that has left and has never written to this one.
+constexpr std::size_t last_bytes = sizeof(stream::Frame);
+ConstBytes last_words() noexcept {
+  static const stream::Frame frame = [] {
+    stream::Frame goodbye(stream::FrameType::goodbye, {}, 0, 0);
+    goodbye.part = 1;
+    return goodbye;
+  }();
+  return std::as_bytes(std::span(&frame, 1));
+}
 
 void hush_doorbell(int fd) noexcept {
   std::uint64_t rings;
@@ -42,40 +48,36 @@ ShmWire::ShmWire(Membership membership, TransportListener& listener)
       by_rank_(static_cast<std::size_t>(membership_.size), nullptr),
       watch_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!watch_) throw Error(Code::resource, std::string("no epoll can be made: ") + std::strerror(errno));
-  if (membership_.links.empty()) return;
+  if (membership_.peers.empty()) return;
   poison_ = membership_.segment.poison();
+  own_ = &membership_.segment.line(local_index(membership_.rank));
   reported_.resize(static_cast<std::size_t>(poison_.slots()));
-  for (Link& link : membership_.links) {
-    auto& peer = *peers_.emplace_back(std::make_unique<Peer>());
-    peer.rank = link.rank;
-    peer.local = local_index(link.rank);
-    peer.link = std::move(link);
-    peer.out = membership_.segment.writer(peer.local);
-    peer.in = membership_.segment.reader(peer.local);
-    peer.line = &membership_.segment.line(peer.local);
-    by_rank_[static_cast<std::size_t>(peer.rank)] = &peer;
-    for (const bool process : {false, true}) {
-      const int fd = (process ? peer.link.process : peer.link.socket).fd();
-      epoll_event event{};
-      event.events = EPOLLIN;
-      event.data.u64 = (peers_.size() - 1) * 2 + process;
-      if (fd >= 0 && ::epoll_ctl(watch_.fd(), EPOLL_CTL_ADD, fd, &event) != 0)
-        throw Error(Code::resource, std::string("a peer's socket cannot be watched: ") + std::strerror(errno));
-    }
+  by_local_.resize(membership_.members.size(), nullptr);
+  for (auto* const some : {&readers_, &writers_}) some->reserve(membership_.peers.size());  // nothing may fail later
+  for (Peer& peer : membership_.peers) {
+    auto& end = *ends_.emplace_back(std::make_unique<End>());
+    end.peer = std::move(peer);
+    end.line = &membership_.segment.line(end.peer.local);
+    by_rank_[static_cast<std::size_t>(end.peer.rank)] = by_local_[static_cast<std::size_t>(end.peer.local)] = &end;
   }
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = by_local_.size();
+  if (::epoll_ctl(watch_.fd(), EPOLL_CTL_ADD, membership_.bell.fd(), &event) != 0)
+    throw Error(Code::resource, std::string("a socket cannot be watched: ") + std::strerror(errno));
+  watch_followers();
   share();
 }
 
 void ShmWire::share() {
   if (!membership_.arena) return;
   std::vector<Neighbour> neighbours(membership_.members.size());
-  for (const auto& peer : peers_) {
-    Neighbour& neighbour = neighbours[static_cast<std::size_t>(peer->local)];
-    neighbour.arena = std::move(membership_.arenas[static_cast<std::size_t>(peer->local)]);
-    neighbour.line = peer->line;
-    neighbour.doorbell = peer->link.doorbell.fd();
-    neighbour.process = peer->link.process_here;
-    neighbour.death = peer->link.process.fd();
+  for (const auto& end : ends_) {
+    Neighbour& neighbour = neighbours[static_cast<std::size_t>(end->peer.local)];
+    neighbour.line = end->line;
+    neighbour.doorbell = end->peer.doorbell.fd();
+    neighbour.process = end->peer.process;
+    neighbour.death = end->peer.death.fd();
   }
   host_state_ = std::make_shared<HostState>(membership_.arena, std::move(neighbours), local_index(membership_.rank),
                                             membership_.cache_bytes, membership_.moves_threads);
@@ -85,12 +87,9 @@ std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {
   if (!host_state_ || group.size() < 2 || group.size() > most_ranks) return nullptr;
   std::vector<int> locals;
   for (const int member : group.members) locals.push_back(local_index(member));
-  Shared least = Shared::own_memory;  // the same on all ranks, because all know about every pair
-  for (const int a : locals)
-    for (const int b : locals)
-      least = a < 0 || b < 0
-                  ? Shared::nothing
-                  : std::min(least, membership_.shared[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)]);
+  Shared least = Shared::own_memory;  // the same on all ranks, because all know about each
+  for (const int local : locals)
+    least = local < 0 ? Shared::nothing : std::min(least, membership_.shared[static_cast<std::size_t>(local)]);
   if (least == Shared::nothing) return nullptr;
   return std::make_unique<ShmBackend>(host_state_, group, std::move(locals), least == Shared::own_memory);
 }
@@ -112,16 +111,88 @@ std::string ShmWire::describe(int to) const {
   return "rings of " + size_text(membership_.segment.capacity());
 }
 
+// ---- opening rings
+
+// Aborts and goodbyes open no ring.
+bool ShmWire::open(int to) const noexcept {
+  const End* const end = by_rank_[static_cast<std::size_t>(to)];
+  return end && (end->writes || opens_all_);
+}
+
+// A rank that has left needs none: whoever writes to it hears its last words.
+bool ShmWire::open_ring(End& to) noexcept {
+  if (to.line->left.load(std::memory_order_acquire) != 0) hear_last_words(to);
+  if (ring_failed_ || to.silent) return false;
+  try {
+    to.out = membership_.segment.open_writer(to.peer.local);
+    writers_.push_back(&to);
+    to.writes = true;
+  } catch (const Error& error) {
+    no_ring(error);
+  }
+  return to.writes;
+}
+
+// Without a ring this rank cannot be reached, or cannot reach others: its communicators end.
+void ShmWire::no_ring(const Error& error) noexcept {
+  ring_failed_ = true;
+  Cause why;
+  why.code = error.code();
+  why.culprit = why.reporter = membership_.rank;
+  why.say("rank " + std::to_string(membership_.rank) + ": " + error.what());
+  listener_.failed(why);
+}
+
+void ShmWire::open_new_rings() noexcept {
+  seen_opened_ = own_->opened.load(std::memory_order_seq_cst);
+  for (std::size_t local = 0; local < by_local_.size(); ++local) {
+    if (!membership_.segment.is_open(static_cast<int>(local))) continue;
+    End* const end = by_local_[local];
+    if (!end || end->reads || end->dropped) continue;
+    try {
+      end->in = membership_.segment.open_reader(end->peer.local);
+    } catch (const Error& error) {
+      return no_ring(error);
+    }
+    end->reads = true;
+    readers_.push_back(end);
+  }
+}
+
+// A rank that has left says so on its rings. Who waits for one that has never written to it reads that in its line.
+void ShmWire::hear_leavers() noexcept {
+  for (const std::uint32_t now = membership_.segment.leavers(); seen_leavers_ < now; ++seen_leavers_) {
+    const int local = membership_.segment.leaver(seen_leavers_);
+    if (local < 0) return;  // about to be written
+    if (End* const end = by_local_[static_cast<std::size_t>(local)]; end && end->asks) hear_last_words(*end);
+  }
+}
+
+void ShmWire::hear_last_words(End& of) noexcept {
+  if (of.reads || of.silent || of.dropped) return;
+  if (membership_.segment.is_open(of.peer.local)) return;  // it has written just before
+  of.silent = true;
+  readers_.push_back(&of);
+}
+
+void ShmWire::expect(int from) {
+  End& end = end_of(from);
+  if (end.reads || end.asks) return;
+  end.asks = true;
+  membership_.segment.wait_for(end.peer.local);
+  if (end.line->left.load(std::memory_order_seq_cst) != 0) hear_last_words(end);
+}
+
 // ---- bytes
 
-void ShmWire::show(Peer& to) noexcept {
+void ShmWire::show(End& to) noexcept {
   to.out.publish();
-  if (to.line->sleep.load(std::memory_order_seq_cst) != Sleep::awake) ring_doorbell(to.link.doorbell.fd());
+  if (to.line->sleep.load(std::memory_order_seq_cst) != Sleep::awake) ring_doorbell(to.peer.doorbell.fd());
 }
 
 std::size_t ShmWire::write(int to, std::span<const ConstBytes> pieces) {
-  Peer& target = peer(to);
-  if (target.dropped) return 0;
+  End& target = end_of(to);
+  if (target.dropped || (!target.writes && !open_ring(target))) return 0;
   target.full = false;
   std::size_t total = 0;
   for (ConstBytes piece : pieces) {
@@ -138,19 +209,29 @@ std::size_t ShmWire::write(int to, std::span<const ConstBytes> pieces) {
   return total;
 }
 
+ConstBytes ShmWire::peek(int from) {
+  End& source = end_of(from);
+  if (!source.reads && own_->opened.load(std::memory_order_acquire) != seen_opened_) open_new_rings();
+  if (source.reads) return source.in.peek();
+  return source.silent ? last_words().subspan(source.said) : ConstBytes();
+}
+
 void ShmWire::consume(int from, std::size_t bytes) {
   if (bytes == 0) return;
-  Peer& source = peer(from);
+  End& source = end_of(from);
+  if (!source.reads) {
+    source.said += bytes;
+    return;
+  }
   source.in.consume(bytes);
   if (source.line->sleep.load(std::memory_order_seq_cst) == Sleep::for_data_or_space)
-    ring_doorbell(source.link.doorbell.fd());
+    ring_doorbell(source.peer.doorbell.fd());
 }
 
 std::size_t ShmWire::read(int from, Bytes into) {
-  Peer& source = peer(from);
   std::size_t total = 0;
   while (total < into.size()) {
-    const ConstBytes there = source.in.peek();
+    const ConstBytes there = peek(from);
     const std::size_t n = std::min({there.size(), into.size() - total, piece_bytes});
     if (n == 0) break;
     std::memcpy(into.data() + total, there.data(), n);
@@ -161,14 +242,16 @@ std::size_t ShmWire::read(int from, Bytes into) {
 }
 
 void ShmWire::poll(std::vector<int>& ranks) {
-  if (peers_.empty()) return;
+  if (ends_.empty()) return;
   if (poison_.changes() != seen_changes_.load(std::memory_order_relaxed)) report_published();
-  for (const auto& peer : peers_)
-    if (!peer->dropped && !peer->in.empty()) ranks.push_back(peer->rank);
+  if (own_->opened.load(std::memory_order_acquire) != seen_opened_) open_new_rings();
+  if (membership_.segment.leavers() != seen_leavers_) hear_leavers();
+  for (const End* const end : readers_)
+    if (!end->dropped && (end->reads ? !end->in.empty() : end->said < last_bytes)) ranks.push_back(end->peer.rank);
 }
 
 void ShmWire::drop(int rank) noexcept {
-  Peer* const gone = by_rank_[static_cast<std::size_t>(rank)];
+  End* const gone = by_rank_[static_cast<std::size_t>(rank)];
   if (!gone) return;
   gone->dropped = true;
   gone->full = false;
@@ -177,141 +260,69 @@ void ShmWire::drop(int rank) noexcept {
 // ---- sleeping; ring.hpp explains why no wake-up is lost
 
 bool ShmWire::nothing_to_do() noexcept {
-  for (const auto& peer : peers_)
-    if (!peer->dropped && (!peer->in.still_empty() || (peer->full && peer->out.drained_since_full()))) return false;
+  if (own_->opened.load(std::memory_order_seq_cst) != seen_opened_) return false;
+  if (membership_.segment.leavers() != seen_leavers_) return false;
+  for (const End* const end : readers_)
+    if (!end->dropped && (end->reads ? !end->in.still_empty() : end->said < last_bytes)) return false;
+  for (const End* const end : writers_)
+    if (!end->dropped && end->full && end->out.drained_since_full()) return false;
   if (host_state_ && !host_state_->arm()) return false;
   return poison_.changes() == seen_changes_.load(std::memory_order_relaxed);
 }
 
 bool ShmWire::arm(bool on) {
-  if (peers_.empty()) return true;
-  RankLine& own = membership_.segment.line(local_index(membership_.rank));
+  if (ends_.empty()) return true;
   if (!on) {
     if (armed_ == Sleep::awake) return true;
     armed_ = Sleep::awake;
-    own.sleep.store(Sleep::awake, std::memory_order_release);
+    own_->sleep.store(Sleep::awake, std::memory_order_release);
     hush_doorbell(membership_.doorbell.fd());
     return true;
   }
   if (armed_ != Sleep::awake) hush_doorbell(membership_.doorbell.fd());  // it may have ended the previous sleep
-  const bool full = std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->full; });
+  const bool full = std::ranges::any_of(writers_, &End::full);
   const Sleep how = full ? Sleep::for_data_or_space : Sleep::for_data;
   if (armed_ != how) {
-    own.sleep.store(how, std::memory_order_seq_cst);
+    own_->sleep.store(how, std::memory_order_seq_cst);
     if (host_state_) heavy_barrier();  // pairs with light_barrier() in HostState::wake()
   }
   armed_ = how;
   if (nothing_to_do() && !(host_state_ && host_state_->tidy())) return true;
   armed_ = Sleep::awake;
-  own.sleep.store(Sleep::awake, std::memory_order_release);
+  own_->sleep.store(Sleep::awake, std::memory_order_release);
   return false;
 }
 
 void ShmWire::ring(int to) noexcept {
-  const Peer* const target = by_rank_[static_cast<std::size_t>(to)];
+  const End* const target = by_rank_[static_cast<std::size_t>(to)];
   if (!target) return;
-  ring_doorbell(target->link.doorbell.fd());
-  // If the socket is full, the peer's `watch` descriptor is readable already.
-  [[maybe_unused]] const ssize_t n = ::send(target->link.socket.fd(), &nudge, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  ring_doorbell(target->peer.doorbell.fd());
+  membership_.bell.ring(target->peer.bell);
 }
 
-// ---- failures
-
-void ShmWire::report_once(int slot, const Cause& why) {
-  {
-    const std::lock_guard lock(reported_mutex_);
-    if (reported_[static_cast<std::size_t>(slot)]) return;
-    reported_[static_cast<std::size_t>(slot)] = true;
-  }
-  listener_.failed(why);
+void ShmWire::ring_all(const End* but) noexcept {
+  for (const auto& end : ends_)
+    if (end.get() != but) ring(end->peer.rank);
 }
 
-void ShmWire::report_published() {
-  // Reads the count first: a cause published after that is found by the next check.
-  seen_changes_.store(poison_.changes(), std::memory_order_relaxed);
-  Cause why;
-  for (int slot = 0; slot < poison_.slots(); ++slot)
-    if (poison_.read(slot, why)) report_once(slot, why);
-}
-
-bool ShmWire::post(const Cause& why) noexcept {
-  if (why.group != 0 || peers_.empty()) return false;
-  bool first = false;
-  const int slot = poison_.post(why, local_index(why.culprit), first);
-  if (slot < 0) return false;
-  if (first) {  // this rank's listener need not be told
-    const std::lock_guard lock(reported_mutex_);
-    reported_[static_cast<std::size_t>(slot)] = true;
-  }
-  for (const auto& peer : peers_) ring(peer->rank);
-  return true;
-}
-
-void ShmWire::watch() {
-  if (peers_.empty()) return;
-  std::array<epoll_event, 16> events;
-  const int count = ::epoll_wait(watch_.fd(), events.data(), static_cast<int>(events.size()), 0);
-  // A rank that ends because of another's death has posted that death before it closed anything.
-  report_published();
-  for (int i = 0; i < count; ++i) {
-    const std::uint64_t id = events[static_cast<std::size_t>(i)].data.u64;
-    look_at(*peers_[id / 2], id % 2 != 0);
-  }
-}
-
-void ShmWire::look_at(Peer& suspect, bool process_ended) {
-  if (suspect.judged) return;
-  char byte = nudge;
-  ssize_t n = 1;
-  while (n == 1 && byte == nudge) n = ::recv(suspect.link.socket.fd(), &byte, 1, MSG_DONTWAIT);
-  const bool waiting = n < 0 && (errno == EAGAIN || errno == EINTR);
-  if (waiting && !process_ended) return;
-  suspect.judged = true;
-  stop_watching(suspect);
-  const bool said_goodbye = (n == 1 && byte == goodbye) || suspect.ended.load(std::memory_order_acquire) ||
-                            suspect.line->left.load(std::memory_order_acquire) != 0;
-  if (said_goodbye)
-    suspect.ended.store(true, std::memory_order_release);
-  else
-    judge(suspect);
-}
-
-void ShmWire::stop_watching(const Peer& of) noexcept {
-  ::epoll_ctl(watch_.fd(), EPOLL_CTL_DEL, of.link.socket.fd(), nullptr);
-  if (of.link.process) ::epoll_ctl(watch_.fd(), EPOLL_CTL_DEL, of.link.process.fd(), nullptr);
-}
-
-void ShmWire::judge(const Peer& dead) {
-  Cause why;
-  why.code = Code::peer_lost;
-  why.culprit = dead.rank;
-  why.reporter = membership_.rank;
-  const std::string host = host_name();
-  std::copy_n(host.data(), std::min(host.size(), sizeof(why.host) - 1), why.host);
-  why.say("rank " + std::to_string(dead.rank) + " (process " + std::to_string(dead.link.pid) + " on host " + host +
-          ") died, or exited without ending its communicators: see what it printed last, and dmesg for an "
-          "out-of-memory kill");
-  bool first = false;
-  poison_.post(why, dead.local, first);
-  for (const auto& peer : peers_)
-    if (peer.get() != &dead) ring(peer->rank);
-  ring_doorbell(membership_.doorbell.fd());
-  // Uses the published cause, so that all ranks report the same one; but the rank that claimed the slot may have died
-  // before it wrote the cause.
-  Cause agreed = why;
-  for (int i = 0; !first && i < 100 && !poison_.read(dead.local, agreed); ++i)
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  report_once(dead.local, agreed);
-}
+// ---- leaving
 
 void ShmWire::close(Deadline /*until*/) noexcept {
   // Nothing to flush: written data are in the segment, which lives as long as any rank maps it.
   if (closed_ || generation_ != fork_generation()) return;
   closed_ = true;
-  if (peers_.empty()) return;
-  membership_.segment.line(local_index(membership_.rank)).left.store(1, std::memory_order_release);
-  for (const auto& peer : peers_)
-    [[maybe_unused]] const ssize_t n = ::send(peer->link.socket.fd(), &goodbye, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (ends_.empty()) return;
+  membership_.segment.leave();
+  for (const auto& end : ends_)
+    if (membership_.segment.is_awaited_by(end->peer.local) &&
+        end->line->sleep.load(std::memory_order_seq_cst) != Sleep::awake)
+      ring_doorbell(end->peer.doorbell.fd());
+  const std::size_t n = by_local_.size(), self = static_cast<std::size_t>(local_index(membership_.rank));
+  for (std::size_t i = 1, told = 0; i < n && told < most_watched;
+       ++i) {  // who has to watch those that this rank watched
+    const End* const end = by_local_[(self + n - i) % n];
+    if (end && end->line->left.load(std::memory_order_acquire) == 0 && membership_.bell.ring(end->peer.bell)) ++told;
+  }
 }
 
 }  // namespace tutti::shm

@@ -1,6 +1,8 @@
 // ShmWire: a Wire over rings in a shared segment.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/shm/handshake.hpp"
+#include "transports/shm/bell.hpp"
 #include "transports/shm/host_state.hpp"
 #include "transports/shm/segment.hpp"
 #include "transports/stream_transport.hpp"
@@ -19,37 +21,54 @@ namespace tutti::shm {
 /// What two ranks can access of each other besides the rings: nothing, the arenas, or through the kernel all memory.
 enum class Shared { nothing, arenas, own_memory };
 
-/// The result of meet(): a mapped segment and a link to every rank that was reached.
+/// Another rank of the host.
+struct Peer {
+  int rank = -1;
+  int local = -1;
+  std::int64_t pid = 0;  ///< in its own PID namespace
+  pid_t process = 0;     ///< in this rank's; 0: not visible in it
+  BellName bell{};
+  Descriptor doorbell, death;  ///< see handshake.hpp
+};
+
+/// The result of meet(): a mapped segment, and the ranks that were reached.
 struct Membership {
   int rank = 0;              ///< world rank
   int size = 1;              ///< of the world
   std::vector<int> members;  ///< world ranks by local index, ascending
   Segment segment;
   Descriptor doorbell;
-  std::vector<Link> links;
-  std::shared_ptr<Arena> arena;             ///< this rank's; null if not all arenas could be mapped
-  std::vector<ArenaMap> arenas;             ///< by local index
-  std::vector<std::vector<Shared>> shared;  ///< by the local indices of both ranks
-  std::size_t cache_bytes = 0;              ///< as HostState::cache_bytes()
-  bool moves_threads = true;                ///< as HostState::moves_threads()
+  Bell bell;
+  Descriptor life;  ///< closed by this process's death, where that is how others notice it
+  std::vector<Peer> peers;
+  std::shared_ptr<Arena> arena;  ///< this rank's; null if not all arenas could be mapped
+  std::vector<Shared> shared;    ///< by local index: what this rank and all others can access of each other
+  std::size_t cache_bytes = 0;   ///< as HostState::cache_bytes()
+  bool moves_threads = true;     ///< as HostState::moves_threads()
 };
 
-/// Threads: as Wire; watch() and post() use only the links, the poison record and what reported_mutex_ guards.
+/// A rank watches the processes of some that follow it by local index, and those beyond as these end or leave: so each
+/// is watched by several, and however many die, whoever lives before them finds out.
+///
+/// Rings are opened when a rank first writes to another one, so that a rank polls, and holds memory for, those that it
+/// talks with. Threads: as Wire; watch() and post() use only the peers, the poison record and what reported_mutex_
+/// guards.
 class ShmWire final : public Wire {
  public:
   ShmWire(Membership membership, TransportListener& listener);
   ~ShmWire() override;
 
   std::size_t write(int to, std::span<const ConstBytes> pieces) override;
-  ConstBytes peek(int from) override { return peer(from).in.peek(); }
+  ConstBytes peek(int from) override;
   void consume(int from, std::size_t bytes) override;
   std::size_t read(int from, Bytes into) override;
-  bool open(int to) const noexcept override { return by_rank_[static_cast<std::size_t>(to)] != nullptr; }
+  bool open(int to) const noexcept override;
+  void expect(int from) override;
   void poll(std::vector<int>& ranks) override;
   Transport::Fds fds() const noexcept override { return {membership_.doorbell.fd(), watch_.fd()}; }
   bool arm(bool on) override;
   void watch() override;
-  void farewell(int from) override { peer(from).ended.store(true, std::memory_order_release); }
+  void farewell(int from) override { end_of(from).ended.store(true, std::memory_order_release); }
   void drop(int rank) noexcept override;
   std::string describe(int to) const override;
   std::unique_ptr<Backend> make_backend(const Group& group) override;
@@ -60,40 +79,60 @@ class ShmWire final : public Wire {
   void close(Deadline until) noexcept override;
 
  private:
-  struct Peer {
-    int rank = -1;
-    int local = -1;
-    Link link;
+  /// Ranks, alive and present, whose processes a rank watches.
+  static constexpr int most_watched = 8;
+
+  /// This rank's end of what is between it and a peer.
+  struct End {
+    Peer peer;
     RingWriter out;
     RingReader in;
     RankLine* line = nullptr;
+    std::size_t said = 0;            ///< bytes of its last words that were consumed
+    bool writes = false;             ///< the ring to it is open
+    bool reads = false;              ///< the ring from it is open
+    bool asks = false;               ///< this rank waits, or has waited, for the ring from it
+    bool silent = false;             ///< it has left and has never written; last words stand for its goodbye
     bool full = false;               ///< the last write() did not take everything
     bool dropped = false;            ///< gone: its rings are not read any more
-    bool judged = false;             ///< watch() has handled its end
+    bool watched = false;            ///< watch() hears of its process's end
+    bool judged = false;             ///< and has handled it
     std::atomic<bool> ended{false};  ///< it sent a goodbye
   };
 
   void share();
-  Peer& peer(int rank) noexcept { return *by_rank_[static_cast<std::size_t>(rank)]; }
+  End& end_of(int rank) noexcept { return *by_rank_[static_cast<std::size_t>(rank)]; }
   int local_index(int rank) const noexcept;
-  void show(Peer& to) noexcept;
+  bool open_ring(End& to) noexcept;
+  void open_new_rings() noexcept;
+  void hear_leavers() noexcept;
+  void hear_last_words(End& of) noexcept;
+  void no_ring(const Error& why) noexcept;
+  void show(End& to) noexcept;
   bool nothing_to_do() noexcept;
   void report_published();
   void report_once(int slot, const Cause& why);
-  void look_at(Peer& suspect, bool process_ended);
-  void judge(const Peer& dead);
-  void stop_watching(const Peer& of) noexcept;
+  void watch_followers();
+  void look_at(End& suspect);
+  void judge(const End& dead);
+  void ring_all(const End* but) noexcept;
 
   Membership membership_;
   TransportListener& listener_;
   const std::uint32_t generation_;
   PoisonTable poison_;
-  std::vector<std::unique_ptr<Peer>> peers_;
-  std::vector<Peer*> by_rank_;
+  std::vector<std::unique_ptr<End>> ends_;
+  std::vector<End*> by_rank_, by_local_;
+  std::vector<End*> readers_,
+      writers_;  ///< those with an open ring from, or to, the peer; readers_ also those with last words
   std::shared_ptr<HostState> host_state_;  ///< null if only the rings are shared
   Descriptor watch_;
+  RankLine* own_ = nullptr;
+  std::uint32_t seen_opened_ = 0, seen_leavers_ = 0;  ///< at the last look
   Sleep armed_ = Sleep::awake;
   bool closed_ = false;
+  bool opens_all_ = false;  ///< aborts and goodbyes open rings: the poison record is full
+  bool ring_failed_ = false;
 
   std::mutex reported_mutex_;
   std::vector<bool> reported_;                  ///< by poison slot: whether the listener was told

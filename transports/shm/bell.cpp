@@ -1,0 +1,52 @@
+#include "transports/shm/bell.hpp"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "transports/shm/messages.hpp"
+#include "tutti/status.hpp"
+
+namespace tutti::shm {
+
+BellName fresh_name() {
+  BellName name;
+  if (::getrandom(name.data(), name.size(), 0) != static_cast<ssize_t>(name.size()))
+    throw Error(Code::resource, std::string("the kernel gives no random bytes (getrandom): ") + std::strerror(errno));
+  return name;
+}
+
+std::string address_of(const BellName& name) {
+  std::string address = "tutti-";
+  for (const std::uint8_t byte : name) {
+    address += "0123456789abcdef"[byte >> 4];
+    address += "0123456789abcdef"[byte & 15];
+  }
+  return address;
+}
+
+Bell Bell::make() {
+  Bell bell;
+  bell.name_ = fresh_name();
+  bell.socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const UnixAddress address(address_of(bell.name_));
+  if (!bell.socket_ || ::bind(bell.fd(), address.get(), address.length) != 0)
+    throw Error(Code::resource, std::string("no unix socket can be opened: ") + std::strerror(errno));
+  return bell;
+}
+
+bool Bell::ring(const BellName& whose) const noexcept {
+  const UnixAddress address(address_of(whose));
+  const char nudge = 'n';
+  return ::sendto(fd(), &nudge, 1, MSG_NOSIGNAL | MSG_DONTWAIT, address.get(), address.length) == 1 || errno == EAGAIN;
+}
+
+void Bell::hush() const noexcept {
+  char nudge;
+  for (int rings = 0; rings < 1000 && ::recv(fd(), &nudge, 1, MSG_DONTWAIT) >= 0; ++rings) continue;
+}
+
+}  // namespace tutti::shm
