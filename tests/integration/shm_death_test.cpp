@@ -184,8 +184,12 @@ TEST(ShmSpace, OneMegabyteIsASentence) {
   const TemporaryFolder folder, place;
   Fleet fleet(3, [&](int rank) {
     return on_a_small_tmpfs(place.path(), "1m", rank, [&](const Settings& settings) -> std::string {
-      ShmRank self(rank, 3, make_file_store(folder.path()), settings);
-      return self.exchange(1'000, 4);
+      const auto store = make_file_store(folder.path());
+      ShmRank self(rank, 3, store, settings);
+      const std::string problem = self.exchange(1'000, 4);
+      store->set("done/" + std::to_string(rank), "1");
+      for (int other = 0; other < 3; ++other) wait_for_key(*store, "done/" + std::to_string(other));  // nobody leaves
+      return problem;
     });
   });
   for (int rank = 0; rank < 3; ++rank)
