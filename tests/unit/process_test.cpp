@@ -41,5 +41,13 @@ TEST(ProcessTest, ItselfRunsAndNobodyDoesNot) {
   EXPECT_FALSE(process_runs(0));
 }
 
+TEST(ProcessTest, IsFoundBehindItsDescriptor) {
+  EXPECT_NE(pid_space(), 0u);
+  const Descriptor self = process_descriptor(::getpid());
+  if (!self) GTEST_SKIP() << "the kernel has no pidfds";
+  EXPECT_EQ(process_behind(self.fd()), ::getpid());
+  EXPECT_EQ(process_behind(-1), 0);
+}
+
 }  // namespace
 }  // namespace tutti::testing
