@@ -161,10 +161,9 @@ void Agent::prepare(const std::string& text) {
 }
 
 void Agent::start() {
-  raise_descriptor_limit();
+  raise_descriptor_limit(job_.ranks);
   processes_.emplace(job_.mark);
   if (job_.bind) processes_->bind();
-  Processes::allow_files(job_.ranks);
   const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Inherited first;
   int ends[2];

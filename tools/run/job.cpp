@@ -282,7 +282,7 @@ std::string serve_store(Job& job, std::optional<TcpStoreServer>& server) {
 
 int run_job(const Job& asked) {
   Job job = asked;
-  raise_descriptor_limit();  // for the ranks' streams and their connections to the store
+  raise_descriptor_limit(job.ranks);  // for the ranks' streams and their connections to the store
   Signals signals;
   Sinks sinks;
   const auto ranks = job.hosts.empty() ? make_local_ranks(job, signals, sinks) : make_remote_ranks(job, signals, sinks);

@@ -26,7 +26,6 @@ class LocalRanks final : public Ranks {
 
   std::optional<Trouble> start(const Job& job) override {
     if (job.bind) processes_.bind();
-    Processes::allow_files(job.ranks);
     const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
     const Inherited first = first_input();
     for (int rank = 0; rank < job.ranks; ++rank) {

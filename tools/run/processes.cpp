@@ -2,7 +2,6 @@
 #include "tools/run/processes.hpp"
 
 #include <fmt/core.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -15,16 +14,6 @@ namespace tutti::tools {
 void Processes::bind() {
   cores_ = binding_order(allowed_cores());
   if (cores_.empty()) log(LogLevel::warn, "--bind core: the affinity mask cannot be read; the ranks are not bound");
-}
-
-// A rank has two for every other rank of its host; the launcher has one of each rank for the store, two for their
-// output with tags.
-void Processes::allow_files(int ranks) {
-  const rlim_t needed = 3 * static_cast<rlim_t>(ranks) + 512;
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed) return;
-  files.rlim_cur = std::min(needed, files.rlim_max);
-  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 pid_t Processes::start(int rank, RankProcess process) {

@@ -18,8 +18,6 @@ class Processes {
 
   /// Binds each process that is started from now on to one of this process's cores, in turn.
   void bind();
-  /// Raises this process's limit of open files, which those that it starts inherit, if a job of so many ranks needs it.
-  static void allow_files(int ranks);
   /// Starts a rank. Returns its pid, or -errno.
   pid_t start(int rank, RankProcess process);
   /// Signals the process groups of all running ranks. SIGCONT follows SIGTERM, so that stopped processes receive it.

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <optional>
@@ -40,7 +41,7 @@ Cores only(int core) {
   return cores;
 }
 
-std::optional<rlimit> limit_before;  // on descriptors, where it has been raised
+std::optional<rlimit> limit_of_ranks;  // on descriptors, where the launcher has raised its own
 
 /// Runs in the child. Must not allocate, since the launcher has a second thread.
 [[noreturn]] void become(const RankProcess& process, const Pointers& exec, cpu_set_t* cores, pid_t parent, int report) {
@@ -52,7 +53,7 @@ std::optional<rlimit> limit_before;  // on descriptors, where it has been raised
   if (process.error >= 0) dup2(process.error, 2);
   std::signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &process.mask, nullptr);
-  if (limit_before) setrlimit(RLIMIT_NOFILE, &*limit_before);
+  if (limit_of_ranks) setrlimit(RLIMIT_NOFILE, &*limit_of_ranks);
   if (cores == nullptr || sched_setaffinity(0, CPU_ALLOC_SIZE(process.core + 1), cores) == 0)
     execve(process.file.c_str(), exec.words.data(), exec.environment.data());
   const int why = errno;
@@ -62,12 +63,14 @@ std::optional<rlimit> limit_before;  // on descriptors, where it has been raised
 
 }  // namespace
 
-void raise_descriptor_limit() {
+void raise_descriptor_limit(int ranks) {
   rlimit limit = {};
-  if (limit_before || getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (limit_of_ranks || getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   rlimit raised = limit;
   raised.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit_before = limit;
+  if (setrlimit(RLIMIT_NOFILE, &raised) != 0) return;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, 3 * static_cast<rlim_t>(ranks) + 512));
+  limit_of_ranks = limit;
 }
 
 pid_t spawn(const RankProcess& process) {

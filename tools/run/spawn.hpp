@@ -40,8 +40,9 @@ struct RankProcess {
   int core = -1;    ///< the only core that the process may use; -1: those of the launcher
 };
 
-/// Raises this process's limit on descriptors as far as it may. Processes by spawn() get the limit that was before.
-void raise_descriptor_limit();
+/// Raises this process's limit on descriptors as far as it may. Processes by spawn() get the limit that was before, or
+/// what a host with so many ranks needs: a rank holds two descriptors for every other.
+void raise_descriptor_limit(int ranks);
 
 /// Forks and executes a process in a process group of its own; the kernel kills it when this process ends. Returns its
 /// pid, or -errno if it could not be executed.
