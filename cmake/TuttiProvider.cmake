@@ -21,6 +21,7 @@ function(tutti_provider name)
   endif()
   add_library(${module} MODULE ${arg_SOURCES})
   tutti_target(${module})
+  tutti_unity(${module})
   # The library's headers are taken as system headers: their warnings are not ours.
   target_include_directories(${module} SYSTEM PRIVATE ${arg_INCLUDES})
   target_compile_definitions(${module} PRIVATE ${arg_DEFINITIONS})

@@ -28,6 +28,38 @@ function(tutti_target name)
   endif()
 endfunction()
 
+# tutti_unity(NAME [FOLDERS folder...] [ALONE file...]): where TUTTI_UNITY is on, NAME's sources are compiled several at a time: eight in
+# their order, or, with FOLDERS, all of each of these folders, so that another file moves none of the others. ALONE: what has names in
+# its unnamed namespace that others have too.
+option(TUTTI_UNITY "Compile the libraries' sources several at a time: sooner from nothing, later after a change" OFF)
+function(tutti_unity name)
+  cmake_parse_arguments(arg "" "" "FOLDERS;ALONE" ${ARGN})
+  if(NOT TUTTI_UNITY)
+    return()
+  endif()
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
+  set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  if(arg_FOLDERS)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
+    get_target_property(sources ${name} SOURCES)
+    foreach(file IN LISTS sources)
+      cmake_path(GET file PARENT_PATH folder)
+      cmake_path(IS_PREFIX CMAKE_CURRENT_SOURCE_DIR "${folder}" whole)
+      if(whole)
+        cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+      endif()
+      if(folder STREQUAL "")
+        set(folder .)
+      endif()
+      if(folder IN_LIST arg_FOLDERS)
+        set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${folder})
+      endif()
+    endforeach()
+  endif()
+  # g++ takes what a source file keeps to itself for a header's, once another file includes it.
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage;-Wno-shadow>)
+endfunction()
+
 # tutti_precompile(NAME HEADER...): what NAME's sources include of these is parsed once. Only headers from outside the tree
 # belong here: a change of one of ours would compile everything again.
 option(TUTTI_PRECOMPILE "Precompiled headers of the standard library and of third parties: a cold build takes less time" ON)

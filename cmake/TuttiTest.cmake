@@ -12,7 +12,8 @@ endfunction()
 # tutti_test(NAME LABEL SOURCES file... [LIBRARIES lib...] [TIMEOUT s] [PROCESSORS n] [ARGS ...])
 #
 # One GoogleTest program, run as one ctest case with the given label. A case
-# prints why it skips; a hang ends as a failure after TIMEOUT seconds (default 120).
+# prints why it skips; a hang ends as a failure after TIMEOUT seconds (default 120). What may take long begins first, so that no
+# test is left to run alone in the end.
 function(tutti_test name label)
   cmake_parse_arguments(arg "" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES;ARGS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -41,6 +42,9 @@ function(tutti_test name label)
   add_executable(${name} ${arg_SOURCES})
   tutti_test_target(${name})
   tutti_reuse_precompiled(${name} ${headers})
+  if(torch)  # whose headers take as long as what is tested
+    tutti_unity(${name})
+  endif()
   target_link_libraries(${name} PRIVATE tutti::tutti GTest::gtest GTest::gmock GTest::gtest_main ${arg_LIBRARIES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
@@ -49,5 +53,5 @@ function(tutti_test name label)
   endif()
   add_test(NAME ${label}.${name} COMMAND ${name} ${arg_ARGS})
   set_tests_properties(${label}.${name} PROPERTIES LABELS ${label} TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_PROCESSORS}
-    ENVIRONMENT "${arg_ENVIRONMENT}")
+    COST ${arg_TIMEOUT} ENVIRONMENT "${arg_ENVIRONMENT}")
 endfunction()
