@@ -161,7 +161,7 @@ class Progress {
   const Cores cores_;
   const RunnableThreads runnable_;
   Crowding crowding_;                 // token held
-  LeftWait left_;                     // token held
+  LeftWait left_wait_;                // token held
   bool looks_are_slow_ = false;       // token held
   Engines engines_;                   // token held
   std::chrono::microseconds nap_{};   // sleep between polls of engines without descriptors; token held

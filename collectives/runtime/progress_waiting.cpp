@@ -62,7 +62,7 @@ void Progress::wait_shortly(WorkState& work) {
   if (!token_.try_acquire()) return;
   const Holding token(*this);
   engines_.arm(false);
-  const int most = left_.is(work, starts_.load()) ? 1 : looks(looks_are_slow_ ? slow_looks : bare_looks);
+  const int most = left_wait_.is(work, starts_.load()) ? 1 : looks(looks_are_slow_ ? slow_looks : bare_looks);
   for (int i = 1; i <= most && !work.done(); ++i) look(work, i);
 }
 
@@ -90,10 +90,10 @@ bool Progress::tick_if_due(Clock::time_point now) {
 void Progress::wait_holding(WorkState& work, Deadline until) {
   engines_.arm(false);
   nap_ = shortest_nap;
-  const bool continued = left_.is(work, starts_.load());
+  const bool continued = left_wait_.is(work, starts_.load());
   int idle = continued ? looks(paused_looks) : 0;  // looks and turns in vain
   auto spinning_since = Clock::now();
-  auto quiet_since = continued ? left_.quiet_since : spinning_since;
+  auto quiet_since = continued ? left_wait_.quiet_since : spinning_since;
   for (int number = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
     const int spins = looks(paused_looks);
     const bool spinning = idle < spins;
@@ -105,7 +105,7 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
     if (!moved && idle < spins) relax();
     if (idle < spins && number % looks_by_the_clock != 0) continue;
     const auto now = Clock::now();
-    if (now >= until) return left_.note(work, starts_.load(), idle < spins ? now : quiet_since);
+    if (now >= until) return left_wait_.note(work, starts_.load(), idle < spins ? now : quiet_since);
     if (spinning && !moved && idle >= looks_by_the_clock) judge_spin(now - spinning_since, now);
     spinning_since = now;
     crowding_.look(now);
