@@ -268,8 +268,7 @@ class Run {
     return file.string();
   }
 
-  /// Returns samples of another worker's step. At the end of the run a worker waits here until all others have finished
-  /// their shares, because it would take over the share of one that dies.
+  /// Returns samples of another worker's step. At the end a worker waits here for the others' shares: one may die.
   Further further(Communicator& own, Served& served, std::size_t epoch, bool is_last) {
     while (true) {
       Ledger::Deal deal = served.further(epoch, is_last);

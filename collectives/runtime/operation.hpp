@@ -80,7 +80,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::uint32_t sequence_ = 0;
   CallRecord completed_;
   std::vector<CallRecord> recent_ = std::vector<CallRecord>(8);  // by number; doubles up to most_recent
-  std::vector<Answer> answers_;  // by rank in the group; empty before the first answer
+  std::vector<Answer> answers_;                                  // by rank in the group; empty before the first answer
   mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};
   Status poison_;                                 // guarded by mutex_

@@ -18,6 +18,7 @@
 #include "nn/bucket.hpp"
 #include "nn/tensor.hpp"
 #include "tools/train/split_plan.hpp"
+#include "tools/train/summary.hpp"
 #include "transports/core/host.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/store.hpp"
@@ -27,8 +28,6 @@ namespace {
 
 using engine::Config;
 using engine::Moment;
-
-std::string line(const char* heading, const std::string& text) { return fmt::format("{:<12}{}\n", heading, text); }
 
 std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

@@ -17,8 +17,6 @@ using engine::Validation;
 
 constexpr double images = 5120;  // the unit of Theano-MPI's tables, which does not depend on the length of a run
 
-std::string line(const char* heading, const std::string& text) { return fmt::format("{:<12}{}\n", heading, text); }
-
 std::string value_of(const Validation& found) {
   if (found.metrics.empty()) return fmt::format("held-out loss {:.4g}", found.loss);
   const auto& [name, value] = found.metrics[0];
@@ -63,6 +61,8 @@ std::string keys_to_go_on(const engine::Config& config, const engine::TrainResul
 }
 
 }  // namespace
+
+std::string line(const char* heading, const std::string& text) { return fmt::format("{:<12}{}\n", heading, text); }
 
 std::string resume_command(const engine::Config& config, const std::string& launch) {
   return fmt::format("{} --resume {}", launch, shell_path(config.run));

@@ -7,6 +7,9 @@
 
 namespace tutti::tools {
 
+/// A heading and what belongs to it, as a line for people.
+std::string line(const char* heading, const std::string& text);
+
 /// Lines for people, each with a heading: the best epoch, speed and how the time was spent, the folder, and the next
 /// commands. Empty if no epoch has ended. `launch` is the command with which the ranks are started: "tutti train -np
 /// 4".

@@ -19,11 +19,12 @@ BellName fresh_name() {
   return name;
 }
 
-std::string address_of(const BellName& name) {
-  std::string address = "tutti-";
+AddressText address_of(const BellName& name) noexcept {
+  AddressText address{'t', 'u', 't', 't', 'i', '-'};
+  char* next = address.data() + 6;
   for (const std::uint8_t byte : name) {
-    address += "0123456789abcdef"[byte >> 4];
-    address += "0123456789abcdef"[byte & 15];
+    *next++ = "0123456789abcdef"[byte >> 4];
+    *next++ = "0123456789abcdef"[byte & 15];
   }
   return address;
 }
@@ -32,14 +33,16 @@ Bell Bell::make() {
   Bell bell;
   bell.name_ = fresh_name();
   bell.socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const UnixAddress address(address_of(bell.name_));
+  const AddressText name = address_of(bell.name_);
+  const UnixAddress address({name.data(), name.size()});
   if (!bell.socket_ || ::bind(bell.fd(), address.get(), address.length) != 0)
     throw Error(Code::resource, std::string("no unix socket can be opened: ") + std::strerror(errno));
   return bell;
 }
 
 bool Bell::ring(const BellName& whose) const noexcept {
-  const UnixAddress address(address_of(whose));
+  const AddressText name = address_of(whose);
+  const UnixAddress address({name.data(), name.size()});
   const char nudge = 'n';
   return ::sendto(fd(), &nudge, 1, MSG_NOSIGNAL | MSG_DONTWAIT, address.get(), address.length) == 1 || errno == EAGAIN;
 }

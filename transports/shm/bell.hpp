@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "transports/core/descriptor.hpp"
 
@@ -14,8 +13,9 @@ using BellName = std::array<std::uint8_t, 16>;
 
 /// Random bytes of the kernel. Throws Error{resource}.
 BellName fresh_name();
-/// The abstract unix address with that name, as text without its leading zero byte.
-std::string address_of(const BellName& name);
+/// The abstract unix address with that name, as text without its leading zero byte: "tutti-" and 32 digits.
+using AddressText = std::array<char, 38>;
+AddressText address_of(const BellName& name) noexcept;
 
 /// A datagram socket of this rank, readable when somebody has rung. Whoever finds its name can ring, and makes this
 /// rank look at its memory, no more.

@@ -156,9 +156,16 @@ std::vector<Link> receive_roster(const Identity& self, const Link& leader, Deadl
   return links;
 }
 
+namespace {
+std::string new_address() {
+  const AddressText text = address_of(fresh_name());
+  return {text.begin(), text.end()};
+}
+}  // namespace
+
 Listener::Listener(const Identity& self)
     : self_(self),
-      address_(address_of(fresh_name())),
+      address_(new_address()),
       socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
   const UnixAddress address(address_);
   if (!socket_ || ::bind(socket_.fd(), address.get(), address.length) != 0 || ::listen(socket_.fd(), 1024) != 0)

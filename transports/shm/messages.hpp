@@ -11,6 +11,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -21,7 +22,7 @@ namespace tutti::shm {
 
 /// An abstract unix address, which disappears with its socket.
 struct UnixAddress {
-  explicit UnixAddress(const std::string& name) noexcept {
+  explicit UnixAddress(std::string_view name) noexcept {
     const std::size_t size = std::min(name.size(), sizeof(address.sun_path) - 1);
     std::memcpy(address.sun_path + 1, name.data(), size);  // a leading zero byte makes the name abstract
     length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
