@@ -284,7 +284,7 @@ TEST_F(Exchanging, AForkedChildLeavesTheDeviceToItsParent) {
     EXPECT_EQ(status, 0) << "the child has destroyed streams or events";
     EXPECT_EQ(gpu.destroyed(), before);
     other.reset();
-    EXPECT_GT(gpu.destroyed(), before);
+    EXPECT_TRUE(comes_true([&] { return gpu.destroyed() > before; }));  // by whoever drives at that moment
   });
 }
 

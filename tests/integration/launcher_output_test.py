@@ -166,7 +166,7 @@ class WholeLines(unittest.TestCase):
     def test_streams_of_many_ranks_need_descriptors(self):
         script = "ulimit -n"
         done = run("sh", "-c", f'ulimit -Sn 64; exec "$0" run -np 60 sh -c "{script}"', TUTTI)
-        self.assertEqual((done.returncode, done.stdout), (0, "64\n" * 60), done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (0, "692\n" * 60), done.stderr)
 
 
 class OnATerminal(unittest.TestCase):
