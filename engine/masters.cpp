@@ -293,7 +293,7 @@ class Run {
     std::string why;
     if (!store_ || worker_ == 0) return why;
     const std::int64_t seen = own.rank() == 0 && store_->find("stop", why) ? 1 : 0;
-    if (own.broadcast(seen, 0).wait() == 1) store_->find("stop", why);
+    if (own.broadcast(seen, 0).wait() == 1 && own.rank() != 0) store_->find("stop", why);
     return why;
   }
 

@@ -4,7 +4,7 @@
 namespace tutti::stream {
 namespace {
 
-// Whether memory is worth keeping; the rest of a message that was withdrawn is too large.
+// True if the memory is worth keeping for the next message. The rest of a withdrawn message is too large for that.
 bool is_spare(const std::vector<std::byte>& memory) noexcept {
   return memory.capacity() > 0 && memory.capacity() <= Transport::max_control;
 }

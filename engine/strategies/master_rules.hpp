@@ -57,8 +57,8 @@ struct StalenessPolicy {
 /// The workers' parameters in this shard after their last pushes, by rank, in the values' type. For dumps.
 struct WorkerCopies {
   std::map<int, std::vector<std::byte>> values;
-  /// Of a worker whose push waits in a round it is what was pushed: the worker goes on from there, as the ledger counts
-  /// the steps of that push as done.
+  /// A push that waits in a round stands in for its worker's copy: the ledger counts its steps as done, so the worker
+  /// goes on from what it pushed.
   std::vector<std::byte> save(std::span<const Pushed> waiting) const;
   void load(std::span<const std::byte> saved);
 };

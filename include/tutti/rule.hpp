@@ -17,8 +17,8 @@ namespace tutti {
 struct PushMeta {
   static constexpr std::uint64_t unknown_version = ~std::uint64_t{0};
   int worker = -1;  ///< rank in the communicator, or the number of a worker that joined later
-  /// Of the shard that it was computed from, in the epoch that the shard is in; default: the one that this handle of
-  /// the buffer read last, if it has read any.
+  /// The version of the shard that the push was computed from, in the shard's present epoch. By default it is the one
+  /// that this handle of the buffer read last, if it has read any.
   std::uint64_t version = unknown_version;
   std::uint64_t tokens = 0;  ///< tokens or samples that went into it
   std::uint64_t steps = 0;   ///< local steps that went into it

@@ -43,7 +43,7 @@ void expect_good_ends(BackendRank& rank, const std::vector<Report*>& reports) {
   }
 }
 
-// Whether this element type is played; with more ranks than a host has cores some have to do.
+// Up to 8 ranks play every element type. More ranks would take too long, and play three of them.
 bool plays(DType dtype, const BackendRank& rank) {
   return rank.size() <= 8 || dtype == DType::i8 || dtype == DType::bf16 || dtype == DType::f64;
 }

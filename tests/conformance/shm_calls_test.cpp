@@ -88,7 +88,7 @@ struct Seen {
   int tries = 0, busy = 0;  ///< in vain; with more threads that want a core than there are
 };
 
-/// Whether `in_a_row` calls on all ranks can complete without a system call.
+/// Returns true once `in_a_row` calls have completed without a system call on any rank.
 bool goes_without(Communicator& world, const std::function<void()>& call, Seen& so_far) {
   constexpr int in_a_row = 20, tries = 300;  // while a rank is preempted, the others yield or sleep
   for (int i = 0; i < 50; ++i) call();

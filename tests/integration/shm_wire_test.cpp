@@ -102,7 +102,7 @@ TEST(ShmWire, WorksWithTheSmallestRings) {
   });
 }
 
-// Who never wrote has no ring on which to say goodbye.
+// A rank that never wrote to another one has no ring to it, and its goodbye arrives all the same.
 TEST(ShmWire, AGoodbyeNeedsNoRing) {
   const auto store = make_local_store();
   std::unique_ptr<ShmRank> ranks[3];

@@ -112,7 +112,7 @@ class GroupMemory final : private Tenant {
   }
   void wake() const noexcept { host_state_->wake(locals_); }
 
-  /// Whether the wire drives this communicator's backend.
+  /// The wire drives the backend from add_busy() to remove_busy().
   void add_busy(Engine& backend) { host_state_->add_busy(backend); }
   void remove_busy(const Engine& backend) noexcept { host_state_->remove_busy(backend); }
 

@@ -116,7 +116,7 @@ std::size_t HostState::empty_slab() {
 OwnSlab HostState::open_slab(std::uint64_t group) {
   sweep();
   ++open_;
-  // So that retiring and freeing do not allocate.
+  // The lists grow here, because retiring and freeing must not allocate.
   if (const std::size_t all = retired_.size() + open_; all > retired_.capacity()) retired_.reserve(2 * all);
   const std::size_t slabs = hollow_.size() + empty_.size() + retired_.size() + open_ + slabs_per_block;
   for (auto* const some : {&empty_, &hollow_})
