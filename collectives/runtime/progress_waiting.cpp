@@ -22,6 +22,7 @@ constexpr int paused_looks = 1000;           // further polls before it yields
 constexpr int crowded_looks = 2;             // instead of all of these when ranks share cores: spinning delays the peer
 constexpr int shared_looks = 200;            // instead of each when other programs share them; one if polls are slow
 constexpr int looks_by_the_clock = 64;       // polls between two readings of the clock
+constexpr auto stall = 50us;                 // in vain, before it looks for other programs: no call of its own takes so long
 constexpr int looks_at_work = 16;            // out of so many polls, all but one poll only the awaited call
 constexpr auto yield_budget = 500us;         // time spent yielding before the waiter sleeps
 constexpr auto polled_yield_budget = 100ms;  // the same if an engine must be polled to make progress
@@ -92,7 +93,7 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
   nap_ = shortest_nap;
   const bool continued = left_wait_.is(work, starts_.load());
   int idle = continued ? looks(paused_looks) : 0;  // looks and turns in vain
-  auto spinning_since = Clock::now();
+  auto spinning_since = Clock::now(), stalled_since = spinning_since;
   auto quiet_since = continued ? left_wait_.quiet_since : spinning_since;
   for (int number = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
     const int spins = looks(paused_looks);
@@ -108,7 +109,8 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
     if (now >= until) return left_wait_.note(work, starts_.load(), idle < spins ? now : quiet_since);
     if (spinning && !moved && idle >= looks_by_the_clock) judge_spin(now - spinning_since, now);
     spinning_since = now;
-    crowding_.look(now);
+    if (moved || idle < looks_by_the_clock) stalled_since = now;
+    if (crowding_.seen() || now - stalled_since >= stall) crowding_.look(now);
     if (tick_if_due(now) && !crowding_.seen()) go_home();
     if (idle < spins) continue;
     if (idle == spins) quiet_since = now;

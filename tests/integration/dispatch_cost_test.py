@@ -13,8 +13,9 @@ import tempfile
 
 PROBE = os.path.join(sys.argv[2], "dispatch_probe")
 FEW = 2_000
-# Some 20 % above what they were when this was written. The first three end in their launch: as operations they took more.
-MOST_INSTRUCTIONS = {"allreduce": 800, "broadcast": 820, "barrier": 750, "later": 1540, "value": 1310, "planned": 2110}
+# 6 % or more above what they were when this was written; a build of several sources at a time takes 5 % more than one of each alone.
+# The first three end in their launch: as operations they took more.
+MOST_INSTRUCTIONS = {"allreduce": 870, "broadcast": 900, "barrier": 800, "later": 1540, "value": 1310, "planned": 2110}
 
 
 def run(command):
