@@ -29,9 +29,9 @@ int RunnableThreads::count() const noexcept {
 void Crowding::look(Clock::time_point now) {
   if (now < next_look_) return;
   next_look_ = now + look_interval;
-  const bool crowded = runnable_() > room_;
+  const bool crowded = runnable_() > std::max(cores_, ranks_);
   looks_ = looks_ << 1 | (crowded ? 1u : 0u);
-  if (!std::exchange(looked_, true) && crowded) looks_ = (1u << learns_by) - 1;
+  if (!std::exchange(looked_, true) && crowded && ranks_ <= cores_) looks_ = (1u << learns_by) - 1;
   if (std::popcount(looks_ & 0xffu) >= learns_by)
     seen_ = true;
   else if (now >= until_ && std::popcount(looks_) <= forgets_by)

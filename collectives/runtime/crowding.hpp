@@ -30,13 +30,15 @@ class Crowding {
  public:
   using Count = std::function<int()>;
 
-  /// `room`: threads that find a core each, or that belong to this job. `runnable` returns the threads that want one.
-  Crowding(int room, Count runnable) : room_(room), runnable_(std::move(runnable)) {}
+  /// `ranks`: those of this job on this host. `runnable` returns the threads that want a core.
+  Crowding(int cores, int ranks, Count runnable)
+      : cores_(cores), ranks_(ranks), runnable_(std::move(runnable)) {}
 
   bool seen() const noexcept { return seen_; }
 
   /// Called by a waiting thread as often as it likes; counts the runnable threads once in `look_interval` at most.
-  /// The first look counts for as many as it takes to learn: where it is wrong, that is soon put right.
+  /// The first look counts for as many as it takes to learn, as what it gets wrong is soon put right; not where ranks
+  /// outnumber the cores, because it sees them start.
   void look(Clock::time_point now);
 
   /// A yield or a spin that takes no time to speak of where nobody else wants the core ended at `now` after `time`.
@@ -51,7 +53,7 @@ class Crowding {
   static constexpr int forgets_by = 4;  // of the last 32
 
  private:
-  const int room_;
+  const int cores_, ranks_;
   const Count runnable_;
   bool seen_ = false, looked_ = false;
   std::uint32_t looks_ = 0;  // the last 32, the newest in bit 0: whether too many threads wanted a core

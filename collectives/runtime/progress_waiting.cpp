@@ -109,8 +109,9 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
     if (now >= until) return left_wait_.note(work, starts_.load(), idle < spins ? now : quiet_since);
     if (spinning && !moved && idle >= looks_by_the_clock) judge_spin(now - spinning_since, now);
     spinning_since = now;
-    if (moved || idle < looks_by_the_clock) stalled_since = now;
+    if (spinning && (moved || idle < looks_by_the_clock)) stalled_since = now;
     if (crowding_.seen() || now - stalled_since >= stall) crowding_.look(now);
+    if (moved) stalled_since = now;
     if (tick_if_due(now) && !crowding_.seen()) go_home();
     if (idle < spins) continue;
     if (idle == spins) quiet_since = now;

@@ -22,7 +22,7 @@ class CrowdingTest : public ::testing::Test {
   }
 
   int runnable_ = 0, counted_ = 0;
-  Crowding crowding_{2, [this] { return ++counted_, runnable_; }};
+  Crowding crowding_{2, 2, [this] { return ++counted_, runnable_; }};
   Clock::time_point now_ = Clock::now();
 };
 
@@ -47,6 +47,16 @@ TEST_F(CrowdingTest, ANeighbourWhoIsThereIsSeenAtOnce) {
   EXPECT_TRUE(crowding_.seen());
   look(1, 2);
   EXPECT_FALSE(crowding_.seen());
+}
+
+TEST_F(CrowdingTest, TheFirstLookOfManyRanksIsOneOfFour) {
+  Crowding many{2, 4, [this] { return runnable_; }};
+  runnable_ = 5;
+  for (int i = 1; i <= Crowding::learns_by; ++i) {
+    EXPECT_FALSE(many.seen()) << i;
+    many.look(now_ += Crowding::look_interval);
+  }
+  EXPECT_TRUE(many.seen());
 }
 
 TEST_F(CrowdingTest, ADaemonThatWakesUpForAMomentIsNoNeighbour) {
