@@ -31,8 +31,7 @@ class Crowding {
   using Count = std::function<int()>;
 
   /// `ranks`: those of this job on this host. `runnable` returns the threads that want a core.
-  Crowding(int cores, int ranks, Count runnable)
-      : cores_(cores), ranks_(ranks), runnable_(std::move(runnable)) {}
+  Crowding(int cores, int ranks, Count runnable) : cores_(cores), ranks_(ranks), runnable_(std::move(runnable)) {}
 
   bool seen() const noexcept { return seen_; }
 

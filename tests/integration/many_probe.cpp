@@ -1,14 +1,11 @@
 // Many ranks on a host, and many communicators: what they hold, and that what they compute is right.
 //
-//   many_probe ranks      an allreduce of 8 B and one of 1 MiB, a split with an allreduce, an alltoall; rank 0 prints
-//   the
-//                         seconds from the start of its process to the end of the first call, and after each the
-//                         memory of all ranks together
-//   many_probe start      the first of these alone
-//   many_probe wait       the first of these, then "all are there" at rank 0, and allreduces until one fails; prints
-//   why many_probe groups N   N communicators at a time; rank 0 prints memory and time of each, of their first small
-//   and
-//                         their first large call, and of a small allreduce in the world
+//   many_probe ranks     an allreduce of 8 B and one of 1 MiB, a split with an allreduce, an alltoall; rank 0 prints
+//                        the seconds from its start to the end of the first call, and after each the memory of all
+//   many_probe start     the first of these alone
+//   many_probe wait      the first of these, "all are there" at rank 0, then allreduces until one fails; prints why
+//   many_probe groups N  N communicators at a time; rank 0 prints memory and time of each, of their first small and
+//                        their first large call, and of a small allreduce in the world
 #include <array>
 #include <cstdio>
 #include <cstdlib>
