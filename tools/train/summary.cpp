@@ -76,7 +76,8 @@ std::string summary(const engine::Config& config, const engine::TrainResult& res
                                      result.best_epoch, result.epochs.size()));
   text += line("speed", speed(result.epochs));
   if (result.epochs.back().waited_for.size() > 1)
-    text += line("exchange", fmt::format("{} exchanges, to which each rank gave {:.4g} MB", result.exchanged.exchanges,
+    text += line("exchange", fmt::format("{} exchange{}, to which each rank gave {:.4g} MB", result.exchanged.exchanges,
+                                         result.exchanged.exchanges == 1 ? "" : "s",
                                          1e-6 * static_cast<double>(result.exchanged.bytes)));
   if (!config.has_folder()) return text;
   const fs::path checkpoints = fs::path(config.run) / "checkpoints", best = checkpoints / "best",
