@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
@@ -18,13 +19,16 @@
 
 #include "collectives/bootstrap/store_rules.hpp"
 #include "transports/core/descriptor.hpp"
+#include "transports/core/host.hpp"
 #include "transports/core/sha256.hpp"
+#include "tutti/log.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti {
 namespace {
 
 constexpr Seconds first_nap(0.0001), longest_nap(0.01);
+constexpr Seconds look_interval(0.2);  // between looks whether others of a list will not set their keys any more
 
 std::string hex(ConstBytes bytes) {
   std::string text;
@@ -74,40 +78,27 @@ class FileStore final : public Store {
   std::string wait(std::string_view key, Deadline until) override { return wait_unless(key, {}, until); }
 
   std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
+    const Awaited one{std::string(key), std::string(unless)};
+    return wait_for_first({&one, 1}, Clock::now(), until);
+  }
+
+  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
+                                        Deadline until) override {
     const Deadline started = Clock::now();
-    std::string value, instead;
-    for (Seconds nap = first_nap; !find(key, value); nap = std::min(2 * nap, longest_nap)) {
-      if (!unless.empty() && find(unless, instead) && !find(key, value)) throw store_rules::departed(instead);
-      if (access(folder_.c_str(), F_OK) != 0) fail("wait for", key);
-      const Deadline now = Clock::now();
-      if (now >= until) throw store_rules::timed_out(key, place_, started);
-      const auto step = std::chrono::duration_cast<Clock::duration>(nap);
-      std::this_thread::sleep_for(std::min(until - now, step));
-    }
-    return value;
+    set(key, value);
+    std::vector<std::string> values;
+    while (values.size() < keys.size()) values.push_back(wait_for_first(keys.subspan(values.size()), started, until));
+    return values;
   }
 
   bool find(std::string_view key, std::string& value) override {
-    Descriptor file(open(path(key).c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file && errno == ENOENT) {
-      file = Descriptor(open(end_path(key).c_str(), O_RDONLY | O_CLOEXEC));
-      if (file && flock(file.fd(), LOCK_SH | LOCK_NB) != 0) return false;  // who left it is still there
+    const Descriptor file(open(path(key).c_str(), O_RDONLY | O_CLOEXEC));
+    if (file) {
+      value = contents(file, key);
+      return true;
     }
-    if (!file) {
-      if (errno == ENOENT) return false;
-      fail("read", key);
-    }
-    std::string text;
-    char block[16384];
-    for (;;) {
-      const ssize_t n = read(file.fd(), block, sizeof block);
-      if (n == 0) break;
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail("read", key);
-      text.append(block, static_cast<std::size_t>(n));
-    }
-    value = std::move(text);
-    return true;
+    if (errno != ENOENT) fail("read", key);
+    return find_at_end(key, value);
   }
 
   std::int64_t add(std::string_view key, std::int64_t amount) override {
@@ -134,13 +125,19 @@ class FileStore final : public Store {
     }
   }
 
-  /// The value lies in a file that this process keeps locked; the kernel unlocks it when the process ends.
+  /// The value lies, after a line that names this host, in a file that this process keeps locked; the kernel unlocks it
+  /// when the process ends. In a folder whose files cannot be locked the end is not told.
   void set_at_end(std::string_view key, std::string_view value) override {
     store_rules::check(key, value);
-    const Draft draft(*this, key, value);
-    Descriptor file(open(draft.path().c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file || flock(file.fd(), LOCK_EX | LOCK_NB) != 0 || rename(draft.path().c_str(), end_path(key).c_str()) != 0)
-      fail("set", key);
+    const Draft draft(*this, key, host_ + "\n" + std::string(value));
+    Descriptor file(open(draft.path().c_str(), O_RDWR | O_CLOEXEC));  // over NFS only writers lock for themselves
+    if (!file) fail("set", key);
+    if (flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
+      log(LogLevel::debug, "files in " + folder_ + " cannot be locked (" + std::strerror(errno) +
+                               "), so other ranks will not see from there that this one has ended");
+      return;
+    }
+    if (rename(draft.path().c_str(), end_path(key).c_str()) != 0) fail("set", key);
     const std::lock_guard lock(mutex_);
     at_end_.push_back(std::move(file));
   }
@@ -178,6 +175,58 @@ class FileStore final : public Store {
     std::string path_;
   };
 
+  /// Waits for the first of `keys`. Throws as soon as one of them will not be set any more.
+  std::string wait_for_first(std::span<const Awaited> keys, Deadline started, Deadline until) {
+    const std::string& key = keys.front().key;
+    std::string value;
+    Deadline next_look = deadline_in(look_interval);
+    for (Seconds nap = first_nap; !find(key, value); nap = std::min(2 * nap, longest_nap)) {
+      throw_if_departed(keys.front());
+      if (access(folder_.c_str(), F_OK) != 0) fail("wait for", key);
+      const Deadline now = Clock::now();
+      if (now >= until) throw store_rules::timed_out(key, place_, started);
+      if (now >= next_look) {
+        for (const Awaited& later : keys.subspan(1)) throw_if_departed(later);
+        next_look = deadline_in(look_interval);
+      }
+      const auto step = std::chrono::duration_cast<Clock::duration>(nap);
+      std::this_thread::sleep_for(std::min(until - now, step));
+    }
+    return value;
+  }
+
+  void throw_if_departed(const Awaited& one) {
+    std::string value, instead;
+    if (!one.unless.empty() && find(one.unless, instead) && !find(one.key, value)) throw store_rules::departed(instead);
+  }
+
+  /// Whether the process that has called set_at_end() is no more. Locks of another host may not be seen here, so only
+  /// processes of this one are judged.
+  bool find_at_end(std::string_view key, std::string& value) const {
+    const Descriptor file(open(end_path(key).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) {
+      if (errno == ENOENT) return false;
+      fail("read", key);
+    }
+    const std::string text = contents(file, key);
+    const std::size_t line = text.find('\n');
+    if (line == text.npos || text.substr(0, line) != host_ || flock(file.fd(), LOCK_SH | LOCK_NB) != 0) return false;
+    value = text.substr(line + 1);
+    return true;
+  }
+
+  std::string contents(const Descriptor& file, std::string_view key) const {
+    std::string text;
+    char block[16384];
+    for (;;) {
+      const ssize_t n = read(file.fd(), block, sizeof block);
+      if (n == 0) return text;
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail("read", key);
+      text.append(block, static_cast<std::size_t>(n));
+    }
+  }
+
   std::string path(std::string_view key) const { return folder_ + "/" + file_name(key); }
   std::string end_path(std::string_view key) const { return folder_ + "/end-" + file_name(key); }
 
@@ -192,6 +241,7 @@ class FileStore final : public Store {
 
   const std::string folder_;
   const std::string place_;
+  const std::string host_ = host_identity({});
   std::mutex mutex_;
   std::vector<Descriptor> at_end_;  // locked files of set_at_end()
 };

@@ -23,17 +23,17 @@ class LocalStore final : public Store {
   std::string wait(std::string_view key, Deadline until) override { return wait_unless(key, {}, until); }
 
   std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
+    const Awaited one{std::string(key), std::string(unless)};
+    return wait_for_first({&one, 1}, Clock::now(), until);
+  }
+
+  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
+                                        Deadline until) override {
     const Deadline started = Clock::now();
-    std::unique_lock lock(mutex_);
-    auto found = values_.find(key);
-    while (found == values_.end()) {
-      const auto instead = unless.empty() ? values_.end() : values_.find(unless);
-      if (instead != values_.end()) throw store_rules::departed(instead->second);
-      const bool late = changed_.wait_until(lock, until) == std::cv_status::timeout;
-      found = values_.find(key);
-      if (late && found == values_.end()) throw store_rules::timed_out(key, place, started);
-    }
-    return found->second;
+    set(key, value);
+    std::vector<std::string> values;
+    while (values.size() < keys.size()) values.push_back(wait_for_first(keys.subspan(values.size()), started, until));
+    return values;
   }
 
   bool find(std::string_view key, std::string& value) override {
@@ -69,6 +69,22 @@ class LocalStore final : public Store {
   }
 
  private:
+  /// Waits for the first of `keys`. Throws as soon as one of them will not be set any more.
+  std::string wait_for_first(std::span<const Awaited> keys, Deadline started, Deadline until) {
+    const std::string& key = keys.front().key;
+    std::unique_lock lock(mutex_);
+    auto found = values_.find(key);
+    while (found == values_.end()) {
+      for (const auto& [one, unless] : keys)
+        if (const auto instead = values_.find(unless); !unless.empty() && instead != values_.end())
+          if (!values_.contains(one)) throw store_rules::departed(instead->second);
+      const bool late = changed_.wait_until(lock, until) == std::cv_status::timeout;
+      found = values_.find(key);
+      if (late && found == values_.end()) throw store_rules::timed_out(key, place, started);
+    }
+    return found->second;
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string, std::less<>> values_;

@@ -17,25 +17,63 @@
 namespace tutti::launchers {
 namespace {
 
-constexpr Seconds farewell(5);  // how long the server waits for its clients to disconnect
+constexpr Seconds farewell(5);          // how long the server waits for its clients to disconnect
+constexpr Seconds short_farewell(0.5);  // the same when it ends because of an error
 constexpr Seconds one_try(1);
 constexpr const char* loopback = "127.0.0.1";
 
-/// A server and its own client. On destruction it waits for the other clients, unless it ends because of an error.
-struct Served {
+/// A server and its own client. It outlives the other clients for a while: they would not know why it ends.
+class Served final : public Store {
+ public:
   Served(const std::string& address, int port, const std::string& secret) : server(address, port, secret) {
     const std::string host = address.empty() ? loopback : address;
-    client = connect_tcp_store(host, server.port(), secret, deadline_in(Seconds(10)));
+    client_ = connect_tcp_store(host, server.port(), secret, deadline_in(Seconds(10)));
   }
-  ~Served() {
-    client.reset();
-    if (std::uncaught_exceptions() == 0) server.drain(deadline_in(farewell));
+  ~Served() override {
+    client_.reset();
+    server.drain(deadline_in(std::uncaught_exceptions() == 0 ? farewell : short_farewell));
   }
   Served(const Served&) = delete;
   Served& operator=(const Served&) = delete;
 
+  void set(std::string_view key, std::string_view value) override { client_->set(key, value); }
+  std::string wait(std::string_view key, Deadline until) override { return client_->wait(key, until); }
+  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
+    return client_->wait_unless(key, unless, until);
+  }
+  /// If one of the keys will not be set, those who set the others are waited for, and hear the same.
+  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
+                                        Deadline until) override {
+    try {
+      return client_->set_and_wait(key, value, keys, until);
+    } catch (const Error& error) {
+      if (error.code() == Code::peer_lost && error.culprit() >= 0)
+        wait_for_all(keys, std::min(until, deadline_in(farewell)));
+      throw;
+    }
+  }
+  bool find(std::string_view key, std::string& value) override { return client_->find(key, value); }
+  std::int64_t add(std::string_view key, std::int64_t amount) override { return client_->add(key, amount); }
+  std::string set_once(std::string_view key, std::string_view value) override { return client_->set_once(key, value); }
+  void hurry(Seconds patience) override { client_->hurry(patience); }
+  void set_at_end(std::string_view key, std::string_view value) override { client_->set_at_end(key, value); }
+  void erase(std::string_view key) override { client_->erase(key); }
+
   TcpStoreServer server;
-  std::shared_ptr<Store> client;
+
+ private:
+  /// Waits until each key is set or will not be.
+  void wait_for_all(std::span<const Awaited> keys, Deadline until) {
+    for (const Awaited& one : keys) {
+      try {
+        client_->wait_unless(one.key, one.unless, until);
+      } catch (const Error& error) {
+        if (error.code() != Code::peer_lost) return;
+      }
+    }
+  }
+
+  std::shared_ptr<Store> client_;
 };
 
 }  // namespace
@@ -48,7 +86,7 @@ std::string shown(const std::vector<Endpoint>& endpoints) {
 
 ServedStore serve_store(const std::string& address, int port, const std::string& secret) {
   const auto served = std::make_shared<Served>(address, port, secret);
-  return {std::shared_ptr<Store>(served, served->client.get()), served->server.port()};
+  return {served, served->server.port()};
 }
 
 std::shared_ptr<Store> connect_any(const std::vector<Endpoint>& endpoints, const std::string& secret, Deadline until,

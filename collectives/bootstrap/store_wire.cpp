@@ -52,7 +52,7 @@ struct Frame {
   std::int64_t number = 0;
 };
 
-Parsed take_frame(std::string& bytes, Frame& frame, std::uint64_t last_kind) {
+Parsed take_frame(std::string_view& bytes, Frame& frame, std::uint64_t last_kind) {
   if (bytes.size() < header_bytes) return Parsed::more;
   const std::uint64_t key_bytes = number_at(bytes, 0, 4), value_bytes = number_at(bytes, 4, 4);
   const std::uint64_t kind = number_at(bytes, 16, 8);
@@ -63,7 +63,7 @@ Parsed take_frame(std::string& bytes, Frame& frame, std::uint64_t last_kind) {
   frame.number = static_cast<std::int64_t>(number_at(bytes, 8, 8));
   frame.key = bytes.substr(header_bytes, key_bytes);
   frame.value = bytes.substr(header_bytes + key_bytes, value_bytes);
-  bytes.erase(0, header_bytes + key_bytes + value_bytes);
+  bytes.remove_prefix(header_bytes + key_bytes + value_bytes);
   return Parsed::complete;
 }
 
@@ -108,7 +108,7 @@ std::string encode(const Answer& answer) {
   return frame(static_cast<std::uint8_t>(answer.outcome), {}, answer.value, answer.number);
 }
 
-Parsed take(std::string& bytes, Request& request) {
+Parsed take(std::string_view& bytes, Request& request) {
   Frame frame;
   const Parsed parsed = take_frame(bytes, frame, static_cast<std::uint64_t>(Op::set_at_end));
   if (parsed != Parsed::complete) return parsed;
@@ -119,7 +119,9 @@ Parsed take(std::string& bytes, Request& request) {
 
 Parsed take(std::string& bytes, Answer& answer) {
   Frame frame;
-  const Parsed parsed = take_frame(bytes, frame, static_cast<std::uint64_t>(Outcome::instead));
+  std::string_view rest = bytes;
+  const Parsed parsed = take_frame(rest, frame, static_cast<std::uint64_t>(Outcome::instead));
+  bytes.erase(0, bytes.size() - rest.size());
   if (parsed != Parsed::complete) return parsed;
   if (!frame.key.empty()) return Parsed::garbage;
   answer = {static_cast<Outcome>(frame.kind), std::move(frame.value), frame.number};

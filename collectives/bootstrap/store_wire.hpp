@@ -39,7 +39,7 @@ bool parse_greeting(std::string_view bytes, std::uint32_t& speaks, Nonce& nonce)
 /// wait: the value names the key that ends the wait as well. set_at_end: the key is set when the connection that asked
 /// last for it ends.
 enum class Op : std::uint8_t { set = 1, wait, find, add, set_once, erase, set_at_end };
-/// refused: the value is the error text; instead: that of the other key of a wait.
+/// refused: the value is the error text; instead: that of the other key of this wait, or of one requested after it.
 enum class Outcome : std::uint8_t { ok, absent, refused, instead };
 
 struct Request {
@@ -61,7 +61,7 @@ std::string encode(const Answer& answer);
 enum class Parsed { complete, more, garbage };
 /// Parses one request, or one answer, and removes it from the front of `bytes`. Lengths above the limits of
 /// store_rules are invalid.
-Parsed take(std::string& bytes, Request& request);
+Parsed take(std::string_view& bytes, Request& request);
 Parsed take(std::string& bytes, Answer& answer);
 
 }  // namespace tutti::store_wire

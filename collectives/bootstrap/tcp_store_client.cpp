@@ -144,8 +144,8 @@ class TcpStore final : public Store {
     return std::move(answers.front());
   }
 
-  /// Sends `count` requests at once and returns their answers; empty if the deadline of a wait passes before all
-  /// arrive.
+  /// Sends `count` requests at once and returns their answers: the last is `instead` if a wait is in vain; none if the
+  /// deadline of a wait passes before all arrive.
   std::vector<Answer> talk(Op op, std::string_view key, const std::string& requests, std::size_t count,
                            Deadline until) {
     if (fork_generation() != generation_)
@@ -159,13 +159,18 @@ class TcpStore final : public Store {
     while (io == Io::done && answers.size() < count && parsed != Parsed::garbage) {
       Answer answer;
       parsed = take(bytes, answer);
-      if (parsed == Parsed::complete) answers.push_back(std::move(answer));
+      if (parsed == Parsed::complete) {
+        const bool in_vain = answer.outcome == Outcome::instead;
+        answers.push_back(std::move(answer));
+        if (!in_vain || answers.size() == count) continue;
+        give_up(std::move(link));
+        return answers;
+      }
       if (parsed == Parsed::more) io = receive(link.fd(), bytes, bytes.size() + 1, until);
     }
-    if (io == Io::late && op == Op::wait) {
-      give_up(std::move(link));
-      return {};
-    }
+    const bool garbled = io == Io::done && (answers.size() < count || !bytes.empty());
+    if (io == Io::late || garbled) give_up(std::move(link));
+    if (io == Io::late && op == Op::wait) return {};
     if (io == Io::late)
       throw Error(Code::timeout, place_ + " has not answered about key " + store_rules::shown(key) +
                                      ": is the process that serves it stopped?");
@@ -173,7 +178,7 @@ class TcpStore final : public Store {
       throw Error(Code::peer_lost, place_ + " has gone while key " + store_rules::shown(key) + " was asked for (" +
                                        closed_text(errno) +
                                        "): the process that served it (the launcher or rank 0) has ended");
-    if (answers.size() < count || !bytes.empty())
+    if (garbled)
       throw Error(Code::protocol,
                   place_ + " sent what this version does not understand; install one version of tutti everywhere");
     put_back(std::move(link));
@@ -197,7 +202,8 @@ class TcpStore final : public Store {
     idle_.push_back(std::move(link));
   }
 
-  /// Closes a connection on which an answer is missing. It is not the end of this object, so another one is charged.
+  /// Closes a connection with answers that nobody waits for. It is not the end of this object, so another one is
+  /// charged.
   void give_up(Descriptor link) {
     if (link.fd() != charged_) return;
     try {

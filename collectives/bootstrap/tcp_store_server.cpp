@@ -1,4 +1,4 @@
-// The server of the TCP store: one thread, one epoll, one map. A wait() for a missing key parks its connection until
+// The server of the TCP store: one thread and one epoll. A wait() for a missing key parks its connection until
 // the key is set, so no client blocks the server.
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -18,9 +18,10 @@
 #include <vector>
 
 #include "collectives/bootstrap/socket.hpp"
-#include "collectives/bootstrap/store_rules.hpp"
+#include "collectives/bootstrap/store_table.hpp"
 #include "collectives/bootstrap/store_wire.hpp"
 #include "tutti/log.hpp"
+#include "tutti/status.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti {
@@ -33,10 +34,6 @@ constexpr std::uint64_t listener_id = 0, stop_id = 1, first_client_id = 2;
 constexpr std::size_t block_bytes = 65536;
 constexpr eventfd_t listen_no_more = 1, leave_at_once = 1 << 20;  // commands of drain() and the destructor
 
-struct Wait {
-  std::string key, unless;  // as in Store::wait_unless()
-};
-
 struct Client {
   Descriptor socket;
   std::string name;
@@ -44,9 +41,14 @@ struct Client {
   bool trusted = false;
   Deadline trusted_by = never;
   std::string in, out;
-  std::optional<Wait> parked;
-  std::vector<std::string> at_end;  ///< keys that it has asked to be set when it ends
+  bool parked = false;  ///< waits for a key
+  bool urgent = false;  ///< `out` says that a wait is in vain
   std::uint32_t interest = 0;
+
+  void add(const Answer& reply) {
+    out += encode(reply);
+    urgent |= reply.outcome == Outcome::instead;
+  }
 };
 
 }  // namespace
@@ -165,10 +167,12 @@ struct TcpStoreServer::Impl {
   }
 
   /// Writes pending output and updates the epoll interest; false if the client has gone. Answers to requests before a
-  /// waiting one are sent together with its answer if they are small.
+  /// waiting one are sent together with its answer if they are small and good.
   bool flush(Entry entry) {
     Client& client = entry->second;
-    const auto due = [&] { return !client.out.empty() && (!client.parked || client.out.size() > block_bytes); };
+    const auto due = [&] {
+      return !client.out.empty() && (!client.parked || client.urgent || client.out.size() > block_bytes);
+    };
     while (due()) {
       const ssize_t n = send(client.socket.fd(), client.out.data(), client.out.size(), MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
@@ -178,6 +182,7 @@ struct TcpStoreServer::Impl {
         return false;
       }
       client.out.erase(0, static_cast<std::size_t>(n));
+      client.urgent &= !client.out.empty();
     }
     // Nothing is read from a client that does not read its answers.
     std::uint32_t interest = EPOLLRDHUP;
@@ -199,7 +204,10 @@ struct TcpStoreServer::Impl {
     }
     client.in.append(block, static_cast<std::size_t>(n));
     if (!client.trusted && !greet(entry)) return false;
-    return !client.trusted || answer_all(entry);
+    if (!client.trusted) return true;
+    if (!answer_all(entry)) return false;
+    if (client.parked) table.hear_out(entry->first);
+    return true;
   }
 
   /// Checks the handshake of a new connection; false if it is refused.
@@ -238,82 +246,28 @@ struct TcpStoreServer::Impl {
 
   bool answer_all(Entry entry) {
     Client& client = entry->second;
+    std::string_view rest = client.in;
     while (!client.parked) {
       Request request;
-      const Parsed parsed = take(client.in, request);
+      const Parsed parsed = take(rest, request);
       if (parsed == Parsed::more) break;
       if (parsed == Parsed::garbage) return refuse(entry->first, "it sent what is no request");
-      answer(entry, request);
+      const std::optional<Answer> reply = table.answer(entry->first, request);
+      client.parked = !reply;
+      if (reply) client.add(*reply);
     }
+    client.in.erase(0, client.in.size() - rest.size());
     return flush(entry);
   }
 
-  void answer(Entry entry, const Request& request) {
-    const auto found = values.find(request.key);
-    const bool known = found != values.end();
-    Answer reply;
-    switch (request.op) {
-      case Op::set: assign(request.key, request.value); break;
-      case Op::find: reply = known ? Answer{Outcome::ok, found->second} : Answer{Outcome::absent, {}}; break;
-      case Op::wait:
-        if (!known && (request.value.empty() || !values.contains(request.value)))
-          return park(entry, {request.key, request.value});
-        reply = known ? Answer{Outcome::ok, found->second} : Answer{Outcome::instead, values[request.value]};
-        break;
-      case Op::add:
-        try {
-          reply.number = store_rules::added(known ? std::string_view(found->second) : std::string_view(),
-                                            request.amount, request.key, place);
-          assign(request.key, std::to_string(reply.number));
-        } catch (const Error& error) {
-          reply = {Outcome::refused, error.what()};
-        }
-        break;
-      case Op::set_once:
-        if (!known) assign(request.key, request.value);
-        reply.value = known ? found->second : request.value;
-        break;
-      case Op::erase: values.erase(request.key); break;
-      case Op::set_at_end:
-        entry->second.at_end.push_back(request.key);
-        at_end[request.key] = {entry->first, request.value};
-        break;
-    }
-    entry->second.out += encode(reply);
-  }
-
-  void park(Entry entry, Wait wait) {
-    parked[wait.key].push_back(entry->first);
-    if (!wait.unless.empty()) parked[wait.unless].push_back(entry->first);
-    entry->second.parked = std::move(wait);
-  }
-
-  /// Ends a client's wait; returns its keys.
-  Wait unpark(Entry entry) {
-    const Wait wait = *std::exchange(entry->second.parked, std::nullopt);
-    for (const std::string& key : {wait.key, wait.unless}) {
-      const auto waiting = parked.find(key);
-      if (waiting != parked.end() && std::erase(waiting->second, entry->first) > 0 && waiting->second.empty())
-        parked.erase(waiting);
-    }
-    return wait;
-  }
-
-  /// Sets the key and answers all clients that wait for it, or whose wait it ends.
-  void assign(const std::string& key, const std::string& value) {
-    values.insert_or_assign(key, value);
-    const auto waiting = parked.find(key);
-    if (waiting == parked.end()) return;
-    const std::vector<std::uint64_t> ids = std::move(waiting->second);
-    parked.erase(waiting);
-    for (const std::uint64_t id : ids) {
-      const Entry entry = clients.find(id);
-      const bool awaited = unpark(entry).key == key;
-      entry->second.out += encode(Answer{awaited ? Outcome::ok : Outcome::instead, value});
-      // Sent when the socket is writable: no client may be removed while another one's request is handled.
-      entry->second.interest = EPOLLOUT | EPOLLRDHUP;
-      watch(entry->second.socket.fd(), id, entry->second.interest, EPOLL_CTL_MOD);
-    }
+  /// Gives a client that has waited its answer. It is sent when the socket is writable: no client may be removed while
+  /// another one's request is handled.
+  void tell(std::uint64_t id, const Answer& reply) {
+    Client& client = clients.find(id)->second;
+    client.parked = false;
+    client.add(reply);
+    client.interest = EPOLLOUT | EPOLLRDHUP;
+    watch(client.socket.fd(), id, client.interest, EPOLL_CTL_MOD);
   }
 
   void ended(Entry entry) {
@@ -341,13 +295,9 @@ struct TcpStoreServer::Impl {
 
   void close(Entry entry) {
     if (entry->second.trusted) count_trusted(-1);
-    if (entry->second.parked) unpark(entry);
     const std::uint64_t id = entry->first;
-    const std::vector<std::string> left = std::move(entry->second.at_end);
     clients.erase(entry);
-    for (const std::string& key : left)
-      if (const auto word = at_end.find(key); word != at_end.end() && word->second.first == id)
-        assign(key, at_end.extract(word).mapped().second);
+    table.leave(id);
   }
 
   void report(const std::string& what) {
@@ -364,9 +314,8 @@ struct TcpStoreServer::Impl {
   const Descriptor stop;
   const std::uint32_t generation = fork_generation();
   std::map<std::uint64_t, Client> clients;
-  std::map<std::string, std::string> values;
-  std::map<std::string, std::vector<std::uint64_t>> parked;  // clients that wait for a key, or unless it is set
-  std::map<std::string, std::pair<std::uint64_t, std::string>> at_end;  // by key: the client, and the value
+  StoreTable table{place, [this](std::uint64_t id, const Answer& reply) { tell(id, reply); },
+                   [this](std::uint64_t id) -> std::string_view { return clients.find(id)->second.in; }};
   std::uint64_t next_id = first_client_id;
   int reports = 0;
   std::mutex mutex;  // guards the members below, for drain(); all others belong to the thread

@@ -30,12 +30,14 @@ int wait_for_events(int epoll, std::span<epoll_event> events, std::chrono::nanos
   const auto seconds = std::chrono::floor<std::chrono::seconds>(limit);
   const timespec timeout{seconds.count(), (limit - seconds).count()};
   const int most = static_cast<int>(events.size());
+#ifdef SYS_epoll_pwait2
   static std::atomic<bool> refused = false;
   if (!refused.load(std::memory_order_relaxed)) {
     const long n = ::syscall(SYS_epoll_pwait2, epoll, events.data(), most, &timeout, nullptr, 0);
     if (n >= 0 || errno == EINTR) return static_cast<int>(n);
     refused.store(true, std::memory_order_relaxed);
   }
+#endif
   pollfd bell{epoll, POLLIN, 0};
   return ::ppoll(&bell, 1, &timeout, nullptr) > 0 ? ::epoll_wait(epoll, events.data(), most, 0) : 0;
 }

@@ -55,12 +55,12 @@ class Pool {
  private:
   static constexpr std::size_t most = 256;  // a power of two, as `end - i` may wrap around
 
-  // Twice as many, four at least, so that an object which comes back late is not missed.
+  // Twice as many, sixteen at least, so that an object which comes back late is not missed.
   void grow_if_empty() {
     for (std::size_t i = 0; i < most; ++i)
       if (slots_[i].load(std::memory_order_relaxed) != nullptr) return;
     const std::size_t there = made_.load(std::memory_order_relaxed);
-    for (std::size_t more = std::max<std::size_t>(there, 3); more > 0 && made_ < most; --more) {
+    for (std::size_t more = std::max<std::size_t>(there, 15); more > 0 && made_ < most; --more) {
       give(new T);
       made_.fetch_add(1, std::memory_order_relaxed);
     }

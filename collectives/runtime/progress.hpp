@@ -146,7 +146,7 @@ class Progress {
   void wait_holding(WorkState& work, Deadline until);
   int looks(int alone) const noexcept;
   void go_home() const;
-  void judge_spin(Clock::duration time, Clock::time_point now);
+  void judge_spin(Clock::duration time, int looks, Clock::time_point now);
   void give_core_away(Clock::time_point now, Deadline until, Clock::duration quiet);
   void sleep(Clock::time_point now, Deadline until);
   void sleep_at_most(std::chrono::nanoseconds limit);

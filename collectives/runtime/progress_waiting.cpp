@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "collectives/runtime/counted.hpp"
 #include "collectives/runtime/events.hpp"
@@ -95,7 +96,7 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
   int idle = continued ? looks(paused_looks) : 0;  // looks and turns in vain
   auto spinning_since = Clock::now(), stalled_since = spinning_since;
   auto quiet_since = continued ? left_wait_.quiet_since : spinning_since;
-  for (int number = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
+  for (int number = 0, judged = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
     const int spins = looks(paused_looks);
     const bool spinning = idle < spins;
     const bool moved = spinning ? look(work, ++number) : turn();
@@ -107,7 +108,8 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
     if (idle < spins && number % looks_by_the_clock != 0) continue;
     const auto now = Clock::now();
     if (now >= until) return left_wait_.note(work, starts_.load(), idle < spins ? now : quiet_since);
-    if (spinning && !moved && idle >= looks_by_the_clock) judge_spin(now - spinning_since, now);
+    const int looks_since = number - std::exchange(judged, number);
+    if (spinning && !moved && idle >= looks_since) judge_spin(now - spinning_since, looks_since, now);
     spinning_since = now;
     if (spinning && (moved || idle < looks_by_the_clock)) stalled_since = now;
     if (crowding_.seen() || now - stalled_since >= stall) crowding_.look(now);
@@ -116,13 +118,14 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
     if (idle < spins) continue;
     if (idle == spins) quiet_since = now;
     give_core_away(now, until, now - quiet_since);
+    spinning_since = Clock::now();
   }
 }
 
-// The last looks were all in vain, so they should have taken no longer than looks do.
-void Progress::judge_spin(Clock::duration time, Clock::time_point now) {
+// These looks were all in vain, so they should have taken no longer than looks do.
+void Progress::judge_spin(Clock::duration time, int looks, Clock::time_point now) {
   crowding_.spent(time, now);
-  if (time < Crowding::time_slice) looks_are_slow_ = time > looks_by_the_clock * slow_look;
+  if (looks >= looks_at_work && time < Crowding::time_slice) looks_are_slow_ = time > looks * slow_look;
 }
 
 // Yields, or sleeps after a time or beside other programs: these do not give the core back after a moment. Sleeps

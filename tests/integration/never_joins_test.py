@@ -46,6 +46,16 @@ class UnderTuttiRun(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assert_told(done, rf"rank {rank} \(pid \d+\) exited with code 0", 3)
 
+    def test_beside_a_rank_that_is_slow(self):
+        # Rank 1 is not there yet when rank 2 ends, and would not be before run() gives up.
+        for transport in ("shm", "tcp"):
+            with tempfile.TemporaryDirectory() as folder:
+                for store in ([], ["--store", f"file://{folder}"]):
+                    done = self.shell(4, f"[ $TUTTI_RANK = 1 ] && exec sleep 600; [ $TUTTI_RANK = 2 ] || exec {COLLECTIVES} --who",
+                                      "--transport", transport, *store)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assert_told(done, r"rank 2 \(pid \d+\) exited with code 0", 2)
+
     def test_a_rank_that_fails_while_the_others_go_on(self):
         for script, how in (("exit 3", "exited with code 3"), ("kill -9 $$", r"was killed by signal 9 \(SIGKILL\)")):
             done = self.shell(3, f"[ $TUTTI_RANK = 1 ] && {script}; exec {COLLECTIVES} --who", "--keep-going")

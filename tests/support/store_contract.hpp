@@ -148,11 +148,30 @@ TEST_P(StoreContract, AWaitEndsWhenWhoWasToSetTheKeyHasEnded) {
     EXPECT_EQ(std::string(error.what()).find("rank 2 (pid 17) exited with code 0 before it joined the others"), 0U)
         << error.what();
   }
-  EXPECT_EQ(client()->wait("mine", soon()), "here");  // what it had to say itself is said
-  client()->set("theirs", "after all");               // a key that is set goes before the other one
+  EXPECT_EQ(client()->wait("mine", soon()), "here");                               // what it had to say itself is said
+  const std::vector<Awaited> both = {{"slow", "slow's end"}, {"theirs", "gone"}};  // and one that may still come
+  EXPECT_EQ(caught([&] { waiter->set_and_wait("mine", "here", both, soon()); }).culprit(), 2);
+  client()->set("theirs", "after all");  // a key that is set goes before the other one
   EXPECT_EQ(waiter->wait_unless("theirs", "gone", soon()), "after all");
   EXPECT_EQ(waiter->set_and_wait("mine", "again", std::vector<Awaited>{{"theirs", "gone"}}, soon()),
             std::vector<std::string>{"after all"});
+}
+
+TEST_P(StoreContract, AnEndIsToldBehindAKeyThatIsWaitedFor) {
+  auto waiter = client();
+  std::vector<Error> seen;
+  std::thread waiting([&] {
+    const std::vector<Awaited> keys = {{"slow", "slow's end"}, {"there", "its end"}, {"theirs", "gone"}};
+    seen.push_back(caught([&] { waiter->set_and_wait("there", "here", keys, soon()); }));
+  });
+  client()->wait("there", soon());
+  client()->set_once("its end", departure_text(1, "rank 1 has ended"));  // after it has set its key, so what of it
+  client()->set_once("gone", departure_text(2, "rank 2 has ended"));
+  waiting.join();
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen[0].culprit(), 2);
+  client()->set("slow", "now");
+  EXPECT_EQ(waiter->wait("slow", soon()), "now");
 }
 
 TEST_P(StoreContract, TheKeysOfAJobKeepTheirPlaceInEveryView) {

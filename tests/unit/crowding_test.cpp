@@ -117,6 +117,27 @@ TEST_F(CrowdingTest, TimeSlicesThatAreLostAgainAreRememberedForLonger) {
   EXPECT_FALSE(crowding_.seen());
 }
 
+// A quota lets the rank run for a part of each 100 ms, and ends a spin for the rest of them.
+TEST_F(CrowdingTest, AQuotaIsRememberedForManyOfItsPeriods) {
+  for (const auto runs : {20ms, 50ms, 75ms}) {
+    Crowding crowding{2, 2, [] { return 2; }};
+    int spins = 0, sleeps = 0;  // periods in which it spent its quota, and in which it did not
+    for (int period = 0; period < 100; ++period) {
+      const auto ends = now_ + 100ms, throttled = now_ + runs;
+      while (crowding.seen() && now_ < ends) crowding.look(now_ += Crowding::look_interval);
+      if (now_ < throttled) {
+        ++spins;
+        now_ = ends;
+        crowding.spent(100ms - runs, now_);
+      } else {
+        ++sleeps;
+        now_ = ends;
+      }
+    }
+    EXPECT_LE(spins, 25) << runs / 1ms << " ms; it slept in " << sleeps;
+  }
+}
+
 TEST(RunnableThreads, CountsThoseThatRun) {
   const RunnableThreads runnable;
   if (runnable.count() == 0) GTEST_SKIP() << "/proc/loadavg tells nothing here";

@@ -36,6 +36,24 @@ TEST(FileStore, LeavesNoDraftsBehind) {
   EXPECT_EQ(names, (std::vector<std::string>{"k-a", "k-c", "lock"}));
 }
 
+// Locks of another host may not be seen here, so its processes are not taken for ended.
+TEST(FileStore, JudgesProcessesOfThisHostOnly) {
+  const Folder folder;
+  std::string value;
+  make_file_store(folder.path)->set_at_end("gone", "has ended");  // destroyed at once
+  auto store = make_file_store(folder.path);
+  EXPECT_TRUE(store->find("gone", value));
+  EXPECT_EQ(value, "has ended");
+  std::ofstream(folder.path + "/end-k-gone") << "another host\nhas ended";
+  EXPECT_FALSE(store->find("gone", value));
+  auto living = make_file_store(folder.path);
+  living->set_at_end("gone", "will end");
+  EXPECT_FALSE(store->find("gone", value));
+  living.reset();
+  EXPECT_TRUE(store->find("gone", value));
+  EXPECT_EQ(value, "will end");
+}
+
 TEST(FileStore, SaysWhenTheFolderIsGone) {
   auto folder = std::make_unique<Folder>();
   auto store = make_file_store(folder->path);

@@ -7,25 +7,47 @@
 #include "tutti/status.hpp"
 
 namespace tutti::tools {
+namespace {
 
-void Departures::tell(int rank, const std::string& how) noexcept {
-  constexpr Seconds patience(0.5);
-  if (given_up_) return;
+constexpr Seconds patience(0.5), pause_between(1);
+constexpr int most_tries = 20;
+
+}  // namespace
+
+void Departures::tell(int rank, const std::string& how) {
+  if (tries_ >= most_tries) return;
+  untold_.emplace_back(rank, how);
+  if (next_try_ == never) try_again();
+}
+
+void Departures::try_again() noexcept {
+  next_try_ = never;
   try {
-    if (!store_) {
-      store_ = open_store(url_, secret_, deadline_in(patience));
-      store_->hurry(patience);
-    }
-    // The next meeting is the first that it does not come to. How it left the last one that it came to, the store knows
-    // by itself.
-    std::string came = "0";
-    store_->find(launchers::turn_key(rank, ranks_), came);
-    const auto next = launchers::turn_store(store_, ranks_, std::strtoll(came.c_str(), nullptr, 10) + 1);
-    next->set_once(departure_key(rank), departure_text(rank, how));
+    for (; !untold_.empty(); untold_.erase(untold_.begin()))
+      tell_the_store(untold_.front().first, untold_.front().second);
+    tries_ = 0;
   } catch (const std::exception& error) {
-    given_up_ = true;
+    const auto* const known = dynamic_cast<const Error*>(&error);
+    if (known && known->code() == Code::timeout && ++tries_ < most_tries) {
+      next_try_ = deadline_in(pause_between);
+      return;
+    }
+    tries_ = most_tries;
     log(LogLevel::debug, std::string("ranks that wait for others will not be told of their end: ") + error.what());
   }
+}
+
+void Departures::tell_the_store(int rank, const std::string& how) {
+  if (!store_) {
+    store_ = open_store(url_, secret_, deadline_in(patience));
+    store_->hurry(patience);
+  }
+  // The next meeting is the first that it does not come to. How it left the last one that it came to, the store knows
+  // by itself.
+  std::string came = "0";
+  store_->find(launchers::turn_key(rank, ranks_), came);
+  const auto next = launchers::turn_store(store_, ranks_, std::strtoll(came.c_str(), nullptr, 10) + 1);
+  next->set_once(departure_key(rank), departure_text(rank, how));
 }
 
 }  // namespace tutti::tools

@@ -3,7 +3,10 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "tutti/clock.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti::tools {
@@ -14,15 +17,21 @@ class Departures {
   Departures(std::string store, std::string secret, int ranks)
       : url_(std::move(store)), secret_(std::move(secret)), ranks_(ranks) {}
 
-  /// `how` is a clause that names the rank. Ranks that wait for nothing of it never learn of this. Blocks for a moment;
-  /// if the store cannot be reached, nothing is told then and later.
-  void tell(int rank, const std::string& how) noexcept;
+  /// `how` is a clause that names the rank. Ranks that wait for nothing of it never learn of this. Blocks for a moment.
+  void tell(int rank, const std::string& how);
+  /// When to call try_again(), as the store did not answer in time; `never` if all are told or the store has gone.
+  Deadline next_try() const noexcept { return next_try_; }
+  void try_again() noexcept;
 
  private:
+  void tell_the_store(int rank, const std::string& how);
+
   const std::string url_, secret_;
   const int ranks_;
   std::shared_ptr<Store> store_;
-  bool given_up_ = false;
+  std::vector<std::pair<int, std::string>> untold_;
+  Deadline next_try_ = never;
+  int tries_ = 0;  // in vain, one after the other
 };
 
 }  // namespace tutti::tools

@@ -129,7 +129,7 @@ std::optional<Trouble> Session::loop() {
     for (const Sink* sink : {&sinks_.output, &sinks_.error_alone})
       entries.push_back({sink->pending() ? sink->fd() : -1, POLLOUT, 0});
     ranks_.watch(entries);
-    const Deadline until = std::min({next_stage_at_, limit_, ranks_.next_look()});
+    const Deadline until = std::min({next_stage_at_, limit_, ranks_.next_look(), departures_.next_try()});
     if (poll(entries.data(), entries.size(), poll_milliseconds(until)) < 0 && errno != EINTR)
       throw Error(Code::resource, std::string("poll: ") + std::strerror(errno));
     if (entries[1].revents != 0) sinks_.output.flush();
@@ -138,6 +138,7 @@ std::optional<Trouble> Session::loop() {
     if (entries[0].revents != 0) take_signals();
     reap();
     const Deadline now = Clock::now();
+    if (now >= departures_.next_try()) departures_.try_again();
     if (now >= next_stage_at_) next_stage();
     if (now >= limit_) {
       say(fmt::format("the time limit of {} s has passed; ending all {} ranks", job_.time_limit, job_.ranks));

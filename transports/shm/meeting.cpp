@@ -80,6 +80,7 @@ class Meeting {
   void lead();
   void follow();
   bool gave_up(int rank);
+  void throw_if_one_ended(const std::vector<int>& awaited);
   void throw_if_ended(int rank);
   void enter();
   char ability() const;
@@ -110,6 +111,7 @@ class Meeting {
   const int rank_;
   std::vector<int> members_;
   int leader_ = 0;
+  std::size_t asked_ = 0;  // ranks of which the store was asked whether they have ended
   Identity self_;
   const std::uint64_t mark_;  // peers read it during the meeting
   Descriptor doorbell_, death_, life_, segment_file_;
@@ -163,7 +165,7 @@ void Meeting::lead() {
       absent = now;
       std::erase_if(awaited, [this](int rank) { return gave_up(rank); });
     }
-    if (!heard && !awaited.empty()) throw_if_ended(awaited.front());
+    if (!heard) throw_if_one_ended(awaited);
     if (!awaited.empty() && Clock::now() > rendezvous_.until)
       throw Error(Code::timeout,
                   "rank " + std::to_string(awaited.front()) + " did not come to the meeting of the ranks of host " +
@@ -181,6 +183,13 @@ bool Meeting::gave_up(int rank) {
   unwrap(said);
   missed("as rank " + std::to_string(rank) + " saw it, " + said);
   return true;
+}
+
+// Asks the store about some of the awaited ranks, and the next time about those after them.
+void Meeting::throw_if_one_ended(const std::vector<int>& awaited) {
+  constexpr std::size_t at_a_time = 8;
+  for (std::size_t i = 0; i < std::min(awaited.size(), at_a_time); ++i)
+    throw_if_ended(awaited[asked_++ % awaited.size()]);
 }
 
 // A rank that ends says nothing more; the store's word about it is the error.
