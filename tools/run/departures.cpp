@@ -9,7 +9,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr Seconds patience(0.5), pause_between(1);
+constexpr Seconds store_patience(0.5), pause_between(1);
 constexpr int most_tries = 20;
 
 }  // namespace
@@ -39,8 +39,8 @@ void Departures::try_again() noexcept {
 
 void Departures::tell_the_store(int rank, const std::string& how) {
   if (!store_) {
-    store_ = open_store(url_, secret_, deadline_in(patience));
-    store_->hurry(patience);
+    store_ = open_store(url_, secret_, deadline_in(store_patience));
+    store_->hurry(store_patience);
   }
   // The next meeting is the first that it does not come to. How it left the last one that it came to, the store knows
   // by itself.
