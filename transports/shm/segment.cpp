@@ -288,7 +288,7 @@ void Segment::leave() noexcept {
   line(self_).left.store(1, std::memory_order_release);
   const std::uint32_t place = reinterpret_cast<Header*>(head_)->leavers.fetch_add(1, std::memory_order_seq_cst);
   if (place < layout_.ranks)
-    leaver_list()[place].store(static_cast<std::uint32_t>(self_) + 1, std::memory_order_release);
+    leaver_list()[place].store(static_cast<std::uint32_t>(self_) + 1, std::memory_order_seq_cst);
 }
 
 std::uint32_t Segment::leavers() const noexcept {
@@ -296,7 +296,7 @@ std::uint32_t Segment::leavers() const noexcept {
 }
 
 int Segment::leaver(std::uint32_t n) const noexcept {
-  return static_cast<int>(leaver_list()[n].load(std::memory_order_acquire)) - 1;
+  return static_cast<int>(leaver_list()[n].load(std::memory_order_seq_cst)) - 1;
 }
 
 std::atomic<std::uint8_t>& Segment::told(int from, int to) const noexcept {

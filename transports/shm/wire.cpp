@@ -163,7 +163,7 @@ void ShmWire::open_new_rings() noexcept {
 void ShmWire::hear_leavers() noexcept {
   for (const std::uint32_t now = membership_.segment.leavers(); seen_leavers_ < now; ++seen_leavers_) {
     const int local = membership_.segment.leaver(seen_leavers_);
-    if (local < 0) return;  // about to be written
+    if (local < 0) return;  // about to be written, unless its rank was killed just then
     if (End* const end = by_local_[static_cast<std::size_t>(local)]; end && end->asks) hear_last_words(*end);
   }
 }
@@ -261,7 +261,7 @@ void ShmWire::drop(int rank) noexcept {
 
 bool ShmWire::nothing_to_do() noexcept {
   if (own_->opened.load(std::memory_order_seq_cst) != seen_opened_) return false;
-  if (membership_.segment.leavers() != seen_leavers_) return false;
+  if (membership_.segment.leavers() != seen_leavers_ && membership_.segment.leaver(seen_leavers_) >= 0) return false;
   for (const End* const end : readers_)
     if (!end->dropped && (end->reads ? !end->in.still_empty() : end->said < last_bytes)) return false;
   for (const End* const end : writers_)
