@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "collectives/bootstrap/store_rules.hpp"
+#include "collectives/bootstrap/watching_store.hpp"
 #include "transports/core/descriptor.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/sha256.hpp"
@@ -28,7 +29,7 @@ namespace tutti {
 namespace {
 
 constexpr Seconds first_nap(0.0001), longest_nap(0.01);
-constexpr Seconds look_interval(0.2);  // between looks whether others of a list will not set their keys any more
+constexpr Seconds look_interval(0.2);  // a waiter asks so often whether a later key of its list is in vain
 
 std::string hex(ConstBytes bytes) {
   std::string text;
@@ -58,7 +59,7 @@ std::string file_name(std::string_view key) {
   return "h-" + hex(sha256(std::as_bytes(std::span(key))));
 }
 
-class FileStore final : public Store {
+class FileStore final : public WatchingStore {
  public:
   explicit FileStore(std::string folder) : folder_(std::move(folder)), place_("the store in " + folder_) {
     std::error_code error;
@@ -73,22 +74,6 @@ class FileStore final : public Store {
     store_rules::check(key, value);
     const Draft draft(*this, key, value);
     if (rename(draft.path().c_str(), path(key).c_str()) != 0) fail("set", key);
-  }
-
-  std::string wait(std::string_view key, Deadline until) override { return wait_unless(key, {}, until); }
-
-  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
-    const Awaited one{std::string(key), std::string(unless)};
-    return wait_for_first({&one, 1}, Clock::now(), until);
-  }
-
-  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
-                                        Deadline until) override {
-    const Deadline started = Clock::now();
-    set(key, value);
-    std::vector<std::string> values;
-    while (values.size() < keys.size()) values.push_back(wait_for_first(keys.subspan(values.size()), started, until));
-    return values;
   }
 
   bool find(std::string_view key, std::string& value) override {
@@ -175,8 +160,7 @@ class FileStore final : public Store {
     std::string path_;
   };
 
-  /// Waits for the first of `keys`. Throws as soon as one of them will not be set any more.
-  std::string wait_for_first(std::span<const Awaited> keys, Deadline started, Deadline until) {
+  std::string wait_for_first(std::span<const Awaited> keys, Deadline started, Deadline until) override {
     const std::string& key = keys.front().key;
     std::string value;
     Deadline next_look = deadline_in(look_interval);
@@ -200,8 +184,8 @@ class FileStore final : public Store {
     if (!one.unless.empty() && find(one.unless, instead) && !find(one.key, value)) throw store_rules::departed(instead);
   }
 
-  /// Whether the process that has called set_at_end() is no more. Locks of another host may not be seen here, so only
-  /// processes of this one are judged.
+  /// Returns true if the process that called set_at_end() has ended. It judges processes of this host alone: a lock
+  /// that is held on another host may not be visible here.
   bool find_at_end(std::string_view key, std::string& value) const {
     const Descriptor file(open(end_path(key).c_str(), O_RDONLY | O_CLOEXEC));
     if (!file) {

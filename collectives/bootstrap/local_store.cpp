@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "collectives/bootstrap/store_rules.hpp"
+#include "collectives/bootstrap/watching_store.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti {
@@ -11,29 +12,13 @@ namespace {
 
 constexpr std::string_view place = "this process's store";
 
-class LocalStore final : public Store {
+class LocalStore final : public WatchingStore {
  public:
   void set(std::string_view key, std::string_view value) override {
     store_rules::check(key, value);
     const std::lock_guard lock(mutex_);
     values_.insert_or_assign(std::string(key), std::string(value));
     changed_.notify_all();
-  }
-
-  std::string wait(std::string_view key, Deadline until) override { return wait_unless(key, {}, until); }
-
-  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
-    const Awaited one{std::string(key), std::string(unless)};
-    return wait_for_first({&one, 1}, Clock::now(), until);
-  }
-
-  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
-                                        Deadline until) override {
-    const Deadline started = Clock::now();
-    set(key, value);
-    std::vector<std::string> values;
-    while (values.size() < keys.size()) values.push_back(wait_for_first(keys.subspan(values.size()), started, until));
-    return values;
   }
 
   bool find(std::string_view key, std::string& value) override {
@@ -69,8 +54,7 @@ class LocalStore final : public Store {
   }
 
  private:
-  /// Waits for the first of `keys`. Throws as soon as one of them will not be set any more.
-  std::string wait_for_first(std::span<const Awaited> keys, Deadline started, Deadline until) {
+  std::string wait_for_first(std::span<const Awaited> keys, Deadline started, Deadline until) override {
     const std::string& key = keys.front().key;
     std::unique_lock lock(mutex_);
     auto found = values_.find(key);

@@ -53,7 +53,7 @@ void StoreTable::hear_out(Client client) {
 }
 
 void StoreTable::leave(Client client) {
-  if (waits_.contains(client)) unpark(client);
+  if (waits(client)) unpark(client);
   const auto asked = asked_.extract(client);
   if (asked.empty()) return;
   for (const std::string& key : asked.mapped())

@@ -14,7 +14,8 @@
 
 namespace tutti {
 
-/// Of one thread. Clients are numbers; each waits for one key at a time.
+/// The map of keys, and the waits for those that are not set. A client is known by a number and waits for one key at a
+/// time. Threads: the server's alone.
 class StoreTable {
  public:
   using Client = std::uint64_t;
@@ -30,7 +31,10 @@ class StoreTable {
   /// Returns the answer, or none if the client has to wait for it.
   std::optional<store_wire::Answer> answer(Client from, const store_wire::Request& request);
 
-  /// Ends the client's wait if a wait behind it is in vain.
+  /// Returns true if the client has not been given the answer to a wait yet.
+  bool waits(Client client) const { return waits_.contains(client); }
+
+  /// Ends the client's wait if a wait that it has requested after it is in vain.
   void hear_out(Client client);
 
   /// The client has ended: it waits for nothing any more, and the keys are set that it has asked to be set then.

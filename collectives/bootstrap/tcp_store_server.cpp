@@ -41,7 +41,6 @@ struct Client {
   bool trusted = false;
   Deadline trusted_by = never;
   std::string in, out;
-  bool parked = false;  ///< waits for a key
   bool urgent = false;  ///< `out` says that a wait is in vain
   std::uint32_t interest = 0;
 
@@ -159,7 +158,7 @@ struct TcpStoreServer::Impl {
     Client& client = entry->second;
     if (what & (EPOLLERR | EPOLLHUP)) return ended(entry);
     if ((what & EPOLLOUT) && !(client.trusted ? answer_all(entry) : flush(entry))) return;
-    if ((what & EPOLLIN) && !client.parked) {
+    if ((what & EPOLLIN) && !table.waits(id)) {
       if (!receive(entry)) return;
     } else if (what & EPOLLRDHUP) {
       ended(entry);
@@ -170,8 +169,9 @@ struct TcpStoreServer::Impl {
   /// waiting one are sent together with its answer if they are small and good.
   bool flush(Entry entry) {
     Client& client = entry->second;
+    const bool waits = table.waits(entry->first);
     const auto due = [&] {
-      return !client.out.empty() && (!client.parked || client.urgent || client.out.size() > block_bytes);
+      return !client.out.empty() && (!waits || client.urgent || client.out.size() > block_bytes);
     };
     while (due()) {
       const ssize_t n = send(client.socket.fd(), client.out.data(), client.out.size(), MSG_NOSIGNAL);
@@ -187,7 +187,7 @@ struct TcpStoreServer::Impl {
     // Nothing is read from a client that does not read its answers.
     std::uint32_t interest = EPOLLRDHUP;
     if (due()) interest |= EPOLLOUT;
-    if (!client.parked && client.out.empty()) interest |= EPOLLIN;
+    if (!waits && client.out.empty()) interest |= EPOLLIN;
     if (interest != client.interest) watch(client.socket.fd(), entry->first, interest, EPOLL_CTL_MOD);
     client.interest = interest;
     return true;
@@ -206,7 +206,7 @@ struct TcpStoreServer::Impl {
     if (!client.trusted && !greet(entry)) return false;
     if (!client.trusted) return true;
     if (!answer_all(entry)) return false;
-    if (client.parked) table.hear_out(entry->first);
+    if (table.waits(entry->first)) table.hear_out(entry->first);
     return true;
   }
 
@@ -247,13 +247,12 @@ struct TcpStoreServer::Impl {
   bool answer_all(Entry entry) {
     Client& client = entry->second;
     std::string_view rest = client.in;
-    while (!client.parked) {
+    while (!table.waits(entry->first)) {
       Request request;
       const Parsed parsed = take(rest, request);
       if (parsed == Parsed::more) break;
       if (parsed == Parsed::garbage) return refuse(entry->first, "it sent what is no request");
       const std::optional<Answer> reply = table.answer(entry->first, request);
-      client.parked = !reply;
       if (reply) client.add(*reply);
     }
     client.in.erase(0, client.in.size() - rest.size());
@@ -264,7 +263,6 @@ struct TcpStoreServer::Impl {
   /// another one's request is handled.
   void tell(std::uint64_t id, const Answer& reply) {
     Client& client = clients.find(id)->second;
-    client.parked = false;
     client.add(reply);
     client.interest = EPOLLOUT | EPOLLRDHUP;
     watch(client.socket.fd(), id, client.interest, EPOLL_CTL_MOD);
