@@ -56,8 +56,9 @@ def main():
     good, skipped = True, []
     for tool, name, how, many, most in (
         ("valgrind", "instructions", instructions, 12_000, MOST_INSTRUCTIONS),
-        # So many that the background thread looks around a hundred times meanwhile.
-        ("strace", "system calls", system_calls, 500_000, dict.fromkeys(MOST_INSTRUCTIONS, 0.01)),
+        # So many that the background thread looks around a hundred times meanwhile. Beside busy tests one call in a hundred may
+        # have to wait for it in the kernel.
+        ("strace", "system calls", system_calls, 500_000, dict.fromkeys(MOST_INSTRUCTIONS, 0.05)),
     ):
         if shutil.which(tool):
             good &= count(name, how, many, most)

@@ -74,6 +74,13 @@ std::uint64_t cgroup_memory() {
   refuse_allocation(bytes, std::string(step) + ": " + std::strerror(error));
 }
 
+// qemu's emulation of a process, by which containers for another processor run, accepts advice that it does not follow.
+bool last_page_is_there(void* memory, std::size_t bytes) noexcept {
+  unsigned char resident = 0;
+  char* const last = static_cast<char*>(memory) + (bytes - 1) / page_bytes() * page_bytes();
+  return ::mincore(last, page_bytes(), &resident) != 0 || (resident & 1U) != 0;
+}
+
 }  // namespace
 
 std::size_t page_bytes() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
@@ -91,8 +98,11 @@ void refuse_allocation(std::size_t bytes, const std::string& why) {
 int reserve_pages(int fd, std::size_t offset, void* memory, std::size_t bytes) noexcept {
   if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
-  if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return 0;
-  if (errno != EINVAL) return errno == EFAULT ? ENOMEM : errno;  // EFAULT: touching would have raised SIGBUS
+  if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) {
+    if (last_page_is_there(memory, bytes)) return 0;
+  } else if (errno != EINVAL) {
+    return errno == EFAULT ? ENOMEM : errno;  // EFAULT: touching would have raised SIGBUS
+  }
 #endif
   // The kernel is old. For anonymous memory, available_memory() was checked.
   return fd >= 0 ? reserve_file(fd, offset, bytes) : 0;
