@@ -42,11 +42,15 @@ def system_calls(form, calls, folder):
 
 
 def count(name, how, many, most):
-    """Whether all forms stay below."""
+    """Whether all forms stay below. One that does not is counted again, twice at most: on a busy machine calls have to wake the
+    background thread that it has put to sleep."""
     good = True
     with tempfile.TemporaryDirectory() as folder:
         for form, limit in most.items():
-            each = (how(form, many, folder) - how(form, FEW, folder)) / (many - FEW)
+            for _ in range(3):
+                each = (how(form, many, folder) - how(form, FEW, folder)) / (many - FEW)
+                if each <= limit:
+                    break
             print(f"{form}: {max(each, 0):.2f} {name} per call, at most {limit}", flush=True)
             good &= each <= limit
     return good
@@ -56,9 +60,8 @@ def main():
     good, skipped = True, []
     for tool, name, how, many, most in (
         ("valgrind", "instructions", instructions, 12_000, MOST_INSTRUCTIONS),
-        # So many that the background thread looks around a hundred times meanwhile. Beside busy tests one call in a hundred may
-        # have to wait for it in the kernel.
-        ("strace", "system calls", system_calls, 500_000, dict.fromkeys(MOST_INSTRUCTIONS, 0.05)),
+        # The background thread looks for work about a hundred times while 500,000 calls are made.
+        ("strace", "system calls", system_calls, 500_000, dict.fromkeys(MOST_INSTRUCTIONS, 0.01)),
     ):
         if shutil.which(tool):
             good &= count(name, how, many, most)

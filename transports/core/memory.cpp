@@ -104,7 +104,7 @@ int reserve_pages(int fd, std::size_t offset, void* memory, std::size_t bytes) n
     return errno == EFAULT ? ENOMEM : errno;  // EFAULT: touching would have raised SIGBUS
   }
 #endif
-  // The kernel is old. For anonymous memory, available_memory() was checked.
+  // The kernel is old, or emulated. For anonymous memory, available_memory() was checked.
   return fd >= 0 ? reserve_file(fd, offset, bytes) : 0;
 }
 
