@@ -9,16 +9,26 @@ function(tutti_test_target name)
   endif()
 endfunction()
 
+# tutti_timeout(VARIABLE SECONDS): after how long a test counts as hung; 120 s where SECONDS is empty. Under a sanitizer
+# a test takes several times as long, and has three times as long.
+function(tutti_timeout variable seconds)
+  if(NOT seconds)
+    set(seconds 120)
+  endif()
+  if(TUTTI_SANITIZE)
+    math(EXPR seconds "3 * ${seconds}")
+  endif()
+  set(${variable} ${seconds} PARENT_SCOPE)
+endfunction()
+
 # tutti_test(NAME LABEL SOURCES file... [LIBRARIES lib...] [TIMEOUT s] [PROCESSORS n] [ARGS ...])
 #
-# One GoogleTest program, run as one ctest case with the given label. A case
-# prints why it skips; a hang ends as a failure after TIMEOUT seconds (default 120). What may take long begins first, so that no
-# test is left to run alone in the end.
+# One GoogleTest program, run as one ctest case with the given label. A case prints why it skips; a hang ends as a
+# failure after TIMEOUT seconds, as tutti_timeout() has it. What may take long begins first, so that no test is left to
+# run alone in the end.
 function(tutti_test name label)
   cmake_parse_arguments(arg "" "TIMEOUT;PROCESSORS" "SOURCES;LIBRARIES;ARGS;ENVIRONMENT" ${ARGN})
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
-  endif()
+  tutti_timeout(arg_TIMEOUT "${arg_TIMEOUT}")
   if(NOT arg_PROCESSORS)
     set(arg_PROCESSORS 1)
   endif()

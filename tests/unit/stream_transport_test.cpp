@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/memory_ranks.hpp"
+#include "tests/support/thinned.hpp"
 #include "transports/stream_frames.hpp"
 #include "tutti/collective.hpp"
 
@@ -19,6 +20,7 @@ Tag tag(std::uint32_t sequence, std::uint64_t group = 1) { return {group, sequen
 
 void random_traffic(std::size_t piece, unsigned seed, int messages, const StreamLimits& limits = {},
                     MemoryNet::Placed placed = MemoryNet::Placed::never, int width = 1) {
+  if (testing::thinned && placed == MemoryNet::Placed::never) messages /= 3;
   SCOPED_TRACE("pieces of up to " + std::to_string(piece) + ", seed " + std::to_string(seed));
   MemoryRanks ranks(3, piece, 50'000, seed, limits, placed, width);
   std::mt19937 random(seed);
