@@ -92,13 +92,4 @@ struct Frame {
 };
 static_assert(sizeof(Frame) == 56 && std::is_trivially_copyable_v<Frame> && std::is_trivially_copyable_v<Cause>);
 
-/// Decodes a Cause from a frame's payload; its texts are safe to print for any input.
-inline Cause unpack_cause(ConstBytes payload) noexcept {
-  Cause why;
-  std::memcpy(static_cast<void*>(&why), payload.data(), sizeof(why));
-  if (why.code == Code::ok || why.code > Code::internal) why.code = Code::protocol;
-  why.host[sizeof(why.host) - 1] = why.text[sizeof(why.text) - 1] = '\0';
-  return why;
-}
-
 }  // namespace tutti::stream

@@ -77,7 +77,7 @@ void StreamTransport::end(int from, const Frame& frame, const Sink& sink, ConstB
       return;
     case FrameType::credit: return;
     case FrameType::control: return listener_.control(from, small);
-    case FrameType::abort: return listener_.failed(unpack_cause(small));
+    case FrameType::abort: return listener_.failed(Cause::received(small.data()));
     case FrameType::goodbye:  // may overtake frames on another stream
       if (++at(from).goodbyes >= frame.part) lose(from, Status(ended(from, rank())));
       return;
@@ -100,7 +100,7 @@ void StreamTransport::go_ahead(int from, const Frame& frame, ConstBytes told) {
 }
 
 void StreamTransport::rejected(int from, const Frame& frame, ConstBytes cause) {
-  const Status why(unpack_cause(cause));
+  const Status why(Cause::received(cause.data()));
   if (Send* const send = ledger_.sends.find(frame.id);
       send && send->announced && send->key.peer == from && send->grant == 0)
     return withdraw(*send, why);

@@ -303,11 +303,14 @@ tutti_result tutti_alltoallv(tutti_comm comm, const void* in, const size_t* in_c
     Submission to(comm, dtype, call);
     Collective made = call_of(Kind::alltoall, {}, {});
     made.variable = true;
-    made.in_counts = to.counts(in_counts, "in_counts");
     made.out_counts = to.counts(out_counts, "out_counts");
     made.out = to.output(out, to.items(made.out_counts));
-    made.in =
-        in == nullptr ? ConstBuffer(to.output(out, to.items(made.in_counts))) : to.input(in, to.items(made.in_counts));
+    made.in_counts = in == nullptr && in_counts == nullptr ? made.out_counts : to.counts(in_counts, "in_counts");
+    if (in == nullptr && made.in_counts != made.out_counts)
+      throw Error(Code::invalid,
+                  "in place, what goes to a rank comes from the place of what it sends: in_counts has to "
+                  "be NULL or equal to out_counts");
+    made.in = in == nullptr ? ConstBuffer(made.out) : to.input(in, to.items(made.in_counts));
     to.run(std::move(made), request);
   });
 }

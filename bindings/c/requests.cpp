@@ -26,10 +26,9 @@ std::vector<Work> works_of(std::size_t n, const tutti_request* requests) {
 
 /// Makes the descriptor. The completion callback shares its ownership.
 void make_event(tutti_request_s& request) {
-  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fd < 0)
+  const auto owner = std::make_shared<Descriptor>(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!*owner)
     throw Error(Code::resource, "no descriptor can be had for the request: " + std::string(std::strerror(errno)));
-  const auto owner = std::make_shared<Descriptor>(fd);
   const auto ring = [owner] {
     const std::uint64_t one = 1;
     static_cast<void>(!::write(owner->fd(), &one, sizeof one));
@@ -40,7 +39,7 @@ void make_event(tutti_request_s& request) {
     request.work.then([ring](const Status&) { ring(); });
   }
   request.event = owner;
-  request.event_fd = fd;
+  request.event_fd = owner->fd();
 }
 
 }  // namespace

@@ -250,7 +250,8 @@ tutti_result tutti_scatter(tutti_comm comm, const void* in, void* out, size_t co
                            const tutti_call* call, tutti_request* request);
 tutti_result tutti_scatterv(tutti_comm comm, const void* in, const size_t* counts, void* out, size_t count,
                             tutti_dtype dtype, int root, const tutti_call* call, tutti_request* request);
-/// Sends `count` elements from every rank to every rank.
+/// Sends `count` elements from every rank to every rank. In place, alltoallv sends as much to a rank as it receives
+/// from it: `in_counts` is NULL or equal to `out_counts`.
 tutti_result tutti_alltoall(tutti_comm comm, const void* in, void* out, size_t count, tutti_dtype dtype,
                             const tutti_call* call, tutti_request* request);
 tutti_result tutti_alltoallv(tutti_comm comm, const void* in, const size_t* in_counts, void* out,

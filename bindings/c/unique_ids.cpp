@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/bootstrap/served_store.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::c {
@@ -60,11 +59,15 @@ void make_unique_id(char* id) {
   std::memcpy(id, text.data(), std::min(text.size(), unique_id_bytes - 1));
 }
 
-OpenedId open_unique_id(const char* id, Deadline until) {
+launchers::StoreCard card_in(const char* id) {
   const std::string_view all(id, static_cast<std::size_t>(std::find(id, id + unique_id_bytes, '\0') - id));
   if (all.substr(0, opening.size()) != opening)
     throw Error(Code::invalid, "id is none that tutti_get_unique_id made; bring all of its 256 bytes to every rank");
-  const launchers::StoreCard card = launchers::parse_store_card(std::string(all.substr(opening.size())));
+  return launchers::parse_store_card(std::string(all.substr(opening.size())));
+}
+
+OpenedId open_unique_id(const char* id, Deadline until) {
+  const launchers::StoreCard card = card_in(id);
   {
     Waiting& here = waiting();
     const std::lock_guard lock(here.mutex);

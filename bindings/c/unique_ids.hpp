@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "collectives/bootstrap/served_store.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti::c {
@@ -12,6 +13,9 @@ inline constexpr std::size_t unique_id_bytes = 256;
 
 /// Starts a store and writes its address to `id`. Releases stores whose id has not been used within 5 minutes.
 void make_unique_id(char* id);
+
+/// What an id says. Throws Error if it is none.
+launchers::StoreCard card_in(const char* id);
 
 struct OpenedId {
   std::shared_ptr<Store> store;

@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <charconv>
 #include <cstring>
 #include <string_view>
 
@@ -67,6 +68,28 @@ View view_of_format(const char* format, std::size_t bytes) {
   }
 }
 
+/// Whether an item of this format is, or contains, a reference to a Python object. Names of fields stand between
+/// colons.
+bool has_objects(const char* format) {
+  bool in_name = false;
+  for (const char* at = format; at != nullptr && *at != '\0'; ++at) {
+    if (*at == ':') in_name = !in_name;
+    if (*at == 'O' && !in_name) return true;
+  }
+  return false;
+}
+
+/// The same of the types in `descr` of an array's interface: (name, type[, shape]), where a type may be such a list.
+bool has_objects(nb::handle descr) {
+  for (nb::handle field : descr) {
+    const nb::object type = field[1];
+    if (nb::isinstance<nb::str>(type) ? std::string_view(nb::cast<nb::str>(type).c_str()).find('O') == 1
+                                      : has_objects(type))
+      return true;
+  }
+  return false;
+}
+
 struct ReleaseBuffer {
   void operator()(Py_buffer* buffer) const {
     PyBuffer_Release(buffer);
@@ -85,6 +108,7 @@ bool by_buffer(nb::handle object, Array& array) {
   const std::shared_ptr<Py_buffer> owner(buffer.release(), ReleaseBuffer());
   array.data = static_cast<std::byte*>(owner->buf);
   array.view = view_of_format(owner->format, static_cast<std::size_t>(owner->itemsize));
+  array.objects = has_objects(owner->format);
   array.read_only = owner->readonly != 0;
   array.shape.assign(owner->shape, owner->shape + owner->ndim);
   if (owner->strides != nullptr) array.strides.assign(owner->strides, owner->strides + owner->ndim);
@@ -165,8 +189,12 @@ bool by_interface(nb::handle object, const char* name, Array& array) {
   if (!nb::hasattr(object, name)) return false;
   const auto fields = nb::cast<nb::dict>(object.attr(name));
   const auto type = nb::cast<std::string>(fields["typestr"]);
-  if (type.size() < 3) throw nb::type_error("the array's interface has no typestr that makes sense");
-  array.view = view_of(type[1], std::stoul(type.substr(2)));
+  std::size_t item_bytes = 0;
+  const char* const end = type.data() + type.size();
+  if (type.size() < 3 || std::from_chars(type.data() + 2, end, item_bytes).ptr != end)
+    throw nb::type_error("the array's interface has no typestr that makes sense");
+  array.view = view_of(type[1], item_bytes);
+  array.objects = type[1] == 'O' || (type[1] == 'V' && fields.contains("descr") && has_objects(fields["descr"]));
   const auto place = nb::cast<nb::tuple>(fields["data"]);
   array.data = reinterpret_cast<std::byte*>(nb::cast<std::uintptr_t>(place[0]));
   array.read_only = nb::cast<bool>(place[1]);
@@ -245,6 +273,12 @@ Array array_of(nb::handle object, Access access, const Wish& wish) {
       !by_dlpack(object, wish, array) && !by_interface(object, cuda_interface, array)) {
     const std::string text = argument + " is a " + name_of_type(object) +
                              "; give an array (NumPy, PyTorch, a buffer, whatever has __dlpack__), or a number";
+    throw nb::type_error(text.c_str());
+  }
+  if (array.objects) {
+    const std::string text = argument +
+                             " holds references to Python objects, which mean nothing to another process; pickled "
+                             "they can be sent: broadcast_object(), allgather_object(), send_object() and the like";
     throw nb::type_error(text.c_str());
   }
   recognise_bf16(object, array);

@@ -30,9 +30,9 @@ struct Event {
 };
 
 Event make_event() {
-  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fd < 0) throw Error(Code::resource, "no descriptor can be had for the event loop");
-  return {std::make_shared<Descriptor>(fd)};
+  const auto descriptor = std::make_shared<Descriptor>(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!*descriptor) throw Error(Code::resource, "no descriptor can be had for the event loop");
+  return {descriptor};
 }
 
 void def_work(nb::module_& module) {

@@ -16,6 +16,7 @@
 #include "collectives/route/tuning.hpp"
 #include "collectives/runtime/context.hpp"
 #include "transports/core/host.hpp"
+#include "transports/core/printable.hpp"
 #include "transports/decorators/routed.hpp"
 #include "transports/decorators/shaped.hpp"
 #include "tutti/log.hpp"
@@ -156,6 +157,7 @@ Card read_card(const std::string& text) {
   std::istringstream in(text);
   std::getline(in, card.place.host);
   std::getline(in, card.place.host_name);
+  card.place.host_name = printable(card.place.host_name, 255);
   std::string node;
   std::getline(in, node);
   std::from_chars(node.data(), node.data() + node.size(), card.place.numa_node);
@@ -164,7 +166,7 @@ Card read_card(const std::string& text) {
   for (std::string line; std::getline(in, line);) {
     const auto mark = line.find_first_of("=!");
     if (mark == std::string::npos) continue;
-    (line[mark] == '=' ? card.domains : card.reasons)[line.substr(0, mark)] = line.substr(mark + 1);
+    (line[mark] == '=' ? card.domains : card.reasons)[line.substr(0, mark)] = printable(line.substr(mark + 1));
   }
   return card;
 }
@@ -248,6 +250,11 @@ class Wirer {
         bootstrap_.rank);
   }
 
+  bool are_here(const std::vector<int>& ranks) const {
+    const std::string& here = cards_[index(bootstrap_.rank)].place.host;
+    return std::ranges::all_of(ranks, [&](int rank) { return cards_[index(rank)].place.host == here; });
+  }
+
   void connect(const Provider& one) {
     std::vector<int> peers;
     for (int rank = 0; rank < bootstrap_.size; ++rank) {
@@ -263,6 +270,7 @@ class Wirer {
     rendezvous.rank = bootstrap_.rank;
     rendezvous.size = bootstrap_.size;
     rendezvous.peers = peers;
+    rendezvous.one_host = settings_.host_id.empty() && are_here(peers);
     rendezvous.cores = cores_used_with(peers);
     rendezvous.store = store.get();
     rendezvous.settings = &settings_;

@@ -3,6 +3,9 @@
 // A value is written to a temporary file, which is then renamed (set) or linked (set_once) to its name, so readers
 // never see a partial value and exactly one set_once wins. Counters are updated under flock. A waiter polls with
 // growing intervals, because inotify does not report changes made by other hosts on a network file system.
+//
+// The folder is the user's own, and others may not write to it, because what is in it says whom to trust. Even so,
+// files are opened such that a link is not followed and a pipe not waited for.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -28,6 +31,7 @@
 namespace tutti {
 namespace {
 
+constexpr std::size_t longest_host = 4096;  // the line before a value of set_at_end()
 constexpr Seconds first_nap(0.0001), longest_nap(0.01);
 constexpr Seconds look_interval(0.2);  // a waiter asks so often whether a later key of its list is in vain
 
@@ -59,14 +63,44 @@ std::string file_name(std::string_view key) {
   return "h-" + hex(sha256(std::as_bytes(std::span(key))));
 }
 
+/// Opens a regular file of a store. Sets errno to ELOOP for a link, and to EINVAL for whatever else is no file.
+Descriptor open_file(const std::string& path, int flags) {
+  Descriptor file(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
+  struct stat about {};
+  if (file && (fstat(file.fd(), &about) != 0 || !S_ISREG(about.st_mode))) {
+    file.reset();
+    errno = EINVAL;
+  }
+  return file;
+}
+
+/// Makes the folder, for this user alone, unless it is there. Throws unless it is a folder that no other user can
+/// change; members of the user's own group may.
+void own_folder(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path parent = fs::path(folder).lexically_normal().parent_path();
+  if (!parent.empty()) fs::create_directories(parent, error);
+  if (!error && mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    error = std::error_code(errno, std::generic_category());
+  struct stat about {};
+  if (!error && stat(folder.c_str(), &about) != 0) error = std::error_code(errno, std::generic_category());
+  if (!error && !S_ISDIR(about.st_mode)) error = std::make_error_code(std::errc::not_a_directory);
+  if (error) throw Error(Code::resource, "cannot make the folder " + folder + " for the store: " + error.message());
+  const auto distrust = [&](const std::string& why) {
+    throw Error(Code::invalid, "the folder " + folder + " is not to be trusted as a store: " + why);
+  };
+  if (about.st_uid != geteuid())
+    distrust("it belongs to user id " + std::to_string(about.st_uid) + "; name a folder of your own");
+  const bool group_writes = (about.st_mode & S_IWGRP) != 0 && about.st_gid != getegid();
+  if ((about.st_mode & S_IWOTH) != 0 || group_writes)
+    distrust("other users may write to it; say chmod go-w " + folder + ", or name a folder that is not there yet");
+}
+
 class FileStore final : public WatchingStore {
  public:
   explicit FileStore(std::string folder) : folder_(std::move(folder)), place_("the store in " + folder_) {
-    std::error_code error;
-    std::filesystem::create_directories(folder_, error);
-    if (!error && !std::filesystem::is_directory(folder_, error))
-      error = std::make_error_code(std::errc::not_a_directory);
-    if (error) throw Error(Code::resource, "cannot make the folder " + folder_ + " for the store: " + error.message());
+    own_folder(folder_);
     if (access(folder_.c_str(), R_OK | W_OK | X_OK) != 0) fail("use", "", Code::resource);
   }
 
@@ -77,7 +111,7 @@ class FileStore final : public WatchingStore {
   }
 
   bool find(std::string_view key, std::string& value) override {
-    const Descriptor file(open(path(key).c_str(), O_RDONLY | O_CLOEXEC));
+    const Descriptor file = open_file(path(key), O_RDONLY);
     if (file) {
       value = contents(file, key);
       return true;
@@ -88,7 +122,7 @@ class FileStore final : public WatchingStore {
 
   std::int64_t add(std::string_view key, std::int64_t amount) override {
     store_rules::check(key);
-    const Descriptor lock(open((folder_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    const Descriptor lock = open_file(folder_ + "/lock", O_RDWR | O_CREAT);
     if (!lock) fail("lock", key);
     while (flock(lock.fd(), LOCK_EX) != 0)
       if (errno != EINTR) fail("lock", key);
@@ -115,7 +149,7 @@ class FileStore final : public WatchingStore {
   void set_at_end(std::string_view key, std::string_view value) override {
     store_rules::check(key, value);
     const Draft draft(*this, key, host_ + "\n" + std::string(value));
-    Descriptor file(open(draft.path().c_str(), O_RDWR | O_CLOEXEC));  // over NFS only writers lock for themselves
+    Descriptor file = open_file(draft.path(), O_RDWR);  // over NFS only writers lock for themselves
     if (!file) fail("set", key);
     if (flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
       log(LogLevel::debug, "files in " + folder_ + " cannot be locked (" + std::strerror(errno) +
@@ -187,7 +221,7 @@ class FileStore final : public WatchingStore {
   /// Returns true if the process that called set_at_end() has ended. It judges processes of this host alone: a lock
   /// that is held on another host may not be visible here.
   bool find_at_end(std::string_view key, std::string& value) const {
-    const Descriptor file(open(end_path(key).c_str(), O_RDONLY | O_CLOEXEC));
+    const Descriptor file = open_file(end_path(key), O_RDONLY);
     if (!file) {
       if (errno == ENOENT) return false;
       fail("read", key);
@@ -208,6 +242,10 @@ class FileStore final : public WatchingStore {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail("read", key);
       text.append(block, static_cast<std::size_t>(n));
+      if (text.size() > store_rules::longest_value + longest_host) {
+        errno = EFBIG;
+        fail("read", key);
+      }
     }
   }
 
@@ -218,9 +256,13 @@ class FileStore final : public WatchingStore {
   [[noreturn]] void fail(const std::string& verb, std::string_view key, Code code = Code::peer_lost) const {
     const std::error_code why(errno, std::generic_category());
     const std::string what = verb == "use" ? verb : verb + " key " + store_rules::shown(key) + " in";
-    throw Error(code,
-                "cannot " + what + " " + place_ + ": " + why.message() +
-                    (why == std::errc::no_such_file_or_directory ? "; was the folder removed while the job ran?" : ""));
+    std::string hint;
+    if (why == std::errc::no_such_file_or_directory) hint = "; was the folder removed while the job ran?";
+    if (why == std::errc::too_many_symbolic_link_levels || why == std::errc::invalid_argument) {
+      code = Code::invalid;
+      hint = "; a link or a pipe is there that this store did not make: name another folder";
+    }
+    throw Error(code, "cannot " + what + " " + place_ + ": " + why.message() + hint);
   }
 
   const std::string folder_;

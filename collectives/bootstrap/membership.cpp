@@ -40,10 +40,11 @@ void read_local(const Environment& environment, const Names& names, Membership& 
   const auto rank = number_in(environment, names.local_rank), size = number_in(environment, names.local_size);
   found.local_rank = rank.value_or(0);
   found.local_size = size.value_or(1);
-  if (!size) return;
-  if (found.local_rank >= 0 && found.local_rank < found.local_size && found.local_size <= found.size) return;
+  const int most = size ? found.local_size : found.size;
+  if (found.local_rank >= 0 && found.local_rank < most && most <= found.size) return;
   const auto text = [&](const char* name) { return name + ("=" + environment(name).value_or("(not set)")); };
-  throw Error(Code::invalid, found.evidence + " and " + text(names.local_rank) + ", " + text(names.local_size) +
+  throw Error(Code::invalid, found.evidence + " and " + text(names.local_rank) +
+                                 (size ? ", " + text(names.local_size) : std::string()) +
                                  " contradict one another: local ranks go from 0 to the local size - 1, and no host "
                                  "has more ranks than there are; mend or unset them");
 }

@@ -72,14 +72,19 @@ std::string Pmi::ask(const std::string& line, const std::string& expected, const
     if (n < 0) fail(Code::peer_lost, "PMI_FD=" + std::to_string(fd_) + " cannot be written: " + std::strerror(errno));
     sent += static_cast<std::size_t>(n);
   }
-  const std::string answer = receive(line);
-  if (!answer.starts_with("cmd=" + expected)) fail(Code::protocol, "'" + line + "' was answered by '" + answer + "'");
+  return field_of(receive(line), line, expected, field);
+}
+
+std::string Pmi::field_of(const std::string& answer, const std::string& question, const std::string& expected,
+                          const std::string& field) {
+  if (!answer.starts_with("cmd=" + expected))
+    fail(Code::protocol, "'" + question + "' was answered by '" + answer + "'");
   if (const std::size_t rc = answer.find(" rc="); rc != std::string::npos && !answer.substr(rc).starts_with(" rc=0"))
-    fail(Code::protocol, "'" + line + "' failed: '" + answer + "'");
+    fail(Code::protocol, "'" + question + "' failed: '" + answer + "'");
   if (field.empty()) return {};
   const std::size_t at = answer.find(" " + field + "=");
   if (at == std::string::npos)
-    fail(Code::protocol, "'" + line + "' was answered without " + field + ": '" + answer + "'");
+    fail(Code::protocol, "'" + question + "' was answered without " + field + ": '" + answer + "'");
   return answer.substr(at + field.size() + 2);
 }
 

@@ -24,8 +24,13 @@ class Pmi {
   /// Returns when all ranks have called it.
   void barrier();
 
+  /// What an answer says of `field`: the rest of its line after `field`=; empty if no field is asked for. The answer
+  /// must begin with "cmd=`expected`" and not say that it failed.
+  static std::string field_of(const std::string& answer, const std::string& question, const std::string& expected,
+                              const std::string& field);
+
  private:
-  /// Sends a line. The answer must begin with "cmd=`expected`". Returns the rest of the answer's line after `field`=.
+  /// Sends a line. Returns what field_of() finds in the answer.
   std::string ask(const std::string& line, const std::string& expected, const std::string& field);
   std::string receive(const std::string& question);
 

@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <exception>
 #include <thread>
 
@@ -144,9 +144,13 @@ StoreCard parse_store_card(const std::string& text) {
     parts.push_back(text.substr(at, end - at));
     at = end + 1;
   }
-  if (parts.size() < 3) throw Error(Code::protocol, "rank 0's card cannot be read: '" + text + "'");
+  int port = 0;
+  if (parts.size() >= 3) std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), port);
+  // The card has a secret, so that the message does not quote it.
+  if (port < 1 || port > 65535)
+    throw Error(Code::protocol, "the address of a store cannot be read: expected SECRET,PORT,ADDRESS,...");
   card.secret = parts[0];
-  for (std::size_t i = 2; i < parts.size(); ++i) card.endpoints.push_back({parts[i], std::atoi(parts[1].c_str())});
+  for (std::size_t i = 2; i < parts.size(); ++i) card.endpoints.push_back({parts[i], port});
   return card;
 }
 

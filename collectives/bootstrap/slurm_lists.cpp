@@ -1,5 +1,7 @@
 // Parsing of SLURM's lists: "n[1-3,07],login" for hosts, "4(x2),3" for tasks per node.
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 
 #include "collectives/bootstrap/membership.hpp"
 #include "tutti/status.hpp"
@@ -8,6 +10,8 @@ namespace tutti::launchers {
 namespace {
 
 constexpr std::size_t most_hosts = 100000;
+constexpr std::size_t longest_host = 255;  // as DNS has it
+constexpr int most_brackets = 8;           // in one entry
 
 [[noreturn]] void malformed(const std::string& list) {
   throw Error(Code::invalid,
@@ -43,7 +47,7 @@ std::vector<std::string> range(const std::string& text, const std::string& list)
   };
   number(low, first);
   number(high, last);
-  if (last < first || last - first > most_hosts) malformed(list);
+  if (last < first || last - first > most_hosts || last == SIZE_MAX || low.size() > longest_host) malformed(list);
   std::vector<std::string> numbers;
   for (std::size_t i = first; i <= last; ++i) {
     const std::string digits = std::to_string(i);
@@ -56,13 +60,14 @@ std::vector<std::string> range(const std::string& text, const std::string& list)
 std::vector<std::string> expand(const std::string& entry, const std::string& list) {
   const std::size_t open = entry.find('[');
   if (open == std::string::npos) return {entry};
+  if (std::ranges::count(entry, '[') > most_brackets) malformed(list);
   const std::size_t closed = entry.find(']', open);
   const std::vector<std::string> tails = expand(entry.substr(closed + 1), list);
   std::vector<std::string> hosts;
   for (const std::string& piece : parts_of(entry.substr(open + 1, closed - open - 1)))
     for (const std::string& number : range(piece, list))
       for (const std::string& tail : tails) {
-        if (hosts.size() > most_hosts) malformed(list);
+        if (hosts.size() > most_hosts || open + number.size() + tail.size() > longest_host) malformed(list);
         hosts.push_back(entry.substr(0, open) + number + tail);
       }
   return hosts;
@@ -75,6 +80,7 @@ std::vector<std::string> expand_hosts(const std::string& list) {
   for (const std::string& part : parts_of(list)) {
     if (part.empty()) malformed(list);
     for (std::string& host : expand(part, list)) hosts.push_back(std::move(host));
+    if (hosts.size() > most_hosts) malformed(list);
   }
   return hosts;
 }
@@ -88,6 +94,7 @@ int tasks_on_node(const std::string& list, int node) {
     constexpr std::string_view open = "(x";
     if (std::string_view(after, static_cast<std::size_t>(end - after)).starts_with(open))
       std::from_chars(after + open.size(), end, times);
+    if (times < 1) return 0;
     if (node < times) return tasks;
     node -= times;
   }

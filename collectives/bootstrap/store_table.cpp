@@ -62,6 +62,7 @@ void StoreTable::leave(Client client) {
 }
 
 void StoreTable::park(Client client, Wait wait) {
+  if (wait.unless == wait.key) wait.unless.clear();
   parked_[wait.key].push_back(client);
   if (!wait.unless.empty()) parked_[wait.unless].push_back(client);
   waits_[client] = std::move(wait);

@@ -117,11 +117,9 @@ Parsed take(std::string_view& bytes, Request& request) {
   return Parsed::complete;
 }
 
-Parsed take(std::string& bytes, Answer& answer) {
+Parsed take(std::string_view& bytes, Answer& answer) {
   Frame frame;
-  std::string_view rest = bytes;
-  const Parsed parsed = take_frame(rest, frame, static_cast<std::uint64_t>(Outcome::instead));
-  bytes.erase(0, bytes.size() - rest.size());
+  const Parsed parsed = take_frame(bytes, frame, static_cast<std::uint64_t>(Outcome::instead));
   if (parsed != Parsed::complete) return parsed;
   if (!frame.key.empty()) return Parsed::garbage;
   answer = {static_cast<Outcome>(frame.kind), std::move(frame.value), frame.number};

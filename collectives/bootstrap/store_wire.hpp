@@ -62,6 +62,6 @@ enum class Parsed { complete, more, garbage };
 /// Parses one request, or one answer, and removes it from the front of `bytes`. Lengths above the limits of
 /// store_rules are invalid.
 Parsed take(std::string_view& bytes, Request& request);
-Parsed take(std::string& bytes, Answer& answer);
+Parsed take(std::string_view& bytes, Answer& answer);
 
 }  // namespace tutti::store_wire

@@ -15,6 +15,7 @@
 #include "collectives/bootstrap/store_rules.hpp"
 #include "collectives/bootstrap/store_url.hpp"
 #include "collectives/bootstrap/store_wire.hpp"
+#include "transports/core/byte_queue.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti {
@@ -43,12 +44,12 @@ Io send_all(int fd, std::string_view bytes, Deadline until) {
 }
 
 /// Reads until `bytes` has at least `least` bytes; at end of stream errno is 0.
-Io receive(int fd, std::string& bytes, std::size_t least, Deadline until) {
+Io receive(int fd, ByteQueue& bytes, std::size_t least, Deadline until) {
   char block[65536];
   while (bytes.size() < least) {
     const ssize_t n = recv(fd, block, sizeof block, 0);
     if (n > 0) {
-      bytes.append(block, static_cast<std::size_t>(n));
+      bytes.append({block, static_cast<std::size_t>(n)});
     } else if (n == 0) {
       errno = 0;
       return Io::closed;
@@ -59,6 +60,14 @@ Io receive(int fd, std::string& bytes, std::size_t least, Deadline until) {
     }
   }
   return Io::done;
+}
+
+/// Parses one answer at the front of `bytes` and removes it.
+Parsed take_answer(ByteQueue& bytes, Answer& answer) {
+  std::string_view rest = bytes.view();
+  const Parsed parsed = take(rest, answer);
+  bytes.drop(bytes.size() - rest.size());
+  return parsed;
 }
 
 std::string closed_text(int error) { return error == 0 ? "the connection was closed" : std::strerror(error); }
@@ -152,13 +161,13 @@ class TcpStore final : public Store {
       throw Error(Code::invalid, place_ + " was opened before fork(); open another one in the child");
     Descriptor link = take_idle();
     if (!link) link = connect(op == Op::wait ? std::max(until, deadline_in(Seconds(1))) : until);
-    std::string bytes;
+    ByteQueue bytes;
     std::vector<Answer> answers;
     Io io = send_all(link.fd(), requests, soon());
     Parsed parsed = Parsed::more;
     while (io == Io::done && answers.size() < count && parsed != Parsed::garbage) {
       Answer answer;
-      parsed = take(bytes, answer);
+      parsed = take_answer(bytes, answer);
       if (parsed == Parsed::complete) {
         const bool in_vain = answer.outcome == Outcome::instead;
         answers.push_back(std::move(answer));
@@ -187,11 +196,11 @@ class TcpStore final : public Store {
 
   /// Asks on this connection for what is to happen when it ends, and keeps it.
   void charge(Descriptor link) {
-    std::string bytes;
+    ByteQueue bytes;
     Answer answer;
     Io io = send_all(link.fd(), at_end_, soon());
     for (int answers = 0; io == Io::done && answers < at_ends_;)
-      if (take(bytes, answer) == Parsed::complete)
+      if (take_answer(bytes, answer) == Parsed::complete)
         ++answers;
       else
         io = receive(link.fd(), bytes, bytes.size() + 1, soon());
@@ -252,18 +261,18 @@ class TcpStore final : public Store {
 
   /// The handshake. Returns false with `why` if a retry may succeed; throws if it cannot.
   bool introduce(int fd, Deadline until, std::string& why) const {
-    std::string bytes;
+    ByteQueue bytes;
     const auto failed = [&](Io io) {
       why = io == Io::late ? "somebody listens there but does not greet as a store does" : closed_text(errno);
       return false;
     };
     if (const Io io = receive(fd, bytes, greeting_bytes, until); io != Io::done) {
-      if (!bytes.empty() && bytes.compare(0, magic.size(), magic.substr(0, bytes.size())) != 0) stranger();
+      if (bytes.view().substr(0, magic.size()) != magic.substr(0, bytes.size())) stranger();
       return failed(io);
     }
     std::uint32_t speaks = 0;
     Nonce theirs;
-    if (!parse_greeting(bytes, speaks, theirs)) stranger();
+    if (!parse_greeting(bytes.view(), speaks, theirs)) stranger();
     if (speaks != version) other_version(std::to_string(speaks));
     const Nonce own = random_nonce();
     std::string reply = greeting(own);
@@ -272,10 +281,11 @@ class TcpStore final : public Store {
     if (const Io io = send_all(fd, reply, until); io != Io::done) return failed(io);
     bytes.clear();
     if (const Io io = receive(fd, bytes, verdict_bytes, until); io != Io::done) return failed(io);
-    if (bytes[0] == static_cast<char>(Verdict::wrong_version)) other_version("another");
+    const std::string_view said = bytes.view();
+    if (said[0] == static_cast<char>(Verdict::wrong_version)) other_version("another");
     const Digest expected = server_proof(secret_, theirs, own);
-    const bool proven = equal_constant_time(std::as_bytes(std::span(bytes).subspan(1)), expected);
-    if (bytes[0] != static_cast<char>(Verdict::welcome) || !proven)
+    const bool proven = equal_constant_time(std::as_bytes(std::span(said).subspan(1, expected.size())), expected);
+    if (said[0] != static_cast<char>(Verdict::welcome) || !proven)
       throw Error(Code::invalid,
                   place_ + " belongs to a job with another secret: TUTTI_SECRET must be the same on every rank");
     return true;

@@ -20,6 +20,9 @@
 #include "collectives/bootstrap/socket.hpp"
 #include "collectives/bootstrap/store_table.hpp"
 #include "collectives/bootstrap/store_wire.hpp"
+#include "transports/core/byte_queue.hpp"
+#include "transports/core/half_open.hpp"
+#include "transports/core/throttle.hpp"
 #include "tutti/log.hpp"
 #include "tutti/status.hpp"
 #include "tutti/store.hpp"
@@ -29,9 +32,11 @@ namespace {
 
 using namespace store_wire;
 
-constexpr Seconds patience(10);  // seconds until a connection must have proved the secret
+constexpr Seconds patience(10);      // seconds until a connection must have proved the secret
+constexpr int accepted_at_once = 4;  // then the others are heard
 constexpr std::uint64_t listener_id = 0, stop_id = 1, first_client_id = 2;
 constexpr std::size_t block_bytes = 65536;
+constexpr std::size_t most_unsent = std::size_t{4} << 20;         // answers to one client, and one more, however large
 constexpr eventfd_t listen_no_more = 1, leave_at_once = 1 << 20;  // commands of drain() and the destructor
 
 struct Client {
@@ -39,13 +44,12 @@ struct Client {
   std::string name;
   Nonce nonce = {};
   bool trusted = false;
-  Deadline trusted_by = never;
-  std::string in, out;
+  ByteQueue in, out;
   bool urgent = false;  ///< `out` says that a wait is in vain
   std::uint32_t interest = 0;
 
   void add(const Answer& reply) {
-    out += encode(reply);
+    out.append(encode(reply));
     urgent |= reply.outcome == Outcome::instead;
   }
 };
@@ -53,11 +57,12 @@ struct Client {
 }  // namespace
 
 struct TcpStoreServer::Impl {
-  Impl(const std::string& address, int wanted_port, std::string token)
+  Impl(const std::string& address, int wanted_port, std::string token, std::size_t expected)
       : listener(sockets::listen_on(address, wanted_port)),
         port(sockets::port_of(listener.fd())),
         place("the store at tcp://" + sockets::shown(address.empty() ? "*" : address, port)),
         secret(std::move(token)),
+        half_open(expected, patience),
         events(epoll_create1(EPOLL_CLOEXEC)),
         stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!events || !stop) throw Error(Code::resource, "cannot serve " + place + ": " + std::strerror(errno));
@@ -86,11 +91,12 @@ struct TcpStoreServer::Impl {
   void serve() {
     epoll_event ready[64];
     for (;;) {
-      const int n = epoll_wait(events.fd(), ready, 64, sockets::milliseconds_until(next_expiry()));
+      const int n = epoll_wait(events.fd(), ready, 64, sockets::milliseconds_until(half_open.next()));
       if (n < 0 && errno != EINTR) {
         log(LogLevel::error, place + " has ended: " + std::strerror(errno));
         return;
       }
+      bool called = false;
       for (int i = 0; i < n; ++i) {
         const std::uint64_t id = ready[i].data.u64;
         if (id == stop_id) {
@@ -101,51 +107,45 @@ struct TcpStoreServer::Impl {
           continue;
         }
         if (id == listener_id) {
-          accept_all();
+          called = true;
         } else {
           handle(id, ready[i].events);
         }
       }
+      if (called && listener) accept_some();
       expire();
     }
   }
 
-  Deadline next_expiry() const {
-    Deadline first = never;
-    for (const auto& [id, client] : clients) first = std::min(first, client.trusted_by);
-    return first;
-  }
-
   void expire() {
-    const Deadline now = Clock::now();
-    std::vector<std::uint64_t> late;
-    for (const auto& [id, client] : clients)
-      if (client.trusted_by <= now) late.push_back(id);
-    for (const std::uint64_t id : late) refuse(id, "it did not show the secret in time");
+    for (const std::uint64_t id : half_open.take_late(Clock::now())) refuse(id, "it did not show the secret in time");
   }
 
-  void accept_all() {
-    for (;;) {
+  void accept_some() {
+    for (int i = 0; i < accepted_at_once; ++i) {
       sockets::Address from;
       from.size = sizeof from.bytes;
       const int fd =
           accept4(listener.fd(), reinterpret_cast<sockaddr*>(&from.bytes), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-          report("cannot accept a connection: " + std::string(std::strerror(errno)) + "; raise `ulimit -n`");
-          std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the listener stays readable, so avoid spinning
+        if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
+        report("cannot accept a connection: " + std::string(std::strerror(errno)) + "; raise `ulimit -n`");
+        if (const auto oldest = half_open.take_oldest()) {
+          refuse(*oldest, "another one needs its descriptor");
+          continue;
         }
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the listener stays readable, so avoid spinning
         return;
       }
       Client client;
       client.socket = Descriptor(fd);
       client.name = sockets::shown(from);
       client.nonce = random_nonce();
-      client.out = greeting(client.nonce);
-      client.trusted_by = deadline_in(patience);
+      client.out.append(greeting(client.nonce));
       const std::uint64_t id = next_id++;
+      if (const auto oldest = half_open.add(id)) refuse(*oldest, "too many say nothing, and it is the oldest");
       const auto entry = clients.emplace(id, std::move(client)).first;
-      watch(fd, id, 0, EPOLL_CTL_ADD);
+      watch(entry->second.socket.fd(), id, 0, EPOLL_CTL_ADD);
       flush(entry);
     }
   }
@@ -174,14 +174,14 @@ struct TcpStoreServer::Impl {
       return !client.out.empty() && (!waits || client.urgent || client.out.size() > block_bytes);
     };
     while (due()) {
-      const ssize_t n = send(client.socket.fd(), client.out.data(), client.out.size(), MSG_NOSIGNAL);
+      const ssize_t n = send(client.socket.fd(), client.out.view().data(), client.out.size(), MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) break;
       if (n < 0) {
         ended(entry);
         return false;
       }
-      client.out.erase(0, static_cast<std::size_t>(n));
+      client.out.drop(static_cast<std::size_t>(n));
       client.urgent &= !client.out.empty();
     }
     // Nothing is read from a client that does not read its answers.
@@ -202,7 +202,7 @@ struct TcpStoreServer::Impl {
       ended(entry);
       return false;
     }
-    client.in.append(block, static_cast<std::size_t>(n));
+    client.in.append({block, static_cast<std::size_t>(n)});
     if (!client.trusted && !greet(entry)) return false;
     if (!client.trusted) return true;
     if (!answer_all(entry)) return false;
@@ -213,25 +213,27 @@ struct TcpStoreServer::Impl {
   /// Checks the handshake of a new connection; false if it is refused.
   bool greet(Entry entry) {
     Client& client = entry->second;
-    const std::size_t seen = std::min(client.in.size(), magic.size());
-    if (client.in.compare(0, seen, magic.substr(0, seen)) != 0)
+    const std::string_view said = client.in.view();
+    const std::size_t seen = std::min(said.size(), magic.size());
+    if (said.substr(0, seen) != magic.substr(0, seen))
       return refuse(entry->first, "it does not speak the store's protocol");
-    if (client.in.size() < answer_bytes) return true;
+    if (said.size() < answer_bytes) return true;
     std::uint32_t speaks = 0;
     Nonce nonce;
-    parse_greeting(client.in, speaks, nonce);
+    parse_greeting(said, speaks, nonce);
     Digest proof;
-    std::memcpy(proof.data(), client.in.data() + greeting_bytes, proof.size());
-    client.in.erase(0, answer_bytes);
+    std::memcpy(proof.data(), said.data() + greeting_bytes, proof.size());
+    client.in.drop(answer_bytes);
     Verdict verdict = Verdict::welcome;
     if (speaks != version) {
       verdict = Verdict::wrong_version;
     } else if (!equal_constant_time(proof, client_proof(secret, client.nonce, nonce))) {
       verdict = Verdict::wrong_secret;
     }
-    client.out += static_cast<char>(verdict);
+    const char first = static_cast<char>(verdict);
+    client.out.append({&first, 1});
     const Digest own = verdict == Verdict::welcome ? server_proof(secret, client.nonce, nonce) : Digest{};
-    client.out.append(reinterpret_cast<const char*>(own.data()), own.size());
+    client.out.append({reinterpret_cast<const char*>(own.data()), own.size()});
     const std::uint64_t id = entry->first;
     if (!flush(entry)) return false;
     if (verdict == Verdict::wrong_version)
@@ -239,24 +241,30 @@ struct TcpStoreServer::Impl {
                     "it speaks version " + std::to_string(speaks) + " and this is version " + std::to_string(version));
     if (verdict == Verdict::wrong_secret) return refuse(id, "its secret is wrong");
     client.trusted = true;
-    client.trusted_by = never;
+    half_open.remove(id);
     count_trusted(1);
     return true;
   }
 
+  /// Answers what is there, but no more than the client reads: its other requests wait.
   bool answer_all(Entry entry) {
     Client& client = entry->second;
-    std::string_view rest = client.in;
-    while (!table.waits(entry->first)) {
-      Request request;
-      const Parsed parsed = take(rest, request);
-      if (parsed == Parsed::more) break;
-      if (parsed == Parsed::garbage) return refuse(entry->first, "it sent what is no request");
-      const std::optional<Answer> reply = table.answer(entry->first, request);
-      if (reply) client.add(*reply);
+    for (bool more = true; more;) {
+      std::string_view rest = client.in.view();
+      while (more && !table.waits(entry->first) && client.out.size() < most_unsent) {
+        Request request;
+        const Parsed parsed = take(rest, request);
+        more = parsed == Parsed::complete;
+        if (parsed == Parsed::garbage) return refuse(entry->first, "it sent what is no request");
+        if (!more) break;
+        const std::optional<Answer> reply = table.answer(entry->first, request);
+        if (reply) client.add(*reply);
+      }
+      client.in.drop(client.in.size() - rest.size());
+      if (!flush(entry)) return false;
+      more = more && client.out.empty() && !table.waits(entry->first);
     }
-    client.in.erase(0, client.in.size() - rest.size());
-    return flush(entry);
+    return true;
   }
 
   /// Gives a client that has waited its answer. It is sent when the socket is writable: no client may be removed while
@@ -294,36 +302,34 @@ struct TcpStoreServer::Impl {
   void close(Entry entry) {
     if (entry->second.trusted) count_trusted(-1);
     const std::uint64_t id = entry->first;
+    half_open.remove(id);
     clients.erase(entry);
     table.leave(id);
   }
 
-  void report(const std::string& what) {
-    constexpr int most = 20;  // limits the log during a port scan
-    if (++reports > most) return;
-    log(LogLevel::warn, place + " " + what + (reports == most ? " (further lines of this kind are left out)" : ""));
-  }
+  void report(const std::string& what) { throttle.log(LogLevel::warn, place + " " + what); }
 
   Descriptor listener;
   const int port;
   const std::string place;
   const std::string secret;
+  HalfOpen half_open;
   const Descriptor events;
   const Descriptor stop;
   const std::uint32_t generation = fork_generation();
   std::map<std::uint64_t, Client> clients;
   StoreTable table{place, [this](std::uint64_t id, const Answer& reply) { tell(id, reply); },
-                   [this](std::uint64_t id) -> std::string_view { return clients.find(id)->second.in; }};
+                   [this](std::uint64_t id) -> std::string_view { return clients.find(id)->second.in.view(); }};
   std::uint64_t next_id = first_client_id;
-  int reports = 0;
+  Throttle throttle;
   std::mutex mutex;  // guards the members below, for drain(); all others belong to the thread
   std::condition_variable drained;
   int trusted = 0;  // clients that have proved the secret
   std::thread thread;
 };
 
-TcpStoreServer::TcpStoreServer(const std::string& address, int port, std::string secret)
-    : impl_(std::make_unique<Impl>(address, port, std::move(secret))) {}
+TcpStoreServer::TcpStoreServer(const std::string& address, int port, std::string secret, std::size_t clients)
+    : impl_(std::make_unique<Impl>(address, port, std::move(secret), clients)) {}
 
 TcpStoreServer::~TcpStoreServer() {
   if (impl_->generation != fork_generation()) {

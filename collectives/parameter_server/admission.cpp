@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "transports/core/printable.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/log.hpp"
 
@@ -57,13 +58,19 @@ void Admission::run() {
   for (int order = 0; order < rules_.most && !ends_; ++order) {
     const std::optional<std::string> worker = newcomer(order);
     if (!worker) continue;
+    const int number = number_in(*worker);
+    if (number < rules_.first_worker || number >= rules_.first_worker + rules_.most) {
+      log(LogLevel::warn, "parameter server: a newcomer calls itself worker '" + printable(*worker, 20) +
+                              "', which no newcomer is; it is not let in");
+      continue;
+    }
     std::optional<Communicator> pair;
     try {
       pair = connect(*worker);
     } catch (const Error& error) {
       log(LogLevel::warn, "parameter server: worker " + *worker + " wanted to join, but " + error.what());
     }
-    admit_(number_in(*worker), std::move(pair));
+    admit_(number, std::move(pair));
   }
 }
 

@@ -94,10 +94,8 @@ void Server::load(Seat& seat, const Arrival& arrival) {
   std::unordered_map<std::uint64_t, std::unique_ptr<Instance>> loaded;
   for (auto left = letter.take<std::uint64_t>(); left > 0; --left) {
     const auto id = letter.take<std::uint64_t>();
-    const Opening opening = Opening::read(letter.take_bytes());
-    const Shard::Place place{number_, opening.shards.at(static_cast<std::size_t>(number_)), opening.dtype,
-                             opening.staleness};
-    auto instance = std::make_unique<Instance>(Instance{opening, Shard(place)});
+    const Opening opening = Opening::read(letter.take_bytes(), servers_);
+    auto instance = std::make_unique<Instance>(Instance{opening, Shard(place_of(opening))});
     instance->shard.restore(letter, rule_of);
     loaded[id] = std::move(instance);
   }

@@ -1,6 +1,7 @@
 // Serialization of open() arguments and settings.
 #include "collectives/parameter_server/letters.hpp"
 #include "collectives/parameter_server/sharding.hpp"
+#include "transports/core/checked.hpp"
 
 namespace tutti {
 
@@ -17,7 +18,7 @@ std::vector<std::byte> Opening::letter() const {
   return writer.take();
 }
 
-Opening Opening::read(ConstBytes letter) {
+Opening Opening::read(ConstBytes letter, std::size_t servers) {
   LetterReader reader(letter);
   Opening opening;
   opening.name = reader.take_text();
@@ -27,8 +28,21 @@ Opening Opening::read(ConstBytes letter) {
   const auto bound = reader.take<std::uint64_t>();
   if (is_bounded) opening.staleness = bound;
   opening.counts = reader.take<std::uint8_t>() != 0;
+  if (static_cast<std::size_t>(opening.dtype) >= dtype_count || is_integer(opening.dtype))
+    throw Error(Code::invalid, "its elements are not f16, bf16, f32 or f64");
+  if (const auto shards = reader.take<std::uint64_t>(); shards != servers)
+    throw Error(Code::invalid,
+                "it has " + std::to_string(shards) + " shards for " + std::to_string(servers) + " servers");
+  if (!checked_product(opening.count, size_of(opening.dtype)))
+    throw Error(Code::invalid, std::to_string(opening.count) + " elements are more than an address space holds");
   std::vector<std::size_t> counts;
-  for (auto left = reader.take<std::uint64_t>(); left > 0; --left) counts.push_back(reader.take<std::uint64_t>());
+  std::size_t left = opening.count;
+  for (std::size_t i = 0; i < servers; ++i) {
+    counts.push_back(reader.take<std::uint64_t>());
+    if (counts.back() > left) throw Error(Code::invalid, "its shards have more elements than the buffer");
+    left -= counts.back();
+  }
+  if (left > 0) throw Error(Code::invalid, "its shards have fewer elements than the buffer");
   opening.shards = shards_of(counts);
   return opening;
 }

@@ -70,7 +70,9 @@ struct Opening {
   bool operator==(const Opening&) const = default;
 
   std::vector<std::byte> letter() const;
-  static Opening read(ConstBytes letter);
+  /// Throws Error{protocol} or Error{invalid} unless the letter describes a buffer that `servers` servers can hold: of
+  /// floating point, in a shard for each, of a size that fits into an address space.
+  static Opening read(ConstBytes letter, std::size_t servers);
 };
 
 std::vector<std::byte> letter_of(const std::map<std::string, std::string>& settings);

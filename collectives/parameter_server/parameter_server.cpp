@@ -12,6 +12,7 @@
 #include "collectives/parameter_server/pulse.hpp"
 #include "collectives/parameter_server/server.hpp"
 #include "collectives/parameter_server/sharding.hpp"
+#include "transports/core/checked.hpp"
 
 namespace tutti {
 namespace {
@@ -218,6 +219,8 @@ Parameters ParameterServer::open(std::string_view name, std::size_t count, DType
   };
   if (is_integer(dtype))
     refuse("a parameter server holds f16, bf16, f32 or f64, not " + std::string(tutti::name(dtype)));
+  if (!checked_product(count, size_of(dtype)))
+    refuse(std::to_string(count) + " elements are more than an address space holds");
   if (!options.shares.empty() && options.shares.size() != servers)
     refuse("there are " + std::to_string(options.shares.size()) + " shares for " + std::to_string(servers) +
            " servers");

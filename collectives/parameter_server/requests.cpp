@@ -1,10 +1,14 @@
 // How a server processes each request, and its replies.
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "collectives/parameter_server/server.hpp"
 #include "collectives/parameter_server/sharding.hpp"
+#include "transports/core/checked.hpp"
+#include "tutti/memory.hpp"
 
 namespace tutti {
 
@@ -13,7 +17,10 @@ void Server::handle(Seat& seat, Arrival& arrival) {
   if (request.values > 0) seat.expected[request.sequence] = request.values;
   try {
     perform(seat, arrival);
-  } catch (const Error& error) {
+  } catch (const std::bad_alloc&) {
+    refuse(seat, request, "there is no memory for it at the server; " + size_text(available_memory()) + " are left",
+           Code::resource);
+  } catch (const std::exception& error) {  // of a rule, too: the server lives, and the other workers with it
     refuse(seat, request, error.what());
   }
 }
@@ -47,13 +54,16 @@ void Server::perform(Seat& seat, Arrival& arrival) {
 
 void Server::open(Seat& seat, const Arrival& arrival) {
   const frames::Request& request = arrival.request;
-  Opening opening = Opening::read(arrival.payload.bytes());
+  Opening opening = Opening::read(arrival.payload.bytes(), servers_);
   const bool counts = std::exchange(opening.counts, true);  // may differ between workers
   std::unique_ptr<Instance>& instance = instances_[request.instance];
   if (!instance) {
-    const Shard::Place place{number_, opening.shards.at(static_cast<std::size_t>(number_)), opening.dtype,
-                             opening.staleness};
-    instance = std::make_unique<Instance>(Instance{opening, Shard(place)});
+    try {
+      instance = std::make_unique<Instance>(Instance{opening, Shard(place_of(opening))});
+    } catch (...) {
+      instances_.erase(request.instance);
+      throw;
+    }
   } else if (instance->opening != opening) {
     const Opening& first = instance->opening;
     return refuse(seat, request,
@@ -64,6 +74,14 @@ void Server::open(Seat& seat, const Arrival& arrival) {
   }
   instance->shard.enter(seat.member.worker, counts);
   reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .version = instance->shard.version()});
+}
+
+/// This server's part of a buffer. Throws if there is no memory for it: pages are taken as they are written, so that
+/// asking for too many would end this process later.
+Shard::Place Server::place_of(const Opening& opening) const {
+  const Range& range = opening.shards[static_cast<std::size_t>(number_)];
+  if (range.count * size_of(opening.dtype) > available_memory()) throw std::bad_alloc();
+  return {number_, range, opening.dtype, opening.staleness};
 }
 
 void Server::free(Seat& seat, const frames::Request& request) {
@@ -86,9 +104,10 @@ void Server::exchange(Seat& seat, Arrival& arrival) {
   if (found == instances_.end() || !found->second->shard.has(seat.member.worker))
     return refuse(seat, request, "it is not open; open() it, also again after leave() and free()");
   Shard& shard = found->second->shard;
-  const Range range{request.offset, request.count};
-  if (common(range, shard.place().range) != range)
+  const Range range{request.offset, request.count}, whole = shard.place().range;
+  if (range.offset < whole.offset || !lies_within(range.offset - whole.offset, range.count, whole.count))
     return refuse(seat, request, "the range is not in this server's shard");
+  if (request.dtype >= dtype_count) return refuse(seat, request, "there is no such element type");
   const bool wants_values = request.verb != frames::Verb::push;
   if (request.values != (wants_values ? range.count * size_of(shard.place().dtype) : 0))
     return refuse(seat, request, "the values would not fit what waits for them");
@@ -123,8 +142,8 @@ void Server::send_answers() {
         reply(seat, answer, std::as_bytes(std::span(answer.text)));
 }
 
-void Server::refuse(Seat& seat, const frames::Request& request, const std::string& why) {
-  reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .code = Code::invalid},
+void Server::refuse(Seat& seat, const frames::Request& request, const std::string& why, Code code) {
+  reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .code = code},
         std::as_bytes(std::span(why)));
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -13,7 +14,8 @@ namespace {
 
 constexpr std::size_t large_payload = 256 << 10, most_large = 4;  // payload buffers that are pooled: least size, number
 constexpr Seconds look_for_newcomers(0.05);
-constexpr std::size_t most_queued = 64 << 20;  // bytes of one worker's queued payloads; beyond, no header is received
+// Of one worker's queued requests: bytes of payloads, and their number. Beyond, no header is received.
+constexpr std::size_t most_queued = 64 << 20, most_arrivals = 1 << 16;
 
 // Steps of a dump overtake the requests that the dump delays.
 bool is_step_of_cut(frames::Verb verb) {
@@ -171,12 +173,17 @@ void Server::look_at(Seat& seat) {
       moved |= work_on_arrivals(seat);
       send_answers();
       const bool makes_cut = cut_ && cut_->owner == seat.member.worker;  // whose next steps must arrive
-      if (!seat.is_over && !seat.listens && (seat.queued < most_queued || makes_cut)) {
+      if (!seat.is_over && !seat.listens &&
+          ((seat.queued < most_queued && seat.arrivals.size() < most_arrivals) || makes_cut)) {
         listen(seat);
         moved = true;
       }
     }
   } catch (const Error&) {  // the connection failed, most likely because the worker died
+    end(seat, Parting::died);
+  } catch (const std::bad_alloc&) {  // for what it announced: its next message cannot be received
+    seat.member.pair->abort("parameter server: rank " + std::to_string(seat.member.worker) +
+                            " announced more than the server has memory for and was given up; send smaller pieces");
     end(seat, Parting::died);
   }
 }
@@ -221,6 +228,7 @@ void Server::take_header(Seat& seat) {
   arrival.counts.resize(servers_);
   std::memcpy(arrival.counts.data(), seat.header.data() + sizeof arrival.request, 8 * servers_);
   if (const std::size_t bytes = arrival.request.bytes; bytes > 0) {
+    if (bytes > PTRDIFF_MAX) throw std::bad_alloc();
     arrival.payload = room_for(bytes);
     seat.queued += bytes;
     arrival.work = seat.member.pair->recv(bytes_at(arrival.payload.data(), bytes), seat.member.peer, frames::payloads,

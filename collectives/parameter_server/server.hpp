@@ -100,6 +100,7 @@ class Server {
   void leave(Seat& seat);
   void handle(Seat& seat, Arrival& arrival);
   void perform(Seat& seat, Arrival& arrival);
+  Shard::Place place_of(const Opening& opening) const;
   void open(Seat& seat, const Arrival& arrival);
   void free(Seat& seat, const frames::Request& request);
   void exchange(Seat& seat, Arrival& arrival);
@@ -113,7 +114,7 @@ class Server {
   void after(Shard& shard);
   void send_answers();
   void reply(Seat& seat, const Answer& answer, ConstBytes text = {});
-  void refuse(Seat& seat, const frames::Request& request, const std::string& why);
+  void refuse(Seat& seat, const frames::Request& request, const std::string& why, Code code = Code::invalid);
 
   const int number_;
   const std::size_t servers_;

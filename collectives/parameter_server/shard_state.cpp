@@ -60,6 +60,11 @@ void Shard::restore(LetterReader& letter, const std::function<const ServerRule&(
       push.meta.steps = letter.take<std::uint64_t>();
       push.meta.factor = letter.take<double>();
       push.data = Block::copy_of(letter.take_bytes());
+      const std::size_t expected = push.rule->takes_data ? values_.size() : 0;
+      if (push.meta.worker < 0 || push.data.size() != expected)
+        throw Error(Code::protocol, "load: a push by the rule '" + push.name + "' that waited has " +
+                                        std::to_string(push.data.size()) + " bytes, and not " +
+                                        std::to_string(expected));
       state.round.next.push_back(push);
     }
   }

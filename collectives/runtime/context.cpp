@@ -334,7 +334,7 @@ std::optional<Cause> Context::published(std::uint64_t group) noexcept {
   ask_store([&] {
     std::string value;
     if (!store_->find(failure_key(group), value) || value.size() != sizeof(Cause)) return;
-    std::memcpy(&found.emplace(), value.data(), sizeof(Cause));
+    found = Cause::received(value.data());
   });
   return found;
 }

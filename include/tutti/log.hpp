@@ -25,7 +25,9 @@ void set_log_handler(std::function<void(LogLevel, std::string_view)> handler);
 /// Writes the line "tutti: text" at every level, for output that the user asked for.
 void say(std::string_view text) noexcept;
 
-/// Writes the line "tutti [rank 3] warning: text" with one write(2). `rank` -1 omits the rank.
+/// Writes the line "tutti [rank 3] warning: text" with one write(2). `rank` -1 omits the rank. Where stderr is a pipe
+/// that is full, the line is left out, and the next one that is written says how many were: a rank never waits for who
+/// reads.
 void log(LogLevel level, std::string_view text, int rank = -1) noexcept;
 
 }  // namespace tutti

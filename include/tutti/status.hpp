@@ -39,6 +39,10 @@ struct Cause {
 
   /// Sets `text`, cut to its size.
   void say(std::string_view sentence) noexcept;
+
+  /// What another process has sent as sizeof(Cause) bytes, made such that it can be shown whatever they are: of a code
+  /// that there is, with texts that end, and '?' for control characters.
+  static Cause received(const void* bytes) noexcept;
 };
 static_assert(std::has_unique_object_representations_v<Cause>);
 
@@ -63,8 +67,9 @@ class [[nodiscard]] Status {
 /// Thrown by Work::wait(), by the constructors and by argument checks.
 class Error : public std::runtime_error {
  public:
-  Error(Code code, const std::string& message, int culprit = -1)
-      : std::runtime_error(message), code_(code), culprit_(culprit) {}
+  /// The message becomes a line that can be shown, since it may quote what a stranger wrote: control characters are
+  /// written as \n or \x1b, and the middle of a very long message is left out.
+  Error(Code code, const std::string& message, int culprit = -1);
   Error(const Cause& cause, const std::string& message) : Error(cause.code, message, cause.culprit) {}
 
   Code code() const noexcept { return code_; }

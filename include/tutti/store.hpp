@@ -98,8 +98,9 @@ std::shared_ptr<Store> open_store(const std::string& url, const std::string& sec
 /// refused and logged; invalid data closes only its connection.
 class TcpStoreServer {
  public:
-  /// Port 0 picks a free port. An empty `address` means all interfaces. Throws Error{resource}.
-  TcpStoreServer(const std::string& address, int port, std::string secret);
+  /// Port 0 picks a free port. An empty `address` means all interfaces. `clients`: so many may call at once; of
+  /// strangers that say nothing 64 more are kept, each for 10 s. Throws Error{resource}.
+  TcpStoreServer(const std::string& address, int port, std::string secret, std::size_t clients = 256);
   ~TcpStoreServer();
   int port() const noexcept;
   /// Stops accepting clients and blocks until none is connected, or `until`. Keeps the server from leaving before its

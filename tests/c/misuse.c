@@ -103,7 +103,7 @@ static void communicators(void) {
 }
 
 static void calls(void) {
-  const size_t one = 1, two[2] = {1, 1};
+  const size_t none = 0, one = 1, two[2] = {1, 1};
   double out[4];
   refused(tutti_allreduce(NULL, numbers, out, 1, TUTTI_F64, TUTTI_SUM, NULL, NULL), "allreduce on NULL");
   refused(tutti_allreduce(world, numbers, NULL, 1, TUTTI_F64, TUTTI_SUM, NULL, NULL), "allreduce to NULL");
@@ -129,6 +129,7 @@ static void calls(void) {
   refused(tutti_alltoall(world, numbers, NULL, 1, TUTTI_F64, NULL, NULL), "alltoall to NULL");
   refused(tutti_alltoallv(world, numbers, NULL, out, &one, TUTTI_F64, NULL, NULL), "alltoallv without counts");
   refused(tutti_alltoallv(world, numbers, &one, out, NULL, TUTTI_F64, NULL, NULL), "alltoallv without their counts");
+  refused(tutti_alltoallv(world, NULL, &none, out, &one, TUTTI_F64, NULL, NULL), "alltoallv in place of other counts");
   refused(tutti_barrier(NULL, NULL, NULL), "barrier on NULL");
   refused(tutti_send(world, NULL, 1, TUTTI_F64, 0, 0, NULL, NULL), "send of NULL");
   refused(tutti_send(world, numbers, 1, TUTTI_F64, 1, 0, NULL, NULL), "send to nobody");

@@ -107,6 +107,28 @@ def test_records_are_moved(world):
         world.allreduce(data)
 
 
+class ByInterface:
+    """An array by __array_interface__ alone."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+@pytest.mark.parametrize("dtype", [object, [("a", "i4"), ("b", object)], [("a", [("b", "f8"), ("c", object)])]])
+def test_objects_are_refused(world, dtype):
+    for array in (numpy.zeros(2, dtype), ByInterface(numpy.zeros(2, dtype))):
+        for call in (lambda: world.broadcast(array, root=0), lambda: world.allgather(array),
+                     lambda: world.sendrecv(array, numpy.zeros(2), dest=0, source=0)):
+            with pytest.raises(TypeError, match=r"broadcast_object\(\), allgather_object\(\), send_object\(\)"):
+                call()
+
+
+def test_an_o_in_a_name_is_no_object(world):
+    data = numpy.zeros(2, [("O", "i4"), ("NO", "f8")])
+    assert world.broadcast(data, root=0)["O"][1] == 0
+
+
 @pytest.mark.parametrize("wrong", [[1.0], "text", None, object()])
 def test_what_is_no_array(world, wrong):
     with pytest.raises(TypeError, match="give an array|incompatible"):

@@ -1,4 +1,7 @@
 // The store in a folder.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -72,6 +75,46 @@ TEST(FileStore, RefusesWhatIsNoFolder) {
   const Error error = caught([&] { make_file_store(folder.path + "/file"); });
   EXPECT_EQ(error.code(), Code::resource);
   EXPECT_NE(std::string(error.what()).find(folder.path + "/file"), std::string::npos) << error.what();
+}
+
+Error refused(const std::string& path) {
+  return caught([&] { make_file_store(path); });
+}
+void expect_in(const Error& error, Code code, const std::string& text) {
+  EXPECT_EQ(error.code(), code);
+  EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+}
+
+TEST(FileStore, IsForItsUserAlone) {
+  const Folder folder;
+  const std::string made = folder.path + "/made";
+  make_file_store(made)->set("a", "1");
+  struct stat about {};
+  ASSERT_EQ(stat(made.c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777U, 0700U);
+  ASSERT_EQ(chmod(made.c_str(), 0777), 0);
+  expect_in(refused(made), Code::invalid, "other users may write to it; say chmod go-w " + made);
+  ASSERT_EQ(chmod(made.c_str(), 0755), 0);
+  EXPECT_EQ(make_file_store(made)->wait("a", never), "1");
+  if (geteuid() != 0) return;  // the rest wants to give a folder away
+  ASSERT_EQ(chown(made.c_str(), 12345, 12345), 0);
+  expect_in(refused(made), Code::invalid, "it belongs to user id 12345; name a folder of your own");
+}
+
+TEST(FileStore, FollowsNoLinkAndWaitsForNoPipe) {
+  const Folder folder;
+  const std::string elsewhere = folder.path + "/elsewhere", path = folder.path + "/store";
+  auto store = make_file_store(path);
+  store->set("a", "1");
+  std::filesystem::remove(path + "/lock");
+  std::filesystem::create_symlink(elsewhere, path + "/lock");
+  expect_in(caught([&] { make_file_store(path)->add("count", 1); }), Code::invalid, "a link or a pipe is there");
+  EXPECT_FALSE(std::filesystem::exists(elsewhere)) << "made through the link";
+  std::filesystem::remove(path + "/lock");
+  std::filesystem::remove(path + "/k-a");
+  ASSERT_EQ(mkfifo((path + "/k-a").c_str(), 0600), 0);
+  std::string value;
+  expect_in(caught([&] { make_file_store(path)->find("a", value); }), Code::invalid, "a link or a pipe is there");
 }
 
 TEST(OpenStore, TakesFoldersAndRefusesTheRest) {

@@ -144,6 +144,7 @@ TEST(CoreListTest, IsWhatTheKernelWrites) {
   EXPECT_EQ(parse_core_list("0-3,8,10-11\n"), (std::vector<int>{0, 1, 2, 3, 8, 10, 11}));
   EXPECT_EQ(parse_core_list("x,2,,7-6,4-"), (std::vector<int>{2, 4}));
   EXPECT_EQ(parse_core_list(""), std::vector<int>{});
+  EXPECT_LT(parse_core_list("0-2147483647,0-2147483647,0-2147483647").size(), 1u << 21);
 }
 
 // A made-up /sys/devices/system: two nodes whose cores alternate, two threads in each of the four physical cores.

@@ -107,7 +107,9 @@ TEST(Endpoints, ComeThroughTheCard) {
   EXPECT_EQ(read.endpoints[0].mtu, 4096);
   for (const char* wrong :
        {"", "ibverbs 2\n1 host\n", "ibverbs 1\n", "ibverbs 1\n1 host\nrxe0 1 9 0 1 10.0.0.1 24 1024 1\n",
-        "ibverbs 1\n1 host\nrxe0 1 2 0 1 ten 24 1024 1\n", "ibverbs 1\n1 host\nrxe0\n"}) {
+        "ibverbs 1\n1 host\nrxe0 1 2 0 1 ten 24 1024 1\n", "ibverbs 1\n1 host\nrxe0\n",
+        "ibverbs 1\n1 host\nrxe0 1 2 0 1 10.0.0.1 999 1024 1\n", "ibverbs 1\n1 host\nrxe0 1 2 0 1 10.0.0.1 -9 1024 1\n",
+        "ibverbs 1\n1 host\nrxe0 256 2 0 1 10.0.0.1 24 1024 1\n"}) {
     EXPECT_THROW(Card::parse(wrong), Error) << wrong;
   }
 }

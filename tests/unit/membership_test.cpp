@@ -171,6 +171,13 @@ TEST(Membership, OneLauncherMayStartAnother) {
   expect(choice, "torchrun", {5, 8, 1, 4});
 }
 
+TEST(Slurm, ALocalRankIsOneOfTheJobs) {
+  for (const char* rank : {"7", "2147483647", "-1"})
+    EXPECT_THAT(refused(slurm_variables + Variables{{"SLURM_LOCALID", rank}}), HasSubstr("SLURM_LOCALID=")) << rank;
+  EXPECT_THAT(refused(Variables{{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "2"}, {"TUTTI_LOCAL_RANK", "-1"}}, true),
+              HasSubstr("TUTTI_LOCAL_RANK=-1 contradict"));
+}
+
 TEST(SlurmLists, Hosts) {
   EXPECT_THAT(expand_hosts("login"), ElementsAre("login"));
   EXPECT_THAT(expand_hosts("n[1-3,07],login"), ElementsAre("n1", "n2", "n3", "n07", "login"));
@@ -179,8 +186,11 @@ TEST(SlurmLists, Hosts) {
               ElementsAre("r1n1.cluster", "r1n3.cluster", "r2n1.cluster", "r2n3.cluster"));
   EXPECT_THAT(expand_hosts("a-b,c-1"), ElementsAre("a-b", "c-1"));
   EXPECT_EQ(expand_hosts("n[0001-4096]").size(), 4096U);
-  for (const char* bad : {"", "n[", "n]", "n[1-]", "n[3-1]", "n[a]", "n[]", "a,,b", "n[[1]]", "n[1-999999999]", "n[1-"})
+  for (const char* bad : {"", "n[", "n]", "n[1-]", "n[3-1]", "n[a]", "n[]", "a,,b", "n[[1]]", "n[1-999999999]", "n[1-",
+                          "n[18446744073709551615]", "a[1-300]b[1-400]", "a[1]b[1]c[1]d[1]e[1]f[1]g[1]h[1]i[1]"})
     EXPECT_THROW(expand_hosts(bad), Error) << bad;
+  EXPECT_THROW(expand_hosts(std::string(250, 'n') + "[1-100000]"), Error);
+  EXPECT_THROW(expand_hosts("n[1-60000],m[1-60000]"), Error);
 }
 
 TEST(SlurmLists, Tasks) {
@@ -189,6 +199,7 @@ TEST(SlurmLists, Tasks) {
   EXPECT_EQ(tasks_on_node("8", 0), 8);
   EXPECT_EQ(tasks_on_node("", 0), 0);
   EXPECT_EQ(tasks_on_node("x", 0), 0);
+  EXPECT_EQ(tasks_on_node("4(x-2147483648),3", 1), 0);
 }
 
 TEST(Ports, CandidatesArePortsForUsers) {

@@ -211,12 +211,22 @@ TEST(Frames, AreReadAsTheyWereWritten) {
   const std::vector<std::size_t> counts{4, 0, 3};
   for (const auto staleness : {std::optional<std::uint64_t>(), std::optional<std::uint64_t>(5)}) {
     const Opening opening{"layer/1", 7, DType::bf16, staleness, shards_of(counts)};
-    EXPECT_EQ(Opening::read(opening.letter()), opening);
+    EXPECT_EQ(Opening::read(opening.letter(), 3), opening);
     const auto letter = opening.letter();
     for (std::size_t cut = 0; cut < letter.size(); ++cut)
-      EXPECT_THAT(refusal([&] { Opening::read(std::span(letter).first(cut)); }, Code::protocol),
+      EXPECT_THAT(refusal([&] { Opening::read(std::span(letter).first(cut), 3); }, Code::protocol),
                   HasSubstr("cut short"));
   }
+  const auto refused = [&](std::uint64_t count, DType dtype, const std::vector<std::size_t>& shards) {
+    const auto letter = Opening{"w", count, dtype, {}, shards_of(shards)}.letter();
+    return refusal([&] { Opening::read(letter, 2); });
+  };
+  EXPECT_THAT(refused(std::uint64_t{1} << 62, DType::f32, {std::size_t{1} << 62, 0}), HasSubstr("an address space"));
+  EXPECT_THAT(refused(8, DType::f32, {4, 5}), HasSubstr("more elements than the buffer"));
+  EXPECT_THAT(refused(8, DType::f32, {4, 3}), HasSubstr("fewer elements than the buffer"));
+  EXPECT_THAT(refused(8, DType::f32, {4, 2, 2}), HasSubstr("3 shards for 2 servers"));
+  EXPECT_THAT(refused(8, DType::i32, {4, 4}), HasSubstr("f16, bf16, f32 or f64"));
+  EXPECT_THAT(refused(8, static_cast<DType>(99), {4, 4}), HasSubstr("f16, bf16, f32 or f64"));
   const std::map<std::string, std::string> settings{{"", "x"}, {"every", "10"}, {"wire", ""}};
   EXPECT_EQ(read_settings(letter_of(settings)), settings);
   EXPECT_TRUE(read_settings({}).empty());

@@ -2,11 +2,14 @@
 #include "transports/shm/segment.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "transports/core/descriptor.hpp"
 #include "transports/shm/settings.hpp"
 #include "tutti/memory.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::shm {
 namespace {
@@ -74,6 +77,44 @@ TEST(ShmSegment, TakesMemoryAsPairsFirstTalk) {
       EXPECT_EQ(own.line(to).opened.load(), 1u);
     }
   }
+}
+
+TEST(ShmSegment, RefusesAHeaderWhoseSumsGoRound) {
+  std::string no_arenas;
+  const Descriptor file = make_segment({}, 2, no_arenas);
+  std::uint64_t header[5];
+  ASSERT_EQ(::pread(file.fd(), header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  const auto maps = [&](std::uint64_t capacity, std::uint64_t arena) {
+    header[2] = capacity;
+    header[3] = arena;
+    const Layout layout{2, capacity, arena};
+    Descriptor made(::memfd_create("segment", MFD_CLOEXEC));
+    EXPECT_EQ(::ftruncate(made.fd(), static_cast<off_t>(layout.bytes())), 0);
+    EXPECT_EQ(::pwrite(made.fd(), header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+    try {
+      const Segment segment(std::move(made), 2, 1);
+      return true;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::protocol);
+      return false;
+    }
+  };
+  EXPECT_TRUE(maps(page_bytes(), 0));
+  EXPECT_FALSE(maps(std::uint64_t{1} << 63, 0));                            // two of them are 0
+  EXPECT_FALSE(maps(page_bytes(), (std::uint64_t{1} << 63) + (2u << 20)));  // and of these 4 MiB
+}
+
+TEST(ShmSegment, NoRankThatIsNoneHasLeft) {
+  std::string no_arenas;
+  Descriptor file = make_segment({}, 2, no_arenas);
+  const int fd = file.fd();
+  Segment own(std::move(file), 2, 1);
+  own.leave();
+  EXPECT_EQ(own.leavers(), 1u);
+  EXPECT_EQ(own.leaver(0), 1);
+  const std::uint32_t garbage = 4711;
+  ASSERT_EQ(::pwrite(fd, &garbage, sizeof garbage, static_cast<off_t>(own.layout().leavers_at())), 4);
+  EXPECT_EQ(own.leaver(0), -1);
 }
 
 }  // namespace

@@ -75,6 +75,17 @@ TEST(StatusTest, ErrorSaysWhoAndWhat) {
   EXPECT_STREQ(error.what(), "rank 7 died");
 }
 
+TEST(StatusTest, ErrorIsALineWhateverItQuotes) {
+  EXPECT_STREQ(Error(Code::invalid, "no '\x1b[2J\n\x7f'").what(), "no '\\x1b[2J\\n\\x7f'");
+  const std::string most(2000, 'a');
+  EXPECT_EQ(Error(Code::invalid, most).what(), most);
+  const std::string text = Error(Code::invalid, "file: '" + std::string(1 << 20, 'x') + "': give another").what();
+  EXPECT_EQ(text.size(), most.size());
+  EXPECT_TRUE(text.starts_with("file: 'xxx"));
+  EXPECT_NE(text.find("xxx ... xxx"), text.npos);
+  EXPECT_TRUE(text.ends_with("xxx': give another"));
+}
+
 class LogTest : public testing::Test {
  protected:
   void TearDown() override { set_log_level(LogLevel::warn); }

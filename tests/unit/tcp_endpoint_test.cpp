@@ -89,7 +89,8 @@ TEST(TcpEndpoint, TextAndBack) {
   EXPECT_EQ(got.host, "node 3");
   EXPECT_EQ(texts(got.candidates), texts(sent.candidates));
   EXPECT_EQ(got.candidates[1].port, 4711);
-  for (const char* bad : {"", "tcp 2\n", "tcp 1\nx\n", "tcp 1\n1\n2\nh\ni\nn\nnoaddress 1 eth0\n"}) {
+  for (const char* bad : {"", "tcp 2\n", "tcp 1\nx\n", "tcp 1\n1\n2\nh\ni\nn\nnoaddress 1 eth0\n",
+                          "tcp 1\n1\n2\nh\ni\nn\n10.0.0.1 0 eth0\n", "tcp 1\n1\n2\nh\ni\nn\n10.0.0.1 65536 eth0\n"}) {
     EXPECT_THROW(static_cast<void>(Endpoint::parse(bad)), Error) << bad;
   }
 }

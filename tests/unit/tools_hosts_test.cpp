@@ -48,6 +48,9 @@ TEST(Hosts, Refused) {
   for (const char* list :
        {"", ",", "a,", "a:", "a:0", "a:-1", "a:2x", "a:99999", "[", "[]", "[a", "[a]b", "-o", "a b", "a/b", "$(a)"})
     EXPECT_EQ(tutti::testing::caught([&] { parse_hosts(list); }).code(), Code::invalid) << list;
+  std::string many = "a:4096";
+  for (int i = 0; i < 256; ++i) many += ",a:4096";
+  EXPECT_THAT(tutti::testing::caught([&] { parse_hosts(many); }).what(), HasSubstr("slots together"));
 }
 
 TEST(Hosts, SlotBySlot) {

@@ -1,19 +1,23 @@
-// Descriptor: owns a file descriptor, closed by its destructor and in every forked child.
+// Descriptor: owns a file descriptor, closed by its destructor and in every forked child. It is never 0, 1 or 2: where
+// a program runs with its standard descriptors closed, what it prints would go into the library's files and memory.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "tutti/fork.hpp"
 
 namespace tutti {
 
-/// Owns `fd`, or nothing (-1). Registered with the fork guard on construction.
+/// Owns `fd`, or a duplicate of it if it is below 3, or nothing (-1; errno says why, if there are no more descriptors).
+/// Registered with the fork guard on construction.
 class Descriptor {
  public:
   Descriptor() noexcept = default;
-  explicit Descriptor(int fd) : fd_(fd) {
+  explicit Descriptor(int fd) : fd_(beyond_standard(fd)) {
     if (fd_ >= 0) fork_guard_add(fd_);
   }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -36,6 +40,15 @@ class Descriptor {
   explicit operator bool() const noexcept { return fd_ >= 0; }
 
  private:
+  static int beyond_standard(int fd) noexcept {
+    if (fd < 0 || fd > STDERR_FILENO) return fd;
+    const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int error = errno;
+    ::close(fd);
+    errno = error;
+    return moved;
+  }
+
   int fd_ = -1;
 };
 

@@ -151,7 +151,10 @@ std::vector<int> parse_core_list(const std::string& list) {
     int first = 0, last = 0;
     if (!(numbers >> first)) continue;
     if (numbers.get() != '-' || !(numbers >> last)) last = first;
-    for (int core = std::max(first, 0); core <= std::min(last, most); ++core) cores.push_back(core);
+    for (int core = std::max(first, 0); core <= std::min(last, most); ++core) {
+      if (cores.size() > most) return cores;
+      cores.push_back(core);
+    }
   }
   return cores;
 }

@@ -1,12 +1,14 @@
 // Formats each log line in one buffer, so that lines of several ranks do not mix.
 #include "tutti/log.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -24,14 +26,24 @@ constexpr std::array<std::string_view, 5> level_names = {"off", "error", "warn",
 // Maximum length of a line; longer text is cut.
 constexpr std::size_t longest_line = 2048;
 
-// Uses one write(2), unless the reader accepts only a part.
+/// Whether a write of a line would not wait for a reader that is late. A pipe with room has it for a line.
+bool takes_a_line() noexcept {
+  pollfd stderr_now{STDERR_FILENO, POLLOUT, 0};
+  return ::poll(&stderr_now, 1, 0) != 0;  // errors are write's to tell
+}
+
+std::atomic<std::uint64_t> left_out{0};  // lines that nobody was there to read
+
+/// Uses one write(2), unless the reader accepts only a part.
 void write_line(std::string_view head, std::string_view text) noexcept {
   char line[longest_line];
   std::memcpy(line, head.data(), head.size());
   const std::size_t room = std::min(text.size(), sizeof(line) - head.size() - 1);
   if (room > 0) std::memcpy(line + head.size(), text.data(), room);
   std::size_t length = head.size() + room;
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
   std::replace(line + head.size(), line + length, '\n', ' ');
+  std::replace_if(line + head.size(), line + length, is_control, '?');  // a line may quote what others sent
   line[length++] = '\n';
 
   const int saved = errno;
@@ -102,6 +114,16 @@ void log(LogLevel level, std::string_view text, int rank) noexcept {
   char head[64];
   const int length = rank >= 0 ? std::snprintf(head, sizeof(head), "tutti [rank %d] %s: ", rank, label.data())
                                : std::snprintf(head, sizeof(head), "tutti %s: ", label.data());
+  if (!takes_a_line()) {
+    left_out.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (const std::uint64_t count = left_out.exchange(0, std::memory_order_relaxed); count > 0) {
+    char note[96];
+    const int noted = std::snprintf(note, sizeof note, "%llu lines were left out, as stderr was not read in time",
+                                    static_cast<unsigned long long>(count));
+    write_line({head, static_cast<std::size_t>(length)}, {note, static_cast<std::size_t>(noted)});
+  }
   write_line({head, static_cast<std::size_t>(length)}, text);
 }
 

@@ -1,16 +1,46 @@
-// Names of failure codes, and construction of causes.
+// Names of failure codes, and construction of causes and errors.
 #include "tutti/status.hpp"
 
 #include <algorithm>
 #include <cstring>
 
+#include "transports/core/printable.hpp"
+
 namespace tutti {
+namespace {
+
+/// A message begins with what was wrong and ends with what to do, so a very long one loses its middle.
+std::string line_of(const std::string& message) {
+  constexpr std::size_t longest = 2000, kept_at_end = 600;
+  constexpr std::string_view gap = " ... ";
+  std::string line = printable(message, message.size());
+  if (line.size() > longest) line.replace(longest - kept_at_end - gap.size(), line.size() - longest + gap.size(), gap);
+  return line;
+}
+
+}  // namespace
 
 std::string_view name(Code code) noexcept {
   constexpr std::string_view names[] = {"ok",          "peer_lost", "mismatch", "timeout",  "aborted",
                                         "unsupported", "invalid",   "resource", "protocol", "internal"};
   const auto index = static_cast<std::size_t>(code);
   return index < std::size(names) ? names[index] : "unknown";  // a code may come from another version
+}
+
+Cause Cause::received(const void* bytes) noexcept {
+  Cause why;
+  std::memcpy(static_cast<void*>(&why), bytes, sizeof why);
+  if (why.code == Code::ok || why.code > Code::internal) why.code = Code::protocol;
+  why.culprit = std::max(why.culprit, -1);
+  why.reporter = std::max(why.reporter, -1);
+  const auto sound = [](char* text, std::size_t size) {
+    text[size - 1] = '\0';
+    for (; *text != '\0'; ++text)
+      if (static_cast<unsigned char>(*text) < ' ' || *text == '\x7f') *text = '?';
+  };
+  sound(why.host, sizeof why.host);
+  sound(why.text, sizeof why.text);
+  return why;
 }
 
 void Cause::say(std::string_view sentence) noexcept {
@@ -30,5 +60,8 @@ Status Status::failure(Code code, std::string_view text, int culprit) {
   cause.say(text);
   return Status(cause);
 }
+
+Error::Error(Code code, const std::string& message, int culprit)
+    : std::runtime_error(line_of(message)), code_(code), culprit_(culprit) {}
 
 }  // namespace tutti

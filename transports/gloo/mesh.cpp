@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -69,9 +70,11 @@ Placed parse_card(const std::string& text) {
   std::string name, rest;
   while (lines >> name >> rest) {
     // Scope ids are valid on their own host only; without one a link-local address is not usable and does not parse.
-    const std::size_t slash = rest.find('/');
-    if (const auto address = Address::parse(rest.substr(0, slash)))
-      place.interfaces.push_back({name, *address, std::stoi(rest.substr(slash + 1))});
+    const std::size_t slash = std::min(rest.find('/'), rest.size());
+    int prefix = -1;
+    std::from_chars(rest.data() + std::min(slash + 1, rest.size()), rest.data() + rest.size(), prefix);
+    if (const auto address = Address::parse(rest.substr(0, slash)); address && prefix >= 0 && prefix <= address->bits())
+      place.interfaces.push_back({name, *address, prefix});
   }
   return place;
 }

@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view card_magic = "ibverbs 1";
 constexpr std::uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 constexpr int subnet_bits = 64;  // of an InfiniBand GID
+constexpr std::size_t most_endpoints = 256;
 
 // Preference of a route between two endpoints; 0: they cannot reach each other.
 int closeness(const Endpoint& a, const Endpoint& b) {
@@ -87,7 +88,10 @@ Card Card::parse(std::string_view text) {
           one.gigabits))
       fail();
     const auto parsed = Address::parse(address);
-    if (!parsed || fabric < 0 || fabric > static_cast<int>(Fabric::roce2)) fail();
+    const auto within = [](int value, int least, int most) { return value >= least && value <= most; };
+    if (!parsed || !within(fabric, 0, static_cast<int>(Fabric::roce2)) || !within(one.port, 1, 255) ||
+        !within(one.lid, 0, 65535) || !within(one.prefix, 0, parsed->bits()) || card.endpoints.size() == most_endpoints)
+      fail();
     one.fabric = static_cast<Fabric>(fabric);
     one.address = *parsed;
     card.endpoints.push_back(std::move(one));

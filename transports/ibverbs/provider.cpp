@@ -54,6 +54,9 @@ Connected connect(const Rendezvous& meeting) {
   for (std::size_t i = 0; i < cards.size(); ++i) {
     const int peer = meeting.peers[i];
     setup.peers.push_back(ibverbs::Card::parse(cards[i]));
+    if (setup.peers.back().rank != peer)
+      throw Error(Code::protocol, "rank " + std::to_string(peer) + " published the RDMA addresses of another rank",
+                  peer);
     if (!ibverbs::routes_between(meeting.rank, setup.own, setup.peers.back()).empty()) {
       beside.peers.push_back(peer);
       continue;

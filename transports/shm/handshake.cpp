@@ -21,6 +21,9 @@ namespace {
 
 using Nonce = std::array<std::uint8_t, 16>;
 
+constexpr Seconds handshake_time{5};  // from accept() to the caller's proof
+constexpr int accepted_at_once = 4;   // then those that are there are heard
+
 Digest prove(const Identity& self, MessageType type, int caller, int listener, const Nonce& of_caller,
              const Nonce& of_listener) {
   std::string text = "tutti shm " + std::to_string(static_cast<int>(type)) + " " + std::to_string(caller) + " " +
@@ -36,6 +39,12 @@ std::string peer_identity(int socket) {
   return "user id " + std::to_string(peer.uid) + ", process " + std::to_string(peer.pid);
 }
 
+bool same_user(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
+}
+
 // Moves the descriptors that came along to where they belong.
 void unpack(Received& received, std::array<Descriptor*, 3> places) {
   std::size_t next = 0;
@@ -47,6 +56,13 @@ void unpack(Received& received, std::array<Descriptor*, 3> places) {
 [[noreturn]] void unreachable(int rank, const std::string& why) {
   throw Error(Code::peer_lost, "rank " + std::to_string(rank) + " cannot be met over unix sockets: " + why, rank);
 }
+
+/// The leader has closed the connection before it heard all that this rank said.
+struct Unheard final : Error {
+  explicit Unheard(int rank)
+      : Error(Code::peer_lost, "rank " + std::to_string(rank) + " has closed its unix socket before it heard us",
+              rank) {}
+};
 
 [[noreturn]] void too_many_files(int self) {
   throw Error(Code::resource,
@@ -74,6 +90,7 @@ Received await_message(const Identity& self, int rank, int socket, MessageType t
   for (;;) {
     Received received = receive_message(socket);
     using Kind = Received::Kind;
+    if (received.kind == Kind::unheard) throw Unheard(rank);
     if (received.kind == Kind::ended)
       unreachable(rank, "it ended or refused us; is TUTTI_SECRET the same on all ranks?");
     if (received.kind == Kind::truncated) too_many_files(self.rank());
@@ -88,9 +105,7 @@ Received await_message(const Identity& self, int rank, int socket, MessageType t
   }
 }
 
-}  // namespace
-
-Called call(const Identity& self, int to, const std::string& address, Deadline until) {
+Called call_once(const Identity& self, int to, const std::string& address, Deadline until) {
   Called made;
   made.leader.socket = connect_to(to, address, until);
   const int socket = made.leader.socket.fd();
@@ -98,7 +113,7 @@ Called call(const Identity& self, int to, const std::string& address, Deadline u
   hello.from = self.rank();
   hello.to = to;
   hello.nonce = fresh_name();
-  if (!send_message(socket, hello)) unreachable(to, std::strerror(errno));
+  if (!send_message(socket, hello)) throw Unheard(to);
 
   const Received challenge = await_message(self, to, socket, MessageType::challenge, until);
   const Nonce& theirs = challenge.message.nonce;
@@ -110,13 +125,27 @@ Called call(const Identity& self, int to, const std::string& address, Deadline u
   proof.type = MessageType::proof;
   proof.card = self.card;
   proof.proof = prove(self, MessageType::proof, self.rank(), to, hello.nonce, theirs);
-  if (!send_message(socket, proof, {self.doorbell, self.death, -1})) unreachable(to, std::strerror(errno));
+  if (!send_message(socket, proof, {self.doorbell, self.death, -1})) throw Unheard(to);
 
   Received welcome = await_message(self, to, socket, MessageType::welcome, until);
   unpack(welcome, {&made.leader.doorbell, &made.leader.death, &made.segment});
   made.leader.card = welcome.message.card;
   if (!made.leader.doorbell) unreachable(to, "its descriptors did not come along; is SCM_RIGHTS forbidden here?");
   return made;
+}
+
+}  // namespace
+
+Called call(const Identity& self, int to, const std::string& address, Deadline until) {
+  for (;;) {
+    try {
+      return call_once(self, to, address, until);
+    } catch (const Unheard&) {
+      if (Clock::now() > until)
+        throw Error(Code::timeout, "rank " + std::to_string(to) + " has too many callers on its unix socket");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
 }
 
 void send_rosters(const Identity& self, std::vector<Link>& links) {
@@ -163,10 +192,12 @@ std::string new_address() {
 }
 }  // namespace
 
-Listener::Listener(const Identity& self)
+Listener::Listener(const Identity& self, std::size_t ranks, bool any_user)
     : self_(self),
       address_(new_address()),
-      socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+      socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)),
+      any_user_(any_user),
+      half_open_(ranks, handshake_time) {
   const UnixAddress address(address_);
   if (!socket_ || ::bind(socket_.fd(), address.get(), address.length) != 0 || ::listen(socket_.fd(), 1024) != 0)
     throw Error(Code::resource, std::string("no unix socket can be opened: ") + std::strerror(errno));
@@ -177,42 +208,73 @@ bool Listener::serve(const std::vector<int>& awaited, Seconds slice, std::vector
   for (const Caller& caller : callers_) ready.push_back({caller.socket.fd(), POLLIN, 0});
   const int count = ::poll(ready.data(), ready.size(), static_cast<int>(slice.count() * 1000));
   if (count <= 0) return false;
-  for (Caller& caller : callers_) hear(caller, awaited, arrived);
+  auto events = ready.begin();
+  for (Caller& caller : callers_)
+    if ((++events)->revents != 0) hear(caller, awaited, arrived);
+  for (const HalfOpen::Number number : half_open_.take_late(Clock::now())) refuse(number, "it says nothing");
+  accept_callers(awaited, arrived);
   callers_.remove_if([](const Caller& caller) { return caller.finished; });
-  accept_callers();
   return true;
 }
 
-void Listener::accept_callers() {
-  for (;;) {
+void Listener::accept_callers(const std::vector<int>& awaited, std::vector<Link>& arrived) {
+  for (int i = 0; i < accepted_at_once; ++i) {
     Descriptor socket(::accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket && (errno == EMFILE || errno == ENFILE)) {
+      const auto oldest = half_open_.take_oldest();
+      if (!oldest) too_many_files(self_.rank());
+      refuse(*oldest, "its descriptor is needed");
+      continue;
+    }
     if (!socket) return;
-    callers_.emplace_back().socket = std::move(socket);
+    Caller& caller = callers_.emplace_back();
+    caller.socket = std::move(socket);
+    caller.number = ++calls_;
+    if (!any_user_ && !same_user(caller.socket.fd())) {
+      refuse(caller, "it belongs to another user; if it does not, set TUTTI_SHM_USERS=any");
+      continue;
+    }
+    if (const auto oldest = half_open_.add(caller.number))
+      refuse(*oldest, "too many say nothing, and it is the oldest");
+    hear(caller, awaited, arrived);  // its hello is there already, most often
   }
 }
 
-void Listener::refuse(Caller& caller, const std::string& why) const {
-  log(LogLevel::warn,
-      "refused a caller on the shared-memory socket (" + peer_identity(caller.socket.fd()) + "): " + why, self_.rank());
+void Listener::refuse(Caller& caller, const std::string& why) {
+  throttle_.log(LogLevel::warn,
+                "refused a caller on the shared-memory socket (" + peer_identity(caller.socket.fd()) + "): " + why,
+                self_.rank());
+  finish(caller);
+}
+
+void Listener::refuse(HalfOpen::Number number, const std::string& why) {
+  const auto found = std::ranges::find(callers_, number, &Caller::number);
+  if (found != callers_.end() && !found->finished) refuse(*found, why);
+}
+
+/// Its descriptor is closed at once: others may need it.
+void Listener::finish(Caller& caller) {
+  half_open_.remove(caller.number);
   caller.finished = true;
+  caller.socket.reset();
 }
 
 void Listener::hear(Caller& caller, const std::vector<int>& awaited, std::vector<Link>& arrived) {
-  Received received = receive_message(caller.socket.fd());
+  if (caller.finished) return;
+  const std::size_t carried = caller.rank < 0 ? 0 : nothing_carried.size();  // a hello has no descriptors
+  Received received = receive_message(caller.socket.fd(), carried);
   using Kind = Received::Kind;
   if (received.kind == Kind::nothing_yet) return;
-  if (received.kind == Kind::ended) {
-    caller.finished = true;
-    return;
-  }
+  if (received.kind == Kind::ended || received.kind == Kind::unheard) return finish(caller);
   const Message& message = received.message;
-  if (received.kind == Kind::truncated) too_many_files(self_.rank());
-  if (received.kind == Kind::garbage) return refuse(caller, "it does not speak this protocol");
+  if (received.kind == Kind::garbage || (received.kind == Kind::truncated && caller.rank < 0))
+    return refuse(caller, "it does not speak this protocol");
   if (caller.rank < 0) return challenge(caller, message, awaited);
   const Digest expected =
       prove(self_, MessageType::proof, caller.rank, self_.rank(), caller.caller_nonce, caller.own_nonce);
   if (message.type != MessageType::proof || !equal_constant_time(message.proof, expected))
     return refuse(caller, "it does not know this job's secret");
+  if (received.kind == Kind::truncated) too_many_files(self_.rank());
 
   Message welcome;
   welcome.type = MessageType::welcome;
@@ -224,7 +286,7 @@ void Listener::hear(Caller& caller, const std::vector<int>& awaited, std::vector
   link.card.rank = caller.rank;
   unpack(received, {&link.doorbell, &link.death, nullptr});
   link.socket = std::move(caller.socket);
-  caller.finished = true;
+  finish(caller);
   const bool twice = std::ranges::any_of(arrived, [&](const Link& one) { return one.card.rank == link.card.rank; });
   const Carried mine = {self_.doorbell, self_.death, self_.segment};
   if (link.doorbell && link.death && !twice && send_message(link.socket.fd(), welcome, mine))
@@ -244,7 +306,7 @@ void Listener::challenge(Caller& caller, const Message& hello, const std::vector
   answer.to = caller.rank;
   answer.nonce = caller.own_nonce;
   answer.proof = prove(self_, MessageType::challenge, caller.rank, self_.rank(), caller.caller_nonce, caller.own_nonce);
-  if (!send_message(caller.socket.fd(), answer)) caller.finished = true;
+  if (!send_message(caller.socket.fd(), answer)) finish(caller);
 }
 
 }  // namespace tutti::shm

@@ -24,6 +24,8 @@
 #include <vector>
 
 #include "transports/core/descriptor.hpp"
+#include "transports/core/half_open.hpp"
+#include "transports/core/throttle.hpp"
 #include "transports/shm/bell.hpp"
 #include "tutti/clock.hpp"
 
@@ -70,7 +72,8 @@ struct Called {
   Descriptor segment;
 };
 
-/// Connects to the leader `to`, which listens at `address`. Throws Error{peer_lost} with the reason if it cannot be
+/// Connects to the leader `to`, which listens at `address`, and again if it has closed the connection before it heard
+/// this rank, as it does with the oldest of many callers. Throws Error{peer_lost} with the reason if it cannot be
 /// reached or authenticated, Error{timeout} after `until`.
 Called call(const Identity& self, int to, const std::string& address, Deadline until);
 
@@ -86,7 +89,8 @@ std::vector<Link> receive_roster(const Identity& self, const Link& leader, Deadl
 class Listener {
  public:
   /// Listens under a random abstract name, which disappears with this process. Throws Error{resource}.
-  explicit Listener(const Identity& self);
+  /// `any_user`: callers may belong to other users, which in user namespaces may be this one.
+  Listener(const Identity& self, std::size_t ranks, bool any_user);
 
   const std::string& address() const noexcept { return address_; }
 
@@ -100,18 +104,25 @@ class Listener {
     Descriptor socket;
     int rank = -1;  // as claimed in its hello; -1 before that
     Nonce caller_nonce{}, own_nonce{};
+    HalfOpen::Number number = 0;
     bool finished = false;
   };
 
-  void accept_callers();
+  void accept_callers(const std::vector<int>& awaited, std::vector<Link>& arrived);
   void hear(Caller& caller, const std::vector<int>& awaited, std::vector<Link>& arrived);
   void challenge(Caller& caller, const Message& hello, const std::vector<int>& awaited);
-  void refuse(Caller& caller, const std::string& why) const;
+  void refuse(Caller& caller, const std::string& why);
+  void refuse(HalfOpen::Number number, const std::string& why);
+  void finish(Caller& caller);
 
   const Identity& self_;
   std::string address_;
   Descriptor socket_;
-  std::list<Caller> callers_;
+  const bool any_user_;
+  std::list<Caller> callers_;  // oldest first
+  HalfOpen half_open_;
+  HalfOpen::Number calls_ = 0;
+  Throttle throttle_;
 };
 
 }  // namespace tutti::shm

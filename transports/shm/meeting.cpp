@@ -27,6 +27,7 @@
 #include "transports/core/host.hpp"
 #include "transports/core/process.hpp"
 #include "transports/shm/handshake.hpp"
+#include "transports/shm/settings.hpp"
 #include "transports/shm/wire.hpp"
 #include "tutti/log.hpp"
 
@@ -35,6 +36,9 @@ namespace {
 
 // How much longer the others wait than the leader.
 constexpr Seconds grace{2.0};
+
+// How often the leader asks the store about those that have not come, whoever else calls meanwhile.
+constexpr Seconds between_looks{0.2};
 
 // A rank's error as a value in the store: "error 7 text".
 std::string wrap(const Error& error) {
@@ -46,6 +50,8 @@ void unwrap(const std::string& value) {
   int code = static_cast<int>(Code::internal);
   const char* const end = value.data() + value.size();
   const char* at = std::from_chars(value.data() + 6, end, code).ptr;
+  if (code <= static_cast<int>(Code::ok) || code > static_cast<int>(Code::internal))
+    code = static_cast<int>(Code::protocol);
   throw Error(static_cast<Code>(code), std::string(at == end ? at : at + 1, end));
 }
 
@@ -153,19 +159,23 @@ void Meeting::lead() {
   segment_file_ = make_segment(*rendezvous_.settings, static_cast<int>(members_.size()), no_arenas);
   if (!no_arenas.empty()) log(LogLevel::info, "no collectives over shared memory: " + no_arenas, rank_);
   self_.segment = segment_file_.fd();
-  listener_ = std::make_unique<Listener>(self_);
+  listener_ = std::make_unique<Listener>(self_, members_.size(), rendezvous_.settings->of(shm_users) == "any");
   store_.set(key("at"), listener_->address());
   std::vector<int> awaited(members_.begin() + 1, members_.end());
   std::string absent;
+  Deadline look = deadline_in(between_looks);
   while (!awaited.empty()) {
     const std::size_t before = links_.size();
     const bool heard = listener_->serve(awaited, Seconds(0.02), links_);
     for (std::size_t i = before; i < links_.size(); ++i) std::erase(awaited, links_[i].card.rank);
-    if (std::string now; !heard && store_.find(key("absent"), now) && now != absent) {
-      absent = now;
-      std::erase_if(awaited, [this](int rank) { return gave_up(rank); });
+    if (!heard || Clock::now() >= look) {
+      if (std::string now; store_.find(key("absent"), now) && now != absent) {
+        absent = now;
+        std::erase_if(awaited, [this](int rank) { return gave_up(rank); });
+      }
+      throw_if_one_ended(awaited);
+      look = deadline_in(between_looks);
     }
-    if (!heard) throw_if_one_ended(awaited);
     if (!awaited.empty() && Clock::now() > rendezvous_.until)
       throw Error(Code::timeout,
                   "rank " + std::to_string(awaited.front()) + " did not come to the meeting of the ranks of host " +

@@ -66,20 +66,24 @@ bool send_cards(int socket, Message message, std::span<const Card> cards, std::s
   return send_parts(socket, parts, descriptors);
 }
 
-Received receive_message(int socket) {
+Received receive_message(int socket, std::size_t most) {
   Received received;
   received.cards.resize(cards_at_once);
   iovec parts[] = {{&received.message, sizeof received.message}, {received.cards.data(), cards_at_once * sizeof(Card)}};
-  alignas(cmsghdr) char control[CMSG_SPACE(most_descriptors * sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(most_descriptors * sizeof(int))];
   msghdr header{};
   header.msg_iov = parts;
   header.msg_iovlen = std::size(parts);
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
+  if (most > 0) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_LEN(std::min(most, most_descriptors) * sizeof(int));
+  }
   const ssize_t n = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   using Kind = Received::Kind;
   if (n < 0) {
-    received.kind = errno == EAGAIN || errno == EINTR ? Kind::nothing_yet : Kind::ended;
+    received.kind = errno == EAGAIN || errno == EINTR ? Kind::nothing_yet
+                    : errno == ECONNRESET             ? Kind::unheard
+                                                      : Kind::ended;
     return received;
   }
   take_descriptors(header, received.descriptors);

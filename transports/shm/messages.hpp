@@ -61,13 +61,15 @@ bool send_message(int socket, Message message, const Carried& carried = nothing_
 bool send_cards(int socket, Message message, std::span<const Card> cards, std::span<const int> descriptors);
 
 struct Received {
-  enum class Kind { nothing_yet, message, ended, garbage, truncated } kind = Kind::nothing_yet;
+  enum class Kind { nothing_yet, message, ended, unheard, garbage, truncated } kind = Kind::nothing_yet;
   Message message;
   std::vector<Card> cards;
   std::vector<Descriptor> descriptors;
 };
 
-/// Does not wait. `truncated`: this process may not have so many descriptors.
-Received receive_message(int socket);
+/// Does not wait; the kernel drops descriptors beyond `most_descriptors`. `unheard`: the other side has closed the
+/// connection and not read all that was sent. `truncated`: not all descriptors came, or this process may not have so
+/// many.
+Received receive_message(int socket, std::size_t most_descriptors = 2 * cards_at_once);
 
 }  // namespace tutti::shm

@@ -13,9 +13,7 @@ bool PoisonSlot::post(const Cause& why) noexcept {
 
 bool PoisonSlot::read(Cause& why) const noexcept {
   if (state.load(std::memory_order_acquire) != published) return false;
-  why = cause;
-  why.text[sizeof(why.text) - 1] = '\0';
-  why.host[sizeof(why.host) - 1] = '\0';
+  why = Cause::received(&cause);
   return true;
 }
 

@@ -184,8 +184,10 @@ Segment::Segment(Descriptor file, int ranks, int self)
   const bool whole = ::pread(fd(), &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header);
   layout_ = {static_cast<std::uint32_t>(ranks), header.capacity, header.arena};
   indices_reserved_ = header.indices_reserved != 0;
+  // The limits keep the layout's sums from going round.
   if (!whole || header.magic_word != magic || header.ranks != layout_.ranks || !std::has_single_bit(header.capacity) ||
-      header.capacity % page_bytes() != 0 || ::fstat(fd(), &info) != 0 ||
+      header.capacity % page_bytes() != 0 || header.capacity > std::max(largest_ring, page_bytes()) ||
+      header.arena > mappable || header.arena % huge_page != 0 || ::fstat(fd(), &info) != 0 ||
       static_cast<std::size_t>(info.st_size) != layout_.bytes())
     throw Error(Code::protocol, "the shared segment is not one of this version: do all ranks run the same tutti?");
   void* const head = ::mmap(nullptr, layout_.rings_at(), PROT_READ | PROT_WRITE, MAP_SHARED, fd(), 0);
@@ -296,7 +298,8 @@ std::uint32_t Segment::leavers() const noexcept {
 }
 
 int Segment::leaver(std::uint32_t n) const noexcept {
-  return static_cast<int>(leaver_list()[n].load(std::memory_order_seq_cst)) - 1;
+  const std::uint32_t next = leaver_list()[n].load(std::memory_order_seq_cst);
+  return next <= layout_.ranks ? static_cast<int>(next) - 1 : -1;
 }
 
 std::atomic<std::uint8_t>& Segment::told(int from, int to) const noexcept {

@@ -93,7 +93,7 @@ class Segment {
   /// This rank leaves; and the number of those that have left, which rises after their lines say so.
   void leave() noexcept;
   std::uint32_t leavers() const noexcept;
-  /// The n-th that has left, its local index; -1: not written yet.
+  /// The n-th that has left, its local index; -1: not written yet, or no index of a rank.
   int leaver(std::uint32_t n) const noexcept;
 
  private:

@@ -13,6 +13,12 @@ inline constexpr ProviderSetting<std::int64_t> shm_bytes{
     4 << 20,
     {.least = 64 << 10, .most = 1LL << 40}};
 
-inline constexpr SettingInfo shm_settings[] = {shm_dir, shm_bytes};
+inline constexpr ProviderSetting<std::string_view> shm_users{
+    "shm_users",
+    "same: processes of other users are refused unheard; any: not, as where ranks live in several user namespaces",
+    "same",
+    {.choices = "same, any"}};
+
+inline constexpr SettingInfo shm_settings[] = {shm_dir, shm_bytes, shm_users};
 
 }  // namespace tutti

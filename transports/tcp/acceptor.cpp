@@ -10,10 +10,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 
+#include "transports/core/half_open.hpp"
 #include "transports/core/host.hpp"
+#include "transports/core/throttle.hpp"
+#include "transports/tcp/connection.hpp"
 #include "transports/tcp/session.hpp"
 #include "transports/tcp/sockets.hpp"
 #include "tutti/log.hpp"
@@ -24,48 +28,10 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr Seconds next_candidate{0.25};  // as RFC 8305 suggests
-constexpr Seconds between_rounds{0.1};   // between two rounds over all addresses
-constexpr Seconds grace{0.3};            // a peer that refuses connections for this long is gone
 constexpr int tick_ms = 20;
-constexpr std::size_t half_open_limit = 64;  // plus one per rank
-
-/// Passes five warnings, then one every ten seconds, so that a stranger cannot fill the log.
-class Throttle {
- public:
-  bool pass(std::uint64_t& suppressed) {
-    const Deadline now = Clock::now();
-    if (passed_ >= 5 && now < next_) return ++suppressed_, false;
-    ++passed_;
-    next_ = now + std::chrono::seconds(10);
-    suppressed = std::exchange(suppressed_, 0);
-    return true;
-  }
-
- private:
-  int passed_ = 0;
-  std::uint64_t suppressed_ = 0;
-  Deadline next_{};
-};
-
-/// A rank that may connect to this one, or be connected to.
-struct Peer {
-  Endpoint endpoint;
-  std::vector<Candidate> candidates;
-  int connections = 1;
-};
-
-/// The state of one connection.
-struct Connection {
-  const Peer* peer = nullptr;
-  bool wanted = false;  // open() was called
-  bool open = false, lost = false;
-  const Session* choosing = nullptr;
-  std::size_t next = 0;  // index of the next candidate to try
-  Deadline next_at{}, since{};
-  std::map<std::string, std::string> failures;  // by candidate
-
-  bool calling() const noexcept { return wanted && !open && !lost; }
-};
+constexpr Seconds handshake_time{5};  // from accept() to the caller's proof
+constexpr int accepted_at_once = 4;   // then those that are there are heard
+constexpr int handlers_at_once = 64;  // of Asio, so that strangers that keep coming do not keep attend()
 
 }  // namespace
 
@@ -84,6 +50,7 @@ class Acceptor::Impl : public SessionOwner {
   std::vector<Opened> take();
 
   const Membership& self() const noexcept override { return self_; }
+  bool met() const noexcept override { return met_; }
   bool settled(int stream) const noexcept override;
   void choosing(Session& session) override { connection(session.stream()).choosing = &session; }
   void opened(Session& session) override;
@@ -93,12 +60,15 @@ class Acceptor::Impl : public SessionOwner {
   struct Listener {
     Descriptor socket;
     asio::ip::tcp::acceptor acceptor;
+    bool again = false;  // there was no descriptor for the last caller
   };
 
   void listen();
   void await_callers(Listener& listener);
   void let_in(Listener& listener);
-  void make_room();
+  void cannot_accept(Listener& listener, int error);
+  std::shared_ptr<Session> caller(HalfOpen::Number number) const;
+  void close_caller(HalfOpen::Number number);
   void mirror(int fd);
   Connection& connection(int stream);
   void call_next(int stream, Connection& one);
@@ -118,15 +88,20 @@ class Acceptor::Impl : public SessionOwner {
   asio::io_context context_{1};
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::shared_ptr<Session>> sessions_;
+  HalfOpen half_open_;
+  HalfOpen::Number callers_ = 0;
   std::map<int, Peer> peers_;              // by rank
   std::map<int, Connection> connections_;  // by stream; only those that were asked for or called
   std::vector<Opened> opened_;
   Throttle throttle_;
-  bool ticking_ = false, accept_again_ = false;
+  bool met_ = false, ticking_ = false;
 };
 
 Acceptor::Impl::Impl(Membership membership, AcceptorSettings settings, TransportListener& listener)
-    : self_(std::move(membership)), settings_(std::move(settings)), listener_(listener) {
+    : self_(std::move(membership)),
+      settings_(std::move(settings)),
+      listener_(listener),
+      half_open_(static_cast<std::size_t>(self_.size), handshake_time) {
   self_.instance = random_number();
   endpoint_.rank = self_.rank;
   endpoint_.instance = self_.instance;
@@ -149,9 +124,13 @@ Acceptor::Impl::~Impl() {
 
 void Acceptor::Impl::mirror(int fd) { watch_descriptor(epoll_.fd(), fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, 0); }
 
-// With all interfaces allowed, one wildcard listener per address family; else one listener per address.
+// With all interfaces allowed, one wildcard listener per address family; else one listener per address. A job on one
+// host listens on loopback, so that nobody else can call at all.
 void Acceptor::Impl::listen() {
   own_ = allowed_interfaces(local_interfaces(), settings_.iface);
+  const auto loopback = [](const Interface& one) { return one.address.loopback(); };
+  const bool at_home = settings_.one_host && settings_.iface.empty() && std::ranges::any_of(own_, loopback);
+  if (at_home) std::erase_if(own_, std::not_fn(loopback));
   std::map<int, int> wildcard_port;
   const auto add = [&](const Address& address) {
     int port = 0;
@@ -167,7 +146,7 @@ void Acceptor::Impl::listen() {
   for (const Interface& interface : own_) {
     const Address any{interface.address.family, {}, 0};
     int port = 0;
-    if (settings_.iface.empty()) {
+    if (settings_.iface.empty() && !at_home) {
       if (!wildcard_port.contains(any.family)) wildcard_port[any.family] = add(any);
       port = wildcard_port[any.family];
     } else {
@@ -182,30 +161,39 @@ void Acceptor::Impl::await_callers(Listener& listener) {
   listener.acceptor.async_wait(asio::socket_base::wait_read, [this, &listener](const boost::system::error_code& error) {
     if (error) return;
     let_in(listener);
-    await_callers(listener);
+    if (!listener.again) await_callers(listener);
   });
 }
 
 void Acceptor::Impl::let_in(Listener& listener) {
-  while (Descriptor socket = accept_from(listener.socket.fd())) {
-    make_room();
+  for (int i = 0; i < accepted_at_once; ++i) {
+    Descriptor socket = accept_from(listener.socket.fd());
+    if (!socket) return cannot_accept(listener, errno);
     mirror(socket.fd());
     sessions_.push_back(std::make_shared<Session>(context_, *this, std::move(socket), Session::Way::inbound, -1));
-    sessions_.back()->accepted();
+    if (const auto oldest = half_open_.add(++callers_)) close_caller(*oldest);
+    sessions_.back()->accepted(callers_);
   }
-  accept_again_ = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-  if (accept_again_) warn(std::string("cannot accept a connection: ") + std::strerror(errno));
 }
 
-// Closes the oldest half-open connection, so that silent strangers cannot keep ranks out.
-void Acceptor::Impl::make_room() {
-  const auto silent = [](const auto& s) { return !s->closed() && s->inbound() && !s->introduced(); };
-  const auto count = static_cast<std::size_t>(std::ranges::count_if(sessions_, silent));
-  if (count < half_open_limit + static_cast<std::size_t>(self_.size)) return;
-  const auto oldest = std::ranges::find_if(sessions_, silent);
-  const auto session = *oldest;
+void Acceptor::Impl::cannot_accept(Listener& listener, int error) {
+  listener.again = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+  if (!listener.again) return;
+  warn(std::string("cannot accept a connection: ") + std::strerror(error) + "; raise `ulimit -n`");
+  if (const auto oldest = half_open_.take_oldest()) close_caller(*oldest);
+}
+
+std::shared_ptr<Session> Acceptor::Impl::caller(HalfOpen::Number number) const {
+  const auto found = std::ranges::find(sessions_, number, [](const auto& session) { return session->number(); });
+  return found == sessions_.end() ? nullptr : *found;
+}
+
+// Strangers that prove nothing cannot keep ranks out.
+void Acceptor::Impl::close_caller(HalfOpen::Number number) {
+  const auto session = caller(number);
+  if (!session || session->closed()) return;
   session->close();
-  warn("too many connections at once that say nothing; closed the one from " + session->where());
+  warn("too many connections at once that prove nothing; closed the one from " + session->where());
 }
 
 void Acceptor::Impl::meet(std::vector<Endpoint> peers) {
@@ -216,6 +204,9 @@ void Acceptor::Impl::meet(std::vector<Endpoint> peers) {
     peer.connections = connections_between(endpoint, endpoint_, settings_.connections);
     peer.endpoint = std::move(endpoint);
   }
+  met_ = true;
+  const auto sessions = sessions_;  // an answer may close others
+  for (const auto& session : sessions) session->answer();
 }
 
 Connection& Acceptor::Impl::connection(int stream) {
@@ -246,9 +237,11 @@ bool Acceptor::Impl::settled(int stream) const noexcept {
 void Acceptor::Impl::opened(Session& session) {
   const int stream = session.stream();
   Connection& one = connection(stream);
+  half_open_.remove(session.number());
   one.open = true;
   one.choosing = nullptr;
   Opened done{stream, session.detach(), {}};
+  tune(done.socket.fd());
   ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, done.socket.fd(), nullptr);
   done.route = route_text(done.socket.fd(), own_);
   log(LogLevel::info,
@@ -258,11 +251,14 @@ void Acceptor::Impl::opened(Session& session) {
   opened_.push_back(std::move(done));
   raise_event(news_.fd());
   for (const auto& other : sessions_) {
-    if (other->stream() == stream && !other->closed()) other->close();
+    if (other->stream() != stream || other->closed()) continue;
+    other->close();
+    half_open_.remove(other->number());
   }
 }
 
 void Acceptor::Impl::failed(Session& session, const std::string& why, bool suspect) {
+  half_open_.remove(session.number());
   if (suspect) {
     warn("refused a connection " + std::string(session.inbound() ? "from " : "to ") + session.where() +
          ": the other side " + why);
@@ -274,10 +270,7 @@ void Acceptor::Impl::failed(Session& session, const std::string& why, bool suspe
   Connection& one = found->second;
   if (one.choosing == &session) one.choosing = nullptr;
   if (session.inbound()) return;
-  one.failures[session.where()] = why;
-  one.next_at = Clock::now();
-  if (one.next == one.peer->candidates.size())
-    one.next_at += std::chrono::duration_cast<Clock::duration>(between_rounds);
+  one.failed(session, why);
 }
 
 void Acceptor::Impl::call_next(int stream, Connection& one) {
@@ -302,7 +295,7 @@ void Acceptor::Impl::advance(int stream, Connection& one, Deadline now) {
     return;
   }
   if (std::ranges::any_of(sessions_, [&](const auto& s) { return s->stream() == stream && !s->closed(); })) return;
-  if (now - one.since > grace || candidates.empty()) return give_up(stream, one);
+  if (now - one.since > one.patience() || candidates.empty()) return give_up(stream, one);
   one.next = 0;
   one.next_at = now;
   advance(stream, one, now);
@@ -337,8 +330,11 @@ void Acceptor::Impl::tick(Deadline now) {
   for (const auto& session : sessions) {
     if (!session->closed() && now >= session->deadline()) session->expire();
   }
-  if (accept_again_) {
-    for (const auto& listener : listeners_) let_in(*listener);
+  for (const HalfOpen::Number number : half_open_.take_late(now)) {
+    if (const auto session = caller(number); session && !session->closed()) session->expire();
+  }
+  for (const auto& listener : listeners_) {
+    if (std::exchange(listener->again, false)) await_callers(*listener);
   }
   for (auto& [stream, one] : connections_) advance(stream, one, now);
 }
@@ -351,14 +347,16 @@ void Acceptor::Impl::attend() {
     if (events[static_cast<std::size_t>(i)].data.u64 == 1) clear_event(timer_.fd());
   }
   context_.restart();
-  context_.poll();
+  int handlers = 0;
+  while (handlers < handlers_at_once && context_.poll_one() > 0) ++handlers;
   tick(Clock::now());
   std::erase_if(sessions_, [](const auto& session) { return session->closed(); });
   set_ticking();
+  if (handlers == handlers_at_once) set_timer(timer_.fd(), 1, ticking_ ? tick_ms : 0);
 }
 
 void Acceptor::Impl::set_ticking() {
-  const bool busy = accept_again_ || !sessions_.empty() ||
+  const bool busy = !sessions_.empty() || std::ranges::any_of(listeners_, [](const auto& one) { return one->again; }) ||
                     std::ranges::any_of(connections_, [](const auto& entry) { return entry.second.calling(); });
   if (busy == ticking_) return;
   ticking_ = busy;
@@ -371,13 +369,7 @@ std::vector<Opened> Acceptor::Impl::take() {
   return std::exchange(opened_, {});
 }
 
-void Acceptor::Impl::warn(const std::string& text) {
-  std::uint64_t suppressed = 0;
-  if (!throttle_.pass(suppressed)) return;
-  log(LogLevel::warn,
-      "tcp " + text + (suppressed ? " (" + std::to_string(suppressed) + " like this were not logged)" : ""),
-      self_.rank);
-}
+void Acceptor::Impl::warn(const std::string& text) { throttle_.log(LogLevel::warn, "tcp " + text, self_.rank); }
 
 Acceptor::Acceptor(Membership membership, AcceptorSettings settings, TransportListener& listener)
     : impl_(std::make_unique<Impl>(std::move(membership), std::move(settings), listener)) {}

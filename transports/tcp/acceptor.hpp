@@ -24,6 +24,7 @@ struct AcceptorSettings {
   std::string iface, host_id;
   std::string congestion = "cubic,reno";  ///< tcp_congestion
   int connections = 1;                    ///< tcp_connections
+  bool one_host = false;                  ///< all callers are on this host: listen on loopback alone
 };
 
 /// Threads: every member locks. attend() never blocks; it is called by the background thread, so that callers are
@@ -37,7 +38,7 @@ class __attribute__((visibility("default"))) Acceptor {  // acceptor.cpp hides i
   ~Acceptor();
 
   const Endpoint& endpoint() const noexcept;  ///< the endpoint to publish
-  void meet(std::vector<Endpoint> peers);     ///< call before the first open()
+  void meet(std::vector<Endpoint> peers);     ///< call before the first open(); callers wait until then
   int connections(int peer) const noexcept;   ///< maximum number to the peer; call after meet()
 
   /// Starts to make a connection, unless that is in progress or done. A further one only once the first is open.

@@ -68,7 +68,7 @@ Endpoint Endpoint::parse(std::string_view text) {
     Candidate candidate;
     if (!(fields >> address >> candidate.port >> candidate.interface)) fail();
     const auto parsed = Address::parse(address);
-    if (!parsed) fail();
+    if (!parsed || candidate.port < 1 || candidate.port > 65535) fail();
     candidate.address = *parsed;
     endpoint.candidates.push_back(candidate);
   }

@@ -1,12 +1,20 @@
 // The provider "tcp": sockets between any ranks that share a network.
 #include "tutti/provider/provider.hpp"
 
+#include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <exception>
+#include <string>
+#include <system_error>
+#include <thread>
 
 #include "transports/tcp/settings.hpp"
+#include "transports/tcp/sockets.hpp"
 #include "transports/tcp/wire.hpp"
 
 namespace tutti {
@@ -23,6 +31,42 @@ std::string domain(const Settings&) { return {}; }
 
 std::string key_of(int rank) { return "address/" + std::to_string(rank); }
 
+/// Attends to callers while this rank waits at the store for the others, so that strangers do not fill its queue.
+class Attendant {
+ public:
+  explicit Attendant(tcp::Acceptor& acceptor) : acceptor_(acceptor) {
+    sigset_t all, before;  // signals are left to the program's own threads
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread_ = std::thread([this] { attend(); });
+    } catch (const std::system_error&) {
+      // callers wait
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  ~Attendant() {
+    tcp::raise_event(end_.fd());
+    if (thread_.joinable()) thread_.join();
+  }
+  Attendant(const Attendant&) = delete;
+  Attendant& operator=(const Attendant&) = delete;
+
+ private:
+  void attend() {
+    pollfd ready[] = {{acceptor_.fd(), POLLIN, 0}, {end_.fd(), POLLIN, 0}};
+    try {
+      while ((::poll(ready, 2, -1) >= 0 || errno == EINTR) && ready[1].revents == 0) acceptor_.attend();
+    } catch (const std::exception&) {
+      // the rank itself will meet with it
+    }
+  }
+
+  tcp::Acceptor& acceptor_;
+  const Descriptor end_ = tcp::make_event();
+  std::thread thread_;
+};
+
 /// Publishes this rank's endpoint and reads those of the peers; connections are made when the first byte is written to
 /// a peer.
 Connected connect(const Rendezvous& meeting) {
@@ -33,14 +77,22 @@ Connected connect(const Rendezvous& meeting) {
   self.secret = meeting.settings->secret;
   tcp::AcceptorSettings acceptor_settings{meeting.settings->iface, meeting.settings->host_id,
                                           meeting.settings->of(tcp_congestion),
-                                          static_cast<int>(meeting.settings->of(tcp_connections))};
+                                          static_cast<int>(meeting.settings->of(tcp_connections)), meeting.one_host};
   auto acceptor = std::make_unique<tcp::Acceptor>(std::move(self), std::move(acceptor_settings), *meeting.listener);
   std::vector<Awaited> keys;
   for (const int peer : meeting.peers) keys.push_back({key_of(peer), departure_key(peer)});
   std::vector<tcp::Endpoint> peers;
-  for (const std::string& endpoint :
-       meeting.store->set_and_wait(key_of(meeting.rank), acceptor->endpoint().text(), keys, meeting.until))
-    peers.push_back(tcp::Endpoint::parse(endpoint));
+  {
+    const Attendant attendant(*acceptor);
+    for (const std::string& endpoint :
+         meeting.store->set_and_wait(key_of(meeting.rank), acceptor->endpoint().text(), keys, meeting.until)) {
+      const int peer = meeting.peers[peers.size()];
+      peers.push_back(tcp::Endpoint::parse(endpoint));
+      if (peers.back().rank != peer)
+        throw Error(Code::protocol, "rank " + std::to_string(peer) + " published the tcp addresses of another rank",
+                    peer);
+    }
+  }
   acceptor->meet(peers);
   auto wire = std::make_unique<tcp::TcpWire>(meeting.rank, meeting.size, std::move(acceptor), peers, *meeting.listener);
   return {make_stream_transport("tcp", meeting.rank, meeting.size, std::move(wire), *meeting.listener), {}, {}};

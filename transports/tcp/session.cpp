@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "transports/tcp/sockets.hpp"
 
@@ -16,8 +17,6 @@ namespace {
 namespace asio = boost::asio;
 using Endpoint = asio::ip::tcp::endpoint;
 
-// Time from accept() to the caller's proof; limits the number of half-open connections.
-constexpr Seconds handshake_time{5};
 // A live listener may be slow to answer: its process may be stopped, or its cores busy.
 constexpr Seconds connect_time{15}, answer_time{60};
 
@@ -44,14 +43,14 @@ Session::Session(asio::io_context& context, SessionOwner& owner, Descriptor sock
       socket_(std::move(socket)),
       asio_(context, protocol_of(socket_.fd()), socket_.fd()),
       way_(way),
-      stream_(stream),
-      deadline_(deadline_in(handshake_time)) {}
+      stream_(stream) {}
 
 void Session::read(Bytes into, Next next) {
   asio::async_read(asio_, asio::buffer(into.data(), into.size()),
                    [self = shared_from_this(), next](const boost::system::error_code& error, std::size_t) {
                      if (self->closed_) return;
                      if (!error) return (self.get()->*next)();
+                     self->cut_ = true;
                      const bool ended = error == asio::error::eof;
                      self->fail(ended ? "closed the connection during the handshake" : error.message());
                    });
@@ -67,6 +66,7 @@ bool Session::write(std::initializer_list<ConstBytes> pieces) {
   }
   const ssize_t sent = ::send(socket_.fd(), bytes.data(), size, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent == static_cast<ssize_t>(size)) return true;
+  cut_ = sent < 0;
   fail(sent < 0 ? std::strerror(errno) : "takes no more bytes although it has said little");
   return false;
 }
@@ -95,7 +95,8 @@ void Session::expire() { fail(std::string("sent no ") + waiting_for_ + " in time
 
 // ---- inbound ----
 
-void Session::accepted() {
+void Session::accepted(std::uint64_t number) {
+  number_ = number;
   where_ = peer_text(socket_.fd());
   waiting_for_ = "hello";
   read(Bytes(connector_).first(magic_bytes), &Session::got_magic);
@@ -110,6 +111,13 @@ void Session::got_hello() {
   const Hello caller = *decode(connector_);
   const Verdict verdict = owner_.self().judge(caller);
   if (verdict != Verdict::welcome) return refuse(verdict, caller);
+  waits_ = true;
+  if (owner_.met()) answer();
+}
+
+void Session::answer() {
+  if (closed_ || !std::exchange(waits_, false)) return;
+  const Hello caller = *decode(connector_);
   stream_ = static_cast<int>(caller.from + caller.connection * caller.size);
   if (owner_.settled(stream_)) return refuse(Verdict::surplus, caller);
   acceptor_ = encode(owner_.self().hello(stream_, owner_.self().instance));

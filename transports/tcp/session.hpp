@@ -25,6 +25,8 @@ class SessionOwner {
   virtual const Membership& self() const noexcept = 0;
   /// Whether the connection needs no further attempt: it is open, lost or being chosen, or its number is too high.
   virtual bool settled(int stream) const noexcept = 0;
+  /// Whether the peers are known, so that callers can be answered; until then they wait.
+  virtual bool met() const noexcept = 0;
   /// This session's connection is about to be chosen; opened() or failed() follows.
   virtual void choosing(Session& session) = 0;
   /// The handshake is complete and this connection is chosen. The session is closed afterwards.
@@ -33,7 +35,7 @@ class SessionOwner {
   virtual void failed(Session& session, const std::string& why, bool suspect) = 0;
 };
 
-/// Owned by the acceptor and by its pending Asio handlers; all calls are made inside Acceptor::attend().
+/// Owned by the acceptor and by its pending Asio handlers; all calls are made by the acceptor, with its lock.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   enum class Way { inbound, outbound };
@@ -41,7 +43,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Takes a connected socket that was accepted, or one that will become the connection `stream` (see Membership).
   Session(boost::asio::io_context& context, SessionOwner& owner, Descriptor socket, Way way, int stream);
 
-  void accepted();  ///< starts to read the caller's hello
+  /// Starts to read the caller's hello. `number` is the acceptor's for this call.
+  void accepted(std::uint64_t number);
+  void answer();  ///< a caller whose hello came before the peers were known; does nothing to others
   void connect(const Candidate& candidate, std::uint64_t instance);
   void expire();  ///< call once the deadline has passed
   void close() noexcept;
@@ -50,11 +54,13 @@ class Session : public std::enable_shared_from_this<Session> {
   Descriptor detach() noexcept;
 
   int fd() const noexcept { return socket_.fd(); }
-  int stream() const noexcept { return stream_; }  ///< -1 until the caller's hello names it
+  int stream() const noexcept { return stream_; }            ///< -1 until the caller's hello names it
+  std::uint64_t number() const noexcept { return number_; }  ///< of a caller; 0: outbound
   bool inbound() const noexcept { return way_ == Way::inbound; }
   bool closed() const noexcept { return closed_; }
-  bool introduced() const noexcept { return stream_ >= 0; }
-  Deadline deadline() const noexcept { return deadline_; }
+  /// The other side has ended the connection amid the handshake, as an acceptor does with the oldest of many callers.
+  bool cut() const noexcept { return cut_; }
+  Deadline deadline() const noexcept { return deadline_; }  ///< outbound; never: the acceptor limits callers
   const std::string& where() const noexcept { return where_; }
 
  private:
@@ -80,9 +86,10 @@ class Session : public std::enable_shared_from_this<Session> {
   boost::asio::ip::tcp::socket asio_;
   Way way_;
   int stream_;
-  bool closed_ = false;
+  bool closed_ = false, cut_ = false, waits_ = false;
   const char* waiting_for_ = "a hello";
-  Deadline deadline_;
+  std::uint64_t number_ = 0;
+  Deadline deadline_ = never;
   std::string where_;
   std::uint64_t instance_ = 0;
   HelloBytes connector_{}, acceptor_{};

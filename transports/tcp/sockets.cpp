@@ -62,10 +62,7 @@ Descriptor listen_at(const Address& address, const std::string& congestion, int&
 
 Descriptor accept_from(int listener) {
   const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd < 0) return {};
-  Descriptor accepted(fd);
-  tune(fd);
-  return accepted;
+  return fd < 0 ? Descriptor() : Descriptor(fd);
 }
 
 void tune(int socket) noexcept {

@@ -32,6 +32,7 @@ struct Rendezvous {
   int rank = 0;
   int size = 1;
   std::vector<int> peers;                 ///< world ranks to reach by this transport, ascending, without `rank`
+  bool one_host = false;                  ///< all peers share this rank's host, and its network with it
   std::vector<int> cores;                 ///< cores of this host that `rank` and its peers on this host may use
   Store* store = nullptr;                 ///< already prefixed for this transport
   const Settings* settings = nullptr;     ///< settings->job and ->secret identify the job and prove membership

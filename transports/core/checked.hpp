@@ -1,0 +1,37 @@
+// Arithmetic on counts and sizes that were read from files or sockets: a result that does not fit is told, never
+// wrapped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace tutti {
+
+/// first * sizes[0] * sizes[1] ...; nullopt if one of them is negative, or the product exceeds `most`.
+inline std::optional<std::size_t> checked_product(std::size_t first, std::span<const std::int64_t> sizes,
+                                                  std::size_t most = PTRDIFF_MAX) noexcept {
+  std::size_t product = first;
+  bool fits = true, empty = false;
+  for (const std::int64_t size : sizes) {
+    if (size < 0) return std::nullopt;
+    empty |= size == 0;
+    fits = fits && !__builtin_mul_overflow(product, static_cast<std::size_t>(size), &product) && product <= most;
+  }
+  if (empty) return 0;
+  return fits ? std::optional(product) : std::nullopt;
+}
+
+inline std::optional<std::size_t> checked_product(std::size_t a, std::size_t b,
+                                                  std::size_t most = PTRDIFF_MAX) noexcept {
+  std::size_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) || product > most ? std::nullopt : std::optional(product);
+}
+
+/// Whether `count` things from `offset` on lie within `size`.
+inline bool lies_within(std::size_t offset, std::size_t count, std::size_t size) noexcept {
+  return offset <= size && count <= size - offset;
+}
+
+}  // namespace tutti
