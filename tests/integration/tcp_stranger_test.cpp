@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <deque>
+
 #include "tests/support/tcp_mesh.hpp"
+#include "transports/tcp/sockets.hpp"
 #include "tutti/log.hpp"
 
 namespace tutti {
@@ -147,6 +150,70 @@ TEST_F(TcpStranger, OtherVersionsAndJobsAreToldApart) {
   EXPECT_THAT(logged, HasSubstr("speaks wire protocol 9, this rank 2"));
   EXPECT_THAT(logged, HasSubstr("belongs to another job"));
   EXPECT_THAT(logged, HasSubstr("believes the job has 4 ranks"));
+}
+
+/// Calls a rank without a word, as fast as it can, until `over`; 200 callers stay.
+void flood(const tcp::Endpoint& endpoint, const std::atomic<bool>& over, std::atomic<int>& calls) {
+  std::deque<std::unique_ptr<Stranger>> open;
+  for (; !over; ++calls) {
+    open.push_back(std::make_unique<Stranger>(endpoint));
+    if (open.size() > 200) open.pop_front();
+  }
+}
+
+TEST(TcpFlood, RanksConnectInIt) {
+  set_log_level(LogLevel::off);
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<bool> over{false};
+    std::atomic<int> calls{0};
+    std::vector<std::thread> strangers;
+    {
+      Mesh mesh(3);
+      for (const tcp::Endpoint& endpoint : mesh.endpoints)
+        strangers.emplace_back([&] { flood(endpoint, over, calls); });
+      while (calls < 300) wait_readable(-1, 1);
+      std::vector<std::thread> ranks;
+      for (int rank = 0; rank < 3; ++rank)
+        ranks.emplace_back([&, rank] {
+          Talker talker(*mesh.wires[static_cast<std::size_t>(rank)], rank, 3, 100'000, 5u);
+          talker.run([](int fd) { wait_readable(fd, 1000); });
+          EXPECT_FALSE(talker.wrong());
+        });
+      for (std::thread& rank : ranks) rank.join();
+      over = true;
+      for (std::thread& one : strangers) one.join();
+      for (const Notes& notes : mesh.notes) EXPECT_TRUE(notes.causes().empty());
+    }
+  }
+  set_log_level(LogLevel::warn);
+}
+
+TEST(TcpFlood, APeerThatTakesCallsAndClosesThemIsCalledAgain) {
+  set_log_level(LogLevel::off);
+  Notes notes;
+  auto acceptor = std::make_unique<tcp::Acceptor>(member(0, 2), tcp::AcceptorSettings{}, notes);
+  int port = 0;
+  tcp::Endpoint crowded = acceptor->endpoint();  // of rank 1, which has an ear for nobody
+  const auto loopback =
+      std::ranges::find(crowded.candidates, "127.0.0.1", [](const auto& c) { return c.address.text(); });
+  ASSERT_NE(loopback, crowded.candidates.end());
+  const Descriptor listener = tcp::listen_at(loopback->address, "", port);
+  crowded.rank = 1;
+  crowded.candidates = {*loopback};
+  crowded.candidates[0].port = port;
+  const auto wire = meet(std::move(acceptor), 2, {crowded}, notes);
+  const std::array<std::byte, 1> byte{};
+  const std::array<ConstBytes, 1> pieces = {ConstBytes(byte)};
+  std::vector<int> ranks;
+  int calls = 0;
+  for (const Deadline end = deadline_in(Seconds(1)); Clock::now() < end; wait_readable(wire->fds().sleep, 5)) {
+    EXPECT_EQ(wire->write(1, pieces), 0u);
+    wire->poll(ranks);
+    while (tcp::accept_from(listener.fd())) ++calls;
+  }
+  EXPECT_TRUE(notes.causes().empty());  // it would have been given up after 0.3 s
+  EXPECT_GT(calls, 5);
+  set_log_level(LogLevel::warn);
 }
 
 TEST(TcpSecret, WithoutTheSecretNobodyGetsIn) {

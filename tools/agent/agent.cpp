@@ -18,6 +18,7 @@
 #include "tools/run/environment.hpp"
 #include "tools/run/job_text.hpp"
 #include "tools/run/processes.hpp"
+#include "transports/core/byte_queue.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -63,7 +64,7 @@ class Agent {
   std::optional<Processes> processes_;
   std::deque<Stream> streams_;
   Descriptor input_;  ///< pipe to rank 0
-  std::string input_text_;
+  ByteQueue input_text_;
   bool input_ends_ = false;
   bool ready_ = false;    ///< from then on both sides send heartbeats
   bool stopped_ = false;  ///< the launcher is stopped, so it sends no heartbeats
@@ -128,7 +129,7 @@ void Agent::take(Frame& frame) {
       return;
     case Say::input:
       input_ends_ |= frame.text.empty();
-      input_text_ += frame.text;
+      input_text_.append(frame.text);
       return;
     case Say::taken:
       for (Stream& stream : streams_)
@@ -232,7 +233,7 @@ void Agent::forward(Stream& stream) {
 
 void Agent::forward_input() {
   while (input_ && !input_text_.empty()) {
-    const ssize_t n = write(input_.fd(), input_text_.data(), input_text_.size());
+    const ssize_t n = write(input_.fd(), input_text_.view().data(), input_text_.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n < 0) {
@@ -240,7 +241,7 @@ void Agent::forward_input() {
       channel_.say({Say::consumed, 0, -1, {}});
       break;
     }
-    input_text_.erase(0, static_cast<std::size_t>(n));
+    input_text_.drop(static_cast<std::size_t>(n));
     channel_.say({Say::consumed, 0, n, {}});
   }
   if (!input_) input_text_.clear();

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
 
+#include "transports/core/printable.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::tools {
@@ -16,6 +18,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "frames are written as they lie in memory");
 
 constexpr std::size_t header_bytes = 17, most_text = 64 << 20;
+constexpr std::size_t most_before_greeting = 1 << 20;  // of a login shell
+constexpr std::size_t longest_greeting = 256;
 
 void make_non_blocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
@@ -29,7 +33,7 @@ Channel::Channel(Descriptor in, Descriptor out, std::string greeting)
 }
 
 void Channel::greet(std::string_view text) {
-  out_text_ += text;
+  out_text_.append(text);
   flush();
 }
 
@@ -41,23 +45,22 @@ void Channel::say(const Frame& frame) {
   std::memcpy(header + 1, &frame.subject, 4);
   std::memcpy(header + 5, &frame.number, 8);
   std::memcpy(header + 13, &size, 4);
-  out_text_.append(header, header_bytes).append(frame.text);
+  out_text_.append({header, header_bytes});
+  out_text_.append(frame.text);
   flush();
 }
 
 void Channel::flush() {
-  std::size_t done = 0;
-  while (out_ && done < out_text_.size()) {
-    const ssize_t n = write(out_.fd(), out_text_.data() + done, out_text_.size() - done);
-    if (n >= 0) {
-      done += static_cast<std::size_t>(n);
-    } else if (errno == EAGAIN) {
-      break;
-    } else if (errno != EINTR) {
+  while (out_ && !out_text_.empty()) {
+    const ssize_t n = write(out_.fd(), out_text_.view().data(), out_text_.size());
+    if (n >= 0)
+      out_text_.drop(static_cast<std::size_t>(n));
+    else if (errno == EAGAIN)
+      return;
+    else if (errno != EINTR)
       out_.reset();
-    }
   }
-  out_text_.erase(0, out_ ? done : out_text_.size());
+  if (!out_) out_text_.clear();
 }
 
 bool Channel::receive() {
@@ -70,41 +73,52 @@ bool Channel::receive() {
       in_.reset();
       break;
     }
-    in_text_.append(block, static_cast<std::size_t>(n));
+    in_text_.append({block, static_cast<std::size_t>(n)});
     heard_ = Clock::now();
     if (static_cast<std::size_t>(n) < sizeof block) return true;
-    if (in_text_.size() - in_done_ > most_text) return true;  // next() first has to consume some of it
+    if (in_text_.size() > most_text || !greeted_) return true;  // next() first has to consume some of it
   }
   return false;
 }
 
+/// Keeps of what is no greeting as much as one may begin in.
 bool Channel::find_greeting() {
-  const std::size_t at = in_text_.find(greeting_);
-  const std::size_t newline = at == std::string::npos ? at : in_text_.find('\n', at);
-  if (newline == std::string::npos) return false;
-  greeted_ = in_text_.substr(at + greeting_.size(), newline - at - greeting_.size());
-  in_done_ = newline + 1;
+  const std::string_view text = in_text_.view();
+  const std::size_t at = text.find(greeting_);
+  if (at == std::string_view::npos) {
+    const std::size_t surplus = text.size() - std::min(text.size(), greeting_.size() - 1);
+    if (discarded_ == 0) printed_ = printable(text, 80);
+    discarded_ += surplus;
+    if (discarded_ > most_before_greeting)
+      throw Error(Code::protocol, "much is printed there, but no agent greets; it begins: " + printed_);
+    in_text_.drop(surplus);
+    return false;
+  }
+  const std::size_t newline = text.find('\n', at);
+  if (newline == std::string_view::npos) {
+    if (text.size() - at > longest_greeting) throw Error(Code::protocol, "an agent's greeting does not end");
+    return false;
+  }
+  greeted_ = printable(text.substr(at + greeting_.size(), newline - at - greeting_.size()), longest_greeting);
+  in_text_.drop(newline + 1);
   return true;
 }
 
 std::optional<Frame> Channel::next() {
   if (!greeted_ && !find_greeting()) return std::nullopt;
-  const std::size_t there = in_text_.size() - in_done_;
-  const char* const at = in_text_.data() + in_done_;
+  const std::string_view text = in_text_.view();
+  if (text.size() < header_bytes) return std::nullopt;
   std::uint32_t size = 0;
-  if (there >= header_bytes) std::memcpy(&size, at + 13, 4);
-  if (there < header_bytes || there - header_bytes < size) {
-    in_text_.erase(0, in_done_);
-    in_done_ = 0;
-    if (size > most_text) throw Error(Code::protocol, "what arrives is not what an agent says");
-    return std::nullopt;
-  }
+  std::memcpy(&size, text.data() + 13, 4);
+  if (size > most_text || static_cast<unsigned char>(text[0]) > static_cast<unsigned char>(Say::alive))
+    throw Error(Code::protocol, "what arrives is not what an agent says");
+  if (text.size() - header_bytes < size) return std::nullopt;
   Frame frame;
-  frame.say = static_cast<Say>(at[0]);
-  std::memcpy(&frame.subject, at + 1, 4);
-  std::memcpy(&frame.number, at + 5, 8);
-  frame.text.assign(at + header_bytes, size);
-  in_done_ += header_bytes + size;
+  frame.say = static_cast<Say>(text[0]);
+  std::memcpy(&frame.subject, text.data() + 1, 4);
+  std::memcpy(&frame.number, text.data() + 5, 8);
+  frame.text = text.substr(header_bytes, size);
+  in_text_.drop(header_bytes + size);
   return frame;
 }
 

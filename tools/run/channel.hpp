@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "transports/core/byte_queue.hpp"
 #include "transports/core/descriptor.hpp"
 #include "tutti/clock.hpp"
 
@@ -58,7 +59,8 @@ class Channel {
   void flush();
   /// Reads what has arrived, without blocking. Returns false once the other side has closed.
   bool receive();
-  /// The next complete frame, or nothing. Throws Error{protocol} for a frame that is too long.
+  /// The next complete frame, or nothing. Throws Error{protocol} for a frame that cannot be, and if much arrives but no
+  /// greeting.
   std::optional<Frame> next();
   /// The rest of the greeting's line, once it has arrived.
   const std::optional<std::string>& greeted() const noexcept { return greeted_; }
@@ -78,8 +80,9 @@ class Channel {
   Descriptor in_, out_;
   const std::string greeting_;
   std::optional<std::string> greeted_;
-  std::string in_text_, out_text_;
-  std::size_t in_done_ = 0;  ///< bytes of in_text_ that next() has consumed
+  ByteQueue in_text_, out_text_;
+  std::size_t discarded_ = 0;  ///< bytes that came instead of a greeting
+  std::string printed_;        ///< the first of them
   Deadline heard_ = Clock::now();
 };
 

@@ -8,13 +8,15 @@
 #include <cstdint>
 #include <fstream>
 #include <sstream>
+#include <unordered_map>
 
 #include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {
 
-constexpr int most_slots = 4096;
+constexpr int most_slots = 4096;            // of an entry
+constexpr int most_slots_of_all = 1 << 20;  // together
 
 int parse_slots(std::string_view text, std::string_view entry) {
   int slots = 0;
@@ -48,30 +50,44 @@ Host parse_host(std::string_view entry) {
   return host;
 }
 
-void add(std::vector<Host>& hosts, Host host) {
-  const auto same = std::find_if(hosts.begin(), hosts.end(), [&](const Host& h) { return h.name == host.name; });
-  if (same == hosts.end())
-    hosts.push_back(std::move(host));
-  else
-    same->slots += host.slots;
-}
+/// Hosts in the order of their first entries.
+class Hosts {
+ public:
+  void add(Host host) {
+    slots_ += host.slots;
+    if (slots_ > most_slots_of_all)
+      throw Error(Code::invalid, fmt::format("the hosts have more than {} slots together", most_slots_of_all));
+    const auto [same, is_new] = index_.try_emplace(host.name, hosts_.size());
+    if (is_new)
+      hosts_.push_back(std::move(host));
+    else
+      hosts_[same->second].slots += host.slots;
+  }
+  bool empty() const noexcept { return hosts_.empty(); }
+  std::vector<Host> take() noexcept { return std::move(hosts_); }
+
+ private:
+  std::vector<Host> hosts_;
+  std::unordered_map<std::string, std::size_t> index_;
+  int slots_ = 0;
+};
 
 }  // namespace
 
 std::vector<Host> parse_hosts(std::string_view list) {
-  std::vector<Host> hosts;
+  Hosts hosts;
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
-    add(hosts, parse_host(list.substr(begin, end - begin)));
+    hosts.add(parse_host(list.substr(begin, end - begin)));
     begin = end + 1;
   }
-  return hosts;
+  return hosts.take();
 }
 
 std::vector<Host> read_hostfile(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw Error(Code::invalid, fmt::format("cannot read the hostfile '{}'; give the path of a file", path));
-  std::vector<Host> hosts;
+  Hosts hosts;
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
@@ -85,10 +101,10 @@ std::vector<Host> read_hostfile(const std::string& path) {
                   fmt::format("{}:{}: a line is a host and its slots, as in 'h1 slots=2'", path, number));
     Host host = parse_host(entry);
     if (!slots.empty()) host.slots = parse_slots(std::string_view(slots).substr(key.size()), line);
-    add(hosts, std::move(host));
+    hosts.add(std::move(host));
   }
   if (hosts.empty()) throw Error(Code::invalid, fmt::format("the hostfile '{}' names no host", path));
-  return hosts;
+  return hosts.take();
 }
 
 int place_ranks(std::vector<Host>& hosts, int ranks, const Placing& placing) {

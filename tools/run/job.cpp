@@ -268,7 +268,7 @@ void Session::summarise() {
 std::string serve_store(Job& job, std::optional<TcpStoreServer>& server) {
   if (job.variables.contains("TUTTI_STORE")) return job.variables.at("TUTTI_STORE");
   const std::string loopback = "127.0.0.1", secret = job.variables.at("TUTTI_SECRET");
-  server.emplace(job.hosts.empty() ? loopback : job.address, 0, secret);
+  server.emplace(job.hosts.empty() ? loopback : job.address, 0, secret, static_cast<std::size_t>(job.ranks));
   if (job.hosts.empty()) {
     job.variables["TUTTI_STORE"] = store_url(loopback, server->port());
   } else if (!job.address.empty()) {

@@ -1,6 +1,7 @@
 // A sequence of texts, each preceded by its size, since a word or a variable may contain any byte.
 #include "tools/run/job_text.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -81,7 +82,9 @@ Job parse_job(const std::string& text, std::string& folder) {
     if (equals == std::string::npos) malformed();
     job.variables[variable.substr(0, equals)] = variable.substr(equals + 1);
   }
-  if (!rest.empty() || job.words.empty() || job.here.empty()) malformed();
+  const auto is_rank = [&](int rank) { return rank >= 0 && rank < job.ranks; };
+  const bool can_be = std::ranges::all_of(job.here, is_rank) && job.silence > 0 && job.start_patience > 0;
+  if (!rest.empty() || job.words.empty() || job.here.empty() || !can_be) malformed();
   return job;
 }
 

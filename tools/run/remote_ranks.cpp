@@ -14,6 +14,7 @@
 #include "tools/run/job_text.hpp"
 #include "tools/run/make_ranks.hpp"
 #include "tools/run/rank_output.hpp"
+#include "transports/core/printable.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::tools {
@@ -52,6 +53,7 @@ class RemoteRanks final : public Ranks {
   void reap();
   std::optional<Trouble> take(HostLink& link);
   std::optional<Trouble> take(HostLink& link, const Frame& frame);
+  Rank& rank_of(const HostLink& link, int rank);
   std::optional<Trouble> look_for_loss(HostLink& link);
   void let_go();
   void pump(std::size_t stream);
@@ -143,38 +145,68 @@ std::optional<Trouble> RemoteRanks::take(HostLink& link) {
       }
   } catch (const Error& error) {
     link.kill();
-    return Trouble{fmt::format("host '{}': {}", link.host().name, error.what()), exit_host_lost};
+    return Trouble{fmt::format("host '{}': its agent is not to be believed: {}", link.host().name, error.what()),
+                   exit_host_lost};
   }
   return std::nullopt;
 }
 
+/// The rank that a frame is about. Throws if it is none of the agent's, which knows no other ones.
+RemoteRanks::Rank& RemoteRanks::rank_of(const HostLink& link, int rank) {
+  const bool known = rank >= 0 && rank < job_.ranks && &host_of(rank) == &link;
+  if (!known || !going_) throw Error(Code::protocol, "it speaks of a rank that it has not been told to start");
+  return ranks_[static_cast<std::size_t>(rank)];
+}
+
+/// Takes what an agent says, if it can be true; the other side may be no agent, or a broken one.
 std::optional<Trouble> RemoteRanks::take(HostLink& link, const Frame& frame) {
-  const bool stream_frame = frame.say == Say::output;
-  const int rank = stream_frame ? frame.subject / 2 : frame.subject;
-  if (rank < 0 || rank >= job_.ranks) throw Error(Code::protocol, "it speaks of a rank that does not exist");
-  Rank& about = ranks_[static_cast<std::size_t>(rank)];
+  const auto expect = [](bool holds, const char* otherwise) {
+    if (!holds) throw Error(Code::protocol, otherwise);
+  };
   switch (frame.say) {
     case Say::ready: link.be_ready(); break;
-    case Say::refused:
-      return Trouble{fmt::format("host '{}': {}", link.host().name, frame.text), static_cast<int>(frame.number)};
-    case Say::started: about.pid = static_cast<pid_t>(frame.number); break;
-    case Say::ended:
-      if (std::exchange(about.running, false)) ended_.push_back({rank, static_cast<int>(frame.number), {}});
+    case Say::refused: {
+      const int code = frame.number > 0 && frame.number < 256 ? static_cast<int>(frame.number) : exit_host_lost;
+      return Trouble{fmt::format("host '{}': {}", link.host().name, printable(frame.text)), code};
+    }
+    case Say::started: {
+      Rank& about = rank_of(link, frame.subject);
+      expect(about.pid < 0 && frame.number > 0 && frame.number <= INT_MAX, "it starts a rank that runs already");
+      about.pid = static_cast<pid_t>(frame.number);
       break;
+    }
+    case Say::ended: {
+      Rank& about = rank_of(link, frame.subject);
+      expect(about.pid > 0, "a rank has ended there that was not started");
+      if (std::exchange(about.running, false)) ended_.push_back({frame.subject, static_cast<int>(frame.number), {}});
+      break;
+    }
     case Say::output: {
+      expect(frame.subject >= 0, "it speaks of a rank that does not exist");
+      rank_of(link, frame.subject / 2);
       Stream& stream = streams_[static_cast<std::size_t>(frame.subject)];
+      expect(stream.backlog.size() + frame.text.size() <= stream_window, "it sends more output than it may");
+      expect(!stream.ended, "it sends output after its end");
       stream.backlog += frame.text;
-      stream.ended |= frame.text.empty();
+      stream.ended = frame.text.empty();
       break;
     }
     case Say::consumed:
-      if (frame.number < 0)
+      expect(&host_of(0) == &link, "it speaks of input that it has not been given");
+      if (frame.number < 0) {
         input_open_ = false;
-      else
+      } else {
+        expect(static_cast<std::uint64_t>(frame.number) <= stream_window - input_credit_,
+               "it consumes more input than there was");
         input_credit_ += static_cast<std::size_t>(frame.number);
+      }
       break;
-    case Say::goodbye: link.finish(); break;
-    default: break;
+    case Say::goodbye:
+      expect(finishing_, "it leaves before the job has ended");
+      link.finish();
+      break;
+    case Say::alive: break;
+    default: throw Error(Code::protocol, "it says what only a launcher says");
   }
   return std::nullopt;
 }

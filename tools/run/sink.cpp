@@ -39,8 +39,8 @@ ssize_t Sink::write_some(std::string_view text) {
 
 void Sink::put(std::string_view text, const void* writer, Deadline kept) {
   if (broken_ || text.empty()) return;
-  if (inside_ && writer != writer_ && text.front() != '\r') queue_ += '\n';
-  queue_ += text;
+  if (inside_ && writer != writer_ && text.front() != '\r') queue_.append("\n");
+  queue_.append(text);
   writer_ = writer;
   kept_ = kept;
   inside_ = text.back() != '\n' && text.back() != '\r';
@@ -48,20 +48,19 @@ void Sink::put(std::string_view text, const void* writer, Deadline kept) {
 }
 
 bool Sink::flush() {
-  std::size_t done = 0;
-  while (done < queue_.size()) {
-    const ssize_t n = write_some(std::string_view(queue_).substr(done));
+  const std::size_t before = queue_.size();
+  while (!queue_.empty()) {
+    const ssize_t n = write_some(queue_.view());
     if (n >= 0) {
-      done += static_cast<std::size_t>(n);
+      queue_.drop(static_cast<std::size_t>(n));
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
       broken_ = true;
-      done = queue_.size();
+      queue_.clear();
     }
   }
-  queue_.erase(0, done);
-  return done > 0;
+  return queue_.size() < before;
 }
 
 bool same_file(int one, int other) noexcept {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "transports/core/byte_queue.hpp"
 #include "transports/core/descriptor.hpp"
 #include "tutti/clock.hpp"
 
@@ -47,7 +48,7 @@ class Sink {
   Descriptor own_;
   enum class Way { own, socket, file, careful } way_ = Way::careful;
   bool terminal_ = false;
-  std::string queue_;
+  ByteQueue queue_;
   const void* writer_ = nullptr;  ///< of the last text
   bool inside_ = false;           ///< whether its line is incomplete
   Deadline kept_ = Deadline::min();
