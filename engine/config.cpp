@@ -1,8 +1,6 @@
 // Reads configurations from files and arguments, and checks them.
 #include "engine/config.hpp"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -11,6 +9,8 @@
 #include <map>
 #include <vector>
 
+#include "engine/checkpoint/store.hpp"
+#include "engine/documents.hpp"
 #include "engine/losses.hpp"
 #include "engine/models/split.hpp"
 #include "engine/optimizers/table.hpp"
@@ -148,11 +148,10 @@ class Reader {
     }
   }
 
+ private:
   std::string where(const YAML::Mark& mark) const {
     return file_.string() + ":" + std::to_string(mark.line + 1) + ": ";
   }
-
- private:
   static std::string text(const YAML::Node& value, const std::string& what) {
     if (value.IsNull()) return "";
     if (value.IsScalar()) return value.as<std::string>();
@@ -208,16 +207,10 @@ void Config::set(std::string_view assignment) {
 
 void Config::read(const std::filesystem::path& file) {
   Reader reader(*this, file);
-  try {
-    const YAML::Node root = YAML::LoadFile(file.string());
-    if (root.IsNull()) return;
-    if (!root.IsMap()) refuse(file.string() + ": expected lines of `key: value`");
-    reader.read(root, "");
-  } catch (const YAML::BadFile&) {
-    refuse(file.string() + ": cannot be read");
-  } catch (const YAML::Exception& error) {
-    refuse(reader.where(error.mark) + error.msg);
-  }
+  const YAML::Node root = read_yaml(file);
+  if (root.IsNull()) return;
+  if (!root.IsMap()) refuse(file.string() + ": expected lines of `key: value`");
+  reader.read(root, "");
 }
 
 void Config::check() const {
@@ -254,11 +247,13 @@ void Config::settle_batch(int ranks) {
 }
 
 void Config::check_run() const {
+  if (!one_of(checkpoint.resume, "true|false|on|off") && !checkpoint_step(checkpoint.resume))
+    refuse("checkpoint.resume=" + checkpoint.resume + ": expected true, false, or a checkpoint, as in step-8");
   if (validate.every_steps > 0 && validate.every_samples > 0)
     refuse("validate.every_steps and validate.every_samples are two ways to say one thing: leave one out");
   if (has_folder()) return;
   if (report.trace > 0) refuse("report.trace is kept in the folder of a run: say run=DIR");
-  if (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resume)
+  if (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resumes())
     refuse("checkpoints are kept in the folder of a run: say run=DIR");
 }
 

@@ -33,6 +33,9 @@ struct Config {
     std::string remainder = "uneven";
     std::int64_t prefetch = 2;
     std::int64_t threads = 1;
+    std::int64_t max_pixels = 178'956'970;
+    std::int64_t max_compression = 100;
+    bool external_files = false;
   } data;
 
   struct Batch {
@@ -105,7 +108,9 @@ struct Config {
     std::int64_t every_steps = 0;
     bool at_end = true;
     std::int64_t keep = 2;
-    bool resume = false;
+    bool verify = true;
+    std::string resume = "false";
+    bool resumes() const { return resume != "false" && resume != "off"; }
   } checkpoint;
 
   struct Report {

@@ -1,9 +1,11 @@
 #include "engine/joining.hpp"
 
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 
 #include "engine/checkpoint/atomic_file.hpp"
+#include "transports/core/printable.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -21,7 +23,18 @@ std::map<std::string, std::string> Family::settings(const std::string& strategy)
 }
 
 Family Family::read(const std::map<std::string, std::string>& settings) {
-  return {std::stoul(settings.at("workers")), std::stoul(settings.at("processes")), std::stoi(settings.at("ranks"))};
+  constexpr int most = 1 << 24;
+  const auto number = [&](const char* name) {
+    const auto found = settings.find(name);
+    const std::string text = found == settings.end() ? "nothing" : found->second;
+    int value = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || rest != text.data() + text.size() || value < 0 || value > most)
+      throw Error(Code::protocol, "what is to be joined says '" + printable(text, 40) + "' for its number of " + name +
+                                      ": is it of another version of tutti?");
+    return value;
+  };
+  return {static_cast<std::size_t>(number("workers")), static_cast<std::size_t>(number("processes")), number("ranks")};
 }
 
 void write_join_file(const std::string& run, const std::vector<std::string>& addresses) {

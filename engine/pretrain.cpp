@@ -94,7 +94,7 @@ std::vector<double> train_head(const Config& config, const Communicator& world, 
 bool wants_pretraining(const Config& config, Communicator& world) {
   if (config.pretrain.epochs == 0 && config.pretrain.head_epochs == 0) return false;
   int goes_on = 0;
-  if (config.checkpoint.resume && world.rank() == 0)
+  if (config.checkpoint.resumes() && world.rank() == 0)
     goes_on = CheckpointStore(checkpoint_folder(config), 0, false).last().has_value() ? 1 : 0;
   return world.broadcast(goes_on, 0).wait() == 0;
 }

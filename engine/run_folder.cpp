@@ -123,7 +123,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
   if (failed)
     throw Error(Code::resource, "run=" + config.run + ": cannot be made: " + failed.message() +
                                     "; name another folder, or say run=none");
-  if (!config.checkpoint.resume && (fs::exists(metrics_) || fs::exists(checkpoint_folder(config))))
+  if (!config.checkpoint.resumes() && (fs::exists(metrics_) || fs::exists(checkpoint_folder(config))))
     throw Error(Code::invalid,
                 "run=" + config.run + " has a run in it already: say --resume to go on, or name another folder");
   write(folder_ / "config.yaml", config_.resolved());

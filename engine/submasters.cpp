@@ -36,7 +36,7 @@ std::vector<RelayPart> parts_of(const std::vector<at::Tensor>& pieces) {
 }
 
 void check(const Config& config) {
-  if (config.checkpoint.resume || config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0)
+  if (config.checkpoint.resumes() || config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0)
     refuse(
         "strategy.submasters: checkpoints within a run cannot be made of several masters' parameters; leave "
         "checkpoint.every_epochs, checkpoint.every_steps and resume out: the end is kept, in model.safetensors of the "

@@ -246,7 +246,7 @@ TrainResult Trainer::Run::run() {
   nn::synchronize_parameters(tensors.parameters, world, 0, site);
   nn::synchronize_parameters(tensors.buffers, world, 0, site);
   announce();
-  if (config.checkpoint.resume)
+  if (config.checkpoint.resumes())
     resume();
   else if (steps_done)
     go_on_after(steps_done());
@@ -261,7 +261,7 @@ TrainResult Trainer::Run::run() {
     call(hooks.on_start_epoch, moment(epoch));
     if (!stop_reason.empty() || !train_epoch(epoch)) break;
   }
-  const bool only_helps = further && state.epochs.empty() && !config.checkpoint.resume && stop_reason.empty();
+  const bool only_helps = further && state.epochs.empty() && !config.checkpoint.resumes() && stop_reason.empty();
   if (only_helps) train_epoch(size(config.epochs) - 1);  // it had no step of its own to do
   Moment now = moment(state.epochs.size());
   if (!state.epochs.empty()) now.result = &state.epochs.back();

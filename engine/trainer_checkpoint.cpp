@@ -10,7 +10,7 @@
 namespace tutti::engine {
 namespace {
 
-constexpr const char *model_file = "model.safetensors", *state_file = "state.json";
+constexpr const char *model_file = "model.safetensors", *state_file = RunState::file;
 
 /// The file of rank `rank`; of rank 0 alone if all ranks have the same state.
 std::string file_of(const char* what, std::size_t rank) {
@@ -122,16 +122,15 @@ void Trainer::Run::write(std::size_t epoch, bool epoch_ended, CheckpointFiles fi
   saver->start(state.step, std::move(files), best_is_now());
 }
 
-/// All ranks have to see the folder.
+/// All ranks have to see the folder. Rank 0 chooses.
 void Trainer::Run::resume() {
-  std::int64_t step = -1;  // chosen by rank 0
+  std::int64_t step = -1;
   together(everyone, [&] {
+    if (everyone.rank() != 0) return;
     const CheckpointStore store(checkpoint_folder(config), static_cast<std::size_t>(config.checkpoint.keep), false);
-    const auto last = everyone.rank() == 0 ? store.last() : std::nullopt;
-    if (last) step = static_cast<std::int64_t>(RunState::read(*last / state_file).step);
-    if (everyone.rank() == 0 && !last && std::filesystem::exists(std::filesystem::path(config.run) / "metrics.csv"))
-      throw Error(Code::invalid,
-                  "run=" + config.run + " has a run in it, but no checkpoint to resume: name another folder");
+    const ChosenCheckpoint chosen = choose_checkpoint(store, config.checkpoint.resume, config.checkpoint.verify);
+    for (const std::string& why : chosen.skipped) report.line("skipping a damaged checkpoint: " + why);
+    if (chosen.step) step = static_cast<std::int64_t>(*chosen.step);
   });
   step = everyone.broadcast(step, 0).wait();
   if (step < 0) {
@@ -170,11 +169,12 @@ std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& fro
                                    "): resume with the strategy and its options, "
                                    "deterministic and batch.grains of " +
                                    config.run + "/config.yaml");
-  load(read_arrays(from / model_file), from / model_file);
+  load(read_arrays(from / model_file, config.checkpoint.verify), from / model_file);
   const std::size_t own =
       strategy->traits().alike_when_settled ? 0 : static_cast<std::size_t>(world.rank()) % kept.ranks;
   const auto of_rank = [&](const char* what) {
-    std::vector<nn::NamedTensor> found = to_named(read_arrays(from / file_of(what, own)), site.tensors());
+    std::vector<nn::NamedTensor> found =
+        to_named(read_arrays(from / file_of(what, own), config.checkpoint.verify), site.tensors());
     if (network.parts)
       for (auto& [name, tensor] : found) tensor = network.parts->part_of(name, tensor);
     return found;

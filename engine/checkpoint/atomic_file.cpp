@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,6 +24,11 @@ constexpr std::size_t largest_write = std::size_t{1} << 30;  // write() transfer
 
 }  // namespace
 
+std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
+  return static_cast<std::uint32_t>(
+      ::crc32_z(before, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+}
+
 AtomicFile::AtomicFile(std::filesystem::path file, unsigned mode)
     : file_(std::move(file)), temporary_(file_.string() + ".tmp" + std::to_string(getpid())) {
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
@@ -38,6 +44,7 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::fail(const char* what) const { refuse(file_, what, errno); }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
+  sum_ = {sum_.bytes + bytes.size(), crc32_of(bytes, sum_.crc32)};
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), largest_write));
     if (written < 0 && errno == EINTR) continue;
@@ -46,12 +53,13 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::commit() {
+FileSum AtomicFile::commit() {
   if (fsync(descriptor_) != 0) fail("written");
   if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("renamed");
   close(descriptor_);
   descriptor_ = -1;
   sync_folder(file_.has_parent_path() ? file_.parent_path() : ".");
+  return sum_;
 }
 
 void sync_folder(const std::filesystem::path& folder) {

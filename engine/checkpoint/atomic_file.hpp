@@ -2,11 +2,22 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string_view>
 
 namespace tutti::engine {
+
+/// CRC-32, as in zip and gzip, of `bytes` after those of which `before` is the sum.
+std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before = 0) noexcept;
+
+/// What a file has to be when it is read again.
+struct FileSum {
+  std::uint64_t bytes = 0;
+  std::uint32_t crc32 = 0;
+  bool operator==(const FileSum&) const = default;
+};
 
 /// Writes a file under a temporary name beside the final one. commit() makes the bytes durable (fsync) and renames the
 /// file, so a reader sees either the old file or the whole new one. Without commit() the temporary file is removed. One
@@ -22,13 +33,14 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  void commit();
+  FileSum commit();
 
  private:
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path file_, temporary_;
   int descriptor_ = -1;
+  FileSum sum_;
 };
 
 /// Makes renames and new entries in `folder` durable (fsync). Throws Error{resource}.

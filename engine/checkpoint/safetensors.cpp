@@ -10,14 +10,19 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
+#include <utility>
 
-#include "engine/checkpoint/atomic_file.hpp"
+#include "engine/documents.hpp"
+#include "transports/core/checked.hpp"
+#include "transports/core/descriptor.hpp"
 #include "tutti/settings.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 static_assert(std::endian::native == std::endian::little, "safetensors are written as they lie in memory");
 
@@ -25,31 +30,39 @@ constexpr std::array<std::string_view, dtype_count> names = {"I8",   "U8",  "I16
                                                              "BF16", "F32", "F64", "U16", "U32", "U64"};
 constexpr std::size_t longest_header = 100 << 20;  // the limit of the format
 
-/// The size in bytes; nullopt if it is negative or overflows.
-std::optional<std::size_t> bytes_of(DType dtype, std::span<const std::int64_t> shape) {
-  std::size_t bytes = size_of(dtype);
-  for (const std::int64_t extent : shape)
-    if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes)) return std::nullopt;
-  return bytes;
+constexpr DocumentLimits header_limits{.bytes = longest_header, .nodes = 2'000'000, .depth = 8};
+
+/// A list of whole numbers from 0 up, which is what shapes and offsets are; nullopt for anything else.
+std::optional<std::vector<std::int64_t>> whole_numbers(const Json& json) {
+  if (!json.is_array()) return std::nullopt;
+  std::vector<std::int64_t> found;
+  for (const auto& each : json) {
+    if (!each.is_number_unsigned() || each.get<std::uint64_t>() > PTRDIFF_MAX) return std::nullopt;
+    found.push_back(each.get<std::int64_t>());
+  }
+  return found;
 }
+
+constexpr const char* sums_key = "crc32";  // in the metadata: JSON, a checksum for each tensor by its name
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& file, std::span<const SavedTensor> tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+FileSum write_safetensors(const std::filesystem::path& file, std::span<const SavedTensor> tensors,
+                          const std::map<std::string, std::string>& metadata) {
+  Json header = {{"__metadata__", metadata}}, sums = Json::object();
   std::size_t at = 0;
   for (const SavedTensor& tensor : tensors) {
-    if (header.contains(tensor.name) || tensor.name == "__metadata__")
+    if (header.contains(tensor.name))
       throw Error(Code::invalid, file.string() + ": two tensors are called '" + tensor.name + "'");
-    if (bytes_of(tensor.dtype, tensor.shape) != tensor.bytes.size())
+    if (checked_product(size_of(tensor.dtype), tensor.shape) != tensor.bytes.size())
       throw Error(Code::invalid, file.string() + ": '" + tensor.name + "' has not the bytes that its shape says");
     header[tensor.name] = {{"dtype", names[static_cast<std::size_t>(tensor.dtype)]},
                            {"shape", tensor.shape},
                            {"data_offsets", {at, at + tensor.bytes.size()}}};
+    sums[tensor.name] = crc32_of(tensor.bytes);
     at += tensor.bytes.size();
   }
+  header["__metadata__"][sums_key] = sums.dump();
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data starts at a multiple of 8
   const std::uint64_t length = text.size();
@@ -57,22 +70,21 @@ void write_safetensors(const std::filesystem::path& file, std::span<const SavedT
   out.write(std::as_bytes(std::span(&length, 1)));
   out.write(text);
   for (const SavedTensor& tensor : tensors) out.write(tensor.bytes);
-  out.commit();
+  return out.commit();
 }
 
 void Safetensors::refuse(const std::string& why) const { throw Error(Code::invalid, file_.string() + ": " + why); }
 
 Safetensors::Safetensors(const std::filesystem::path& file) : file_(file) {
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat facts = {};
-  if (descriptor < 0 || fstat(descriptor, &facts) != 0) {
-    if (descriptor >= 0) close(descriptor);
-    refuse("cannot be read");
-  }
+  if (!descriptor || ::fstat(descriptor.fd(), &facts) != 0)
+    refuse(std::string("cannot be read: ") + std::strerror(errno));
+  if (!S_ISREG(facts.st_mode)) refuse("cannot be read: it is no regular file");
   const auto size = static_cast<std::size_t>(facts.st_size);
-  void* memory = size >= 8 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0) : MAP_FAILED;
-  close(descriptor);
-  if (memory == MAP_FAILED) refuse(size < 8 ? "is too short for a safetensors file" : "cannot be mapped");
+  if (size < 8) refuse("is too short for a safetensors file");
+  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.fd(), 0);
+  if (memory == MAP_FAILED) refuse(std::string("cannot be mapped: ") + std::strerror(errno));
   mapped_ = {static_cast<const std::byte*>(memory), size};
   try {
     std::uint64_t length = 0;
@@ -80,39 +92,69 @@ Safetensors::Safetensors(const std::filesystem::path& file) : file_(file) {
     if (length > longest_header || length > size - 8) refuse("is no safetensors file, or its end is missing");
     read_header({static_cast<const char*>(memory) + 8, length}, mapped_.subspan(8 + length));
   } catch (...) {
-    munmap(memory, size);
+    ::munmap(memory, size);
     throw;
   }
 }
 
-Safetensors::~Safetensors() { munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size()); }
+Safetensors::~Safetensors() { ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size()); }
 
 void Safetensors::read_header(std::string_view header, std::span<const std::byte> data) {
-  const auto json = nlohmann::json::parse(header, nullptr, false);
+  const Json json = parse_json(header, file_.string(), header_limits);
   if (!json.is_object()) refuse("is no safetensors file: its header is not a JSON object");
-  std::size_t covered = 0;
-  try {
-    for (const auto& [name, entry] : json.items()) {
-      if (name == "__metadata__") {
-        metadata_ = entry.get<std::map<std::string, std::string>>();
-        continue;
-      }
-      const auto type = entry.at("dtype").get<std::string>();
-      const auto known = std::find(names.begin(), names.end(), type);
-      if (known == names.end()) refuse("'" + name + "' has the element type " + type + ", which is not supported");
-      const auto dtype = static_cast<DType>(known - names.begin());
-      auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
-      const auto [begin, end] = entry.at("data_offsets").get<std::pair<std::size_t, std::size_t>>();
-      if (begin > end || end > data.size()) refuse("'" + name + "' lies beyond its end: a part of the file is missing");
-      if (bytes_of(dtype, shape) != end - begin) refuse("'" + name + "' has not the bytes that its shape says");
-      covered += end - begin;
-      tensors_.push_back({name, dtype, std::move(shape), data.subspan(begin, end - begin)});
+  for (const auto& [name, entry] : json.items()) {
+    if (name == "__metadata__") {
+      read_metadata(entry);
+      continue;
     }
-  } catch (const nlohmann::json::exception&) {
-    refuse("its header is not that of a safetensors file");
+    const auto shape = whole_numbers(entry.is_object() ? entry.value("shape", Json()) : Json());
+    const auto offsets = whole_numbers(entry.is_object() ? entry.value("data_offsets", Json()) : Json());
+    const Json type = entry.is_object() ? entry.value("dtype", Json()) : Json();
+    if (!shape || !offsets || offsets->size() != 2 || !type.is_string())
+      refuse("'" + name + "' has not a type, a shape and two offsets, which are whole numbers");
+    const auto known = std::ranges::find(names, type.get<std::string>());
+    if (known == names.end())
+      refuse("'" + name + "' has the element type " + type.get<std::string>() + ", which is not supported");
+    const auto dtype = static_cast<DType>(known - names.begin());
+    const auto begin = static_cast<std::size_t>(offsets->front()), end = static_cast<std::size_t>(offsets->back());
+    if (begin > end || end > data.size()) refuse("'" + name + "' lies beyond its end: a part of the file is missing");
+    if (checked_product(size_of(dtype), *shape) != end - begin)
+      refuse("'" + name + "' has not the bytes that its shape says");
+    tensors_.push_back({name, dtype, *shape, data.subspan(begin, end - begin)});
   }
-  if (covered != data.size()) refuse("its tensors do not cover its data: the file is damaged");
-  std::sort(tensors_.begin(), tensors_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  // One after the other, from the data's beginning to its end.
+  std::ranges::sort(tensors_, {},
+                    [](const SavedTensor& each) { return std::pair(each.bytes.data(), each.bytes.size()); });
+  const std::byte* at = data.data();
+  for (const SavedTensor& each : tensors_) {
+    if (each.bytes.data() < at) refuse("'" + each.name + "' overlaps another tensor");
+    if (each.bytes.data() > at) refuse("before '" + each.name + "' are bytes of no tensor");
+    at += each.bytes.size();
+  }
+  if (at != data.data() + data.size()) refuse("its tensors do not cover its data: the file is damaged");
+  std::ranges::sort(tensors_, {}, &SavedTensor::name);
+}
+
+void Safetensors::read_metadata(const Json& entry) {
+  if (!entry.is_object()) refuse("its metadata are no names with texts");
+  for (const auto& [name, value] : entry.items()) {
+    if (!value.is_string()) refuse("its metadata '" + name + "' is no text");
+    if (name != sums_key) {
+      metadata_[name] = value.get<std::string>();
+      continue;
+    }
+    const Json sums = parse_json(value.get<std::string>(), file_.string() + ": checksums", header_limits);
+    for (const auto& [tensor, sum] : sums.items()) {
+      if (!sum.is_number_unsigned()) refuse("the checksum of '" + tensor + "' is no number");
+      sums_[tensor] = static_cast<std::uint32_t>(sum.get<std::uint64_t>());
+    }
+  }
+}
+
+void Safetensors::verify(const SavedTensor& tensor) const {
+  const auto sum = sums_.find(tensor.name);
+  if (sum != sums_.end() && sum->second != crc32_of(tensor.bytes))
+    refuse("'" + tensor.name + "' is damaged: its checksum is wrong");
 }
 
 const SavedTensor& Safetensors::at(std::string_view name) const {

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/checkpoint/atomic_file.hpp"
 #include "tutti/dtype.hpp"
 
 namespace tutti::engine {
@@ -25,12 +27,15 @@ struct SavedTensor {
   std::span<const std::byte> bytes;
 };
 
-/// Writes a file atomically (AtomicFile). Throws Error{resource} if the file cannot be written (no space, no folder),
-/// and Error{invalid} if two tensors have the same name or the bytes of a tensor do not match its shape.
-void write_safetensors(const std::filesystem::path& file, std::span<const SavedTensor> tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+/// Writes a file atomically (AtomicFile), with a checksum of each tensor in its metadata. Throws Error{resource} if the
+/// file cannot be written (no space, no folder), and Error{invalid} if two tensors have the same name or the bytes of a
+/// tensor do not match its shape.
+FileSum write_safetensors(const std::filesystem::path& file, std::span<const SavedTensor> tensors,
+                          const std::map<std::string, std::string>& metadata = {});
 
-/// A file opened for reading. Its tensors are views of a memory mapping and valid as long as this object. Any thread.
+/// A file opened for reading. Its tensors are views of a memory mapping and valid as long as this object. As the
+/// format's reference does, it refuses tensors that overlap, data that belongs to none, and a name that comes twice.
+/// Any thread.
 class Safetensors {
  public:
   /// Throws Error{invalid}, in one line, with the file's name and the problem.
@@ -42,16 +47,21 @@ class Safetensors {
   std::span<const SavedTensor> tensors() const noexcept { return tensors_; }
   /// The tensor with this name. Throws Error{invalid} with the nearest name if there is none.
   const SavedTensor& at(std::string_view name) const;
+  /// Throws Error{invalid} if the tensor's bytes have not the checksum that was written with them. A file of another
+  /// program has none, and passes.
+  void verify(const SavedTensor& tensor) const;
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
 
  private:
   void read_header(std::string_view header, std::span<const std::byte> data);
+  void read_metadata(const nlohmann::ordered_json& entry);
   [[noreturn]] void refuse(const std::string& why) const;
 
   std::filesystem::path file_;
   std::span<const std::byte> mapped_;
   std::vector<SavedTensor> tensors_;  // sorted by name
   std::map<std::string, std::string> metadata_;
+  std::map<std::string, std::uint32_t, std::less<>> sums_;
 };
 
 }  // namespace tutti::engine

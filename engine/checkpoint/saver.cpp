@@ -5,24 +5,27 @@
 #include <vector>
 
 #include "engine/checkpoint/atomic_file.hpp"
+#include "engine/checkpoint/manifest.hpp"
 #include "engine/checkpoint/safetensors.hpp"
 
 namespace tutti::engine {
 
-void write_arrays(const std::filesystem::path& file, const Fields& arrays,
-                  const std::map<std::string, std::string>& metadata) {
+FileSum write_arrays(const std::filesystem::path& file, const Fields& arrays,
+                     const std::map<std::string, std::string>& metadata) {
   std::vector<SavedTensor> tensors;
   for (const auto& [name, array] : arrays) tensors.push_back({name, array.dtype(), array.shape(), array.bytes()});
-  write_safetensors(file, tensors, metadata);
+  return write_safetensors(file, tensors, metadata);
 }
 
-Fields read_arrays(const std::filesystem::path& file) {
+Fields read_arrays(const std::filesystem::path& file, bool sums) {
   const Safetensors read(file);
   Fields arrays;
-  for (const SavedTensor& tensor : read.tensors())
+  for (const SavedTensor& tensor : read.tensors()) {
+    if (sums) read.verify(tensor);
     arrays[tensor.name] = Array::make(tensor.dtype, tensor.shape, [&](std::byte* into) {
       std::copy(tensor.bytes.begin(), tensor.bytes.end(), into);
     });
+  }
   return arrays;
 }
 
@@ -50,12 +53,15 @@ void Saver::write(std::uint64_t step, const CheckpointFiles& files, bool best) {
   store_.save(
       step,
       [&](const std::filesystem::path& folder) {
-        for (const auto& [name, arrays] : files.tensors) write_arrays(folder / name, arrays, files.metadata);
+        Manifest written;
+        for (const auto& [name, arrays] : files.tensors)
+          written[name] = write_arrays(folder / name, arrays, files.metadata);
         for (const auto& [name, text] : files.texts) {
           AtomicFile out(folder / name);
           out.write(text);
-          out.commit();
+          written[name] = out.commit();
         }
+        write_manifest(folder, written);
       },
       best);
 }

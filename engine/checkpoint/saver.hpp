@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "engine/checkpoint/atomic_file.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "engine/data/sample.hpp"
 
@@ -42,10 +43,10 @@ class Saver {
 };
 
 /// Writes named arrays as a safetensors file, durably.
-void write_arrays(const std::filesystem::path& file, const Fields& arrays,
-                  const std::map<std::string, std::string>& metadata = {});
+FileSum write_arrays(const std::filesystem::path& file, const Fields& arrays,
+                     const std::map<std::string, std::string>& metadata = {});
 
-/// Reads a safetensors file; the arrays are copies.
-Fields read_arrays(const std::filesystem::path& file);
+/// Reads a safetensors file; the arrays are copies. With `sums`, a tensor whose checksum is wrong is refused.
+Fields read_arrays(const std::filesystem::path& file, bool sums = true);
 
 }  // namespace tutti::engine

@@ -1,9 +1,9 @@
 #include "engine/checkpoint/state.hpp"
 
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/documents.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -12,6 +12,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int version = 1;
+
+constexpr std::uint64_t most_counted = std::uint64_t{1} << 53;  // of steps and samples; all are exact as doubles
+constexpr DocumentLimits state_limits{.bytes = std::size_t{4} << 30, .nodes = 200'000'000, .depth = 16};
+
+/// A whole number from 0 up. Throws unless it is one, and at most `most`.
+std::uint64_t whole(const Json& all, const char* name, std::uint64_t most = most_counted) {
+  const Json& value = all.at(name);
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
+    throw Error(Code::invalid, "'" + std::string(name) + "' is " + value.dump().substr(0, 40) +
+                                   ": expected a whole number from 0 to " + std::to_string(most));
+  return value.get<std::uint64_t>();
+}
 
 /// JSON has no infinity and NaN; nlohmann::json writes both as null.
 double number(const Json& value) {
@@ -41,7 +53,7 @@ Json of(const Validation& found) {
 }
 
 Validation validation_of(const Json& json) {
-  return {.step = json.at("step").get<std::size_t>(),
+  return {.step = whole(json, "step"),
           .epoch = number(json.at("epoch")),
           .loss = number(json.at("loss")),
           .metrics = metrics_of(json.at("metrics"))};
@@ -63,9 +75,9 @@ Json of(const EpochResult& result) {
 }
 
 EpochResult epoch_of(const Json& json) {
-  EpochResult result{.epoch = json.at("epoch").get<std::size_t>(),
-                     .epochs = json.at("epochs").get<std::size_t>(),
-                     .step = json.at("step").get<std::size_t>(),
+  EpochResult result{.epoch = whole(json, "epoch"),
+                     .epochs = whole(json, "epochs"),
+                     .step = whole(json, "step"),
                      .learning_rate = number(json.at("learning_rate")),
                      .train_loss = number(json.at("train_loss")),
                      .test_loss = number(json.at("test_loss")),
@@ -86,6 +98,7 @@ std::string RunState::json() const {
   Json validations_done = Json::array();
   for (const Validation& found : validations) validations_done.push_back(of(found));
   const Json all = {{"version", version},
+                    {"manifest", true},
                     {"step", step},
                     {"epoch", epoch},
                     {"sampler", sampler},
@@ -111,46 +124,79 @@ std::string RunState::json() const {
   return all.dump(1) + "\n";
 }
 
+namespace {
+
+/// What a state says is checked against itself; the rest is what a run with this configuration says.
+void check(const RunState& state) {
+  const auto refuse = [](const std::string& what) { throw Error(Code::invalid, what); };
+  if (state.ranks == 0) refuse("'ranks' is 0: expected 1 or more");
+  if (state.batch == 0) refuse("'batch' is 0: expected 1 or more");
+  if (state.best_validation > state.validations.size())
+    refuse("'best_validation' is " + std::to_string(state.best_validation) + " of " +
+           std::to_string(state.validations.size()) + " validations");
+  if (state.losses.size() > state.step)
+    refuse("there are " + std::to_string(state.losses.size()) + " losses of " + std::to_string(state.step) + " steps");
+  if (state.epochs.size() > state.epoch + 1)
+    refuse("there are results of " + std::to_string(state.epochs.size()) + " epochs, in epoch " +
+           std::to_string(state.epoch + 1));
+  const auto in_order = [&](const auto& each, const char* what) {
+    std::size_t before = 0;
+    for (const auto& one : each) {
+      if (one.step < before || one.step > state.step)
+        refuse(std::string(what) + " after step " + std::to_string(one.step) + ", which is out of order");
+      before = one.step;
+    }
+  };
+  in_order(state.epochs, "there is an epoch that ended");
+  in_order(state.validations, "there is a validation");
+}
+
+RunState state_of(const Json& all) {
+  RunState state;
+  state.step = whole(all, "step");
+  state.epoch = whole(all, "epoch");
+  state.sampler = all.at("sampler").get<std::string>();
+  state.optimizer = all.at("optimizer").at("name").get<std::string>();
+  state.optimizer_steps = static_cast<std::int64_t>(whole(all.at("optimizer"), "steps"));
+  state.schedule = {.errors = numbers(all.at("schedule").at("errors")),
+                    .factor = number(all.at("schedule").at("factor"))};
+  state.epoch_loss = number(all.at("epoch_loss"));
+  state.epoch_samples = number(all.at("epoch_samples"));
+  state.samples = whole(all, "samples");
+  state.further = all.contains("further") ? whole(all, "further") : 0;
+  state.given = all.contains("given") ? whole(all, "given") : 0;
+  state.best = number(all.at("best"));
+  state.best_validation = whole(all, "best_validation");
+  state.best_epoch = whole(all, "best_epoch");
+  state.stopped = all.at("stopped").get<std::string>();
+  state.set_rate = number(all.at("set_rate"));
+  state.data = all.at("data").get<std::string>();
+  state.batch = whole(all, "batch");
+  state.ranks = whole(all, "ranks");
+  state.exchange = all.at("exchange").get<std::string>();
+  state.has_manifest = all.value("manifest", false);
+  for (const Json& result : all.at("epochs")) state.epochs.push_back(epoch_of(result));
+  for (const Json& found : all.at("validations")) state.validations.push_back(validation_of(found));
+  state.losses = numbers(all.at("losses"));
+  check(state);
+  return state;
+}
+
+}  // namespace
+
 RunState RunState::read(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in)
-    throw Error(Code::invalid,
-                file.string() + ": cannot be read: resume an earlier checkpoint, or begin anew in another run=");
+  const std::string text = read_text(file, state_limits.bytes);
+  const Json all = parse_json(text, file.string(), state_limits);
   try {
-    const Json all = Json::parse(in);
     if (all.at("version").get<int>() != version)
-      throw Error(Code::invalid, file.string() +
-                                     ": was written by another version of tutti, which this one does not read: resume "
-                                     "with that one, or begin anew in another run=");
-    RunState state;
-    state.step = all.at("step").get<std::size_t>();
-    state.epoch = all.at("epoch").get<std::size_t>();
-    state.sampler = all.at("sampler").get<std::string>();
-    state.optimizer = all.at("optimizer").at("name").get<std::string>();
-    state.optimizer_steps = all.at("optimizer").at("steps").get<std::int64_t>();
-    state.schedule = {.errors = numbers(all.at("schedule").at("errors")),
-                      .factor = number(all.at("schedule").at("factor"))};
-    state.epoch_loss = number(all.at("epoch_loss"));
-    state.epoch_samples = number(all.at("epoch_samples"));
-    state.samples = all.at("samples").get<std::size_t>();
-    state.further = all.value("further", std::size_t{0});
-    state.given = all.value("given", std::size_t{0});
-    state.best = number(all.at("best"));
-    state.best_validation = all.at("best_validation").get<std::size_t>();
-    state.best_epoch = all.at("best_epoch").get<std::size_t>();
-    state.stopped = all.at("stopped").get<std::string>();
-    state.set_rate = number(all.at("set_rate"));
-    state.data = all.at("data").get<std::string>();
-    state.batch = all.at("batch").get<std::size_t>();
-    state.ranks = all.at("ranks").get<std::size_t>();
-    state.exchange = all.at("exchange").get<std::string>();
-    for (const Json& result : all.at("epochs")) state.epochs.push_back(epoch_of(result));
-    for (const Json& found : all.at("validations")) state.validations.push_back(validation_of(found));
-    state.losses = numbers(all.at("losses"));
-    return state;
+      throw Error(Code::invalid,
+                  "was written by another version of tutti, which this one does not read: resume with that one, or "
+                  "begin anew in another run=");
+    return state_of(all);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(Code::invalid,
-                file.string() + ": is no state of a run (" + error.what() + "): begin anew in another run=");
+    throw Error(Code::invalid, file.string() + ": is no state of a run (" + error.what() + ")");
+  } catch (const Error& error) {
+    throw Error(Code::invalid, file.string() + ": " + error.what());
   }
 }
 

@@ -13,6 +13,8 @@
 namespace tutti::engine {
 
 struct RunState {
+  static constexpr const char* file = "state.json";
+
   std::size_t step = 0;     ///< steps done, over all epochs
   std::size_t further = 0;  ///< of these, extra steps (Task::further)
   std::size_t given = 0;    ///< the trainer's own steps that others do (Task::may_begin)
@@ -36,9 +38,10 @@ struct RunState {
   std::size_t batch = 0;            ///< samples per step
   std::size_t ranks = 1;            ///< of the run that wrote it
   std::string exchange = {};        ///< Strategy::Traits::name
+  bool has_manifest = false;        ///< whether a manifest was written with it
 
   std::string json() const;
-  /// Throws Error{invalid} with the file's name and the missing or wrong entry.
+  /// Throws Error{invalid} with the file's name and the entry that is missing, wrong, or does not go with the others.
   static RunState read(const std::filesystem::path& file);
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/checkpoint/atomic_file.hpp"
+#include "engine/checkpoint/manifest.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -20,22 +21,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "step-", unfinished = ".unfinished-";
 
-std::optional<std::uint64_t> step_of(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  std::uint64_t step = 0;
-  if (!name.starts_with(prefix)) return std::nullopt;
-  const char* const end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, step);
-  return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
-}
-
-/// The steps of all checkpoints, newest first.
+/// The steps of all checkpoints, newest first. What has the name of one is one, even if it is damaged.
 std::vector<std::uint64_t> steps_in(const fs::path& folder) {
   std::vector<std::uint64_t> steps;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (const auto step = step_of(entry.path()); step && entry.is_directory(ignored) && !entry.is_symlink(ignored))
-      steps.push_back(*step);
+    if (const auto step = checkpoint_step(entry.path().filename().string())) steps.push_back(*step);
   std::sort(steps.rbegin(), steps.rend());
   return steps;
 }
@@ -44,14 +35,52 @@ fs::path folder_of(const fs::path& folder, std::uint64_t step) {
   return folder / (prefix.data() + std::to_string(step));
 }
 
+/// The checkpoint beside the link to which it leads. Links to anywhere else were not made by a store.
 std::optional<fs::path> linked(const fs::path& link) {
   std::error_code none;
   const fs::path target = fs::read_symlink(link, none);
-  if (none || !fs::is_directory(link, none)) return std::nullopt;
-  return link.parent_path() / target;
+  if (none || !checkpoint_step(target.string())) return std::nullopt;
+  const fs::path found = link.parent_path() / target;
+  return fs::exists(fs::symlink_status(found, none)) ? std::optional(found) : std::nullopt;
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
+  std::uint64_t step = 0;
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  const bool whole = error == std::errc() && rest == end && prefix.data() + std::to_string(step) == name;
+  return whole ? std::optional(step) : std::nullopt;
+}
+
+ChosenCheckpoint choose_checkpoint(const CheckpointStore& store, std::string_view asked, bool sums) {
+  ChosenCheckpoint chosen;
+  if (const auto step = checkpoint_step(asked)) {
+    try {
+      verify_checkpoint(store.folder() / asked, sums);
+    } catch (const Error& error) {
+      throw Error(error.code(), std::string(error.what()) + "; `tutti checkpoint list " + store.folder().string() +
+                                    "` says which are whole");
+    }
+    chosen.step = step;
+    return chosen;
+  }
+  for (const fs::path& each : store.all()) {
+    try {
+      verify_checkpoint(each, sums);
+      chosen.step = checkpoint_step(each.filename().string());
+      return chosen;
+    } catch (const Error& error) {
+      chosen.skipped.emplace_back(error.what());
+    }
+  }
+  if (!chosen.skipped.empty())
+    throw Error(Code::invalid, "no checkpoint in " + store.folder().string() + " is whole (the last one: " +
+                                   chosen.skipped.front() + "): begin anew in another run=");
+  return chosen;
+}
 
 CheckpointStore::CheckpointStore(fs::path folder, std::size_t keep, bool writes)
     : folder_(std::move(folder)), keep_(keep) {
@@ -112,10 +141,19 @@ void CheckpointStore::remove_old() const {
   }
 }
 
+std::vector<fs::path> CheckpointStore::all() const {
+  std::vector<fs::path> found;
+  for (const std::uint64_t step : steps_in(folder_)) found.push_back(folder_of(folder_, step));
+  // A process that was killed before it made its first link leaves none. What is newer than the link was left by a
+  // process killed before it made that, or by a run that was abandoned for an earlier step.
+  if (const auto saved = linked(folder_ / "last"))
+    std::rotate(found.begin(), std::find(found.begin(), found.end(), *saved), found.end());
+  return found;
+}
+
 std::optional<fs::path> CheckpointStore::last() const {
-  if (auto found = linked(folder_ / "last")) return found;
-  const std::vector<std::uint64_t> steps = steps_in(folder_);  // the process was killed before it made the first link
-  return steps.empty() ? std::nullopt : std::optional(folder_of(folder_, steps.front()));
+  const std::vector<fs::path> found = all();
+  return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
 std::optional<fs::path> CheckpointStore::best() const { return linked(folder_ / "best"); }

@@ -6,8 +6,25 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace tutti::engine {
+
+/// The N of "step-N"; nullopt for any other name.
+std::optional<std::uint64_t> checkpoint_step(std::string_view name);
+
+/// The checkpoint that a run goes on from.
+struct ChosenCheckpoint {
+  std::optional<std::uint64_t> step;      ///< nullopt: there is none, so the run begins
+  std::vector<std::string> skipped = {};  ///< what is wrong with newer ones
+};
+
+class CheckpointStore;
+/// Chooses the first of store.all() that is whole (verify_checkpoint), or, if `asked` is "step-N", that one. Throws
+/// Error{invalid} if none is whole, or not the one that is asked for.
+ChosenCheckpoint choose_checkpoint(const CheckpointStore& store, std::string_view asked, bool sums);
 
 /// FOLDER/step-N holds one checkpoint; FOLDER/last and FOLDER/best are symbolic links to two of them. A folder named
 /// step-N is always complete: it is written under another name, made durable and then renamed. If the process is killed
@@ -25,9 +42,13 @@ class CheckpointStore {
   /// Error{resource}; earlier checkpoints are not affected by an error.
   void save(std::uint64_t step, const std::function<void(const std::filesystem::path&)>& fill, bool best);
 
-  /// The newest checkpoint, and the last one saved as best; nullopt if there is none.
+  /// All checkpoints, damaged ones too, in the order in which a run tries to go on from them: first the one that was
+  /// saved last, then earlier steps, newest first.
+  std::vector<std::filesystem::path> all() const;
+  /// The one that was saved last, and the last one saved as best; nullopt if there is none.
   std::optional<std::filesystem::path> last() const;
   std::optional<std::filesystem::path> best() const;
+  const std::filesystem::path& folder() const noexcept { return folder_; }
 
  private:
   void remove_old() const;

@@ -2,12 +2,13 @@
 
 #include <cstring>
 
+#include "transports/core/checked.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
 
-constexpr std::int64_t most_elements = std::int64_t{1} << 40;
+constexpr std::size_t most_elements = std::size_t{1} << 40;
 
 template <class T>
 constexpr bool is_half = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
@@ -32,13 +33,9 @@ std::string describe(const ArrayShape& shape) {
 }
 
 std::size_t elements(const ArrayShape& shape) {
-  std::int64_t count = 1;
-  for (std::int64_t dim : shape)
-    if (dim < 0 || (dim > 0 && count > most_elements / dim))
-      throw Error(Code::invalid, "a shape of " + describe(shape) + " is impossible");
-    else
-      count *= dim;
-  return static_cast<std::size_t>(count);
+  const auto count = checked_product(1, shape, most_elements);
+  if (!count) throw Error(Code::invalid, "a shape of " + describe(shape) + " is impossible");
+  return *count;
 }
 
 Array::Array(DType dtype, ArrayShape shape, std::shared_ptr<const std::byte> memory)

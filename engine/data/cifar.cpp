@@ -23,14 +23,15 @@ fs::path find(const fs::path& folder, const Layout& layout, const std::string& n
   refuse(folder, "has no " + name + ": expected the files of CIFAR's binary version");
 }
 
-std::shared_ptr<const Dataset> read_part(const fs::path& folder, const Layout& layout,
+std::shared_ptr<const Dataset> read_part(const Source& source, const Layout& layout,
                                          const std::vector<std::string>& names) {
+  const fs::path folder = source.values.at(0);
   const std::size_t labels = layout.labels.size(), record = labels + pixels;
   std::vector<std::uint8_t> images;
   std::vector<std::vector<std::int64_t>> found(labels);
   for (const std::string& name : names) {
     const fs::path file = find(folder, layout, name);
-    const std::vector<std::uint8_t> bytes = read_whole(file);
+    const std::vector<std::uint8_t> bytes = read_whole(file, source.limits);
     if (bytes.empty() || bytes.size() % record != 0)
       refuse(file, "expected a multiple of " + std::to_string(record) + " bytes, found " +
                        std::to_string(bytes.size()) + "; the file is truncated or corrupt, fetch it again");
@@ -52,8 +53,7 @@ std::shared_ptr<const Dataset> read_part(const fs::path& folder, const Layout& l
 }
 
 DataSplit open(const Source& source, const Layout& layout) {
-  const fs::path folder = source.values.at(0);
-  DataSplit split = split_of(source, read_part(folder, layout, layout.train), read_part(folder, layout, layout.test));
+  DataSplit split = split_of(source, read_part(source, layout, layout.train), read_part(source, layout, layout.test));
   split.classes = layout.classes.back();
   measure(split);
   split.description = source.text + ": " + summary(split, "images of 3x32x32");

@@ -12,6 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // UTF-8's, which spreadsheets write
+
 std::string_view trimmed(std::string_view text) {
   const auto outer = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '"'; };
   while (!text.empty() && outer(text.front())) text.remove_prefix(1);
@@ -31,8 +33,9 @@ class CsvReader {
   CsvReader(const fs::path& file, const Source& source) : file_(file), source_(source) {}
 
   Columns read() {
-    const std::vector<std::uint8_t> bytes = read_whole(file_);
+    const std::vector<std::uint8_t> bytes = read_whole(file_, source_.limits);
     std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (rest.starts_with(byte_order_mark)) rest.remove_prefix(byte_order_mark.size());
     while (!rest.empty()) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
       ++line_;

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
+#include "transports/core/descriptor.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -19,8 +21,38 @@ namespace fs = std::filesystem;
 
 void refuse(const fs::path& file, const std::string& what) { throw Error(Code::invalid, file.string() + ": " + what); }
 
-GzipReader::GzipReader(const fs::path& file) : file_(file), stream_(gzopen(file.c_str(), "rbe")) {
-  if (!stream_) refuse(file, std::string("cannot be opened: ") + std::strerror(errno));
+namespace {
+
+constexpr std::size_t free_bytes = std::size_t{16} << 20;
+constexpr std::size_t gzip_piece = std::size_t{16} << 20;  // read between two looks at the limit
+
+/// A descriptor of a regular file; opening anything else could wait for ever.
+Descriptor open_regular(const fs::path& file) {
+  Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat about {};
+  if (!descriptor || ::fstat(descriptor.fd(), &about) != 0)
+    refuse(file, std::string("cannot be opened: ") + std::strerror(errno));
+  if (!S_ISREG(about.st_mode)) refuse(file, "cannot be opened: it is no regular file");
+  return descriptor;
+}
+
+}  // namespace
+
+std::size_t ReadLimits::unpacked(std::size_t stored) const noexcept {
+  std::size_t most = 0;
+  if (__builtin_mul_overflow(stored, max_compression, &most) || __builtin_add_overflow(most, free_bytes, &most))
+    return std::numeric_limits<std::size_t>::max();
+  return most;
+}
+
+GzipReader::GzipReader(const fs::path& file, const ReadLimits& limits) : file_(file), limits_(limits) {
+  const Descriptor descriptor = open_regular(file);
+  const int own = ::fcntl(descriptor.fd(), F_DUPFD_CLOEXEC, 3);  // zlib closes it
+  stream_ = own < 0 ? nullptr : gzdopen(own, "rb");
+  if (!stream_) {
+    if (own >= 0) ::close(own);
+    refuse(file, std::string("cannot be opened: ") + std::strerror(errno));
+  }
   gzbuffer(static_cast<gzFile>(stream_), 1 << 18);
 }
 
@@ -29,11 +61,16 @@ GzipReader::~GzipReader() { gzclose(static_cast<gzFile>(stream_)); }
 std::size_t GzipReader::read(std::uint8_t* into, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
-    const auto piece = static_cast<unsigned>(std::min<std::size_t>(bytes - done, 1U << 30));
+    const auto piece = static_cast<unsigned>(std::min(bytes - done, gzip_piece));
     const int got = gzread(static_cast<gzFile>(stream_), into + done, piece);
     check();
     if (got <= 0) break;
     done += static_cast<std::size_t>(got);
+    read_ += static_cast<std::size_t>(got);
+    const auto stored = static_cast<std::size_t>(std::max<z_off_t>(gzoffset(static_cast<gzFile>(stream_)), 0));
+    if (read_ > limits_.unpacked(stored))
+      refuse(file_, "unpacks to more than " + std::to_string(limits_.max_compression) +
+                        " times its size: raise data.max_compression if that is right");
   }
   return done;
 }
@@ -50,7 +87,8 @@ std::vector<std::uint8_t> GzipReader::read_exactly(std::size_t expected, bool to
   std::vector<std::uint8_t> bytes;
   std::size_t found = 0;
   while (found < expected) {
-    const std::size_t piece = std::min<std::size_t>(expected - found, std::size_t{64} << 20);
+    // The first piece is small, since `expected` may be more than there is.
+    const std::size_t piece = std::min(expected - found, std::size_t{found == 0 ? 1u : 64u} << 20);
     bytes.resize(found + piece);
     const std::size_t got = read(bytes.data() + found, piece);
     found += got;
@@ -64,8 +102,8 @@ std::vector<std::uint8_t> GzipReader::read_exactly(std::size_t expected, bool to
   return bytes;
 }
 
-std::vector<std::uint8_t> read_whole(const fs::path& file) {
-  GzipReader in(file);
+std::vector<std::uint8_t> read_whole(const fs::path& file, const ReadLimits& limits) {
+  GzipReader in(file, limits);
   std::vector<std::uint8_t> bytes;
   for (std::size_t found = 0;;) {
     const std::size_t piece = std::max<std::size_t>(found, 1 << 16);
@@ -79,16 +117,11 @@ std::vector<std::uint8_t> read_whole(const fs::path& file) {
 }
 
 MappedFile map_file(const fs::path& file) {
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const Descriptor descriptor = open_regular(file);
   struct stat about {};
-  if (descriptor < 0 || fstat(descriptor, &about) != 0 || !S_ISREG(about.st_mode)) {
-    const std::string why = descriptor < 0 ? std::strerror(errno) : "it is no regular file";
-    if (descriptor >= 0) close(descriptor);
-    refuse(file, "cannot be opened: " + why);
-  }
+  if (::fstat(descriptor.fd(), &about) != 0) refuse(file, std::string("cannot be opened: ") + std::strerror(errno));
   const auto bytes = static_cast<std::size_t>(about.st_size);
-  void* const memory = bytes > 0 ? mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0) : nullptr;
-  close(descriptor);
+  void* const memory = bytes > 0 ? mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor.fd(), 0) : nullptr;
   if (memory == MAP_FAILED) refuse(file, std::string("cannot be mapped into memory: ") + std::strerror(errno));
   return {std::shared_ptr<const std::byte>(static_cast<const std::byte*>(memory),
                                            [memory, bytes](const std::byte*) {

@@ -12,13 +12,23 @@
 
 namespace tutti::engine {
 
+/// What a file may ask for. Files come from strangers: what a header says is a claim until the bytes are there.
+struct ReadLimits {
+  std::size_t max_pixels = 178'956'970;  ///< of an image, as in PIL
+  std::size_t max_compression = 100;     ///< how many times its size a file may unpack to; the first 16 MiB are free
+  bool external_files = false;           ///< whether an HDF5 file may have its data in other files
+
+  /// The most bytes that `stored` bytes may unpack to.
+  std::size_t unpacked(std::size_t stored) const noexcept;
+};
+
 /// Throws Error{invalid} with the text "FILE: what".
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& what);
 
 /// Reads a file from its beginning, decompressing it if it is gzip'd. One thread at a time.
 class GzipReader {
  public:
-  explicit GzipReader(const std::filesystem::path& file);
+  explicit GzipReader(const std::filesystem::path& file, const ReadLimits& limits = {});
   ~GzipReader();
   GzipReader(const GzipReader&) = delete;
   GzipReader& operator=(const GzipReader&) = delete;
@@ -32,11 +42,13 @@ class GzipReader {
  private:
   void check();
   std::filesystem::path file_;
+  const ReadLimits limits_;
   void* stream_;
+  std::size_t read_ = 0;
 };
 
 /// The contents of a file, decompressed if it is gzip'd.
-std::vector<std::uint8_t> read_whole(const std::filesystem::path& file);
+std::vector<std::uint8_t> read_whole(const std::filesystem::path& file, const ReadLimits& limits = {});
 
 /// A memory-mapped file; pages are read on access. The mapping lasts as long as `memory`.
 struct MappedFile {

@@ -108,7 +108,8 @@ class Hdf5Dataset::Files {
   /// Reads the layout of a file and checks that it equals that of the first file.
   void look_into(std::size_t number) {
     const fs::path& path = paths_[number];
-    const Hdf5File file(path);
+    Hdf5File::try_out(path, options_.limits, {options_.features, options_.labels});
+    const Hdf5File file(path, options_.limits);
     std::vector<Hdf5Column> columns = file.columns(options_.features), labels = file.columns(options_.labels);
     if (labels.size() != 1) refuse(path, "'" + options_.labels + "' is a group: expected one dataset of labels");
     columns.push_back(labels[0]);
@@ -144,7 +145,7 @@ class Hdf5Dataset::Files {
 
   /// Loads a file into memory; it is open only during this call.
   LoadedFiles::Columns load(std::size_t number) {
-    const Hdf5File file(cache_.local(number, paths_[number]));
+    const Hdf5File file(cache_.local(number, paths_[number]), options_.limits);
     LoadedFiles::Columns found;
     for (const Hdf5Column& each : here(number)) found.push_back(file.read(each));
     return found;
@@ -163,7 +164,7 @@ class Hdf5Dataset::Files {
     const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& each) { return each.first == number; });
     if (found == open_.end()) {
       if (open_.size() >= options_.open) open_.erase(open_.begin());
-      open_.emplace_back(number, std::make_unique<Hdf5File>(cache_.local(number, paths_[number])));
+      open_.emplace_back(number, std::make_unique<Hdf5File>(cache_.local(number, paths_[number]), options_.limits));
       most_open_ = std::max(most_open_, open_.size());
       ++opened_;
     } else {
@@ -230,7 +231,8 @@ DataSplit open_hdf5(const Source& source) {
                             .classes = source.number("classes", 0),
                             .open = source.number("open", defaults.open),
                             .preload = source.flag("preload"),
-                            .cache = source.option("cache")};
+                            .cache = source.option("cache"),
+                            .limits = source.limits};
   std::vector<std::shared_ptr<const Hdf5Dataset>> parts;
   for (const std::string& list : source.values)
     parts.push_back(std::make_shared<Hdf5Dataset>(read_list(list), options));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/data/dataset.hpp"
+#include "engine/data/files.hpp"
 
 namespace tutti::engine {
 
@@ -19,6 +20,7 @@ struct Hdf5Options {
   bool preload = false;               ///< load whole files into memory, and the next expected one ahead of time
   /// files are copied into a new folder in here at first use; empty: no copies
   std::filesystem::path cache = {};
+  ReadLimits limits = {};
 };
 
 /// Reads a text file with one path per line, relative to the text file's folder. Blank lines and lines that start with

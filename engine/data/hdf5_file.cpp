@@ -2,11 +2,15 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <utility>
 
-#include "engine/data/files.hpp"
+#include "engine/data/trial.hpp"
+#include "transports/core/checked.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -24,6 +28,9 @@ class Turn {
   ~Turn() { H5Eset_auto2(H5E_DEFAULT, print_, data_); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
+
+  /// In a forked child, where the lock is held in the name of the parent's thread.
+  static void begin_anew() { new (&mutex()) std::recursive_mutex; }
 
  private:
   static std::recursive_mutex& mutex() {
@@ -51,20 +58,38 @@ class Id {
   herr_t (*close_)(hid_t);
 };
 
-/// The names in a group, sorted.
+constexpr int most_depth = 64;                // groups within one another
+constexpr std::size_t most_objects = 10'000;  // groups and datasets that are looked at
+constexpr std::size_t tried_bytes = std::size_t{16} << 20;
+
+/// Names in a group, sorted; of one with very many, the first.
 std::vector<std::string> names_in(hid_t group) {
   std::vector<std::string> names;
-  H5G_info_t about{};
-  if (H5Gget_info(group, &about) < 0) return names;
-  for (hsize_t i = 0; i < about.nlinks; ++i) {
-    const ssize_t length = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, nullptr, 0, H5P_DEFAULT);
-    if (length < 0) continue;
-    std::string name(static_cast<std::size_t>(length), '\0');
-    H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, name.data(), name.size() + 1, H5P_DEFAULT);
-    names.push_back(std::move(name));
-  }
+  const auto add = [](hid_t /*group*/, const char* name, const auto* /*about*/, void* all) -> herr_t {
+    auto& into = *static_cast<std::vector<std::string>*>(all);
+    try {
+      into.emplace_back(name);
+    } catch (...) {
+      return -1;
+    }
+    return into.size() > most_objects ? 1 : 0;
+  };
+  H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
   return names;
 }
+
+/// Called by HDF5 before it follows a link to another file: keeps the file's name and forbids it.
+herr_t forbid(const char* /*parent*/, const char* /*group*/, const char* file, const char* /*object*/,
+              unsigned* /*flags*/, hid_t /*access*/, void* into) {
+  try {
+    *static_cast<std::string*>(into) = file;
+  } catch (...) {  // the message will not name it
+  }
+  return -1;
+}
+
+constexpr const char* say_more = "; fetch it again, or raise data.max_compression if that is right";
+constexpr const char* say_external = ": say data.external_files=true if that is right";
 
 /// Sets `dtype` to the element type for an HDF5 type. Returns false if there is none.
 bool dtype_of_type(hid_t type, DType& dtype) {
@@ -99,31 +124,90 @@ hid_t memory_type(DType dtype) {
 
 }  // namespace
 
-Hdf5File::Hdf5File(std::filesystem::path file) : file_(std::move(file)) {
+Hdf5File::Hdf5File(std::filesystem::path file, const ReadLimits& limits) : file_(std::move(file)), limits_(limits) {
   const Turn turn;
-  if (!std::filesystem::exists(file_)) refuse(file_, "no such file");
+  std::error_code failed;
+  if (!std::filesystem::exists(file_, failed)) refuse(file_, "no such file");
+  if (!std::filesystem::is_regular_file(file_, failed)) refuse(file_, "is no regular file");
+  stored_ = std::filesystem::file_size(file_, failed);
   id_ = H5Fopen(file_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   if (id_ < 0) refuse(file_, "is no whole HDF5 file, or cannot be read; fetch it again");
+  access_ = H5Pcreate(H5P_DATASET_ACCESS);
+  if (!limits_.external_files) H5Pset_elink_cb(access_, forbid, &other_file_);
 }
 
 Hdf5File::~Hdf5File() {
   const Turn turn;
   for (const auto& [path, id] : datasets_) H5Dclose(id);
+  H5Pclose(access_);
   H5Fclose(id_);
+}
+
+void Hdf5File::try_out(const std::filesystem::path& file, const ReadLimits& limits,
+                       const std::vector<std::string>& names) {
+  const Turn turn;
+  try_in_child(file, "libhdf5", [&] {
+    Turn::begin_anew();
+    const Hdf5File opened(file, limits);
+    for (const std::string& name : names) {
+      for (const Hdf5Column& column : opened.columns(name)) {
+        const std::size_t row_bytes = checked_product(size_of(column.dtype), column.row_shape()).value_or(tried_bytes);
+        opened.read(column, 0, std::min(column.rows(), 1 + tried_bytes / std::max<std::size_t>(row_bytes, 1)));
+      }
+    }
+  });
+}
+
+void Hdf5File::refuse_dataset(const std::string& path, const std::string& what) const {
+  refuse(file_, "dataset '" + path + "' " + what);
 }
 
 /// Datasets stay open, because HDF5 keeps a chunk cache per open dataset.
 std::int64_t Hdf5File::dataset(const std::string& path) const {
   if (const auto found = datasets_.find(path); found != datasets_.end()) return found->second;
-  const hid_t id = H5Dopen2(id_, path.c_str(), H5P_DEFAULT);
-  if (id < 0) refuse(file_, "dataset '" + path + "' cannot be opened; the file is corrupt, fetch it again");
+  const hid_t id = H5Dopen2(id_, path.c_str(), access_);
+  if (id < 0) refuse_dataset(path, "cannot be opened; the file is corrupt, fetch it again");
   return datasets_[path] = id;
 }
 
-void Hdf5File::collect(const std::string& path, std::vector<Hdf5Column>& found) const {
-  const Id object(H5Oopen(id_, path.c_str(), H5P_DEFAULT), H5Oclose);
+/// What the header says has to be there: memory is taken by it, and HDF5 1.10 reads beyond a compact dataset's end.
+void Hdf5File::check_storage(const Hdf5Column& column, std::int64_t id) const {
+  const Id layout(H5Dget_create_plist(id), H5Pclose), type(H5Dget_type(id), H5Tclose);
+  const bool elsewhere = H5Pget_layout(layout) == H5D_VIRTUAL || H5Pget_external_count(layout) > 0;
+  if (elsewhere && !limits_.external_files)
+    refuse_dataset(column.path, "has its data in other files" + std::string(say_external));
+  const auto claimed = checked_product(H5Tget_size(type), column.shape);
+  if (!claimed || !checked_product(size_of(column.dtype), column.shape))
+    refuse_dataset(column.path, "has an impossible shape, " + describe(column.shape) + "; the file is corrupt");
+  if (elsewhere) return;
+  const std::size_t held = H5Dget_storage_size(id);
+  std::size_t most = held;
+  if (H5Pget_layout(layout) == H5D_CHUNKED) {
+    std::vector<hsize_t> chunk(column.shape.size());
+    H5Pget_chunk(layout, static_cast<int>(chunk.size()), chunk.data());
+    const std::vector<std::int64_t> sides(chunk.begin(), chunk.end());
+    const auto bytes = checked_product(H5Tget_size(type), sides);
+    if (!bytes || *bytes > limits_.unpacked(stored_))
+      refuse_dataset(column.path, "has chunks of " + describe(sides) + ", far more than the file stores" + say_more);
+    most = limits_.unpacked(held);
+  }
+  if (held > stored_ || *claimed > most)
+    refuse_dataset(column.path, "is said to be " + describe(column.shape) + ", " + std::to_string(*claimed) +
+                                    " bytes, but " + std::to_string(std::min(held, stored_)) + " are stored" +
+                                    say_more);
+}
+
+void Hdf5File::collect(const std::string& path, int depth, std::size_t& objects, std::vector<Hdf5Column>& found) const {
+  if (depth > most_depth || ++objects > most_objects)
+    refuse(file_, "group '" + path.substr(0, 80) + (path.size() > 80 ? "...'" : "'") + " has more than " +
+                      (depth > most_depth ? std::to_string(most_depth) + " groups within one another"
+                                          : std::to_string(most_objects) + " datasets") +
+                      ": name a group or dataset within it, if it does not contain itself");
+  other_file_.clear();
+  const Id object(H5Oopen(id_, path.c_str(), access_), H5Oclose);
+  if (object < 0 && !other_file_.empty()) refuse_dataset(path, "is in another file, " + other_file_ + say_external);
   if (H5Iget_type(object) == H5I_GROUP) {
-    for (const std::string& name : names_in(object)) collect(path + "/" + name, found);
+    for (const std::string& name : names_in(object)) collect(path + "/" + name, depth + 1, objects, found);
     return;
   }
   Hdf5Column column{path, {}, {}};
@@ -133,22 +217,29 @@ void Hdf5File::collect(const std::string& path, std::vector<Hdf5Column>& found) 
   if (rank < 1) refuse(file_, "dataset '" + path + "' is one value: expected a row for each sample");
   std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
   H5Sget_simple_extent_dims(space, dims.data(), nullptr);
-  column.shape.assign(dims.begin(), dims.end());
+  for (const hsize_t side : dims) {
+    if (side > PTRDIFF_MAX) refuse_dataset(path, "has a side of " + std::to_string(side) + "; the file is corrupt");
+    column.shape.push_back(static_cast<std::int64_t>(side));
+  }
   if (!dtype_of_type(type, column.dtype))
     refuse(file_, "dataset '" + path + "' does not hold numbers of up to 8 bytes");
+  check_storage(column, id);
   found.push_back(std::move(column));
 }
 
 std::vector<Hdf5Column> Hdf5File::columns(const std::string& name) const {
   const Turn turn;
-  if (H5Oexists_by_name(id_, name.c_str(), H5P_DEFAULT) <= 0) {
+  other_file_.clear();
+  if (H5Oexists_by_name(id_, name.c_str(), access_) <= 0) {
+    if (!other_file_.empty()) refuse_dataset(name, "is in another file, " + other_file_ + say_external);
     const Id root(H5Gopen2(id_, "/", H5P_DEFAULT), H5Gclose);
     std::string list;
     for (const std::string& each : names_in(root)) list += (list.empty() ? "'" : ", '") + each + "'";
     refuse(file_, "has no dataset '" + name + "'; there is " + (list.empty() ? "nothing" : list));
   }
   std::vector<Hdf5Column> found;
-  collect(name, found);
+  std::size_t objects = 0;
+  collect(name, 0, objects, found);
   if (found.empty()) refuse(file_, "group '" + name + "' is empty");
   return found;
 }

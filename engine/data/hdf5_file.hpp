@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/data/files.hpp"
 #include "engine/data/sample.hpp"
 
 namespace tutti::engine {
@@ -21,13 +22,20 @@ struct Hdf5Column {
   ArrayShape row_shape() const { return {shape.begin() + 1, shape.end()}; }
 };
 
-/// An HDF5 file open for reading. Errors are Error{invalid}, in one line, with the file and the dataset. Any thread.
+/// An HDF5 file open for reading. A dataset that claims much more than the file stores is refused, and so is one in
+/// another file, unless `limits` allow it. Errors are Error{invalid}, in one line, with the file and the dataset. Any
+/// thread.
 class Hdf5File {
  public:
-  explicit Hdf5File(std::filesystem::path file);
+  explicit Hdf5File(std::filesystem::path file, const ReadLimits& limits = {});
   ~Hdf5File();
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
+
+  /// Reads the layout and the first rows of the datasets of these names in a child process. Throws if libhdf5, which
+  /// takes much in a file on trust, ends the process that reads it, or does not come back.
+  static void try_out(const std::filesystem::path& file, const ReadLimits& limits,
+                      const std::vector<std::string>& names);
 
   /// The dataset `name`; if it is a group, the datasets in it and below, sorted by name.
   std::vector<Hdf5Column> columns(const std::string& name) const;
@@ -37,10 +45,16 @@ class Hdf5File {
 
  private:
   std::int64_t dataset(const std::string& path) const;
-  void collect(const std::string& path, std::vector<Hdf5Column>& found) const;
+  void collect(const std::string& path, int depth, std::size_t& objects, std::vector<Hdf5Column>& found) const;
+  void check_storage(const Hdf5Column& column, std::int64_t id) const;
+  [[noreturn]] void refuse_dataset(const std::string& path, const std::string& what) const;
 
   std::filesystem::path file_;
+  const ReadLimits limits_;
+  std::size_t stored_ = 0;  // the size of the file
   std::int64_t id_ = -1;
+  std::int64_t access_ = -1;                              // how datasets and links are opened
+  mutable std::string other_file_;                        // that a link would have led to
   mutable std::map<std::string, std::int64_t> datasets_;  // open datasets, by path
 };
 

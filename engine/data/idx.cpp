@@ -6,14 +6,14 @@
 #include <memory>
 #include <string>
 
-#include "engine/data/files.hpp"
+#include "transports/core/checked.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
 
 constexpr std::uint8_t unsigned_byte = 0x08;
-constexpr std::int64_t largest = std::int64_t{1} << 36;  // elements; a larger header is corrupt
+constexpr std::size_t largest = std::size_t{1} << 36;  // elements; a larger header is corrupt
 
 std::int64_t big_endian(const std::uint8_t* bytes) {
   return std::int64_t{bytes[0]} << 24 | std::int64_t{bytes[1]} << 16 | std::int64_t{bytes[2]} << 8 | bytes[3];
@@ -32,20 +32,16 @@ ArrayShape read_header(GzipReader& in, const std::filesystem::path& file, std::s
     refuse(file, text);
   }
   ArrayShape shape;
-  std::int64_t count = 1;
-  for (std::size_t d = 0; d < rank; ++d) {
-    shape.push_back(big_endian(&header[4 + 4 * d]));
-    if (shape[d] != 0 && count > largest / shape[d])
-      refuse(file, "its header asks for an impossible size; the file is corrupt");
-    count *= shape[d];
-  }
+  for (std::size_t d = 0; d < rank; ++d) shape.push_back(big_endian(&header[4 + 4 * d]));
+  if (!checked_product(1, shape, largest))
+    refuse(file, "its header asks for an impossible size, " + describe(shape) + "; the file is corrupt");
   return shape;
 }
 
 }  // namespace
 
-Array read_idx(const std::filesystem::path& file, std::size_t rank) {
-  GzipReader in(file);
+Array read_idx(const std::filesystem::path& file, std::size_t rank, const ReadLimits& limits) {
+  GzipReader in(file, limits);
   const ArrayShape shape = read_header(in, file, rank);
   return Array(in.read_exactly(elements(shape), true), shape);
 }

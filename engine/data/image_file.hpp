@@ -1,32 +1,61 @@
-// Image files: JPEG and PNG, decoded by libjpeg and libpng, and resized.
+// Image files: JPEG and PNG, decoded row by row by libjpeg and libpng, and resized on the way.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/data/array.hpp"
+#include "engine/data/files.hpp"
 
 namespace tutti::engine {
 
-/// Rows of pixels with `channels` bytes each: 1 (grey) or 3 (red, green, blue).
-struct Pixels {
-  std::size_t height = 0, width = 0, channels = 3;
-  std::vector<std::uint8_t> bytes;
+/// Takes the rows of an image and resizes them to height x width, or to no other size if `height` is 0. Bilinear
+/// interpolation; when reducing, averages over all pixels that fall into one (triangle filter). It needs memory for the
+/// result and a few rows.
+class Canvas {
+ public:
+  Canvas(std::size_t channels, std::size_t height, std::size_t width);
+  ~Canvas();
+
+  std::size_t channels() const noexcept { return channels_; }
+  std::size_t height() const noexcept { return height_; }  ///< 0 until begin(), unless an image is resized
+  std::size_t width() const noexcept { return width_; }
+
+  /// The size of the image that comes.
+  void begin(std::size_t height, std::size_t width);
+  /// The next row, from top to bottom: width x channels bytes.
+  void row(const std::uint8_t* pixels);
+  /// u8 of channels x height x width, once all rows have come.
+  Array finish();
+
+ private:
+  class Resizing;
+  void put(std::size_t y, const std::uint8_t* pixels);
+
+  const std::size_t channels_;
+  std::size_t height_, width_;
+  std::size_t next_ = 0;
+  std::vector<std::uint8_t> planes_;
+  std::unique_ptr<Resizing> resizing_;
 };
 
-/// Decodes a file into `channels` (1 or 3) channels, converting if needed; transparent pixels are blended onto black.
-/// Throws Error{invalid} with the decoder's message, or with the missing library in builds without it.
-Pixels decode_jpeg(std::span<const std::uint8_t> file, std::size_t channels);
-Pixels decode_png(std::span<const std::uint8_t> file, std::size_t channels);
+/// Throws Error{invalid} if an image claims more pixels than `limits` allow or, as `most` says, than its file can hold.
+/// `whole` says that it cannot be decoded row by row; the limit is a quarter then, because memory is needed for all.
+void check_pixels(std::size_t height, std::size_t width, bool whole, std::size_t most, const ReadLimits& limits);
 
-/// Bilinear interpolation; when reducing, averages over all pixels that fall into one (triangle filter).
-Pixels resize(const Pixels& image, std::size_t height, std::size_t width);
+/// Decodes a file into the canvas, converting to its channels, 1 (grey) or 3 (red, green, blue); transparent pixels are
+/// blended onto black. Throws Error{invalid} with the decoder's message, or with the missing library in builds without
+/// it.
+void decode_jpeg(std::span<const std::uint8_t> file, const ReadLimits& limits, Canvas& canvas);
+void decode_png(std::span<const std::uint8_t> file, const ReadLimits& limits, Canvas& canvas);
 
 /// Reads a JPEG or PNG file, recognised by its first bytes, as u8 of channels x height x width. `height` 0: not
 /// resized. Throws Error{invalid} with the file's name.
-Array read_image(const std::filesystem::path& file, std::size_t channels, std::size_t height, std::size_t width);
+Array read_image(const std::filesystem::path& file, std::size_t channels, std::size_t height, std::size_t width,
+                 const ReadLimits& limits = {});
 
 }  // namespace tutti::engine

@@ -13,6 +13,7 @@ namespace fs = std::filesystem;
 
 struct Format {
   std::size_t channels = 3, height = 0, width = 0;
+  ReadLimits limits = {};
 };
 
 std::vector<std::string> classes_in(const fs::path& folder) {
@@ -40,7 +41,7 @@ class ImageFolder : public Dataset {
 
   Sample get(std::size_t i) const override {
     const File& file = files_.at(i);
-    Array image = read_image(file.path, format_.channels, format_.height, format_.width);
+    Array image = read_image(file.path, format_.channels, format_.height, format_.width, format_.limits);
     return {{"image", std::move(image)}, {"label", Array::scalar(static_cast<std::int64_t>(file.label))}};
   }
 
@@ -55,14 +56,14 @@ class ImageFolder : public Dataset {
 
 /// The option "size=HxW"; by default the size of the first image.
 Format format_of(const Source& source, const fs::path& folder, const std::vector<std::string>& classes) {
-  Format format;
+  Format format{.limits = source.limits};
   const std::string channels = source.option("channels", "3"), size = source.option("size");
   if (channels != "1" && channels != "3") source.refuse("channels=" + channels + ": there are 1, grey, and 3, colours");
   format.channels = channels == "1" ? 1 : 3;
   if (size.empty()) {
     const Sample first = ImageFolder(folder, classes, format).get(0);
     const ArrayShape& shape = first["image"].shape();
-    return {format.channels, static_cast<std::size_t>(shape[1]), static_cast<std::size_t>(shape[2])};
+    return {format.channels, static_cast<std::size_t>(shape[1]), static_cast<std::size_t>(shape[2]), format.limits};
   }
   const char* const end = size.data() + size.size();
   const auto height = std::from_chars(size.data(), end, format.height);

@@ -4,7 +4,7 @@
 
 namespace tutti::engine {
 
-Pixels decode_jpeg(std::span<const std::uint8_t>, std::size_t) {
+void decode_jpeg(std::span<const std::uint8_t>, const ReadLimits&, Canvas&) {
   throw Error(Code::invalid, "this tutti was built without libjpeg: install libjpeg62-turbo-dev and build it again");
 }
 

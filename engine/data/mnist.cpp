@@ -20,10 +20,11 @@ fs::path find(const fs::path& folder, const std::string& name) {
   refuse(folder, "has no " + name + "[.gz]; " + std::string(how_to_get_data));
 }
 
-std::shared_ptr<const ArrayDataset> read_part(const fs::path& folder, const std::string& prefix) {
+std::shared_ptr<const ArrayDataset> read_part(const Source& source, const std::string& prefix) {
+  const fs::path folder = source.values.at(0);
   const fs::path image_file = find(folder, prefix + "-images-idx3-ubyte");
   const fs::path label_file = find(folder, prefix + "-labels-idx1-ubyte");
-  const Array images = read_idx(image_file, 3), labels = read_idx(label_file, 1);
+  const Array images = read_idx(image_file, 3, source.limits), labels = read_idx(label_file, 1, source.limits);
   const ArrayShape& shape = images.shape();
   if (shape[0] != labels.shape()[0])
     refuse(label_file, "expected " + std::to_string(shape[0]) + " labels, one for each image, found " +
@@ -38,7 +39,7 @@ std::shared_ptr<const ArrayDataset> read_part(const fs::path& folder, const std:
 DataSplit open_idx(const Source& source) {
   const fs::path folder = source.values.at(0);
   if (!fs::is_directory(folder)) refuse(folder, "no such data folder; " + std::string(how_to_get_data));
-  const auto train = read_part(folder, "train"), test = read_part(folder, "t10k");
+  const auto train = read_part(source, "train"), test = read_part(source, "t10k");
   const ArrayShape shape = train->get(0)["image"].shape(), held_out = test->get(0)["image"].shape();
   if (shape != held_out)
     refuse(folder, "training images are " + describe(shape) + ", held-out images " + describe(held_out) +

@@ -10,6 +10,7 @@
 
 #include "engine/data/files.hpp"
 #include "engine/data/kinds.hpp"
+#include "transports/core/checked.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -17,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t most_dimensions = 64;  // as in NumPy
 constexpr std::string_view magic = "\x93NUMPY";
 
 struct Descr {
@@ -37,19 +39,17 @@ std::string_view value_of(std::string_view header, std::string_view key, std::st
 }
 
 std::optional<ArrayShape> parse_shape(std::string_view text) {
-  constexpr std::int64_t most = std::int64_t{1} << 39;  // maximum number of elements; a larger header is corrupt
+  constexpr std::size_t most = std::size_t{1} << 39;  // maximum number of elements; a larger header is corrupt
   ArrayShape shape;
-  std::int64_t count = 1;
   while (!text.empty()) {
     std::int64_t dim = 0;
     const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), dim);
-    if (error != std::errc() || dim < 0 || (dim > 0 && count > most / dim)) return std::nullopt;
-    count *= std::max<std::int64_t>(dim, 1);
+    if (error != std::errc() || shape.size() >= most_dimensions) return std::nullopt;
     shape.push_back(dim);
     text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
     text.remove_prefix(std::min(text.find_first_not_of(", "), text.size()));
   }
-  return shape;
+  return checked_product(1, shape, most) ? std::optional(shape) : std::nullopt;
 }
 
 /// The text of the header, and the offset of the data.

@@ -112,13 +112,15 @@ std::size_t count_classes(const Array& labels, const std::string& where, std::si
   if (!is_integer(labels.dtype()))
     throw Error(Code::invalid, where + ": expected integers as classes, found " + labels.describe());
   const Array all = labels.converted(DType::i64);
+  constexpr std::size_t most_classes = std::size_t{1} << 31;
+  const std::size_t most = limit > 0 ? limit : most_classes;
   std::int64_t top = -1;
   std::size_t row = 0;
   for (const std::int64_t label : all.as<std::int64_t>()) {
-    if (label < 0 || (limit > 0 && label >= static_cast<std::int64_t>(limit)))
+    if (label < 0 || static_cast<std::size_t>(label) >= most)
       throw Error(Code::invalid, where + ": the label of sample " + std::to_string(row) + " is " +
                                      std::to_string(label) + ": expected " +
-                                     (limit > 0 ? "0 to " + std::to_string(limit - 1) : "0 or more"));
+                                     (limit > 0 || label > 0 ? "0 to " + std::to_string(most - 1) : "0 or more"));
     top = std::max(top, label);
     ++row;
   }

@@ -4,7 +4,7 @@
 
 namespace tutti::engine {
 
-Pixels decode_png(std::span<const std::uint8_t>, std::size_t) {
+void decode_png(std::span<const std::uint8_t>, const ReadLimits&, Canvas&) {
   throw Error(Code::invalid, "this tutti was built without libpng: install libpng-dev and build it again");
 }
 

@@ -29,13 +29,17 @@ bool take_number(std::string_view& text, std::string_view next, std::size_t& num
   return true;
 }
 
+// Of a place in an epoch that a run can have been at.
+constexpr std::size_t most_parts = 1000, most_counted = std::size_t{1} << 31, most_ranks = 1 << 20;
+
 bool take_parts(std::string_view text, std::vector<Progress::Part>& parts) {
   if (text == "none") return true;
   for (bool more = true; more;) {
     Progress::Part part;
     std::size_t size = 0;
     if (!take_number(text, "x", part.steps) || !take_number(text, "@", part.batch) || !take_number(text, "", size) ||
-        size < 1 || part.batch < 1)
+        size < 1 || size > most_ranks || part.batch < 1 || part.batch > most_counted || part.steps > most_counted ||
+        parts.size() == most_parts)
       return false;
     part.size = static_cast<int>(size);
     parts.push_back(part);
@@ -154,14 +158,17 @@ std::vector<Sampler::Order> Sampler::deal(const Order& order, int size) const {
 }
 
 void Sampler::remove(Order& order, const Progress::Part& part) const {
+  if (order.empty() || part.steps == 0) return;
   if (plan_.way == Way::batch) {
     const std::size_t seen = std::min(part.steps * part.batch, order.size());
     order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(seen));
     return;
   }
   std::vector<bool> seen(plan_.samples);
-  const std::vector<Order> dealt = deal(order, part.size);
-  for (int r = 0; r < part.size; ++r) {
+  // Of more ranks than samples the first have one each, and the others none.
+  const int holders = static_cast<int>(std::min(static_cast<std::size_t>(part.size), order.size()));
+  const std::vector<Order> dealt = deal(order, holders);
+  for (int r = 0; r < holders; ++r) {
     const Order& one = dealt[static_cast<std::size_t>(r)];
     const std::size_t count = std::min(part.steps * batch_of(part.batch, r, part.size), one.size());
     for (std::size_t i = 0; i < count; ++i) seen[one[i]] = true;

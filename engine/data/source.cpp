@@ -107,7 +107,7 @@ bool Source::flag(std::string_view key) const {
   return value == "on";
 }
 
-DataSplit load(const std::string& text, std::size_t random_samples, std::uint64_t seed) {
+DataSplit load(const std::string& text, std::size_t random_samples, std::uint64_t seed, const ReadLimits& limits) {
   const std::size_t colon = text.find(':');
   const std::string_view prefix = std::string_view(text).substr(0, std::min(colon, text.size()));
   if (colon != text.npos) {
@@ -115,6 +115,7 @@ DataSplit load(const std::string& text, std::size_t random_samples, std::uint64_
       Source source = parse(text, *kind, std::string_view(text).substr(colon + 1));
       source.random_samples = random_samples;
       source.seed = seed;
+      source.limits = limits;
       return kind->open(source);
     }
     if (!std::filesystem::exists(text)) {
@@ -123,7 +124,7 @@ DataSplit load(const std::string& text, std::size_t random_samples, std::uint64_
       throw Error(Code::invalid, "data=" + text + ": no kind of data '" + std::string(prefix) + "'; there is " + list);
     }
   }
-  return open_idx({.text = text, .kind = "idx", .values = {text}});
+  return open_idx({.text = text, .kind = "idx", .values = {text}, .limits = limits});
 }
 
 ImageShape DataSplit::image() const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/data/dataset.hpp"
+#include "engine/data/files.hpp"
 #include "engine/data/transform.hpp"
 
 namespace tutti::engine {
@@ -48,6 +49,7 @@ struct Source {
   std::map<std::string, std::string, std::less<>> options = {};
   std::size_t random_samples = 0;  ///< number of samples of random:, unless the text has samples=
   std::uint64_t seed = 0;          ///< seed of random:
+  ReadLimits limits = {};
 
   /// Throws Error{invalid} with the text "data=TEXT: what; expected FORM".
   [[noreturn]] void refuse(const std::string& what) const;
@@ -67,6 +69,7 @@ std::span<const SourceKind> source_kinds() noexcept;
 
 /// Opens a source of one of source_kinds(); a folder without a kind is idx:. Throws Error{invalid}, in one line, with
 /// the file and the problem, or with a list of the kinds.
-DataSplit load(const std::string& source, std::size_t random_samples, std::uint64_t seed);
+DataSplit load(const std::string& source, std::size_t random_samples, std::uint64_t seed,
+               const ReadLimits& limits = {});
 
 }  // namespace tutti::engine

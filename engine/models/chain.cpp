@@ -19,6 +19,8 @@
 #include <limits>
 
 #include "nn/sync_batch_norm.hpp"
+#include "transports/core/checked.hpp"
+#include "tutti/memory.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -31,7 +33,19 @@ using Kind = Layer::Kind;
               layer.place + std::string(layer_table()[static_cast<std::size_t>(layer.kind)].name) + text);
 }
 
-std::string by(const Layer::Pair& pair) { return std::to_string(pair[0]) + "x" + std::to_string(pair[1]); }
+std::string by(std::span<const std::int64_t> sizes) {
+  std::string text;
+  for (const std::int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
+/// Throws unless numbers of these sizes fit into the memory that is left; `what` is what there would be.
+void need_room(const Layer& layer, std::span<const std::int64_t> sizes, const std::string& what) {
+  const std::uint64_t left = available_memory();
+  if (!checked_product(sizeof(float), sizes, left))
+    refuse(layer, " would have " + by(sizes) + " " + what + ", which do not fit into the memory that is left, " +
+                      size_text(left) + ": choose smaller sizes");
+}
 
 }  // namespace
 
@@ -46,6 +60,11 @@ at::Tensor Chain::forward(const at::Tensor& batch) {
 }
 
 void Chain::add(const Layer& layer, std::int64_t classes) {
+  add_steps(layer, classes);
+  need_room(layer, shape_, "numbers for a sample");
+}
+
+void Chain::add_steps(const Layer& layer, std::int64_t classes) {
   switch (layer.kind) {
     case Kind::conv: return add_conv(layer);
     case Kind::linear: return add_linear(layer, classes);
@@ -87,7 +106,7 @@ std::array<std::int64_t, 2> Chain::slide(const Layer& layer, double filler) {
   need_image(layer);
   const Reach rows = reach(layer, 0), columns = reach(layer, 1);
   if (rows.out < 1 || columns.out < 1)
-    refuse(layer, " of " + by(layer.kernel) + " does not fit into " + by({shape_[1], shape_[2]}) +
+    refuse(layer, " of " + by(layer.kernel) + " does not fit into " + by(std::span(shape_).subspan(1)) +
                       ": take larger images, padding, or fewer layers that make them smaller");
   shape_ = {shape_[0], rows.out, columns.out};
   if (rows.before == rows.after && columns.before == columns.after) return {rows.before, columns.before};
@@ -104,6 +123,7 @@ void Chain::add_conv(const Layer& layer) {
     refuse(layer, ": groups=" + std::to_string(layer.groups) + " must divide its channels, " +
                       std::to_string(channels) + ", and its filters, " + std::to_string(layer.size));
   const auto padding = slide(layer, 0);
+  need_room(layer, std::array{layer.size, channels / layer.groups, layer.kernel[0], layer.kernel[1]}, "weights");
   shape_[0] = layer.size;
   auto conv = register_module(
       next_name("conv"),
@@ -118,6 +138,7 @@ void Chain::add_conv(const Layer& layer) {
 void Chain::add_linear(const Layer& layer, std::int64_t classes) {
   if (shape_.size() != 1) refuse(layer, " needs rows of numbers, and here are images: put flatten before it");
   const std::int64_t units = layer.size > 0 ? layer.size : classes;
+  need_room(layer, std::array{units, shape_[0]}, "weights");
   auto linear =
       register_module(next_name("fc"), torch::nn::Linear(torch::nn::LinearOptions(shape_[0], units).bias(layer.bias)));
   shape_[0] = units;
@@ -161,13 +182,10 @@ void Chain::add_function(const Layer& layer) {
         steps_.push_back(
             [this, rate = layer.number](const at::Tensor& x) { return at::dropout(x, rate, is_training()); });
       break;
-    case Kind::flatten: {
-      std::int64_t all = 1;
-      for (const std::int64_t side : shape_) all *= side;
-      shape_ = {all};
+    case Kind::flatten:
+      shape_ = {static_cast<std::int64_t>(*checked_product(1, shape_))};  // which fits into memory
       steps_.push_back([](const at::Tensor& x) { return x.flatten(1); });
       break;
-    }
     case Kind::leakyrelu:
       steps_.push_back([slope = layer.number](const at::Tensor& x) { return at::leaky_relu(x, slope); });
       break;

@@ -29,7 +29,9 @@ class Chain final : public torch::nn::Module {
     std::int64_t before = 0, after = 0, out = 0;
   };
 
+  /// Throws Error{invalid} with the layer's place if what it makes of a sample does not fit into memory.
   void add(const Layer& layer, std::int64_t classes);
+  void add_steps(const Layer& layer, std::int64_t classes);
   void add_conv(const Layer& layer);
   void add_linear(const Layer& layer, std::int64_t classes);
   void add_batchnorm(const Layer& layer);

@@ -1,10 +1,6 @@
 #include "engine/models/layers.hpp"
 
-#include <yaml-cpp/yaml.h>
-
-#include <fstream>
-#include <sstream>
-
+#include "engine/documents.hpp"
 #include "engine/models/keras.hpp"
 #include "tutti/status.hpp"
 
@@ -178,7 +174,7 @@ Layer make_layer(const std::string& name, const Options::Given& options, const s
 
 LayerList parse_layers(const std::string& text, const std::string& name) {
   try {
-    const YAML::Node root = YAML::Load(text);
+    const YAML::Node root = parse_yaml(text, name);
     if (root.IsMap()) return keras_layers(root, name);
     if (!root.IsSequence() || root.size() == 0)
       refuse(name + ": expected a list of layers, or what Keras writes of a Sequential model");
@@ -193,10 +189,7 @@ LayerList parse_layers(const std::string& text, const std::string& name) {
 }
 
 LayerList read_layers(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) refuse(file.string() + ": cannot be read: give a file of layers");
-  return parse_layers(text.str(), file.string());
+  return parse_layers(read_text(file, DocumentLimits().bytes), file.string());
 }
 
 }  // namespace tutti::engine

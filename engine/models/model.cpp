@@ -1,5 +1,6 @@
 #include "engine/models/model.hpp"
 
+#include <c10/util/Exception.h>
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
@@ -24,6 +25,12 @@ models::Made from_file(const std::filesystem::path& file, const ModelSettings& s
 bool is_file(const std::string& name) {
   constexpr std::string_view kinds[] = {".yaml", ".yml", ".json", ".pt", ".pth", ".ts"};
   return std::ranges::find(kinds, std::filesystem::path(name).extension().string()) != std::end(kinds);
+}
+
+/// What torch says of sizes that it cannot make, in one line.
+[[noreturn]] void refuse_sizes(const ModelSettings& settings, const std::string& why) {
+  refuse("model=" + settings.name + ": " + why.substr(0, why.find('\n')) +
+         ": choose sizes that are possible, and that fit into memory");
 }
 
 models::Made from_table(const ModelSettings& settings) {
@@ -66,11 +73,17 @@ Network make_model(const ModelSettings& settings) {
   if (settings.classes < 1 || std::ranges::any_of(settings.input, [](std::int64_t side) { return side < 1; }))
     refuse("a model needs at least one class, and sides of its input from 1 up");
   torch::manual_seed(settings.seed);
-  models::Made made = is_file(settings.name) ? from_file(settings.name, settings) : from_table(settings);
-  made.module->to(settings.dtype == "float64" ? at::kDouble : at::kFloat);
-  return {.module = std::move(made.module),
-          .forward = std::move(made.forward),
-          .after_update = std::move(made.after_update)};
+  try {
+    models::Made made = is_file(settings.name) ? from_file(settings.name, settings) : from_table(settings);
+    made.module->to(settings.dtype == "float64" ? at::kDouble : at::kFloat);
+    return {.module = std::move(made.module),
+            .forward = std::move(made.forward),
+            .after_update = std::move(made.after_update)};
+  } catch (const c10::Error& error) {
+    refuse_sizes(settings, error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    refuse_sizes(settings, "there is no memory for it");
+  }
 }
 
 }  // namespace tutti::engine

@@ -123,7 +123,7 @@ std::unique_ptr<Served> make_worker(const Config& config, int workers, const Rep
   inner.preset = "bsp";
   WorkerPlace met = place;
   met.meets = quorum_of(axes, workers) > 1 ? workers : 0;
-  met.resumes = config.checkpoint.resume;
+  met.resumes = config.checkpoint.resumes();
   return Served::make(numbers_of(axes, workers),
                       {.name = axes.name(),
                        .about = "by masters, with " + std::to_string(workers) + " workers" +

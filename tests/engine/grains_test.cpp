@@ -122,7 +122,7 @@ TEST_F(Membership, ARunThatIsResumedOnOtherRanksIsTheSame) {
   const std::string whole = train_on(1, run);
   run.run = folder("parted");
   EXPECT_THAT(train_on(2, run, 5), HasSubstr("interrupted"));
-  run.checkpoint.resume = true;
+  run.checkpoint.resume = "true";
   EXPECT_THAT(train_on(3, run, 9), HasSubstr("interrupted"));
   EXPECT_EQ(train_on(4, run), whole);
 }
@@ -136,10 +136,10 @@ TEST_F(Membership, NoHistoryOfRanksChangesABit) {
   for (std::uint64_t history = 1; history <= 6; ++history) {
     Random draws(history);
     run.run = folder("history-" + std::to_string(history));
-    run.checkpoint.resume = false;
+    run.checkpoint.resume = "false";
     for (std::size_t stop = 1 + draws.below(4); stop < 12; stop += 1 + draws.below(4)) {
       EXPECT_THAT(train_on(1 + static_cast<int>(draws.below(8)), run, stop), HasSubstr("interrupted"));
-      run.checkpoint.resume = true;
+      run.checkpoint.resume = "true";
     }
     EXPECT_EQ(train_on(1 + static_cast<int>(draws.below(8)), run), whole) << "history " << history;
   }

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
 #include <fstream>
 #include <set>
@@ -204,6 +205,40 @@ TEST_F(Hdf5Test, ErrorsNameListLineFileAndDataset) {
   write_hdf5(files[1], other);
   EXPECT_THAT(refusal([&] { Hdf5Dataset(files, {}); }),
               HasSubstr("part1.h5: dataset 'labels': the label of sample 1 is -1"));
+}
+
+/// A file whose features are three numbers in a file of raw bytes beside it, or in the other dataset of the same file.
+void write_elsewhere(const fs::path& file, bool raw) {
+  const hsize_t sides[] = {3, 1};
+  const hid_t id = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t space = H5Screate_simple(2, sides, nullptr), how = H5Pcreate(H5P_DATASET_CREATE);
+  if (raw)
+    H5Pset_external(how, (file.string() + ".raw").c_str(), 0, 12);
+  else
+    H5Pset_virtual(how, space, ".", "labels", space);
+  const hid_t features = H5Dcreate2(id, "features", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, how, H5P_DEFAULT);
+  const hid_t labels = H5Dcreate2(id, "labels", H5T_NATIVE_INT32, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const std::int32_t numbers[] = {0, 1, 2};
+  H5Dwrite(labels, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers);
+  std::ofstream(file.string() + ".raw") << std::string(12, 'x');
+  for (const hid_t dataset : {features, labels}) H5Dclose(dataset);
+  H5Pclose(how);
+  H5Sclose(space);
+  H5Fclose(id);
+}
+
+TEST_F(Hdf5Test, DataOfOtherFilesAreTakenWhereThatIsAllowed) {
+  const fs::path file = folder_ / "a.h5";
+  for (const bool raw : {false, true}) {
+    write_elsewhere(file, raw);
+    EXPECT_THAT(refusal([&] { Hdf5File(file).columns("features"); }),
+                AllOf(HasSubstr("a.h5: dataset 'features' has its data in other files"),
+                      HasSubstr("data.external_files=true")));
+    ReadLimits limits;
+    limits.external_files = true;
+    EXPECT_EQ(Hdf5File(file, limits).columns("features").front().shape, (ArrayShape{3, 1}));
+    EXPECT_EQ(Hdf5File(file).columns("labels").front().shape, (ArrayShape{3, 1}));
+  }
 }
 
 }  // namespace

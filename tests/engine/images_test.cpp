@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <png.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include <jpeglib.h>
 
@@ -23,8 +26,15 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using testing::refusal;
+
+/// Rows of pixels with one byte per channel.
+struct Pixels {
+  std::size_t height = 0, width = 0, channels = 3;
+  std::vector<std::uint8_t> bytes;
+};
 
 /// One colour all over.
 Pixels plain(std::size_t height, std::size_t width, std::uint8_t red, std::uint8_t green, std::uint8_t blue) {
@@ -156,12 +166,65 @@ TEST_F(ImagesTest, ErrorsNameTheFolder) {
   EXPECT_THAT(refusal([&] { load(); }), AllOf(HasSubstr("test/b"), HasSubstr("no such class")));
 }
 
-TEST(Resize, IsLinearAndTakesAllPixelsIn) {
+std::vector<std::uint8_t> resized(const Pixels& image, std::size_t height, std::size_t width) {
+  Canvas canvas(image.channels, height, width);
+  canvas.begin(image.height, image.width);
+  for (std::size_t y = 0; y < image.height; ++y) canvas.row(image.bytes.data() + y * image.width * image.channels);
+  const Array result = canvas.finish();
+  const auto bytes = result.as<std::uint8_t>();
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(Canvas, ResizesLinearlyAndTakesAllPixelsIn) {
   const Pixels line{1, 4, 1, {0, 100, 200, 100}};
-  EXPECT_THAT(resize(line, 1, 8).bytes, ElementsAre(0, 25, 75, 125, 175, 175, 125, 100));
-  EXPECT_THAT(resize(line, 2, 4).bytes, ElementsAre(0, 100, 200, 100, 0, 100, 200, 100));
+  EXPECT_THAT(resized(line, 1, 8), ElementsAre(0, 25, 75, 125, 175, 175, 125, 100));
+  EXPECT_THAT(resized(line, 2, 4), ElementsAre(0, 100, 200, 100, 0, 100, 200, 100));
   const Pixels checkers{2, 4, 1, {0, 200, 0, 200, 200, 0, 200, 0}};
-  EXPECT_THAT(resize(checkers, 1, 1).bytes, ElementsAre(100));
+  EXPECT_THAT(resized(checkers, 1, 1), ElementsAre(100));
+  EXPECT_THAT(resized(checkers, 0, 0), ElementsAreArray(checkers.bytes)) << "no other size";
+}
+
+// Each output pixel is the mean of the input pixels around its centre, weighted by the triangle filter, in both
+// directions at once; the sums of the definition in double precision.
+TEST(Canvas, FollowsTheTriangleFilterForAnySizes) {
+  Random random(3);
+  for (int round = 0; round < 60; ++round) {
+    const auto size = [&](std::size_t most) { return 1 + static_cast<std::size_t>(random.below(most)); };
+    Pixels image{size(20), size(20), 1, {}};
+    for (std::size_t i = 0; i < image.height * image.width; ++i)
+      image.bytes.push_back(static_cast<std::uint8_t>(random.next()));
+    const std::size_t height = size(20), width = size(20);
+    const auto weight = [](std::size_t out, std::size_t to, std::size_t in, std::size_t from) {
+      const double scale = static_cast<double>(from) / static_cast<double>(to), reach = std::max(scale, 1.0);
+      const double far = std::abs(static_cast<double>(in) + 0.5 - (static_cast<double>(out) + 0.5) * scale) / reach;
+      return far < 1 ? 1 - far : 0.0;
+    };
+    const std::vector<std::uint8_t> got = resized(image, height, width);
+    for (std::size_t y = 0; y < height; ++y) {
+      for (std::size_t x = 0; x < width; ++x) {
+        double sum = 0, total = 0;
+        for (std::size_t v = 0; v < image.height; ++v) {
+          for (std::size_t u = 0; u < image.width; ++u) {
+            const double share = weight(y, height, v, image.height) * weight(x, width, u, image.width);
+            sum += share * image.bytes[v * image.width + u];
+            total += share;
+          }
+        }
+        ASSERT_NEAR(got[y * width + x], sum / total, 0.51)
+            << image.height << "x" << image.width << " to " << height << "x" << width << " at " << y << "," << x;
+      }
+    }
+  }
+}
+
+TEST_F(ImagesTest, SizesThatAreClaimedAreNoReasonToTakeMemory) {
+  write_png(folder_ / "a.png", plain(30, 40, 1, 2, 3));
+  ReadLimits limits;
+  limits.max_pixels = 30 * 40;
+  EXPECT_NO_THROW(read_image(folder_ / "a.png", 3, 8, 8, limits));
+  limits.max_pixels -= 1;
+  EXPECT_THAT(refusal([&] { read_image(folder_ / "a.png", 3, 8, 8, limits); }),
+              AllOf(HasSubstr("a.png: "), HasSubstr("30x40 pixels"), HasSubstr("raise data.max_pixels")));
 }
 
 }  // namespace

@@ -166,6 +166,12 @@ TEST(Keras, WhatCannotBeReadIsNamed) {
               HasSubstr("dilation_rate=2,2"));
 }
 
+TEST(Layers, ATextCountsWhereverAnAliasStandsForIt) {
+  std::string text = "- conv: {kernel: [&a " + std::string(1 << 20, '1');
+  for (int i = 0; i < 16; ++i) text += ", *a";
+  EXPECT_THAT(parse_refusal(text + "]}\n"), HasSubstr("net.yaml:1: has more than 16777216 bytes where its aliases"));
+}
+
 TEST(Tables, StateValuesOfTheirKinds) {
   for (const auto table : {model_table(), optimizer_table()})
     for (const ChoiceInfo& choice : table) {

@@ -383,7 +383,7 @@ TEST_F(ResumedPresets, ContinueWithTheSameBits) {
     const Trained whole = run_on(2, config, data);
     config.run = folder("parted");
     EXPECT_THROW(run_on(2, config, data, interrupt_after(9)), std::runtime_error);
-    config.checkpoint.resume = true;
+    config.checkpoint.resume = "true";
     const Trained parted = run_on(2, config, data);
     EXPECT_EQ(parted.result.losses, whole.result.losses) << name;
     EXPECT_TRUE(same_bits(parted.parameters, whole.parameters)) << name;

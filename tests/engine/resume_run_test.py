@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -12,7 +13,7 @@ WORDS = ["model=mlp", "hidden=8", "data=random:1x4x4", "random_samples=40", "epo
          "optimizer=adam", "lr=0.01", "schedule=constant"]
 
 
-class Resume(InFolder):
+class Runs(InFolder):
     def train(self, *words, code=0):
         done = command("train", *words, cwd=self.folder)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
@@ -21,6 +22,13 @@ class Resume(InFolder):
     def state(self, run):
         return json.loads((self.folder / run / "checkpoints/last/state.json").read_text())
 
+    def refused(self, *words):
+        said = self.train(*words, code=2)
+        self.assertEqual(said.count("\n"), 1, said)
+        return said
+
+
+class Resume(Runs):
     def next_of(self, text):
         return re.search(r"(?m)^next +(.+)$", text)[1]
 
@@ -88,21 +96,12 @@ class Resume(InFolder):
         self.assertIn("resuming served/checkpoints/step-", self.shell(line))
         self.assertIn("resuming served/checkpoints/step-", self.train("--resume", "served", "epochs=6"))
 
-    def refused(self, *words):
-        said = self.train(*words, code=2)
-        self.assertEqual(said.count("\n"), 1, said)
-        return said
-
     def test_one_line_says_why_it_cannot_go_on(self):
         self.assertIn("--resume nowhere: there is no such folder", self.refused("--resume", "nowhere"))
         (self.folder / "an empty one").mkdir()
         self.assertIn("--resume 'an empty one': there is no run in it, as it has no config.yaml", self.refused("--resume", "an empty one"))
         self.assertIn("run=an empty one has no checkpoint to go on from, and no config.yaml", self.refused("run=an empty one", "--resume"))
         self.assertIn("which run is to be resumed? Say --resume DIR", self.refused("--resume"))
-        self.train("-np", 2, *WORDS, "run=done", "checkpoint.at_end=false")
-        for words in (["--resume", "done"], ["-np", 2, "--resume=done"]):
-            self.assertIn("--resume done: the run in it has no checkpoint yet", self.refused(*words))
-        self.assertIn("run=done has a run in it, but no checkpoint to resume", self.refused("run=done", "--resume", "-np", 1))
         self.assertIn("are two folders; leave one out", self.refused("--resume", "done", "run=other"))
         self.assertIn("no config key 'epoch'; did you mean 'epochs'?", self.refused("--resume", "epoch=3", "run=done"))
 
@@ -110,6 +109,111 @@ class Resume(InFolder):
         words = ["-np", 2, *WORDS, "run=both", "--resume"]
         self.assertIn("nothing to resume in run=both: beginning", self.train(*words))
         self.assertIn("resuming both/checkpoints/step-10", self.train(*words))
+
+    def test_a_run_without_a_checkpoint_begins_anew(self):
+        self.train("-np", 2, *WORDS, "run=whole")
+        for words in (["--resume", "early"], ["-np", 2, *WORDS, "run=early", "--resume"]):
+            self.train("-np", 2, *WORDS, "run=early", "checkpoint.at_end=false")
+            self.assertIn("nothing to resume in run=early: beginning", self.train(*words, "checkpoint.at_end=true"))
+            self.assertEqual(self.state("early")["losses"], self.state("whole")["losses"])
+            shutil.rmtree(self.folder / "early")
+
+
+def flip(file, at):
+    """Flips a bit of the byte `at`, counted from the end if it is negative."""
+    whole = bytearray(file.read_bytes())
+    whole[at] ^= 4
+    file.write_bytes(whole)
+
+
+def cut(file, part):
+    os.truncate(file, int(file.stat().st_size * part))
+
+
+def link(path, elsewhere):
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+def replace_by_folder(file):
+    file.unlink()
+    file.mkdir()
+
+
+def change_number(folder):
+    """A checkpoint of an earlier version, which has no checksums, and a state that cannot be."""
+    state = json.loads((folder / "state.json").read_text())
+    state["ranks"] = 0
+    state.pop("manifest", None)
+    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "manifest.json").unlink()
+
+
+DAMAGES = {
+    "an empty model": lambda at: cut(at / "model.safetensors", 0),
+    "half a model": lambda at: cut(at / "model.safetensors", 0.5),
+    "no model": lambda at: (at / "model.safetensors").unlink(),
+    "a folder for a model": lambda at: replace_by_folder(at / "model.safetensors"),
+    "a link for a model": lambda at: link(at / "model.safetensors", at.parent / "moved"),
+    "a bit of a tensor": lambda at: flip(at / "model.safetensors", -3),
+    "a bit of a header": lambda at: flip(at / "model.safetensors", 20),
+    "a bit of the optimizer": lambda at: flip(next(at.glob("optimizer*.safetensors")), -3),
+    "half a state": lambda at: cut(at / "state.json", 0.5),
+    "an empty state": lambda at: cut(at / "state.json", 0),
+    "no state": lambda at: (at / "state.json").unlink(),
+    "a number in the state": change_number,
+    "half a manifest": lambda at: cut(at / "manifest.json", 0.5),
+    "no manifest": lambda at: (at / "manifest.json").unlink(),
+    "an empty folder": lambda at: (shutil.rmtree(at), at.mkdir()),
+    "a file for a folder": lambda at: (shutil.rmtree(at), at.write_text("")),
+    "a link for a folder": lambda at: link(at, at.parent / "moved"),
+}
+
+
+class Damaged(Runs):
+    """The newest of the checkpoints of steps 4, 5 (the best), 8 and 10 is damaged in many ways; the run goes on from the one
+    before it."""
+
+    def setUp(self):
+        super().setUp()
+        words = ["-np", 2, *WORDS, "checkpoint.every_steps=4", "checkpoint.keep=0"]
+        self.train(*words, "epochs=4", "run=whole")
+        self.train(*words, "run=part")
+
+    def model(self, run):
+        return (self.folder / run / "checkpoints/last/model.safetensors").read_bytes()
+
+    def test_each_damage_costs_one_checkpoint(self):
+        for name, damage in DAMAGES.items():
+            with self.subTest(name):
+                run = self.folder / name
+                shutil.copytree(self.folder / "part", run, symlinks=True)
+                damage(run / "checkpoints/step-10")
+                listed = subprocess.run([BIN / "tutti", "checkpoint", "verify", run], capture_output=True, text=True)
+                self.assertEqual(listed.returncode, 1, listed.stdout + listed.stderr)
+                self.assertEqual(listed.stdout.count(": whole\n"), 3, listed.stdout)
+                said = self.train("-np", 2, "--resume", name, "epochs=4")
+                self.assertRegex(said, rf"skipping a damaged checkpoint: .*{re.escape(name)}/checkpoints/step-10")
+                self.assertIn(f"resuming {name}/checkpoints/step-8, after step 8 in epoch 2", said)
+                self.assertEqual(self.state(name)["losses"], self.state("whole")["losses"])
+                self.assertEqual(self.model(name), self.model("whole"))
+                shutil.rmtree(run)
+
+    def test_one_can_be_named(self):
+        self.assertIn("after step 4 ", self.train("-np", 2, "run=part", "checkpoint.resume=step-4", "epochs=4"))
+        self.assertEqual(self.model("part"), self.model("whole"))
+        said = self.train("-np", 2, "run=part", "checkpoint.resume=step-6", code=2)
+        self.assertIn("step-6: is missing; `tutti checkpoint list part/checkpoints` says which are whole", said)
+
+    def test_none_is_whole(self):
+        for step in (4, 5, 8, 10):
+            cut(self.folder / f"part/checkpoints/step-{step}/state.json", 0.5)
+        said = self.train("-np", 2, "--resume", "part", "epochs=4", code=2)
+        self.assertRegex(said, r"no checkpoint in part/checkpoints is whole .*step-10/state\.json")
+
+    def test_checksums_can_be_left_out(self):
+        flip(self.folder / "part/checkpoints/step-10/model.safetensors", -3)
+        self.assertIn("after step 10 ", self.train("-np", 2, "--resume", "part", "epochs=4", "checkpoint.verify=false"))
 
 
 if __name__ == "__main__":

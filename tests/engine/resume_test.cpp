@@ -86,7 +86,7 @@ TEST_F(RunTest, ResumesWithTheSameBits) {
     Config parted = config();
     fs::remove_all(parted.run);
     EXPECT_THROW(train_on(2, parted, interrupt_after(stop)), std::runtime_error);
-    parted.checkpoint.resume = true;
+    parted.checkpoint.resume = "true";
     const TrainResult found = train_on(2, parted);
     EXPECT_EQ(found.losses, expected.losses) << stop;
     ASSERT_EQ(found.epochs.size(), expected.epochs.size()) << stop;
@@ -115,7 +115,7 @@ TEST_F(RunTest, ResumedOnOtherRanksEverySampleIsSeenOnce) {
       };
     };
     EXPECT_THROW(train_on(before, run, ledger(16)), std::runtime_error);
-    run.checkpoint.resume = true;
+    run.checkpoint.resume = "true";
     const TrainResult result = train_on(after, run, ledger(1000));
     EXPECT_EQ(result.epochs.size(), 3U);
     ASSERT_EQ(seen.size(), 3U);
@@ -146,7 +146,7 @@ TEST_F(RunTest, AnEpochThatWasCutShortIsGoneOnWith) {
   const TrainResult steady = train_on(2, whole);
   EXPECT_EQ(train_on(2, run).losses.size(), 15U);
   run.steps = 0;
-  run.checkpoint.resume = true;
+  run.checkpoint.resume = "true";
   const TrainResult resumed = train_on(2, run);
   EXPECT_EQ(resumed.losses, steady.losses);
   EXPECT_EQ(resumed.epochs.size(), 3U);
@@ -155,7 +155,7 @@ TEST_F(RunTest, AnEpochThatWasCutShortIsGoneOnWith) {
 
 TEST_F(RunTest, TheBestCheckpointFollowsValidations) {
   Config run = config();
-  run.checkpoint = {.every_epochs = 1, .every_steps = 0, .keep = 1, .resume = false};
+  run.checkpoint = {.every_epochs = 1, .every_steps = 0, .keep = 1};
   run.validate.every_steps = 3;
   const TrainResult result = train_on(2, run);
   const std::size_t step = result.validations[result.best_validation - 1].step;
@@ -171,7 +171,7 @@ TEST_F(RunTest, ARunThatReachedItsTargetHasItAgain) {
   Config run = config();
   run.stop.target = 0.001;
   EXPECT_EQ(train_on(2, run).losses.size(), 11U);
-  run.checkpoint.resume = true;
+  run.checkpoint.resume = "true";
   EXPECT_EQ(train_on(2, run).losses.size(), 11U);
   run.stop.target = 0;
   const TrainResult on = train_on(2, run);
@@ -188,7 +188,7 @@ TEST_F(RunTest, ARunThatEndedStaysEnded) {
   const TrainResult first = train_on(2, run);
   EXPECT_EQ(first.epochs.size(), 3U);
   EXPECT_THAT(first.stopped, HasSubstr("for 2 epochs"));
-  run.checkpoint.resume = true;
+  run.checkpoint.resume = "true";
   const TrainResult again = train_on(2, run);
   EXPECT_EQ(again.losses, first.losses);
   EXPECT_EQ(again.stopped, first.stopped);
@@ -198,7 +198,7 @@ TEST_F(RunTest, IsResumedWithTheSameBatchSeedAndData) {
   Config run = config();
   run.epochs = 1;
   train_on(2, run);
-  run.checkpoint.resume = true;
+  run.checkpoint.resume = "true";
   run.epochs = 2;
   Config other = run;
   other.batch.global = 20;
@@ -235,7 +235,7 @@ TEST_F(RunTest, CheckpointsAreReadBackByName) {
   EXPECT_GE(optimizer.size(), 8U);
   Config other = run;
   other.set("hidden=13");
-  other.checkpoint.resume = true;
+  other.checkpoint.resume = "true";
   other.epochs = 2;
   EXPECT_THAT(failure([&] { train_on(1, other); }), HasSubstr("another model"));
 }

@@ -293,7 +293,9 @@ TEST(SamplerProgress, RefusesAnotherRunsPlace) {
   const Progress other = Sampler({.samples = 50, .batch = 8, .seed = 2}).progress(1);
   EXPECT_THAT(refusal([&] { sampler.resume(other); }),
               AllOf(HasSubstr("seed=1"), HasSubstr("found samples=50 seed=2")));
-  for (const char* bad : {"", "epoch=", "epoch=1 steps=2x", "epoch=1 steps=2x8@0 x", "epoch=1 steps=2x8@1,, x"})
+  for (const char* bad :
+       {"", "epoch=", "epoch=1 steps=2x", "epoch=1 steps=2x8@0 x", "epoch=1 steps=2x8@1,, x",
+        "epoch=1 steps=2x8@4294967296 ", "epoch=1 steps=2x8@2147483648 ", "epoch=1 steps=4294967297x8@1 "})
     EXPECT_THAT(refusal([&] { Progress::parse(bad); }), HasSubstr("no place in an epoch")) << bad;
 }
 

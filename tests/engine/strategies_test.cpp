@@ -232,7 +232,7 @@ TEST_F(ResumedStrategies, ContinueWithTheSameBits) {
     const Trained whole = run_on(ranks, config, data);
     config.run = folder("parted");
     EXPECT_THROW(run_on(ranks, config, data, interrupt_after(9)), std::runtime_error);
-    config.checkpoint.resume = true;
+    config.checkpoint.resume = "true";
     const Trained parted = run_on(ranks, config, data);
     EXPECT_EQ(parted.result.losses, whole.result.losses) << rule;
     EXPECT_TRUE(same_bits(parted.parameters, whole.parameters)) << rule;
@@ -258,7 +258,7 @@ TEST_F(ResumedStrategies, KeepWhatEveryRankRemembers) {
   EXPECT_NE(momentum(0), momentum(1));
   EXPECT_NE(momentum(1), momentum(2));
   config.set("sync.rule=cdd");
-  config.checkpoint.resume = true;
+  config.checkpoint.resume = "true";
   config.steps = 8;
   EXPECT_THAT(failure([&] { run_on(3, config, load("random:1x6x6", 103, 1)); }), HasSubstr("avg every 1, not cdd"));
 }
@@ -333,7 +333,7 @@ TEST_F(ResumedStrategies, OfOnesOwnKeepAStateOnEveryRank) {
   config.checkpoint.every_steps = 1;
   config.run = folder("run");
   EXPECT_THROW(scripted(config, 3), std::runtime_error);
-  config.checkpoint.resume = true;
+  config.checkpoint.resume = "true";
   const auto logs = scripted(config);
   EXPECT_EQ(logs[0].front(), "goes on from 3");
   EXPECT_EQ(logs[1].front(), "goes on from 103");

@@ -71,7 +71,7 @@ TEST_F(ResumedCompression, ContinuesWithTheSameBits) {
     const Trained whole = run_on(2, config, images());
     config.run = folder("parted");
     EXPECT_THROW(run_on(2, config, images(), interrupt_after(9)), std::runtime_error);
-    config.checkpoint.resume = true;
+    config.checkpoint.resume = "true";
     const Trained parted = run_on(2, config, images());
     EXPECT_EQ(parted.result.losses, whole.result.losses) << word;
     EXPECT_TRUE(same_bits(parted.parameters, whole.parameters)) << word;

@@ -17,6 +17,7 @@
 #include "engine/strategies/explain.hpp"
 #include "nn/bucket.hpp"
 #include "nn/tensor.hpp"
+#include "tools/train/request.hpp"
 #include "tools/train/split_plan.hpp"
 #include "tools/train/summary.hpp"
 #include "transports/core/host.hpp"
@@ -193,9 +194,7 @@ struct Prepared {
 };
 
 Prepared prepared(const Config& config, int dealt) {
-  Prepared found{.data = engine::load(config.data.source, static_cast<std::size_t>(config.data.samples),
-                                      static_cast<std::uint64_t>(config.seed)),
-                 .network = {}};
+  Prepared found{.data = data_of(config), .network = {}};
   Communicator alone = Communicator::connect({});
   found.network = engine::make_network(config, found.data);
   engine::settle(found.network, config, alone);
@@ -277,8 +276,7 @@ std::string dry_run(Config config, int ranks, const std::string& link) {
 
 std::string explain_strategy(Config config, int ranks) {
   config.settle_batch(ranks);
-  const engine::DataSplit data = engine::load(config.data.source, static_cast<std::size_t>(config.data.samples),
-                                              static_cast<std::uint64_t>(config.seed));
+  const engine::DataSplit data = data_of(config);
   const engine::NetworkTensors all = engine::tensors_of(engine::make_network(config, data));
   return engine::explain_strategy(config, all.parameters, all.buffers, ranks);
 }

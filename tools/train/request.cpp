@@ -90,32 +90,24 @@ Resume take_resume(std::vector<std::string>& arguments) {
   return found;
 }
 
-/// Says why the run cannot go on. A run that is named by run= may as well begin.
+/// Says why the run can neither go on nor begin. One that was killed before its first checkpoint begins.
 void check_resume(const engine::Config& config, const Resume& resume) {
-  if (engine::has_checkpoint(config.run)) return;
-  const std::string file = (fs::path(config.run) / "config.yaml").string();
+  if (engine::has_checkpoint(config.run) || fs::exists(fs::path(config.run) / "config.yaml")) return;
+  if (!config.data.source.empty()) return;
   if (!resume.folder.empty())
-    throw Error(Code::invalid,
-                "--resume " + shell_path(config.run) + ": " +
-                    (!fs::is_directory(config.run) ? "there is no such folder"
-                     : !fs::exists(file)           ? "there is no run in it, as it has no config.yaml"
-                                         : "the run in it has no checkpoint yet; begin anew with the same keys: "
-                                           "tutti train --config " +
-                                               shell_path(file) + " run=OTHER"));
-  if (fs::exists(fs::path(config.run) / "metrics.csv"))
-    throw Error(Code::invalid,
-                "run=" + config.run + " has a run in it, but no checkpoint to resume: name another folder");
-  if (config.data.source.empty())
-    throw Error(Code::invalid, "run=" + config.run +
-                                   " has no checkpoint to go on from, and no config.yaml that says what to train; to "
-                                   "begin, say data=DIR and what else the run needs");
+    throw Error(Code::invalid, "--resume " + shell_path(config.run) + ": " +
+                                   (fs::is_directory(config.run) ? "there is no run in it, as it has no config.yaml"
+                                                                 : "there is no such folder"));
+  throw Error(Code::invalid, "run=" + config.run +
+                                 " has no checkpoint to go on from, and no config.yaml that says what to train; to "
+                                 "begin, say data=DIR and what else the run needs");
 }
 
 /// The configuration that the keys of the command line change: that of the run which they resume, and over it the file
 /// `name`.
 engine::Config base_of(const std::string& name, const engine::Config& given) {
   engine::Config config;
-  if (given.checkpoint.resume && given.has_folder() && fs::exists(fs::path(given.run) / "config.yaml"))
+  if (given.checkpoint.resumes() && given.has_folder() && fs::exists(fs::path(given.run) / "config.yaml"))
     engine::read_run(config, given.run);
   config.run.clear();
   config.sources.erase("run");
@@ -233,15 +225,23 @@ TrainRequest read_request(const std::vector<std::string>& arguments) {
   engine::Config& config = request.config = configuration(line);
   if (line.print) show(config.resolved());
   if (config.run.empty()) {
-    if (config.checkpoint.resume) refuse_resume();
+    if (config.checkpoint.resumes()) refuse_resume();
     config.run = new_run_folder(line.name.empty() ? config.model.name : line.name);
   }
-  if (config.checkpoint.resume && config.has_folder()) {
+  if (config.checkpoint.resumes() && config.has_folder()) {
     check_resume(config, line.resume);
     request.ranks_before = engine::ranks_of_run(config.run);
   }
   config.check();
   return request;
+}
+
+engine::DataSplit data_of(const engine::Config& config) {
+  const engine::ReadLimits limits{.max_pixels = static_cast<std::size_t>(config.data.max_pixels),
+                                  .max_compression = static_cast<std::size_t>(config.data.max_compression),
+                                  .external_files = config.data.external_files};
+  return engine::load(config.data.source, static_cast<std::size_t>(config.data.samples),
+                      static_cast<std::uint64_t>(config.seed), limits);
 }
 
 }  // namespace tutti::tools

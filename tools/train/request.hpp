@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/config.hpp"
+#include "engine/data/source.hpp"
 
 namespace tutti::tools {
 
@@ -24,5 +25,8 @@ struct TrainRequest {
 
 /// Throws Error{invalid} for errors that can be found without looking at the data.
 TrainRequest read_request(const std::vector<std::string>& arguments);
+
+/// Opens the data that the configuration names, within its limits. Throws as engine::load() does.
+engine::DataSplit data_of(const engine::Config& config);
 
 }  // namespace tutti::tools

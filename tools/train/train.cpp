@@ -1,4 +1,5 @@
 // tutti-train: trains the network of a configuration on all ranks that the launcher started.
+#include <c10/util/Exception.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -127,8 +128,7 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
   job.config.whole.processes = world.size();
   if (job.joins && world.size() > 1)
     throw Error(Code::invalid, "--join adds one process to a run: say `tutti train --join DIR` without a launcher");
-  job.data = engine::load(job.config.data.source, static_cast<std::size_t>(job.config.data.samples),
-                          static_cast<std::uint64_t>(job.config.seed));
+  job.data = tutti::tools::data_of(job.config);
   if (!job.config.report.loss_file.empty() && world.rank() == 0) {
     const fs::path folder = fs::absolute(job.config.report.loss_file).parent_path();
     if (!fs::is_directory(folder)) throw Error(Code::invalid, "loss_file: there is no folder " + folder.string());
@@ -319,6 +319,13 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     fmt::print(stderr, "{}: {}\n", who, error.what());
     return error.code() == Code::invalid ? exit_usage : exit_failure;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "{}: there is no memory left: take fewer ranks on this host, or smaller sizes\n", who);
+    return exit_failure;
+  } catch (const c10::Error& error) {
+    const std::string why = error.what_without_backtrace();
+    fmt::print(stderr, "{}: {}\n", who, why.substr(0, why.find('\n')));
+    return exit_failure;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", who, error.what());
     return exit_failure;

@@ -1,0 +1,81 @@
+#include "engine/checkpoint/manifest.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "engine/checkpoint/safetensors.hpp"
+#include "engine/checkpoint/state.hpp"
+#include "engine/checkpoint/store.hpp"
+#include "engine/data/files.hpp"
+#include "engine/documents.hpp"
+#include "tutti/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* manifest_file = "manifest.json";
+constexpr int version = 1;
+
+Manifest read_manifest(const fs::path& file) {
+  const DocumentLimits limits;
+  const Json all = parse_json(read_text(file, limits.bytes), file.string(), limits);
+  try {
+    if (all.at("version").get<int>() != version) refuse(file, "was written by another version of tutti");
+    Manifest files;
+    for (const auto& [name, sum] : all.at("files").items()) {
+      if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos || name.find('\0') != name.npos)
+        refuse(file, "names '" + name + "', which is no file of this folder");
+      files[name] = {sum.at("bytes").get<std::uint64_t>(), sum.at("crc32").get<std::uint32_t>()};
+    }
+    return files;
+  } catch (const Json::exception& error) {
+    refuse(file, std::string("is no manifest of a checkpoint: ") + error.what());
+  }
+}
+
+void check_file(const fs::path& file, const FileSum& expected, bool sums) {
+  std::error_code failed;
+  const fs::file_status status = fs::symlink_status(file, failed);
+  if (!fs::exists(status)) refuse(file, "is missing");
+  if (!fs::is_regular_file(status)) refuse(file, "is no regular file");
+  const MappedFile found = map_file(file);
+  if (found.bytes != expected.bytes)
+    refuse(file, "has " + std::to_string(found.bytes) + " bytes of " + std::to_string(expected.bytes));
+  if (sums && crc32_of({found.memory.get(), found.bytes}) != expected.crc32)
+    refuse(file, "is damaged: its checksum is wrong");
+}
+
+}  // namespace
+
+void write_manifest(const fs::path& folder, const Manifest& files) {
+  Json listed = Json::object();
+  for (const auto& [name, sum] : files) listed[name] = {{"bytes", sum.bytes}, {"crc32", sum.crc32}};
+  AtomicFile out(folder / manifest_file);
+  out.write(Json{{"version", version}, {"files", listed}}.dump(1) + "\n");
+  out.commit();
+}
+
+void verify_checkpoint(const fs::path& folder, bool sums) {
+  std::error_code failed;
+  const fs::file_status status = fs::symlink_status(folder, failed);
+  if (!fs::exists(status)) refuse(folder, "is missing");
+  if (!fs::is_directory(status)) refuse(folder, fs::is_symlink(status) ? "is a link elsewhere" : "is no folder");
+  const RunState state = RunState::read(folder / RunState::file);
+  if (const auto step = checkpoint_step(folder.filename().string()); step && *step != state.step)
+    refuse(folder, "has the state of step " + std::to_string(state.step));
+  if (fs::exists(fs::symlink_status(folder / manifest_file, failed))) {
+    const Manifest files = read_manifest(folder / manifest_file);
+    if (!files.contains(RunState::file)) refuse(folder / manifest_file, "does not name the run's state");
+    for (const auto& [name, sum] : files) check_file(folder / name, sum, sums);
+    return;
+  }
+  if (state.has_manifest) refuse(folder / manifest_file, "is missing");
+  for (const auto& entry : fs::directory_iterator(folder, failed))
+    if (entry.path().extension() == ".safetensors") Safetensors whole(entry.path());
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,129 @@
+// tutti-checkpoint: says which checkpoints of a run are whole.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "engine/checkpoint/manifest.hpp"
+#include "engine/checkpoint/state.hpp"
+#include "engine/checkpoint/store.hpp"
+#include "tools/options.hpp"
+#include "tutti/memory.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using tutti::Code;
+using tutti::Error;
+namespace engine = tutti::engine;
+
+constexpr int exit_failure = 1, exit_usage = 2;
+
+/// The checkpoints that `folder` means: those of a run, those of a folder of checkpoints, or itself.
+struct Found {
+  std::vector<fs::path> all;
+  std::optional<fs::path> last, best;
+};
+
+Found checkpoints_in(const fs::path& folder) {
+  if (!fs::is_directory(folder))
+    throw Error(Code::invalid, folder.string() + ": there is no such folder; name a run's folder, or one checkpoint");
+  const fs::path inner = folder / "checkpoints";
+  if (fs::exists(folder / engine::RunState::file) || engine::checkpoint_step(folder.filename().string()))
+    return {{folder}, {}, {}};
+  const engine::CheckpointStore store(fs::is_directory(inner) ? inner : folder, 0, false);
+  Found found{store.all(), {}, store.best()};
+  if (found.all.empty())
+    throw Error(Code::invalid, folder.string() +
+                                   ": there is no checkpoint in it; name a run's folder, or one of its "
+                                   "checkpoints, DIR/checkpoints/step-N");
+  found.last = found.all.front();
+  return found;
+}
+
+/// What is wrong with a checkpoint; empty if it is whole.
+std::string fault_of(const fs::path& checkpoint, bool sums) {
+  try {
+    engine::verify_checkpoint(checkpoint, sums);
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// Prints a line for each checkpoint. Returns the exit code: 0 if all are whole.
+int verify(const Found& found) {
+  std::size_t damaged = 0;
+  for (const fs::path& each : found.all) {
+    const std::string fault = fault_of(each, true);
+    fmt::print("{}: {}\n", each.string(), fault.empty() ? "whole" : "damaged: " + fault);
+    damaged += fault.empty() ? 0 : 1;
+  }
+  if (damaged == 0) return 0;
+  fmt::print("{} of {} damaged; {}\n", damaged, found.all.size(),
+             damaged < found.all.size() ? "--resume goes on from the first one above that is whole"
+                                        : "there is none to go on from: begin anew in another folder");
+  return exit_failure;
+}
+
+/// Bytes of the regular files in a folder itself.
+std::uint64_t bytes_in(const fs::path& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.is_regular_file(ignored)) bytes += entry.file_size(ignored);
+  return bytes;
+}
+
+int list(const Found& found) {
+  fmt::print("{:<12} {:>6} {:>6} {:>10}  {}\n", "checkpoint", "epoch", "ranks", "size", "");
+  for (const fs::path& each : found.all) {
+    const std::string fault = fault_of(each, false);
+    std::string epoch = "-", ranks = "-", about = each == found.last ? "last" : "";
+    if (fault.empty()) {
+      const auto state = engine::RunState::read(each / engine::RunState::file);
+      epoch = std::to_string(state.epoch + 1);
+      ranks = std::to_string(state.ranks);
+    }
+    if (each == found.best) about += about.empty() ? "best" : ", best";
+    if (!fault.empty()) about += (about.empty() ? "damaged: " : ", damaged: ") + fault;
+    fmt::print("{:<12} {:>6} {:>6} {:>10}  {}\n", each.filename().string(), epoch, ranks,
+               tutti::size_text(bytes_in(each)), about);
+  }
+  return 0;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  std::string action, folder;
+  CLI::App app("Says which checkpoints of a run are whole: tutti checkpoint verify runs/NAME", "tutti checkpoint");
+  app.add_option("ACTION", action,
+                 "verify: compare all checksums, exit code 1 if any checkpoint is damaged; list: what is there, in the "
+                 "order in which --resume tries it")
+      ->required()
+      ->check(CLI::IsMember({"verify", "list"}));
+  app.add_option("DIR", folder, "a run's folder, its folder of checkpoints, or one checkpoint")->required();
+  tutti::tools::parse(app, arguments);
+  fs::path named = fs::path(folder).lexically_normal();
+  if (named.filename().empty()) named = named.parent_path();
+  const Found found = checkpoints_in(named);
+  return action == "verify" ? verify(found) : list(found);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const tutti::tools::Finished& finished) {
+    return finished.exit_code;
+  } catch (const Error& error) {
+    fmt::print(stderr, "tutti checkpoint: {}\n", error.what());
+    return error.code() == Code::invalid ? exit_usage : exit_failure;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tutti checkpoint: {}\n", error.what());
+    return exit_failure;
+  }
+}
