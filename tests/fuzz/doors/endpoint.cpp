@@ -1,0 +1,48 @@
+// What ranks publish of themselves for the others to find them: addresses, RDMA devices, cores.
+#include "transports/tcp/endpoint.hpp"
+
+#include "tests/fuzz/door.hpp"
+#include "transports/core/host.hpp"
+#ifdef TUTTI_FUZZ_IBVERBS
+#include "transports/ibverbs/endpoint.hpp"
+#endif
+
+namespace tutti::fuzz {
+namespace {
+
+bool has_addresses(std::string_view text) {
+  static const std::vector<Interface> own{{"lo", *Address::parse("127.0.0.1"), 8},
+                                          {"eth0", *Address::parse("10.0.0.7"), 24},
+                                          {"eth0", *Address::parse("fe80::7"), 64}};
+  static const tcp::Endpoint self{1, 2, "b", "b", "b", {}};
+  return !refuses([&] {
+    const tcp::Endpoint peer = tcp::Endpoint::parse(text);
+    for (const tcp::Candidate& each : tcp::candidates_for(peer, self, own)) {
+      expect(each.port > 0 && each.port < 65536, "no port");
+      endpoint_text(each.address, each.port);
+    }
+    tcp::Endpoint::parse(peer.text());
+  });
+}
+
+bool has_devices([[maybe_unused]] std::string_view text) {
+#ifdef TUTTI_FUZZ_IBVERBS
+  return !refuses([&] {
+    const ibverbs::Card peer = ibverbs::Card::parse(text);
+    ibverbs::choose_routes(peer.endpoints, peer.endpoints, 4);
+    ibverbs::Card::parse(peer.text());
+  });
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+bool take(Input input) {
+  const std::string_view text = text_of(input);
+  const bool cores = !parse_core_list(std::string(text)).empty(), devices = has_devices(text);
+  return has_addresses(text) || devices || cores;
+}
+
+}  // namespace tutti::fuzz

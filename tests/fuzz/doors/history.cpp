@@ -1,0 +1,15 @@
+// What plots are made of: the course of a run, in the folder that a run left, and the lines of a benchmark.
+#include "tools/plot/history.hpp"
+
+#include "tests/fuzz/door.hpp"
+#include "tools/bench/lines.hpp"
+
+namespace tutti::fuzz {
+
+bool take(Input input) {
+  write(folder() / "metrics.csv", input);
+  const bool lines = !bench::parse_csv(std::string(text_of(input))).empty();
+  return !refuses([&] { plot::read_history(folder()); }, folder().string()) || lines;
+}
+
+}  // namespace tutti::fuzz

@@ -1,0 +1,13 @@
+// JSON: within its limits, each name once.
+#include <nlohmann/json.hpp>
+
+#include "engine/documents.hpp"
+#include "tests/fuzz/door.hpp"
+
+namespace tutti::fuzz {
+
+bool take(Input input) {
+  return !refuses([&] { engine::parse_json(text_of(input), "some.json").dump(); }, "some.json");
+}
+
+}  // namespace tutti::fuzz

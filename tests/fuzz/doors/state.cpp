@@ -1,0 +1,20 @@
+// The state of a run, in a checkpoint.
+#include "engine/checkpoint/state.hpp"
+
+#include "tests/fuzz/door.hpp"
+
+namespace tutti::fuzz {
+
+bool take(Input input) {
+  const auto& file = file_with(input, ".json");
+  return !refuses(
+      [&] {
+        const auto state = engine::RunState::read(file);
+        expect(state.ranks > 0, "a run of no ranks");
+        expect(state.best_validation <= state.validations.size(), "the best validation is none of those that were");
+        state.json();
+      },
+      file.string());
+}
+
+}  // namespace tutti::fuzz
