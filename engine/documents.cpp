@@ -22,7 +22,7 @@
 namespace tutti::engine {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 

@@ -28,6 +28,6 @@ YAML::Node parse_yaml(const std::string& text, const std::string& name, const Do
 YAML::Node read_yaml(const std::filesystem::path& file, const DocumentLimits& limits = {});
 
 /// Parses JSON, of which every object has each of its names once. Throws as parse_yaml() does.
-nlohmann::ordered_json parse_json(std::string_view text, const std::string& name, const DocumentLimits& limits = {});
+nlohmann::json parse_json(std::string_view text, const std::string& name, const DocumentLimits& limits = {});
 
 }  // namespace tutti::engine

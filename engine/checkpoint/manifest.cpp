@@ -15,7 +15,7 @@ namespace tutti::engine {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr const char* manifest_file = "manifest.json";
 constexpr int version = 1;

@@ -22,7 +22,7 @@
 namespace tutti::engine {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little, "safetensors are written as they lie in memory");
 
@@ -49,7 +49,7 @@ constexpr const char* sums_key = "crc32";  // in the metadata: JSON, a checksum 
 
 FileSum write_safetensors(const std::filesystem::path& file, std::span<const SavedTensor> tensors,
                           const std::map<std::string, std::string>& metadata) {
-  Json header = {{"__metadata__", metadata}}, sums = Json::object();
+  nlohmann::ordered_json header = {{"__metadata__", metadata}}, sums = nlohmann::ordered_json::object();
   std::size_t at = 0;
   for (const SavedTensor& tensor : tensors) {
     if (header.contains(tensor.name))

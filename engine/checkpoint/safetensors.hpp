@@ -54,7 +54,7 @@ class Safetensors {
 
  private:
   void read_header(std::string_view header, std::span<const std::byte> data);
-  void read_metadata(const nlohmann::ordered_json& entry);
+  void read_metadata(const nlohmann::json& entry);
   [[noreturn]] void refuse(const std::string& why) const;
 
   std::filesystem::path file_;

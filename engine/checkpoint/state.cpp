@@ -9,7 +9,8 @@
 namespace tutti::engine {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using Ordered = nlohmann::ordered_json;
 
 constexpr int version = 1;
 
@@ -36,8 +37,8 @@ std::vector<double> numbers(const Json& values) {
   return found;
 }
 
-Json of(const Metrics& metrics) {
-  Json all = Json::array();
+Ordered of(const Metrics& metrics) {
+  Ordered all = Ordered::array();
   for (const auto& [name, value] : metrics) all.push_back({name, value});
   return all;
 }
@@ -48,7 +49,7 @@ Metrics metrics_of(const Json& json) {
   return found;
 }
 
-Json of(const Validation& found) {
+Ordered of(const Validation& found) {
   return {{"step", found.step}, {"epoch", found.epoch}, {"loss", found.loss}, {"metrics", of(found.metrics)}};
 }
 
@@ -59,7 +60,7 @@ Validation validation_of(const Json& json) {
           .metrics = metrics_of(json.at("metrics"))};
 }
 
-Json of(const EpochResult& result) {
+Ordered of(const EpochResult& result) {
   return {{"epoch", result.epoch},
           {"epochs", result.epochs},
           {"step", result.step},
@@ -93,34 +94,34 @@ EpochResult epoch_of(const Json& json) {
 }  // namespace
 
 std::string RunState::json() const {
-  Json epochs_done = Json::array();
+  Ordered epochs_done = Ordered::array();
   for (const EpochResult& result : epochs) epochs_done.push_back(of(result));
-  Json validations_done = Json::array();
+  Ordered validations_done = Ordered::array();
   for (const Validation& found : validations) validations_done.push_back(of(found));
-  const Json all = {{"version", version},
-                    {"manifest", true},
-                    {"step", step},
-                    {"epoch", epoch},
-                    {"sampler", sampler},
-                    {"optimizer", {{"name", optimizer}, {"steps", optimizer_steps}}},
-                    {"schedule", {{"errors", schedule.errors}, {"factor", schedule.factor}}},
-                    {"epoch_loss", epoch_loss},
-                    {"epoch_samples", epoch_samples},
-                    {"samples", samples},
-                    {"further", further},
-                    {"given", given},
-                    {"best", best},
-                    {"best_validation", best_validation},
-                    {"best_epoch", best_epoch},
-                    {"stopped", stopped},
-                    {"set_rate", set_rate},
-                    {"data", data},
-                    {"batch", batch},
-                    {"ranks", ranks},
-                    {"exchange", exchange},
-                    {"epochs", epochs_done},
-                    {"validations", validations_done},
-                    {"losses", losses}};
+  const Ordered all = {{"version", version},
+                       {"manifest", true},
+                       {"step", step},
+                       {"epoch", epoch},
+                       {"sampler", sampler},
+                       {"optimizer", {{"name", optimizer}, {"steps", optimizer_steps}}},
+                       {"schedule", {{"errors", schedule.errors}, {"factor", schedule.factor}}},
+                       {"epoch_loss", epoch_loss},
+                       {"epoch_samples", epoch_samples},
+                       {"samples", samples},
+                       {"further", further},
+                       {"given", given},
+                       {"best", best},
+                       {"best_validation", best_validation},
+                       {"best_epoch", best_epoch},
+                       {"stopped", stopped},
+                       {"set_rate", set_rate},
+                       {"data", data},
+                       {"batch", batch},
+                       {"ranks", ranks},
+                       {"exchange", exchange},
+                       {"epochs", epochs_done},
+                       {"validations", validations_done},
+                       {"losses", losses}};
   return all.dump(1) + "\n";
 }
 

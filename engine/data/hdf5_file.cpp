@@ -18,16 +18,11 @@ namespace {
 
 static_assert(sizeof(hid_t) == sizeof(std::int64_t));
 
-/// Holds the library's lock and suppresses its error output.
+/// Holds the library's lock, and turns its own error output off: for good, because after a corrupt file it would print
+/// some at the end of the process, too.
 class Turn {
  public:
-  Turn() : lock_(mutex()) {
-    H5Eget_auto2(H5E_DEFAULT, &print_, &data_);
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  }
-  ~Turn() { H5Eset_auto2(H5E_DEFAULT, print_, data_); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  Turn() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
   /// In a forked child, where the lock is held in the name of the parent's thread.
   static void begin_anew() { new (&mutex()) std::recursive_mutex; }
@@ -38,8 +33,6 @@ class Turn {
     return only;
   }
   std::lock_guard<std::recursive_mutex> lock_;
-  H5E_auto2_t print_ = nullptr;
-  void* data_ = nullptr;
 };
 
 /// An HDF5 identifier, closed by the destructor.
