@@ -2,27 +2,24 @@
 // nodes.
 #include "engine/documents.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <vector>
 
-#include "transports/core/descriptor.hpp"
+#include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::size_t longest_yaml = std::size_t{1} << 20;  // bytes
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
@@ -115,26 +112,13 @@ class Census final : public YAML::EventHandler {
 
 }  // namespace
 
-std::string read_text(const std::filesystem::path& file, std::size_t most) {
-  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  struct stat about {};
-  if (!descriptor || ::fstat(descriptor.fd(), &about) != 0)
-    refuse(file.string() + ": cannot be read: " + std::strerror(errno));
-  if (S_ISDIR(about.st_mode)) refuse(file.string() + ": is a folder: expected a file");
-  std::string text;
-  char block[1 << 16];
-  for (;;) {
-    const ssize_t got = ::read(descriptor.fd(), block, sizeof block);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse(file.string() + ": cannot be read: " + std::strerror(errno));
-    if (got == 0) return text;
-    if (text.size() + static_cast<std::size_t>(got) > most)
-      refuse(file.string() + ": has more than " + std::to_string(most) + " bytes, the limit for files of its kind");
-    text.append(block, static_cast<std::size_t>(got));
-  }
-}
-
 YAML::Node parse_yaml(const std::string& text, const std::string& name, const DocumentLimits& limits) {
+  if (text.size() > longest_yaml)
+    refuse(name + ": has more than " + std::to_string(longest_yaml) + " bytes, the limit for YAML");
+  // yaml-cpp keeps a line of lists and maps in brackets as tokens, of some hundred bytes each, before it tells of any.
+  const auto opens_or_parts = [](char c) { return c == '[' || c == '{' || c == ','; };
+  if (static_cast<std::size_t>(std::ranges::count_if(text, opens_or_parts)) > 2 * limits.nodes)
+    refuse(name + ": " + too_large(limits));
   try {
     std::istringstream events(text);
     Census census(name, limits);

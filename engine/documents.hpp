@@ -14,13 +14,10 @@ namespace tutti::engine {
 
 /// What a document may have at most.
 struct DocumentLimits {
-  std::size_t bytes = std::size_t{16} << 20;
-  std::size_t nodes = 100'000;  ///< values, lists and maps; an alias counts as all that it stands for
-  int depth = 64;               ///< lists and maps within one another, aliases followed
+  std::size_t bytes = std::size_t{16} << 20;  ///< of JSON, or of YAML's texts wherever aliases stand for them
+  std::size_t nodes = 100'000;                ///< values, lists and maps; an alias counts as all that it stands for
+  int depth = 64;                             ///< lists and maps within one another, aliases followed
 };
-
-/// The text of a regular file or a pipe. Throws Error{invalid} if it cannot be read or has more than `most` bytes.
-std::string read_text(const std::filesystem::path& file, std::size_t most);
 
 /// Parses the first document of `text`, which is from `name`; an empty one is null. An alias within what it stands for
 /// is refused, so that a walk over the result ends. Throws Error{invalid} with the text "NAME:LINE: what".

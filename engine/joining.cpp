@@ -2,10 +2,10 @@
 
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 
 #include "engine/checkpoint/atomic_file.hpp"
 #include "transports/core/printable.hpp"
+#include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -37,6 +37,8 @@ Family Family::read(const std::map<std::string, std::string>& settings) {
   return {static_cast<std::size_t>(number("workers")), static_cast<std::size_t>(number("processes")), number("ranks")};
 }
 
+constexpr std::size_t longest_join_file = 1 << 20;
+
 void write_join_file(const std::string& run, const std::vector<std::string>& addresses) {
   AtomicFile file(join_file(run), 0600);
   for (const std::string& one : addresses) file.write(one + "\n");
@@ -44,9 +46,9 @@ void write_join_file(const std::string& run, const std::vector<std::string>& add
 }
 
 std::vector<std::string> read_join_file(const std::string& run) {
-  std::ifstream file(join_file(run));
+  std::error_code none;
   std::vector<std::string> addresses;
-  for (std::string line; std::getline(file, line);) addresses.push_back(line);
+  if (std::filesystem::exists(join_file(run), none)) addresses = read_lines(join_file(run), longest_join_file);
   if (addresses.empty())
     throw Error(Code::invalid,
                 "there is nothing to join in " + run +

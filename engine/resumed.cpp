@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "engine/checkpoint/store.hpp"
+#include "engine/documents.hpp"
 #include "engine/run_folder.hpp"
+#include "transports/core/text_file.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -15,10 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> lines_of(const fs::path& file) {
-  std::ifstream in(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
+  std::error_code none;
+  return fs::exists(file, none) ? read_lines(file, DocumentLimits().bytes) : std::vector<std::string>();
 }
 
 /// The comment at the end of a line `key: value  # comment` of Config::resolved(); empty if there is none.
@@ -87,12 +87,16 @@ bool has_checkpoint(const fs::path& folder) {
 
 int ranks_of_run(const fs::path& folder) {
   constexpr std::string_view heading = "ranks: ";
-  for (const std::string& line : lines_of(folder / "environment.txt"))
-    if (line.starts_with(heading)) {
-      int ranks = 0;
-      std::from_chars(line.data() + heading.size(), line.data() + line.size(), ranks);
-      return std::max(ranks, 0);
-    }
+  constexpr int most = 65'536;
+  const fs::path file = folder / "environment.txt";
+  for (const std::string& line : lines_of(file)) {
+    if (!line.starts_with(heading)) continue;
+    int ranks = 0;
+    const char* const end = line.data() + line.size();
+    if (std::from_chars(line.data() + heading.size(), end, ranks).ptr != end || ranks < 1 || ranks > most)
+      throw Error(Code::invalid, file.string() + ": '" + line + "' is no number of ranks that a run had; say -np N");
+    return ranks;
+  }
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/checkpoint/atomic_file.hpp"
 #include "engine/report/history.hpp"
 #include "transports/core/host.hpp"
+#include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -90,11 +91,14 @@ Config of_job(Config config) {
   return config;
 }
 
+constexpr std::size_t longest_table = std::size_t{256} << 20;  // with a line for each epoch
+
 /// The header and the lines of the first `epochs` epochs, of a file with the epoch first on each line.
 std::string lines_up_to(const fs::path& file, std::size_t epochs) {
-  std::ifstream in(file);
   std::string kept;
-  for (std::string line; std::getline(in, line);)
+  std::error_code none;
+  if (!fs::exists(file, none)) return kept;
+  for (const std::string& line : read_lines(file, longest_table))
     if (kept.empty() || std::strtoull(line.c_str(), nullptr, 10) <= epochs) kept += line + "\n";
   return kept;
 }

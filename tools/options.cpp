@@ -1,6 +1,9 @@
 // Additions to CLI11: the nearest flag, -np, and programs with flags of their own.
 #include "tools/options.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -86,6 +89,13 @@ std::vector<std::string> parse_before_program(CLI::App& app, const std::vector<s
 
 void usage_error(const CLI::App& app, const std::string& what) {
   throw Error(Code::invalid, what + "see `" + app.get_name() + " --help`");
+}
+
+void fill_standard_descriptors() {
+  int fd = 0;
+  while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {
+  }
+  if (fd > STDERR_FILENO) close(fd);
 }
 
 }  // namespace tutti::tools

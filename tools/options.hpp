@@ -24,6 +24,9 @@ void parse(CLI::App& app, const std::vector<std::string>& arguments);
 /// Parses flags up to the first positional argument or "--". Returns the rest, the words of a program, unchanged.
 std::vector<std::string> parse_before_program(CLI::App& app, const std::vector<std::string>& arguments);
 
+/// Opens stdin, stdout and stderr if the caller has closed them, so that no file takes their numbers.
+void fill_standard_descriptors();
+
 /// Throws Error{invalid}: `what`, and a hint at --help.
 [[noreturn]] void usage_error(const CLI::App& app, const std::string& what);
 

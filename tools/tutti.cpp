@@ -1,5 +1,4 @@
 // The `tutti` command: finds the subcommand, built in or a program tutti-X, and turns errors into one line.
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -114,14 +113,6 @@ int run(std::vector<std::string> arguments) {
                 fmt::format("unknown flag '{}': tutti itself has --version and --help; see `tutti help`", name));
   if (const Command* command = built_in(name)) return command->run(arguments);
   return run_program(name, arguments);
-}
-
-/// Opens stdin, stdout and stderr if the caller has closed them, so that no other descriptor takes their numbers.
-void fill_standard_descriptors() {
-  int fd = 0;
-  while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {
-  }
-  if (fd > STDERR_FILENO) close(fd);
 }
 
 int guarded(const std::vector<std::string>& arguments) {

@@ -4,6 +4,7 @@
 
 #include "bindings/c/handles.hpp"
 #include "collectives/api/arguments.hpp"
+#include "transports/core/checked.hpp"
 
 namespace tutti::c {
 namespace {
@@ -49,6 +50,7 @@ class Submission {
   std::vector<std::size_t> counts(const std::size_t* list, const char* name = "counts") const {
     std::vector<std::size_t> all(given(list, name), list + size());
     for (std::size_t& one : all) one = elements(one);
+    if (!checked_sum(all)) throw Error(Code::invalid, std::string("the sum of ") + name + " fits in no memory");
     return all;
   }
   std::size_t items(const std::vector<std::size_t>& counts) const {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "bindings/python/dlpack.hpp"
+#include "transports/core/checked.hpp"
 
 namespace tutti::python {
 namespace {
@@ -68,6 +69,8 @@ View view_of_format(const char* format, std::size_t bytes) {
   }
 }
 
+constexpr int deepest_record = 64;
+
 /// Whether an item of this format is, or contains, a reference to a Python object. Names of fields stand between
 /// colons.
 bool has_objects(const char* format) {
@@ -80,11 +83,12 @@ bool has_objects(const char* format) {
 }
 
 /// The same of the types in `descr` of an array's interface: (name, type[, shape]), where a type may be such a list.
-bool has_objects(nb::handle descr) {
+bool has_objects(nb::handle descr, int depth = 0) {
+  if (depth > deepest_record) throw nb::type_error("the array's interface has records within records without end");
   for (nb::handle field : descr) {
     const nb::object type = field[1];
-    if (nb::isinstance<nb::str>(type) ? std::string_view(nb::cast<nb::str>(type).c_str()).find('O') == 1
-                                      : has_objects(type))
+    if (nb::isinstance<nb::str>(type) ? std::string_view(nb::cast<nb::str>(type).c_str()).find('O') != std::string::npos
+                                      : has_objects(type, depth + 1))
       return true;
   }
   return false;
@@ -275,6 +279,9 @@ Array array_of(nb::handle object, Access access, const Wish& wish) {
                              "; give an array (NumPy, PyTorch, a buffer, whatever has __dlpack__), or a number";
     throw nb::type_error(text.c_str());
   }
+  if (!checked_product(array.view.item_bytes(), array.shape) ||
+      (!array.strides.empty() && array.strides.size() != array.shape.size()))
+    throw nb::value_error((argument + " has an impossible shape, or strides that are not its own").c_str());
   if (array.objects) {
     const std::string text = argument +
                              " holds references to Python objects, which mean nothing to another process; pickled "

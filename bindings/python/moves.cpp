@@ -1,7 +1,8 @@
 // The methods of tutti.Communicator for collectives that move data.
-#include <numeric>
+#include <optional>
 
 #include "bindings/python/communicator.hpp"
+#include "transports/core/checked.hpp"
 
 namespace tutti::python {
 namespace {
@@ -31,7 +32,9 @@ nb::list with_rows(const Array& array, std::size_t rows) {
 std::size_t rows_of(const Array& array) { return array.shape.empty() ? 1 : static_cast<std::size_t>(array.shape[0]); }
 
 std::size_t sum_of(const std::vector<std::size_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const std::optional<std::size_t> total = checked_sum(counts);
+  if (!total) throw nb::value_error("the sum of the counts is more than an address space holds");
+  return *total;
 }
 
 void check_counts(const Communicator& of, const std::vector<std::size_t>& counts) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "transports/core/checked.hpp"
 #include "transports/core/layout.hpp"
 #include "tutti/status.hpp"
 
@@ -104,7 +105,9 @@ class Checker {
   void blocks(const char* what, const std::vector<std::size_t>& counts, std::size_t have) const {
     if (counts.size() != static_cast<std::size_t>(size_))
       refuse("there are " + std::to_string(counts.size()) + " counts for " + std::to_string(size_) + " ranks");
-    expect(what, have, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), "the sum of the counts");
+    const std::optional<std::size_t> total = checked_sum(counts);
+    if (!total) refuse("the sum of the counts is more than an address space holds");
+    expect(what, have, *total, "the sum of the counts");
   }
 
   // Only the root knows the counts; the other ranks fill in their own.

@@ -17,6 +17,7 @@
 #include "collectives/runtime/context.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/printable.hpp"
+#include "transports/core/throttle.hpp"
 #include "transports/decorators/routed.hpp"
 #include "transports/decorators/shaped.hpp"
 #include "tutti/log.hpp"
@@ -78,8 +79,9 @@ bool is_mere_transport(std::string_view name) {
 /// not installed here.
 void tell_of_unread(const std::string& tuned, const Settings& settings, const std::vector<std::string>& backends) {
   const std::string& path = settings.tuning;
+  Throttle throttle;
   rules::parse_leniently(tuned, path, {backends, settings}, [&](int line, std::string_view why) {
-    log(LogLevel::warn, path + ":" + std::to_string(line) + " is passed over: " + std::string(why));
+    throttle.log(LogLevel::warn, path + ":" + std::to_string(line) + " is passed over: " + std::string(why));
   });
 }
 

@@ -75,11 +75,12 @@ Descriptor open_file(const std::string& path, int flags) {
 }
 
 /// Makes the folder, for this user alone, unless it is there. Throws unless it is a folder that no other user can
-/// change; members of the user's own group may.
+/// change.
 void own_folder(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path parent = fs::path(folder).lexically_normal().parent_path();
+  const fs::path whole = fs::path(folder).lexically_normal();
+  const fs::path parent = (whole.has_filename() ? whole : whole.parent_path()).parent_path();
   if (!parent.empty()) fs::create_directories(parent, error);
   if (!error && mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     error = std::error_code(errno, std::generic_category());
@@ -92,8 +93,7 @@ void own_folder(const std::string& folder) {
   };
   if (about.st_uid != geteuid())
     distrust("it belongs to user id " + std::to_string(about.st_uid) + "; name a folder of your own");
-  const bool group_writes = (about.st_mode & S_IWGRP) != 0 && about.st_gid != getegid();
-  if ((about.st_mode & S_IWOTH) != 0 || group_writes)
+  if ((about.st_mode & (S_IWOTH | S_IWGRP)) != 0)
     distrust("other users may write to it; say chmod go-w " + folder + ", or name a folder that is not there yet");
 }
 

@@ -166,14 +166,16 @@ void Server::reply(Seat& seat, const Answer& answer, ConstBytes text) {
       std::memset(message.data() + sizeof header, 0, expected);
   }
   const auto send = [&](const Block& owner, ConstBytes bytes, int tag) {
-    (void)seat.member.pair->send(ConstBuffer(bytes.data(), bytes.size(), DType::u8), seat.member.peer, tag,
-                                 {.keep = owner.lease()});
+    return seat.member.pair->send(ConstBuffer(bytes.data(), bytes.size(), DType::u8), seat.member.peer, tag,
+                                  {.keep = owner.lease()});
   };
-  send(message, message.bytes(), frames::reply_tag(answer.sequence));
-  if (!is_small && !answer.values.empty()) send(answer.memory, answer.values, frames::values_tag(answer.sequence));
+  (void)send(message, message.bytes(), frames::reply_tag(answer.sequence));
+  if (!is_small && !answer.values.empty())
+    seat.unsent.emplace_back(send(answer.memory, answer.values, frames::values_tag(answer.sequence)),
+                             answer.values.size());
   if (!text.empty()) {
     const Block copy = Block::copy_of(text);
-    send(copy, copy.bytes(), frames::text_tag(answer.sequence));
+    (void)send(copy, copy.bytes(), frames::text_tag(answer.sequence));
   }
 }
 

@@ -16,6 +16,7 @@ constexpr std::size_t large_payload = 256 << 10, most_large = 4;  // payload buf
 constexpr Seconds look_for_newcomers(0.05);
 // Of one worker's queued requests: bytes of payloads, and their number. Beyond, no header is received.
 constexpr std::size_t most_queued = 64 << 20, most_arrivals = 1 << 16;
+constexpr std::size_t most_unsent = 64 << 20;  // bytes of large replies to one worker, and one more, however large
 
 // Steps of a dump overtake the requests that the dump delays.
 bool is_step_of_cut(frames::Verb verb) {
@@ -137,7 +138,10 @@ void Server::wait() {
   std::set<std::uint64_t> instances;
   for (const auto& seat : seats_) {
     if (seat->is_over) continue;
-    if (seat->listens) works.push_back(seat->next);
+    if (seat->listens)
+      works.push_back(seat->next);
+    else if (!seat->unsent.empty())
+      works.push_back(seat->unsent.front().first);
     instances.clear();
     bool is_blocked = false;
     for (const Arrival& one : seat->arrivals) {
@@ -160,6 +164,14 @@ void Server::wait() {
   (void)wait_any(works, limit);
 }
 
+/// Whether the server takes another request of the worker, which has to read its replies, too.
+bool Server::may_ask(Seat& seat) {
+  while (!seat.unsent.empty() && seat.unsent.front().first.done()) seat.unsent.pop_front();
+  std::size_t unsent = 0;
+  for (const auto& [work, bytes] : seat.unsent) unsent += bytes;
+  return unsent < most_unsent && seat.queued < most_queued && seat.arrivals.size() < most_arrivals;
+}
+
 // Processes the worker's requests as far as possible without blocking.
 void Server::look_at(Seat& seat) {
   try {
@@ -173,8 +185,7 @@ void Server::look_at(Seat& seat) {
       moved |= work_on_arrivals(seat);
       send_answers();
       const bool makes_cut = cut_ && cut_->owner == seat.member.worker;  // whose next steps must arrive
-      if (!seat.is_over && !seat.listens &&
-          ((seat.queued < most_queued && seat.arrivals.size() < most_arrivals) || makes_cut)) {
+      if (!seat.is_over && !seat.listens && (may_ask(seat) || makes_cut)) {
         listen(seat);
         moved = true;
       }

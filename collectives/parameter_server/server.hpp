@@ -66,6 +66,7 @@ class Server {
     std::deque<Arrival> arrivals;
     std::size_t queued = 0;                                   // bytes of payloads in `arrivals`
     std::unordered_map<std::uint64_t, std::size_t> expected;  // by sequence: bytes of values expected in the reply
+    std::deque<std::pair<Work, std::size_t>> unsent;          // large replies on their way, and their bytes
   };
   struct Instance {
     Opening opening;
@@ -83,6 +84,7 @@ class Server {
   };
 
   Seat& add(Member member);
+  static bool may_ask(Seat& seat);
   bool take_in();
   bool is_over();
   void listen(Seat& seat);

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "transports/core/host.hpp"
+#include "transports/core/text_file.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 namespace {
@@ -50,15 +52,17 @@ std::string tuning_file(const Settings& settings) {
 std::string read_tuning(const Settings& settings) {
   const std::string path = tuning_file(settings);
   if (path.empty()) return {};
-  std::ifstream file(path);
-  if (!file) {
-    if (settings.tuning == "auto") return {};
-    throw Error(Code::invalid,
-                "TUTTI_TUNING: the file " + path + " cannot be read; make it with `tutti tune`, or give auto or off");
+  std::error_code none;
+  if (settings.tuning == "auto" && !std::filesystem::exists(path, none)) return {};
+  try {
+    constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // of editors on Windows
+    std::string text = read_text(path, longest_tuning);
+    if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+    return text;
+  } catch (const Error& error) {
+    throw Error(Code::invalid, "TUTTI_TUNING: " + std::string(error.what()) +
+                                   "; make the file with `tutti tune`, or give auto or off");
   }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 }  // namespace tutti

@@ -1,11 +1,14 @@
 // Tuning: the file of a machine's measured rules.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "tutti/settings.hpp"
 
 namespace tutti {
+
+inline constexpr std::size_t longest_tuning = 4 << 20;  // bytes of such a file
 
 /// A name for machines that share measured rules: "amd-epyc-7763-64-core-processor-2-cores".
 std::string machine_key();

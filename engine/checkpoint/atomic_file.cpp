@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "transports/core/descriptor.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -31,13 +32,12 @@ std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before) n
 
 AtomicFile::AtomicFile(std::filesystem::path file, unsigned mode)
     : file_(std::move(file)), temporary_(file_.string() + ".tmp" + std::to_string(getpid())) {
-  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-  if (descriptor_ < 0) fail("made");
+  descriptor_ = std::make_unique<Descriptor>(open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
+  if (!*descriptor_) fail("made");
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ < 0) return;
-  close(descriptor_);
+  if (!descriptor_) return;
   unlink(temporary_.c_str());
 }
 
@@ -46,7 +46,7 @@ void AtomicFile::fail(const char* what) const { refuse(file_, what, errno); }
 void AtomicFile::write(std::span<const std::byte> bytes) {
   sum_ = {sum_.bytes + bytes.size(), crc32_of(bytes, sum_.crc32)};
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), largest_write));
+    const ssize_t written = ::write(descriptor_->fd(), bytes.data(), std::min(bytes.size(), largest_write));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail("written");
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -54,27 +54,26 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 FileSum AtomicFile::commit() {
-  if (fsync(descriptor_) != 0) fail("written");
+  if (fsync(descriptor_->fd()) != 0) fail("written");
   if (rename(temporary_.c_str(), file_.c_str()) != 0) fail("renamed");
-  close(descriptor_);
-  descriptor_ = -1;
+  descriptor_.reset();
   sync_folder(file_.has_parent_path() ? file_.parent_path() : ".");
   return sum_;
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) refuse(folder, "opened", errno);
-  const int result = fsync(descriptor);
-  const int number = errno;
-  close(descriptor);
+  const Descriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor) refuse(folder, "opened", errno);
   // EINVAL: the file system does not support fsync of folders
-  if (result != 0 && number != EINVAL) refuse(folder, "written", number);
+  if (fsync(descriptor.fd()) != 0 && errno != EINVAL) refuse(folder, "written", errno);
 }
 
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target) {
   const std::filesystem::path temporary = link.string() + ".tmp" + std::to_string(getpid());
   unlink(temporary.c_str());
+  std::error_code ignored;
+  const std::filesystem::file_status there = std::filesystem::symlink_status(link, ignored);
+  if (std::filesystem::is_directory(there)) std::filesystem::rename(link, temporary.string() + ".before", ignored);
   if (symlink(target.c_str(), temporary.c_str()) != 0 || rename(temporary.c_str(), link.c_str()) != 0) {
     const int number = errno;
     unlink(temporary.c_str());

@@ -4,8 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string_view>
+
+namespace tutti {
+class Descriptor;
+}
 
 namespace tutti::engine {
 
@@ -39,7 +44,7 @@ class AtomicFile {
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path file_, temporary_;
-  int descriptor_ = -1;
+  std::unique_ptr<Descriptor> descriptor_;  // null once it is committed
   FileSum sum_;
 };
 

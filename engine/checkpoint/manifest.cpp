@@ -9,6 +9,7 @@
 #include "engine/checkpoint/store.hpp"
 #include "engine/data/files.hpp"
 #include "engine/documents.hpp"
+#include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -37,11 +38,15 @@ Manifest read_manifest(const fs::path& file) {
   }
 }
 
-void check_file(const fs::path& file, const FileSum& expected, bool sums) {
+void need_regular(const fs::path& file) {
   std::error_code failed;
   const fs::file_status status = fs::symlink_status(file, failed);
   if (!fs::exists(status)) refuse(file, "is missing");
   if (!fs::is_regular_file(status)) refuse(file, "is no regular file");
+}
+
+void check_file(const fs::path& file, const FileSum& expected, bool sums) {
+  need_regular(file);
   const MappedFile found = map_file(file);
   if (found.bytes != expected.bytes)
     refuse(file, "has " + std::to_string(found.bytes) + " bytes of " + std::to_string(expected.bytes));
@@ -64,18 +69,32 @@ void verify_checkpoint(const fs::path& folder, bool sums) {
   const fs::file_status status = fs::symlink_status(folder, failed);
   if (!fs::exists(status)) refuse(folder, "is missing");
   if (!fs::is_directory(status)) refuse(folder, fs::is_symlink(status) ? "is a link elsewhere" : "is no folder");
-  const RunState state = RunState::read(folder / RunState::file);
-  if (const auto step = checkpoint_step(folder.filename().string()); step && *step != state.step)
-    refuse(folder, "has the state of step " + std::to_string(state.step));
-  if (fs::exists(fs::symlink_status(folder / manifest_file, failed))) {
+  const bool listed = fs::exists(fs::symlink_status(folder / manifest_file, failed));
+  if (listed) {
+    need_regular(folder / manifest_file);
     const Manifest files = read_manifest(folder / manifest_file);
     if (!files.contains(RunState::file)) refuse(folder / manifest_file, "does not name the run's state");
     for (const auto& [name, sum] : files) check_file(folder / name, sum, sums);
-    return;
   }
+  need_regular(folder / RunState::file);
+  const RunState state = RunState::read(folder / RunState::file);
+  if (const auto step = checkpoint_step(folder.filename().string()); step && *step != state.step)
+    refuse(folder, "has the state of step " + std::to_string(state.step));
+  if (listed) return;
   if (state.has_manifest) refuse(folder / manifest_file, "is missing");
   for (const auto& entry : fs::directory_iterator(folder, failed))
     if (entry.path().extension() == ".safetensors") Safetensors whole(entry.path());
+}
+
+std::string fault_of(const fs::path& folder, bool sums) {
+  try {
+    verify_checkpoint(folder, sums);
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return folder.string() + ": " + error.what();
+  }
 }
 
 }  // namespace tutti::engine

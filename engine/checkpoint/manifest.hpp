@@ -21,4 +21,8 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& files);
 /// to be such that they can be read.
 void verify_checkpoint(const std::filesystem::path& folder, bool sums);
 
+/// What is wrong with a checkpoint, in one line with its path; empty if it is whole. Whatever goes wrong while it is
+/// looked at counts, a lack of memory too.
+std::string fault_of(const std::filesystem::path& folder, bool sums);
+
 }  // namespace tutti::engine

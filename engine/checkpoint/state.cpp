@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/documents.hpp"
+#include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -15,7 +16,7 @@ using Ordered = nlohmann::ordered_json;
 constexpr int version = 1;
 
 constexpr std::uint64_t most_counted = std::uint64_t{1} << 53;  // of steps and samples; all are exact as doubles
-constexpr DocumentLimits state_limits{.bytes = std::size_t{4} << 30, .nodes = 200'000'000, .depth = 16};
+constexpr DocumentLimits state_limits{.bytes = std::size_t{256} << 20, .nodes = 20'000'000, .depth = 16};
 
 /// A whole number from 0 up. Throws unless it is one, and at most `most`.
 std::uint64_t whole(const Json& all, const char* name, std::uint64_t most = most_counted) {

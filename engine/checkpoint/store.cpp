@@ -58,23 +58,19 @@ std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
 ChosenCheckpoint choose_checkpoint(const CheckpointStore& store, std::string_view asked, bool sums) {
   ChosenCheckpoint chosen;
   if (const auto step = checkpoint_step(asked)) {
-    try {
-      verify_checkpoint(store.folder() / asked, sums);
-    } catch (const Error& error) {
-      throw Error(error.code(), std::string(error.what()) + "; `tutti checkpoint list " + store.folder().string() +
-                                    "` says which are whole");
-    }
+    if (const std::string fault = fault_of(store.folder() / asked, sums); !fault.empty())
+      throw Error(Code::invalid,
+                  fault + "; `tutti checkpoint list " + store.folder().string() + "` says which are whole");
     chosen.step = step;
     return chosen;
   }
   for (const fs::path& each : store.all()) {
-    try {
-      verify_checkpoint(each, sums);
+    std::string fault = fault_of(each, sums);
+    if (fault.empty()) {
       chosen.step = checkpoint_step(each.filename().string());
       return chosen;
-    } catch (const Error& error) {
-      chosen.skipped.emplace_back(error.what());
     }
+    chosen.skipped.push_back(std::move(fault));
   }
   if (!chosen.skipped.empty())
     throw Error(Code::invalid, "no checkpoint in " + store.folder().string() + " is whole (the last one: " +
@@ -103,7 +99,7 @@ void CheckpointStore::save(std::uint64_t step, const std::function<void(const fs
     fill(filled);
     sync_folder(filled);
     // If there is a checkpoint of this step already, the names are exchanged, so that step-N always exists.
-    const bool again = fs::exists(whole, failed);
+    const bool again = fs::exists(fs::symlink_status(whole, failed));
     if (again && renameat2(AT_FDCWD, filled.c_str(), AT_FDCWD, whole.c_str(), RENAME_EXCHANGE) != 0) {
       fs::rename(whole, filled.string() + "-before", failed);  // for file systems without RENAME_EXCHANGE, such as NFS
       fs::rename(filled, whole, failed);
@@ -129,7 +125,10 @@ void CheckpointStore::save(std::uint64_t step, const std::function<void(const fs
 void CheckpointStore::remove_old() const {
   if (keep_ == 0) return;
   const auto last_one = last(), best_one = best();
-  const std::vector<std::uint64_t> steps = steps_in(folder_);
+  std::vector<std::uint64_t> steps = steps_in(folder_);
+  // Newer ones are damaged, or of a run that was abandoned for an earlier step: none that count as kept.
+  if (last_one)
+    std::erase_if(steps, [&](std::uint64_t step) { return step > checkpoint_step(last_one->filename().string()); });
   for (std::size_t i = keep_; i < steps.size(); ++i) {
     const fs::path old = folder_of(folder_, steps[i]);
     if (old == last_one || old == best_one) continue;

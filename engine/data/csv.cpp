@@ -12,6 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t most_columns = 1 << 20;
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // UTF-8's, which spreadsheets write
 
 std::string_view trimmed(std::string_view text) {
@@ -23,6 +24,7 @@ std::string_view trimmed(std::string_view text) {
 
 template <class Number>
 bool parse(std::string_view text, Number& number) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && rest == text.data() + text.size();
 }
@@ -60,6 +62,7 @@ class CsvReader {
       const std::size_t end = std::min(line.find(',', begin), line.size());
       values.push_back(trimmed(line.substr(begin, end - begin)));
       begin = end + 1;
+      if (values.size() > most_columns) refuse_line("has more than " + std::to_string(most_columns) + " values");
     }
     if (width_ == 0) {
       take_first(values);
@@ -77,16 +80,39 @@ class CsvReader {
     ++rows_;
   }
 
+  /// Names, or the columns' numbers beside a name or two. A line that has other numbers is a sample with a mistake.
+  static bool may_be_names(const std::vector<std::string_view>& values) {
+    std::size_t from_0 = 0, from_1 = 0, numbers = 0, empty = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      double number = 0;
+      const std::string_view text = values[i].substr(values[i].starts_with('+') ? 1 : 0);
+      const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+      empty += text.empty() ? 1 : 0;
+      if (text.empty() || rest != text.data() + text.size()) continue;
+      if (error != std::errc()) return false;
+      ++numbers;
+      from_0 += number == static_cast<double>(i) ? 1 : 0;
+      from_1 += number == static_cast<double>(i + 1) ? 1 : 0;
+    }
+    return numbers == 0 || (empty == 0 && (numbers == from_0 || numbers == from_1));
+  }
+
   /// Takes the number of columns from the first line and finds the label's column.
   void take_first(const std::vector<std::string_view>& values) {
     width_ = values.size();
     if (width_ < 2) refuse_line("expected values separated by commas, a label among them");
-    named_ = std::any_of(values.begin(), values.end(), [](std::string_view text) {
-      float number = 0;
-      return !parse(text, number);
-    });
-    label_ = width_ - 1;
     const std::string wanted = source_.option("label");
+    const auto is_number = [](std::string_view text) {
+      float number = 0;
+      return parse(text, number);
+    };
+    const auto name = std::ranges::find_if_not(values, is_number);
+    named_ = name != values.end();
+    const bool says_so = !wanted.empty() && std::ranges::find(values, wanted) != values.end();
+    if (named_ && !says_so && !may_be_names(values))
+      refuse_line("column " + std::to_string(name - values.begin() + 1) + ": '" + std::string(*name) +
+                  "' is no number, and others are; if this is a header, say label= with the name of a column");
+    label_ = width_ - 1;
     if (wanted.empty()) return;
     std::size_t number = 0;
     if (const auto at = std::find(values.begin(), values.end(), wanted); named_ && at != values.end())

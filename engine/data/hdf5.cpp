@@ -1,13 +1,13 @@
 #include "engine/data/hdf5.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 
 #include "engine/data/files.hpp"
 #include "engine/data/hdf5_file.hpp"
 #include "engine/data/hdf5_store.hpp"
 #include "engine/data/kinds.hpp"
+#include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -40,13 +40,13 @@ Target target_of(const Hdf5Column& column, const Array& labels) {
 
 }  // namespace
 
+constexpr std::size_t most_listed = std::size_t{64} << 20;  // bytes of a list
+
 std::vector<fs::path> read_list(const fs::path& list) {
   if (list.extension() == ".h5" || list.extension() == ".hdf5") return {list};
-  std::ifstream in(list);
-  if (!in) refuse(list, "cannot be opened: expected a text file with a path on each line");
   std::vector<fs::path> files;
   std::size_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line : read_lines(list, most_listed)) {
     ++number;
     line.erase(line.find_last_not_of(" \t\r") + 1);
     line.erase(0, line.find_first_not_of(" \t"));

@@ -143,9 +143,11 @@ void Hdf5File::try_out(const std::filesystem::path& file, const ReadLimits& limi
     Turn::begin_anew();
     const Hdf5File opened(file, limits);
     for (const std::string& name : names) {
-      for (const Hdf5Column& column : opened.columns(name)) {
+      const std::vector<Hdf5Column> columns = opened.columns(name);
+      for (const Hdf5Column& column : columns) {
         const std::size_t row_bytes = checked_product(size_of(column.dtype), column.row_shape()).value_or(tried_bytes);
-        opened.read(column, 0, std::min(column.rows(), 1 + tried_bytes / std::max<std::size_t>(row_bytes, 1)));
+        const std::size_t share = tried_bytes / columns.size();
+        opened.read(column, 0, std::min(column.rows(), 1 + share / std::max<std::size_t>(row_bytes, 1)));
       }
     }
   });
@@ -234,6 +236,14 @@ std::vector<Hdf5Column> Hdf5File::columns(const std::string& name) const {
   std::size_t objects = 0;
   collect(name, 0, objects, found);
   if (found.empty()) refuse(file_, "group '" + name + "' is empty");
+  // Each is no larger than what is stored may stand for; all together neither.
+  std::size_t left = limits_.unpacked(stored_);
+  for (const Hdf5Column& column : found) {
+    const auto bytes = checked_product(size_of(column.dtype), column.shape, left);
+    if (!bytes && !limits_.external_files)
+      refuse(file_, "the datasets of '" + name + "' are far more than the file stores" + std::string(say_more));
+    left -= bytes.value_or(0);
+  }
   return found;
 }
 

@@ -11,6 +11,8 @@
 namespace tutti::engine {
 namespace {
 
+constexpr std::size_t longest_side = 1'000'000;  // pixels
+
 /// The weights, with sum 1, of the input pixels from `first` on that make up one output pixel.
 struct Mix {
   std::size_t first = 0;
@@ -95,12 +97,12 @@ class Canvas::Resizing {
 };
 
 Canvas::Canvas(std::size_t channels, std::size_t height, std::size_t width)
-    : channels_(channels), height_(height), width_(width) {}
+    : channels_(channels), resizes_(height > 0), height_(height), width_(width) {}
 
 Canvas::~Canvas() = default;
 
 void Canvas::begin(std::size_t height, std::size_t width) {
-  if (height_ == 0) {
+  if (!resizes_) {
     height_ = height;
     width_ = width;
   }
@@ -132,13 +134,16 @@ Array Canvas::finish() {
 void check_pixels(std::size_t height, std::size_t width, bool whole, std::size_t most, const ReadLimits& limits) {
   const std::string size = std::to_string(height) + "x" + std::to_string(width) + " pixels";
   if (height == 0 || width == 0) throw Error(Code::invalid, "has no pixels");
+  if (height > longest_side || width > longest_side)
+    throw Error(Code::invalid, "has " + size + ", and a side may have " + std::to_string(longest_side));
   if (!checked_product(height, width, most))
     throw Error(Code::invalid, "says that it has " + size + ", more than it has bytes for; fetch it again");
   const std::size_t allowed = whole ? limits.max_pixels / 4 : limits.max_pixels;
   if (!checked_product(height, width, allowed))
-    throw Error(Code::invalid, "has " + size + ", more than the " + std::to_string(allowed) + " that " +
-                                   (whole ? "a progressive or interlaced image may have" : "an image may have") +
-                                   ": raise data.max_pixels if that is right");
+    throw Error(Code::invalid,
+                "has " + size + ", more than the " + std::to_string(allowed) + " that " +
+                    (whole ? "an image may have that is progressive, interlaced or not resized" : "an image may have") +
+                    ": raise data.max_pixels if that is right");
 }
 
 Array read_image(const std::filesystem::path& file, std::size_t channels, std::size_t height, std::size_t width,

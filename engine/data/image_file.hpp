@@ -22,6 +22,7 @@ class Canvas {
   ~Canvas();
 
   std::size_t channels() const noexcept { return channels_; }
+  bool resizes() const noexcept { return resizes_; }
   std::size_t height() const noexcept { return height_; }  ///< 0 until begin(), unless an image is resized
   std::size_t width() const noexcept { return width_; }
 
@@ -37,14 +38,16 @@ class Canvas {
   void put(std::size_t y, const std::uint8_t* pixels);
 
   const std::size_t channels_;
+  const bool resizes_;
   std::size_t height_, width_;
   std::size_t next_ = 0;
   std::vector<std::uint8_t> planes_;
   std::unique_ptr<Resizing> resizing_;
 };
 
-/// Throws Error{invalid} if an image claims more pixels than `limits` allow or, as `most` says, than its file can hold.
-/// `whole` says that it cannot be decoded row by row; the limit is a quarter then, because memory is needed for all.
+/// Throws Error{invalid} if an image claims more pixels than `limits` allow, more than a million in a row or column, or
+/// more than its file can hold, which is `most`. `whole` says that memory is needed for all of its pixels at once, as
+/// it cannot be decoded row by row or is not resized; the limit is a quarter then.
 void check_pixels(std::size_t height, std::size_t width, bool whole, std::size_t most, const ReadLimits& limits);
 
 /// Decodes a file into the canvas, converting to its channels, 1 (grey) or 3 (red, green, blue); transparent pixels are

@@ -41,7 +41,7 @@ void count_scans(j_common_ptr info) {
 /// resized.
 void reduce(jpeg_decompress_struct& info, const Canvas& canvas) {
   info.scale_denom = 1;
-  if (canvas.height() == 0) return;
+  if (!canvas.resizes()) return;
   while (info.scale_denom < 8 && info.image_height / (2 * info.scale_denom) >= 2 * canvas.height() &&
          info.image_width / (2 * info.scale_denom) >= 2 * canvas.width())
     info.scale_denom *= 2;
@@ -53,9 +53,9 @@ bool decode(jpeg_decompress_struct& info, Handler& handler, std::span<const std:
   if (setjmp(handler.out) != 0) return false;
   jpeg_mem_src(&info, file.data(), file.size());
   jpeg_read_header(&info, TRUE);
-  // A block of 8x8 pixels takes a bit at least, unless it is coded arithmetically.
-  const std::size_t most = info.arith_code ? limits.max_pixels : file.size() * 8 * 64;
-  check_pixels(info.image_height, info.image_width, jpeg_has_multiple_scans(&info), most, limits);
+  if (info.arith_code) throw Error(Code::invalid, "is coded arithmetically, which few programs do: convert it");
+  const std::size_t most = file.size() * 8 * 64;  // a block of 8x8 pixels takes a bit at least
+  check_pixels(info.image_height, info.image_width, jpeg_has_multiple_scans(&info) || !canvas.resizes(), most, limits);
   info.out_color_space = canvas.channels() == 1 ? JCS_GRAYSCALE : JCS_RGB;
   reduce(info, canvas);
   jpeg_start_decompress(&info);

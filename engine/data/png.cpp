@@ -14,6 +14,11 @@ namespace {
 
 constexpr std::size_t most_deflated = 1032;  // bytes that one byte can stand for
 
+constexpr png_alloc_size_t largest_chunk = std::size_t{4} << 20;  // unpacked, as of a colour profile
+// Texts and the like, of which each may unpack to megabytes: four letters and a zero each.
+constexpr char left_out[] = {'t', 'E', 'X', 't', 0,   'z', 'T', 'X', 't', 0,   'i', 'T', 'X',
+                             't', 0,   's', 'P', 'L', 'T', 0,   'e', 'X', 'I', 'f', 0};
+
 struct Reading {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -63,12 +68,15 @@ bool decode(Reading& reading, const ReadLimits& limits, Canvas& canvas) {
   const std::size_t file_bytes = reading.rest.size();
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // check_pixels() has the say
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, reinterpret_cast<png_const_bytep>(left_out),
+                              sizeof left_out / 5);
+  png_set_chunk_malloc_max(png, largest_chunk);
   png_set_read_fn(png, &reading, take);
   png_read_info(png, reading.info);
   const std::size_t height = png_get_image_height(png, reading.info), width = png_get_image_width(png, reading.info);
   const bool interlaced = png_get_interlace_type(png, reading.info) != PNG_INTERLACE_NONE;
   const std::size_t bits = std::size_t{png_get_bit_depth(png, reading.info)} * png_get_channels(png, reading.info);
-  check_pixels(height, width, interlaced, file_bytes * most_deflated * 8 / bits, limits);
+  check_pixels(height, width, interlaced || !canvas.resizes(), file_bytes * most_deflated * 8 / bits, limits);
   convert(png, reading.info, canvas.channels());
   const int passes = png_set_interlace_handling(png);
   png_read_update_info(png, reading.info);

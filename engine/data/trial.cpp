@@ -14,17 +14,19 @@
 namespace tutti::engine {
 namespace {
 
-constexpr rlim_t seconds = 3;  // of processor time
+constexpr rlim_t seconds = 3;           // of processor time
+constexpr unsigned longest_wait = 120;  // seconds
 
 /// The child ends silently, whatever handlers the program has set.
 void prepare_for_the_worst() {
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU}) std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGALRM}) std::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   const rlimit no_core{0, 0}, time{seconds, seconds};
   setrlimit(RLIMIT_CORE, &no_core);
   setrlimit(RLIMIT_CPU, &time);
+  alarm(longest_wait);
   if (const int nowhere = open("/dev/null", O_WRONLY); nowhere >= 0) dup2(nowhere, STDERR_FILENO);
 }
 
@@ -45,7 +47,8 @@ void try_in_child(const std::filesystem::path& file, const std::string& library,
   pid_t ended = 0;
   while ((ended = waitpid(child, &status, 0)) < 0 && errno == EINTR) continue;
   if (ended < 0 || status == 0) return;  // or the program has others wait for its children
-  if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL))
+  if (WIFSIGNALED(status) &&
+      (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGALRM))
     refuse(file, library + " does not come to an end with it; it is corrupt, fetch it again");
   refuse(file, library + " fails at it" +
                    (WIFSIGNALED(status) ? std::string(" (") + strsignal(WTERMSIG(status)) + ")" : std::string()) +

@@ -2,6 +2,7 @@
 
 #include "engine/documents.hpp"
 #include "engine/models/keras.hpp"
+#include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {

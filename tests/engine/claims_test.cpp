@@ -74,6 +74,8 @@ std::vector<Case> cases() {
       {"corpus/png/claims_b.png", open_image, "pixels, more than it has bytes for"},
       {"corpus/jpeg/claims_a.jpg", open_image, "pixels, more than it has bytes for"},
       {"corpus/jpeg/claims_b.jpg", open_image, "pixels, more than it has bytes for"},
+      {"corpus/jpeg/arithmetic.jpg", open_image, "is coded arithmetically"},
+      {"corpus/png/long_row.png", open_image, "a side may have 1000000"},
 #endif
 #ifdef TUTTI_TEST_HDF5
       {"corpus/hdf5/cycle.h5", open_features, "more than 64 groups within one another"},
@@ -96,6 +98,14 @@ TEST(Claims, AreRefusedInALineThatNamesTheFile) {
     EXPECT_LT(peak_mib() - before, 256) << each.file;
   }
 }
+
+#ifdef TUTTI_TEST_IMAGES
+TEST(Claims, OfTextsInImagesAreNotLookedAt) {
+  const long before = peak_mib();
+  EXPECT_EQ(read_image(inputs / "corpus/png/texts.png", 1, 8, 8).shape(), (ArrayShape{1, 8, 8}));
+  EXPECT_LT(peak_mib() - before, 8);
+}
+#endif
 
 TEST(Claims, OfPackedFilesAreLimitsToo) {
   const testing::TemporaryFolder temporary;
@@ -120,6 +130,22 @@ TEST(ByteOrderMark, IsNoPartOfTheFirstSample) {
     ASSERT_EQ(split.train->size(), 3U);
     EXPECT_THAT(split.train->get(0)["features"].as<float>(), ::testing::ElementsAre(1, 2));
   }
+}
+
+TEST(FirstLine, IsASampleUnlessItIsAHeader) {
+  const testing::TemporaryFolder temporary;
+  const fs::path file = temporary.path() + "/a.csv";
+  const auto says = [&](const std::string& first, const std::string& options = "") {
+    std::ofstream(file) << first << "\n3,4,1\n5,6,0\n7,8,1\n";
+    return refusal([&] { load("csv:" + file.string() + "," + file.string() + options, 1, 1); });
+  };
+  for (const char* first : {"1,2O,0", "1e39,2,0", "0x1,2,0", "1,2,", "1.5,2.5,zero"})
+    EXPECT_THAT(says(first), AllOf(HasSubstr("a.csv:1: column"), HasSubstr("is no number"))) << first;
+  std::ofstream(file) << "+1,2,0\n3,4,1\n";
+  EXPECT_EQ(load("csv:" + file.string() + "," + file.string(), 1, 1).train->size(), 2U);
+  for (const char* first : {"a,b,label", "0,1,label", "1,2,label"})
+    EXPECT_EQ(says(first), "nothing was thrown") << first;
+  EXPECT_EQ(says("2019,2020,label", ",label=label"), "nothing was thrown");
 }
 
 }  // namespace

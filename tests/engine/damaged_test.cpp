@@ -1,6 +1,7 @@
 // Checkpoints that are not what was written: which are refused, and which one a run goes on from.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <functional>
@@ -113,6 +114,46 @@ TEST_F(DamagedTest, FilesThatAreCutMissingOrElsewhereAreFound) {
   fs::remove(model);
   fs::create_directory(model);
   EXPECT_THAT(damage(), HasSubstr("model.safetensors: is no regular file"));
+}
+
+TEST_F(DamagedTest, PipesAndHolesAreNoReasonToWait) {
+  const fs::path state = newest_ / "state.json";
+  fs::resize_file(state, std::uintmax_t{3} << 30);
+  EXPECT_THAT(damage(), HasSubstr("state.json: has 3221225472 bytes of "));
+  fs::remove(newest_ / "manifest.json");
+  EXPECT_THAT(damage(), HasSubstr("state.json: has 3221225472 bytes, more than 268435456"));
+  for (const char* name : {"state.json", "manifest.json"}) {
+    fs::remove(newest_ / name);
+    ASSERT_EQ(mkfifo((newest_ / name).c_str(), 0600), 0);
+    EXPECT_THAT(damage(), HasSubstr(std::string(name) + ": is no regular file"));
+  }
+  fs::remove(state);
+  fs::create_symlink("/dev/zero", state);
+  fs::remove(newest_ / "manifest.json");
+  EXPECT_THAT(damage(), HasSubstr("state.json: is no regular file"));
+  EXPECT_EQ(fault_of(checkpoints_ / "step-16", true), "");
+  EXPECT_THAT(fault_of(newest_, true), HasSubstr("state.json"));
+}
+
+TEST_F(DamagedTest, WhateverIsInItsPlaceIsReplaced) {
+  fs::remove_all(newest_);
+  fs::create_symlink("/nowhere", newest_);
+  fs::remove(checkpoints_ / "last");
+  fs::create_directory(checkpoints_ / "last");
+  CheckpointStore store(checkpoints_, 0, true);
+  store.save(
+      24, [&](const fs::path& into) { put(into / "file", "x"); }, false);
+  EXPECT_EQ(contents(newest_ / "file"), "x");
+  EXPECT_EQ(store.last(), newest_);
+}
+
+TEST_F(DamagedTest, DamagedNewerOnesDoNotCountAsKept) {
+  fs::remove(newest_ / "state.json");
+  CheckpointStore store(checkpoints_, 2, true);
+  store.save(
+      20, [&](const fs::path& into) { put(into / "file", "x"); }, false);
+  for (const char* name : {"step-16", "step-20"}) EXPECT_TRUE(fs::exists(checkpoints_ / name)) << name;
+  EXPECT_FALSE(fs::exists(checkpoints_ / "step-8"));
 }
 
 TEST_F(DamagedTest, AFolderThatIsNoneOrAnothersIsFound) {

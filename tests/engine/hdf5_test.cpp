@@ -184,7 +184,7 @@ TEST_F(Hdf5Test, ErrorsNameListLineFileAndDataset) {
   std::ofstream(folder_ / "list.txt", std::ios::app) << "absent.h5\n";
   EXPECT_THAT(refusal([&] { load(text(), 1, 1); }),
               AllOf(HasSubstr("list.txt:7: "), HasSubstr("absent.h5: no such file")));
-  EXPECT_THAT(refusal([&] { read_list(folder_ / "nolist.txt"); }), HasSubstr("nolist.txt: cannot be opened"));
+  EXPECT_THAT(refusal([&] { read_list(folder_ / "nolist.txt"); }), HasSubstr("nolist.txt: cannot be read"));
   EXPECT_THAT(refusal([&] { Hdf5Dataset(files, {.features = "X"}); }),
               AllOf(HasSubstr("part0.h5: has no dataset 'X'"), HasSubstr("'features', 'labels'")));
 

@@ -167,8 +167,8 @@ TEST(Keras, WhatCannotBeReadIsNamed) {
 }
 
 TEST(Layers, ATextCountsWhereverAnAliasStandsForIt) {
-  std::string text = "- conv: {kernel: [&a " + std::string(1 << 20, '1');
-  for (int i = 0; i < 16; ++i) text += ", *a";
+  std::string text = "- conv: {kernel: [&a " + std::string(1 << 19, '1');
+  for (int i = 0; i < 32; ++i) text += ", *a";
   EXPECT_THAT(parse_refusal(text + "]}\n"), HasSubstr("net.yaml:1: has more than 16777216 bytes where its aliases"));
 }
 

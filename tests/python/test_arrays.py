@@ -124,6 +124,32 @@ def test_objects_are_refused(world, dtype):
                 call()
 
 
+class Claims:
+    """An interface that says what its memory is not."""
+
+    def __init__(self, **changes):
+        self.array = numpy.zeros(4, "u1")
+        self.__array_interface__ = {**self.array.__array_interface__, **changes}
+
+
+ENDLESS = []
+ENDLESS.append(("a", ENDLESS))
+
+
+@pytest.mark.parametrize("changes", [
+    {"shape": (3, 0x5555555555555556), "strides": (0, 0)}, {"shape": (2, 2), "strides": (4,)}, {"shape": (-4,)},
+    {"shape": (2**62, 8)}, {"typestr": "|V8", "descr": ENDLESS}, {"typestr": "|V8", "descr": [("a", "O")]}])
+def test_interfaces_that_cannot_be(world, changes):
+    with pytest.raises((TypeError, ValueError)):
+        world.broadcast(Claims(**changes), root=0)
+
+
+def test_counts_whose_sum_is_too_large(world):
+    counts = [5, 2**64 - 1] + [0] * (world.size - 2) if world.size > 1 else [2**64 - 1]
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        world.alltoallv(numpy.zeros(4, "u1"), in_counts=counts)
+
+
 def test_an_o_in_a_name_is_no_object(world):
     data = numpy.zeros(2, [("O", "i4"), ("NO", "f8")])
     assert world.broadcast(data, root=0)["O"][1] == 0

@@ -88,10 +88,16 @@ void expect_in(const Error& error, Code code, const std::string& text) {
 TEST(FileStore, IsForItsUserAlone) {
   const Folder folder;
   const std::string made = folder.path + "/made";
-  make_file_store(made)->set("a", "1");
   struct stat about {};
-  ASSERT_EQ(stat(made.c_str(), &about), 0);
-  EXPECT_EQ(about.st_mode & 0777U, 0700U);
+  for (const std::string& name : {folder.path + "/slash/", made}) {
+    const mode_t before = umask(0);
+    make_file_store(name)->set("a", "1");
+    umask(before);
+    ASSERT_EQ(stat(name.c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 0777U, 0700U) << name;
+  }
+  ASSERT_EQ(chmod(made.c_str(), 0770), 0);
+  expect_in(refused(made), Code::invalid, "other users may write to it");
   ASSERT_EQ(chmod(made.c_str(), 0777), 0);
   expect_in(refused(made), Code::invalid, "other users may write to it; say chmod go-w " + made);
   ASSERT_EQ(chmod(made.c_str(), 0755), 0);

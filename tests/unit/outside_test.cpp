@@ -70,6 +70,11 @@ TEST(Printable, IsOneLineWithoutCommands) {
   EXPECT_EQ(printable("a\nb\tc\rd"), "a\\nb\\tc\\x0dd");
   EXPECT_EQ(printable("\x1b[2J"), "\\x1b[2J");
   EXPECT_EQ(printable(std::string_view("a\0b\x7f", 4)), "a\\x00b\\x7f");
+  EXPECT_EQ(printable("a\xc2\x9b\x9b"
+                      "1m"),
+            "a\\xc2\\x9b\\x9b1m")
+      << "the upper half has a CSI, too";
+  EXPECT_EQ(printable("\xe2\x82\xac \xe2\x82"), "\xe2\x82\xac \\xe2\\x82") << "no whole character";
   EXPECT_EQ(printable("abcdef", 3), "abc...");
   EXPECT_EQ(printable("abc", 3), "abc");
 }

@@ -44,21 +44,11 @@ Found checkpoints_in(const fs::path& folder) {
   return found;
 }
 
-/// What is wrong with a checkpoint; empty if it is whole.
-std::string fault_of(const fs::path& checkpoint, bool sums) {
-  try {
-    engine::verify_checkpoint(checkpoint, sums);
-    return {};
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
 /// Prints a line for each checkpoint. Returns the exit code: 0 if all are whole.
 int verify(const Found& found) {
   std::size_t damaged = 0;
   for (const fs::path& each : found.all) {
-    const std::string fault = fault_of(each, true);
+    const std::string fault = engine::fault_of(each, true);
     fmt::print("{}: {}\n", each.string(), fault.empty() ? "whole" : "damaged: " + fault);
     damaged += fault.empty() ? 0 : 1;
   }
@@ -81,7 +71,7 @@ std::uint64_t bytes_in(const fs::path& folder) {
 int list(const Found& found) {
   fmt::print("{:<12} {:>6} {:>6} {:>10}  {}\n", "checkpoint", "epoch", "ranks", "size", "");
   for (const fs::path& each : found.all) {
-    const std::string fault = fault_of(each, false);
+    const std::string fault = engine::fault_of(each, false);
     std::string epoch = "-", ranks = "-", about = each == found.last ? "last" : "";
     if (fault.empty()) {
       const auto state = engine::RunState::read(each / engine::RunState::file);
@@ -115,6 +105,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tutti::tools::fill_standard_descriptors();
   try {
     return run({argv + 1, argv + argc});
   } catch (const tutti::tools::Finished& finished) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 
+#include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::plot {
@@ -17,11 +17,12 @@ namespace fs = std::filesystem;
 class Table {
  public:
   explicit Table(const fs::path& file) : file_(file) {
-    std::ifstream in(file);
-    std::string line;
-    if (!std::getline(in, line)) throw Error(Code::invalid, file.string() + ": cannot be read");
-    names_ = cells(line);
-    for (std::size_t number = 2; std::getline(in, line); ++number) {
+    constexpr std::size_t longest = std::size_t{256} << 20;
+    const std::vector<std::string> lines = read_lines(file, longest);
+    if (lines.empty()) throw Error(Code::invalid, file.string() + ": is empty");
+    names_ = cells(lines[0]);
+    for (std::size_t number = 2; number <= lines.size(); ++number) {
+      const std::string& line = lines[number - 1];
       std::vector<double> row;
       for (const std::string& cell : cells(line)) {
         char* end = nullptr;

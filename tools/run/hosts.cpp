@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <fstream>
 #include <sstream>
 #include <unordered_map>
 
+#include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::tools {
@@ -85,11 +85,10 @@ std::vector<Host> parse_hosts(std::string_view list) {
 }
 
 std::vector<Host> read_hostfile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw Error(Code::invalid, fmt::format("cannot read the hostfile '{}'; give the path of a file", path));
+  constexpr std::size_t longest = std::size_t{64} << 20;
   Hosts hosts;
   int number = 0;
-  for (std::string line; std::getline(file, line);) {
+  for (const std::string& line : read_lines(path, longest)) {
     ++number;
     std::istringstream words(line.substr(0, line.find('#')));
     std::string entry, slots, rest;

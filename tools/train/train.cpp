@@ -308,6 +308,7 @@ int run_and_say(const std::vector<std::string>& arguments, Communicator& world) 
 
 int main(int argc, char** argv) {
   std::string who = "tutti train";
+  tutti::tools::fill_standard_descriptors();
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     start_ranks(arguments);

@@ -15,6 +15,7 @@
 #include "tools/own_job.hpp"
 #include "tools/tune/check.hpp"
 #include "tools/tune/rules.hpp"
+#include "transports/core/text_file.hpp"
 #include "tutti/provider/provider.hpp"
 
 namespace tutti::tools {
@@ -57,8 +58,8 @@ std::vector<std::string> as_on_the_first(Communicator& world, const std::vector<
 /// The rules in a file for collectives that were not measured now.
 std::string others_rules(const std::string& path, const std::vector<Kind>& measured) {
   std::string text;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
+  if (!std::filesystem::exists(path)) return text;
+  for (const std::string& line : read_lines(path, longest_tuning)) {
     const auto kind = parse_kind(line.substr(0, line.find(':')));
     if (kind && std::ranges::count(measured, *kind) == 0) text += line + '\n';
   }

@@ -29,6 +29,15 @@ inline std::optional<std::size_t> checked_product(std::size_t a, std::size_t b,
   return __builtin_mul_overflow(a, b, &product) || product > most ? std::nullopt : std::optional(product);
 }
 
+/// The sum; nullopt if it exceeds `most`.
+inline std::optional<std::size_t> checked_sum(std::span<const std::size_t> counts,
+                                              std::size_t most = PTRDIFF_MAX) noexcept {
+  std::size_t total = 0;
+  for (const std::size_t count : counts)
+    if (__builtin_add_overflow(total, count, &total) || total > most) return std::nullopt;
+  return total;
+}
+
 /// Whether `count` things from `offset` on lie within `size`.
 inline bool lies_within(std::size_t offset, std::size_t count, std::size_t size) noexcept {
   return offset <= size && count <= size - offset;

@@ -2,6 +2,8 @@
 #include "tutti/log.hpp"
 
 #include <poll.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +18,8 @@
 #include <string>
 #include <utility>
 
+#include "transports/core/printable.hpp"
+
 namespace tutti {
 namespace {
 
@@ -26,35 +30,64 @@ constexpr std::array<std::string_view, 5> level_names = {"off", "error", "warn",
 // Maximum length of a line; longer text is cut.
 constexpr std::size_t longest_line = 2048;
 
-/// Whether a write of a line would not wait for a reader that is late. A pipe with room has it for a line.
-bool takes_a_line() noexcept {
-  pollfd stderr_now{STDERR_FILENO, POLLOUT, 0};
-  return ::poll(&stderr_now, 1, 0) != 0;  // errors are write's to tell
+/// As write(2) to stderr, but where that is a pipe that is full, it gives EAGAIN and does not wait for the reader.
+ssize_t write_now(const char* text, std::size_t length) noexcept {
+  struct stat about {};
+  if (::fstat(STDERR_FILENO, &about) == 0 && S_ISFIFO(about.st_mode)) {
+    iovec all{const_cast<char*>(text), length};
+    const ssize_t wrote = ::pwritev2(STDERR_FILENO, &all, 1, -1, RWF_NOWAIT);
+    if (wrote >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS)) return wrote;
+    // An older kernel. Another process may fill the pipe between the two calls; then this one waits.
+    pollfd stderr_now{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&stderr_now, 1, 0) == 0) {
+      errno = EAGAIN;
+      return -1;
+    }
+  }
+  return ::write(STDERR_FILENO, text, length);
 }
 
 std::atomic<std::uint64_t> left_out{0};  // lines that nobody was there to read
 
-/// Uses one write(2), unless the reader accepts only a part.
-void write_line(std::string_view head, std::string_view text) noexcept {
+/// Uses one write, unless the reader accepts only a part. Returns false if there was no room for the line.
+bool write_line(std::string_view head, std::string_view text) noexcept {
   char line[longest_line];
   std::memcpy(line, head.data(), head.size());
   const std::size_t room = std::min(text.size(), sizeof(line) - head.size() - 1);
   if (room > 0) std::memcpy(line + head.size(), text.data(), room);
   std::size_t length = head.size() + room;
-  const auto is_control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
   std::replace(line + head.size(), line + length, '\n', ' ');
-  std::replace_if(line + head.size(), line + length, is_control, '?');  // a line may quote what others sent
+  make_printable(line + head.size(), room);  // a line may quote what others sent
   line[length++] = '\n';
 
   const int saved = errno;
   for (const char* next = line; length > 0;) {
-    const ssize_t wrote = ::write(STDERR_FILENO, next, length);
+    const ssize_t wrote = write_now(next, length);
     if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0 && errno == EAGAIN) {
+      errno = saved;
+      return false;
+    }
     if (wrote <= 0) break;  // stderr is closed: an error cannot be reported
     next += wrote;
     length -= static_cast<std::size_t>(wrote);
   }
   errno = saved;
+  return true;
+}
+
+/// The same, after a line that says how many had no room before it.
+void write_or_count(std::string_view head, std::string_view text) noexcept {
+  const std::uint64_t before = left_out.exchange(0, std::memory_order_relaxed);
+  bool room = true;
+  if (before > 0) {
+    char note[96];
+    const int noted = std::snprintf(note, sizeof note, "%llu lines were left out, as stderr was not read in time",
+                                    static_cast<unsigned long long>(before));
+    room = write_line(head, {note, static_cast<std::size_t>(noted)});
+    if (!room) left_out.fetch_add(before, std::memory_order_relaxed);
+  }
+  if (!room || !write_line(head, text)) left_out.fetch_add(1, std::memory_order_relaxed);
 }
 
 using Handler = std::function<void(LogLevel, std::string_view)>;
@@ -114,21 +147,11 @@ void log(LogLevel level, std::string_view text, int rank) noexcept {
   char head[64];
   const int length = rank >= 0 ? std::snprintf(head, sizeof(head), "tutti [rank %d] %s: ", rank, label.data())
                                : std::snprintf(head, sizeof(head), "tutti %s: ", label.data());
-  if (!takes_a_line()) {
-    left_out.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  if (const std::uint64_t count = left_out.exchange(0, std::memory_order_relaxed); count > 0) {
-    char note[96];
-    const int noted = std::snprintf(note, sizeof note, "%llu lines were left out, as stderr was not read in time",
-                                    static_cast<unsigned long long>(count));
-    write_line({head, static_cast<std::size_t>(length)}, {note, static_cast<std::size_t>(noted)});
-  }
-  write_line({head, static_cast<std::size_t>(length)}, text);
+  write_or_count({head, static_cast<std::size_t>(length)}, text);
 }
 
 void say(std::string_view text) noexcept {
-  if (!hand_over(LogLevel::info, text, -1)) write_line("tutti: ", text);
+  if (!hand_over(LogLevel::info, text, -1)) write_or_count("tutti: ", text);
 }
 
 }  // namespace tutti

@@ -14,8 +14,12 @@ std::string line_of(const std::string& message) {
   constexpr std::size_t longest = 2000, kept_at_end = 600;
   constexpr std::string_view gap = " ... ";
   std::string line = printable(message, message.size());
-  if (line.size() > longest) line.replace(longest - kept_at_end - gap.size(), line.size() - longest + gap.size(), gap);
-  return line;
+  if (line.size() <= longest) return line;
+  const auto inside = [&](std::size_t at) { return (static_cast<unsigned char>(line[at]) & 0xC0u) == 0x80u; };
+  std::size_t begin = longest - kept_at_end - gap.size(), end = line.size() - kept_at_end;
+  while (inside(begin)) --begin;  // no character is cut
+  while (inside(end)) ++end;
+  return line.replace(begin, end - begin, gap);
 }
 
 }  // namespace
@@ -35,8 +39,7 @@ Cause Cause::received(const void* bytes) noexcept {
   why.reporter = std::max(why.reporter, -1);
   const auto sound = [](char* text, std::size_t size) {
     text[size - 1] = '\0';
-    for (; *text != '\0'; ++text)
-      if (static_cast<unsigned char>(*text) < ' ' || *text == '\x7f') *text = '?';
+    make_printable(text, std::strlen(text));
   };
   sound(why.host, sizeof why.host);
   sound(why.text, sizeof why.text);

@@ -69,6 +69,7 @@ class Acceptor::Impl : public SessionOwner {
   void cannot_accept(Listener& listener, int error);
   std::shared_ptr<Session> caller(HalfOpen::Number number) const;
   void close_caller(HalfOpen::Number number);
+  void give_time(Session& session);
   void mirror(int fd);
   Connection& connection(int stream);
   void call_next(int stream, Connection& one);
@@ -206,7 +207,17 @@ void Acceptor::Impl::meet(std::vector<Endpoint> peers) {
   }
   met_ = true;
   const auto sessions = sessions_;  // an answer may close others
-  for (const auto& session : sessions) session->answer();
+  for (const auto& session : sessions) {
+    if (session->waits()) give_time(*session);
+    session->answer();
+  }
+}
+
+// For a caller to whom this rank owes an answer, its time begins anew.
+void Acceptor::Impl::give_time(Session& session) {
+  half_open_.remove(session.number());
+  session.renumber(++callers_);
+  half_open_.add(session.number());
 }
 
 Connection& Acceptor::Impl::connection(int stream) {
@@ -331,7 +342,9 @@ void Acceptor::Impl::tick(Deadline now) {
     if (!session->closed() && now >= session->deadline()) session->expire();
   }
   for (const HalfOpen::Number number : half_open_.take_late(now)) {
-    if (const auto session = caller(number); session && !session->closed()) session->expire();
+    const auto session = caller(number);
+    if (!session || session->closed()) continue;
+    session->waits() ? give_time(*session) : session->expire();
   }
   for (const auto& listener : listeners_) {
     if (std::exchange(listener->again, false)) await_callers(*listener);

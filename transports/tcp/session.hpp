@@ -56,6 +56,8 @@ class Session : public std::enable_shared_from_this<Session> {
   int fd() const noexcept { return socket_.fd(); }
   int stream() const noexcept { return stream_; }            ///< -1 until the caller's hello names it
   std::uint64_t number() const noexcept { return number_; }  ///< of a caller; 0: outbound
+  void renumber(std::uint64_t number) noexcept { number_ = number; }
+  bool waits() const noexcept { return waits_; }  ///< its hello came before the peers were known
   bool inbound() const noexcept { return way_ == Way::inbound; }
   bool closed() const noexcept { return closed_; }
   /// The other side has ended the connection amid the handshake, as an acceptor does with the oldest of many callers.
