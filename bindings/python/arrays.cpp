@@ -193,9 +193,10 @@ bool by_interface(nb::handle object, const char* name, Array& array) {
   if (!nb::hasattr(object, name)) return false;
   const auto fields = nb::cast<nb::dict>(object.attr(name));
   const auto type = nb::cast<std::string>(fields["typestr"]);
-  std::size_t item_bytes = 0;
+  std::size_t item_bytes = sizeof(PyObject*);  // of objects, for which NumPy says "|O"
   const char* const end = type.data() + type.size();
-  if (type.size() < 3 || std::from_chars(type.data() + 2, end, item_bytes).ptr != end)
+  const bool objects = type.size() == 2 && type[1] == 'O';
+  if (!objects && (type.size() < 3 || std::from_chars(type.data() + 2, end, item_bytes).ptr != end))
     throw nb::type_error("the array's interface has no typestr that makes sense");
   array.view = view_of(type[1], item_bytes);
   array.objects = type[1] == 'O' || (type[1] == 'V' && fields.contains("descr") && has_objects(fields["descr"]));

@@ -119,7 +119,7 @@ class ByInterface:
 def test_objects_are_refused(world, dtype):
     for array in (numpy.zeros(2, dtype), ByInterface(numpy.zeros(2, dtype))):
         for call in (lambda: world.broadcast(array, root=0), lambda: world.allgather(array),
-                     lambda: world.sendrecv(array, numpy.zeros(2), dest=0, source=0)):
+                     lambda: world.sendrecv(array, to=world.rank, source=world.rank)):
             with pytest.raises(TypeError, match=r"broadcast_object\(\), allgather_object\(\), send_object\(\)"):
                 call()
 
@@ -146,7 +146,7 @@ def test_interfaces_that_cannot_be(world, changes):
 
 def test_counts_whose_sum_is_too_large(world):
     counts = [5, 2**64 - 1] + [0] * (world.size - 2) if world.size > 1 else [2**64 - 1]
-    with pytest.raises((TypeError, ValueError, OverflowError)):
+    with pytest.raises(Exception, match="the sum of the counts"):
         world.alltoallv(numpy.zeros(4, "u1"), in_counts=counts)
 
 
