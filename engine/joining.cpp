@@ -46,9 +46,7 @@ void write_join_file(const std::string& run, const std::vector<std::string>& add
 }
 
 std::vector<std::string> read_join_file(const std::string& run) {
-  std::error_code none;
-  std::vector<std::string> addresses;
-  if (std::filesystem::exists(join_file(run), none)) addresses = read_lines(join_file(run), longest_join_file);
+  std::vector<std::string> addresses = read_lines_if_any(join_file(run), longest_join_file);
   if (addresses.empty())
     throw Error(Code::invalid,
                 "there is nothing to join in " + run +

@@ -16,10 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> lines_of(const fs::path& file) {
-  std::error_code none;
-  return fs::exists(file, none) ? read_lines(file, DocumentLimits().bytes) : std::vector<std::string>();
-}
+std::vector<std::string> lines_of(const fs::path& file) { return read_lines_if_any(file, DocumentLimits().bytes); }
 
 /// The comment at the end of a line `key: value  # comment` of Config::resolved(); empty if there is none.
 std::string comment_of(const std::string& line) {

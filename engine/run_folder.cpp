@@ -96,9 +96,7 @@ constexpr std::size_t longest_table = std::size_t{256} << 20;  // with a line fo
 /// The header and the lines of the first `epochs` epochs, of a file with the epoch first on each line.
 std::string lines_up_to(const fs::path& file, std::size_t epochs) {
   std::string kept;
-  std::error_code none;
-  if (!fs::exists(file, none)) return kept;
-  for (const std::string& line : read_lines(file, longest_table))
+  for (const std::string& line : read_lines_if_any(file, longest_table))
     if (kept.empty() || std::strtoull(line.c_str(), nullptr, 10) <= epochs) kept += line + "\n";
   return kept;
 }

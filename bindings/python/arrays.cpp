@@ -71,8 +71,7 @@ View view_of_format(const char* format, std::size_t bytes) {
 
 constexpr int deepest_record = 64;
 
-/// Whether an item of this format is, or contains, a reference to a Python object. Names of fields stand between
-/// colons.
+/// Returns true if an item of this buffer format is a Python object or contains one. Field names stand between colons.
 bool has_objects(const char* format) {
   bool in_name = false;
   for (const char* at = format; at != nullptr && *at != '\0'; ++at) {

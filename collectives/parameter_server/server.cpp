@@ -14,9 +14,11 @@ namespace {
 
 constexpr std::size_t large_payload = 256 << 10, most_large = 4;  // payload buffers that are pooled: least size, number
 constexpr Seconds look_for_newcomers(0.05);
-// Of one worker's queued requests: bytes of payloads, and their number. Beyond, no header is received.
+// The requests of one worker that a server queues at most: bytes of their payloads, and their number. It receives no
+// further header until some are done.
 constexpr std::size_t most_queued = 64 << 20, most_arrivals = 1 << 16;
-constexpr std::size_t most_unsent = 64 << 20;  // bytes of large replies to one worker, and one more, however large
+// Bytes of large replies on their way to one worker. The reply that reaches the limit may itself be larger.
+constexpr std::size_t most_unsent = 64 << 20;
 
 // Steps of a dump overtake the requests that the dump delays.
 bool is_step_of_cut(frames::Verb verb) {
@@ -164,7 +166,7 @@ void Server::wait() {
   (void)wait_any(works, limit);
 }
 
-/// Whether the server takes another request of the worker, which has to read its replies, too.
+/// Returns true if the server takes another request of the worker. A worker that does not read its replies has to wait.
 bool Server::may_ask(Seat& seat) {
   while (!seat.unsent.empty() && seat.unsent.front().first.done()) seat.unsent.pop_front();
   std::size_t unsent = 0;

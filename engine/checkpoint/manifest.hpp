@@ -21,8 +21,8 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& files);
 /// to be such that they can be read.
 void verify_checkpoint(const std::filesystem::path& folder, bool sums);
 
-/// What is wrong with a checkpoint, in one line with its path; empty if it is whole. Whatever goes wrong while it is
-/// looked at counts, a lack of memory too.
+/// Returns one line that names the checkpoint and its damage, or an empty text if it is whole. Any exception while it
+/// is read counts as damage, also a lack of memory.
 std::string fault_of(const std::filesystem::path& folder, bool sums);
 
 }  // namespace tutti::engine

@@ -29,7 +29,7 @@ bool take_number(std::string_view& text, std::string_view next, std::size_t& num
   return true;
 }
 
-// Of a place in an epoch that a run can have been at.
+// The limits of what a saved position in an epoch may say.
 constexpr std::size_t most_parts = 1000, most_counted = std::size_t{1} << 31, most_ranks = 1 << 20;
 
 bool take_parts(std::string_view text, std::vector<Progress::Part>& parts) {
@@ -165,7 +165,7 @@ void Sampler::remove(Order& order, const Progress::Part& part) const {
     return;
   }
   std::vector<bool> seen(plan_.samples);
-  // Of more ranks than samples the first have one each, and the others none.
+  // If there are more ranks than samples, the first ranks have one sample each and the others none.
   const int holders = static_cast<int>(std::min(static_cast<std::size_t>(part.size), order.size()));
   const std::vector<Order> dealt = deal(order, holders);
   for (int r = 0; r < holders; ++r) {

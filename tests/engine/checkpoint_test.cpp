@@ -14,6 +14,7 @@
 #include "engine/checkpoint/atomic_file.hpp"
 #include "engine/checkpoint/safetensors.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "tests/support/contents.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -23,14 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using testing::contents;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::refusal;
-
-std::string contents(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 std::size_t entries(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));

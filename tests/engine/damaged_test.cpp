@@ -12,6 +12,7 @@
 #include "engine/checkpoint/saver.hpp"
 #include "engine/checkpoint/state.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "tests/support/contents.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -20,15 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using testing::contents;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::refusal;
 using ::testing::StartsWith;
 
-std::string contents(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 void put(const fs::path& file, const std::string& text) {
   std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
 }

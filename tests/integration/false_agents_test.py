@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from processes import TUTTI, run
+from processes import TUTTI, run, script
 
 REFUSED, OUTPUT, GOODBYE = 7, 9, 12  # of tools/run/channel.hpp
 
@@ -26,10 +26,7 @@ class FalseAgents(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         with open(os.path.join(folder.name, "said"), "wb") as file:
             file.write(GREETING + body)
-        start = os.path.join(folder.name, "start")
-        with open(start, "w") as file:
-            file.write(f"#!/bin/sh\ncat {folder.name}/said\n{after}\n")
-        os.chmod(start, 0o700)
+        start = script(self, f"cat {folder.name}/said\n{after}")
         return self.launched("other:" + ranks, start)
 
     def launched(self, hosts, start):
@@ -58,19 +55,12 @@ class FalseAgents(unittest.TestCase):
         self.says(b"Last login: Thu Nov 26 from example.org\r\n" * 40)
 
     def test_a_start_that_prints_for_ever(self):
-        start = self.script("yes welcome")
+        start = script(self, "yes welcome")
         self.assertIn("no agent greets; it begins: welcome", self.launched("other", start))
 
     def test_a_refusal_is_printed_without_commands(self):
-        start = self.script("printf '\\2tutti agent \\033[31m0.0.0\\n'; sleep 5")
+        start = script(self, "printf '\\2tutti agent \\033[31m0.0.0\\n'; sleep 5")
         self.launched("other", start)
-
-    def script(self, text):
-        with tempfile.NamedTemporaryFile("w", suffix=".sh", delete=False) as file:
-            file.write("#!/bin/sh\n" + text + "\n")
-        os.chmod(file.name, 0o700)
-        self.addCleanup(os.unlink, file.name)
-        return file.name
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from processes import PROBE, TUTTI, alive, clean_environment, run, wait_until
+from processes import PROBE, TUTTI, alive, clean_environment, run, script, wait_until
 
 HERE = ["--remote-start", "env ON_HOST={host}"]
 
@@ -19,15 +19,6 @@ def on_hosts(hosts, *words, flags=(), **options):
 
 def shell(hosts, script, *flags, **options):
     return on_hosts(hosts, "sh", "-c", script, flags=flags, **options)
-
-
-def script(case, text):
-    """A program that is gone with the test."""
-    with tempfile.NamedTemporaryFile("w", suffix=".sh", delete=False) as file:
-        file.write("#!/bin/sh\n" + text + "\n")
-    os.chmod(file.name, 0o700)
-    case.addCleanup(os.unlink, file.name)
-    return file.name
 
 
 class Places(unittest.TestCase):

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -41,6 +42,15 @@ def tutti_run(ranks, *words, flags=(), **options):
 
 def shell(ranks, script, *flags, **options):
     return tutti_run(ranks, "sh", "-c", script, flags=flags, **options)
+
+
+def script(case, text):
+    """A program that is gone with the test."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sh", delete=False) as file:
+        file.write("#!/bin/sh\n" + text + "\n")
+    os.chmod(file.name, 0o700)
+    case.addCleanup(os.unlink, file.name)
+    return file.name
 
 
 def state(pid):

@@ -1,4 +1,4 @@
-// What is done with numbers, bytes and text of others: checked products, queues of bytes, printable text.
+// The helpers that handle numbers, bytes and text from outside: checked products, byte queues, printable text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

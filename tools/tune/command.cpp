@@ -58,8 +58,7 @@ std::vector<std::string> as_on_the_first(Communicator& world, const std::vector<
 /// The rules in a file for collectives that were not measured now.
 std::string others_rules(const std::string& path, const std::vector<Kind>& measured) {
   std::string text;
-  if (!std::filesystem::exists(path)) return text;
-  for (const std::string& line : read_lines(path, longest_tuning)) {
+  for (const std::string& line : read_lines_if_any(path, longest_tuning)) {
     const auto kind = parse_kind(line.substr(0, line.find(':')));
     if (kind && std::ranges::count(measured, *kind) == 0) text += line + '\n';
   }

@@ -38,7 +38,7 @@ inline std::optional<std::size_t> checked_sum(std::span<const std::size_t> count
   return total;
 }
 
-/// Whether `count` things from `offset` on lie within `size`.
+/// Returns true if the range of `count` elements that starts at `offset` lies within `size` elements.
 inline bool lies_within(std::size_t offset, std::size_t count, std::size_t size) noexcept {
   return offset <= size && count <= size - offset;
 }

@@ -23,10 +23,7 @@ class HalfOpen {
   /// Takes note of a connection. Returns the oldest one, which has to be closed, if there are too many now.
   std::optional<Number> add(Number number) {
     deadlines_.emplace(number, deadline_in(patience_));
-    if (deadlines_.size() <= most_) return std::nullopt;
-    const Number oldest = deadlines_.begin()->first;
-    deadlines_.erase(deadlines_.begin());
-    return oldest;
+    return deadlines_.size() > most_ ? take_oldest() : std::nullopt;
   }
 
   /// The connection has proved itself, or is closed. Others are ignored.
@@ -47,10 +44,7 @@ class HalfOpen {
   /// Removes and returns those that have had their time.
   std::vector<Number> take_late(Deadline now) {
     std::vector<Number> late;
-    while (!deadlines_.empty() && deadlines_.begin()->second <= now) {
-      late.push_back(deadlines_.begin()->first);
-      deadlines_.erase(deadlines_.begin());
-    }
+    while (!deadlines_.empty() && next() <= now) late.push_back(*take_oldest());
     return late;
   }
 

@@ -36,8 +36,9 @@ ssize_t write_now(const char* text, std::size_t length) noexcept {
   if (::fstat(STDERR_FILENO, &about) == 0 && S_ISFIFO(about.st_mode)) {
     iovec all{const_cast<char*>(text), length};
     const ssize_t wrote = ::pwritev2(STDERR_FILENO, &all, 1, -1, RWF_NOWAIT);
-    if (wrote >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS)) return wrote;
-    // An older kernel. Another process may fill the pipe between the two calls; then this one waits.
+    if (wrote >= 0 || errno == EAGAIN || errno == EINTR || errno == EPIPE) return wrote;
+    // The kernel, or a sandbox, does not know the call or the flag. Another process may fill the pipe between the two
+    // calls; then this one waits.
     pollfd stderr_now{STDERR_FILENO, POLLOUT, 0};
     if (::poll(&stderr_now, 1, 0) == 0) {
       errno = EAGAIN;

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "transports/core/descriptor.hpp"
@@ -54,6 +55,12 @@ inline std::vector<std::string> read_lines(const std::filesystem::path& file, st
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
+}
+
+/// The same; none if there is no such file.
+inline std::vector<std::string> read_lines_if_any(const std::filesystem::path& file, std::size_t most) {
+  std::error_code none;
+  return std::filesystem::exists(file, none) ? read_lines(file, most) : std::vector<std::string>();
 }
 
 }  // namespace tutti
