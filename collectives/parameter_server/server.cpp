@@ -86,12 +86,17 @@ void Server::turn_away() noexcept {
   admitted_.clear();
 }
 
-// Gives newcomers a seat. During a dump only those get one that have requests in the dump at another server. Returns
-// true if no newcomer is left waiting.
+// Gives newcomers a seat, unless one with the same number has had one. During a dump only those get one that have
+// requests in the dump at another server. Returns true if no newcomer is left waiting.
 bool Server::take_in() {
   const std::lock_guard lock(members_);
   std::vector<Member> later;
   for (Member& member : std::exchange(admitted_, {})) {
+    if (by_worker_.contains(member.worker)) {
+      if (member.pair)
+        member.pair->abort("parameter server: there has been a worker " + std::to_string(member.worker) + " already");
+      continue;
+    }
     if (cut_ && !cut_->until.contains(member.worker)) {
       later.push_back(std::move(member));
       continue;

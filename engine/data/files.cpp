@@ -78,7 +78,6 @@ std::size_t GzipReader::read(std::uint8_t* into, std::size_t bytes) {
 void GzipReader::check() {
   int code = Z_OK;
   const char* text = gzerror(static_cast<gzFile>(stream_), &code);
-  if (code == Z_BUF_ERROR) return;  // a truncated gzip stream: the caller checks the number of bytes
   if (code == Z_ERRNO) refuse(file_, std::string("cannot be read: ") + std::strerror(errno));
   if (code != Z_OK) refuse(file_, std::string("is not a whole gzip file (") + text + "); fetch it again");
 }

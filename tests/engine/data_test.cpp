@@ -87,7 +87,8 @@ TEST_F(DataTest, IdxErrorsNameFileExpectedAndFound) {
   const fs::path packed = write_gzip("packed.gz", good);
   auto cut = bytes_of(packed);
   cut.resize(cut.size() - 12);
-  EXPECT_THAT(refusal([&] { read_idx(write("cut.gz", cut), 3); }), HasSubstr("cut.gz"));
+  EXPECT_THAT(refusal([&] { read_idx(write("cut.gz", cut), 3); }), HasSubstr("cut.gz: is not a whole gzip file"));
+  EXPECT_THAT(refusal([&] { read_whole(folder_ / "cut.gz"); }), HasSubstr("cut.gz: is not a whole gzip file"));
   auto corrupt = bytes_of(packed);
   corrupt[corrupt.size() / 2] ^= 0x55;
   EXPECT_THAT(refusal([&] { read_idx(write("corrupt.gz", corrupt), 3); }), HasSubstr("corrupt.gz"));

@@ -112,6 +112,9 @@ TEST_F(OptdigitsTest, NamesTheLineThatIsWrong) {
   for (int i = 1; i < 64; ++i) bright += ",0";
   EXPECT_THAT(refusal(write_csv(0, bright + ",1\n")), HasSubstr(":1: "));
   EXPECT_THAT(refusal(write_csv(0)), HasSubstr("is empty"));
+  const fs::path cut = write_csv(2);
+  fs::resize_file(cut, fs::file_size(cut) / 2);
+  EXPECT_THAT(refusal(cut), HasSubstr("is not a whole gzip file"));
   EXPECT_THAT(refusal(folder_ / "absent"), HasSubstr("cannot be opened"));
 }
 

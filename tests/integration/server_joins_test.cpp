@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/bootstrap/served_store.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/joined.hpp"
 #include "tests/support/processes.hpp"
@@ -170,6 +171,33 @@ TEST_P(ServerJoins, WhoCannotJoinIsToldWhy) {
   const Error error = caught([&] { ParameterServer late(known, {}, test_settings(GetParam())); });
   EXPECT_EQ(error.code(), Code::peer_lost);
   EXPECT_THAT(error.what(), HasSubstr("what was to be joined has ended"));
+}
+
+// Newcomers enter one after the other, so when the second one is in, the server has dealt with the false one before it.
+TEST_P(ServerJoins, ANumberThatIsTakenStaysWithItsWorker) {
+  std::promise<std::string> told;
+  Settings settings = test_settings(GetParam());
+  settings.connect_timeout = 3;  // how long the server waits for the false one
+  run_ranks(2, settings, [&](Communicator& world) {
+    ParameterServer server(world, {.servers = {0}, .workers = {1}, .joins = 3});
+    if (world.rank() == 0) return told.set_value(server.address());
+    const std::string address = told.get_future().get();
+    ParameterServer first({address}, {}, settings);
+    Parameters w = first.open("w", 10, DType::f32);
+
+    const launchers::StoreCard card = launchers::parse_store_card(address);
+    std::string place;
+    const std::shared_ptr<Store> door =
+        launchers::connect_any(card.endpoints, card.secret, deadline_in(Seconds(50)), place);
+    door->set("newcomer/" + std::to_string(door->add("newcomers", 1) - 1), std::to_string(first.workers().front()));
+
+    settings.connect_timeout = 50;
+    const ParameterServer second({address}, {}, settings);
+    EXPECT_NE(second.workers(), first.workers());
+    std::vector<float> data(10, 1), got(10);
+    w.push_pull("add", data, got).wait_for(Seconds(20));
+    EXPECT_EQ(got, std::vector<float>(10, 1));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, ServerJoins, ::testing::Values("shm", "tcp"),

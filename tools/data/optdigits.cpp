@@ -6,15 +6,15 @@
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <fstream>
-#include <memory>
+#include <sstream>
 #include <vector>
 
+#include "engine/data/files.hpp"
 #include "engine/data/hdf5_file.hpp"
 #include "engine/data/idx.hpp"
 #include "engine/data/random.hpp"
@@ -60,18 +60,13 @@ std::string said(const fs::path& folder) {
 }
 
 std::vector<std::string> read_lines(const fs::path& file) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> in(gzopen(file.c_str(), "rbe"), gzclose);
-  if (!in) throw Error(Code::invalid, fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
+  const std::vector<std::uint8_t> bytes = engine::read_whole(file);
+  std::istringstream in(std::string(bytes.begin(), bytes.end()));
   std::vector<std::string> lines;
-  std::array<char, 4096> line{};
-  while (gzgets(in.get(), line.data(), line.size())) {
-    std::string text(line.data());
-    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  for (std::string text; std::getline(in, text);) {
+    while (!text.empty() && text.back() == '\r') text.pop_back();
     if (!text.empty()) lines.push_back(std::move(text));
   }
-  int code = Z_OK;
-  gzerror(in.get(), &code);
-  if (code != Z_OK) throw Error(Code::invalid, file.string() + ": is not a whole gzip file; fetch it again");
   return lines;
 }
 
