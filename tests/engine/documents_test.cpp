@@ -89,7 +89,8 @@ TEST(ReadText, FilesHaveALimit) {
   const std::string file = temporary.path() + "/a.txt";
   std::ofstream(file) << "12345";
   EXPECT_EQ(read_text(file, 5), "12345");
-  EXPECT_THAT(refusal([&] { read_text(file, 4); }), AllOf(StartsWith(file + ": "), HasSubstr("more than 4")));
+  EXPECT_THAT(refusal([&] { read_text(file, 4); }),
+              AllOf(StartsWith(file + ": "), HasSubstr("has 5 bytes, more than 4, the limit")));
   EXPECT_THAT(refusal([&] { read_text(temporary.path(), 4); }), HasSubstr("is a folder"));
   EXPECT_THAT(refusal([&] { read_text(file + "x", 4); }), StartsWith(file + "x: cannot be read: "));
 }

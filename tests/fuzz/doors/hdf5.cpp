@@ -2,7 +2,7 @@
 #include "engine/data/hdf5_file.hpp"
 #include "tests/fuzz/door.hpp"
 
-/// LeakSanitizer asks for it: what libhdf5 loses of a corrupt file is not looked at.
+/// LeakSanitizer calls this. libhdf5 leaks memory of its own when it refuses a corrupt file.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 
 namespace tutti::fuzz {
