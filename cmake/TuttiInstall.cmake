@@ -76,9 +76,10 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # What is installed, without tests and examples: `cmake --build DIR --target product`.
 get_property(modules GLOBAL PROPERTY TUTTI_MODULES)
 get_property(preloads GLOBAL PROPERTY TUTTI_PRELOADS)
+get_property(programs GLOBAL PROPERTY TUTTI_PROGRAMS)
 add_custom_target(product)
-foreach(target IN LISTS modules preloads ITEMS tutti tutti_c tutti_nn tutti_engine tutti_command tutti_train bench_peer_openmpi bench_peer_mpich
-    bench_peer_gloo)
+foreach(target IN LISTS modules preloads programs ITEMS tutti tutti_c tutti_nn tutti_engine tutti_command bench_peer_openmpi
+    bench_peer_mpich bench_peer_gloo)
   if(TARGET ${target})
     add_dependencies(product ${target})
   endif()
