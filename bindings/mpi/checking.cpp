@@ -109,10 +109,10 @@ Comparison::Comparison(const Call& call, const Original& original, const Known& 
     return;
   }
   const Output all = written(call, known, *output);
-  const Side region(all.part, all.blocks, call.comm);
+  const Side region(all.part, all.blocks);
   std::vector<std::byte> before(region.bytes());
   region.copy_out(before.data());
-  output_.emplace(output->part, output->blocks, call.comm);
+  output_.emplace(output->part, output->blocks);
   theirs_.resize(output_->bytes());
   result_ = original();
   output_->copy_out(theirs_.data());

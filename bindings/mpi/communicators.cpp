@@ -51,6 +51,7 @@ int forget(MPI_Comm, int, void* attribute, void*) {
   std::shared_ptr<Known> last;  // destroyed after the lock is released
   const std::lock_guard lock(all().mutex);
   if (auto found = all().owners.extract(static_cast<Known*>(attribute))) last = std::move(found.mapped());
+  if (last) last->freed = true;
   all().freed.fetch_add(1, std::memory_order_acq_rel);
   return MPI_SUCCESS;
 }
@@ -120,6 +121,7 @@ void begin_communicators(Communicator world) {
   known->rank = world.rank();
   known->size = world.size();
   known->tutti = std::move(world);
+  begin_refusals(*known);
   all().world = known;
   keep(library().handles.world, known);
 }
@@ -145,6 +147,7 @@ Known* find_or_make_known(MPI_Comm comm) {
   if (!between_groups && known->size > 1) {
     const std::vector<int> ranks = world_ranks(comm, known->size);
     if (!ranks.empty()) known->tutti = make_group(comm, ranks);
+    if (known->tutti) begin_refusals(*known);
   }
   return keep(comm, known);
 }

@@ -3,9 +3,11 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
+#include "bindings/mpi/refusals.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti::preload {
@@ -13,9 +15,11 @@ namespace tutti::preload {
 /// Stored as an attribute of an MPI communicator, which duplicates do not inherit. Destroyed when the communicator has
 /// been freed and its last request has completed.
 struct Known : std::enable_shared_from_this<Known> {
-  std::optional<Communicator> tutti;  ///< empty if MPI makes all calls of the communicator
+  std::optional<Communicator> tutti;   ///< empty if MPI makes all calls of the communicator
+  std::shared_ptr<Refusals> refusals;  ///< if there is `tutti`
   int rank = 0;
   int size = 1;
+  std::atomic<bool> freed{false};  ///< the MPI communicator no longer exists
 };
 
 /// Creates the attribute's key, and stores `world` for MPI_COMM_WORLD.

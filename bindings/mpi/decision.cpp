@@ -9,7 +9,9 @@ namespace {
 /// The bytes that each rank sends or receives; nullopt for calls with count arrays, which may differ between ranks. MPI
 /// requires equal type signatures at sender and receiver, so all ranks compute the same number.
 std::optional<std::int64_t> bytes_of(const Call& call) {
-  const auto of = [](const Part& part) { return part.count * size_of_type(part.type); };
+  const auto of = [](const Part& part) {
+    return part.type != library().handles.no_type ? part.count * size_of_type(part.type) : 0;
+  };
   int rank = 0;
   switch (call.function) {
     case Function::gather: library().comm_rank(call.comm, &rank); return of(rank == call.root ? call.out : call.in);
@@ -34,6 +36,9 @@ Decision decide(const Call& call, const Policy& policy) {
     if (!made.folding) return {};
   }
   if (policy.min_bytes == 0) return made;
+  int between_groups = 0;
+  library().comm_test_inter(call.comm, &between_groups);
+  if (between_groups) return {};  // which arguments count is another matter there
   const std::optional<std::int64_t> bytes = bytes_of(call);
   return bytes && *bytes < policy.min_bytes ? Decision{} : made;
 }

@@ -52,29 +52,34 @@ const CallOptions& options() {
   return without_end;
 }
 
-/// Null for arguments that MPI does not allow; MPI then reports the error.
-std::unique_ptr<Translation> translated(const Call& call, const Known& known, const Decision& decision) {
-  try {
-    return std::make_unique<Translation>(call, known, decision.folding);
-  } catch (const Error& error) {
-    if (error.code() != Code::invalid) throw;
-    return nullptr;
-  }
+std::unique_ptr<Translation> translated(const Call& call, Known& known, const Decision& decision) {
+  auto made = std::make_unique<Translation>(call, known, decision.folding);
+  accept_call(known);
+  return made;
+}
+
+/// A call with an argument that MPI does not allow. Returns MPI's error.
+int refuse(const Call& call, const Original& original, Known& known, const BadArgument& error) {
+  refuse_call(call, known, error.what());
+  return error.mpi_notices()
+             ? original()
+             : report_bad_argument(call.comm, std::string("MPI_") + function_name(call.function), error);
 }
 
 int run_ours(const Call& call, const Original& original, Known& known, const Decision& decision) {
   try {
     const auto translation = translated(call, known, decision);
-    if (!translation) return original();
     std::optional<Comparison> comparison;
     if (policy.check) {
       comparison.emplace(call, original, known, decision.folding);
       if (comparison->result() != MPI_SUCCESS) return comparison->result();
     }
-    wait_for_work(known.tutti->launch(translation->collective(), options()));
+    wait_for_work(known.tutti->launch(translation->collective(), options()), known);
     translation->finish();
     if (comparison) comparison->compare();
     return MPI_SUCCESS;
+  } catch (const BadArgument& error) {
+    return refuse(call, original, known, error);
   } catch (const std::exception& error) {
     return report_failure(call.comm, error);
   }
@@ -92,11 +97,13 @@ int start_ours(const Call& call, MPI_Request* request, const Original& original,
                const Decision& decision) {
   try {
     Open open{known.shared_from_this(), call.comm, translated(call, known, decision), {}, {}};
-    if (!open.translation) return original();
+    open.translation->outlive_the_call();
     if (policy.check)
       open.shadow = std::make_unique<Shadow>(call, open.translation->collective(), known, decision.folding);
     open.work = known.tutti->launch(open.translation->collective(), options());
     return add_request(std::move(open), request);
+  } catch (const BadArgument& error) {
+    return refuse(call, original, known, error);
   } catch (const std::exception& error) {
     return report_failure(call.comm, error);
   }
@@ -118,6 +125,7 @@ void finalize() {
   library().barrier(library().handles.world);
   end_communicators();
   end_waiting();
+  leave_library();
 }
 
 bool all_can(bool mine) {
@@ -142,7 +150,7 @@ void check_packing() {
   std::array<std::byte, 64> packed{};
   int position = 0;
   library().pack(&value, 1, type_of(DType::u32), packed.data(), static_cast<int>(packed.size()), &position,
-                 library().handles.world);
+                 library().own);
   if (position != 4 || std::memcmp(packed.data(), &value, 4) != 0)
     throw Error(Code::unsupported, "MPI_Pack() of this MPI puts more than the data into its result");
 }
@@ -185,8 +193,10 @@ const Engine* begin(void* handle) {
         settings = settings_here();
         check_packing();
         note_types(handle);
-      }))
+      })) {
+    leave_library();
     return nullptr;
+  }
   std::int64_t agreed[2] = {settings.of(mpi_min_bytes), settings.of(mpi_check)};
   library().bcast(agreed, 2, type_of(DType::i64), 0, library().handles.world);
   policy = {agreed[0], agreed[1] != 0};
@@ -195,6 +205,7 @@ const Engine* begin(void* handle) {
   if (!together([&] { begin_communicators(make_world(settings)); })) {
     end_communicators();
     end_waiting();
+    leave_library();
     return nullptr;
   }
   static const Engine engine{

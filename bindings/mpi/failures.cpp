@@ -30,6 +30,12 @@ void begin_failures() {
   library().add_error_string(error_class, "tutti: a collective failed");
 }
 
+int report_bad_argument(MPI_Comm comm, const std::string& function, const BadArgument& error) noexcept {
+  log(LogLevel::error, function + ": " + error.what());
+  library().comm_call_errhandler(comm, error.error_class());
+  return error.error_class();
+}
+
 int report_failure(MPI_Comm comm, const std::exception& error) noexcept {
   int code = error_class;
   try {

@@ -40,6 +40,7 @@ void take_communicators(void* handle, Library& all) {
   take(handle, all.comm_free_keyval, "PMPI_Comm_free_keyval");
   take(handle, all.comm_get_attr, "PMPI_Comm_get_attr");
   take(handle, all.comm_set_attr, "PMPI_Comm_set_attr");
+  take(handle, all.comm_set_errhandler, "PMPI_Comm_set_errhandler");
   take(handle, all.comm_call_errhandler, "PMPI_Comm_call_errhandler");
   take(handle, all.add_error_class, "PMPI_Add_error_class");
   take(handle, all.add_error_code, "PMPI_Add_error_code");
@@ -82,6 +83,8 @@ void take_types(void* handle, Library& all) {
   take(handle, all.type_get_extent, "PMPI_Type_get_extent");
   take(handle, all.type_get_envelope, "PMPI_Type_get_envelope");
   take(handle, all.type_get_contents, "PMPI_Type_get_contents");
+  take(handle, all.type_contiguous, "PMPI_Type_contiguous");
+  take(handle, all.type_commit, "PMPI_Type_commit");
   take(handle, all.type_free, "PMPI_Type_free");
   take_if_there(handle, all.type_get_envelope_c, "PMPI_Type_get_envelope_c");
   take(handle, all.pack, "PMPI_Pack");
@@ -97,7 +100,11 @@ void take_library(void* handle) {
   take_types(handle, the_library);
   the_library.handles = mpi::predefined_handles(handle);
   the_library.logical = logical_ops(handle);
+  the_library.comm_dup(the_library.handles.self, &the_library.own);
+  the_library.comm_set_errhandler(the_library.own, the_library.handles.errors_return);
 }
+
+void leave_library() noexcept { the_library.comm_free(&the_library.own); }
 
 const Library& library() noexcept { return the_library; }
 

@@ -41,6 +41,7 @@ struct Library {
   decltype(&MPI_Comm_free_keyval) comm_free_keyval;
   decltype(&MPI_Comm_get_attr) comm_get_attr;
   decltype(&MPI_Comm_set_attr) comm_set_attr;
+  decltype(&MPI_Comm_set_errhandler) comm_set_errhandler;
   decltype(&MPI_Comm_call_errhandler) comm_call_errhandler;
   decltype(&MPI_Add_error_class) add_error_class;
   decltype(&MPI_Add_error_code) add_error_code;
@@ -70,6 +71,8 @@ struct Library {
   decltype(&MPI_Type_get_extent) type_get_extent;
   decltype(&MPI_Type_get_envelope) type_get_envelope;
   decltype(&MPI_Type_get_contents) type_get_contents;
+  decltype(&MPI_Type_contiguous) type_contiguous;
+  decltype(&MPI_Type_commit) type_commit;
   decltype(&MPI_Type_free) type_free;
   /// For types made with MPI_Count counts; null in libraries before MPI 4.
   int (*type_get_envelope_c)(MPI_Datatype, MPI_Count*, MPI_Count*, MPI_Count*, MPI_Count*, int*);
@@ -82,10 +85,14 @@ struct Library {
 
   mpi::Handles handles;
   LogicalOps logical;
+  /// A duplicate of MPI_COMM_SELF that returns errors, for the MPI calls of this library.
+  MPI_Comm own = {};
 };
 
-/// Looks up all functions and handles. Throws Error{unsupported} with the first one that is missing.
+/// Looks up all functions and handles, and makes `own`. Throws Error{unsupported} with the first one that is missing.
 void take_library(void* handle);
+/// Frees `own`.
+void leave_library() noexcept;
 /// Valid after take_library().
 const Library& library() noexcept;
 

@@ -14,6 +14,9 @@ void* mpi_library() noexcept;
 /// A function of that library. Ends the process with a message if there is none of this name.
 void* find_function(const char* name) noexcept;
 
+/// The function of this name that the program would call without the preload. Ends the process as above.
+void* find_next_function(const char* name) noexcept;
+
 /// A string literal as a template argument.
 template <std::size_t size>
 struct Name {
@@ -21,17 +24,23 @@ struct Name {
   char text[size];
 };
 
-/// Calls the function `name` with exactly these argument types.
-template <Name name, class... Arguments>
-int call_original(Arguments... arguments) {
-  using Signature = int (*)(Arguments...);
+/// Calls the function `name`, which `find` looks up once, with exactly these argument types.
+template <auto find, Name name, class Result, class... Arguments>
+Result call_found(Arguments... arguments) {
+  using Signature = Result (*)(Arguments...);
   static constinit std::atomic<Signature> found{nullptr};
   Signature function = found.load(std::memory_order_acquire);
   if (function == nullptr) {
-    function = reinterpret_cast<Signature>(find_function(name.text));
+    function = reinterpret_cast<Signature>(find(name.text));
     found.store(function, std::memory_order_release);
   }
   return function(arguments...);
+}
+
+/// Calls a function of C.
+template <Name name, class Result = int, class... Arguments>
+Result call_original(Arguments... arguments) {
+  return call_found<find_function, name, Result>(arguments...);
 }
 
 }  // namespace tutti::preload

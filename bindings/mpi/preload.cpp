@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "bindings/mpi/initialization.hpp"
 #include "bindings/mpi/interception.hpp"
 #include "transports/mpi/family.hpp"
 
@@ -44,8 +45,10 @@ void* open_beside() noexcept {
   return opened;
 }
 
-/// Called after MPI has been initialised. Collective over MPI_COMM_WORLD.
+}  // namespace
+
 void begin() noexcept {
+  if constexpr (mpi::is_open_mpi) find_fortran_addresses();
   void* const library = mpi_library();
   const mpi::Handles handles = mpi::predefined_handles(library);
   int size = 1;
@@ -74,7 +77,9 @@ void check_family() noexcept {
           ", not the one of the other family");
 }
 
-}  // namespace
+void end() noexcept {
+  if (const Engine* const mine = the_engine.exchange(nullptr)) mine->finalize();
+}
 
 const Engine* engine() noexcept { return the_engine.load(std::memory_order_acquire); }
 
@@ -91,24 +96,27 @@ void* find_function(const char* name) noexcept {
   return found;
 }
 
+void* find_next_function(const char* name) noexcept {
+  void* found = dlsym(RTLD_NEXT, name);
+  for (const char* soname : mpi::fortran_sonames)  // where only a module of the program sees them
+    if (void* const library = found == nullptr ? dlopen(soname, RTLD_NOW | RTLD_NOLOAD) : nullptr)
+      found = dlsym(library, name);
+  if (found == nullptr) give_up("the MPI of this program has no function of Fortran ", name);
+  return found;
+}
+
 }  // namespace tutti::preload
 
 extern "C" {
 
 int MPI_Init(int* argc, char*** argv) {
-  check_family();
-  const int result = call_original<"PMPI_Init">(argc, argv);
-  if (result == MPI_SUCCESS) begin();
-  return result;
+  return initialize([&] { return call_original<"PMPI_Init">(argc, argv); });
 }
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  check_family();
-  const int result = call_original<"PMPI_Init_thread">(argc, argv, required, provided);
-  if (result == MPI_SUCCESS) begin();
-  return result;
+  return initialize([&] { return call_original<"PMPI_Init_thread">(argc, argv, required, provided); });
 }
 int MPI_Finalize() {
-  if (const Engine* const mine = the_engine.exchange(nullptr)) mine->finalize();
+  end();
   return call_original<"PMPI_Finalize">();
 }
 

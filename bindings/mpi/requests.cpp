@@ -44,14 +44,14 @@ std::shared_ptr<Open> find(MPI_Request request) {
 /// Completes a request; waits if the call or its check is still running.
 void end(MPI_Request request, Open& open) {
   try {
-    wait_for_work(open.work);
+    wait_for_work(open.work, *open.known);
     if (open.shadow) {
       while (!open.shadow->done()) wait_a_little({});
       open.shadow->compare();
     }
     open.translation->finish();
   } catch (const std::exception& error) {
-    *open.result = report_failure(open.comm, error);
+    *open.result = report_failure(open.known->freed ? library().handles.world : open.comm, error);
   }
   {
     const std::lock_guard lock(table().mutex);
@@ -101,10 +101,12 @@ int settle_requests(int count, const MPI_Request* requests) {
       done = open->work.wait_for(Seconds(0)) && (!open->shadow || open->shadow->done());
     } catch (const std::exception&) {  // end() reports the error
     }
-    if (done)
+    if (done) {
       end(requests[i], *open);
-    else
+    } else {
+      fail_if_refused(*open->known);
       ++left;
+    }
   }
   return left;
 }

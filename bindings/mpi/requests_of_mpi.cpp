@@ -1,25 +1,8 @@
 // MPI's functions that complete requests, as the preload exports them. They complete tutti's requests first and then
 // call MPI's function, for which those are generalized requests like any others.
-#include "bindings/mpi/interception.hpp"
+#include "bindings/mpi/completion.hpp"
 
 using namespace tutti::preload;
-
-namespace {
-
-/// The calls library if tutti has open requests; else null.
-const Engine* concerned() noexcept {
-  const Engine* const mine = engine();
-  return mine != nullptr && mine->open->load(std::memory_order_acquire) > 0 ? mine : nullptr;
-}
-
-void complete(int count, const MPI_Request* requests) {
-  if (const Engine* const mine = concerned()) mine->complete(count, requests);
-}
-void settle(int count, const MPI_Request* requests) {
-  if (const Engine* const mine = concerned()) mine->settle(count, requests);
-}
-
-}  // namespace
 
 extern "C" {
 
@@ -32,23 +15,23 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
   return call_original<"PMPI_Waitall">(count, requests, statuses);
 }
 int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
-  const Engine* const mine = concerned();
-  while (mine != nullptr && mine->settle(count, requests) > 0) {
-    int some = 0;
-    const int result = call_original<"PMPI_Testany">(count, requests, index, &some, status);
-    if (result != MPI_SUCCESS || some) return result;
-    mine->pause(count, requests);
-  }
-  return call_original<"PMPI_Waitany">(count, requests, index, status);
+  const auto test = [&](bool& some) {
+    int done = 0;
+    const int result = call_original<"PMPI_Testany">(count, requests, index, &done, status);
+    some = done != 0;
+    return result;
+  };
+  return wait_for_some(count, requests, test,
+                       [&] { return call_original<"PMPI_Waitany">(count, requests, index, status); });
 }
 int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
-  const Engine* const mine = concerned();
-  while (mine != nullptr && mine->settle(count, requests) > 0) {
+  const auto test = [&](bool& some) {
     const int result = call_original<"PMPI_Testsome">(count, requests, done, indices, statuses);
-    if (result != MPI_SUCCESS || *done != 0) return result;
-    mine->pause(count, requests);
-  }
-  return call_original<"PMPI_Waitsome">(count, requests, done, indices, statuses);
+    some = *done != 0;
+    return result;
+  };
+  return wait_for_some(count, requests, test,
+                       [&] { return call_original<"PMPI_Waitsome">(count, requests, done, indices, statuses); });
 }
 
 int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "bindings/mpi/failures.hpp"
 #include "bindings/mpi/library.hpp"
 #include "bindings/mpi/types.hpp"
 #include "collectives/runtime/pool.hpp"
@@ -30,6 +31,11 @@ Pool<Scratch::Block>& pool() {
 
 /// Maximum number of bytes per MPI_Pack or MPI_Unpack, as their positions are ints.
 constexpr std::int64_t most_packed = std::int64_t{1} << 30;
+
+const Part& with_usable_type(const Part& part) {
+  if (!is_usable(part.type)) throw BadArgument(MPI_ERR_TYPE, true, "a datatype is none, or is not committed");
+  return part;
+}
 
 void check_packed(int result, std::int64_t moved, std::int64_t expected) {
   if (result != MPI_SUCCESS || moved != expected)
@@ -56,22 +62,46 @@ Scratch::~Scratch() {
 }
 std::byte* Scratch::data() const noexcept { return block_ != nullptr ? block_->memory.get() : nullptr; }
 
-Side::Side(const Part& part, int blocks, MPI_Comm comm)
-    : part_(part),
-      comm_(comm),
+Side::Side(const Part& part, int blocks)
+    : part_(with_usable_type(part)),
       size_(static_cast<std::size_t>(size_of_type(part.type))),
       extent_(extent_of_type(part.type)),
       contiguous_(is_contiguous(part.type)) {
   for (int i = 0; i < blocks; ++i) {
     const std::int64_t count = part.counts.empty() ? part.count : part.counts[i];
-    if (count < 0) throw Error(Code::invalid, "a count is negative: " + std::to_string(count));
+    if (count < 0)
+      throw BadArgument(MPI_ERR_COUNT, part.counts.empty(), "a count is negative: " + std::to_string(count));
     counts_.push_back(count);
     displs_.push_back(part.displs.empty() ? i * part.count : part.displs[i]);
     blocks_.push_back(static_cast<std::size_t>(count) * size_);
   }
   total_ = std::accumulate(blocks_.begin(), blocks_.end(), std::size_t{0});
+  check_places();
   direct_ = is_direct();
   if (!direct_) copy_ = Scratch(total_);
+}
+
+Side::~Side() {
+  if (holds_type_) library().type_free(&part_.type);
+}
+
+// A type of one element; MPI_Type_dup() would call the program's functions that copy attributes.
+void Side::hold_type() {
+  if (direct_ || contiguous_ || holds_type_) return;
+  MPI_Datatype same{};
+  if (library().type_contiguous(1, part_.type, &same) != MPI_SUCCESS || library().type_commit(&same) != MPI_SUCCESS)
+    throw Error(Code::unsupported, "MPI cannot keep the datatype of a nonblocking call");
+  part_.type = same;
+  holds_type_ = true;
+}
+
+void Side::check_places() const {
+  if (part_.data == MPI_IN_PLACE)
+    throw BadArgument(MPI_ERR_BUFFER, false, "MPI_IN_PLACE is not allowed for this buffer");
+  if (!contiguous_) return;  // the addresses may be in the type
+  for (int i = 0; i < static_cast<int>(blocks_.size()); ++i)
+    if (blocks_[static_cast<std::size_t>(i)] > 0 && place_of(i) == nullptr)
+      throw BadArgument(MPI_ERR_BUFFER, false, "a buffer is null");
 }
 
 std::byte* Side::place_of(int block) const noexcept {
@@ -124,7 +154,7 @@ void Side::pack(int block, std::byte* into) const {
     return;
   }
   in_runs(block, [&](const std::byte* elements, std::size_t at, int n, int room, int* position) {
-    return library().pack(elements, n, part_.type, into + at, room, position, comm_);
+    return library().pack(elements, n, part_.type, into + at, room, position, library().own);
   });
 }
 
@@ -136,7 +166,7 @@ void Side::unpack(int block, const std::byte* from) const {
     return;
   }
   in_runs(block, [&](std::byte* elements, std::size_t at, int n, int room, int* position) {
-    return library().unpack(from + at, room, position, elements, n, part_.type, comm_);
+    return library().unpack(from + at, room, position, elements, n, part_.type, library().own);
   });
 }
 

@@ -29,8 +29,15 @@ class Scratch {
 
 class Side {
  public:
-  /// `blocks` blocks of part.count elements each, or of part.counts[i]. Throws Error{invalid} for a negative count.
-  Side(const Part& part, int blocks, MPI_Comm comm);
+  /// `blocks` blocks of part.count elements each, or of part.counts[i]. Throws BadArgument for a negative count, a type
+  /// that cannot be used, MPI_IN_PLACE, and null where there is data.
+  Side(const Part& part, int blocks);
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+  ~Side();
+
+  /// Keeps what store() needs of the type, which the program may free before a nonblocking call is done.
+  void hold_type();
 
   std::size_t bytes() const noexcept { return total_; }
   std::span<const std::size_t> blocks() const noexcept { return blocks_; }
@@ -52,6 +59,7 @@ class Side {
   std::size_t offset_of(int block) const noexcept;
   std::byte* place_of(int block) const noexcept;
   bool is_direct() noexcept;
+  void check_places() const;
   void pack(int block, std::byte* into) const;
   void unpack(int block, const std::byte* from) const;
   /// Calls move(elements, offset in the packed bytes, n, size in bytes, &position) repeatedly until the block is done.
@@ -59,16 +67,16 @@ class Side {
   template <class Move>
   void in_runs(int block, const Move& move) const;
 
-  const Part part_;
+  Part part_;
   // copied from the program's arrays, which need not outlive a nonblocking call
   std::vector<std::int64_t> counts_, displs_;
-  const MPI_Comm comm_;
   const std::size_t size_;
   const std::int64_t extent_;
   const bool contiguous_;
   std::vector<std::size_t> blocks_;
   std::size_t total_ = 0;
   bool direct_ = false;
+  bool holds_type_ = false;
   std::byte* direct_data_ = nullptr;
   Scratch copy_;
 };

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <string>
 
-#include "tutti/status.hpp"
+#include "bindings/mpi/failures.hpp"
 
 namespace tutti::preload {
 namespace {
@@ -15,6 +15,13 @@ constexpr Kind kinds[function_count] = {Kind::allreduce, Kind::broadcast,      K
                                         Kind::scatter,   Kind::barrier};
 
 bool in_place(const void* data) noexcept { return data == MPI_IN_PLACE; }
+
+/// The buffer of `count` elements that a reduction reads or writes.
+void* checked(void* data, std::size_t count) {
+  if (in_place(data)) throw BadArgument(MPI_ERR_BUFFER, false, "MPI_IN_PLACE is not allowed for this buffer");
+  if (data == nullptr && count > 0) throw BadArgument(MPI_ERR_BUFFER, false, "a buffer is null");
+  return data;
+}
 
 bool has_root(Function function) noexcept {
   switch (function) {
@@ -34,8 +41,24 @@ bool has_lists(Function function) noexcept {
 }
 
 std::size_t checked(std::int64_t count) {
-  if (count < 0) throw Error(Code::invalid, "a count is negative: " + std::to_string(count));
+  if (count < 0) throw BadArgument(MPI_ERR_COUNT, true, "a count is negative: " + std::to_string(count));
   return static_cast<std::size_t>(count);
+}
+
+/// The lists of counts and displacements that count at this rank are there.
+void check_lists(const Call& call, int rank) {
+  const auto check = [](bool there) {
+    if (!there) throw BadArgument(MPI_ERR_ARG, false, "a list of counts or displacements is null");
+  };
+  const auto listed = [](const Part& part) { return !part.counts.empty() && !part.displs.empty(); };
+  switch (call.function) {
+    case Function::reduce_scatter: return check(!call.out.counts.empty());
+    case Function::allgatherv: return check(listed(call.out));
+    case Function::gatherv: return check(rank != call.root || listed(call.out));
+    case Function::scatterv: return check(rank != call.root || listed(call.in));
+    case Function::alltoallv: return check(listed(call.out) && (in_place(call.in.data) || listed(call.in)));
+    default: return;
+  }
 }
 
 Buffer as_bytes(std::byte* data, std::size_t bytes) noexcept { return {data, bytes, DType::u8}; }
@@ -91,7 +114,8 @@ Translation::Translation(const Call& call, const Known& known, const std::option
   collective_.root = call.root;
   collective_.variable = has_lists(call.function);
   if (has_root(call.function) && (call.root < 0 || call.root >= size_))
-    throw Error(Code::invalid, "the root is no rank: " + std::to_string(call.root));
+    throw BadArgument(MPI_ERR_ROOT, true, "the root is no rank: " + std::to_string(call.root));
+  check_lists(call, rank_);
   translate(call, folding);
 }
 
@@ -109,6 +133,10 @@ void Translation::translate(const Call& call, const std::optional<Folding>& fold
   }
 }
 
+void Translation::outlive_the_call() {
+  if (out_) out_->hold_type();
+}
+
 void Translation::finish() {
   if (at_end_) at_end_();
 }
@@ -121,9 +149,10 @@ ConstBuffer Translation::read(Side& side) {
 void Translation::reduce(const Call& call, const Folding& folding) {
   const std::size_t count = checked(call.in.count) * static_cast<std::size_t>(folding.width);
   const bool has_result = call.function == Function::allreduce || rank_ == call.root;
+  void* const out = has_result ? checked(call.out.data, count) : nullptr;
   collective_.op = {folding.op};
-  collective_.in = {in_place(call.in.data) ? call.out.data : call.in.data, count, folding.dtype};
-  collective_.out = has_result ? Buffer(call.out.data, count, folding.dtype) : Buffer(nullptr, 0, folding.dtype);
+  collective_.in = {has_result && in_place(call.in.data) ? out : checked(call.in.data, count), count, folding.dtype};
+  collective_.out = {out, has_result ? count : 0, folding.dtype};
 }
 
 // In place, MPI expects the result at the start of the buffer; tutti writes it to this rank's block.
@@ -138,8 +167,9 @@ void Translation::scatter_reduced(const Call& call, const Folding& folding) {
   }
   collective_.variable = !call.out.counts.empty();
   collective_.op = {folding.op};
-  collective_.in = {in_place(call.in.data) ? call.out.data : call.in.data, total, folding.dtype};
-  collective_.out = {call.out.data, own, folding.dtype};
+  void* const out = checked(call.out.data, own);
+  collective_.in = {in_place(call.in.data) ? checked(out, total) : checked(call.in.data, total), total, folding.dtype};
+  collective_.out = {out, own, folding.dtype};
   if (!in_place(call.in.data)) return;
   copy_ = Scratch(collective_.out.bytes());
   at_end_ = [this, front = call.out.data] {
@@ -149,7 +179,7 @@ void Translation::scatter_reduced(const Call& call, const Folding& folding) {
 }
 
 void Translation::broadcast(const Call& call) {
-  Side& data = out_.emplace(call.out, 1, call.comm);
+  Side& data = out_.emplace(call.out, 1);
   if (rank_ == call.root) data.load();
   collective_.out = as_bytes(data.data(), data.bytes());
   if (rank_ != call.root) at_end_ = [&data] { data.store(); };
@@ -159,7 +189,7 @@ void Translation::gather(const Call& call, bool everywhere) {
   const bool has_result = everywhere || rank_ == call.root;
   collective_.out = as_bytes(nullptr, 0);
   if (has_result) {
-    Side& all = out_.emplace(call.out, size_, call.comm);
+    Side& all = out_.emplace(call.out, size_);
     collective_.out = as_bytes(all.data(), all.bytes());
     if (collective_.variable) collective_.out_counts = as_vector(all.blocks());
     at_end_ = [&all] { all.store(); };
@@ -168,14 +198,14 @@ void Translation::gather(const Call& call, bool everywhere) {
     out_->load(rank_);
     collective_.in = as_bytes(out_->block(rank_), out_->blocks()[static_cast<std::size_t>(rank_)]);
   } else {
-    collective_.in = read(in_.emplace(call.in, 1, call.comm));
+    collective_.in = read(in_.emplace(call.in, 1));
   }
 }
 
 void Translation::scatter(const Call& call) {
   const bool at_root = rank_ == call.root;
   if (at_root) {
-    Side& all = in_.emplace(call.in, size_, call.comm);
+    Side& all = in_.emplace(call.in, size_);
     collective_.in = read(all);
     if (collective_.variable) collective_.in_counts = as_vector(all.blocks());
   }
@@ -183,20 +213,20 @@ void Translation::scatter(const Call& call) {
     collective_.out = as_bytes(in_->block(rank_), in_->blocks()[static_cast<std::size_t>(rank_)]);
     return;
   }
-  Side& own = out_.emplace(call.out, 1, call.comm);
+  Side& own = out_.emplace(call.out, 1);
   collective_.out = as_bytes(own.data(), own.bytes());
   at_end_ = [&own] { own.store(); };
 }
 
 void Translation::exchange(const Call& call) {
-  Side& out = out_.emplace(call.out, size_, call.comm);
+  Side& out = out_.emplace(call.out, size_);
   collective_.out = as_bytes(out.data(), out.bytes());
   if (in_place(call.in.data)) {
     copy_ = Scratch(out.bytes());
     out.copy_out(copy_.data());
     collective_.in = as_bytes(copy_.data(), out.bytes());
   } else {
-    collective_.in = read(in_.emplace(call.in, size_, call.comm));
+    collective_.in = read(in_.emplace(call.in, size_));
   }
   if (collective_.variable) {
     collective_.in_counts = as_vector(in_ ? in_->blocks() : out.blocks());

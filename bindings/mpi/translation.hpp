@@ -25,7 +25,7 @@ struct Output {
 std::optional<Output> output_of(const Call& call, const Known& known);
 
 /// A converted call, with the copies that it needs. Must not be moved or destroyed while the call runs. Throws
-/// Error{invalid} for arguments that MPI does not allow.
+/// BadArgument for arguments that MPI does not allow.
 class Translation {
  public:
   /// `folding` is set for reductions.
@@ -34,6 +34,8 @@ class Translation {
   Translation& operator=(const Translation&) = delete;
 
   const Collective& collective() const noexcept { return collective_; }
+  /// For a nonblocking call: keeps what finish() needs of the program's handles, which it may free at once.
+  void outlive_the_call();
   /// Copies the result to the program's buffer. Called once, when the call has succeeded.
   void finish();
 

@@ -116,6 +116,14 @@ std::optional<Folding> folding_of(MPI_Datatype type, MPI_Op op) noexcept {
   return Folding{known->dtype, *wanted, known->sort == Sort::complex ? 2 : 1};
 }
 
+// MPI has no question for it, but MPI_Pack() returns the error.
+bool is_usable(MPI_Datatype type) noexcept {
+  if (find(type) != nullptr) return true;
+  char nothing = 0, room = 0;
+  int position = 0;
+  return library().pack(&nothing, 0, type, &room, 1, &position, library().own) == MPI_SUCCESS;
+}
+
 bool is_contiguous(MPI_Datatype type) {
   if (find(type) != nullptr) return true;
   const Envelope envelope = envelope_of(type);

@@ -25,10 +25,13 @@ void note_types(void* library);
 /// and combinations that MPI does not define. The same on all ranks, because type and operator are.
 std::optional<Folding> folding_of(MPI_Datatype type, MPI_Op op) noexcept;
 
+/// False for MPI_DATATYPE_NULL and types that are not committed.
+bool is_usable(MPI_Datatype type) noexcept;
+
 /// True if the bytes of consecutive elements in memory equal the output of MPI_Pack().
 bool is_contiguous(MPI_Datatype type);
 
-/// The data bytes of an element, and the distance from one element to the next.
+/// The data bytes of an element, and the distance from one element to the next. Any type but MPI_DATATYPE_NULL.
 std::int64_t size_of_type(MPI_Datatype type);
 std::int64_t extent_of_type(MPI_Datatype type);
 

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "bindings/mpi/library.hpp"
+#include "bindings/mpi/refusals.hpp"
 
 namespace tutti::preload {
 namespace {
@@ -14,7 +15,6 @@ constexpr int looks = 4;
 /// A receive that no message matches. Testing it drives MPI's progress; MPI_Iprobe does not in MPICH 4.0.
 struct Mover {
   std::mutex mutex;  // guards `never_met`: one thread drives MPI for all
-  MPI_Comm own{};
   MPI_Request never_met{};
   char room = 0;
 };
@@ -35,8 +35,7 @@ void move_mpi() {
 
 void begin_waiting() {
   Mover& one = mover();
-  library().comm_dup(library().handles.self, &one.own);
-  library().irecv(&one.room, 1, byte_type(), 0, 0, one.own, &one.never_met);
+  library().irecv(&one.room, 1, byte_type(), 0, 0, library().own, &one.never_met);
 }
 
 void end_waiting() noexcept {
@@ -44,14 +43,14 @@ void end_waiting() noexcept {
   MPI_Status status;
   library().cancel(&one.never_met);
   library().wait(&one.never_met, &status);
-  library().comm_free(&one.own);
 }
 
-void wait_for_work(const Work& work) {
+void wait_for_work(const Work& work, Known& known) {
   if (work.wait_for(alone)) return;
   Seconds turn = first_turn;
   for (;;) {
     move_mpi();
+    fail_if_refused(known);
     if (work.wait_for(turn)) return;
     turn = std::min(2 * turn, longest_turn);
   }

@@ -3,17 +3,18 @@
 
 #include <span>
 
+#include "bindings/mpi/communicators.hpp"
 #include "tutti/work.hpp"
 
 namespace tutti::preload {
 
-/// Makes a communicator and a receive that are used to drive MPI's progress. Local. Call it after take_library().
+/// Makes a receive that is used to drive MPI's progress. Local. Call it after take_library().
 void begin_waiting();
 void end_waiting() noexcept;
 
-/// Blocks until `work` is done, driving MPI's progress meanwhile: a peer may first need to send an MPI message, which
-/// this rank's MPI must receive, before it joins the call. Throws the error of the work.
-void wait_for_work(const Work& work);
+/// Blocks until `work`, a call of `known`, is done, driving MPI's progress meanwhile: a peer may first need to send an
+/// MPI message, which this rank's MPI must receive, before it joins the call. Throws the error of the work.
+void wait_for_work(const Work& work, Known& known);
 
 /// Waits for any of `works` for less than a millisecond, then drives MPI's progress.
 void wait_a_little(std::span<const Work> works);

@@ -1,5 +1,6 @@
 // What an MPI program may do around its collectives, one scene for each argument; prints "ok" once. Every scene is
-// right without a preload too, but for `mismatch`.
+// right without a preload too, but for `mismatch`, `in-place`, `refused`, and `freed` under Open MPI, which fails when
+// a communicator is freed.
 #include <mpi.h>
 
 #include <algorithm>
@@ -170,13 +171,123 @@ int class_of(int code) {
   return found;
 }
 
+/// A type of every third int.
+MPI_Datatype made_type(bool committed) {
+  MPI_Datatype type;
+  MPI_Type_vector(8, 1, 3, MPI_INT, &type);
+  if (committed) MPI_Type_commit(&type);
+  return type;
+}
+
+/// What a call uses is freed while it runs, and the handles are given to something else.
+void freed() {
+  for (int turn = 0; turn < 100; ++turn) {
+    std::vector<int> words(64, -1), blocks(static_cast<std::size_t>(64 * size), -1);
+    if (rank == 0)
+      for (int i = 0; i < 64; ++i) words[static_cast<std::size_t>(i)] = turn + i;
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Barrier(comm);
+    MPI_Datatype type = made_type(true);
+    MPI_Op op;
+    MPI_Op_create(
+        [](void* in, void* out, int* count, MPI_Datatype*) {
+          for (int i = 0; i < *count; ++i) static_cast<int*>(out)[i] += static_cast<int*>(in)[i];
+        },
+        1, &op);
+    int sum = 0, plain = 0;
+    MPI_Request all[4];
+    MPI_Ibcast(words.data(), 2, type, 0, comm, &all[0]);
+    MPI_Iallgather(&rank, 1, MPI_INT, blocks.data(), 1, MPI_INT, comm, &all[1]);
+    MPI_Iallreduce(&rank, &sum, 1, MPI_INT, op, MPI_COMM_WORLD, &all[2]);  // which is MPI's
+    MPI_Iallreduce(&rank, &plain, 1, MPI_INT, MPI_SUM, comm, &all[3]);
+    MPI_Type_free(&type);
+    MPI_Op_free(&op);
+    MPI_Comm_free(&comm);
+    MPI_Datatype others[2];
+    MPI_Type_vector(8, 1, 4, MPI_INT, &others[0]);
+    MPI_Type_vector(2, 1, 2, MPI_CHAR, &others[1]);
+    for (MPI_Datatype& one : others) MPI_Type_commit(&one);
+    MPI_Waitall(4, all, MPI_STATUSES_IGNORE);
+    for (MPI_Datatype& one : others) MPI_Type_free(&one);
+    for (int i = 0; i < 8; ++i) {
+      const auto first = static_cast<std::size_t>(3 * i), second = first + 22;
+      expect(words[first] == turn + 3 * i && words[second] == turn + 22 + 3 * i, "a word of a freed type");
+    }
+    for (int i = 0; i < size; ++i) expect(blocks[static_cast<std::size_t>(i)] == i, "a block");
+    expect(sum == sum_of_ranks(size) && plain == sum, "a sum of a freed operator or communicator");
+  }
+}
+
 /// Wrong arguments are reported as MPI does, and the next call works.
 void errors() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  int word = 0;
-  expect(class_of(MPI_Bcast(&word, 1, MPI_INT, size, MPI_COMM_WORLD)) == MPI_ERR_ROOT, "Bcast from no rank");
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  int word = 0, other = 0;
+  MPI_Request request;
+  MPI_Datatype uncommitted = made_type(false);
+  std::vector<int> lists(static_cast<std::size_t>(size), 1), many(static_cast<std::size_t>(24 * size));
+  for (int turn = 0; turn < 2; ++turn) {
+    expect(class_of(MPI_Bcast(&word, 1, MPI_INT, size, comm)) == MPI_ERR_ROOT, "Bcast from no rank");
+    expect(class_of(MPI_Bcast(&word, -1, MPI_INT, 0, comm)) == MPI_ERR_COUNT, "Bcast of less than nothing");
+    expect(class_of(MPI_Bcast(&word, 1, MPI_DATATYPE_NULL, 0, comm)) == MPI_ERR_TYPE, "Bcast of no type");
+    expect(class_of(MPI_Bcast(many.data(), 1, uncommitted, 0, comm)) == MPI_ERR_TYPE, "Bcast of an uncommitted type");
+    expect(class_of(MPI_Ibcast(&word, 1, MPI_DATATYPE_NULL, 0, comm, &request)) == MPI_ERR_TYPE, "Ibcast of no type");
+    expect(class_of(MPI_Gather(&word, 1, MPI_DATATYPE_NULL, many.data(), 1, MPI_INT, 0, comm)) == MPI_ERR_TYPE,
+           "Gather of no type");
+    expect_sum(comm);
+  }
+  expect(MPI_Allreduce(&word, &other, 1, MPI_DATATYPE_NULL, MPI_SUM, comm) != MPI_SUCCESS, "Allreduce of no type");
+  expect(MPI_Allreduce(&word, &other, 1, MPI_INT, MPI_OP_NULL, comm) != MPI_SUCCESS, "Allreduce by no operator");
   expect(class_of(MPI_Barrier(MPI_COMM_NULL)) == MPI_ERR_COMM, "Barrier of no communicator");
-  expect_sum(MPI_COMM_WORLD);
+  // What does not count may be anything.
+  const MPI_Datatype any = rank == 0 ? MPI_INT : MPI_DATATYPE_NULL;
+  expect(MPI_Gather(&word, 1, MPI_INT, many.data(), 1, any, 0, comm) == MPI_SUCCESS, "Gather");
+  expect(MPI_Gatherv(&word, 1, MPI_INT, many.data(), rank == 0 ? lists.data() : nullptr,
+                     rank == 0 ? lists.data() : nullptr, any, 0, comm) == MPI_SUCCESS,
+         "Gatherv");
+  expect(MPI_Scatter(many.data(), 1, any, &word, 1, MPI_INT, 0, comm) == MPI_SUCCESS, "Scatter");
+  expect(MPI_Allgather(MPI_IN_PLACE, -1, MPI_DATATYPE_NULL, many.data(), 1, MPI_INT, comm) == MPI_SUCCESS, "Allgather");
+  expect_sum(comm);
+  MPI_Type_free(&uncommitted);
+  MPI_Comm_free(&comm);
+}
+
+/// What tutti looks at where an MPI may not.
+void in_place() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  int word = rank, sum = 0;
+  expect(class_of(MPI_Allreduce(&word, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER,
+         "into MPI_IN_PLACE");
+  expect(class_of(MPI_Bcast(nullptr, 1, MPI_INT, 0, comm)) == MPI_ERR_BUFFER, "Bcast of null");
+  expect(class_of(MPI_Allreduce(&word, nullptr, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER, "Allreduce into null");
+  expect(MPI_Allreduce(&word, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && sum == sum_of_ranks(size), "a sum");
+  MPI_Comm_free(&comm);
+}
+
+/// One rank refuses a call; the others, which take part in it, get an error that names the rank and its reason.
+void refused() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Datatype type = made_type(rank != 1);
+  std::vector<int> words(64);
+  MPI_Barrier(comm);
+  int code = MPI_Bcast(words.data(), 1, type, 1, comm);
+  if (rank == 1) {
+    expect(class_of(code) == MPI_ERR_TYPE, "Bcast of an uncommitted type");
+    code = MPI_Barrier(comm);  // cannot be matched by what the others do
+  }
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  expect(std::strstr(text, "rank 1 does not take part in its MPI_Bcast, since a datatype is none") != nullptr, text);
+  MPI_Type_free(&type);
+  MPI_Comm_free(&comm);
 }
 
 /// Ranks that do not call the same: an error with a text, which MPI itself would not notice.
@@ -205,6 +316,13 @@ void others() {
   for (int i = 0; i < size; ++i)
     if (i % 2 != rank % 2) wanted += i;
   expect(sum == wanted, "a sum between groups");
+  std::vector<int> words(static_cast<std::size_t>(size));
+  if (rank % 2 == 1)
+    MPI_Gather(&rank, 1, MPI_INT, nullptr, 0, MPI_DATATYPE_NULL, 0, between);
+  else
+    MPI_Gather(nullptr, 0, MPI_DATATYPE_NULL, words.data(), 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, between);
+  for (int i = 1; rank == 0 && i < size; i += 2)
+    expect(words[static_cast<std::size_t>(i / 2)] == i, "a Gather between groups");
   MPI_Barrier(between);
   MPI_Comm_disconnect(&between);
   MPI_Comm_free(&half);
@@ -234,8 +352,9 @@ int main(int argc, char** argv) {
       {"new", new_communicator},  {"requests", requests},
       {"cancel", cancel},         {"threads", threads},
       {"errors", errors},         {"mismatch", mismatch},
-      {"others", others},         {"differing", differing},
-      {"nothing", nothing}};
+      {"freed", freed},           {"in-place", in_place},
+      {"refused", refused},       {"others", others},
+      {"differing", differing},   {"nothing", nothing}};
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

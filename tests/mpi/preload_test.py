@@ -21,7 +21,11 @@ COLLECTIVES = ("Allreduce Bcast Reduce Allgather Allgatherv Reduce_scatter Reduc
                "Scatter Scatterv Barrier").split()
 OTHER_NAMES = ("Init Init_thread Finalize Wait Waitall Waitany Waitsome Test Testall Testany Testsome Request_free "
                "Request_get_status").split()
-SCENES = "large-send waiting new requests cancel threads errors others".split()
+# What tests/mpi/fortran.f90 calls, in a program of the module mpi and in one of mpi_f08.
+FORTRAN = {**{n: 1 for n in COLLECTIVES}, "Allreduce": 2, "Allgather": 2}
+FORTRAN.update({"I" + n.lower(): FORTRAN[n] for n in COLLECTIVES})
+FORTRAN["Iallreduce"] += 2 * 8  # two for each way to end requests
+SCENES = "large-send waiting new requests cancel threads freed errors others".split()
 
 options = None
 
@@ -86,10 +90,32 @@ class Preload(unittest.TestCase):
         done = run(2, "behaviour", "others", TUTTI_MPI_MIN_BYTES="64K")
         self.assert_ok(done)
         self.assertEqual(counted(done.stderr, "over tutti"), {})
+        self.assert_ok(run(2, "behaviour", "errors", TUTTI_MPI_MIN_BYTES="64K"))
 
     def test_scenes(self):
         self.assert_ok(run(3, "behaviour", *SCENES))
         self.assert_ok(run(1, "behaviour", "requests", "errors", "new"))
+
+    def test_arguments_that_an_mpi_may_not_look_at(self):
+        for ranks in (2, 3):
+            self.assert_ok(run(ranks, "behaviour", "in-place", "refused"))
+
+    def test_fortran(self):
+        for program in ("fortran", "fortran08"):
+            if not os.path.exists(os.path.join(options.tests, f"{program}_{options.family}")):
+                self.skipTest("no compiler of Fortran here")
+            for ranks in (2, 3):
+                done = run(ranks, program)
+                self.assert_ok(done)
+                self.assertEqual(counted(done.stderr, "over tutti"), FORTRAN)
+                self.assertEqual(counted(done.stderr, "left to MPI"), {})
+
+    def test_a_request_of_c_ended_by_fortran(self):
+        if not os.path.exists(os.path.join(options.tests, f"languages_{options.family}")):
+            self.skipTest("no compiler of Fortran here")
+        done = run(2, "languages")
+        self.assert_ok(done)
+        self.assertEqual(counted(done.stderr, "over tutti"), {"Allreduce": 1, "Iallreduce": 1})
 
     def test_ranks_that_do_not_call_the_same(self):
         done = run(2, "behaviour", "mismatch")
@@ -136,9 +162,13 @@ class Preload(unittest.TestCase):
     def test_exports(self):
         names = subprocess.run(["nm", "-D", library("preload")], capture_output=True, text=True, check=True).stdout.splitlines()
         defined = {line.split()[-1] for line in names if " U " not in line and " w " not in line}
-        wanted = {"MPI_" + n for n in COLLECTIVES + ["I" + n.lower() for n in COLLECTIVES] + OTHER_NAMES}
+        both = COLLECTIVES + ["I" + n.lower() for n in COLLECTIVES]
+        wanted = {"MPI_" + n for n in both + OTHER_NAMES}
         large = {n + "_c" for n in wanted if n.replace("MPI_I", "MPI_").lower()[4:] in [c.lower() for c in COLLECTIVES[:-1]]}
-        self.assertIn(defined, (wanted, wanted | large) if options.family == "mpich" else (wanted,))
+        without_buffers = {f"mpi_{n}_f08_".lower() for n in ["Barrier", "Ibarrier"] + OTHER_NAMES}
+        fortran = {form.format(n.lower()) for n in both + OTHER_NAMES for form in ("mpi_{}_", "mpi_{}_f08_")}
+        self.assertIn(defined, (wanted | without_buffers, wanted | large | without_buffers) if options.family == "mpich"
+                      else (wanted | fortran,))
         for file in (library("preload"), library("calls")):
             names = subprocess.run(["nm", "-D", "--undefined-only", file], capture_output=True, text=True, check=True).stdout
             self.assertNotRegex(names, r"P?MPI_|ompi_")

@@ -10,6 +10,8 @@ namespace tutti::mpi {
 inline constexpr bool is_open_mpi = true;
 inline constexpr std::string_view family = "Open MPI";
 inline constexpr const char* sonames[] = {"libmpi.so.40"};
+/// Of the functions of Fortran.
+inline constexpr const char* fortran_sonames[] = {"libmpi_mpifh.so.40", "libmpi_usempif08.so.40"};
 inline constexpr const char* launch_marks[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"};
 inline constexpr std::string_view others = "an mpiexec of MPICH's kind, or SLURM for one,";
 inline constexpr const char* others_marks[] = {"PMI_RANK", "PMI_FD"};
@@ -40,6 +42,7 @@ inline Handles predefined_handles(void* library) {
   handles.self = predefined<MPI_Comm>(library, "ompi_mpi_comm_self");
   handles.no_comm = predefined<MPI_Comm>(library, "ompi_mpi_comm_null");
   handles.errors_return = predefined<MPI_Errhandler>(library, "ompi_mpi_errors_return");
+  handles.no_type = predefined<MPI_Datatype>(library, "ompi_mpi_datatype_null");
   handles.no_request = predefined<MPI_Request>(library, "ompi_request_null");
   for (std::size_t i = 0; i < handles.types.size(); ++i) handles.types[i] = predefined<MPI_Datatype>(library, types[i]);
   for (std::size_t i = 0; i < handles.ops.size(); ++i) handles.ops[i] = predefined<MPI_Op>(library, ops[i]);

@@ -1,0 +1,109 @@
+#include "bindings/mpi/refusals.hpp"
+
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "bindings/mpi/communicators.hpp"
+#include "bindings/mpi/translation.hpp"
+#include "bindings/mpi/waiting.hpp"
+
+namespace tutti::preload {
+namespace {
+
+/// A control message: the call's number, then the reason.
+std::string letter_of(std::uint64_t number, const std::string& why) {
+  std::string letter(sizeof number, '\0');
+  std::memcpy(letter.data(), &number, sizeof number);
+  return letter + why.substr(0, 500);
+}
+
+/// False if the communicator has failed, for example because a rank has ended.
+bool is_alive(Known& known) {
+  char word = 0;
+  try {
+    const Work given = known.tutti->send(Buffer(&word, 1, DType::u8), known.rank, 0);
+    known.tutti->recv(Buffer(&word, 1, DType::u8), known.rank, 0).wait();
+    given.wait();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+// accept() counts, then looks at any_, without a lock; hear() sets any_, then looks at the number. One of them sees the
+// other's change.
+void Refusals::accept() {
+  const std::uint64_t number = next_.fetch_add(1);
+  if (!any_.load()) return;
+  const std::lock_guard lock(mutex_);
+  const auto refused = theirs_.extract(number);
+  if (refused && !conflict_) conflict_ = refused.mapped().front();
+}
+
+std::uint64_t Refusals::refuse() {
+  const std::lock_guard lock(mutex_);
+  any_.store(true);
+  const std::uint64_t number = next_.fetch_add(1);
+  const auto heard = theirs_.extract(number);
+  const int so_far = heard ? static_cast<int>(heard.mapped().size()) : 0;
+  if (so_far < others_) mine_[number] = so_far;
+  return number;
+}
+
+void Refusals::hear(std::uint64_t number, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  any_.store(true);
+  if (const auto mine = mine_.find(number); mine != mine_.end()) {
+    if (++mine->second == others_) mine_.erase(mine);
+  } else if (number >= next_.load()) {
+    theirs_[number].push_back(why);
+  } else if (!conflict_) {
+    conflict_ = why;
+  }
+}
+
+std::optional<std::string> Refusals::take_conflict() {
+  if (!any_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard lock(mutex_);
+  return std::exchange(conflict_, {});
+}
+
+bool Refusals::settled() const {
+  if (!any_.load(std::memory_order_acquire)) return true;
+  const std::lock_guard lock(mutex_);
+  return mine_.empty();
+}
+
+void begin_refusals(Known& known) {
+  known.refusals = std::make_shared<Refusals>(known.size);
+  known.tutti->on_control([refusals = known.refusals](int, ConstBytes letter) {
+    std::uint64_t number = 0;
+    if (letter.size() < sizeof number) return;
+    std::memcpy(&number, letter.data(), sizeof number);
+    const auto* const text = reinterpret_cast<const char*>(letter.data());
+    refusals->hear(number, std::string(text + sizeof number, text + letter.size()));
+  });
+}
+
+void accept_call(Known& known) {
+  while (!known.refusals->settled() && is_alive(known)) wait_a_little({});
+  known.refusals->accept();
+  fail_if_refused(known);
+}
+
+void refuse_call(const Call& call, Known& known, const std::string& why) {
+  const std::string said = "rank " + std::to_string(known.rank) + " does not take part in its MPI_" +
+                           function_name(call.function) + ", since " + why + "; all ranks have to make the same call";
+  const std::string letter = letter_of(known.refusals->refuse(), said);
+  for (int other = 0; other < known.size; ++other)
+    if (other != known.rank) known.tutti->control(other, std::as_bytes(std::span(letter)));
+}
+
+void fail_if_refused(Known& known) {
+  if (const auto why = known.refusals->take_conflict()) known.tutti->abort(*why);
+}
+
+}  // namespace tutti::preload
