@@ -72,6 +72,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tutti-config-version.cmak
 install(FILES ${PROJECT_BINARY_DIR}/tutti-config.cmake ${PROJECT_BINARY_DIR}/tutti-config-version.cmake
   DESTINATION ${package_dir})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/tsan.supp DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
 
 # What is installed, without tests and examples: `cmake --build DIR --target product`.
 get_property(modules GLOBAL PROPERTY TUTTI_MODULES)
