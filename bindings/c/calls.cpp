@@ -79,7 +79,7 @@ class Submission {
     throw Error(Code::invalid, "a count is " + std::to_string(count) + "; no memory holds so many elements");
   }
   std::size_t elements(std::size_t items) const {
-    if (items > SIZE_MAX / view_.item_bytes()) refuse_count(items);
+    if (!checked_product(items, view_.item_bytes())) refuse_count(items);
     return items * view_.elements;
   }
 

@@ -2,6 +2,7 @@
 #include <climits>
 
 #include "bindings/c/handles.hpp"
+#include "transports/core/checked.hpp"
 #include "transports/core/layout.hpp"
 
 namespace tutti::c {
@@ -23,6 +24,8 @@ std::span<const int> listed(const int* ranks, int n) {
 
 /// A call of this kind for explain(), which does not access memory.
 Collective sketch(Kind kind, std::size_t count, const bindings::View& view, Reduction op, int size) {
+  const auto total = checked_product(count, view.item_bytes() * static_cast<std::size_t>(size));
+  if (!total) throw Error(Code::invalid, "count is " + std::to_string(count) + "; no memory holds so many elements");
   const std::size_t block = count * view.elements;
   Collective call;
   call.kind = kind;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tutti/fork.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti::python {
 namespace {
@@ -102,11 +103,11 @@ void let_go_of_the_done() {
 
 void call_back(const Work& work, nb::object object, nb::object callback) {
   Completer& here = completer();
-  const Callback one{object.release().ptr(), callback.release().ptr()};
   {
     const std::lock_guard lock(here.mutex);
-    if (!here.thread.joinable() && !here.ends) here.thread = std::thread(run_all);
+    if (!here.thread.joinable() && !here.ends) here.thread = start_thread("runs Python callbacks", run_all);
   }
+  const Callback one{object.release().ptr(), callback.release().ptr()};
   const auto hand_over = [one] {
     Completer& to = completer();
     const std::lock_guard lock(to.mutex);

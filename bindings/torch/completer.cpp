@@ -1,10 +1,10 @@
 // Completer: threads that complete Works, because their callbacks may be Python code that waits for other collectives.
 #include "bindings/torch/completer.hpp"
 
-#include <thread>
-
 #include "bindings/torch/work.hpp"
 #include "tutti/fork.hpp"
+#include "tutti/log.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti::torch_binding {
 // A forked child does not have the threads, and the mutex may be locked: it makes a new instance.
@@ -22,6 +22,10 @@ Completer& Completer::instance() {
 
 void Completer::expect(Group& group) {
   const std::lock_guard lock(mutex_);
+  if (threads_ == 0) {  // here an error reaches the caller
+    start_thread("completes calls for torch", [this] { run(); }).detach();
+    ++threads_;
+  }
   ++group.held;
 }
 
@@ -32,11 +36,13 @@ void Completer::hand_over(c10::intrusive_ptr<Work> work) {
     return;
   }
   queue_.push_back(std::move(work));
-  if (static_cast<int>(queue_.size()) > idle_ && threads_ < most_threads) {
+  arrived_.notify_one();
+  if (static_cast<int>(queue_.size()) <= idle_ || threads_ == most_threads) return;
+  try {
+    start_thread("completes calls for torch", [this] { run(); }).detach();
     ++threads_;
-    std::thread([this] { run(); }).detach();
-  } else {
-    arrived_.notify_one();
+  } catch (const Error& error) {  // those that there are do it later
+    log(LogLevel::warn, error.what());
   }
 }
 

@@ -23,6 +23,10 @@ class Checker {
 
   void run() {
     if (call_.kind == Kind::barrier) return;
+    for (const auto& [what, buffer] : {std::pair("in", call_.in), std::pair("out", ConstBuffer(call_.out))})
+      if (!checked_product(buffer.count, size_of(buffer.dtype)))
+        refuse(std::string(what) + " has " + std::to_string(buffer.count) + " elements of " +
+               std::string(name(buffer.dtype)) + ", more than an address space holds; give the memory's true count");
     if (call_.kind == Kind::send) return point_to_point();
     if (has_root(call_.kind) && (call_.root < 0 || call_.root >= size_)) out_of_range("root", call_.root);
     settle_dtypes();
@@ -69,8 +73,8 @@ class Checker {
     if (have != want) refuse_size(what, have, want, because);
   }
   void expect_blocks(const char* what, std::size_t have, std::size_t each, const char* of) const {
-    const std::size_t want = static_cast<std::size_t>(size_) * each;
-    if (have != want) refuse_size(what, have, want, std::to_string(size_) + " ranks times " + of);
+    const auto want = checked_product(static_cast<std::size_t>(size_), each);
+    if (have != want) refuse_size(what, have, want.value_or(SIZE_MAX), std::to_string(size_) + " ranks times " + of);
   }
   [[noreturn]] void refuse_size(const char* what, std::size_t have, std::size_t want,
                                 const std::string& because) const {
@@ -105,7 +109,7 @@ class Checker {
   void blocks(const char* what, const std::vector<std::size_t>& counts, std::size_t have) const {
     if (counts.size() != static_cast<std::size_t>(size_))
       refuse("there are " + std::to_string(counts.size()) + " counts for " + std::to_string(size_) + " ranks");
-    const std::optional<std::size_t> total = checked_sum(counts);
+    const std::optional<std::size_t> total = checked_sum(counts, PTRDIFF_MAX / size_of(call_.in.dtype));
     if (!total) refuse("the sum of the counts is more than an address space holds");
     expect(what, have, *total, "the sum of the counts");
   }
@@ -178,7 +182,8 @@ class Checker {
 // Fast path of the most frequent call, an in-place sum allreduce with valid arguments: it needs no further checks.
 bool is_sum_in_place(const Collective& call) noexcept {
   return call.kind == Kind::allreduce && call.op.op == Op::sum && call.in.data == call.out.data &&
-         call.in.count == call.out.count && call.in.dtype == call.out.dtype && !call.variable;
+         call.in.count == call.out.count && call.in.dtype == call.out.dtype && !call.variable &&
+         call.in.count <= PTRDIFF_MAX / sizeof(double);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "collectives/api/communicator_impl.hpp"
+#include "transports/core/checked.hpp"
 
 namespace tutti {
 
@@ -76,14 +77,19 @@ void Communicator::use_backend(const std::string& name) {
     throw Error(Code::unsupported, "the backend '" + name + "' cannot be used " + reason);
 }
 
-std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
+std::shared_ptr<void> Communicator::allocate_elements(std::size_t count, std::size_t element_bytes) {
   impl_->context().refuse_in_child();
-  return impl_->context().wire().allocate(bytes);
+  if (const auto bytes = checked_product(count, element_bytes)) return impl_->context().wire().allocate(*bytes);
+  throw Error(Code::invalid, "allocate: " + std::to_string(count) + " elements of " + std::to_string(element_bytes) +
+                                 " bytes are more than an address space holds; ask for less");
 }
 
 std::shared_ptr<void> Communicator::register_memory(void* data, std::size_t bytes) {
   impl_->context().refuse_in_child();
   if (data == nullptr || bytes == 0) return nullptr;
+  if (!checked_product(bytes, 1))
+    throw Error(Code::invalid, "register_memory: " + std::to_string(bytes) +
+                                   " bytes are more than an address space holds; give the size of the memory");
   return impl_->context().wire().adopt({data, [](void*) {}}, bytes);
 }
 

@@ -252,7 +252,10 @@ class Communicator::Impl {
     return {std::shared_ptr<Driver>(self, context_.get()), *context_, *group_};
   }
   Clock::duration allowed(const CallOptions& options) const {
-    return options.timeout ? duration_of(Seconds(*options.timeout)) : allowed_;
+    if (!options.timeout) return allowed_;
+    if (*options.timeout > 0) return duration_of(Seconds(*options.timeout));
+    throw Error(Code::invalid, "the call's timeout is " + std::to_string(*options.timeout) +
+                                   "; give more than 0 seconds, or no_deadline");
   }
 
   const std::shared_ptr<Context> context_;

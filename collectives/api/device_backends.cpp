@@ -7,6 +7,7 @@
 #include "transports/core/deferred_release.hpp"
 #include "tutti/fork.hpp"
 #include "tutti/log.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti {
 
@@ -24,7 +25,7 @@ DeviceBackends::~DeviceBackends() {
 
 void DeviceBackends::begin(std::function<void(Outcome)> told) {
   told_ = std::move(told);
-  thread_ = std::thread([this] { talk(); });
+  thread_ = start_thread("makes the backend for device memory", [this] { talk(); });
 }
 
 // Tries the backends in order and stops at the first one that all ranks can have.

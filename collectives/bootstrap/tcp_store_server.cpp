@@ -12,7 +12,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,6 +25,7 @@
 #include "tutti/log.hpp"
 #include "tutti/status.hpp"
 #include "tutti/store.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti {
 namespace {
@@ -73,10 +73,10 @@ struct TcpStoreServer::Impl {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      thread = std::thread([this] { serve(); });
-    } catch (const std::system_error& error) {
+      thread = start_thread("serves " + place, [this] { serve(); });
+    } catch (const Error&) {
       pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw Error(Code::resource, "cannot serve " + place + ": " + error.what());
+      throw;
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }

@@ -7,6 +7,7 @@
 #include "transports/core/printable.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/log.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti {
 namespace {
@@ -46,7 +47,7 @@ Admission::Admission(Rules rules, Admit admit)
       address_(launchers::to_text(door_.card)) {
   door_.served.store->set("first worker", std::to_string(rules_.first_worker));
   door_.served.store->set("most", std::to_string(rules_.most));
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread("lets newcomers in", [this] { run(); });
 }
 
 Admission::~Admission() {

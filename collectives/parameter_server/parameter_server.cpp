@@ -13,6 +13,7 @@
 #include "collectives/parameter_server/server.hpp"
 #include "collectives/parameter_server/sharding.hpp"
 #include "transports/core/checked.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti {
 namespace {
@@ -30,6 +31,12 @@ std::vector<int> listed(const std::vector<int>& ranks, int size, const char* wha
       throw Error(Code::invalid, "parameter server: rank " + std::to_string(rank) + " among the " + what +
                                      " is listed twice or is not one of 0 to " + std::to_string(size - 1));
   return all;
+}
+
+const ParameterServer::Options& checked(const ParameterServer::Options& options) {
+  checked_seconds(Seconds(options.timeout.value_or(0)), "parameter server: timeout");
+  checked_seconds(Seconds(options.silence), "parameter server: silence");
+  return options;
 }
 
 }  // namespace
@@ -74,9 +81,9 @@ class ParameterServer::Impl {
                                                          std::move(members), options.joins > 0},
                                          options.rules, options.settings, options.silence);
       if (options.joins > 0) open_door(group, options.joins);
-      thread_ = std::thread([this] { server_->run(); });
     }
     start_pulse(options);
+    if (server_) thread_ = start_thread("serves workers", [this] { server_->run(); });  // last: nothing may fail after
   }
   Impl(Newcomer newcomer, const Options& options)
       : servers_(numbered(newcomer.links.size())),
@@ -183,13 +190,13 @@ class ParameterServer::Impl {
 };
 
 ParameterServer::ParameterServer(Communicator& group, const Options& options)
-    : impl_(std::make_shared<Impl>(group, options)) {
+    : impl_(std::make_shared<Impl>(group, checked(options))) {
   if (options.join && is_worker()) join();
 }
 ParameterServer::ParameterServer(const std::vector<std::string>& addresses, const Options& options,
                                  const Settings& settings)
-    : impl_(std::make_shared<Impl>(enter_running(addresses, settings, options.timeout.value_or(settings.timeout)),
-                                   options)) {
+    : impl_(std::make_shared<Impl>(
+          enter_running(addresses, settings, checked(options).timeout.value_or(settings.timeout)), options)) {
   if (options.join) join();
 }
 ParameterServer::~ParameterServer() = default;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "collectives/parameter_server/request.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti {
 
@@ -15,7 +16,9 @@ namespace tutti {
 class Pulse {
  public:
   Pulse(std::shared_ptr<Outbox> outbox, Seconds every)
-      : outbox_(std::move(outbox)), every_(every), thread_([this] { beat(); }) {}
+      : outbox_(std::move(outbox)),
+        every_(every),
+        thread_(start_thread("tells servers that this worker lives", [this] { beat(); })) {}
   ~Pulse() {
     {
       const std::lock_guard lock(mutex_);

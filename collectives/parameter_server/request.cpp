@@ -5,6 +5,8 @@
 #include <cstring>
 #include <exception>
 
+#include "transports/core/checked.hpp"
+
 namespace tutti {
 namespace {
 
@@ -144,6 +146,7 @@ void Request::wait() const {
 }
 
 bool Request::wait_for(Seconds limit) const {
+  checked_seconds(limit, "wait_for: the limit");
   if (!state_) return true;
   if (!state_->wait_for(limit)) return false;
   state_->check();
@@ -164,7 +167,7 @@ std::uint64_t Request::version() const {
 }
 
 std::optional<std::size_t> wait_any(std::span<const Request> requests, Seconds limit) {
-  const Deadline until = deadline_in(limit);
+  const Deadline until = deadline_in(checked_seconds(limit, "wait_any: the limit"));
   while (!requests.empty()) {
     std::vector<Work> pending;
     for (std::size_t i = 0; i < requests.size(); ++i) {

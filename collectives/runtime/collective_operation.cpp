@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "collectives/runtime/context.hpp"
+#include "transports/core/layout.hpp"
 
 namespace tutti {
 
@@ -59,6 +60,12 @@ void CollectiveOperation::begin() {
   verified_ = !verifies;
   own_group().unstarted().push_back(this);
   verifies ? verify() : start_those_ready(own_group());
+}
+
+bool CollectiveOperation::takes() const noexcept {
+  const bool at_root = group().group().rank == what.root;
+  if (only_root_takes(what.kind)) return at_root;
+  return !at_root || (what.kind != Kind::broadcast && what.kind != Kind::scatter);
 }
 
 void CollectiveOperation::verify() {

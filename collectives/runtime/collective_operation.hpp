@@ -62,6 +62,7 @@ class CollectiveOperation final : public Operation, private Call {
   void prepare_all_but_call(Home&& home, Spare& spare, const Parts& parts);
   void take_over(const Parts& parts);
   void begin() override;
+  bool takes() const noexcept override;
   void verify();
   bool is_ready();
   void start_call();

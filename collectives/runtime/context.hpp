@@ -88,6 +88,7 @@ class Context final : public Driver,
 
   /// As add_engine(), for a backend that performs calls of `group` and is notified when the group fails.
   void add_backend(GroupState& group, const std::shared_ptr<Backend>& backend) {
+    group.note_other_backend();
     add_engine(backend);
     notify(group, backend);
   }
@@ -113,6 +114,8 @@ class Context final : public Driver,
   /// Reports a failure `why` of an operation of `group`. It is handled after the causes that have arrived, and
   /// ignored if one of them has failed the group already. Token held.
   void trouble(std::shared_ptr<GroupState> group, const Status& why);
+  /// Fails the calls of `group`, which has failed, that need more than what has arrived. Token held.
+  void settle(std::shared_ptr<GroupState> group);
   /// Finishes a failed operation after all causes that have arrived are handled, so that the first cause is reported.
   void postpone(Ref<Operation> operation, const Status& status);
 
@@ -131,6 +134,7 @@ class Context final : public Driver,
   };
 
   Context(const Bootstrap& bootstrap);
+  static void delete_elsewhere(Context* context) noexcept;
   // TransportListener: records the event; news() handles it.
   void failed(const Cause& why) override;
   void control(int from, ConstBytes message) override;
@@ -144,6 +148,8 @@ class Context final : public Driver,
   std::optional<Cause> published(std::uint64_t group) noexcept;
   bool any_published() noexcept;
   void ask_store(const std::function<void()>& question) noexcept;
+  void take_what_has_arrived();
+  bool has_running(const GroupState& group) const;
   void end_group(GroupState& group, const Status& why);
   void end_backends(const GroupState& group);
   std::vector<std::shared_ptr<GroupState>> groups();
@@ -180,6 +186,7 @@ class Context final : public Driver,
   Inbox inbox_;
   std::vector<std::shared_ptr<GroupState>> joined_late_;  // failed groups that a backend joined afterwards
   std::vector<std::pair<std::shared_ptr<GroupState>, Cause>> troubles_;  // token held
+  std::vector<std::shared_ptr<GroupState>> settling_;                    // token held
   std::vector<std::pair<Ref<Operation>, Status>> postponed_;             // token held
   Inbox reading_;                                                        // what news() handles; token held
   std::set<std::pair<std::uint64_t, int>> acted_on_;  // (group, culprit) of the causes handled; token held

@@ -25,6 +25,8 @@ void Deferred::run() noexcept {
       callback();
     } catch (const std::exception& error) {
       log(LogLevel::error, std::string("a then() callback threw: ") + error.what());
+    } catch (...) {
+      log(LogLevel::error, "a then() callback threw what is no std::exception");
     }
   }
 }

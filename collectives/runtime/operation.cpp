@@ -91,8 +91,19 @@ void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bo
 bool Operation::start() {
   return start_with([this] {
     if (numbered_) call_.sequence = group_->begin(call_.call);
-    group_->poisoned() ? finish(group_->poison()) : begin();
+    group_->poisoned() ? begin_after_failure() : begin();
   });
+}
+
+// What a rank gave before it was lost is taken as if it were still there.
+void Operation::begin_after_failure() {
+  if (group_->takes_arrivals() && !on_device_ && takes()) {
+    begin();
+  } else {
+    if (numbered_) group_->take_arrivals(false);  // backends count the calls that they start: none may be left out
+    finish(group_->poison());
+  }
+  if (!done() || numbered_) context_->settle(group_->shared_from_this());
 }
 
 // Returns true if progress on the transport would advance the operation.

@@ -62,8 +62,17 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// Sets the failure; returns true if it is the first one.
   bool poison_with(const Status& why);
 
+  /// Whether a failed communicator still performs calls that take what a lost rank had sent before. It begins where the
+  /// loss met no call, and ends with the first such call that lacks something. Token held.
+  bool takes_arrivals() const noexcept { return takes_arrivals_; }
+  void take_arrivals(bool on) noexcept { takes_arrivals_ = on; }
+
   /// Control messages for the user's handler.
   Mailbox& mailbox() noexcept { return mailbox_; }
+
+  /// A backend besides the transport's own performs calls, and has to hear of a failure at once. Any thread.
+  void note_other_backend() noexcept { has_other_backends_ = true; }
+  bool has_other_backends() const noexcept { return has_other_backends_; }
 
   /// Registers a backend, which is notified when the communicator fails.
   void add(std::weak_ptr<Backend> backend);
@@ -81,6 +90,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   CallRecord completed_;
   std::vector<CallRecord> recent_ = std::vector<CallRecord>(8);  // by number; doubles up to most_recent
   std::vector<Answer> answers_;                                  // by rank in the group; empty before the first answer
+  bool takes_arrivals_ = false;
+  std::atomic<bool> has_other_backends_{false};
   mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};
   Status poison_;                                 // guarded by mutex_
@@ -144,6 +155,9 @@ class Operation : public WorkState, public Startable {
   /// Starts the call. An exception fails the operation; in that case no messages may be in flight. Token held.
   virtual void begin() = 0;
 
+  /// True if this rank's part of the call ends no earlier than another rank has given something to it.
+  virtual bool takes() const noexcept = 0;
+
   /// Reports a failure while parts of the call are still running; fails the communicator. Token held.
   void in_trouble(const Status& why);
 
@@ -171,6 +185,7 @@ class Operation : public WorkState, public Startable {
   GroupState& own_group() const noexcept { return *group_; }
 
  private:
+  void begin_after_failure();
   void end(const Status& status);
   template <class Begin>
   bool start_with(Begin begin);

@@ -36,6 +36,7 @@ class PointToPoint final : public Operation, private Call, private Seeker {
 
  private:
   void begin() override;
+  bool takes() const noexcept override { return what.to < 0; }
   void begin_on_device(const Tag& tag);
   // Call: reports from the exchanges
   void trouble(const Status& why) override { in_trouble(why); }

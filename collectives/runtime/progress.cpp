@@ -9,6 +9,7 @@
 
 #include "collectives/runtime/events.hpp"
 #include "tutti/log.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti {
 namespace {
@@ -44,7 +45,7 @@ Progress::Progress(Transport& wire, ProgressHooks& hooks, Cores cores)
 }
 
 void Progress::start() {
-  thread_ = std::thread([this] { background(); });
+  thread_ = start_thread("goes on with calls while the program computes", [this] { background(); });
 }
 
 // ---- the token -------------------------------------------------------------------------------

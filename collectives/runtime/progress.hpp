@@ -74,6 +74,9 @@ class Progress {
   /// Destroys engines without another owner, now or when the token is released, among them `leaving`. Any thread.
   void drop_unused(std::vector<std::shared_ptr<Engine>> leaving = {});
 
+  /// One pass over all engines without hearing news. Returns true if there was progress. Token held.
+  bool look() { return engines_.progress(); }
+
   /// Makes the holder of the token call ProgressHooks::news(). Any thread, at any time.
   void notice() noexcept;
 

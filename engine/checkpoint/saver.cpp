@@ -7,6 +7,7 @@
 #include "engine/checkpoint/atomic_file.hpp"
 #include "engine/checkpoint/manifest.hpp"
 #include "engine/checkpoint/safetensors.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti::engine {
 
@@ -35,7 +36,7 @@ Saver::~Saver() {
 
 void Saver::start(std::uint64_t step, CheckpointFiles files, bool best) {
   wait();
-  thread_ = std::thread([this, step, files = std::move(files), best] {
+  thread_ = start_thread("writes checkpoints", [this, step, files = std::move(files), best] {
     try {
       write(step, files, best);
     } catch (...) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tutti/status.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti::engine {
 
@@ -41,7 +42,7 @@ fs::path FileCache::local(std::size_t i, const fs::path& file) {
 }
 
 LoadedFiles::LoadedFiles(std::size_t most, std::function<Columns(std::size_t)> load)
-    : most_(most), load_(std::move(load)), thread_([this] { read_ahead(); }) {}
+    : most_(most), load_(std::move(load)), thread_(start_thread("reads files ahead", [this] { read_ahead(); })) {}
 
 LoadedFiles::~LoadedFiles() {
   {

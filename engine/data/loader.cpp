@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tutti/status.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -130,7 +131,7 @@ void Loader::resume(const Progress& progress) {
   data_->expect(coming);
   like_ = coming.empty() ? 0 : coming.back();
   for (std::size_t i = 0; i < std::min(options_.threads, options_.depth); ++i)
-    threads_.emplace_back([this, epoch = progress.epoch] { work(epoch); });
+    threads_.push_back(start_thread("reads samples", [this, epoch = progress.epoch] { work(epoch); }));
 }
 
 void Loader::work(std::size_t epoch) {

@@ -43,7 +43,7 @@ inline constexpr double no_deadline = std::numeric_limits<double>::infinity();
 
 /// Optional arguments of a call. A field that is left out takes the communicator's value.
 struct CallOptions {
-  std::optional<double> timeout = {};  ///< seconds from launch to the deadline, or no_deadline
+  std::optional<double> timeout = {};  ///< seconds from launch to the deadline, more than 0, or no_deadline
   std::string algorithm = {};          ///< "ring", "gloo", "gloo/bcube": overrides the rules; the same on all ranks
   /// For a call on device memory: the call starts after the work enqueued on this stream so far. Default: the default
   /// stream of the buffers' device.
@@ -224,10 +224,11 @@ class Communicator {
   int device() const;
 
   /// Allocates `count` zeroed elements of T in memory that other ranks on the host access directly, in calls of this
-  /// communicator and of its groups. Local, as is freeing it.
+  /// communicator and of its groups. Local, as is freeing it. Throws Error{invalid} if an address space does not hold
+  /// that much, Error{resource} if this host does not.
   template <Element T>
   Allocation<T> allocate(std::size_t count) {
-    auto owner = allocate_bytes(count * sizeof(T));
+    auto owner = allocate_elements(count, sizeof(T));
     return {owner, static_cast<T*>(owner.get()), count};
   }
 
@@ -287,7 +288,7 @@ class Communicator {
   std::optional<Communicator> make_group(std::span<const int> ranks, int number);
   Communicator make_own_group(std::span<const int> ranks, std::string_view name);
   void make_named_backends();
-  std::shared_ptr<void> allocate_bytes(std::size_t bytes);
+  std::shared_ptr<void> allocate_elements(std::size_t count, std::size_t element_bytes);
   /// Launches a call on one element. `value` is copied before this returns, and the result is stored in the Work (see
   /// Value).
   Work launch_value(Kind kind, Buffer value, Reduction op, int root, const CallOptions& options);

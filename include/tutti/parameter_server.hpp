@@ -122,6 +122,7 @@ struct OpenOptions {
 /// arguments throw Error{invalid}.
 class ParameterServer {
  public:
+  /// Seconds that are no number (NaN) are wrong arguments.
   struct Options {
     std::vector<int> servers = {};  ///< ranks; empty: all
     std::vector<int> workers = {};  ///< ranks; empty: all

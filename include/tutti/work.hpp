@@ -182,7 +182,8 @@ class [[nodiscard]] Work {
   /// Makes progress until the work is done. Throws tutti::Error if it failed.
   void wait() const;
 
-  /// As wait(), for at most `limit`; false: still running, and may be waited for again.
+  /// As wait(), for at most `limit`; false: still running, and may be waited for again. A limit of 0 or less looks
+  /// once; one that is no number (NaN) throws Error{invalid}.
   bool wait_for(Seconds limit) const;
 
   /// For calls on device memory: makes later operations on the stream wait for the work, and returns at once. A failure
@@ -197,7 +198,8 @@ class [[nodiscard]] Work {
   bool cancel() const { return state_ != nullptr && !state_->done() && state_->take_back(); }
 
   /// Runs `callback` with the outcome once the work is done, on the thread that then makes progress; never inside this
-  /// call. The callback must not wait for other work.
+  /// call. The callback must not wait for other work. What it throws, of any type, is logged as an error and has no
+  /// other effect: the work, the communicator and other callbacks go on.
   const Work& then(std::function<void(const Status&)> callback) const;
 
  protected:
@@ -211,7 +213,8 @@ class [[nodiscard]] Work {
 
 /// Returns the index of one of `works` that is done; failed and default-constructed ones count as done. Makes progress
 /// meanwhile. Returns nullopt once `limit` has passed (0: checks once), and at once if `works` is empty. Works of
-/// several jobs of this process are driven in turns of some 20 ms. Any thread.
+/// several jobs of this process are driven in turns of some 20 ms. Throws Error{invalid} if `limit` is no number (NaN).
+/// Any thread.
 std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit);
 
 /// The Work of a call with one result, which wait() returns. For a scalar collective the library owns the memory.

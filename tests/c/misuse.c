@@ -130,6 +130,10 @@ static void calls(void) {
   refused(tutti_alltoallv(world, numbers, NULL, out, &one, TUTTI_F64, NULL, NULL), "alltoallv without counts");
   refused(tutti_alltoallv(world, numbers, &one, out, NULL, TUTTI_F64, NULL, NULL), "alltoallv without their counts");
   refused(tutti_alltoallv(world, NULL, &none, out, &one, TUTTI_F64, NULL, NULL), "alltoallv in place of other counts");
+  refused(tutti_allreduce(world, NULL, out, (size_t)1 << 60, TUTTI_F64, TUTTI_SUM, NULL, NULL), "2^63 bytes");
+  refused(tutti_allreduce(world, numbers, out, (size_t)1 << 62, TUTTI_F32, TUTTI_SUM, NULL, NULL), "2^64 bytes");
+  refused(tutti_broadcast(world, out, (size_t)1 << 60, TUTTI_C128, 0, NULL, NULL), "2^64 bytes of complex numbers");
+  refused(tutti_recv(world, out, (size_t)-1, TUTTI_F64, 0, 0, NULL, NULL), "recv of more than there is");
   refused(tutti_barrier(NULL, NULL, NULL), "barrier on NULL");
   refused(tutti_send(world, NULL, 1, TUTTI_F64, 0, 0, NULL, NULL), "send of NULL");
   refused(tutti_send(world, numbers, 1, TUTTI_F64, 1, 0, NULL, NULL), "send to nobody");

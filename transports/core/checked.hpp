@@ -2,10 +2,16 @@
 // wrapped.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+
+#include "tutti/clock.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti {
 
@@ -27,6 +33,12 @@ inline std::optional<std::size_t> checked_product(std::size_t a, std::size_t b,
                                                   std::size_t most = PTRDIFF_MAX) noexcept {
   std::size_t product = 0;
   return __builtin_mul_overflow(a, b, &product) || product > most ? std::nullopt : std::optional(product);
+}
+
+/// Throws Error{invalid}, with the name of the argument, if these seconds are no number (NaN).
+inline Seconds checked_seconds(Seconds given, std::string_view what) {
+  if (!std::isnan(given.count())) return given;
+  throw Error(Code::invalid, std::string(what) + " is not a number (NaN); give seconds");
 }
 
 /// The sum; nullopt if it exceeds `most`.

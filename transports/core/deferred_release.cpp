@@ -3,9 +3,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "tutti/threads.hpp"
 
 namespace tutti {
 namespace {
@@ -52,8 +53,8 @@ void deferred_release(std::shared_ptr<const void> owner) noexcept {
   ++here.given;
   if (std::exchange(here.has_thread, true)) return;
   try {
-    std::thread(release_all).detach();
-  } catch (const std::system_error&) {  // no thread could be started: the next call retries
+    start_thread("releases memory", release_all).detach();
+  } catch (const std::exception&) {  // no thread could be started: the next call retries
     here.has_thread = false;
   }
 }

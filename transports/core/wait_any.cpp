@@ -1,6 +1,7 @@
 // wait_any: waits for the first of several Works.
 #include <algorithm>
 
+#include "transports/core/checked.hpp"
 #include "tutti/work.hpp"
 
 namespace tutti {
@@ -33,6 +34,7 @@ class AnyOf final : public WorkState {
 }  // namespace
 
 std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit) {
+  const Seconds most = checked_seconds(limit, "wait_any: the limit");
   const auto first_done = [&]() -> std::optional<std::size_t> {
     const auto found = std::ranges::find_if(works, &Work::done);
     return found == works.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - works.begin()));
@@ -43,7 +45,7 @@ std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit) 
   if (all.size() < works.size() || all.empty()) return first_done();
   const auto driver = [](const WorkState* state) { return state->driver_.get(); };
   std::ranges::stable_sort(all, std::less<Driver*>(), driver);
-  const Deadline until = deadline_in(limit);
+  const Deadline until = deadline_in(most);
   const bool one_job = driver(all.front()) == driver(all.back());
   Seconds turn = first_turn;
   do {

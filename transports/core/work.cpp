@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "transports/core/checked.hpp"
+
 namespace tutti {
 
 void WorkState::complete(Status status) {
@@ -65,8 +67,9 @@ void Work::wait(const Stream& stream) const {
 }
 
 bool Work::wait_for(Seconds limit) const {
+  const Seconds most = checked_seconds(limit, "wait_for: the limit");
   if (state_ == nullptr) return true;
-  if (!state_->done()) state_->driver_->drive(*state_, deadline_in(limit));
+  if (!state_->done()) state_->driver_->drive(*state_, deadline_in(most));
   if (!state_->done()) return false;
   check();
   return true;

@@ -11,6 +11,7 @@
 
 #include "transports/core/host.hpp"
 #include "transports/gloo/calls.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti {
 namespace {
@@ -51,7 +52,7 @@ Descriptor make_bell() {
 Worker::Worker(const BackendMeeting& meeting) : group_(*meeting.group), bell_(make_bell()) {
   {
     const SignalsBlocked blocked;
-    thread_ = std::thread([this, &meeting] { run(&meeting); });
+    thread_ = start_thread("performs calls of gloo", [this, &meeting] { run(&meeting); });
   }
   std::unique_lock lock(mutex_);
   const auto connected = [this] { return !connecting_; };

@@ -12,6 +12,7 @@
 #include "transports/nccl/settings.hpp"
 #include "tutti/fork.hpp"
 #include "tutti/log.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti::nccl {
 namespace {
@@ -62,7 +63,7 @@ NcclBackend::~NcclBackend() {
 
 void NcclBackend::begin_opening() {
   if (opening_.joinable() || group_.size() == 1) return;
-  opening_ = std::thread([this] { open(); });
+  opening_ = start_thread("connects NCCL", [this] { open(); });
 }
 
 void NcclBackend::open() noexcept {
@@ -257,7 +258,7 @@ void NcclBackend::cancel(const Status& why) noexcept {
     mine->over.store(true, std::memory_order_release);
   };
   try {
-    ending_->thread = std::thread(end);
+    ending_->thread = start_thread("ends NCCL", end);
   } catch (const std::exception&) {  // no thread could be created
     end();
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "transports/nccl/settings.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti::nccl {
 namespace {
@@ -73,10 +74,11 @@ bool Comm::abort(Seconds patience) noexcept {
   // Aborting may wait for the device, or for NCCL's network thread.
   const auto ended = std::make_shared<std::atomic<bool>>(false);
   try {
-    std::thread([&nccl = nccl_, handle, ended] {
+    const auto end = [&nccl = nccl_, handle, ended] {
       nccl.call.comm_abort(handle);
       *ended = true;
-    }).detach();
+    };
+    start_thread("aborts NCCL", end).detach();
   } catch (const std::exception&) {  // no thread could be created: wait here rather than leak it
     nccl_.call.comm_abort(handle);
     return true;

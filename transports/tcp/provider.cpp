@@ -10,12 +10,12 @@
 #include <cstring>
 #include <exception>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "transports/tcp/settings.hpp"
 #include "transports/tcp/sockets.hpp"
 #include "transports/tcp/wire.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti {
 namespace {
@@ -39,8 +39,8 @@ class Attendant {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      thread_ = std::thread([this] { attend(); });
-    } catch (const std::system_error&) {
+      thread_ = start_thread("attends to callers", [this] { attend(); });
+    } catch (const Error&) {
       // callers wait
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

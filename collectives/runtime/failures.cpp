@@ -1,0 +1,175 @@
+// How a context hears of failures, tells the other ranks, and ends the calls that they concern.
+#include <algorithm>
+#include <utility>
+
+#include "collectives/runtime/context.hpp"
+#include "tutti/log.hpp"
+
+namespace tutti {
+namespace {
+
+std::string failure_key(std::uint64_t group) { return "failure/" + std::to_string(group); }
+constexpr std::string_view any_failure_key = "failures";  // set if there is one for any group
+
+// A lost rank is a cause for all communicators; any other failure is one for this group only.
+Cause cause_for(const GroupState& group, const Status& why) {
+  Cause cause = why.cause();
+  if (cause.code != Code::peer_lost) cause.group = group.group().id;
+  return cause;
+}
+
+}  // namespace
+
+void Context::trouble(std::shared_ptr<GroupState> group, const Status& why) {
+  const Cause cause = cause_for(*group, why);
+  troubles_.emplace_back(std::move(group), cause);
+  progress_->notice();
+}
+
+void Context::settle(std::shared_ptr<GroupState> group) {
+  settling_.push_back(std::move(group));
+  progress_->notice();
+}
+
+void Context::postpone(Ref<Operation> operation, const Status& status) {
+  postponed_.emplace_back(std::move(operation), status);
+  progress_->notice();
+}
+
+void Context::fail(const Cause& why) {
+  {
+    std::lock_guard lock(news_mutex_);
+    causes_.push_back(why);
+  }
+  if (progress_) progress_->notice();
+}
+
+void Context::failed(const Cause& why) { fail(why); }
+
+void Context::control(int from, ConstBytes message) {
+  {
+    std::lock_guard lock(news_mutex_);
+    inbox_.put(from, message);
+  }
+  if (progress_) progress_->notice();
+}
+
+void Context::news() {
+  // A failure here may be the consequence of another one, whose cause was sent earlier: receive it first.
+  if (!troubles_.empty() || !postponed_.empty()) wire().progress();
+  std::vector<Cause> causes;
+  std::vector<std::shared_ptr<GroupState>> joined_late;
+  reading_.clear();
+  {
+    std::lock_guard lock(news_mutex_);
+    causes.swap(causes_);
+    reading_.swap(inbox_);
+    joined_late.swap(joined_late_);
+  }
+  for (const Cause& cause : causes) act_on(cause);
+  for (const auto& [group, cause] : std::exchange(troubles_, {}))
+    if (!group->poisoned()) act_on(cause);
+  const auto postponed = std::exchange(postponed_, {});
+  for (const auto& [operation, status] : postponed) {
+    if (!operation->group().poisoned()) act_on(cause_for(operation->group(), status));
+    operation->finish_postponed(status);
+  }
+  if (!settling_.empty()) take_what_has_arrived();
+  for (const auto& group : std::exchange(settling_, {}))
+    if (has_running(*group) || !group->takes_arrivals()) end_group(*group, group->poison());
+  reading_.for_each([this](int from, ConstBytes message) { read_control(from, message); });
+  for (const auto& group : joined_late) end_backends(*group);
+}
+
+// Sends the cause to all ranks before anything is closed, then fails the groups concerned.
+void Context::act_on(const Cause& why) {
+  if (!acted_on_.emplace(why.group, why.group == 0 ? why.culprit : -1).second) return;
+  {
+    std::lock_guard lock(groups_mutex_);
+    ended_.push_back(why);
+  }
+  log(LogLevel::info, why.text, rank_);
+  const bool is_lost = why.code == Code::peer_lost && why.group == 0 && why.culprit != rank_;
+  if (is_lost) take_what_has_arrived();
+  wire().spread(why);
+  const Status status(why);
+  // An unreachable rank may have failed earlier with a cause that it could only publish in the store.
+  const bool asks = why.code == Code::peer_lost && any_published();
+  for (const auto& group : groups()) {
+    const auto& members = group->group().members;
+    const bool concerned = why.group != 0 ? group->group().id == why.group
+                                          : why.culprit < 0 || std::ranges::count(members, why.culprit) > 0;
+    if (!concerned) continue;
+    const auto earlier = asks ? published(group->group().id) : std::nullopt;
+    const bool is_idle = is_lost && !earlier && !has_running(*group) && !group->has_other_backends();
+    if (is_idle && (group->takes_arrivals() || group->poison_with(status)))
+      group->take_arrivals(true);
+    else
+      end_group(*group, earlier ? Status(*earlier) : status);
+  }
+  if (why.group != 0) publish(why);
+}
+
+// Publishes a communicator's failure in the store, for ranks that have no link to this one.
+void Context::publish(const Cause& why) noexcept {
+  ask_store([&] {
+    store_->set_once(failure_key(why.group), {reinterpret_cast<const char*>(&why), sizeof why});
+    store_->set_once(any_failure_key, "1");
+  });
+}
+
+bool Context::any_published() noexcept {
+  bool any = false;
+  std::string value;
+  ask_store([&] { any = store_->find(any_failure_key, value); });
+  return any;
+}
+
+std::optional<Cause> Context::published(std::uint64_t group) noexcept {
+  std::optional<Cause> found;
+  ask_store([&] {
+    std::string value;
+    if (!store_->find(failure_key(group), value) || value.size() != sizeof(Cause)) return;
+    found = Cause::received(value.data());
+  });
+  return found;
+}
+
+// The store's process is gone after the first failed request; it is not asked again.
+void Context::ask_store(const std::function<void()>& question) noexcept {
+  if (!store_ || store_gone_) return;
+  try {
+    question();
+  } catch (const std::exception& error) {
+    store_gone_ = true;
+    log(LogLevel::debug, error.what(), rank_);
+  }
+}
+
+// A rank that ends by _exit, or is killed after its last call, had given all that these calls need: they complete.
+void Context::take_what_has_arrived() {
+  constexpr Seconds patience(0.02);  // the ranks that live may go on for long
+  for (const Deadline until = deadline_in(patience); progress_->look() && Clock::now() < until;) continue;
+}
+
+bool Context::has_running(const GroupState& group) const {
+  return std::ranges::any_of(running_, [&](const auto& one) { return &one->group() == &group && !one->done(); });
+}
+
+void Context::end_group(GroupState& group, const Status& why) {
+  group.poison_with(why);
+  group.take_arrivals(false);
+  wire().cancel(group.group().id, group.poison());
+  end_backends(group);
+  const auto running = running_;  // a copy, because ending operations changes running_; it also keeps them alive
+  for (const auto& operation : running)
+    if (&operation->group() == &group && !operation->done()) operation->cancel(group.poison());
+}
+
+// Backends without a running call are told too: their peers may wait for them to release shared memory.
+void Context::end_backends(const GroupState& group) {
+  const Status why = group.poison();
+  for (const auto& backend : group.backends()) backend->cancel(why);
+}
+
+}  // namespace tutti
