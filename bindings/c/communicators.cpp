@@ -4,6 +4,7 @@
 #include "bindings/c/handles.hpp"
 #include "bindings/c/unique_ids.hpp"
 #include "collectives/bootstrap/served_store.hpp"
+#include "collectives/bootstrap/turns.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/log.hpp"
 #include "tutti/store.hpp"
@@ -65,15 +66,16 @@ Bootstrap bootstrap_of(const tutti_config& config, const char* launcher) {
   return made;
 }
 
-/// Makes a prefix of the store for this use of it. Every rank counts how often it has used the store; the counts are
-/// equal on all ranks.
+/// Joins the other ranks in a store that may have served other jobs.
 void agree(Bootstrap& bootstrap, const std::shared_ptr<Store>& store) {
-  const std::int64_t turn = store->add("tutti/c/turn/" + std::to_string(bootstrap.rank), 1);
-  bootstrap.store = make_prefix_store(store, "tutti/c/" + std::to_string(turn));
-  const Deadline until = deadline_in(Seconds(bootstrap.settings.connect_timeout));
+  const Settings& settings = bootstrap.settings;
+  const Deadline until = deadline_in(Seconds(settings.connect_timeout));
+  const std::string by = "of " + std::to_string(bootstrap.size) + " by " + bootstrap.launcher;
+  bootstrap.store =
+      launchers::join_turn(store, {bootstrap.rank, bootstrap.size, settings.job, by, settings.connect_timeout}, until);
   const auto shared = [&](const char* key) {
     return bootstrap.rank == 0 ? bootstrap.store->set_once(key, launchers::random_secret())
-                               : bootstrap.store->wait(key, until);
+                               : bootstrap.store->wait_unless(key, departure_key(0), until);
   };
   if (bootstrap.settings.job.empty()) bootstrap.settings.job = shared("job");
   if (bootstrap.settings.secret.empty()) bootstrap.settings.secret = shared("secret");

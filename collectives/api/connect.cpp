@@ -227,7 +227,7 @@ class Wirer {
            bootstrap_.store->set_and_wait(keys[index(bootstrap_.rank)].key, mine, keys, until_))
         cards_.push_back(read_card(text));
     } catch (const Error& error) {
-      if (error.code() == Code::timeout) tell_who_is_missing(keys);
+      if (error.code() == Code::timeout && error.culprit() < 0) tell_who_is_missing(keys);
       throw;
     }
   }

@@ -1,49 +1,18 @@
 // Derives a rank's number, the size and a store from the launcher's environment.
 #include "tutti/bootstrap.hpp"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <cerrno>
-#include <cstdlib>
 
 #include "collectives/bootstrap/meeting.hpp"
 #include "collectives/bootstrap/membership.hpp"
 #include "collectives/bootstrap/served_store.hpp"
 #include "collectives/bootstrap/turns.hpp"
-#include "transports/core/host.hpp"
 #include "tutti/log.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti {
 namespace launchers {
 namespace {
-
-/// True if `who` ("HOST PID") names another process of this host that is alive.
-bool lives_beside_us(const std::string& who, const std::string& own_host) {
-  const std::size_t blank = who.rfind(' ');
-  if (blank == std::string::npos || who.substr(0, blank) != own_host) return false;
-  const pid_t pid = std::atoi(who.c_str() + blank + 1);
-  return pid > 0 && pid != getpid() && (kill(pid, 0) == 0 || errno == EPERM);
-}
-
-/// The store of this meeting.
-std::shared_ptr<Store> join(const Membership& m, const Meeting& meeting, const Settings& settings) {
-  const std::string rank = std::to_string(m.rank), own_host = host_identity(settings.host_id);
-  const std::string holder = "tutti/holder/" + std::to_string(m.size) + "/" + rank;
-  const std::int64_t turn = meeting.store->add(turn_key(m.rank, m.size), 1);
-  std::string before;
-  if (turn > 1 && meeting.store->find(holder, before) && lives_beside_us(before, own_host))
-    throw Error(Code::invalid, "rank " + rank + " is there twice: process " + before.substr(before.rfind(' ') + 1) +
-                                   " and this one (" + m.name + ": " + m.evidence +
-                                   "). Give each process its own rank");
-  meeting.store->set(holder, own_host + " " + std::to_string(getpid()));
-  const auto store = turn_store(meeting.store, m.size, turn);
-  store->set_at_end(departure_key(m.rank), departure_text(m.rank, "rank " + rank + " (pid " + std::to_string(getpid()) +
-                                                                      " on " + host_name() + ") has ended"));
-  return store;
-}
 
 /// A text known to the job's ranks only: the setting `secret`, or one that rank 0 makes.
 std::string agree_on_secret(const Membership& m, Store& store, const Settings& settings, Deadline until) {
@@ -88,7 +57,8 @@ Bootstrap bootstrap_from(const Settings& settings, const Environment& environmen
   result.local_size = m.local_size;
   result.launcher = m.name;
   result.settings = settings;
-  result.store = m.size == 1 ? meeting.store : join(m, meeting, settings);
+  const Seat seat{m.rank, m.size, settings.job, m.name + ": " + m.evidence, settings.connect_timeout};
+  result.store = m.size == 1 ? meeting.store : join_turn(meeting.store, seat, until);
   result.settings.secret = agree_on_secret(m, *result.store, settings, until);
   if (result.settings.job.empty()) result.settings.job = meeting.job.empty() ? meeting.place : meeting.job;
   return result;

@@ -1,8 +1,7 @@
-// A store may serve several meetings of a job's ranks, when a script starts programs one after another or a program
-// bootstraps twice. Every rank counts its own, and the counts agree.
+// Turns: one after the other, the starts of a job whose ranks meet in a store. The store may outlive a job, so what an
+// earlier start has left in it, complete or not, must not be taken for this one's.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -10,15 +9,25 @@
 
 namespace tutti::launchers {
 
-/// The counter of the meetings that rank `rank` of `size` has come to. Ranks that a script has numbered anew, for a
-/// part of the job, have another size, so they are none of the launcher's.
-inline std::string turn_key(int rank, int size) {
-  return "tutti/turn/" + std::to_string(size) + "/" + std::to_string(rank);
-}
+/// A rank's place in a job. Jobs that differ in name or size do not see one another.
+struct Seat {
+  int rank = 0;
+  int size = 1;
+  std::string job;       ///< the setting `job`
+  std::string by;        ///< what says that this process is that rank: "torchrun: RANK=1, WORLD_SIZE=4"
+  double patience = 60;  ///< seconds, for messages: the setting `connect_timeout`
+};
 
-/// The store of one meeting, counted from 1.
-inline std::shared_ptr<Store> turn_store(std::shared_ptr<Store> store, int size, std::int64_t turn) {
-  return make_job_store(std::move(store), "tutti/" + std::to_string(size) + "/" + std::to_string(turn));
-}
+/// The store of this start of the job: a view of `store` in which no other start has left anything. Rank 0 opens a turn
+/// with a number that no start had before, and the other ranks block until it has welcomed them there, which it does
+/// in the first call that waits for a key of the view. All ranks call it equally often.
+///
+/// Throws Error{invalid} if another living process of this host has the seat, Error{peer_lost} with a rank that has
+/// ended before all were there, and Error{timeout} with a rank that has not come by `until`.
+std::shared_ptr<Store> join_turn(std::shared_ptr<Store> store, const Seat& seat, Deadline until);
+
+/// Tells those who wait for the seat's rank, now or later, that it has ended and never comes. For a launcher. `how` is
+/// as in departure_text().
+void tell_departure(Store& store, const Seat& seat, const std::string& how);
 
 }  // namespace tutti::launchers

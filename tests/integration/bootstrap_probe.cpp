@@ -1,6 +1,7 @@
 // Bootstraps from the real environment and meets the others in the store: what the launcher tests start.
 //
 //   bootstrap_probe [twice]     prints "rank R of N by LAUNCHER local L of M secret S sum T"
+//   bootstrap_probe stays       prints it and waits for its end
 //   bootstrap_probe leaves      opens the store and ends
 #include <unistd.h>
 
@@ -33,6 +34,8 @@ int main(int count, char** words) {
     meet(first);
     if (count > 1 && std::strcmp(words[1], "twice") == 0)
       meet(tutti::bootstrap_from_environment(tutti::Settings::from_environment()));
+    if (count > 1 && std::strcmp(words[1], "stays") == 0)
+      for (;;) pause();
     return 0;
   } catch (const tutti::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -174,17 +174,30 @@ class Table:
 @pytest.mark.parametrize("kind", ["object", "file"])
 def test_connect(kind, tmp_path):
     store = Table() if kind == "object" else f"file://{tmp_path}/store"
-    totals = [None] * 3
 
-    def one(rank):
-        totals[rank] = tutti.connect(store, rank, 3, timeout=60).allreduce(rank)
+    def start(ranks, size, **settings):
+        """What each rank gets, or the text of its error."""
+        totals = [None] * size
 
-    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert totals == [3, 3, 3]
+        def one(rank):
+            try:
+                totals[rank] = tutti.connect(store, rank, size, timeout=60, **settings).allreduce(rank)
+            except tutti.Error as error:
+                totals[rank] = str(error)
+
+        threads = [threading.Thread(target=one, args=(rank,)) for rank in ranks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return totals
+
+    assert start(range(3), 3) == [3, 3, 3]
+    # The store outlives jobs: of another size, and one in which a rank did not come.
+    assert start(range(2), 2) == [1, 1]
+    incomplete = start([0, 2], 3, connect_timeout=0.5)
+    assert all("rank 1 has not joined the others" in incomplete[rank] for rank in (0, 2)), incomplete
+    assert start(range(3), 3) == [3, 3, 3]
 
 
 def program(text, **options):

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +40,16 @@ TEST(ProcessTest, AStoppedProcessLivesButDoesNotRun) {
 TEST(ProcessTest, ItselfRunsAndNobodyDoesNot) {
   EXPECT_TRUE(process_runs(::getpid()));
   EXPECT_FALSE(process_runs(0));
+}
+
+TEST(ProcessTest, TheStartTellsAProcessFromALaterOneOfItsNumber) {
+  const std::uint64_t own = process_start(::getpid());
+  EXPECT_GT(own, 0u);
+  EXPECT_EQ(process_start(::getpid()), own);
+  EXPECT_LE(process_start(1), own);
+  ASSERT_EQ(::prctl(PR_SET_NAME, "a (b) 1 2"), 0);  // which /proc shows between parentheses
+  EXPECT_EQ(process_start(::getpid()), own);
+  EXPECT_EQ(process_start(0), 0u);
 }
 
 TEST(ProcessTest, IsFoundBehindItsDescriptor) {

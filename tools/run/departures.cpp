@@ -1,7 +1,5 @@
 #include "tools/run/departures.hpp"
 
-#include <cstdlib>
-
 #include "collectives/bootstrap/turns.hpp"
 #include "tutti/log.hpp"
 #include "tutti/status.hpp"
@@ -42,12 +40,7 @@ void Departures::tell_the_store(int rank, const std::string& how) {
     store_ = open_store(url_, secret_, deadline_in(store_patience));
     store_->hurry(store_patience);
   }
-  // The next meeting is the first that it does not come to. How it left the last one that it came to, the store knows
-  // by itself.
-  std::string came = "0";
-  store_->find(launchers::turn_key(rank, ranks_), came);
-  const auto next = launchers::turn_store(store_, ranks_, std::strtoll(came.c_str(), nullptr, 10) + 1);
-  next->set_once(departure_key(rank), departure_text(rank, how));
+  launchers::tell_departure(*store_, {.rank = rank, .size = ranks_, .job = job_, .by = {}}, how);
 }
 
 }  // namespace tutti::tools

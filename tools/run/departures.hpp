@@ -13,9 +13,9 @@ namespace tutti::tools {
 
 class Departures {
  public:
-  /// `store` and `secret` are those of the `ranks` ranks. Connects when there is something to tell.
-  Departures(std::string store, std::string secret, int ranks)
-      : url_(std::move(store)), secret_(std::move(secret)), ranks_(ranks) {}
+  /// `store`, `secret` and `job` are the settings of the `ranks` ranks. Connects when there is something to tell.
+  Departures(std::string store, std::string secret, std::string job, int ranks)
+      : url_(std::move(store)), secret_(std::move(secret)), job_(std::move(job)), ranks_(ranks) {}
 
   /// `how` is a clause that names the rank. Ranks that wait for nothing of it never learn of this. Blocks for a moment.
   void tell(int rank, const std::string& how);
@@ -26,7 +26,7 @@ class Departures {
  private:
   void tell_the_store(int rank, const std::string& how);
 
-  const std::string url_, secret_;
+  const std::string url_, secret_, job_;
   const int ranks_;
   std::shared_ptr<Store> store_;
   std::vector<std::pair<int, std::string>> untold_;

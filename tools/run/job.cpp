@@ -289,7 +289,8 @@ int run_job(const Job& asked) {
   const auto ranks = job.hosts.empty() ? make_local_ranks(job, signals, sinks) : make_remote_ranks(job, signals, sinks);
   // The server starts a thread, so it comes after the guard's fork, which needs a process with one thread.
   std::optional<TcpStoreServer> server;
-  Departures departures(serve_store(job, server), job.variables.at("TUTTI_SECRET"), job.ranks);
+  const std::string store = serve_store(job, server);
+  Departures departures(store, job.variables.at("TUTTI_SECRET"), job.variables.at("TUTTI_JOB"), job.ranks);
   return Session(job, signals, sinks, *ranks, departures).run();
 }
 

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -53,17 +54,38 @@ bool process_lives(pid_t number, int descriptor) noexcept {
   return ::poll(&death, 1, 0) <= 0;
 }
 
-bool process_runs(pid_t number) noexcept {
-  char path[32], text[512];
+namespace {
+
+/// The fields of /proc/NUMBER/stat behind the name, which may hold anything: "R 1 ..."; empty if it is not visible.
+std::string_view status_fields(pid_t number, char (&text)[1024]) noexcept {
+  char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(number));
   const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
-  const ssize_t n = file ? ::read(file.fd(), text, sizeof text) : -1;
-  if (n <= 0) return false;
+  const ssize_t n = file ? ::read(file.fd(), text, sizeof text - 1) : -1;
+  if (n <= 0) return {};
+  text[n] = '\0';
   const std::string_view stat(text, static_cast<std::size_t>(n));
-  const std::size_t name_end = stat.rfind(')');  // "7 (name) R ..."; a name may hold anything
-  if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return false;
+  const std::size_t name_end = stat.rfind(')');
+  return name_end == std::string_view::npos || name_end + 2 >= stat.size() ? std::string_view()
+                                                                           : stat.substr(name_end + 2);
+}
+
+}  // namespace
+
+bool process_runs(pid_t number) noexcept {
+  char text[1024];
+  const std::string_view fields = status_fields(number, text);
   // Stopped, traced, ended: every other letter runs, or will as soon as it has a core. An emulator writes a 0.
-  return std::string_view("TtZXx").find(stat[name_end + 2]) == std::string_view::npos;
+  return !fields.empty() && std::string_view("TtZXx").find(fields.front()) == std::string_view::npos;
+}
+
+std::uint64_t process_start(pid_t number) noexcept {
+  constexpr int start_field = 22, first_field = 3;  // as proc(5) counts them
+  char text[1024];
+  std::string_view fields = status_fields(number, text);
+  for (int field = first_field; field < start_field && !fields.empty(); ++field)
+    fields.remove_prefix(std::min(fields.find(' '), fields.size() - 1) + 1);
+  return fields.empty() ? 0 : std::strtoull(fields.data(), nullptr, 10);
 }
 
 int read_memory_of(pid_t process, std::uint64_t at, void* into, std::size_t bytes) noexcept {

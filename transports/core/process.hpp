@@ -27,6 +27,10 @@ bool process_lives(pid_t number, int descriptor) noexcept;
 /// visible.
 bool process_runs(pid_t number) noexcept;
 
+/// When the process was started, in clock ticks since the host was; 0: it is not visible. With its number and PID
+/// namespace it names a process for as long as the host is up.
+std::uint64_t process_start(pid_t number) noexcept;
+
 /// Copies from address `at` of another process (process_vm_readv, cross memory attach). Returns 0 or an errno; EFAULT
 /// if not all of the range is mapped.
 int read_memory_of(pid_t process, std::uint64_t at, void* into, std::size_t bytes) noexcept;

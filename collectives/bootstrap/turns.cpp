@@ -1,0 +1,377 @@
+// How the ranks of one start find one another in a store that other starts have used.
+//
+// All keys are below "tutti/JOB/SIZE/". What the job itself sets in turn T is below "T/", beside these:
+//
+//   turns            a counter, by which rank 0 gets a number T that no other start has
+//   now              "T PROCESS" of the newest turn
+//   left/R           why rank R will not come to any turn, from the launcher
+//   door/T/hello/R   "ID PROCESS" of the first process that came as rank R
+//   door/T/outcome   the first of: "ok" once rank 0 has seen all hellos; "left WHY" and "late RANKS" if it gives up;
+//                    "next PROCESS" once a newer turn is open
+//   door/T/next      the number of a newer turn
+//
+// Rank 0 knows that hellos are fresh by their T. Who reads an old number in `now` is never welcomed there: its seat is
+// taken, or the turn is over, or the next rank 0 ends it, and then it goes on to the next turn. That a rank has died in
+// a turn, the store says if it can (set_at_end).
+#include "collectives/bootstrap/turns.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "collectives/bootstrap/served_store.hpp"
+#include "collectives/bootstrap/store_rules.hpp"
+#include "transports/core/host.hpp"
+#include "transports/core/process.hpp"
+#include "tutti/status.hpp"
+
+namespace tutti::launchers {
+namespace {
+
+constexpr Seconds first_look(0.25), longest_look(16);  // how often rank 0 sees whether those who came are still there
+/// So long a rank waits for a newer turn than one that was over before it came, and that may have been its own.
+constexpr Seconds until_the_next(10);
+
+const std::string ok = "ok", left = "left ", late = "late ", next = "next ";
+
+/// A process, such that no other one of the hosts has the same text: not in another container, nor later.
+struct ProcessName {
+  std::string host;
+  std::uint64_t space = 0;
+  pid_t pid = 0;
+  std::uint64_t start = 0;
+  std::string host_name;
+
+  static ProcessName own() {
+    return {host_identity({}), pid_space(), getpid(), process_start(getpid()), tutti::host_name()};
+  }
+  bool operator==(const ProcessName&) const = default;
+
+  std::string text() const {
+    return host + " " + std::to_string(space) + " " + std::to_string(pid) + " " + std::to_string(start) + " " +
+           host_name;
+  }
+  static ProcessName from(std::istream& words) {
+    ProcessName found;
+    words >> found.host >> found.space >> found.pid >> found.start >> found.host_name;
+    return found;
+  }
+  std::string shown() const { return "pid " + std::to_string(pid) + " on " + host_name; }
+
+  /// True if it is another process than `own` that is alive. Of another host or container it is not known.
+  bool lives_beside(const ProcessName& own) const {
+    return host == own.host && space == own.space && pid != own.pid && pid > 0 && start == process_start(pid) &&
+           Process(pid).lives();
+  }
+};
+
+std::int64_t number_in(const std::string& text) {
+  std::int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::string base(const Seat& seat) { return "tutti/" + seat.job + "/" + std::to_string(seat.size) + "/"; }
+std::string left_key(const Seat& seat, int rank) { return base(seat) + "left/" + std::to_string(rank); }
+
+/// The keys of a job, and what both kinds of ranks do with them.
+class Hall {
+ public:
+  Hall(std::shared_ptr<Store> store, Seat seat) : store_(std::move(store)), seat_(std::move(seat)) {}
+
+  Store& store() const { return *store_; }
+  const Seat& seat() const { return seat_; }
+  const ProcessName& own() const { return own_; }
+  std::string key(const std::string& name) const { return base(seat_) + name; }
+  std::string key(std::int64_t turn, const std::string& name) const {
+    return key("door/" + std::to_string(turn) + "/" + name);
+  }
+  std::string hello(std::int64_t turn, int rank) const { return key(turn, "hello/" + std::to_string(rank)); }
+  std::string gone(std::int64_t turn, int rank) const {
+    return key(std::to_string(turn) + "/gone/" + std::to_string(rank));
+  }
+  std::string outcome(std::int64_t turn) const { return key(turn, "outcome"); }
+  std::shared_ptr<Store> view(std::int64_t turn) const {
+    return make_job_store(store_, base(seat_) + std::to_string(turn));
+  }
+
+  /// Lets the store tell the others when this process ends.
+  void leave_word(std::int64_t turn) const {
+    const std::string rank = std::to_string(seat_.rank);
+    store_->set_at_end(gone(turn, seat_.rank),
+                       departure_text(seat_.rank, "rank " + rank + " (" + own_.shown() + ") has ended"));
+  }
+
+  void refuse_twin(const ProcessName& other) const {
+    if (!other.lives_beside(own_)) return;
+    throw Error(Code::invalid, "rank " + std::to_string(seat_.rank) + " is there twice: process " +
+                                   std::to_string(other.pid) + " and this one (" + seat_.by +
+                                   "). Give each process its own rank, and of two jobs each its own name (TUTTI_JOB)");
+  }
+
+  /// Those that have not said hello in this turn.
+  std::vector<int> missing(std::int64_t turn) const {
+    std::vector<int> ranks;
+    std::string value;
+    for (int rank = 0; rank < seat_.size; ++rank)
+      if (!store_->find(hello(turn, rank), value)) ranks.push_back(rank);
+    return ranks;
+  }
+  Error not_joined(const std::vector<int>& ranks) const { return store_rules::not_joined(ranks, seat_.patience); }
+
+ private:
+  const std::shared_ptr<Store> store_;
+  const Seat seat_;
+  const ProcessName own_ = ProcessName::own();
+};
+
+/// Rank 0's view of its turn. It has welcomed the others before it waits for anything that they set.
+class HostView final : public Store {
+ public:
+  HostView(std::shared_ptr<Store> store, const Seat& seat)
+      : hall_(std::move(store), seat), turn_(open()), view_(hall_.view(turn_)) {}
+
+  void set(std::string_view key, std::string_view value) override { view_->set(key, value); }
+  std::string wait(std::string_view key, Deadline until) override {
+    welcome(until);
+    return view_->wait(key, until);
+  }
+  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
+    welcome(until);
+    return view_->wait_unless(key, unless, until);
+  }
+  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
+                                        Deadline until) override {
+    welcome(until);
+    return view_->set_and_wait(key, value, keys, until);
+  }
+  bool find(std::string_view key, std::string& value) override { return view_->find(key, value); }
+  std::int64_t add(std::string_view key, std::int64_t amount) override { return view_->add(key, amount); }
+  std::string set_once(std::string_view key, std::string_view value) override { return view_->set_once(key, value); }
+  void hurry(Seconds patience) override { view_->hurry(patience); }
+  void set_at_end(std::string_view key, std::string_view value) override { view_->set_at_end(key, value); }
+  void erase(std::string_view key) override { view_->erase(key); }
+
+ private:
+  std::int64_t open() const;
+  void welcome(Deadline until);
+  void gather(Deadline until);
+  void look_around() const;
+  void refuse_rival() const;
+  [[noreturn]] void give_up_on(const std::vector<int>& ranks) const;
+
+  const Hall hall_;
+  const std::int64_t turn_;
+  const std::shared_ptr<Store> view_;
+  std::mutex mutex_;
+  std::atomic<bool> welcomed_ = false;
+  std::optional<Error> failed_;
+};
+
+std::int64_t HostView::open() const {
+  Store& store = hall_.store();
+  std::string now;
+  std::int64_t before = 0;
+  if (store.find(hall_.key("now"), now)) {
+    std::istringstream words(now);
+    words >> before;
+    hall_.refuse_twin(ProcessName::from(words));
+  }
+  const std::int64_t turn = store.add(hall_.key("turns"), 1);
+  // Usually one: a number between belongs to a rank 0 that ended right here.
+  for (std::int64_t old = std::max<std::int64_t>(before, 1); old < turn; ++old) {
+    store.set(hall_.key(old, "next"), std::to_string(turn));
+    store.set_once(hall_.outcome(old), next + hall_.own().text());
+  }
+  store.set(hall_.key("now"), std::to_string(turn) + " " + hall_.own().text());
+  if (hall_.seat().size > 1) hall_.leave_word(turn);
+  return turn;
+}
+
+void HostView::welcome(Deadline until) {
+  if (welcomed_) return;
+  const std::lock_guard lock(mutex_);
+  if (welcomed_) return;
+  if (failed_) throw *failed_;
+  try {
+    gather(until);
+    if (hall_.store().set_once(hall_.outcome(turn_), ok) != ok) refuse_rival();
+  } catch (const Error& error) {
+    failed_ = error;
+    throw;
+  }
+  welcomed_ = true;
+}
+
+/// Returns when all ranks have said hello in this turn.
+void HostView::gather(Deadline until) {
+  Store& store = hall_.store();
+  std::vector<Awaited> hellos;
+  for (int rank = 1; rank < hall_.seat().size; ++rank)
+    hellos.push_back({hall_.hello(turn_, rank), left_key(hall_.seat(), rank)});
+  for (Seconds look = first_look;; look = std::min(2 * look, longest_look)) {
+    try {
+      store.set_and_wait(hall_.hello(turn_, 0), hall_.own().text(), hellos, std::min(until, deadline_in(look)));
+      return;
+    } catch (const Error& error) {
+      if (error.code() == Code::peer_lost && error.culprit() >= 0) {
+        std::string how;
+        if (store.find(left_key(hall_.seat(), error.culprit()), how)) store.set_once(hall_.outcome(turn_), left + how);
+      }
+      if (error.code() != Code::timeout) throw;
+    }
+    refuse_rival();
+    if (Clock::now() < until) {
+      look_around();
+      continue;
+    }
+    if (const std::vector<int> ranks = hall_.missing(turn_); !ranks.empty()) give_up_on(ranks);
+    return;
+  }
+}
+
+/// Throws if one of those who came has ended.
+void HostView::look_around() const {
+  std::string how;
+  for (int rank = 1; rank < hall_.seat().size; ++rank) {
+    if (!hall_.store().find(hall_.gone(turn_, rank), how)) continue;
+    hall_.store().set_once(hall_.outcome(turn_), left + how);
+    throw store_rules::departed(how);
+  }
+}
+
+void HostView::refuse_rival() const {
+  std::string outcome;
+  if (!hall_.store().find(hall_.outcome(turn_), outcome) || !outcome.starts_with(next)) return;
+  std::istringstream words(outcome.substr(next.size()));
+  throw Error(Code::invalid, "another process (" + ProcessName::from(words).shown() + ") has come as rank 0 of " +
+                                 std::to_string(hall_.seat().size) +
+                                 " while this one waited for the others. If two jobs use one store, give each its own "
+                                 "name (TUTTI_JOB) or its own store (TUTTI_STORE)");
+}
+
+void HostView::give_up_on(const std::vector<int>& ranks) const {
+  std::string text = late;
+  for (const int rank : ranks) text += std::to_string(rank) + " ";
+  hall_.store().set_once(hall_.outcome(turn_), text);
+  throw hall_.not_joined(ranks);
+}
+
+/// Any other rank, on its way to the turn that rank 0 has opened.
+class Guest {
+ public:
+  Guest(std::shared_ptr<Store> store, const Seat& seat, Deadline until)
+      : hall_(std::move(store), seat), until_(until), mine_(random_secret().substr(0, 32) + " " + hall_.own().text()) {}
+
+  std::shared_ptr<Store> arrive() {
+    for (std::int64_t turn = newest();; turn = newer_than(turn)) {
+      otherwise_.reset();
+      if (!is_over(turn) && take_seat(turn) && is_welcome(turn)) return hall_.view(turn);
+    }
+  }
+
+ private:
+  std::int64_t newest() const;
+  std::int64_t newer_than(std::int64_t turn);
+  bool is_over(std::int64_t turn);
+  bool take_seat(std::int64_t turn) const;
+  bool is_welcome(std::int64_t turn) const;
+  void refuse_twin(const std::string& hello) const;
+  std::optional<Error> end_of(const std::string& outcome) const;
+
+  const Hall hall_;
+  const Deadline until_;
+  const std::string mine_;
+  std::optional<Error> otherwise_;  ///< what to throw if no newer turn is opened soon
+};
+
+std::int64_t Guest::newest() const {
+  try {
+    return number_in(hall_.store().wait_unless(hall_.key("now"), left_key(hall_.seat(), 0), until_));
+  } catch (const Error& error) {
+    if (error.code() != Code::timeout) throw;
+    throw hall_.not_joined({0});
+  }
+}
+
+std::int64_t Guest::newer_than(std::int64_t turn) {
+  try {
+    const Deadline until = otherwise_ ? std::min(until_, deadline_in(until_the_next)) : until_;
+    return number_in(hall_.store().wait_unless(hall_.key(turn, "next"), left_key(hall_.seat(), 0), until));
+  } catch (const Error& error) {
+    if (error.code() != Code::timeout) throw;
+    if (otherwise_) throw *otherwise_;
+    throw hall_.not_joined({0});
+  }
+}
+
+/// True for an older turn, and for this one if it failed before this rank came: then newer_than() gives up soon.
+bool Guest::is_over(std::int64_t turn) {
+  Store& store = hall_.store();
+  std::string outcome, how, hello;
+  if (!store.find(hall_.outcome(turn), outcome)) {
+    if (!store.find(hall_.gone(turn, 0), how)) return false;
+    outcome = left + how;
+  }
+  if (store.find(hall_.hello(turn, hall_.seat().rank), hello)) refuse_twin(hello);
+  otherwise_ = end_of(outcome);
+  const int culprit = otherwise_ ? otherwise_->culprit() : -1;
+  if (culprit >= 0 && store.find(left_key(hall_.seat(), culprit), how)) throw *otherwise_;
+  return true;
+}
+
+/// False if another process had the seat in that turn.
+bool Guest::take_seat(std::int64_t turn) const {
+  const std::string hello = hall_.store().set_once(hall_.hello(turn, hall_.seat().rank), mine_);
+  if (hello != mine_) refuse_twin(hello);
+  return hello == mine_;
+}
+
+void Guest::refuse_twin(const std::string& hello) const {
+  std::istringstream words(hello);
+  std::string id;
+  words >> id;
+  hall_.refuse_twin(ProcessName::from(words));
+}
+
+std::optional<Error> Guest::end_of(const std::string& outcome) const {
+  if (outcome.starts_with(left)) return store_rules::departed(outcome.substr(left.size()));
+  if (!outcome.starts_with(late)) return std::nullopt;
+  std::istringstream words(outcome.substr(late.size()));
+  std::vector<int> ranks;
+  for (int rank = 0; words >> rank;) ranks.push_back(rank);
+  if (ranks.empty()) ranks.push_back(0);
+  return hall_.not_joined(ranks);
+}
+
+bool Guest::is_welcome(std::int64_t turn) const {
+  hall_.leave_word(turn);
+  try {
+    const std::string outcome = hall_.store().wait_unless(hall_.outcome(turn), hall_.gone(turn, 0), until_);
+    if (const auto error = end_of(outcome)) throw *error;
+    return outcome == ok;
+  } catch (const Error& error) {
+    if (error.code() != Code::timeout || error.culprit() >= 0) throw;
+    const std::vector<int> ranks = hall_.missing(turn);
+    throw hall_.not_joined(ranks.empty() ? std::vector{0} : ranks);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Store> join_turn(std::shared_ptr<Store> store, const Seat& seat, Deadline until) {
+  if (seat.rank == 0) return std::make_shared<HostView>(std::move(store), seat);
+  return Guest(std::move(store), seat, until).arrive();
+}
+
+void tell_departure(Store& store, const Seat& seat, const std::string& how) {
+  store.set_once(left_key(seat, seat.rank), departure_text(seat.rank, how));
+}
+
+}  // namespace tutti::launchers
