@@ -3,6 +3,8 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <algorithm>
+
 #include "bindings/torch/errors.hpp"
 
 namespace tutti::torch_binding {
@@ -81,6 +83,24 @@ std::byte* address(const at::Tensor& tensor, bool write) {
   return static_cast<std::byte*>(data);
 }
 
+bool repeats(const at::Tensor& tensor, std::int64_t dimension) {
+  return tensor.stride(dimension) == 0 && tensor.size(dimension) > 1;
+}
+
+/// True if elements that differ in an index are one in memory, as after expand().
+bool is_expanded(const at::Tensor& tensor) {
+  for (std::int64_t i = 0; i < tensor.dim(); ++i)
+    if (repeats(tensor, i)) return true;
+  return false;
+}
+
+/// The part of `tensor` that has each element of `expanded`'s memory once.
+at::Tensor without_repeats(at::Tensor tensor, const at::Tensor& expanded) {
+  for (std::int64_t i = 0; i < expanded.dim(); ++i)
+    if (repeats(expanded, i)) tensor = tensor.narrow(i, 0, 1);
+  return tensor;
+}
+
 /// True if the tensors are adjacent in one storage.
 bool is_one_block(const Tensors& tensors) {
   const std::byte* next = nullptr;
@@ -117,6 +137,8 @@ Elements elements_of(at::ScalarType type, const c10d::ReduceOp& op, std::string_
 
 Block::Block(const Tensors& tensors, bool read, bool write) : tensors_(tensors) {
   if (tensors.empty()) return;
+  if (!read && std::ranges::any_of(tensors, is_expanded))
+    refuse("output tensor", "several of its elements are one in memory, as after expand(); pass one of its own memory");
   const at::Tensor& one = tensors.front();
   device_ = one.is_cuda() ? Device{Device::Kind::cuda, one.get_device()} : Device{};
   for (const at::Tensor& tensor : tensors) bytes_ += tensor.nbytes();
@@ -142,7 +164,7 @@ void Block::copy(bool out) const {
     const at::Tensor piece = packed_.narrow(0, at, tensor.numel()).view(tensor.sizes());
     at::Tensor other = tensor;
     if (out)
-      other.copy_(piece);
+      without_repeats(other, tensor).copy_(without_repeats(piece, tensor));
     else
       piece.copy_(other);
     at += tensor.numel();

@@ -31,9 +31,11 @@ class Block {
   Block() = default;
   /// A block that is read.
   static Block reading(const Tensors& tensors);
-  /// A block that is written; write_back() copies the result to the tensors.
+  /// A block that is written; write_back() copies the result to the tensors. Throws RuntimeError if elements of one
+  /// share memory, as after expand().
   static Block writing(const Tensors& tensors);
-  /// A block that is read and written.
+  /// A block that is read and written. Elements that share memory are read as often as they appear, and written once:
+  /// the tensors of all ranks have to be expanded alike.
   static Block updating(const Tensors& tensors);
   static Block reading(const at::Tensor& tensor) { return reading(Tensors{tensor}); }
   static Block writing(const at::Tensor& tensor) { return writing(Tensors{tensor}); }

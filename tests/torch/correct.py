@@ -180,6 +180,38 @@ def check_beyond(rank, size):
     same(out, torch.complex(torch.ones(3 * size), -torch.ones(3 * size)), "all_gather of a conjugate")
 
 
+def expanded(rank):
+    """(name, tensor) of tensors whose elements share memory."""
+    yield "rows", (torch.arange(1.0, 5.0) + rank).view(1, 4).expand(3, 4)
+    yield "columns", (torch.arange(1.0, 5.0) + rank).view(4, 1).expand(4, 3)
+    yield "scalar", torch.tensor(1.0 + rank).expand(5)
+    yield "both", torch.tensor(1.0 + rank).view(1, 1, 1).expand(2, 1, 3)
+
+
+def check_expanded(rank, size):
+    """Each value is taken as often as it appears, and its memory written once. Gloo writes behind it."""
+    every = [list(expanded(r)) for r in range(size)]
+    for index, (name, mine) in enumerate(expanded(rank)):
+        want = sum(one[index][1] for one in every)
+        one = list(expanded(rank))[index][1]
+        dist.all_reduce(one)
+        same(one, want, f"all_reduce of expanded {name}")
+        one = list(expanded(rank))[index][1]
+        dist.reduce(one, size - 1)
+        if rank == size - 1:
+            same(one, want, f"reduce of expanded {name}")
+        one = list(expanded(rank))[index][1]
+        dist.broadcast(one, size - 1)
+        same(one, every[size - 1][index][1], f"broadcast of expanded {name}")
+        out = [torch.zeros(mine.shape) for _ in range(size)]
+        dist.all_gather(out, mine)
+        for got, of_rank in zip(out, every):
+            same(got, of_rank[index][1], f"all_gather of expanded {name}")
+        out = torch.zeros(mine.shape)
+        dist.reduce_scatter(out, [mine] * size)
+        same(out, want, f"reduce_scatter of expanded {name}")
+
+
 def wrong_calls(rank, size):
     backend, two = dist.group.WORLD._get_backend(torch.device("cpu")), [torch.ones(2), torch.ones(2)]
     one, root = torch.ones(2), dist.BroadcastOptions()
@@ -200,6 +232,7 @@ def wrong_calls(rank, size):
         "splits of the wrong sum": lambda: backend.alltoall_base(torch.ones(size), torch.ones(size), [2] * size, [1] * size),
         "a negative tag": lambda: backend.send([one], (rank + 1) % size, -1),
         "a strided message": lambda: backend.send([torch.ones(4, 4)[:, 1]], (rank + 1) % size, 0),
+        "outputs that share memory": lambda: dist.all_gather([torch.zeros(1).expand(2) for _ in range(size)], one),
         "outputs away from the root": lambda: backend.gather([[one] * (size - (rank == 0))], [one], gather),
     }
 
@@ -231,6 +264,7 @@ def everything(rank, size):
         check_moves(rank, size, dtype)
     check_uneven(rank, size)
     check_beyond(rank, size)
+    check_expanded(rank, size)
     return cases, check_errors(rank, size)
 
 
