@@ -40,7 +40,8 @@ Decision decide(const Call& call, const Policy& policy) {
   library().comm_test_inter(call.comm, &between_groups);
   if (between_groups) return {};  // which arguments count is another matter there
   const std::optional<std::int64_t> bytes = bytes_of(call);
-  return bytes && *bytes < policy.min_bytes ? Decision{} : made;
+  made.ours = !bytes || *bytes >= policy.min_bytes;
+  return made;
 }
 
 }  // namespace tutti::preload

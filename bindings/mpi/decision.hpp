@@ -19,7 +19,7 @@ struct Policy {
 
 struct Decision {
   bool ours = false;
-  std::optional<Folding> folding;  ///< of a reduction that tutti makes
+  std::optional<Folding> folding;  ///< of a reduction that tutti can make
 };
 
 /// The decision apart from the communicator, which may not be known to tutti. Local.

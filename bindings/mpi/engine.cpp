@@ -66,6 +66,16 @@ int refuse(const Call& call, const Original& original, Known& known, const BadAr
              : report_bad_argument(call.comm, std::string("MPI_") + function_name(call.function), error);
 }
 
+/// MPI makes the call. Where it refuses a reduction that tutti cannot make, as of a type that is none, other ranks may
+/// have a type that tutti takes, and wait there.
+int make_by_mpi(const Call& call, const Original& original, const Decision& decision) {
+  const int result = original();
+  if (result == MPI_SUCCESS || decision.folding || !is_reduction(call.function)) return result;
+  Known* const known = call.comm != library().handles.no_comm ? find_known(call.comm) : nullptr;
+  if (known != nullptr && known->tutti) refuse_call(call, *known, "MPI found an argument wrong");
+  return result;
+}
+
 int run_ours(const Call& call, const Original& original, Known& known, const Decision& decision) {
   try {
     const auto translation = translated(call, known, decision);
@@ -90,7 +100,7 @@ int run(const Call& call, const Original& original) {
   Known* const known = decision.ours ? find_or_make_known(call.comm) : nullptr;
   const bool ours = known != nullptr && known->tutti.has_value();
   count(call, ours, false);
-  return ours ? run_ours(call, original, *known, decision) : original();
+  return ours ? run_ours(call, original, *known, decision) : make_by_mpi(call, original, decision);
 }
 
 int start_ours(const Call& call, MPI_Request* request, const Original& original, Known& known,
@@ -115,7 +125,7 @@ int start(const Call& call, MPI_Request* request, const Original& original) {
   Known* const known = decision.ours ? find_known(call.comm) : nullptr;
   const bool ours = known != nullptr && known->tutti.has_value();
   count(call, ours, true);
-  return ours ? start_ours(call, request, original, *known, decision) : original();
+  return ours ? start_ours(call, request, original, *known, decision) : make_by_mpi(call, original, decision);
 }
 
 void finalize() {

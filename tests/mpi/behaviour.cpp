@@ -1,6 +1,6 @@
 // What an MPI program may do around its collectives, one scene for each argument; prints "ok" once. Every scene is
-// right without a preload too, but for `mismatch`, `in-place`, `refused`, and `freed` under Open MPI, which fails when
-// a communicator is freed.
+// right without a preload too, but for `mismatch`, `in-place`, `refused`, `refused-by-mpi`, and `freed` under Open MPI,
+// which fails when a communicator is freed.
 #include <mpi.h>
 
 #include <algorithm>
@@ -290,6 +290,23 @@ void refused() {
   MPI_Comm_free(&comm);
 }
 
+/// The same where the rank's argument leads it to MPI.
+void refused_by_mpi() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  int sum = 0;
+  int code = MPI_Allreduce(&rank, &sum, 1, rank == 1 ? MPI_DATATYPE_NULL : MPI_INT, MPI_SUM, comm);
+  expect(code != MPI_SUCCESS, "Allreduce of no type");
+  if (rank == 1) code = MPI_Barrier(comm);
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  expect(std::strstr(text, "rank 1 does not take part in its MPI_Allreduce") != nullptr, text);
+  MPI_Comm_free(&comm);
+}
+
 /// Ranks that do not call the same: an error with a text, which MPI itself would not notice.
 void mismatch() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -353,8 +370,9 @@ int main(int argc, char** argv) {
       {"cancel", cancel},         {"threads", threads},
       {"errors", errors},         {"mismatch", mismatch},
       {"freed", freed},           {"in-place", in_place},
-      {"refused", refused},       {"others", others},
-      {"differing", differing},   {"nothing", nothing}};
+      {"refused", refused},       {"refused-by-mpi", refused_by_mpi},
+      {"others", others},         {"differing", differing},
+      {"nothing", nothing}};
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
