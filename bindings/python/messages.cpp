@@ -46,15 +46,19 @@ nb::any exchange(Communicator& of, const Options& options, const nb::any& data, 
   Submission message(of, options, Kind::send);
   const Operand& given = message.read(data);
   message.call.in = message.in(given);
+  message.call.to = to;
+  message.call.from = source;
+  message.call.tag = tag;
+  if (out.is_none() && Submission::is_number(data)) {
+    message.call.out = message.out(message.numbers_like(given));
+    return as_any(message.run(data, Outcome::number));
+  }
   if (out.is_none()) {
     nb::list shape;
     for (const std::int64_t one : given.array.shape) shape.append(one);
     out = helper("_arrays", "empty")(data, nb::tuple(shape));
   }
   message.call.out = message.out(message.write(out));
-  message.call.to = to;
-  message.call.from = source;
-  message.call.tag = tag;
   return as_any(message.run(out));
 }
 
