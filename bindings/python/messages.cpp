@@ -24,7 +24,6 @@ nb::any send(Communicator& of, const Options& options, nb::any data, int to, int
 
 nb::any receive(Communicator& of, const Options& options, const nb::any& data, int source, int tag, bool any) {
   check_message(any ? "recv_any" : "recv", any ? 0 : source, tag, of.size());
-  if (Submission::is_number(data)) throw nb::type_error("give an array to receive into; a number has no memory");
   Submission message(of, options, Kind::send);
   message.call.out = message.out(message.write(data, "data"));
   message.call.in = ConstBuffer(nullptr, 0, message.call.out.dtype);

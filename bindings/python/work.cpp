@@ -180,7 +180,17 @@ Submission::Submission(Communicator& communicator, const Options& options, Kind 
   let_go_of_the_done();
 }
 
+namespace {
+
+void refuse_number(nb::handle object, const char* argument) {
+  if (Submission::is_number(object))
+    throw nb::type_error((std::string(argument) + " is a number, which has no memory; give an array").c_str());
+}
+
+}  // namespace
+
 void Submission::check(nb::handle object, const char* argument) const {
+  refuse_number(object, argument);
   array_of(object, Access::writes, {argument, options_.dtype, options_.stream});
 }
 
@@ -200,6 +210,7 @@ const Operand& Submission::read(nb::handle object, const char* argument) {
   return add(object, Access::reads, argument, true, false);
 }
 const Operand& Submission::write(nb::handle object, const char* argument) {
+  refuse_number(object, argument);
   return add(object, Access::writes, argument, false, true);
 }
 const Operand& Submission::change(nb::handle object, const char* argument) {

@@ -45,6 +45,15 @@ def test_results_of_numpy(world):
     assert type(world.allreduce(numpy.arange(3).max())) is numpy.int64
 
 
+@pytest.mark.parametrize("out", [5, 0.5, numpy.float64(0)])
+def test_numbers_have_no_memory(world, out):
+    for call in (lambda: world.allreduce(numpy.zeros(1), out=out), lambda: world.allgatherv(numpy.zeros(1), out=out),
+                 lambda: world.recv(out, 0), lambda: world.allreduce(1.5, out=out)):
+        with pytest.raises(TypeError, match="is a number, which has no memory; give an array"):
+            call()
+    assert world.allreduce(1) == world.size
+
+
 def test_a_number_of_python_stays_one(world):
     n = world.size
     for value in (3, 1.5, 2 - 1j):
