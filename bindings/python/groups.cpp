@@ -1,7 +1,10 @@
 // Methods of tutti.Communicator for ranks, groups, and objects (which Python code sends).
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
+
 #include "bindings/python/communicator.hpp"
+#include "transports/core/checked.hpp"
 
 namespace tutti::python {
 namespace {
@@ -43,9 +46,12 @@ nb::dlpack::dtype dlpack_type(const bindings::View& view) {
 nb::ndarray<nb::numpy> allocate(PyCommunicator& self, std::vector<std::size_t> shape, const std::string& dtype) {
   const auto view = bindings::find_view(dtype);
   if (!view) throw Error(Code::invalid, "there is no element type '" + dtype + "'; one is 'f32'");
-  std::size_t bytes = view->item_bytes();
-  for (const std::size_t one : shape) bytes *= one;
-  auto* const memory = new Allocation<std::byte>(self->allocate<std::byte>(bytes));
+  std::vector<std::int64_t> sizes;
+  for (const std::size_t one : shape)
+    sizes.push_back(static_cast<std::int64_t>(std::min<std::size_t>(one, PTRDIFF_MAX)));
+  const auto bytes = checked_product(view->item_bytes(), sizes);
+  if (!bytes) throw nb::value_error("the shape is of more than an address space holds");
+  auto* const memory = new Allocation<std::byte>(self->allocate<std::byte>(*bytes));
   const nb::capsule owner(memory, [](void* one) noexcept { delete static_cast<Allocation<std::byte>*>(one); });
   return nb::ndarray<nb::numpy>(memory->data(), shape.size(), shape.data(), owner, nullptr, dlpack_type(*view));
 }
@@ -141,8 +147,9 @@ void def_objects(Class& type) {
   const auto root = nb::arg("root") = 0;
   const auto tag = nb::arg("tag") = 0;
   type.def(
-      "allgather_object", [](nb::object self, nb::any value) { return helper("_objects", "allgather")(self, value); },
-      nb::arg("value"), nb::sig("def allgather_object(self, value: typing.Any) -> list[typing.Any]"),
+      "allgather_object",
+      [](nb::object self, nb::object value) { return helper("_objects", "allgather")(self, value); },
+      nb::arg("value").none(), nb::sig("def allgather_object(self, value: typing.Any) -> list[typing.Any]"),
       "Everyone's `value`, pickled on the way.");
   type.def(
       "broadcast_object",

@@ -24,7 +24,6 @@ nb::any send(Communicator& of, const Options& options, nb::any data, int to, int
 
 nb::any receive(Communicator& of, const Options& options, const nb::any& data, int source, int tag, bool any) {
   check_message(any ? "recv_any" : "recv", any ? 0 : source, tag, of.size());
-  if (Submission::is_number(data)) throw nb::type_error("give an array to receive into; a number has no memory");
   Submission message(of, options, Kind::send);
   message.call.out = message.out(message.write(data, "data"));
   message.call.in = ConstBuffer(nullptr, 0, message.call.out.dtype);
@@ -46,15 +45,19 @@ nb::any exchange(Communicator& of, const Options& options, const nb::any& data, 
   Submission message(of, options, Kind::send);
   const Operand& given = message.read(data);
   message.call.in = message.in(given);
+  message.call.to = to;
+  message.call.from = source;
+  message.call.tag = tag;
+  if (out.is_none() && Submission::is_number(data)) {
+    message.call.out = message.out(message.numbers_like(given));
+    return as_any(message.run(data, Outcome::number));
+  }
   if (out.is_none()) {
     nb::list shape;
     for (const std::int64_t one : given.array.shape) shape.append(one);
     out = helper("_arrays", "empty")(data, nb::tuple(shape));
   }
   message.call.out = message.out(message.write(out));
-  message.call.to = to;
-  message.call.from = source;
-  message.call.tag = tag;
   return as_any(message.run(out));
 }
 

@@ -51,10 +51,17 @@ std::vector<std::size_t> gathered_rows(Communicator& of, std::size_t mine) {
   return {all.begin(), all.end()};
 }
 
+/// The counts of allgatherv and gatherv: checked, or asked for, once everything else has been found to be right.
+void settle_counts(Submission& to, Communicator& of, const Operand& given, const nb::object& out, Counts& counts) {
+  if (counts) return check_counts(of, *counts);
+  out.is_none() ? void(with_rows(given.array, 0)) : to.check(out);
+  counts = gathered_rows(of, rows_of(given.array));
+}
+
 nb::any broadcast(Communicator& of, const Options& options, nb::any data, int root) {
   Submission to(of, options, Kind::broadcast);
   to.call.root = root;
-  to.call.out = to.out(to.change(data));
+  to.call.out = to.out(of.rank() == root ? to.read(data) : to.change(data));  // the root's is only read
   return as_any(to.run(data, Submission::is_number(data) ? Outcome::number : Outcome::object));
 }
 
@@ -70,10 +77,9 @@ nb::any allgather(Communicator& of, const Options& options, nb::any data, nb::ob
 nb::any allgatherv(Communicator& of, const Options& options, nb::any data, Counts counts, nb::object out) {
   Submission to(of, options, Kind::allgather);
   const Operand& given = to.read(data);
-  if (!counts) counts = gathered_rows(of, rows_of(given.array));
-  check_counts(of, *counts);
   to.call.variable = true;
   to.call.in = to.in(given);
+  settle_counts(to, of, given, out, counts);
   to.call.out_counts = to.counts(*counts, given);
   if (out.is_none()) out = empty(data, with_rows(given.array, sum_of(*counts)));
   to.call.out = to.out(to.write(out));
@@ -94,37 +100,40 @@ nb::any gather(Communicator& of, const Options& options, nb::any data, int root,
 nb::any gatherv(Communicator& of, const Options& options, nb::any data, Counts counts, int root, nb::object out) {
   Submission to(of, options, Kind::gather);
   const Operand& given = to.read(data);
-  if (!counts) counts = gathered_rows(of, rows_of(given.array));
+  const bool here = of.rank() == root;
   to.call.root = root;
   to.call.variable = true;
   to.call.in = to.in(given);
-  if (of.rank() != root) return as_any(to.run(nb::none()));
-  check_counts(of, *counts);
+  settle_counts(to, of, given, here ? out : nb::none(), counts);
+  if (!here) return as_any(to.run(nb::none()));
   to.call.out_counts = to.counts(*counts, given);
   if (out.is_none()) out = empty(data, with_rows(given.array, sum_of(*counts)));
   to.call.out = to.out(to.write(out));
   return as_any(to.run(out));
 }
 
-/// The result array: `out`, which only the root may omit, because it has `data` to take the type from.
-nb::object place_of_block(Communicator& of, int root, const nb::object& out, const nb::object& data,
-                          const Operand* given, std::size_t rows) {
+/// The result array: `out`, or one like `data`, which ranks that receive have to give for its type and shape.
+nb::object place_of_block(const nb::object& out, const nb::object& data, std::size_t rows, const Submission& to) {
   if (!out.is_none()) return out;
-  if (of.rank() != root)
-    throw nb::type_error("give `out` on every rank but the root: the memory for this rank's block");
-  return empty(data, with_rows(given->array, rows));
+  if (data.is_none())
+    throw nb::type_error(
+        "give `out` on every rank but the root: the memory for this rank's block; or `data` like the root's");
+  return empty(data, with_rows(to.look(data), rows));
+}
+
+std::size_t rows_of_block(const Communicator& of, const nb::object& data, const Submission& to) {
+  if (data.is_none()) return 0;
+  const std::size_t all = rows_of(to.look(data)), size = static_cast<std::size_t>(of.size());
+  if (all % size != 0)
+    throw nb::value_error("the first axis of data is not a multiple of size; use scatterv, or give `out`");
+  return all / size;
 }
 
 nb::any scatter(Communicator& of, const Options& options, nb::object data, int root, nb::object out) {
   Submission to(of, options, Kind::scatter);
-  const bool here = of.rank() == root;
-  const Operand* const given = here ? &to.read(data) : nullptr;
   to.call.root = root;
-  if (here) to.call.in = to.in(*given);
-  const std::size_t all = here ? rows_of(given->array) : 0;
-  if (out.is_none() && all % static_cast<std::size_t>(of.size()) != 0)
-    throw nb::value_error("the first axis of data is not a multiple of size; use scatterv, or give `out`");
-  out = place_of_block(of, root, out, data, given, all / static_cast<std::size_t>(of.size()));
+  if (of.rank() == root) to.call.in = to.in(to.read(data));
+  if (out.is_none()) out = place_of_block(out, data, rows_of_block(of, data, to), to);
   to.call.out = to.out(to.write(out));
   return as_any(to.run(out));
 }
@@ -132,18 +141,18 @@ nb::any scatter(Communicator& of, const Options& options, nb::object data, int r
 nb::any scatterv(Communicator& of, const Options& options, nb::object data, Counts counts, int root, nb::object out) {
   Submission to(of, options, Kind::scatter);
   const bool here = of.rank() == root;
-  const Operand* const given = here ? &to.read(data) : nullptr;
   to.call.root = root;
   to.call.variable = true;
-  std::size_t rows = 0;
+  if (counts) check_counts(of, *counts);
   if (here) {
     if (!counts) throw nb::type_error("give `counts` at the root: how many rows of the first axis each rank gets");
-    check_counts(of, *counts);
-    to.call.in = to.in(*given);
-    to.call.in_counts = to.counts(*counts, *given);
-    rows = (*counts)[static_cast<std::size_t>(root)];
+    const Operand& given = to.read(data);
+    to.call.in = to.in(given);
+    to.call.in_counts = to.counts(*counts, given);
   }
-  out = place_of_block(of, root, out, data, given, rows);
+  if (out.is_none() && !counts)
+    throw nb::type_error("give `out`: the memory for this rank's block; or `data` and `counts`");
+  out = place_of_block(out, data, counts ? (*counts)[static_cast<std::size_t>(of.rank())] : 0, to);
   to.call.out = to.out(to.write(out));
   return as_any(to.run(out));
 }
@@ -166,13 +175,16 @@ nb::any alltoallv(Communicator& of, const Options& options, nb::any data, std::v
   Submission to(of, options, Kind::alltoall);
   check_counts(of, in_counts);
   const Operand& given = to.read(data);
+  if (sum_of(in_counts) != rows_of(given.array))
+    throw nb::value_error("the sum of in_counts is not the number of rows of data");
+  if (out_counts) check_counts(of, *out_counts);
+  out.is_none() ? void(with_rows(given.array, 0)) : to.check(out);
   if (!out_counts) {
     const nb::gil_scoped_release released;
     std::vector<std::uint64_t> mine(in_counts.begin(), in_counts.end()), theirs(mine.size());
     of.alltoall(mine, theirs).wait();
     out_counts.emplace(theirs.begin(), theirs.end());
   }
-  check_counts(of, *out_counts);
   to.call.variable = true;
   to.call.in = to.in(given);
   to.call.in_counts = to.counts(in_counts, given);
@@ -190,7 +202,8 @@ void def_moves(Class& type) {
   const auto root = nb::arg("root") = 0;
   const auto counts = nb::arg("counts") = nb::none();
   for (const char* name : {"broadcast", "bcast"})
-    def_call(type, name, &broadcast, data, root, "The root's `data` everywhere, in place. A number gives a number.");
+    def_call(type, name, &broadcast, data, root,
+             "The root's `data` everywhere, in place; the root's is only read. A number gives a number.");
   def_call(type, "allgather", &allgather, data, out, "Everyone's `data`, stacked along a new first axis by rank.");
   def_call(
       type, "allgatherv", &allgatherv, data, counts, out,
@@ -201,10 +214,10 @@ void def_moves(Class& type) {
            "As allgatherv, at `root` only; the others get None. `counts` on all ranks, or on none.");
   def_call(
       type, "scatter", &scatter, nb::arg("data").none(), root, out,
-      "Equal blocks of the first axis of the root's `data`, one for each rank. Elsewhere `data` is None, and `out` "
-      "is wanted.");
+      "Equal blocks of the first axis of the root's `data`, one for each rank. Elsewhere `out` is wanted, or `data` of "
+      "the root's type and shape.");
   def_call(type, "scatterv", &scatterv, nb::arg("data").none(), counts, root, out,
-           "As scatter, with counts[i] rows for rank i; the root alone needs `counts`.");
+           "As scatter, with counts[i] rows for rank i; the root, and ranks without `out`, need `counts`.");
   def_call(type, "alltoall", &alltoall, data, out,
            "Block j of `data` goes to rank j; block i of the result is rank i's.");
   def_call(type, "alltoallv", &alltoallv, data, nb::arg("in_counts"), nb::arg("out_counts") = nb::none(), out,

@@ -33,8 +33,9 @@ struct Operand {
   std::byte* data() const noexcept { return own ? own.get() : array.data; }
 };
 
-/// The result of a call: the object that was passed in, a number, or the source of a message.
-enum class Outcome { object, number, source };
+/// The result of a call: the object that was passed in, or the source of a message; or of the last operand, a number of
+/// the type of that object, the sum of Python's integers, or their product.
+enum class Outcome { object, source, number, integer_sum, integer_product };
 
 /// A call that has started. Not copyable. All members are used with the GIL held.
 class PyWork {
@@ -77,23 +78,35 @@ class Submission {
   const Operand& read(nb::handle object, const char* argument = "data");
   const Operand& write(nb::handle object, const char* argument = "out");
   const Operand& change(nb::handle object, const char* argument = "data");
+  /// Throws as write() would.
+  void check(nb::handle object, const char* argument = "out") const;
+  /// An array of which only shape and type are wanted.
+  Array look(nb::handle object, const char* argument = "data") const;
+  /// Memory of this call's own for `count` numbers like that operand.
+  const Operand& numbers_like(const Operand& operand, std::size_t count = 1);
+  /// An integer in two halves, whose sums do not overflow. Throws OverflowError if it does not fit into 64 bits.
+  const Operand& halves(nb::handle integer);
+  /// A number of Python or NumPy.
   static bool is_number(nb::handle object);
+  /// A number of Python's that is an integer, and no bool.
+  static bool is_integer(nb::handle object);
 
   ConstBuffer in(const Operand& operand) const;
   Buffer out(const Operand& operand) const;
+  /// Throws TypeError if the elements can only be moved.
   Reduction reduction(const Operand& operand, const std::string& op, double factor) const;
   /// Converts counts of rows to counts of library elements.
   std::vector<std::size_t> counts(const std::vector<std::size_t>& rows, const Operand& operand) const;
 
   Collective call;
 
-  /// Starts the call and returns its result, or a Work with async_op. The result is `object`; for Outcome::number it is
-  /// the value of the last operand.
+  /// Starts the call and returns its result, or a Work with async_op. Throws TypeError if the operands' types differ.
   nb::object run(nb::object object, Outcome outcome = Outcome::object);
 
  private:
   Operand& add(nb::handle object, Access access, const char* argument, bool packs, bool copied_back);
   CallOptions call_options() const;
+  void check_types() const;
 
   Communicator& communicator_;
   const Options& options_;

@@ -110,9 +110,9 @@ def test_records_are_moved(world):
 class ByInterface:
     """An array by __array_interface__ alone."""
 
-    def __init__(self, array):
+    def __init__(self, array, **changes):
         self.array = array
-        self.__array_interface__ = array.__array_interface__
+        self.__array_interface__ = {**array.__array_interface__, **changes}
 
 
 @pytest.mark.parametrize("dtype", [object, [("a", "i4"), ("b", object)], [("a", [("b", "f8"), ("c", object)])]])
@@ -166,3 +166,165 @@ def test_wrong_types_by_name(world):
         world.allreduce(numpy.zeros(1), dtype="f31")
     with pytest.raises(ValueError, match="has 2 bytes, but the array's elements have 8"):
         world.allreduce(numpy.zeros(1), dtype="bf16")
+
+
+def test_bytes(world):
+    n, before = world.size, (world.rank - 1) % world.size
+    mine = b"ab" * (world.rank + 1)
+    assert world.allgather(b"ab").tolist() == [[97, 98]] * n
+    at_root = world.gather(b"ab", root=n - 1)
+    assert at_root.tolist() == [[97, 98]] * n if world.rank == n - 1 else at_root is None
+    assert world.allgatherv(mine).tobytes() == b"ab" * (n * (n + 1) // 2)
+    assert world.shift(b"xy").tobytes() == b"xy"
+    assert world.sendrecv(bytes([world.rank]), (world.rank + 1) % n, before).tobytes() == bytes([before])
+    assert world.alltoall(b"ab" * n).tobytes() == b"ab" * n
+    assert world.scatter(b"abcd" * n if world.rank == 0 else None, out=bytearray(4)) == b"abcd"
+    assert world.allgather(memoryview(b"abc")).shape == (n, 3)
+    assert world.allgather(array.array("H", [7])).dtype == numpy.uint16
+    assert world.allgather(numpy.bytes_(b"ab")).tolist() == [[97, 98]] * n
+    world.barrier()
+
+
+def test_what_is_only_read_may_be_read_only(world):
+    n, root = world.size, world.size - 1
+    fixed = numpy.arange(4.0) + world.rank
+    fixed.setflags(write=world.rank != root)
+    assert list(world.broadcast(fixed, root)) == [root, root + 1, root + 2, root + 3]
+    fixed.setflags(write=False)
+    strided = numpy.arange(8.0)[::2]
+    strided.setflags(write=False)
+    for data in (fixed, strided):
+        total = world.allreduce(data, out=numpy.zeros(4))
+        assert (total == n * data).all()
+        world.reduce(data, root=root, out=numpy.zeros(4) if world.rank == root else None)
+        if world.rank != 0:
+            world.reduce(data)
+        else:
+            with pytest.raises(TypeError, match="read-only"):
+                world.reduce(data)
+            world.reduce(data.copy())
+        assert (world.allgather(data) == data).all() and (world.shift(data) == data).all()
+        assert (world.reduce_scatter(numpy.tile(data, n)) == n * data).all()
+        assert (world.scatter(numpy.tile(data, n) if world.rank == 0 else None, out=numpy.zeros(4)) == data).all()
+    world.barrier()
+
+
+@pytest.mark.parametrize("dtype", [">u2", ">f8", ">c8", "U3", "S2", "M8[ns]", "m8[D]", "f16", "V3"])
+def test_types_that_can_only_be_moved(world, dtype):
+    if dtype[0] in ">f":
+        first, other = numpy.array([200, 300], dtype), numpy.array([1, 2], dtype)
+    else:
+        first, other = numpy.array([b"1", b"2"]).astype("S3").astype(dtype), numpy.array([b"3", b"4"]).astype("S3").astype(dtype)
+    for wrap in (lambda x: x, ByInterface):
+        with pytest.raises(TypeError, match="sum is not defined for bytes: the elements .* can only be moved"):
+            world.allreduce(wrap(first.copy()))
+        mine = (first if world.rank == 0 else other).copy()
+        world.broadcast(wrap(mine))
+        assert (mine == first).all()
+    assert (world.allgather(first) == first).all()
+    assert world.allreduce(1) == world.size
+
+
+@pytest.mark.parametrize("code", [">H", "!d", ">i"])
+def test_buffers_of_another_byte_order(world, code):
+    ctypes = pytest.importorskip("ctypes")
+    kind = {"H": ctypes.c_uint16, "d": ctypes.c_double, "i": ctypes.c_int32}[code[1]].__ctype_be__
+    with pytest.raises(TypeError, match="can only be moved"):
+        world.allreduce((kind * 2)(1, 2))
+
+
+class Interface:
+    def __init__(self, **fields):
+        self.__array_interface__ = {"version": 3, **fields}
+
+
+def test_memory_by_a_buffer(world):
+    memory = bytearray(numpy.arange(6.0).tobytes())
+    twice = Interface(shape=(2, 2), typestr="<f8", data=memory, offset=8, strides=(24, 8))
+    world.allreduce(twice)
+    n = world.size
+    assert list(numpy.frombuffer(memory)) == [0, n, 2 * n, 3, 4 * n, 5 * n]
+    assert world.allgather(Interface(shape=(2,), typestr="<i4", data=b"abcdefgh", offset=0)).shape == (n, 2)
+    with pytest.raises(TypeError, match="read-only"):
+        world.allreduce(Interface(shape=(2,), typestr="<i4", data=b"abcdefgh"))
+    backwards = Interface(shape=(3,), typestr="|u1", data=bytearray(b"abc"), offset=2, strides=(-1,))
+    assert world.allgather(backwards)[0].tolist() == [99, 98, 97]
+
+
+@pytest.mark.parametrize("changes", [
+    {"shape": (4,)}, {"offset": 1}, {"offset": -1}, {"offset": 2**63 - 1}, {"strides": (8,)}, {"strides": (-4,)}, {"shape": (-1,)},
+    {"shape": (2, 2**62)}, {"strides": (4, 4)}, {"mask": bytearray(3)}, {"typestr": "<t3"}, {"typestr": "x"}, {"typestr": "?f4"},
+    {"typestr": "<f4x"}, {"data": None}, {"data": 5}])
+def test_memory_that_a_buffer_does_not_have(world, changes):
+    fields = {"shape": (3,), "typestr": "<f4", "data": bytearray(12), **changes}
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        world.allreduce(Interface(**fields))
+
+
+class Convertible:
+    """What NumPy can make an array of, as tables and images."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return numpy.array(self.values)
+
+
+def test_what_becomes_an_array_is_read(world):
+    data = Convertible([1.0, 2.0])
+    assert list(world.allreduce(data, out=numpy.zeros(2))) == [world.size, 2 * world.size]
+    assert world.allgather(data).shape == (world.size, 2)
+    with pytest.raises(TypeError, match="give an array"):
+        world.allreduce(data)
+    with pytest.raises(TypeError, match="references to Python objects"):
+        world.allgather(Convertible([{}]))
+
+
+class Empty:
+    """A producer whose capsule somebody has taken already."""
+
+    def __init__(self):
+        self.capsule = numpy.zeros(2).__dlpack__()
+        numpy.from_dlpack(self)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **options):
+        return self.capsule
+
+
+def test_no_tensor_in_the_capsule(world):
+    with pytest.raises(TypeError, match="no capsule that holds a tensor"):
+        world.allreduce(Empty(), out=numpy.zeros(2))
+
+
+def test_two_types(world):
+    with pytest.raises(TypeError, match="data holds c64 and out f32; they must be of one type"):
+        world.allreduce(numpy.zeros(2, "c8"), out=numpy.zeros(4, "f4"))
+    with pytest.raises(TypeError, match="data holds i32 and out f32"):
+        world.allgather(numpy.zeros(2, "i4"), out=numpy.zeros(2 * world.size, "f4"))
+
+
+def test_what_is_wrong_is_found_before_anything_leaves(world):
+    n = world.size
+    fixed = numpy.zeros(n)
+    fixed.setflags(write=False)
+    for call in (lambda: world.allgatherv(numpy.zeros(2), out=fixed), lambda: world.allgatherv(numpy.array(1.0)),
+                 lambda: world.alltoallv(numpy.zeros(n), [1] * n, out=fixed), lambda: world.alltoallv(numpy.zeros(n), [2] * n),
+                 lambda: world.allgatherv(numpy.zeros(2), [2**62] * n), lambda: world.allgatherv(numpy.zeros(2), [2**64 - 1] * n),
+                 lambda: world.reduce_scatterv(numpy.zeros((n, 4)), [2**62] * n), lambda: world.allocate([2**40, 2**40]),
+                 lambda: world.allocate([2**63 - 1], "f64")):
+        with pytest.raises((TypeError, ValueError, RuntimeError)):
+            call()
+        assert world.allreduce(1) == n
+    if world.rank == 0:  # the others have given their part, which the root takes when it asks rightly
+        with pytest.raises(TypeError):
+            world.gather(numpy.ones(2), out=numpy.zeros((n, 2), "i4"))
+        with pytest.raises(TypeError):
+            world.gatherv(numpy.ones(2), [2] * n, out=b"12345678")
+    for _ in range(2):
+        at_root = world.gather(numpy.ones(2))
+        assert (at_root == 1).all() if world.rank == 0 else at_root is None
+    assert world.allreduce(1) == n

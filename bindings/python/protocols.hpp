@@ -1,0 +1,15 @@
+// The protocols by which a Python object shows its memory. Each function returns false if the object does not have the
+// protocol, and throws TypeError if what it says cannot be. GIL held.
+#pragma once
+
+#include "bindings/python/arrays.hpp"
+
+namespace tutti::python {
+
+bool by_buffer(nb::handle object, Array& array);
+bool by_dlpack(nb::handle object, const Wish& wish, Array& array);
+/// NumPy's array interface, version 3: memory by address, or a buffer with an offset, or the object's own buffer.
+bool by_array_interface(nb::handle object, Array& array);
+bool by_cuda_interface(nb::handle object, Array& array);
+
+}  // namespace tutti::python
