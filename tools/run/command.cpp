@@ -14,6 +14,7 @@
 #include "tools/run/environment.hpp"
 #include "tools/run/hosts.hpp"
 #include "tools/run/mpiexec.hpp"
+#include "tools/run/program.hpp"
 #include "tools/run/ranks.hpp"
 #include "transports/core/host.hpp"
 #include "tutti/log.hpp"
@@ -167,7 +168,7 @@ int run(const std::vector<std::string>& arguments) {
   if (!by_mpiexec && !request.mpiexec.empty())
     usage_error(app, "--mpiexec is for --backend mpi, --transport mpi or --preload-mpi: ");
   if (job.hosts.empty()) {
-    job.file = find_executable(job.words.front());
+    job.file = find_program(job.words.front());
     if (job.file.empty()) {
       const int why = errno;
       fmt::print(stderr, "tutti run: cannot run '{}': {}\n", job.words.front(),
