@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "collectives/bootstrap/socket.hpp"
 #include "tools/run/addresses.hpp"
 #include "tools/run/departures.hpp"
 #include "tools/run/make_ranks.hpp"
@@ -286,7 +287,7 @@ void Session::summarise() {
 /// Serves a store that the ranks can reach, unless the user has named one. Returns how this process reaches it.
 std::string serve_store(Job& job, std::optional<TcpStoreServer>& server) {
   if (job.variables.contains("TUTTI_STORE")) return job.variables.at("TUTTI_STORE");
-  const std::string loopback = "127.0.0.1", secret = job.variables.at("TUTTI_SECRET");
+  const std::string loopback = sockets::loopback_host(), secret = job.variables.at("TUTTI_SECRET");
   server.emplace(job.hosts.empty() ? loopback : job.address, 0, secret, static_cast<std::size_t>(job.ranks));
   if (job.hosts.empty()) {
     job.variables["TUTTI_STORE"] = store_url(loopback, server->port());
