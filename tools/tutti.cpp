@@ -2,12 +2,16 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 
 #include "tools/command.hpp"
 #include "tools/options.hpp"
+#include "tools/run/signals.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -131,10 +135,19 @@ int guarded(const std::vector<std::string>& arguments) {
   }
 }
 
+/// The exit code, once all of stdout is written: on a full disk not all may have been.
+int ends_of_output(int code) {
+  if (code != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) || errno == EPIPE) return code;
+  fmt::print(stderr, "tutti: what it said was not all written to stdout: {}\n", std::strerror(errno));
+  return 1;
+}
+
 }  // namespace
 }  // namespace tutti::tools
 
 int main(int count, char** words) {
   tutti::tools::fill_standard_descriptors();
-  return tutti::tools::guarded({words + std::min(count, 1), words + count});
+  tutti::tools::reset_signals();  // a parent that ignores SIGCHLD would hide the ends of children
+  const int code = tutti::tools::guarded({words + std::min(count, 1), words + count});
+  return tutti::tools::ends_of_output(code);
 }

@@ -54,8 +54,8 @@ bool matches(const Interface& interface, std::string_view item) {
   return interface.address.within(*network, prefix);
 }
 
-[[noreturn]] void refuse(std::string_view item, const std::vector<Interface>& all) {
-  std::string text = "iface: '" + std::string(item) + "' is no interface, address or prefix of this host. It has ";
+[[noreturn]] void refuse(std::string_view item, const std::string& why, const std::vector<Interface>& all) {
+  std::string text = "iface: '" + std::string(item) + "' " + why + " of this host. It has ";
   for (std::size_t i = 0; i < all.size(); ++i) {
     text += (i ? ", " : "") + all[i].name + " " + all[i].address.text() + "/" + std::to_string(all[i].prefix);
   }
@@ -156,7 +156,9 @@ std::vector<Interface> local_interfaces() {
 }
 
 std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std::string_view allowed) {
-  const auto items = split(allowed);
+  while (allowed.starts_with(' ')) allowed.remove_prefix(1);
+  const bool excludes = allowed.starts_with('^');  // as for NCCL
+  const auto items = split(allowed.substr(excludes ? 1 : 0));
   if (items.empty()) return all;
   std::vector<bool> wanted(all.size());
   for (const std::string_view item : items) {
@@ -164,12 +166,14 @@ std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (matches(all[i], item)) wanted[i] = any = true;
     }
-    if (!any) refuse(item, all);
+    if (!any && !excludes)
+      refuse(item, "is no interface, address or prefix", all);  // a host need not have what is excluded
   }
   std::vector<Interface> chosen;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (wanted[i]) chosen.push_back(all[i]);
+    if (wanted[i] != excludes) chosen.push_back(all[i]);
   }
+  if (chosen.empty() && !all.empty()) refuse(allowed, "leaves no interface", all);
   return chosen;
 }
 

@@ -48,8 +48,9 @@ struct Interface {
 /// All addresses of interfaces that are up, including loopback. Throws Error{resource}.
 std::vector<Interface> local_interfaces();
 
-/// The subset of `all` that `allowed` lists: interfaces, addresses or prefixes ("eth0,10.0.0.0/8,::1"); all if it is
-/// empty. Throws Error{invalid} listing what exists if an item matches nothing.
+/// The subset of `all` that `allowed` lists: interfaces, addresses or prefixes ("eth0,10.0.0.0/8,::1"); or behind a ^
+/// those that it is not to have ("^docker0,lo"); all if it is empty. Throws Error{invalid} listing what exists if an
+/// item matches nothing, or if nothing is left.
 std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std::string_view allowed);
 
 /// The addresses of one rank and the identity of its host; equal text means the same host.

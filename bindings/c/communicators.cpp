@@ -4,10 +4,10 @@
 #include "bindings/c/handles.hpp"
 #include "bindings/c/unique_ids.hpp"
 #include "collectives/bootstrap/served_store.hpp"
-#include "collectives/bootstrap/turns.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/log.hpp"
 #include "tutti/store.hpp"
+#include "tutti/turns.hpp"
 
 namespace tutti::c {
 namespace {

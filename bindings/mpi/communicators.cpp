@@ -1,7 +1,5 @@
 #include "bindings/mpi/communicators.hpp"
 
-#include <sys/random.h>
-
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "bindings/mpi/library.hpp"
+#include "transports/core/random.hpp"
 #include "tutti/log.hpp"
 
 namespace tutti::preload {
@@ -97,11 +96,17 @@ bool all_can(MPI_Comm comm, bool mine) {
 
 std::optional<Communicator> make_group(MPI_Comm comm, const std::vector<int>& ranks) {
   std::array<unsigned char, 16> name{};
-  const bool named = getrandom(name.data(), name.size(), 0) == static_cast<ssize_t>(name.size());
+  std::string why = "another rank cannot";
+  bool named = false;
+  try {
+    fill_random(name.data(), name.size());
+    named = true;
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
   library().bcast(name.data(), static_cast<int>(name.size()), byte_type(), 0, comm);
   if (!all_can(comm, named)) return {};
   std::optional<Communicator> made;
-  std::string why = "another rank cannot";
   try {
     made = all().world->tutti->group(ranks, "mpi/" + std::string(name.begin(), name.end()));
   } catch (const std::exception& error) {

@@ -3,10 +3,10 @@
 
 #include "bindings/python/communicator.hpp"
 #include "collectives/bootstrap/served_store.hpp"
-#include "collectives/bootstrap/turns.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/log.hpp"
 #include "tutti/store.hpp"
+#include "tutti/turns.hpp"
 
 namespace tutti::python {
 namespace {

@@ -14,6 +14,7 @@
 #include "bindings/torch/memory.hpp"
 #include "bindings/torch/store.hpp"
 #include "tutti/bootstrap.hpp"
+#include "tutti/turns.hpp"
 
 namespace tutti::torch_binding {
 namespace {
@@ -69,9 +70,13 @@ Communicator connect_world(const Origin& origin, milliseconds timeout) {
   patience = std::max(patience, seconds(timeout).count());
   if (origin.rank == 0) warn_of_unknown(bootstrap.settings);
   if (origin.size > 1) {
-    bootstrap.store = next_turn(adapt(origin.store), origin.rank);
+    // A store may be used by several groups with the same name, one after the other.
+    const Deadline until = deadline_in(Seconds(patience));
+    const std::string by = "of a group of " + std::to_string(origin.size) + " of torch's";
+    bootstrap.store = launchers::join_turn(adapt(origin.store),
+                                           {origin.rank, origin.size, bootstrap.settings.job, by, patience}, until);
     if (origin.rank == 0) bootstrap.store->set("job", random_text() + "/" + random_text());
-    const std::string words = bootstrap.store->wait("job", deadline_in(Seconds(patience)));
+    const std::string words = bootstrap.store->wait("job", until);
     bootstrap.settings.job = words.substr(0, words.find('/'));
     bootstrap.settings.secret = words.substr(words.find('/') + 1);
   } else {

@@ -97,9 +97,4 @@ std::shared_ptr<Store> adapt(const c10::intrusive_ptr<c10d::Store>& store) {
   }
 }
 
-std::shared_ptr<Store> next_turn(std::shared_ptr<Store> store, int rank) {
-  const std::int64_t turn = store->add("tutti/turn/" + std::to_string(rank), 1);
-  return make_prefix_store(std::move(store), "tutti/" + std::to_string(turn));
-}
-
 }  // namespace tutti::torch_binding

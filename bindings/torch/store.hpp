@@ -13,8 +13,4 @@ namespace tutti::torch_binding {
 /// messages. Never blocks in torch's store: it polls.
 std::shared_ptr<Store> adapt(const c10::intrusive_ptr<c10d::Store>& store);
 
-/// A prefix of the store for this group only, because a store may be used by several groups with the same name, one
-/// after the other.
-std::shared_ptr<Store> next_turn(std::shared_ptr<Store> store, int rank);
-
 }  // namespace tutti::torch_binding

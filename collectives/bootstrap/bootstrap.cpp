@@ -6,9 +6,9 @@
 #include "collectives/bootstrap/meeting.hpp"
 #include "collectives/bootstrap/membership.hpp"
 #include "collectives/bootstrap/served_store.hpp"
-#include "collectives/bootstrap/turns.hpp"
 #include "tutti/log.hpp"
 #include "tutti/store.hpp"
+#include "tutti/turns.hpp"
 
 namespace tutti {
 namespace launchers {

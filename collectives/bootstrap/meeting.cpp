@@ -15,8 +15,6 @@
 namespace tutti::launchers {
 namespace {
 
-constexpr const char* loopback = "127.0.0.1";
-
 /// Rank 0 serves at the first port that is free, and the other ranks search the same ports.
 Meeting meet_at_ports(const Membership& m, const std::string& host, const std::string& listen, int first_port,
                       const std::string& secret, Deadline until) {
@@ -74,10 +72,10 @@ Meeting meet_torchrun(const Membership& m, const Settings& settings, const Envir
                           value_of(environment, "TORCHELASTIC_RESTART_COUNT") + "-" +
                           value_of(environment, "MASTER_PORT");
   const bool one_host = m.local_size == m.size;
-  const std::string host = one_host ? loopback : value_of(environment, "MASTER_ADDR");
+  const std::string host = one_host ? sockets::loopback_host() : value_of(environment, "MASTER_ADDR");
   const int port = number_in(environment, "MASTER_PORT").value_or(0);
   if (port < 1 || port > 65535) throw Error(Code::invalid, "MASTER_PORT=" + std::to_string(port) + " is no port");
-  Meeting meeting = meet_at_ports(m, host, one_host ? loopback : "", port + 1, key_of(settings, job), until);
+  Meeting meeting = meet_at_ports(m, host, one_host ? host : "", port + 1, key_of(settings, job), until);
   meeting.job = job;
   meeting.guarded = !settings.secret.empty();
   return meeting;
@@ -146,6 +144,7 @@ Meeting meet_slurm(const Membership& m, const Settings& settings, const Environm
     throw Error(Code::invalid, "SLURM names no hosts (SLURM_STEP_NODELIST); set TUTTI_STORE=tcp://HOST_OF_RANK_0:PORT");
   const std::vector<std::string> hosts = expand_hosts(list);
   const bool one_host = hosts.size() == 1;
+  const std::string loopback = sockets::loopback_host();
   const bool on_first = hosts.front() == value_of(environment, "SLURMD_NODENAME");
   // Job steps that run at the same time get ports far apart, below the kernel's ephemeral range.
   constexpr std::uint64_t lowest = 15000, span = 16000, spread = 7919;

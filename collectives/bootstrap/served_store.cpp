@@ -20,13 +20,12 @@ namespace {
 constexpr Seconds farewell(5);          // how long the server waits for its clients to disconnect
 constexpr Seconds short_farewell(0.5);  // the same when it ends because of an error
 constexpr Seconds one_try(1);
-constexpr const char* loopback = "127.0.0.1";
 
 /// A server and its own client. It outlives the other clients for a while: they would not know why it ends.
 class Served final : public Store {
  public:
   Served(const std::string& address, int port, const std::string& secret) : server(address, port, secret) {
-    const std::string host = address.empty() ? loopback : address;
+    const std::string host = address.empty() ? sockets::loopback_host() : address;
     client_ = connect_tcp_store(host, server.port(), secret, deadline_in(Seconds(10)));
   }
   ~Served() override {
@@ -93,6 +92,7 @@ std::shared_ptr<Store> connect_any(const std::vector<Endpoint>& endpoints, const
                                    std::string& place) {
   std::string why;
   for (;;) {
+    std::size_t unreachable = 0;
     for (const Endpoint& e : endpoints) {
       try {
         auto store = connect_tcp_store_once(e.host, e.port, secret, std::min(until, deadline_in(one_try)));
@@ -100,6 +100,7 @@ std::shared_ptr<Store> connect_any(const std::vector<Endpoint>& endpoints, const
         return store;
       } catch (const Error& error) {
         why = error.what();
+        if (error.code() == Code::resource && ++unreachable == endpoints.size()) throw;
       }
     }
     if (Clock::now() >= until)
@@ -114,7 +115,7 @@ std::shared_ptr<Store> connect_any(const std::vector<Endpoint>& endpoints, const
 std::vector<std::string> own_addresses(bool one_host) {
   std::vector<std::string> found;
   ifaddrs* list = nullptr;
-  if (one_host || getifaddrs(&list) != 0) return {loopback};
+  if (one_host || getifaddrs(&list) != 0) return {sockets::loopback_host()};
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
   constexpr std::size_t most = 12;  // keeps the card short
   for (const ifaddrs* entry = list; entry && found.size() < most; entry = entry->ifa_next) {
@@ -125,7 +126,7 @@ std::vector<std::string> own_addresses(bool one_host) {
       continue;
     found.push_back(sockets::host_of(*entry->ifa_addr));
   }
-  if (found.empty()) found.push_back(loopback);
+  if (found.empty()) found.push_back(sockets::loopback_host());
   return found;
 }
 
@@ -157,7 +158,7 @@ StoreCard parse_store_card(const std::string& text) {
 CardedStore serve_with_card(bool one_host, const std::string& secret) {
   CardedStore result;
   const std::string key = secret.empty() ? random_secret() : secret;
-  result.served = serve_store(one_host ? loopback : "", 0, key);
+  result.served = serve_store(one_host ? sockets::loopback_host() : "", 0, key);
   if (secret.empty()) result.card.secret = key;  // otherwise the other ranks know it
   for (const std::string& address : own_addresses(one_host))
     result.card.endpoints.push_back({address, result.served.port});

@@ -70,6 +70,24 @@ std::vector<Address> resolve(const std::string& host, int port, bool passive, st
   return found;
 }
 
+std::string loopback_host() {
+  const std::string four = "127.0.0.1", six = "::1";
+  std::string why;
+  for (const std::string& host : {four, six})
+    for (const Address& address : resolve(host, 0, true, why)) {
+      const Descriptor fd(socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (fd && bind(fd.fd(), reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0) return host;
+    }
+  return four;
+}
+
+bool is_loopback(const Address& address) {
+  if (address.bytes.ss_family == AF_INET6)
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.bytes).sin6_addr) != 0;
+  constexpr std::uint32_t loopback_net = 127;
+  return ntohl(reinterpret_cast<const sockaddr_in&>(address.bytes).sin_addr.s_addr) >> 24 == loopback_net;
+}
+
 Descriptor listen_on(const std::string& host, int port) {
   std::string why;
   for (const Address& address : resolve(host, port, true, why)) {

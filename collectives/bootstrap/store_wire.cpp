@@ -1,12 +1,10 @@
 // Encoding and decoding of the TCP store's messages.
 #include "collectives/bootstrap/store_wire.hpp"
 
-#include <sys/random.h>
-
-#include <cerrno>
 #include <cstring>
 
 #include "collectives/bootstrap/store_rules.hpp"
+#include "transports/core/random.hpp"
 
 namespace tutti::store_wire {
 namespace {
@@ -71,12 +69,7 @@ Parsed take_frame(std::string_view& bytes, Frame& frame, std::uint64_t last_kind
 
 Nonce random_nonce() {
   Nonce nonce;
-  std::size_t have = 0;
-  while (have < nonce.size()) {
-    const ssize_t n = getrandom(nonce.data() + have, nonce.size() - have, 0);
-    if (n < 0 && errno != EINTR) throw Error(Code::resource, "the kernel gives no random numbers (getrandom)");
-    if (n > 0) have += static_cast<std::size_t>(n);
-  }
+  fill_random(nonce.data(), nonce.size());
   return nonce;
 }
 

@@ -25,6 +25,7 @@ using namespace store_wire;
 
 constexpr double answer_seconds = 60;  // for requests that the server answers immediately
 constexpr Seconds first_nap(0.002), longest_nap(0.1);
+constexpr Seconds unreachable_patience(2);  // a network may just be coming up
 
 enum class Tries { one, many };
 enum class Io { done, late, closed };
@@ -240,15 +241,19 @@ class TcpStore final : public Store {
     const Deadline started = Clock::now();
     std::string why;
     for (Seconds nap = first_nap;; nap = std::min(2 * nap, longest_nap)) {
-      for (const sockets::Address& address : sockets::resolve(host_, port_, false, why)) {
+      const std::vector<sockets::Address> addresses = sockets::resolve(host_, port_, false, why);
+      std::size_t unreachable = 0;
+      for (const sockets::Address& address : addresses) {
         Descriptor link = sockets::connect_to(address, until);
         if (!link) {
+          unreachable += errno == ENETUNREACH ? 1 : 0;
           why = std::strerror(errno);
           continue;
         }
         if (introduce(link.fd(), until, why)) return link;
       }
       const Deadline now = Clock::now();
+      if (!addresses.empty() && unreachable == addresses.size()) refuse_unreachable(addresses.front(), now - started);
       if (now >= until || tries == Tries::one) {
         char waited[32];
         std::snprintf(waited, sizeof waited, "%.3g s", Seconds(now - started).count());
@@ -257,6 +262,17 @@ class TcpStore final : public Store {
       }
       std::this_thread::sleep_for(std::min(until - now, std::chrono::duration_cast<Clock::duration>(nap)));
     }
+  }
+
+  /// A network that does not lead there will hardly begin to: throws, at once if it is this host's own.
+  void refuse_unreachable(const sockets::Address& address, Seconds waited) const {
+    if (sockets::is_loopback(address))
+      throw Error(Code::resource, place_ +
+                                      " cannot be reached: the loopback interface of this host or container is down; "
+                                      "raise it (ip link set lo up)");
+    if (waited >= unreachable_patience)
+      throw Error(Code::resource, "no network of this host leads to " + place_ +
+                                      ": see `ip route`, or name an address that it reaches (TUTTI_STORE, --address)");
   }
 
   /// The handshake. Returns false with `why` if a retry may succeed; throws if it cannot.

@@ -13,7 +13,7 @@
 // Rank 0 knows that hellos are fresh by their T. Who reads an old number in `now` is never welcomed there: its seat is
 // taken, or the turn is over, or the next rank 0 ends it, and then it goes on to the next turn. That a rank has died in
 // a turn, the store says if it can (set_at_end).
-#include "collectives/bootstrap/turns.hpp"
+#include "tutti/turns.hpp"
 
 #include <unistd.h>
 

@@ -9,7 +9,7 @@ import common
 # What users include has floors of its own: what core has, what providers have, what is above.
 CORE_FACE = r"tutti/(accelerator|buffer|clock|collective|dtype|fork|log|memory|reduce|settings|status|store|work)\.hpp$"
 CORE, VOCABULARY = f"transports/core/|{CORE_FACE}", r"transports/[^/]+\.hpp$|tutti/provider/"
-TOPOLOGY, BOOTSTRAP = r"tutti/topology\.hpp$", r"tutti/(bootstrap|topology)\.hpp$"
+TOPOLOGY, BOOTSTRAP = r"tutti/topology\.hpp$", r"tutti/(bootstrap|topology|turns)\.hpp$"
 PLAN, BELOW = f"collectives/plan/|{TOPOLOGY}", f"collectives/(bootstrap|plan)/|{BOOTSTRAP}"
 COMMUNICATOR = r"tutti/communicator\.hpp$"
 USED = "(?!benchmarks/)"  # all that is no laboratory

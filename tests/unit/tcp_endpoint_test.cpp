@@ -70,7 +70,11 @@ TEST(TcpAddresses, AllowedByNameAddressOrPrefix) {
   EXPECT_THAT(allowed("eth0"), ElementsAre("10.1.2.3", "fe80::1"));
   EXPECT_THAT(allowed(" ib0 , ::1"), ElementsAre("::1", "192.168.7.1"));
   EXPECT_THAT(allowed("10.0.0.0/8,127.0.0.0/8"), ElementsAre("127.0.0.1", "10.1.2.3"));
-  for (const char* bad : {"eth1", "10.9.0.0/16", "10.1.2.3/33", "10.1.2.3/x", "eth0,wlan0"}) {
+  EXPECT_THAT(allowed("^eth0,lo"), ElementsAre("192.168.7.1"));
+  EXPECT_THAT(allowed("^ docker0 , 10.0.0.0/8,127.0.0.1,::1"), ElementsAre("fe80::1", "192.168.7.1"));
+  EXPECT_EQ(allowed("^").size(), host.size());
+  for (const char* bad :
+       {"eth1", "10.9.0.0/16", "10.1.2.3/33", "10.1.2.3/x", "eth0,wlan0", "eth0,^lo", "^eth0,lo,ib0"}) {
     try {
       allowed(bad);
       ADD_FAILURE() << bad << " was accepted";

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "tests/support/caught.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tools/run/addresses.hpp"
 #include "tools/run/host_link.hpp"
 #include "tools/run/hosts.hpp"
 #include "tools/run/job_text.hpp"
@@ -51,6 +55,52 @@ TEST(Hosts, Refused) {
   std::string many = "a:4096";
   for (int i = 0; i < 256; ++i) many += ",a:4096";
   EXPECT_THAT(tutti::testing::caught([&] { parse_hosts(many); }).what(), HasSubstr("slots together"));
+}
+
+TEST(Hosts, Users) {
+  const std::vector<Host> hosts = parse_hosts("me@h1:2,me@[fd00::2]:3,LOCALHOST:2,localhost,[fe80::1%eth0]");
+  std::vector<std::string> shown;
+  for (const Host& host : hosts) shown.push_back(host.name + " " + std::to_string(host.slots));
+  EXPECT_THAT(shown, ElementsAre("me@h1 2", "me@fd00::2 3", "LOCALHOST 3", "fe80::1%eth0 1"));
+  for (const char* list : {"@h1", "me@", "me@-x", "me@:2", "-o@h1"})
+    EXPECT_EQ(tutti::testing::caught([&] { parse_hosts(list); }).code(), Code::invalid) << list;
+}
+
+TEST(Hosts, ThisHostInAnyCase) {
+  for (const char* name : {"localhost", "LOCALHOST", "LocalHost", "127.0.0.1", "::1"}) EXPECT_TRUE(is_this_host(name));
+  EXPECT_FALSE(is_this_host("me@localhost"));
+}
+
+std::vector<std::string> hostfile(const std::string& text) {
+  const tutti::testing::TemporaryFolder folder;
+  const std::string path = folder.path() + "/hosts";
+  std::ofstream(path) << text;
+  std::vector<std::string> shown;
+  for (const Host& host : read_hostfile(path))
+    shown.push_back(host.name + " " + std::to_string(host.slots) + " " + std::to_string(host.most));
+  return shown;
+}
+
+TEST(Hosts, Hostfiles) {
+  EXPECT_THAT(hostfile("\xef\xbb\xbfh1 slots=2\r\n\r\nh2:3 # the second\r\n"), ElementsAre("h1 2 0", "h2 3 0"));
+  EXPECT_THAT(hostfile("# all\nh1 slots = 2 max_slots= 4#none\nh2 max-slots =3 slots=2 // two\n"),
+              ElementsAre("h1 2 4", "h2 2 3"));
+  EXPECT_THAT(hostfile("h1 /* one */ slots=2\n/* h2\nh3 */ h4\nh5 SLOTS=3"), ElementsAre("h1 2 0", "h4 1 0", "h5 3 0"));
+  EXPECT_THAT(hostfile("  fd00::1\tslots=2  \nme@h2\nh3 user=you count=2\n[::2]:4\n"),
+              ElementsAre("fd00::1 2 0", "me@h2 1 0", "you@h3 2 0", "::2 4 0"));
+  EXPECT_THAT(hostfile("LOCALHOST slots=1\nlocalhost:2\n"), ElementsAre("LOCALHOST 3 0"));
+  for (const char* text : {"", "# h1\n", "h1 2\n", "h1 slots\n", "h1 slots=\n", "h1 slots=0\n", "h1 sluts=2\n",
+                           "h1 slots=2x\n", "h1 user=\n", "h1 user=a/b\n"})
+    EXPECT_EQ(tutti::testing::caught([&] { hostfile(text); }).code(), Code::invalid) << text;
+  EXPECT_THAT(tutti::testing::caught([] { hostfile("h1\nh2 sluts=2\n"); }).what(),
+              HasSubstr("hosts:2: 'sluts=2' means"));
+}
+
+TEST(Hosts, NoMoreThanAHostTakes) {
+  std::vector<Host> hosts = {{"h1", 1, 2, {}}, {"h2", 1, 0, {}}};
+  EXPECT_THAT(tutti::testing::caught([&] { place_ranks(hosts, 6, {.oversubscribe = true}); }).what(),
+              HasSubstr("host 'h1' would get 3 ranks, and takes 2 at most"));
+  EXPECT_EQ(place_ranks(hosts, 4, {.oversubscribe = true}), 4);
 }
 
 TEST(Hosts, SlotBySlot) {

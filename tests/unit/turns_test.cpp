@@ -1,5 +1,5 @@
 // Starts of jobs, one after the other, in a store that outlives them. Ranks are threads, each with a client of its own.
-#include "collectives/bootstrap/turns.hpp"
+#include "tutti/turns.hpp"
 
 #include <gmock/gmock.h>
 

@@ -18,6 +18,7 @@
 #include "tools/run/environment.hpp"
 #include "tools/run/job_text.hpp"
 #include "tools/run/processes.hpp"
+#include "tools/run/program.hpp"
 #include "transports/core/byte_queue.hpp"
 
 namespace tutti::tools {
@@ -103,7 +104,7 @@ void Agent::wait() {
   channel_.watch(entries);
   if (!input_text_.empty()) entries.push_back({input_.fd(), POLLOUT, 0});
   for (const Stream& stream : streams_) entries.push_back({stream.credit > 0 ? stream.source.fd() : -1, POLLIN, 0});
-  Deadline until = next_alive_;
+  Deadline until = processes_ ? std::min(next_alive_, processes_->next_look()) : next_alive_;
   if (ready_ && !stopped_)
     until = std::min(until, channel_.heard() + std::chrono::ceil<Clock::duration>(Seconds(job_.silence)));
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -191,11 +192,13 @@ std::string Agent::start_rank(int rank, int input) {
     fcntl(pipe[0], F_SETFL, fcntl(pipe[0], F_GETFL) | O_NONBLOCK);
     streams_.push_back({2 * rank + i, Descriptor(pipe[0])});
   }
-  const pid_t pid = processes_->start(rank, {job_.file, job_.words, rank_environment(job_, rank), input,
-                                             writing[0].fd(), writing[1].fd(), signals_.before()});
+  const pid_t pid = processes_->start(
+      rank, {job_.file, job_.words, rank_environment(job_, rank), input, writing[0].fd(), writing[1].fd()});
   if (pid < 0) {
+    const std::string why =
+        fmt::format("cannot start rank {} ({}): {}", rank, job_.file, why_not_executed(job_.file, -pid));
     errno = -pid;
-    return fmt::format("cannot start rank {} ({}): {}", rank, job_.file, std::strerror(-pid));
+    return why;
   }
   channel_.say({Say::started, rank, pid, {}});
   return {};
@@ -207,6 +210,7 @@ void Agent::take_signals() {
     if (*signal == SIGTERM || *signal == SIGHUP || *signal == SIGQUIT)
       if (processes_) processes_->signal(*signal);
   if (!processes_) return;
+  for (const Stopped& one : processes_->take_stopped()) channel_.say({Say::stopped, one.rank, one.signal, {}});
   for (const Ended& end : processes_->reap()) {
     for (Stream& stream : streams_)
       if (stream.subject / 2 == end.rank) forward(stream);  // what it has said comes before its end

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "collectives/bootstrap/store_url.hpp"
-#include "tools/run/environment.hpp"
+#include "tools/run/program.hpp"
 #include "transports/core/host.hpp"
 #include "tutti/status.hpp"
 
@@ -43,11 +43,11 @@ std::optional<Trouble> prepare_job(Job& job, const std::string& folder, const st
     return Trouble{fmt::format("cannot enter the folder {}: {}; start `tutti run` in one that all hosts have", folder,
                                std::strerror(errno)),
                    exit_not_found};
-  job.file = find_executable(job.words.front());
+  job.file = find_program(job.words.front());
   if (job.file.empty()) {
     const bool missing = errno == ENOENT || errno == ENOTDIR;
     return Trouble{fmt::format("cannot run '{}': {}", job.words.front(),
-                               missing ? "no such program there or on its PATH" : std::strerror(errno)),
+                               missing ? "no such program in that folder or on its PATH" : std::strerror(errno)),
                    missing ? exit_not_found : exit_not_executable};
   }
   if (!job.stores.empty()) {

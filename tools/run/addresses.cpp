@@ -4,6 +4,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <memory>
@@ -35,7 +36,8 @@ std::string store_url(const std::string& host, int port) { return "tcp://" + soc
 bool is_this_host(const std::string& name) {
   const std::string own = host_name();
   const std::string names[] = {"localhost", "127.0.0.1", "::1", own, own.substr(0, own.find('.'))};
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  return std::any_of(std::begin(names), std::end(names),
+                     [&](const std::string& one) { return strcasecmp(one.c_str(), name.c_str()) == 0; });
 }
 
 }  // namespace tutti::tools

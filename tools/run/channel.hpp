@@ -33,6 +33,8 @@ enum class Say : std::uint8_t {
   goodbye,
   // sent by both
   alive,
+  // sent by the agent
+  stopped,  ///< subject: rank that has been stopped for a while; number: the signal
 };
 
 /// One message. `subject` is a rank, or a stream: twice the rank, plus one for stderr.

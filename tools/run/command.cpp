@@ -2,7 +2,6 @@
 #include "tools/command.hpp"
 
 #include <fmt/core.h>
-#include <sys/random.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -14,8 +13,10 @@
 #include "tools/run/environment.hpp"
 #include "tools/run/hosts.hpp"
 #include "tools/run/mpiexec.hpp"
+#include "tools/run/program.hpp"
 #include "tools/run/ranks.hpp"
 #include "transports/core/host.hpp"
+#include "transports/core/random.hpp"
 #include "tutti/log.hpp"
 
 namespace tutti::tools {
@@ -25,11 +26,7 @@ constexpr int most_ranks = 4096;
 
 std::string random_text(std::size_t bytes) {
   std::string raw(bytes, '\0');
-  for (std::size_t have = 0; have < bytes;) {
-    const ssize_t n = getrandom(raw.data() + have, bytes - have, 0);
-    if (n < 0 && errno != EINTR) throw Error(Code::resource, std::string("getrandom: ") + std::strerror(errno));
-    if (n > 0) have += static_cast<std::size_t>(n);
-  }
+  fill_random(raw.data(), bytes);
   std::string text;
   for (const char c : raw) text += fmt::format("{:02x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
   return text;
@@ -167,7 +164,7 @@ int run(const std::vector<std::string>& arguments) {
   if (!by_mpiexec && !request.mpiexec.empty())
     usage_error(app, "--mpiexec is for --backend mpi, --transport mpi or --preload-mpi: ");
   if (job.hosts.empty()) {
-    job.file = find_executable(job.words.front());
+    job.file = find_program(job.words.front());
     if (job.file.empty()) {
       const int why = errno;
       fmt::print(stderr, "tutti run: cannot run '{}': {}\n", job.words.front(),

@@ -1,8 +1,8 @@
 #include "tools/run/departures.hpp"
 
-#include "collectives/bootstrap/turns.hpp"
 #include "tutti/log.hpp"
 #include "tutti/status.hpp"
+#include "tutti/turns.hpp"
 
 namespace tutti::tools {
 namespace {

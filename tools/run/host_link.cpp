@@ -16,6 +16,7 @@
 #include "tools/command.hpp"
 #include "tools/run/addresses.hpp"
 #include "tools/run/environment.hpp"
+#include "tools/run/program.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -60,7 +61,7 @@ std::vector<std::string> remote_words(const std::string& command, const std::str
   return words;
 }
 
-std::string HostLink::start(const Job& job, const sigset_t& mask) {
+std::string HostLink::start(const Job& job) {
   remote_ = !is_this_host(host_.name);
   RankProcess process;
   if (remote_) process.words = remote_words(job.remote_start, host_.name);
@@ -74,7 +75,6 @@ std::string HostLink::start(const Job& job, const sigset_t& mask) {
         "--remote-start",
         process.words.front(), errno == ENOENT ? "no such program here or on PATH" : std::strerror(errno));
   process.environment = own_environment();
-  process.mask = mask;
   int pipes[3][2];
   for (auto& pipe : pipes)
     if (pipe2(pipe, O_CLOEXEC) != 0) return fmt::format("cannot make a pipe: {}", std::strerror(errno));
@@ -87,7 +87,7 @@ std::string HostLink::start(const Job& job, const sigset_t& mask) {
   process.error = ends[2].fd();
   started_ = Clock::now();
   pid_ = spawn(process);
-  if (pid_ < 0) return fmt::format("cannot run {}: {}", process.file, std::strerror(-pid_));
+  if (pid_ < 0) return fmt::format("cannot run {}: {}", process.file, why_not_executed(process.file, -pid_));
   return {};
 }
 

@@ -20,8 +20,8 @@ class HostLink {
  public:
   HostLink(const Host& host, Sink& error) : host_(host), error_(error) {}
 
-  /// Starts the agent with the signal mask `mask`. Returns an empty string, or why it cannot be started.
-  std::string start(const Job& job, const sigset_t& mask);
+  /// Starts the agent. Returns an empty string, or why it cannot be started.
+  std::string start(const Job& job);
   /// Records that the remote start command has ended with `status` from waitpid().
   void reaped(int status) { status_ = status; }
   /// Kills the remote start command and closes the channel.

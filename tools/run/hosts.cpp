@@ -1,9 +1,11 @@
 // Parses lists of hosts, and places ranks.
 #include "tools/run/hosts.hpp"
 
+#include <arpa/inet.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <sstream>
@@ -28,26 +30,43 @@ int parse_slots(std::string_view text, std::string_view entry) {
   return slots;
 }
 
-/// One entry of a list: NAME, NAME:SLOTS, [ADDRESS], [ADDRESS]:SLOTS.
-Host parse_host(std::string_view entry) {
+bool is_ipv6(std::string_view text) {
+  in6_addr address;
+  const std::string host(text.substr(0, text.find('%')));
+  return inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
+/// One entry of a list: NAME, NAME:SLOTS, [ADDRESS], [ADDRESS]:SLOTS, or in a file a bare IPv6 address; USER@ may come
+/// before it.
+Host parse_host(std::string_view entry, bool may_be_bare = false) {
   Host host;
+  const std::size_t user = entry.find('@') == entry.npos ? 0 : entry.find('@') + 1;
+  const std::string_view place = entry.substr(user);
   std::string_view rest;
-  if (entry.starts_with('[')) {
-    const std::size_t close = std::min(entry.find(']'), entry.size());
-    host.name = entry.substr(1, close - 1);
-    rest = entry.substr(std::min(close + 1, entry.size()));
-    if (close == entry.size() || (!rest.empty() && rest[0] != ':')) host.name.clear();
+  if (place.starts_with('[')) {
+    const std::size_t close = std::min(place.find(']'), place.size());
+    host.name = place.substr(1, close - 1);
+    rest = place.substr(std::min(close + 1, place.size()));
+    if (close == place.size() || (!rest.empty() && rest[0] != ':')) host.name.clear();
+  } else if (may_be_bare && is_ipv6(place)) {
+    host.name = place;
   } else {
-    host.name = entry.substr(0, entry.find(':'));
-    rest = entry.substr(host.name.size());
+    host.name = place.substr(0, place.find(':'));
+    rest = place.substr(host.name.size());
   }
+  const bool named = !host.name.empty() && !host.name.starts_with('-') && user != 1;
+  host.name.insert(0, entry.substr(0, user));
   // The name becomes an argument of the remote start command, which must not take it for a flag.
-  if (host.name.empty() || host.name.starts_with('-') ||
-      host.name.find_first_of(" \t/\\'\"$`;&|<>()*?") != host.name.npos)
+  if (!named || host.name.starts_with('-') || host.name.find_first_of(" \t/\\'\"$`;&|<>()*?") != host.name.npos)
     throw Error(Code::invalid,
                 fmt::format("'{}' in the list of hosts names no host; give a list such as h1:2,h2:2", entry));
   if (!rest.empty()) host.slots = parse_slots(rest.substr(1), entry);
   return host;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
 }
 
 /// Hosts in the order of their first entries.
@@ -57,11 +76,14 @@ class Hosts {
     slots_ += host.slots;
     if (slots_ > most_slots_of_all)
       throw Error(Code::invalid, fmt::format("the hosts have more than {} slots together", most_slots_of_all));
-    const auto [same, is_new] = index_.try_emplace(host.name, hosts_.size());
-    if (is_new)
+    const auto [same, is_new] = index_.try_emplace(lower(host.name), hosts_.size());
+    if (is_new) {
       hosts_.push_back(std::move(host));
-    else
-      hosts_[same->second].slots += host.slots;
+      return;
+    }
+    Host& before = hosts_[same->second];
+    before.slots += host.slots;
+    before.most = before.most == 0 || host.most == 0 ? 0 : before.most + host.most;
   }
   bool empty() const noexcept { return hosts_.empty(); }
   std::vector<Host> take() noexcept { return std::move(hosts_); }
@@ -84,22 +106,65 @@ std::vector<Host> parse_hosts(std::string_view list) {
   return hosts.take();
 }
 
+namespace {
+
+/// A line without its comments and with blanks around words only: "h1 slots=2". `inside` is whether a comment of
+/// several lines is open.
+std::string plain_line(std::string line, bool& inside) {
+  for (std::size_t at = 0; at < line.size() || inside;) {
+    const std::size_t end = inside ? line.find("*/", at) : line.find("/*", at);
+    if (inside) line.erase(at, end == line.npos ? end : end + 2 - at);
+    if (end == line.npos) break;
+    at = inside ? at : end;
+    inside = !inside;
+  }
+  line.resize(std::min({line.find('#'), line.find("//"), line.size()}));
+  std::string plain;
+  for (const char c : line) {
+    const bool blank = c == ' ' || c == '\t' || c == '\r';
+    if (blank ? plain.empty() || plain.back() == ' ' || plain.back() == '=' : false) continue;
+    if (c == '=' && plain.ends_with(' ')) plain.pop_back();
+    plain += blank ? ' ' : c;
+  }
+  return plain;
+}
+
+/// Takes "slots=2", "max_slots=4" or "user=me", by any of the names that hostfiles have for them.
+void take_key(Host& host, const std::string& word, const std::string& where) {
+  const std::size_t equals = std::min(word.find('='), word.size());
+  std::string key = lower(word.substr(0, equals));
+  std::replace(key.begin(), key.end(), '-', '_');
+  const std::string value = equals == word.size() ? std::string() : word.substr(equals + 1);
+  if (key == "slots" || key == "count" || key == "cpu")
+    host.slots = parse_slots(value, word);
+  else if (key == "max_slots" || key == "slots_max")
+    host.most = parse_slots(value, word);
+  else if ((key == "user" || key == "username" || key == "user_name") && !value.empty())
+    host.name = parse_host(value + "@[" + host.name.substr(host.name.find('@') + 1) + "]").name;
+  else
+    throw Error(
+        Code::invalid,
+        fmt::format("{}: '{}' means nothing here: a line is a host and its slots, as in 'h1 slots=2'; max_slots=4 "
+                    "and user=me may follow",
+                    where, word));
+  if (host.most != 0 && host.slots > host.most) host.slots = host.most;
+}
+
+}  // namespace
+
 std::vector<Host> read_hostfile(const std::string& path) {
   constexpr std::size_t longest = std::size_t{64} << 20;
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   Hosts hosts;
   int number = 0;
-  for (const std::string& line : read_lines(path, longest)) {
-    ++number;
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string entry, slots, rest;
-    if (!(words >> entry)) continue;
-    constexpr std::string_view key = "slots=";
-    words >> slots >> rest;
-    if (!rest.empty() || (!slots.empty() && !slots.starts_with(key)))
-      throw Error(Code::invalid,
-                  fmt::format("{}:{}: a line is a host and its slots, as in 'h1 slots=2'", path, number));
-    Host host = parse_host(entry);
-    if (!slots.empty()) host.slots = parse_slots(std::string_view(slots).substr(key.size()), line);
+  bool inside_comment = false;
+  for (std::string line : read_lines(path, longest)) {
+    if (++number == 1 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
+    std::istringstream words(plain_line(std::move(line), inside_comment));
+    std::string word;
+    if (!(words >> word)) continue;
+    Host host = parse_host(word, true);
+    while (words >> word) take_key(host, word, fmt::format("{}:{}", path, number));
     hosts.add(std::move(host));
   }
   if (hosts.empty()) throw Error(Code::invalid, fmt::format("the hostfile '{}' names no host", path));
@@ -123,6 +188,11 @@ int place_ranks(std::vector<Host>& hosts, int ranks, const Placing& placing) {
     const std::int64_t until = ranks > slots ? ranks * seen / slots : seen;
     shares.push_back(static_cast<int>(until - given));
     given = until;
+    if (host.most != 0 && shares.back() > host.most)
+      throw Error(Code::invalid,
+                  fmt::format("host '{}' would get {} ranks, and takes {} at most (max_slots); start fewer, "
+                              "or raise it",
+                              host.name, shares.back(), host.most));
   }
   for (int rank = 0; rank < ranks;)
     for (std::size_t i = 0; i < hosts.size(); ++i)

@@ -9,11 +9,12 @@
 
 namespace tutti::tools {
 
-/// Parses a list such as "h1:2,h2,[fd00::1]:4". A host without a number has one slot; the slots of a host that is named
-/// twice are added. Throws Error{invalid}.
+/// Parses a list such as "h1:2,me@h2,[fd00::1]:4". A host without a number has one slot; the slots of a host
+/// that is named twice are added. Throws Error{invalid}.
 std::vector<Host> parse_hosts(std::string_view list);
 
-/// Reads lines "h1", "h1:2" or "h1 slots=2"; # starts a comment. Throws Error{invalid}.
+/// Reads lines "h1", "h1:2", "fd00::1" or "h1 slots=2 max_slots=4 user=me", as Open MPI and hydra have them, with
+/// comments behind # or // and between /* and */. Throws Error{invalid}.
 std::vector<Host> read_hostfile(const std::string& path);
 
 struct Placing {
@@ -22,7 +23,8 @@ struct Placing {
 };
 
 /// Gives every host as many ranks as it has slots, in order, and removes hosts without ranks; `ranks` 0 stands for all
-/// slots. Returns the number of ranks. Throws Error{invalid} if ranks outnumber the slots without `oversubscribe`.
+/// slots. Returns the number of ranks. Throws Error{invalid} if ranks outnumber the slots without `oversubscribe`, or
+/// those that a host takes at most.
 int place_ranks(std::vector<Host>& hosts, int ranks, const Placing& placing = {});
 
 }  // namespace tutti::tools

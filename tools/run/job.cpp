@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <utility>
 
+#include "collectives/bootstrap/socket.hpp"
 #include "tools/run/addresses.hpp"
 #include "tools/run/departures.hpp"
 #include "tools/run/make_ranks.hpp"
@@ -80,6 +82,7 @@ class Session {
   void kill_all(int signal);
   void drain();
   void summarise();
+  bool output_is_lost();
   void say(std::string_view line) { sinks_.error().put(fmt::format("tutti run: {}\n", line)); }
   Rank& at(int rank) { return all_[static_cast<std::size_t>(rank)]; }
   bool running() const {
@@ -98,6 +101,7 @@ class Session {
   std::optional<int> first_failure_;  ///< a rank
   bool limit_passed_ = false;
   bool told_to_end_ = false;  ///< by a signal
+  bool told_of_loss_ = false;
   int interrupts_ = 0;
 };
 
@@ -109,8 +113,9 @@ int Session::run() {
   drain();
   summarise();
   drain();
+  const bool lost = output_is_lost();
   if (limit_passed_) return exit_time_limit;
-  return first_failure_ ? exit_code_of(at(*first_failure_).end) : 0;
+  return first_failure_ ? exit_code_of(at(*first_failure_).end) : lost ? 1 : 0;
 }
 
 /// The ranks could not be started: kills those that were.
@@ -137,6 +142,7 @@ std::optional<Trouble> Session::loop() {
     if (auto trouble = ranks_.serve(std::span(entries).subspan(3))) return trouble;
     if (entries[0].revents != 0) take_signals();
     reap();
+    output_is_lost();
     const Deadline now = Clock::now();
     if (now >= departures_.next_try()) departures_.try_again();
     if (now >= next_stage_at_) next_stage();
@@ -221,6 +227,20 @@ void Session::kill_all(int signal) {
   ranks_.signal(signal);
 }
 
+/// True if some of the ranks' output could not be written, which is told once. A reader that goes is no loss.
+bool Session::output_is_lost() {
+  for (const Sink* sink : {&sinks_.output, &sinks_.error_alone}) {
+    if (sink->lost() == 0) continue;
+    if (!std::exchange(told_of_loss_, true)) {
+      say(fmt::format("{} cannot be written: {}; what the ranks write from now on is lost, and the exit code is not 0",
+                      sink == &sinks_.output ? "stdout" : "stderr", std::strerror(sink->lost())));
+      sinks_.error().flush();
+    }
+    return true;
+  }
+  return false;
+}
+
 /// Writes the remaining output as fast as it is read. Once the job is told to end, a reader that takes nothing for
 /// `patience` is abandoned.
 void Session::drain() {
@@ -267,7 +287,7 @@ void Session::summarise() {
 /// Serves a store that the ranks can reach, unless the user has named one. Returns how this process reaches it.
 std::string serve_store(Job& job, std::optional<TcpStoreServer>& server) {
   if (job.variables.contains("TUTTI_STORE")) return job.variables.at("TUTTI_STORE");
-  const std::string loopback = "127.0.0.1", secret = job.variables.at("TUTTI_SECRET");
+  const std::string loopback = sockets::loopback_host(), secret = job.variables.at("TUTTI_SECRET");
   server.emplace(job.hosts.empty() ? loopback : job.address, 0, secret, static_cast<std::size_t>(job.ranks));
   if (job.hosts.empty()) {
     job.variables["TUTTI_STORE"] = store_url(loopback, server->port());
@@ -286,7 +306,7 @@ int run_job(const Job& asked) {
   raise_descriptor_limit(job.ranks);  // for the ranks' streams and their connections to the store
   Signals signals;
   Sinks sinks;
-  const auto ranks = job.hosts.empty() ? make_local_ranks(job, signals, sinks) : make_remote_ranks(job, signals, sinks);
+  const auto ranks = job.hosts.empty() ? make_local_ranks(job, sinks) : make_remote_ranks(job, sinks);
   // The server starts a thread, so it comes after the guard's fork, which needs a process with one thread.
   std::optional<TcpStoreServer> server;
   const std::string store = serve_store(job, server);

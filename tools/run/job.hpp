@@ -12,6 +12,7 @@ namespace tutti::tools {
 struct Host {
   std::string name;
   int slots = 1;
+  int most = 0;  ///< ranks that it takes at most; 0: any number
   std::vector<int> ranks;
 };
 

@@ -13,6 +13,7 @@
 #include "tools/run/environment.hpp"
 #include "tools/run/make_ranks.hpp"
 #include "tools/run/processes.hpp"
+#include "tools/run/program.hpp"
 #include "tools/run/rank_output.hpp"
 #include "tools/run/terminal.hpp"
 
@@ -21,8 +22,7 @@ namespace {
 
 class LocalRanks final : public Ranks {
  public:
-  LocalRanks(const std::string& mark, const Signals& signals, Sinks& sinks)
-      : processes_(mark), signals_(signals), sinks_(sinks) {}
+  LocalRanks(const std::string& mark, Sinks& sinks) : processes_(mark), sinks_(sinks) {}
 
   std::optional<Trouble> start(const Job& job) override {
     if (job.bind) processes_.bind();
@@ -31,7 +31,7 @@ class LocalRanks final : public Ranks {
     for (int rank = 0; rank < job.ranks; ++rank) {
       const pid_t pid = start_rank(rank, job, rank == 0 && first.fd() >= 0 ? first.fd() : nothing.fd());
       if (pid >= 0) continue;
-      return Trouble{fmt::format("cannot start rank {} ({}): {}", rank, job.file, std::strerror(-pid)),
+      return Trouble{fmt::format("cannot start rank {} ({}): {}", rank, job.file, why_not_executed(job.file, -pid)),
                      -pid == ENOENT ? exit_not_found : exit_not_executable};
     }
     return std::nullopt;
@@ -55,11 +55,13 @@ class LocalRanks final : public Ranks {
       if (entries[i + 1].revents != 0 && outputs_[i].may_read()) outputs_[i].pump();
     const Deadline now = Clock::now();
     for (RankOutput& output : outputs_) output.lines().flush_if_due(now);
+    for (const Stopped& one : processes_.take_stopped())
+      say_stopped(sinks_.error(), one.rank, whereabouts(one.rank), one.signal);
     return std::nullopt;
   }
 
   Deadline next_look() const override {
-    Deadline first = never;
+    Deadline first = processes_.next_look();
     for (const RankOutput& output : outputs_) first = std::min(first, output.lines().due());
     return first;
   }
@@ -92,7 +94,7 @@ class LocalRanks final : public Ranks {
 
  private:
   pid_t start_rank(int rank, const Job& job, int input) {
-    RankProcess process{job.file, job.words, rank_environment(job, rank), input, -1, -1, signals_.before()};
+    RankProcess process{job.file, job.words, rank_environment(job, rank), input, -1, -1};
     Inherited ends[2];  // the write ends, closed here once the rank has inherited them
     if (job.tag_output || job.ranks > 1) {
       for (int i = 0; i < (sinks_.same ? 1 : 2); ++i) {
@@ -144,7 +146,6 @@ class LocalRanks final : public Ranks {
   }
 
   Processes processes_;
-  const Signals& signals_;
   Sinks& sinks_;
   Descriptor input_;  ///< pipe to rank 0, if the launcher copies from a terminal
   std::deque<RankOutput> outputs_;
@@ -152,8 +153,8 @@ class LocalRanks final : public Ranks {
 
 }  // namespace
 
-std::unique_ptr<Ranks> make_local_ranks(const Job& job, const Signals& signals, Sinks& sinks) {
-  return std::make_unique<LocalRanks>(job.mark, signals, sinks);
+std::unique_ptr<Ranks> make_local_ranks(const Job& job, Sinks& sinks) {
+  return std::make_unique<LocalRanks>(job.mark, sinks);
 }
 
 }  // namespace tutti::tools

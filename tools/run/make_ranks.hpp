@@ -7,10 +7,10 @@
 
 namespace tutti::tools {
 
-/// Ranks that this process starts itself, all on this host. `signals` and `sinks` must outlive them.
-std::unique_ptr<Ranks> make_local_ranks(const Job& job, const Signals& signals, Sinks& sinks);
+/// Ranks that this process starts itself, all on this host. `sinks` must outlive them.
+std::unique_ptr<Ranks> make_local_ranks(const Job& job, Sinks& sinks);
 
-/// Ranks on job.hosts, started by an agent on each host. `signals` and `sinks` must outlive them.
-std::unique_ptr<Ranks> make_remote_ranks(const Job& job, const Signals& signals, Sinks& sinks);
+/// Ranks on job.hosts, started by an agent on each host. `sinks` must outlive them.
+std::unique_ptr<Ranks> make_remote_ranks(const Job& job, Sinks& sinks);
 
 }  // namespace tutti::tools

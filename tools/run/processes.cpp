@@ -26,6 +26,7 @@ pid_t Processes::start(int rank, RankProcess process) {
 }
 
 void Processes::signal(int signal) {
+  stops_.sent(signal);
   for (const Process& process : all_) {
     if (!process.running) continue;
     kill(-process.pid, signal);
@@ -36,10 +37,16 @@ void Processes::signal(int signal) {
 std::vector<Ended> Processes::reap() {
   std::vector<Ended> ended;
   int status = 0;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0;) {
     const auto found =
         std::find_if(all_.begin(), all_.end(), [&](const Process& p) { return p.running && p.pid == pid; });
     if (found == all_.end()) continue;  // an orphaned descendant of a rank
+    if (WIFSTOPPED(status)) {
+      stops_.stopped(found->rank, WSTOPSIG(status));
+      continue;
+    }
+    stops_.over(found->rank);
+    if (WIFCONTINUED(status)) continue;
     found->running = false;
     found->group_left = kill(-pid, 0) == 0;
     if (!found->group_left) guard_.forget(pid);

@@ -7,6 +7,7 @@
 #include "tools/run/guard.hpp"
 #include "tools/run/ranks.hpp"
 #include "tools/run/spawn.hpp"
+#include "tools/run/stops.hpp"
 
 namespace tutti::tools {
 
@@ -27,6 +28,11 @@ class Processes {
   /// Kills what ranks have left behind: members of their process groups, and processes with the mark.
   void finish();
 
+  /// The ranks that have been stopped for a while, each once; reap() sees when they are.
+  std::vector<Stopped> take_stopped() { return stops_.take_long(); }
+  /// When take_stopped() will have something to tell.
+  Deadline next_look() const { return stops_.next_look(); }
+
   int running() const;
   pid_t pid_of(int rank) const;
 
@@ -40,6 +46,7 @@ class Processes {
   const std::string mark_;
   Guard guard_;
   std::vector<Process> all_;
+  Stops stops_;
   std::vector<int> cores_;  ///< the cores to bind to; empty: no binding
 };
 

@@ -112,7 +112,7 @@ bool RankOutput::pump() {
     return false;
   }
   lines_.put(std::string_view(block, static_cast<std::size_t>(n)));
-  if (lines_.sink().broken()) source_.reset();  // the rank gets SIGPIPE, as it would without the launcher
+  if (lines_.sink().reader_gone()) source_.reset();  // the rank gets SIGPIPE, as it would without the launcher
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <deque>
 #include <filesystem>
 
@@ -14,6 +15,7 @@
 #include "tools/run/job_text.hpp"
 #include "tools/run/make_ranks.hpp"
 #include "tools/run/rank_output.hpp"
+#include "tools/run/stops.hpp"
 #include "transports/core/printable.hpp"
 #include "tutti/status.hpp"
 
@@ -30,8 +32,7 @@ struct Stream {
 
 class RemoteRanks final : public Ranks {
  public:
-  RemoteRanks(const Job& job, const Signals& signals, Sinks& sinks)
-      : guard_(job.mark), signals_(signals), sinks_(sinks) {}
+  RemoteRanks(const Job& job, Sinks& sinks) : guard_(job.mark), sinks_(sinks) {}
 
   std::optional<Trouble> start(const Job& job) override;
   void signal(int signal) override;
@@ -62,7 +63,6 @@ class RemoteRanks final : public Ranks {
   HostLink& host_of(int rank) { return links_[ranks_[static_cast<std::size_t>(rank)].link]; }
 
   Guard guard_;
-  const Signals& signals_;
   Sinks& sinks_;
   Job job_;
   std::deque<HostLink> links_;
@@ -81,7 +81,7 @@ std::optional<Trouble> RemoteRanks::start(const Job& job) {
   const std::string folder = std::filesystem::current_path(error);
   for (const Host& host : job.hosts) {
     HostLink& link = links_.emplace_back(host, sinks_.error());
-    if (const std::string why = link.start(job, signals_.before()); !why.empty()) return Trouble{why, exit_not_found};
+    if (const std::string why = link.start(job); !why.empty()) return Trouble{why, exit_not_found};
     guard_.watch(link.pid());
     Job part = job;
     part.here = host.ranks;
@@ -181,6 +181,11 @@ std::optional<Trouble> RemoteRanks::take(HostLink& link, const Frame& frame) {
       if (std::exchange(about.running, false)) ended_.push_back({frame.subject, static_cast<int>(frame.number), {}});
       break;
     }
+    case Say::stopped:
+      expect(rank_of(link, frame.subject).pid > 0 && frame.number > 0 && frame.number < NSIG,
+             "a rank is stopped there that was not started");
+      say_stopped(sinks_.error(), frame.subject, whereabouts(frame.subject), static_cast<int>(frame.number));
+      break;
     case Say::output: {
       expect(frame.subject >= 0, "it speaks of a rank that does not exist");
       rank_of(link, frame.subject / 2);
@@ -243,7 +248,7 @@ void RemoteRanks::pump(std::size_t index) {
   Sink& sink = stream.lines.sink();
   HostLink& link = host_of(static_cast<int>(index / 2));
   const auto subject = static_cast<std::int32_t>(index);
-  if (sink.broken() && !std::exchange(stream.given_up, true) && link.usable())
+  if (sink.reader_gone() && !std::exchange(stream.given_up, true) && link.usable())
     link.channel().say({Say::taken, subject, -1, {}});
   if (!stream.backlog.empty() && !sink.full()) {
     stream.lines.put(stream.backlog);
@@ -301,8 +306,8 @@ bool RemoteRanks::talking() {
 
 }  // namespace
 
-std::unique_ptr<Ranks> make_remote_ranks(const Job& job, const Signals& signals, Sinks& sinks) {
-  return std::make_unique<RemoteRanks>(job, signals, sinks);
+std::unique_ptr<Ranks> make_remote_ranks(const Job& job, Sinks& sinks) {
+  return std::make_unique<RemoteRanks>(job, sinks);
 }
 
 }  // namespace tutti::tools

@@ -8,20 +8,21 @@
 
 namespace tutti::tools {
 
+/// Undoes what this process has inherited: no signal is ignored, but SIGHUP if it was (nohup), and none is blocked.
+/// Async-signal-safe.
+void reset_signals() noexcept;
+
 class Signals {
  public:
-  /// Blocks the handled signals, ignores SIGPIPE and makes this process the reaper of orphaned descendants. Call it
-  /// while the process has one thread. Throws Error{resource}.
+  /// Blocks the handled signals and no others, ignores SIGPIPE and makes this process the reaper of orphaned
+  /// descendants. Call it while the process has one thread. Throws Error{resource}.
   Signals();
 
   int fd() const noexcept { return fd_.fd(); }
   /// The next pending signal, or nothing. One SIGCHLD may stand for several processes.
   std::optional<int> next();
-  /// The signal mask before the constructor, for the ranks.
-  const sigset_t& before() const noexcept { return before_; }
 
  private:
-  sigset_t before_ = {};
   Descriptor fd_;
 };
 

@@ -38,7 +38,7 @@ ssize_t Sink::write_some(std::string_view text) {
 }
 
 void Sink::put(std::string_view text, const void* writer, Deadline kept) {
-  if (broken_ || text.empty()) return;
+  if (error_ != 0 || text.empty()) return;
   if (inside_ && writer != writer_ && text.front() != '\r') queue_.append("\n");
   queue_.append(text);
   writer_ = writer;
@@ -56,7 +56,7 @@ bool Sink::flush() {
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
-      broken_ = true;
+      error_ = errno;
       queue_.clear();
     }
   }

@@ -1,6 +1,7 @@
 // Sink: stdout or stderr of the launcher, written without waiting for its reader.
 #pragma once
 
+#include <cerrno>
 #include <string>
 #include <string_view>
 
@@ -17,9 +18,9 @@ class Sink {
 
   explicit Sink(int fd);
 
-  /// Queues `text` and writes as much as possible without blocking. Has no effect on a broken sink. If the last line is
-  /// not complete and another writer's, a new line is begun first. The launcher itself is the writer nullptr. `kept` is
-  /// until when other ranks should wait for the end of this line.
+  /// Queues `text` and writes as much as possible without blocking. Has no effect once a write has failed. If the last
+  /// line is not complete and another writer's, a new line is begun first. The launcher itself is the writer nullptr.
+  /// `kept` is until when other ranks should wait for the end of this line.
   void put(std::string_view text, const void* writer = nullptr, Deadline kept = Deadline::min());
   /// True if the last line is not complete, and `writer`'s.
   bool is_inside_line_of(const void* writer) const noexcept { return inside_ && writer == writer_; }
@@ -32,8 +33,10 @@ class Sink {
 
   bool pending() const noexcept { return !queue_.empty(); }
   bool full() const noexcept { return queue_.size() >= bound; }
-  /// True once a write has failed: the reader has gone, or the disk is full.
-  bool broken() const noexcept { return broken_; }
+  /// True once the reader has gone.
+  bool reader_gone() const noexcept { return error_ == EPIPE || error_ == ECONNRESET; }
+  /// The errno of a write that failed for another reason, such as a full disk; 0: none did. What follows is dropped.
+  int lost() const noexcept { return reader_gone() ? 0 : error_; }
   bool is_terminal() const noexcept { return terminal_; }
   /// True for an ordinary file.
   bool is_file() const noexcept { return way_ == Way::file; }
@@ -52,7 +55,7 @@ class Sink {
   const void* writer_ = nullptr;  ///< of the last text
   bool inside_ = false;           ///< whether its line is incomplete
   Deadline kept_ = Deadline::min();
-  bool broken_ = false;
+  int error_ = 0;  ///< errno of the write that failed
 };
 
 /// True if both refer to the same file, pipe or terminal.

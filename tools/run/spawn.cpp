@@ -13,6 +13,8 @@
 #include <memory>
 #include <optional>
 
+#include "tools/run/program.hpp"
+#include "tools/run/signals.hpp"
 #include "transports/core/descriptor.hpp"
 
 namespace tutti::tools {
@@ -51,8 +53,7 @@ std::optional<rlimit> limit_of_ranks;  // on descriptors, where the launcher has
   dup2(process.input, 0);
   if (process.output >= 0) dup2(process.output, 1);
   if (process.error >= 0) dup2(process.error, 2);
-  std::signal(SIGPIPE, SIG_DFL);
-  sigprocmask(SIG_SETMASK, &process.mask, nullptr);
+  reset_signals();
   if (limit_of_ranks) setrlimit(RLIMIT_NOFILE, &*limit_of_ranks);
   if (cores == nullptr || sched_setaffinity(0, CPU_ALLOC_SIZE(process.core + 1), cores) == 0)
     execve(process.file.c_str(), exec.words.data(), exec.environment.data());
@@ -73,7 +74,9 @@ void raise_descriptor_limit(int ranks) {
   limit_of_ranks = limit;
 }
 
-pid_t spawn(const RankProcess& process) {
+namespace {
+
+pid_t spawn_once(const RankProcess& process) {
   const Pointers exec = {pointers(process.words), pointers(process.environment)};
   const Cores cores = only(process.core);
   int report[2];
@@ -95,6 +98,19 @@ pid_t spawn(const RankProcess& process) {
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return -why;
+}
+
+}  // namespace
+
+pid_t spawn(const RankProcess& process) {
+  if (names_no_program(process.file)) return -ENOENT;
+  const pid_t pid = spawn_once(process);
+  if (pid != -ENOEXEC || !is_for_the_shell(process.file)) return pid;
+  RankProcess shell = process;
+  shell.words.insert(shell.words.begin(), "/bin/sh");
+  shell.words[1] = process.file;
+  shell.file = "/bin/sh";
+  return spawn_once(shell);
 }
 
 }  // namespace tutti::tools

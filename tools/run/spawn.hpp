@@ -4,7 +4,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +35,6 @@ struct RankProcess {
   int input = -1;   ///< becomes stdin
   int output = -1;  ///< becomes stdout; -1: the launcher's
   int error = -1;   ///< becomes stderr; -1: the launcher's
-  sigset_t mask;    ///< signal mask of the process
   int core = -1;    ///< the only core that the process may use; -1: those of the launcher
 };
 
@@ -44,8 +42,9 @@ struct RankProcess {
 /// what a host with so many ranks needs: a rank holds two descriptors for every other.
 void raise_descriptor_limit(int ranks);
 
-/// Forks and executes a process in a process group of its own; the kernel kills it when this process ends. Returns its
-/// pid, or -errno if it could not be executed.
+/// Forks and executes a process in a process group of its own, with the signals of reset_signals(); the kernel kills it
+/// when this process ends. A text without an interpreter is run by /bin/sh. Returns its pid, or -errno if it could not
+/// be executed; why_not_executed() explains that.
 pid_t spawn(const RankProcess& process);
 
 }  // namespace tutti::tools

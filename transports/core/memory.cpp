@@ -100,11 +100,11 @@ int reserve_pages(int fd, std::size_t offset, void* memory, std::size_t bytes) n
 #ifdef MADV_POPULATE_WRITE
   if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) {
     if (last_page_is_there(memory, bytes)) return 0;
-  } else if (errno != EINVAL) {
+  } else if (errno == ENOMEM || errno == EFAULT || errno == EHWPOISON) {
     return errno == EFAULT ? ENOMEM : errno;  // EFAULT: touching would have raised SIGBUS
   }
 #endif
-  // The kernel is old, or emulated. For anonymous memory, available_memory() was checked.
+  // The kernel is old, emulated or made to refuse (seccomp). For anonymous memory, available_memory() was checked.
   return fd >= 0 ? reserve_file(fd, offset, bytes) : 0;
 }
 

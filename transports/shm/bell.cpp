@@ -1,12 +1,12 @@
 #include "transports/shm/bell.hpp"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "transports/core/random.hpp"
 #include "transports/shm/messages.hpp"
 #include "tutti/status.hpp"
 
@@ -14,8 +14,7 @@ namespace tutti::shm {
 
 BellName fresh_name() {
   BellName name;
-  if (::getrandom(name.data(), name.size(), 0) != static_cast<ssize_t>(name.size()))
-    throw Error(Code::resource, std::string("the kernel gives no random bytes (getrandom): ") + std::strerror(errno));
+  fill_random(name.data(), name.size());
   return name;
 }
 

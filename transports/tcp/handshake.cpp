@@ -1,14 +1,12 @@
 // The handshake of a connection; the header describes the protocol.
 #include "transports/tcp/handshake.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <vector>
+
+#include "transports/core/random.hpp"
 
 namespace tutti::tcp {
 namespace {
@@ -25,14 +23,6 @@ template <class T>
 void take(const HelloBytes& bytes, std::size_t& at, T& value) noexcept {
   value = 0;
   for (std::size_t i = 0; i < sizeof value; ++i) value |= static_cast<T>(std::to_integer<T>(bytes[at++]) << 8 * i);
-}
-
-void fill_random(void* into, std::size_t bytes) {
-  for (std::size_t have = 0; have < bytes;) {
-    const ssize_t got = getrandom(static_cast<std::byte*>(into) + have, bytes - have, 0);
-    if (got < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "getrandom");
-    if (got > 0) have += static_cast<std::size_t>(got);
-  }
 }
 
 }  // namespace
