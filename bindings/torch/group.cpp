@@ -60,7 +60,8 @@ std::shared_ptr<CallbackQueue> Group::callback_queue() {
   CallbackQueue* const from = CallbackQueue::current();
   if (from != nullptr && from->is_deepest()) return from->shared_from_this();
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<CallbackQueue>& queue = queues_[from];
+  std::shared_ptr<CallbackQueue>& queue =
+      queues_[from == nullptr ? std::weak_ptr<CallbackQueue>() : from->weak_from_this()];
   if (queue == nullptr) {
     std::vector<CallbackQueue::Source> sources;
     if (from != nullptr) sources = from->sources();

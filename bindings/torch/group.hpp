@@ -69,8 +69,9 @@ class Group {
   std::atomic<Code> failure_{Code::ok};
   mutable std::mutex mutex_;
   std::optional<Communicator> communicator_;
-  std::map<std::string, std::shared_ptr<OfCallbacks>> of_callbacks_;       // by the name of the queue that launches
-  std::map<const CallbackQueue*, std::shared_ptr<CallbackQueue>> queues_;  // by the queue that attaches, or nullptr
+  std::map<std::string, std::shared_ptr<OfCallbacks>> of_callbacks_;  // by the name of the queue that launches
+  /// By the queue that attaches, or an empty pointer; weak ones, as another queue may come to lie at the same address.
+  std::map<std::weak_ptr<CallbackQueue>, std::shared_ptr<CallbackQueue>, std::owner_less<>> queues_;
 };
 
 /// The groups of this process that have a job of their own, oldest first.
