@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "bindings/torch/callbacks.hpp"
 #include "bindings/torch/completer.hpp"
 #include "bindings/torch/errors.hpp"
 #include "bindings/torch/memory.hpp"
@@ -101,7 +102,7 @@ std::shared_ptr<const void> token() {
 Backend::Backend(const Origin& origin, c10::intrusive_ptr<Options> options)
     : c10d::Backend(origin.rank, origin.size),
       options_(std::move(options)),
-      group_(std::make_shared<Group>(options_->backend, options_->timeout,
+      group_(std::make_shared<Group>(options_->backend, origin.id, options_->timeout,
                                      origin.members.empty() ? all_ranks(origin.size) : origin.members)) {
   try {
     connect(origin);
@@ -152,8 +153,7 @@ void Backend::leave(Seconds patience) {
   for (const auto& work : messages) work->cancel();  // nobody will wait for these
   messages.clear();
   if (!Completer::instance().drain(*group_, deadline_in(patience))) {
-    if (auto communicator = group_->find())
-      communicator->abort("rank " + std::to_string(rank_) + " has left the process group");
+    group_->abort("rank " + std::to_string(rank_) + " has left the process group");
     Completer::instance().drain(*group_, deadline_in(Seconds(1)));
   }
   collectives_.clear();
@@ -171,8 +171,7 @@ void Backend::leave_all(Seconds patience) {
 
 void Backend::abort() {
   const WithoutGil without;
-  if (auto communicator = group_->find())
-    communicator->abort("rank " + std::to_string(rank_) + " aborted the process group");
+  group_->abort("rank " + std::to_string(rank_) + " aborted the process group");
   Completer::instance().drain(*group_, deadline_in(Seconds(2)));
 }
 
@@ -198,9 +197,32 @@ CallOptions Backend::call_options(const Request& request, double limit) const {
   return options;
 }
 
+Communicator Backend::here(const char* call) const {
+  try {
+    return group_->communicator_here();
+  } catch (const Error& error) {
+    std::rethrow_exception(translated(error, call, group_->timeout()));
+  }
+}
+
+void Backend::count_in(const tutti::Work& collective) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(collectives_, [](const Launched& one) { return one.work.done(); });
+  collectives_.push_back({CallbackQueue::current(), collective});
+}
+
+/// Those whose order with the next one of this thread is the same on all ranks.
+std::vector<tutti::Work> Backend::earlier_collectives() {
+  std::vector<tutti::Work> found;
+  const std::lock_guard lock(mutex_);
+  for (const Launched& one : collectives_)
+    if (one.by == CallbackQueue::current() && !one.work.done()) found.push_back(one.work);
+  return found;
+}
+
 /// Launches a collective of one or several calls.
 Backend::Made Backend::start(Request request) {
-  Communicator communicator = group_->communicator();
+  Communicator communicator = here(request.name);
   const milliseconds limit = request.timeout == c10d::kUnsetTimeout ? group_->timeout() : request.timeout;
   const CallOptions options = call_options(request, seconds(limit).count());
   const std::vector<Collective> calls = request.calls;
@@ -209,11 +231,7 @@ Backend::Made Backend::start(Request request) {
   try {
     tutti::Work part = calls.size() == 1 ? communicator.launch(calls.front(), options)
                                          : communicator.launch(std::span(calls), options);
-    {
-      const std::lock_guard lock(mutex_);
-      std::erase_if(collectives_, [](const tutti::Work& one) { return one.done(); });
-      collectives_.push_back(part);
-    }
+    count_in(part);
     work->follow({std::move(part)}, false);
   } catch (const Error& error) {
     const std::exception_ptr why = translated(error, name, limit);
@@ -226,17 +244,12 @@ Backend::Made Backend::start(Request request) {
 
 /// A barrier completes only after all earlier collectives of this rank.
 Backend::Made Backend::barrier(const c10d::BarrierOptions& options) {
-  Communicator communicator = group_->communicator();
+  Communicator communicator = here("barrier");
   Request request{.type = c10d::OpType::BARRIER, .name = "barrier", .inputs = {}, .timeout = options.timeout};
   const milliseconds limit = options.timeout == c10d::kUnsetTimeout ? group_->timeout() : options.timeout;
   const CallOptions call = call_options(request, seconds(limit).count());
   auto work = c10::make_intrusive<Work>(group_, std::move(request), ++sequence_);
-  std::vector<tutti::Work> parts;
-  {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(collectives_, [](const tutti::Work& one) { return one.done(); });
-    parts = collectives_;
-  }
+  std::vector<tutti::Work> parts = earlier_collectives();
   parts.push_back(communicator.barrier(call));
   work->follow(std::move(parts), false);
   remember(work);
@@ -263,6 +276,7 @@ Backend::Made Backend::endCoalescing() {
   request.last = [works] {
     for (const auto& work : works) work->wait();
   };
+  request.ordered = std::ranges::all_of(works, [](const auto& work) { return work->is_ordered(); });
   std::vector<tutti::Work> parts;
   for (const auto& work : works) parts.insert(parts.end(), work->parts().begin(), work->parts().end());
   auto all = c10::make_intrusive<Work>(group_, std::move(request), sequence_);

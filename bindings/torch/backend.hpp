@@ -99,10 +99,17 @@ class Backend final : public c10d::Backend {
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
  private:
+  struct Launched {
+    const CallbackQueue* by;  // nullptr: outside of callbacks
+    tutti::Work work;
+  };
   void connect(const Origin& origin);
   void leave(Seconds patience);
   Made start(Request request);
   Made start_sparse(const at::Tensor& tensor, const c10d::AllreduceOptions& options);
+  Communicator here(const char* call) const;
+  void count_in(const tutti::Work& collective);
+  std::vector<tutti::Work> earlier_collectives();
   CallOptions call_options(const Request& request, double seconds) const;
   Made message(Request request, int to, int from, int tag);
   tutti::Work byte_to(int rank, std::byte& one, bool sends);
@@ -116,7 +123,7 @@ class Backend final : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
   std::mutex mutex_;
   std::vector<c10::weak_intrusive_ptr<Work>> messages_;  // sends and receives in flight
-  std::vector<tutti::Work> collectives_;                 // collectives in flight, which a barrier waits for
+  std::vector<Launched> collectives_;                    // collectives in flight, which a barrier waits for
   std::optional<std::vector<c10::intrusive_ptr<Work>>> coalescing_;
 };
 

@@ -1,4 +1,4 @@
-// Completer: threads that complete Works, because their callbacks may be Python code that waits for other collectives.
+// Completer: threads that complete Works, because that may run callbacks and free tensors.
 #include "bindings/torch/completer.hpp"
 
 #include "bindings/torch/work.hpp"
@@ -46,25 +46,37 @@ void Completer::hand_over(c10::intrusive_ptr<Work> work) {
   }
 }
 
+void Completer::release(Group& group) {
+  const std::lock_guard lock(mutex_);
+  --group.held;
+  left_.notify_all();
+}
+
+// With the mutex released. A thread that ended instead would destroy what it holds.
+void Completer::block_for_ever(std::unique_lock<std::mutex>& lock) {
+  left_.wait(lock, [] { return false; });
+}
+
+void Completer::block_if_closed() {
+  std::unique_lock lock(mutex_);
+  if (closed_) block_for_ever(lock);
+}
+
 void Completer::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     ++idle_;
     arrived_.wait(lock, [&] { return !queue_.empty(); });
     --idle_;
-    if (closed_) {  // blocks for ever, with the mutex released
-      ++idle_;
-      arrived_.wait(lock, [] { return false; });
-    }
+    if (closed_) block_for_ever(lock);
     c10::intrusive_ptr<Work> work = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
     const std::shared_ptr<Group> group = work->group();
     work->complete();
     work.reset();
+    release(*group);
     lock.lock();
-    --group->held;
-    left_.notify_all();
   }
 }
 

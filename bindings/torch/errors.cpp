@@ -3,6 +3,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
 namespace tutti::torch_binding {
 namespace {
 
@@ -20,10 +22,11 @@ std::string timed_out(std::string_view call, std::chrono::milliseconds limit, st
 }
 
 std::exception_ptr translated(const Error& error, std::string_view call, std::chrono::milliseconds limit) {
-  const std::string why = error.what();
+  std::string why = error.what();
   switch (error.code()) {
     case Code::timeout:
-      return backend_error(timed_out(call, limit, why + ". The group has ended with it: make another one"));
+      why.erase(std::min(why.rfind(". Raise "), why.size()));  // a setting that the group's limit takes the place of
+      return backend_error(timed_out(call, limit, why + group_over));
     case Code::peer_lost: return backend_error("tutti: connection closed by peer: " + why);
     case Code::invalid:
     case Code::unsupported:

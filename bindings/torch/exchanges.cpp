@@ -5,6 +5,7 @@
 #include "bindings/torch/backend.hpp"
 #include "bindings/torch/errors.hpp"
 #include "bindings/torch/memory.hpp"
+#include "bindings/torch/signals.hpp"
 
 namespace tutti::torch_binding {
 namespace {
@@ -102,7 +103,7 @@ Backend::Made Backend::start_sparse(const at::Tensor& tensor, const c10d::Allred
   const at::Tensor indices = mine.indices().t().contiguous(), values = mine.values().contiguous();
   std::vector<std::int64_t> counts(ranks());
   const std::int64_t own = mine._nnz();
-  group_->communicator().allgather(std::span(&own, 1), std::span(counts)).wait();
+  wait_until(here(name).allgather(std::span(&own, 1), std::span(counts)), never);
   const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   std::vector<std::int64_t> shape = values.sizes().vec();
   shape[0] = all;
@@ -141,6 +142,7 @@ Backend::Made Backend::message(Request request, int to, int from, int tag) {
   const Block block = to >= 0 ? Block::reading(tensor) : Block::writing(tensor);
   (to >= 0 ? request.sources : request.results) = {block};
   request.outputs = request.inputs;
+  request.ordered = false;
   auto work = c10::make_intrusive<Work>(group_, std::move(request), sequence_);
   try {
     if (to < 0 && from == any_rank) {
@@ -197,8 +199,8 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
   if (rank_ == 0) return monitor(limit, wait_all);
   std::byte one{};
   try {
-    byte_to(0, one, true).wait();
-    byte_to(0, one, false).wait();
+    wait_until(byte_to(0, one, true), never);
+    wait_until(byte_to(0, one, false), never);
   } catch (const Error& error) {
     const std::string self = std::to_string(rank_);
     std::rethrow_exception(
@@ -217,7 +219,7 @@ void Backend::monitor(milliseconds limit, bool wait_all) {
   std::vector<tutti::Work> works;
   std::string missing, why;
   const auto give_up = [&](const std::string& text) {
-    if (auto communicator = group_->find()) communicator->abort(text);
+    group_->abort(text);
     group_->note(Code::timeout);
     std::rethrow_exception(backend_error(text));
   };
@@ -228,7 +230,7 @@ void Backend::monitor(milliseconds limit, bool wait_all) {
     if (left <= Seconds(0)) give_up("Rank 0 timed out in monitoredBarrier after " + in + ".");
     bool came = false;
     try {
-      came = works[static_cast<std::size_t>(rank - 1)].wait_for(left);
+      came = wait_until(works[static_cast<std::size_t>(rank - 1)], deadline_in(left));
     } catch (const Error& error) {
       why = std::string("\n Original exception: \n") + error.what();
     }
@@ -241,7 +243,7 @@ void Backend::monitor(milliseconds limit, bool wait_all) {
             " failed to pass monitoredBarrier in " + in + why);
   works.clear();
   for (int rank = 1; rank < size_; ++rank) works.push_back(byte_to(rank, heard[static_cast<std::size_t>(rank)], true));
-  for (const tutti::Work& work : works) work.wait();
+  for (const tutti::Work& work : works) wait_until(work, never);
 }
 
 }  // namespace tutti::torch_binding

@@ -2,7 +2,9 @@
 #include "bindings/torch/group.hpp"
 
 #include <algorithm>
+#include <numeric>
 
+#include "bindings/torch/callbacks.hpp"
 #include "bindings/torch/errors.hpp"
 
 namespace tutti::torch_binding {
@@ -24,8 +26,60 @@ std::optional<Communicator> Group::find() const {
 
 void Group::close() {
   std::optional<Communicator> last;
+  std::map<std::string, std::shared_ptr<OfCallbacks>> others;
   const std::lock_guard lock(mutex_);
   std::swap(last, communicator_);
+  std::swap(others, of_callbacks_);
+}
+
+Communicator Group::communicator_here() {
+  Communicator base = communicator();
+  const CallbackQueue* const queue = CallbackQueue::current();
+  if (queue == nullptr || base.size() == 1) return base;
+  const std::string name = queue->name_within(members_);
+  std::shared_ptr<OfCallbacks> found;
+  {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<OfCallbacks>& entry = of_callbacks_[name];
+    if (entry == nullptr) entry = std::make_shared<OfCallbacks>();
+    found = entry;
+  }
+  const std::lock_guard making(found->making);
+  if (!found->communicator) {
+    std::vector<int> all(static_cast<std::size_t>(base.size()));
+    std::iota(all.begin(), all.end(), 0);
+    Communicator made = base.group(all, name);
+    const std::lock_guard lock(mutex_);
+    if (!communicator_) return made;  // closed meanwhile
+    found->communicator = std::move(made);
+  }
+  return *found->communicator;
+}
+
+std::shared_ptr<CallbackQueue> Group::callback_queue() {
+  CallbackQueue* const from = CallbackQueue::current();
+  if (from != nullptr && from->is_deepest()) return from->shared_from_this();
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<CallbackQueue>& queue =
+      queues_[from == nullptr ? std::weak_ptr<CallbackQueue>() : from->weak_from_this()];
+  if (queue == nullptr) {
+    std::vector<CallbackQueue::Source> sources;
+    if (from != nullptr) sources = from->sources();
+    sources.push_back({id_, members_});
+    queue = std::make_shared<CallbackQueue>(std::move(sources));
+  }
+  return queue;
+}
+
+void Group::abort(const std::string& why) {
+  std::vector<Communicator> all;
+  {
+    const std::lock_guard lock(mutex_);
+    if (communicator_) all.push_back(*communicator_);
+    for (const auto& [name, one] : of_callbacks_)
+      if (one->communicator) all.push_back(*one->communicator);
+  }
+  for (Communicator& one : all) one.abort(why);
 }
 
 void Group::note(Code code) noexcept {

@@ -4,6 +4,7 @@
 #include <torch/extension.h>
 
 #include "bindings/torch/backend.hpp"
+#include "bindings/torch/future.hpp"
 
 namespace tutti::torch_binding {
 namespace {
@@ -40,6 +41,14 @@ c10::intrusive_ptr<Backend::Options> copy(const Backend::Options& options) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   const py::object base = py::module::import("torch._C._distributed_c10d").attr("Backend");
   py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>> backend(m, "Backend");
+  py::class_<Future, torch::jit::PythonFutureWrapper, std::shared_ptr<Future>>(m, "Future")
+      .def("then", &Future::then)
+      .def("add_done_callback", &Future::add_done_callback)
+      .def("wait", &Future::wait)
+      .def("done", &Future::done)
+      .def("value", &Future::value);
+  py::class_<Work, c10d::Work, c10::intrusive_ptr<Work>>(m, "Work").def(
+      "get_future", [](const c10::intrusive_ptr<Work>& self) { return std::make_shared<Future>(self); });
   py::class_<Backend::Options, c10d::Backend::Options, c10::intrusive_ptr<Backend::Options>>(m, "Options")
       .def(py::init([](milliseconds timeout, const std::string& algorithm) {
              auto options = c10::make_intrusive<Backend::Options>("tutti", timeout);

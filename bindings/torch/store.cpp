@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "bindings/torch/signals.hpp"
 #include "tutti/status.hpp"
 #include "tutti/store.hpp"
 
@@ -44,6 +45,7 @@ class Adapter final : public Store {
       if (Clock::now() >= until)
         throw Error(Code::timeout, "nobody set the key '" + std::string(key) + "' in torch's store in time");
       std::this_thread::sleep_for(pause);
+      check_signals();
     }
     return value;
   }

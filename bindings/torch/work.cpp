@@ -8,6 +8,7 @@
 
 #include "bindings/torch/completer.hpp"
 #include "bindings/torch/errors.hpp"
+#include "bindings/torch/signals.hpp"
 #include "tutti/log.hpp"
 
 namespace tutti::torch_binding {
@@ -121,6 +122,7 @@ std::exception_ptr Work::outcome() {
     return nullptr;
   } catch (const Error& error) {
     group_->note(error.code());
+    if (error.code() == Code::timeout) group_->abort(std::string(request_.name) + " timed out");  // its callbacks' too
     const milliseconds limit = request_.timeout == c10d::kUnsetTimeout ? group_->timeout() : request_.timeout;
     return translated(error, request_.name, limit);
   }
@@ -153,6 +155,11 @@ void Work::tell_futures(const std::exception_ptr& failure) {
 
 int Work::sourceRank() const { return source_; }
 
+bool Work::isCompleted() {
+  if (over_) seen_ = true;
+  return over_;
+}
+
 void Work::cancel() {
   for (const tutti::Work& part : parts_) static_cast<void>(part.cancel());
 }
@@ -170,6 +177,7 @@ bool Work::wait(milliseconds limit) {
       give_up(limit, "the wait is over, and the call goes on");
     await_completion();
   }
+  seen_ = true;
   if (const std::exception_ptr failure = exception()) std::rethrow_exception(failure);
   return true;
 }
@@ -178,22 +186,19 @@ void Work::drive_without_limit() {
   const milliseconds limit = endless_ ? group_->timeout() : kNoTimeout;
   if (drive(limit)) return;
   group_->note(Code::timeout);
-  if (auto communicator = group_->find())
-    communicator->abort("rank " + std::to_string(communicator->rank()) + " waited " + std::to_string(limit.count()) +
-                        " ms for " + request_.name);
-  give_up(limit, "the group has ended with it: make another one");
+  if (const auto communicator = group_->find())
+    group_->abort("rank " + std::to_string(communicator->rank()) + " waited " + std::to_string(limit.count()) +
+                  " ms for " + request_.name);
+  give_up(limit, std::string("no peer has made the matching call") + group_over);
 }
 
 /// Returns true when all parts are done, false if the limit has passed.
 bool Work::drive(milliseconds limit) {
-  const Deadline until = deadline_in(std::chrono::duration_cast<Seconds>(limit));
+  const Deadline until = limit == kNoTimeout ? never : deadline_in(Seconds(limit));
   for (const tutti::Work& part : parts_) {
     if (part.done()) continue;
     try {
-      if (limit == kNoTimeout)
-        part.wait();
-      else if (!part.wait_for(std::chrono::duration_cast<Seconds>(until - Clock::now())))
-        return false;
+      if (!wait_until(part, until)) return false;
     } catch (const Error&) {  // outcome() reports the error
     }
   }
@@ -206,7 +211,7 @@ void Work::await_completion() {
   over_.wait(false);
 }
 
-void Work::give_up(milliseconds limit, const char* why) const {
+void Work::give_up(milliseconds limit, const std::string& why) const {
   std::rethrow_exception(backend_error(timed_out(request_.name, limit, why)));
 }
 

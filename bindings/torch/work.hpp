@@ -27,11 +27,13 @@ struct Request {
   Tensors outputs = {};             ///< the value of result()
   std::vector<Tensors> lists = {};  ///< the value of the future, if it is a list of lists
   std::vector<Collective> calls = {};
+  bool ordered = true;              ///< false: of a message, which completes in no order with other calls
   std::function<void()> last = {};  ///< runs after the results have been written, before waiters are notified
   std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
 };
 
-/// Any thread. A thread that waits completes the Work; if none waits, the Completer does.
+/// Any thread. A thread that waits completes the Work; if none waits, the Completer does. Python's get_future() gives a
+/// Future (future.hpp).
 class Work final : public c10d::Work {
  public:
   /// `sequence` is the call's number in its group.
@@ -49,7 +51,7 @@ class Work final : public c10d::Work {
   /// Writes the results, calls c10d's finish(), then completes the future. Runs once; any thread may call.
   void complete();
 
-  bool isCompleted() override { return over_; }
+  bool isCompleted() override;
   bool wait(std::chrono::milliseconds limit = kNoTimeout) override;
   void synchronize() override;
   Tensors result() override { return request_.outputs; }
@@ -58,6 +60,11 @@ class Work final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override { return result_future_; }
 
+  bool is_ordered() const noexcept { return request_.ordered; }
+  bool is_cuda() const noexcept { return cuda_.has_value(); }
+  /// True if a caller knows that the results are there: a wait has ended, or isCompleted() was true. On CUDA from the
+  /// launch, since waits only order streams.
+  bool is_seen() const noexcept { return seen_ || cuda_; }
   const std::shared_ptr<Group>& group() const noexcept { return group_; }
   const std::vector<tutti::Work>& parts() const noexcept { return parts_; }
   /// Cancels receives that have not matched a message; see tutti::Work::cancel().
@@ -74,7 +81,7 @@ class Work final : public c10d::Work {
   void write_results();
   void tell_futures(const std::exception_ptr& failure);
   c10::IValue value() const;
-  [[noreturn]] void give_up(std::chrono::milliseconds limit, const char* why) const;
+  [[noreturn]] void give_up(std::chrono::milliseconds limit, const std::string& why) const;
 
   const std::shared_ptr<Group> group_;
   Request request_;
@@ -86,7 +93,7 @@ class Work final : public c10d::Work {
   bool endless_ = false;
   int source_ = -1;
 
-  std::atomic<bool> claimed_{false}, over_{false};
+  std::atomic<bool> claimed_{false}, over_{false}, seen_{false};
   std::atomic<std::thread::id> by_{};
   std::optional<c10::Event> on_device_;  // recorded when the results are in the tensors
   c10::intrusive_ptr<c10::ivalue::Future> future_, result_future_;

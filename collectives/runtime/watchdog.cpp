@@ -222,7 +222,9 @@ void Context::expire(Operation& operation) {
     text += operation.where();
   else
     text += missing.empty() ? "all ranks have made this call but it has not ended; " + operation.where() : missing;
-  why.say(text + ". Raise TUTTI_TIMEOUT if the work really takes that long.");
+  const bool own = operation.until() - operation.launched() != duration_of(Seconds(settings_.timeout));
+  why.say(text + ". Raise " + (own ? "the call's own timeout" : "TUTTI_TIMEOUT") +
+          " if the work really takes that long.");
   fail(why);
 }
 

@@ -4,6 +4,7 @@
   failure.py [--untimed]    what is promised about time is of whole seconds, and looked at on a quiet machine alone
 """
 
+import datetime
 import os
 import re
 import signal
@@ -82,6 +83,8 @@ def test_absent():
     took, error = run(absent, 2, timeout=limit)[0]
     assert re.search(r" Timed out waiting 2000ms for all_reduce", error), error
     assert re.search(r"rank 1\b", error), f"the error does not name who is missing: {error}"
+    # The group's limit takes the place of the environment's, so the text names what sets it.
+    assert "init_process_group(timeout=...)" in error and "TUTTI_TIMEOUT" not in error, error
     assert took > limit - 0.1 and (abs(took - limit) < 0.1 * limit or not TIMED), f"after {took:.2f} s"
     return f"after {took:.2f} s of {limit} s, naming rank 1"
 
@@ -103,6 +106,71 @@ def test_abort():
     took, error = run(aborts, 2)[0]
     assert (0.4 < took < 2 or not TIMED) and "abort" in error, (took, error)
     return f"ended {took - 0.5:.2f} s after abort()"
+
+
+def in_callbacks(rank, size, report):
+    """Rank 1 makes no call in its callback: the other's time-out ends the group, for calls outside of callbacks too."""
+    future = dist.all_reduce(torch.ones(3), async_op=True).get_future()
+    if rank == 1:
+        future.then(lambda f: None).wait()
+        return time.sleep(6)
+    texts = []
+    for call in (lambda: future.then(lambda f: dist.all_reduce(torch.ones(3))).wait(), lambda: dist.all_reduce(torch.ones(3))):
+        try:
+            call()
+        except RuntimeError as error:
+            texts.append(str(error))
+    report(texts)
+
+
+def test_callback():
+    texts = run(in_callbacks, 2, timeout=2)[0]
+    assert len(texts) == 2 and "Timed out waiting 2000ms for all_reduce" in texts[0], texts
+    return "a time-out in a callback ends the group"
+
+
+def waits(rank, size):
+    """Calls that never end, as rank 1 makes none."""
+    one, backend = torch.ones(3), dist.group.WORLD._get_backend(torch.device("cpu"))
+    yield "irecv", lambda: dist.irecv(one, 1).wait()
+    yield "all_reduce", lambda: dist.all_reduce(one)
+    yield "future", lambda: dist.all_reduce(one, async_op=True).get_future().wait()
+    yield "callback", lambda: dist.all_reduce(one, async_op=True).get_future().then(lambda f: f).wait()
+    yield "recv", lambda: dist.recv(one, 1)
+    yield "monitored_barrier", lambda: backend.monitored_barrier(datetime.timedelta(seconds=50), True)
+
+
+def waiting():
+    """Rank 0 of two interrupts itself in each of the calls, and leaves by the last one."""
+    rank, store = int(sys.argv[2]), sys.argv[3]
+    start(rank, 2, store)
+    if rank == 1:
+        return sys.stdin.read()
+    for name, call in waits(rank, 2):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            call()
+        except KeyboardInterrupt:
+            print(name, flush=True)
+            if name == "monitored_barrier":
+                raise
+
+
+def test_interrupt():
+    """Ctrl-C ends what waits, with KeyboardInterrupt, and the process leaves."""
+    with tempfile.TemporaryDirectory(prefix="tutti_torch.") as folder:
+        ranks = [subprocess.Popen([sys.executable, "-B", __file__, "--waits", str(r), f"{folder}/store"], text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for r in range(2)]
+        try:
+            out, err = ranks[0].communicate(timeout=100)
+        finally:
+            for one in ranks:
+                one.kill()
+            ranks[1].communicate()
+    names = out.split()
+    assert names == [name for name in ("irecv", "all_reduce", "future", "callback", "recv", "monitored_barrier")] and err.rstrip().endswith("KeyboardInterrupt"), out + err
+    assert ranks[0].returncode == -signal.SIGINT, ranks[0].returncode
+    return f"ended {', '.join(names)} with KeyboardInterrupt"
 
 
 class Numbers(torch.utils.data.Dataset):
@@ -140,6 +208,8 @@ def test_workers():
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--loads"]:
         loads()
+    elif sys.argv[1:2] == ["--waits"]:
+        waiting()
     else:
-        for test in (test_killed, test_absent, test_abort, test_workers):
+        for test in (test_killed, test_absent, test_abort, test_callback, test_interrupt, test_workers):
             print(f"failure: {test.__name__[5:]}: {test()}")
