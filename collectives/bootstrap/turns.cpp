@@ -38,7 +38,7 @@ constexpr Seconds first_look(0.25), longest_look(16);  // how often rank 0 sees 
 /// So long a rank waits for a newer turn than one that was over before it came, and that may have been its own.
 constexpr Seconds until_the_next(10);
 
-const std::string ok = "ok", left = "left ", late = "late ", next = "next ";
+const std::string said_ok = "ok", said_left = "left ", said_late = "late ", said_next = "next ";
 
 /// A process, such that no other one of the hosts has the same text: not in another container, nor later.
 struct ProcessName {
@@ -77,8 +77,8 @@ std::int64_t number_in(const std::string& text) {
   return number;
 }
 
-std::string base(const Seat& seat) { return "tutti/" + seat.job + "/" + std::to_string(seat.size) + "/"; }
-std::string left_key(const Seat& seat, int rank) { return base(seat) + "left/" + std::to_string(rank); }
+std::string keys_of(const Seat& seat) { return "tutti/" + seat.job + "/" + std::to_string(seat.size) + "/"; }
+std::string left_key(const Seat& seat, int rank) { return keys_of(seat) + "left/" + std::to_string(rank); }
 
 /// The keys of a job, and what both kinds of ranks do with them.
 class Hall {
@@ -88,7 +88,7 @@ class Hall {
   Store& store() const { return *store_; }
   const Seat& seat() const { return seat_; }
   const ProcessName& own() const { return own_; }
-  std::string key(const std::string& name) const { return base(seat_) + name; }
+  std::string key(const std::string& name) const { return keys_of(seat_) + name; }
   std::string key(std::int64_t turn, const std::string& name) const {
     return key("door/" + std::to_string(turn) + "/" + name);
   }
@@ -98,7 +98,7 @@ class Hall {
   }
   std::string outcome(std::int64_t turn) const { return key(turn, "outcome"); }
   std::shared_ptr<Store> view(std::int64_t turn) const {
-    return make_job_store(store_, base(seat_) + std::to_string(turn));
+    return make_job_store(store_, keys_of(seat_) + std::to_string(turn));
   }
 
   /// Lets the store tell the others when this process ends.
@@ -187,7 +187,7 @@ std::int64_t HostView::open() const {
   // Usually one: a number between belongs to a rank 0 that ended right here.
   for (std::int64_t old = std::max<std::int64_t>(before, 1); old < turn; ++old) {
     store.set(hall_.key(old, "next"), std::to_string(turn));
-    store.set_once(hall_.outcome(old), next + hall_.own().text());
+    store.set_once(hall_.outcome(old), said_next + hall_.own().text());
   }
   store.set(hall_.key("now"), std::to_string(turn) + " " + hall_.own().text());
   if (hall_.seat().size > 1) hall_.leave_word(turn);
@@ -201,7 +201,7 @@ void HostView::welcome(Deadline until) {
   if (failed_) throw *failed_;
   try {
     gather(until);
-    if (hall_.store().set_once(hall_.outcome(turn_), ok) != ok) refuse_rival();
+    if (hall_.store().set_once(hall_.outcome(turn_), said_ok) != said_ok) refuse_rival();
   } catch (const Error& error) {
     failed_ = error;
     throw;
@@ -222,7 +222,8 @@ void HostView::gather(Deadline until) {
     } catch (const Error& error) {
       if (error.code() == Code::peer_lost && error.culprit() >= 0) {
         std::string how;
-        if (store.find(left_key(hall_.seat(), error.culprit()), how)) store.set_once(hall_.outcome(turn_), left + how);
+        if (store.find(left_key(hall_.seat(), error.culprit()), how))
+          store.set_once(hall_.outcome(turn_), said_left + how);
       }
       if (error.code() != Code::timeout) throw;
     }
@@ -241,15 +242,15 @@ void HostView::look_around() const {
   std::string how;
   for (int rank = 1; rank < hall_.seat().size; ++rank) {
     if (!hall_.store().find(hall_.gone(turn_, rank), how)) continue;
-    hall_.store().set_once(hall_.outcome(turn_), left + how);
+    hall_.store().set_once(hall_.outcome(turn_), said_left + how);
     throw store_rules::departed(how);
   }
 }
 
 void HostView::refuse_rival() const {
   std::string outcome;
-  if (!hall_.store().find(hall_.outcome(turn_), outcome) || !outcome.starts_with(next)) return;
-  std::istringstream words(outcome.substr(next.size()));
+  if (!hall_.store().find(hall_.outcome(turn_), outcome) || !outcome.starts_with(said_next)) return;
+  std::istringstream words(outcome.substr(said_next.size()));
   throw Error(Code::invalid, "another process (" + ProcessName::from(words).shown() + ") has come as rank 0 of " +
                                  std::to_string(hall_.seat().size) +
                                  " while this one waited for the others. If two jobs use one store, give each its own "
@@ -257,7 +258,7 @@ void HostView::refuse_rival() const {
 }
 
 void HostView::give_up_on(const std::vector<int>& ranks) const {
-  std::string text = late;
+  std::string text = said_late;
   for (const int rank : ranks) text += std::to_string(rank) + " ";
   hall_.store().set_once(hall_.outcome(turn_), text);
   throw hall_.not_joined(ranks);
@@ -317,7 +318,7 @@ bool Guest::is_over(std::int64_t turn) {
   std::string outcome, how, hello;
   if (!store.find(hall_.outcome(turn), outcome)) {
     if (!store.find(hall_.gone(turn, 0), how)) return false;
-    outcome = left + how;
+    outcome = said_left + how;
   }
   if (store.find(hall_.hello(turn, hall_.seat().rank), hello)) refuse_twin(hello);
   otherwise_ = end_of(outcome);
@@ -341,9 +342,9 @@ void Guest::refuse_twin(const std::string& hello) const {
 }
 
 std::optional<Error> Guest::end_of(const std::string& outcome) const {
-  if (outcome.starts_with(left)) return store_rules::departed(outcome.substr(left.size()));
-  if (!outcome.starts_with(late)) return std::nullopt;
-  std::istringstream words(outcome.substr(late.size()));
+  if (outcome.starts_with(said_left)) return store_rules::departed(outcome.substr(said_left.size()));
+  if (!outcome.starts_with(said_late)) return std::nullopt;
+  std::istringstream words(outcome.substr(said_late.size()));
   std::vector<int> ranks;
   for (int rank = 0; words >> rank;) ranks.push_back(rank);
   if (ranks.empty()) ranks.push_back(0);
@@ -355,7 +356,7 @@ bool Guest::is_welcome(std::int64_t turn) const {
   try {
     const std::string outcome = hall_.store().wait_unless(hall_.outcome(turn), hall_.gone(turn, 0), until_);
     if (const auto error = end_of(outcome)) throw *error;
-    return outcome == ok;
+    return outcome == said_ok;
   } catch (const Error& error) {
     if (error.code() != Code::timeout || error.culprit() >= 0) throw;
     const std::vector<int> ranks = hall_.missing(turn);
