@@ -7,7 +7,7 @@ import common
 # Floor: the prefixes that its files may include by a quoted path. The first matching floor counts;
 # `{folder}` is the provider's own folder. None: everything.
 # What users include has floors of its own: what core has, what providers have, what is above.
-CORE_FACE = r"tutti/(accelerator|buffer|clock|collective|dtype|fork|log|memory|reduce|settings|status|store|work)\.hpp$"
+CORE_FACE = r"tutti/(accelerator|buffer|clock|collective|dtype|fork|log|memory|reduce|settings|status|store|threads|work)\.hpp$"
 CORE, VOCABULARY = f"transports/core/|{CORE_FACE}", r"transports/[^/]+\.hpp$|tutti/provider/"
 TOPOLOGY, BOOTSTRAP = r"tutti/topology\.hpp$", r"tutti/(bootstrap|topology|turns)\.hpp$"
 PLAN, BELOW = f"collectives/plan/|{TOPOLOGY}", f"collectives/(bootstrap|plan)/|{BOOTSTRAP}"
