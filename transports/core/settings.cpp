@@ -82,9 +82,10 @@ constexpr SettingInfo rows[] = {
     {"job", "the job's name", &Settings::job},
 };
 
-// TUTTI_* variables that are not settings: the launcher sets them and the bootstrap reads them.
-constexpr std::array<std::string_view, 5> launcher_names = {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK",
-                                                            "TUTTI_LOCAL_SIZE", "TUTTI_STARTER"};
+// TUTTI_* variables that are not settings: the launcher sets them and the bootstrap reads them; the last one is for
+// those who build the Python package.
+constexpr std::array<std::string_view, 6> other_names = {"TUTTI_RANK",       "TUTTI_SIZE",    "TUTTI_LOCAL_RANK",
+                                                         "TUTTI_LOCAL_SIZE", "TUTTI_STARTER", "TUTTI_ROOT"};
 
 constexpr std::string_view prefix = "TUTTI_";
 
@@ -234,7 +235,7 @@ void assign(Settings& settings, const SettingInfo& info, std::string_view text, 
 
 bool known(std::string_view variable) {
   if (variable.starts_with("TUTTI_TEST_")) return true;
-  if (std::find(launcher_names.begin(), launcher_names.end(), variable) != launcher_names.end()) return true;
+  if (std::find(other_names.begin(), other_names.end(), variable) != other_names.end()) return true;
   return std::ranges::any_of(setting_table(), [&](const auto& row) { return environment_name(row.key) == variable; });
 }
 
@@ -269,7 +270,7 @@ void warn_of_unknown(const Settings& settings) {
   static std::mutex mutex;
   static std::set<std::string> warned;
   if (settings.unknown.empty() || parse_log_level(settings.log).value_or(LogLevel::warn) < LogLevel::warn) return;
-  std::vector<std::string> names(launcher_names.begin(), launcher_names.end());
+  std::vector<std::string> names(other_names.begin(), other_names.end());
   for (const SettingInfo& row : setting_table()) names.push_back(environment_name(row.key));
   const std::vector<std::string_view> views(names.begin(), names.end());
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import sys
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
+from tutti._place import PLACES
 
 
 def command() -> str | None:
     """The path of this installation's compiled command; None if it was built without."""
-    path = os.path.join(FOLDER, "bin", "tutti")
+    path = os.path.join(PLACES["bin"], "tutti")
     return path if os.path.exists(path) else None
 
 
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments == ["--cmakedir"]:
-        print(os.path.join(FOLDER, "lib", "cmake", "tutti"))
+        print(PLACES["cmake"])
     elif arguments == ["--includes"]:
-        print(f"-I{os.path.join(FOLDER, 'include')}")
+        print(f"-I{PLACES['include']}")
     else:
         path = command()
         if path is None:

@@ -44,13 +44,15 @@ def _compiled(name, here, sources):
     """Compiles the module for this version of torch, once, into torch's extensions folder (TORCH_EXTENSIONS_DIR)."""
     from torch.utils import cpp_extension
 
-    package = here.parent
+    from tutti._place import PLACES
+
+    include, lib = PLACES["include"], PLACES["lib"]
     if not pathlib.Path(cpp_extension._get_build_directory(name, verbose=False), f"{name}.so").is_file():
         print(f"tutti.torch: compiling the backend for torch {torch.__version__}, once; it takes a few minutes", file=sys.stderr)
     return cpp_extension.load(
         name, sources, extra_cflags=["-std=c++20", "-O2", "-DUSE_DISTRIBUTED"],
-        extra_include_paths=[str(here / "src"), str(package / "include/tutti"), str(package / "include")],
-        extra_ldflags=[f"-L{package}/lib", "-l:libtutti.so.0", f"-Wl,-rpath,{package}/lib"])
+        extra_include_paths=[str(here / "src"), f"{include}/tutti", include],
+        extra_ldflags=[f"-L{lib}", "-l:libtutti.so.0", f"-Wl,-rpath,{lib}"])
 
 
 if not dist.is_available():
