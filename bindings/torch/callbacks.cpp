@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "bindings/torch/completer.hpp"
+#include "tutti/threads.hpp"
 
 namespace tutti::torch_binding {
 namespace {
@@ -29,6 +29,16 @@ std::string CallbackQueue::name_within(std::span<const std::int64_t> members) co
   return name;
 }
 
+void CallbackQueue::start(Group& group) {
+  try {
+    start_thread("runs callbacks", [self = shared_from_this()] { self->run(); }).detach();
+  } catch (const Error&) {
+    Completer::instance().release(group);
+    throw;
+  }
+  running_ = true;
+}
+
 void CallbackQueue::push(Callback callback) {
   Completer::instance().expect(*callback.group);
   const c10::intrusive_ptr<c10::ivalue::Future> after = callback.after;
@@ -36,9 +46,8 @@ void CallbackQueue::push(Callback callback) {
     nested_.push_back(std::move(callback));
   } else {
     const std::lock_guard lock(mutex_);
+    if (!running_) start(*callback.group);
     queue_.push_back(std::move(callback));
-    if (!running_) std::thread([self = shared_from_this()] { self->run(); }).detach();
-    running_ = true;
   }
   const auto wake = [self = shared_from_this()](c10::ivalue::Future&) {
     { const std::lock_guard lock(self->mutex_); }  // the thread is now in its wait, or has not looked yet

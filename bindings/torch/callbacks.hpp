@@ -60,6 +60,7 @@ class CallbackQueue : public std::enable_shared_from_this<CallbackQueue> {
   void push(Callback callback);
 
  private:
+  void start(Group& group);  // the thread; throws Error if it cannot be started
   void run();
   void run_one(std::unique_lock<std::mutex>& lock, std::deque<Callback>::iterator which);
   std::deque<Callback>::iterator next();
