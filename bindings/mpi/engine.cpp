@@ -52,10 +52,16 @@ const CallOptions& options() {
   return without_end;
 }
 
-std::unique_ptr<Translation> translated(const Call& call, Known& known, const Decision& decision) {
-  auto made = std::make_unique<Translation>(call, known, decision.folding);
-  accept_call(known);
-  return made;
+/// Throws BadArgument for what tutti refuses, such as buffers that overlap.
+Work launch(const Translation& translation, Known& known) {
+  try {
+    Work work = known.tutti->launch(translation.collective(), options());
+    accept_call(known);
+    return work;
+  } catch (const Error& error) {
+    if (error.code() != Code::invalid) throw;
+    throw BadArgument(MPI_ERR_ARG, false, error.what());
+  }
 }
 
 /// A call with an argument that MPI does not allow. Returns MPI's error.
@@ -78,14 +84,15 @@ int make_by_mpi(const Call& call, const Original& original, const Decision& deci
 
 int run_ours(const Call& call, const Original& original, Known& known, const Decision& decision) {
   try {
-    const auto translation = translated(call, known, decision);
+    Translation translation(call, known, decision.folding);
+    settle_refusals(known);
     std::optional<Comparison> comparison;
     if (policy.check) {
       comparison.emplace(call, original, known, decision.folding);
       if (comparison->result() != MPI_SUCCESS) return comparison->result();
     }
-    wait_for_work(known.tutti->launch(translation->collective(), options()), known);
-    translation->finish();
+    wait_for_work(launch(translation, known), known);
+    translation.finish();
     if (comparison) comparison->compare();
     return MPI_SUCCESS;
   } catch (const BadArgument& error) {
@@ -106,11 +113,13 @@ int run(const Call& call, const Original& original) {
 int start_ours(const Call& call, MPI_Request* request, const Original& original, Known& known,
                const Decision& decision) {
   try {
-    Open open{known.shared_from_this(), call.comm, translated(call, known, decision), {}, {}};
+    Open open{
+        known.shared_from_this(), call.comm, std::make_unique<Translation>(call, known, decision.folding), {}, {}};
     open.translation->outlive_the_call();
+    settle_refusals(known);
     if (policy.check)
       open.shadow = std::make_unique<Shadow>(call, open.translation->collective(), known, decision.folding);
-    open.work = known.tutti->launch(open.translation->collective(), options());
+    open.work = launch(*open.translation, known);
     return add_request(std::move(open), request);
   } catch (const BadArgument& error) {
     return refuse(call, original, known, error);

@@ -88,8 +88,11 @@ void begin_refusals(Known& known) {
   });
 }
 
-void accept_call(Known& known) {
+void settle_refusals(Known& known) {
   while (!known.refusals->settled() && is_alive(known)) wait_a_little({});
+}
+
+void accept_call(Known& known) {
   known.refusals->accept();
   fail_if_refused(known);
 }

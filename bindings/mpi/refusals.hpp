@@ -50,8 +50,10 @@ class Refusals {
 /// Hears what other ranks refuse. Local.
 void begin_refusals(Known& known);
 
-/// Counts a call in which this rank takes part. Blocks while a call that this rank refused may have been taken
-/// elsewhere. Fails the communicator if another rank has refused this call.
+/// Called before this rank makes a call. Blocks while a call that this rank refused may have been taken elsewhere.
+void settle_refusals(Known& known);
+
+/// Counts a call in which this rank takes part. Fails the communicator if another rank has refused it.
 void accept_call(Known& known);
 
 /// Tells the other ranks that this one does not take part in the call.

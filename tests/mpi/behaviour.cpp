@@ -1,5 +1,5 @@
 // What an MPI program may do around its collectives, one scene for each argument; prints "ok" once. Every scene is
-// right without a preload too, but for `mismatch`, `in-place`, `refused`, `refused-by-mpi`, and `freed` under Open MPI,
+// right without a preload too, but for `mismatch`, `in-place`, the `refused` ones, and `freed` under Open MPI,
 // which fails when a communicator is freed.
 #include <mpi.h>
 
@@ -307,6 +307,18 @@ void refused_by_mpi() {
   MPI_Comm_free(&comm);
 }
 
+/// The same for what tutti alone finds wrong: the root receives more than it sends.
+void refused_by_tutti() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  std::vector<int> all(static_cast<std::size_t>(size)), own(10);
+  const int code = MPI_Scatter(all.data(), 1, MPI_INT, own.data(), rank == 0 ? 10 : 1, MPI_INT, 0, comm);
+  expect(code != MPI_SUCCESS, "Scatter of one element into ten");
+  MPI_Comm_free(&comm);
+}
+
 /// Ranks that do not call the same: an error with a text, which MPI itself would not notice.
 void mismatch() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -364,15 +376,22 @@ void nothing() {}
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, std::function<void()>> scenes = {
-      {"large-send", large_send}, {"waiting", waiting_in_a_message},
-      {"new", new_communicator},  {"requests", requests},
-      {"cancel", cancel},         {"threads", threads},
-      {"errors", errors},         {"mismatch", mismatch},
-      {"freed", freed},           {"in-place", in_place},
-      {"refused", refused},       {"refused-by-mpi", refused_by_mpi},
-      {"others", others},         {"differing", differing},
-      {"nothing", nothing}};
+  const std::map<std::string, std::function<void()>> scenes = {{"large-send", large_send},
+                                                               {"waiting", waiting_in_a_message},
+                                                               {"new", new_communicator},
+                                                               {"requests", requests},
+                                                               {"cancel", cancel},
+                                                               {"threads", threads},
+                                                               {"errors", errors},
+                                                               {"mismatch", mismatch},
+                                                               {"freed", freed},
+                                                               {"in-place", in_place},
+                                                               {"refused", refused},
+                                                               {"refused-by-mpi", refused_by_mpi},
+                                                               {"refused-by-tutti", refused_by_tutti},
+                                                               {"others", others},
+                                                               {"differing", differing},
+                                                               {"nothing", nothing}};
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
