@@ -72,13 +72,15 @@ int refuse(const Call& call, const Original& original, Known& known, const BadAr
              : report_bad_argument(call.comm, std::string("MPI_") + function_name(call.function), error);
 }
 
-/// MPI makes the call. Where it refuses a reduction that tutti cannot make, as of a type that is none, other ranks may
-/// have a type that tutti takes, and wait there.
-int make_by_mpi(const Call& call, const Original& original, const Decision& decision) {
+/// MPI makes the call. Where it refuses a reduction of a type that cannot be used, other ranks may have one that tutti
+/// takes, and wait there: `find` returns the communicator that they have.
+template <class Find>
+int make_by_mpi(const Call& call, const Original& original, const Find& find) {
   const int result = original();
-  if (result == MPI_SUCCESS || decision.folding || !is_reduction(call.function)) return result;
-  Known* const known = call.comm != library().handles.no_comm ? find_known(call.comm) : nullptr;
-  if (known != nullptr && known->tutti) refuse_call(call, *known, "MPI found an argument wrong");
+  if (result == MPI_SUCCESS || !is_reduction(call.function) || call.comm == library().handles.no_comm) return result;
+  if (is_usable(call.out.type)) return result;
+  Known* const known = find(call.comm);
+  if (known != nullptr && known->tutti) refuse_call(call, *known, "a datatype is none, or is not committed");
   return result;
 }
 
@@ -107,7 +109,7 @@ int run(const Call& call, const Original& original) {
   Known* const known = decision.ours ? find_or_make_known(call.comm) : nullptr;
   const bool ours = known != nullptr && known->tutti.has_value();
   count(call, ours, false);
-  return ours ? run_ours(call, original, *known, decision) : make_by_mpi(call, original, decision);
+  return ours ? run_ours(call, original, *known, decision) : make_by_mpi(call, original, find_or_make_known);
 }
 
 int start_ours(const Call& call, MPI_Request* request, const Original& original, Known& known,
@@ -134,7 +136,7 @@ int start(const Call& call, MPI_Request* request, const Original& original) {
   Known* const known = decision.ours ? find_known(call.comm) : nullptr;
   const bool ours = known != nullptr && known->tutti.has_value();
   count(call, ours, true);
-  return ours ? start_ours(call, request, original, *known, decision) : make_by_mpi(call, original, decision);
+  return ours ? start_ours(call, request, original, *known, decision) : make_by_mpi(call, original, find_known);
 }
 
 void finalize() {

@@ -3,28 +3,31 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
-
 using namespace tutti::preload;
 using namespace tutti::preload::fortran;
 
 namespace tutti::preload {
 
-constinit const void* fortran::in_places[spellings] = {};
-constinit const void* fortran::bottoms[spellings] = {};
+constinit const void* fortran::in_places[2 * spellings] = {};
+constinit const void* fortran::bottoms[2 * spellings] = {};
 
-// A name that the program lacks becomes an address that no buffer has; null is MPI_BOTTOM of C.
+// The program's variable, and that of MPI's library where only a module of the program sees the library. A name that is
+// lacking becomes an address that no buffer has; null is MPI_BOTTOM of C.
 void find_fortran_addresses() noexcept {
-  const auto find = [](const char* name) -> const void* {
-    const void* const found = dlsym(RTLD_DEFAULT, name);
-    return found != nullptr ? found : &fortran::in_places;
-  };
   constexpr const char* in_place[] = {"mpi_fortran_in_place_", "mpi_fortran_in_place__", "mpi_fortran_in_place",
                                       "MPI_FORTRAN_IN_PLACE"};
   constexpr const char* bottom[] = {"mpi_fortran_bottom_", "mpi_fortran_bottom__", "mpi_fortran_bottom",
                                     "MPI_FORTRAN_BOTTOM"};
-  std::ranges::transform(in_place, fortran::in_places, find);
-  std::ranges::transform(bottom, fortran::bottoms, find);
+  const auto find = [](void* where, const char* const(&names)[fortran::spellings], const void** found) {
+    for (const char* name : names) {
+      const void* const address = dlsym(where, name);
+      *found++ = address != nullptr ? address : &fortran::in_places;
+    }
+  };
+  find(RTLD_DEFAULT, in_place, fortran::in_places);
+  find(mpi_library(), in_place, fortran::in_places + fortran::spellings);
+  find(RTLD_DEFAULT, bottom, fortran::bottoms);
+  find(mpi_library(), bottom, fortran::bottoms + fortran::spellings);
 }
 
 }  // namespace tutti::preload

@@ -5,7 +5,9 @@
 // All arguments are addresses, whatever the compiler. The result of mpi_f08's functions may be absent.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "bindings/mpi/completion.hpp"
 #include "bindings/mpi/initialization.hpp"
@@ -18,8 +20,8 @@ using Fint = MPI_Fint;
 /// The variables by which Fortran names special addresses, in the spellings of compilers. Set by
 /// find_fortran_addresses().
 inline constexpr int spellings = 4;
-extern const void* in_places[spellings];
-extern const void* bottoms[spellings];
+extern const void* in_places[2 * spellings];
+extern const void* bottoms[2 * spellings];
 
 /// C's form of a buffer.
 inline void* at(void* data) noexcept {
@@ -82,7 +84,7 @@ class Requests {
     if (concerned() == nullptr || count <= 0) return;
     if (count > static_cast<int>(std::size(few_)))
       handles_ = static_cast<MPI_Request*>(std::malloc(static_cast<std::size_t>(count) * sizeof(MPI_Request)));
-    if (handles_ == nullptr) std::abort();
+    if (handles_ == nullptr) give_up("no memory for the handles of requests", "");
     count_ = count;
     for (int i = 0; i < count; ++i) handles_[i] = request_of(requests[i]);
   }

@@ -5,6 +5,9 @@
 
 namespace tutti::preload {
 
+/// Ends the process with a message.
+[[noreturn]] void give_up(const char* what, const char* more) noexcept;
+
 /// Ends the process with a message if this preload is not the one of the program's MPI.
 void check_family() noexcept;
 

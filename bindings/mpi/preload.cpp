@@ -25,11 +25,6 @@ void say(const char* what, const char* more) noexcept {
   if (bytes > 0) static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text)));
 }
 
-[[noreturn]] void give_up(const char* what, const char* more) noexcept {
-  say(what, more);
-  _exit(EXIT_FAILURE);
-}
-
 /// Opens the library beside this one that makes the calls. Prints the reason if it cannot be opened.
 void* open_beside() noexcept {
   Dl_info self{};
@@ -46,6 +41,11 @@ void* open_beside() noexcept {
 }
 
 }  // namespace
+
+void give_up(const char* what, const char* more) noexcept {
+  say(what, more);
+  _exit(EXIT_FAILURE);
+}
 
 void begin() noexcept {
   if constexpr (mpi::is_open_mpi) find_fortran_addresses();

@@ -97,12 +97,15 @@ void accept_call(Known& known) {
   fail_if_refused(known);
 }
 
-void refuse_call(const Call& call, Known& known, const std::string& why) {
-  const std::string said = "rank " + std::to_string(known.rank) + " does not take part in its MPI_" +
-                           function_name(call.function) + ", since " + why + "; all ranks have to make the same call";
-  const std::string letter = letter_of(known.refusals->refuse(), said);
-  for (int other = 0; other < known.size; ++other)
-    if (other != known.rank) known.tutti->control(other, std::as_bytes(std::span(letter)));
+void refuse_call(const Call& call, Known& known, const std::string& why) noexcept {
+  try {
+    const std::string said = "rank " + std::to_string(known.rank) + " does not take part in its MPI_" +
+                             function_name(call.function) + ", since " + why + "; all ranks have to make the same call";
+    const std::string letter = letter_of(known.refusals->refuse(), said);
+    for (int other = 0; other < known.size; ++other)
+      if (other != known.rank) known.tutti->control(other, std::as_bytes(std::span(letter)));
+  } catch (const std::exception&) {
+  }
 }
 
 void fail_if_refused(Known& known) {

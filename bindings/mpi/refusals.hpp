@@ -32,7 +32,7 @@ class Refusals {
   /// Another rank has refused the call `number`.
   void hear(std::uint64_t number, const std::string& why);
 
-  /// Why a call in which this rank takes part, or took part, cannot be made by all; told once.
+  /// Why a call in which this rank takes part, or took part, cannot be made by all. Returned once.
   std::optional<std::string> take_conflict();
   /// False while this rank has refused a call that not all others are known to have refused.
   bool settled() const;
@@ -56,8 +56,9 @@ void settle_refusals(Known& known);
 /// Counts a call in which this rank takes part. Fails the communicator if another rank has refused it.
 void accept_call(Known& known);
 
-/// Tells the other ranks that this one does not take part in the call.
-void refuse_call(const Call& call, Known& known, const std::string& why);
+/// Tells the other ranks that this one does not take part in the call. Where the communicator has failed, they know
+/// better.
+void refuse_call(const Call& call, Known& known, const std::string& why) noexcept;
 
 /// Fails the communicator if another rank has refused a call of this rank.
 void fail_if_refused(Known& known);

@@ -33,7 +33,8 @@ Pool<Scratch::Block>& pool() {
 constexpr std::int64_t most_packed = std::int64_t{1} << 30;
 
 const Part& with_usable_type(const Part& part) {
-  if (!is_usable(part.type)) throw BadArgument(MPI_ERR_TYPE, true, "a datatype is none, or is not committed");
+  if (!is_usable(part.type))
+    throw BadArgument(MPI_ERR_TYPE, part.type != library().handles.no_type, "a datatype is none, or is not committed");
   return part;
 }
 

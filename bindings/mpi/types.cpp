@@ -119,6 +119,7 @@ std::optional<Folding> folding_of(MPI_Datatype type, MPI_Op op) noexcept {
 // MPI has no question for it, but MPI_Pack() returns the error.
 bool is_usable(MPI_Datatype type) noexcept {
   if (find(type) != nullptr) return true;
+  if (type == library().handles.no_type) return false;
   char nothing = 0, room = 0;
   int position = 0;
   return library().pack(&nothing, 0, type, &room, 1, &position, library().own) == MPI_SUCCESS;

@@ -18,9 +18,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <mutex>
 #include <optional>
 #include <sstream>
 #include <vector>
@@ -131,50 +129,27 @@ class Hall {
   const ProcessName own_ = ProcessName::own();
 };
 
-/// Rank 0's view of its turn. It has welcomed the others before it waits for anything that they set.
-class HostView final : public Store {
+/// Rank 0, which opens a turn and welcomes the others there.
+class Host {
  public:
-  HostView(std::shared_ptr<Store> store, const Seat& seat)
-      : hall_(std::move(store), seat), turn_(open()), view_(hall_.view(turn_)) {}
+  Host(std::shared_ptr<Store> store, const Seat& seat, Deadline until)
+      : hall_(std::move(store), seat), until_(until), turn_(open()) {}
 
-  void set(std::string_view key, std::string_view value) override { view_->set(key, value); }
-  std::string wait(std::string_view key, Deadline until) override {
-    welcome(until);
-    return view_->wait(key, until);
-  }
-  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
-    welcome(until);
-    return view_->wait_unless(key, unless, until);
-  }
-  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
-                                        Deadline until) override {
-    welcome(until);
-    return view_->set_and_wait(key, value, keys, until);
-  }
-  bool find(std::string_view key, std::string& value) override { return view_->find(key, value); }
-  std::int64_t add(std::string_view key, std::int64_t amount) override { return view_->add(key, amount); }
-  std::string set_once(std::string_view key, std::string_view value) override { return view_->set_once(key, value); }
-  void hurry(Seconds patience) override { view_->hurry(patience); }
-  void set_at_end(std::string_view key, std::string_view value) override { view_->set_at_end(key, value); }
-  void erase(std::string_view key) override { view_->erase(key); }
+  std::shared_ptr<Store> receive() const;
 
  private:
   std::int64_t open() const;
-  void welcome(Deadline until);
-  void gather(Deadline until);
+  void gather() const;
   void look_around() const;
   void refuse_rival() const;
   [[noreturn]] void give_up_on(const std::vector<int>& ranks) const;
 
   const Hall hall_;
+  const Deadline until_;
   const std::int64_t turn_;
-  const std::shared_ptr<Store> view_;
-  std::mutex mutex_;
-  std::atomic<bool> welcomed_ = false;
-  std::optional<Error> failed_;
 };
 
-std::int64_t HostView::open() const {
+std::int64_t Host::open() const {
   Store& store = hall_.store();
   std::string now;
   std::int64_t before = 0;
@@ -194,30 +169,21 @@ std::int64_t HostView::open() const {
   return turn;
 }
 
-void HostView::welcome(Deadline until) {
-  if (welcomed_) return;
-  const std::lock_guard lock(mutex_);
-  if (welcomed_) return;
-  if (failed_) throw *failed_;
-  try {
-    gather(until);
-    if (hall_.store().set_once(hall_.outcome(turn_), said_ok) != said_ok) refuse_rival();
-  } catch (const Error& error) {
-    failed_ = error;
-    throw;
-  }
-  welcomed_ = true;
+std::shared_ptr<Store> Host::receive() const {
+  gather();
+  if (hall_.store().set_once(hall_.outcome(turn_), said_ok) != said_ok) refuse_rival();
+  return hall_.view(turn_);
 }
 
 /// Returns when all ranks have said hello in this turn.
-void HostView::gather(Deadline until) {
+void Host::gather() const {
   Store& store = hall_.store();
   std::vector<Awaited> hellos;
   for (int rank = 1; rank < hall_.seat().size; ++rank)
     hellos.push_back({hall_.hello(turn_, rank), left_key(hall_.seat(), rank)});
   for (Seconds look = first_look;; look = std::min(2 * look, longest_look)) {
     try {
-      store.set_and_wait(hall_.hello(turn_, 0), hall_.own().text(), hellos, std::min(until, deadline_in(look)));
+      store.set_and_wait(hall_.hello(turn_, 0), hall_.own().text(), hellos, std::min(until_, deadline_in(look)));
       return;
     } catch (const Error& error) {
       if (error.code() == Code::peer_lost && error.culprit() >= 0) {
@@ -228,7 +194,7 @@ void HostView::gather(Deadline until) {
       if (error.code() != Code::timeout) throw;
     }
     refuse_rival();
-    if (Clock::now() < until) {
+    if (Clock::now() < until_) {
       look_around();
       continue;
     }
@@ -238,7 +204,7 @@ void HostView::gather(Deadline until) {
 }
 
 /// Throws if one of those who came has ended.
-void HostView::look_around() const {
+void Host::look_around() const {
   std::string how;
   for (int rank = 1; rank < hall_.seat().size; ++rank) {
     if (!hall_.store().find(hall_.gone(turn_, rank), how)) continue;
@@ -247,7 +213,7 @@ void HostView::look_around() const {
   }
 }
 
-void HostView::refuse_rival() const {
+void Host::refuse_rival() const {
   std::string outcome;
   if (!hall_.store().find(hall_.outcome(turn_), outcome) || !outcome.starts_with(said_next)) return;
   std::istringstream words(outcome.substr(said_next.size()));
@@ -257,7 +223,7 @@ void HostView::refuse_rival() const {
                                  "name (TUTTI_JOB) or its own store (TUTTI_STORE)");
 }
 
-void HostView::give_up_on(const std::vector<int>& ranks) const {
+void Host::give_up_on(const std::vector<int>& ranks) const {
   std::string text = said_late;
   for (const int rank : ranks) text += std::to_string(rank) + " ";
   hall_.store().set_once(hall_.outcome(turn_), text);
@@ -367,7 +333,7 @@ bool Guest::is_welcome(std::int64_t turn) const {
 }  // namespace
 
 std::shared_ptr<Store> join_turn(std::shared_ptr<Store> store, const Seat& seat, Deadline until) {
-  if (seat.rank == 0) return std::make_shared<HostView>(std::move(store), seat);
+  if (seat.rank == 0) return Host(std::move(store), seat, until).receive();
   return Guest(std::move(store), seat, until).arrive();
 }
 

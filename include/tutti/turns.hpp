@@ -19,8 +19,7 @@ struct Seat {
 };
 
 /// The store of this start of the job: a view of `store` in which no other start has left anything. Rank 0 opens a turn
-/// with a number that no start had before, and the other ranks block until it has welcomed them there, which it does
-/// in the first call that waits for a key of the view. All ranks call it equally often.
+/// with a number that no start had before. Blocks until all ranks are there. All ranks call it equally often.
 ///
 /// Throws Error{invalid} if another living process of this host has the seat, Error{peer_lost} with a rank that has
 /// ended before all were there, and Error{timeout} with a rank that has not come by `until`.

@@ -290,12 +290,11 @@ void refused() {
   MPI_Comm_free(&comm);
 }
 
-/// The same where the rank's argument leads it to MPI.
+/// The same where the rank's argument leads it to MPI, in the first call of a communicator.
 void refused_by_mpi() {
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  MPI_Barrier(comm);
   int sum = 0;
   int code = MPI_Allreduce(&rank, &sum, 1, rank == 1 ? MPI_DATATYPE_NULL : MPI_INT, MPI_SUM, comm);
   expect(code != MPI_SUCCESS, "Allreduce of no type");
@@ -304,6 +303,20 @@ void refused_by_mpi() {
   int length = 0;
   MPI_Error_string(code, text, &length);
   expect(std::strstr(text, "rank 1 does not take part in its MPI_Allreduce") != nullptr, text);
+  MPI_Comm_free(&comm);
+}
+
+/// Once the communicator has failed, wrong calls are still MPI's errors.
+void refused_twice() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  int word = 0;
+  MPI_Bcast(&word, 1, rank == 1 ? MPI_DATATYPE_NULL : MPI_INT, 0, comm);
+  MPI_Barrier(comm);
+  for (int turn = 0; turn < 2; ++turn)
+    expect(class_of(MPI_Bcast(&word, 1, MPI_DATATYPE_NULL, 0, comm)) == MPI_ERR_TYPE, "Bcast of no type");
   MPI_Comm_free(&comm);
 }
 
@@ -389,6 +402,7 @@ int main(int argc, char** argv) {
                                                                {"refused", refused},
                                                                {"refused-by-mpi", refused_by_mpi},
                                                                {"refused-by-tutti", refused_by_tutti},
+                                                               {"refused-twice", refused_twice},
                                                                {"others", others},
                                                                {"differing", differing},
                                                                {"nothing", nothing}};

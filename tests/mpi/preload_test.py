@@ -98,7 +98,7 @@ class Preload(unittest.TestCase):
 
     def test_arguments_that_an_mpi_may_not_look_at(self):
         for ranks in (2, 3):
-            self.assert_ok(run(ranks, "behaviour", "in-place", "refused", "refused-by-mpi", "refused-by-tutti"))
+            self.assert_ok(run(ranks, "behaviour", "in-place", "refused", "refused-by-mpi", "refused-by-tutti", "refused-twice"))
 
     def test_fortran(self):
         for program in ("fortran", "fortran08"):

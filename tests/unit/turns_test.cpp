@@ -44,6 +44,8 @@ class CountingStore final : public Store {
   int count() const { return count_; }
   /// True once it has waited for rank 0, in a turn or for the next one.
   bool waits() const { return waits_; }
+  /// As where the process is killed when it has opened a turn and waits for the others there.
+  void end_in_wait() { ends_ = true; }
 
   void set(std::string_view key, std::string_view value) override { ++count_, inner_->set(key, value); }
   std::string wait(std::string_view key, Deadline until) override { return ++count_, inner_->wait(key, until); }
@@ -54,6 +56,7 @@ class CountingStore final : public Store {
   }
   std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
                                         Deadline until) override {
+    if (ends_) throw Error(Code::aborted, "killed");
     return ++count_, inner_->set_and_wait(key, value, keys, until);
   }
   bool find(std::string_view key, std::string& value) override { return ++count_, inner_->find(key, value); }
@@ -67,7 +70,7 @@ class CountingStore final : public Store {
  private:
   const std::shared_ptr<Store> inner_;
   std::atomic<int> count_ = 0;
-  std::atomic<bool> waits_ = false;
+  std::atomic<bool> waits_ = false, ends_ = false;
 };
 
 class Turns : public ::testing::TestWithParam<Place (*)()> {
@@ -148,7 +151,9 @@ TEST_P(Turns, WhoComesFirstWaitsForTheNewTurn) {
 }
 
 TEST_P(Turns, AfterAStartThatWasKilledInTheMiddle) {
-  join_turn(place_.client(), {0, 3, "", "by the test", 60}, deadline_in(Seconds(60)));  // and no further
+  const auto client = std::make_shared<CountingStore>(place_.client());
+  client->end_in_wait();
+  EXPECT_EQ(join(client, 0, 3), "killed");
   EXPECT_THAT(start_with_0_last(), ElementsAre("", "", ""));
   EXPECT_THAT(start({0, 1, 2}, 3), ElementsAre("", "", ""));
 }
@@ -220,18 +225,20 @@ TEST(TurnCosts, AFewRequestsOfEachRank) {
     for (int round = 0; round < 3; ++round) {
       std::vector<std::shared_ptr<CountingStore>> clients;
       for (int rank = 0; rank < size; ++rank) clients.push_back(std::make_shared<CountingStore>(store));
-      std::atomic<bool> open = false;
+      const auto is_open = [&] {
+        std::string now;
+        const std::string turn = std::to_string(round + 1) + " ";
+        return store->find("tutti//" + std::to_string(size) + "/now", now) && now.starts_with(turn);
+      };
       std::vector<std::thread> threads;
       for (int rank = 0; rank < size; ++rank)
         threads.emplace_back([&, rank] {
           // The others come once the turn is open, and so read its number at once.
-          while (rank > 0 && !open) std::this_thread::yield();
+          while (rank > 0 && !is_open()) std::this_thread::yield();
           const auto view = join_turn(clients[static_cast<std::size_t>(rank)], {rank, size, "", "by the test", 60},
                                       deadline_in(Seconds(60)));
-          open = true;
           view->wait("go", deadline_in(Seconds(60)));
         });
-      while (!open) std::this_thread::yield();
       make_prefix_store(store, "tutti//" + std::to_string(size) + "/" + std::to_string(round + 1))->set("go", "");
       for (auto& thread : threads) thread.join();
       // Rank 0: find, add, set, set_at_end, then set_and_wait and set_once, and the wait; two more end the turn before.

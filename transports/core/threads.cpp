@@ -71,9 +71,9 @@ void add_groups(const fs::path& root, std::vector<Limit>& limits) {
 std::uint64_t threads_of_user(const fs::path& proc) {
   std::uint64_t all = 0;
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(proc, none)) {
-    if (!number_from(entry.path().filename().string())) continue;
-    std::ifstream file(entry.path() / "status");
+  for (fs::directory_iterator entry(proc, none), end; !none && entry != end; entry.increment(none)) {
+    if (!number_from(entry->path().filename().string())) continue;
+    std::ifstream file(entry->path() / "status");
     std::uint64_t threads = 0;
     bool is_ours = false;
     for (std::string line; std::getline(file, line);) {
