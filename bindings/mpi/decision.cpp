@@ -6,24 +6,36 @@
 namespace tutti::preload {
 namespace {
 
-/// The bytes that each rank sends or receives; nullopt for calls with count arrays, which may differ between ranks. MPI
-/// requires equal type signatures at sender and receiver, so all ranks compute the same number. Also nullopt for what
-/// has no number of bytes, a negative count or no type: the others cannot know of it, and it is to be found by tutti.
+/// The bytes of the data; nullopt for what has no number of bytes, a negative count or no type.
+std::optional<std::int64_t> bytes_of(const Part& part) {
+  if (part.count < 0 || part.type == library().handles.no_type) return {};
+  return part.count * size_of_type(part.type);
+}
+
+/// The same of `one`, if `other`, which counts too unless it is MPI_IN_PLACE, has a number of bytes.
+std::optional<std::int64_t> bytes_of(const Part& one, const Part& other) {
+  if (other.data != MPI_IN_PLACE && !bytes_of(other)) return {};
+  return bytes_of(one);
+}
+
+/// The bytes that each rank sends or receives. MPI requires equal type signatures at sender and receiver, so all ranks
+/// compute the same number. nullopt for calls with count arrays, which may differ between ranks; and for wrong
+/// arguments, of which the others cannot know, so that tutti finds them.
 std::optional<std::int64_t> bytes_of(const Call& call) {
-  const auto of = [](const Part& part) -> std::optional<std::int64_t> {
-    if (part.count < 0 || part.type == library().handles.no_type) return {};
-    return part.count * size_of_type(part.type);
+  const auto at_root = [&] {
+    int rank = 0;
+    library().comm_rank(call.comm, &rank);
+    return rank == call.root;
   };
-  int rank = 0;
   switch (call.function) {
-    case Function::gather: library().comm_rank(call.comm, &rank); return of(rank == call.root ? call.out : call.in);
-    case Function::scatter: library().comm_rank(call.comm, &rank); return of(rank == call.root ? call.in : call.out);
+    case Function::gather: return at_root() ? bytes_of(call.out, call.in) : bytes_of(call.in);
+    case Function::scatter: return at_root() ? bytes_of(call.in, call.out) : bytes_of(call.out);
+    case Function::allgather:
+    case Function::alltoall: return bytes_of(call.out, call.in);
     case Function::allreduce:
     case Function::bcast:
     case Function::reduce:
-    case Function::reduce_scatter_block:
-    case Function::allgather:
-    case Function::alltoall: return of(call.out);
+    case Function::reduce_scatter_block: return bytes_of(call.out);
     default: return {};
   }
 }

@@ -62,10 +62,11 @@ struct ProcessName {
   }
   std::string shown() const { return "pid " + std::to_string(pid) + " on " + host_name; }
 
-  /// True if it is another process than `own` that is alive. Of another host or container it is not known.
+  /// True if it is another process than `own` that is alive. Of another host or container it is not known, nor where
+  /// /proc does not say when a process began.
   bool lives_beside(const ProcessName& own) const {
-    return host == own.host && space == own.space && pid != own.pid && pid > 0 && start == process_start(pid) &&
-           Process(pid).lives();
+    return host == own.host && space == own.space && pid != own.pid && pid > 0 && start != 0 &&
+           start == process_start(pid) && Process(pid).lives();
   }
 };
 
@@ -159,7 +160,7 @@ std::int64_t Host::open() const {
     hall_.refuse_twin(ProcessName::from(words));
   }
   const std::int64_t turn = store.add(hall_.key("turns"), 1);
-  // Usually one: a number between belongs to a rank 0 that ended right here.
+  // Usually this ends one turn. There are more where a rank 0 took a number and ended before it said so in `now`.
   for (std::int64_t old = std::max<std::int64_t>(before, 1); old < turn; ++old) {
     store.set(hall_.key(old, "next"), std::to_string(turn));
     store.set_once(hall_.outcome(old), said_next + hall_.own().text());
@@ -284,7 +285,8 @@ bool Guest::is_over(std::int64_t turn) {
   std::string outcome, how, hello;
   if (!store.find(hall_.outcome(turn), outcome)) {
     if (!store.find(hall_.gone(turn, 0), how)) return false;
-    outcome = said_left + how;
+    // Rank 0 may have said the outcome and ended since.
+    if (!store.find(hall_.outcome(turn), outcome)) outcome = said_left + how;
   }
   if (store.find(hall_.hello(turn, hall_.seat().rank), hello)) refuse_twin(hello);
   otherwise_ = end_of(outcome);

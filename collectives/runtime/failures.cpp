@@ -1,4 +1,6 @@
 // How a context hears of failures, tells the other ranks, and ends the calls that they concern.
+#include <time.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,6 +18,13 @@ Cause cause_for(const GroupState& group, const Status& why) {
   Cause cause = why.cause();
   if (cause.code != Code::peer_lost) cause.group = group.group().id;
   return cause;
+}
+
+/// The processor time of this thread.
+Seconds own_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return Seconds(static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec));
 }
 
 }  // namespace
@@ -81,7 +90,8 @@ void Context::news() {
   for (const auto& group : joined_late) end_backends(*group);
 }
 
-// Sends the cause to all ranks before anything is closed, then fails the groups concerned.
+// Takes what a lost rank gave before its end, sends the cause to all ranks before anything is closed, then fails the
+// groups concerned.
 void Context::act_on(const Cause& why) {
   if (!acted_on_.emplace(why.group, why.group == 0 ? why.culprit : -1).second) return;
   {
@@ -147,9 +157,11 @@ void Context::ask_store(const std::function<void()>& question) noexcept {
 }
 
 // A rank that ends by _exit, or is killed after its last call, had given all that these calls need: they complete.
+// The ranks that live may go on for long, so this ends after some of this thread's own time: time in which others have
+// the core does not count.
 void Context::take_what_has_arrived() {
-  constexpr Seconds patience(0.02);  // the ranks that live may go on for long
-  for (const Deadline until = deadline_in(patience); progress_->look() && Clock::now() < until;) continue;
+  constexpr Seconds most(0.02);
+  for (const Seconds begin = own_time(); progress_->look() && own_time() - begin < most;) continue;
 }
 
 bool Context::has_running(const GroupState& group) const {
@@ -166,7 +178,8 @@ void Context::end_group(GroupState& group, const Status& why) {
     if (&operation->group() == &group && !operation->done()) operation->cancel(group.poison());
 }
 
-// Backends without a running call are told too: their peers may wait for them to release shared memory.
+// For all backends of a group that ends, also those without a running call: their peers may wait for them to release
+// shared memory.
 void Context::end_backends(const GroupState& group) {
   const Status why = group.poison();
   for (const auto& backend : group.backends()) backend->cancel(why);

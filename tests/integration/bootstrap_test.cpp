@@ -116,11 +116,10 @@ TEST(TuttiRun, ARankThatIsThereTwice) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    bootstrap_from(settings, environment_of(tutti_rank(0, 2)));
-    make_file_store(folder)->set("ready", "");
+    bootstrap_from(settings, environment_of(tutti_rank(0, 2)));  // waits for rank 1
     for (;;) pause();
   }
-  make_file_store(folder)->wait("ready", deadline_in(Seconds(60)));
+  make_file_store(folder)->wait("tutti/" + settings.job + "/2/now", deadline_in(Seconds(60)));
   const Error error = testing::caught([&] { bootstrap_from(settings, environment_of(tutti_rank(0, 2))); });
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);

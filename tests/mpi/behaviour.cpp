@@ -13,25 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include "tests/mpi/behaviour.hpp"
+
+using namespace behaviour;
+
 namespace {
-
-int rank = 0, size = 1, failures = 0;
-
-void expect(bool right, const char* what) {
-  if (right) return;
-  std::printf("rank %d: %s\n", rank, what);
-  ++failures;
-}
-
-int sum_of_ranks(int of) { return of * (of - 1) / 2; }
-
-void expect_sum(MPI_Comm comm) {
-  int sum = 0, mine = 0, members = 0;
-  MPI_Comm_rank(comm, &mine);
-  MPI_Comm_size(comm, &members);
-  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm);
-  expect(sum == sum_of_ranks(members), "a sum is wrong");
-}
 
 /// Rank 0 can send only while rank 1, which waits in a collective, moves its MPI.
 void large_send() {
@@ -165,20 +151,6 @@ void threads() {
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 
-int class_of(int code) {
-  int found = MPI_SUCCESS;
-  MPI_Error_class(code, &found);
-  return found;
-}
-
-/// A type of every third int.
-MPI_Datatype made_type(bool committed) {
-  MPI_Datatype type;
-  MPI_Type_vector(8, 1, 3, MPI_INT, &type);
-  if (committed) MPI_Type_commit(&type);
-  return type;
-}
-
 /// What a call uses is freed while it runs, and the handles are given to something else.
 void freed() {
   for (int turn = 0; turn < 100; ++turn) {
@@ -217,119 +189,6 @@ void freed() {
     for (int i = 0; i < size; ++i) expect(blocks[static_cast<std::size_t>(i)] == i, "a block");
     expect(sum == sum_of_ranks(size) && plain == sum, "a sum of a freed operator or communicator");
   }
-}
-
-/// Wrong arguments are reported as MPI does, and the next call works.
-void errors() {
-  MPI_Comm comm;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  int word = 0, other = 0;
-  MPI_Request request;
-  MPI_Datatype uncommitted = made_type(false);
-  std::vector<int> lists(static_cast<std::size_t>(size), 1), many(static_cast<std::size_t>(24 * size));
-  for (int turn = 0; turn < 2; ++turn) {
-    expect(class_of(MPI_Bcast(&word, 1, MPI_INT, size, comm)) == MPI_ERR_ROOT, "Bcast from no rank");
-    expect(class_of(MPI_Bcast(&word, -1, MPI_INT, 0, comm)) == MPI_ERR_COUNT, "Bcast of less than nothing");
-    expect(class_of(MPI_Bcast(&word, 1, MPI_DATATYPE_NULL, 0, comm)) == MPI_ERR_TYPE, "Bcast of no type");
-    expect(class_of(MPI_Bcast(many.data(), 1, uncommitted, 0, comm)) == MPI_ERR_TYPE, "Bcast of an uncommitted type");
-    expect(class_of(MPI_Ibcast(&word, 1, MPI_DATATYPE_NULL, 0, comm, &request)) == MPI_ERR_TYPE, "Ibcast of no type");
-    expect(class_of(MPI_Gather(&word, 1, MPI_DATATYPE_NULL, many.data(), 1, MPI_INT, 0, comm)) == MPI_ERR_TYPE,
-           "Gather of no type");
-    expect_sum(comm);
-  }
-  expect(MPI_Allreduce(&word, &other, 1, MPI_DATATYPE_NULL, MPI_SUM, comm) != MPI_SUCCESS, "Allreduce of no type");
-  expect(MPI_Allreduce(&word, &other, 1, MPI_INT, MPI_OP_NULL, comm) != MPI_SUCCESS, "Allreduce by no operator");
-  expect(class_of(MPI_Barrier(MPI_COMM_NULL)) == MPI_ERR_COMM, "Barrier of no communicator");
-  // What does not count may be anything.
-  const MPI_Datatype any = rank == 0 ? MPI_INT : MPI_DATATYPE_NULL;
-  expect(MPI_Gather(&word, 1, MPI_INT, many.data(), 1, any, 0, comm) == MPI_SUCCESS, "Gather");
-  expect(MPI_Gatherv(&word, 1, MPI_INT, many.data(), rank == 0 ? lists.data() : nullptr,
-                     rank == 0 ? lists.data() : nullptr, any, 0, comm) == MPI_SUCCESS,
-         "Gatherv");
-  expect(MPI_Scatter(many.data(), 1, any, &word, 1, MPI_INT, 0, comm) == MPI_SUCCESS, "Scatter");
-  expect(MPI_Allgather(MPI_IN_PLACE, -1, MPI_DATATYPE_NULL, many.data(), 1, MPI_INT, comm) == MPI_SUCCESS, "Allgather");
-  expect_sum(comm);
-  MPI_Type_free(&uncommitted);
-  MPI_Comm_free(&comm);
-}
-
-/// What tutti looks at where an MPI may not.
-void in_place() {
-  MPI_Comm comm;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  int word = rank, sum = 0;
-  expect(class_of(MPI_Allreduce(&word, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER,
-         "into MPI_IN_PLACE");
-  expect(class_of(MPI_Bcast(nullptr, 1, MPI_INT, 0, comm)) == MPI_ERR_BUFFER, "Bcast of null");
-  expect(class_of(MPI_Allreduce(&word, nullptr, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER, "Allreduce into null");
-  expect(MPI_Allreduce(&word, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && sum == sum_of_ranks(size), "a sum");
-  MPI_Comm_free(&comm);
-}
-
-/// One rank refuses a call; the others, which take part in it, get an error that names the rank and its reason.
-void refused() {
-  MPI_Comm comm;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  MPI_Datatype type = made_type(rank != 1);
-  std::vector<int> words(64);
-  MPI_Barrier(comm);
-  int code = MPI_Bcast(words.data(), 1, type, 1, comm);
-  if (rank == 1) {
-    expect(class_of(code) == MPI_ERR_TYPE, "Bcast of an uncommitted type");
-    code = MPI_Barrier(comm);  // cannot be matched by what the others do
-  }
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  expect(std::strstr(text, "rank 1 does not take part in its MPI_Bcast, since a datatype is none") != nullptr, text);
-  MPI_Type_free(&type);
-  MPI_Comm_free(&comm);
-}
-
-/// The same where the rank's argument leads it to MPI, in the first call of a communicator.
-void refused_by_mpi() {
-  MPI_Comm comm;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  int sum = 0;
-  int code = MPI_Allreduce(&rank, &sum, 1, rank == 1 ? MPI_DATATYPE_NULL : MPI_INT, MPI_SUM, comm);
-  expect(code != MPI_SUCCESS, "Allreduce of no type");
-  if (rank == 1) code = MPI_Barrier(comm);
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  expect(std::strstr(text, "rank 1 does not take part in its MPI_Allreduce") != nullptr, text);
-  MPI_Comm_free(&comm);
-}
-
-/// Once the communicator has failed, wrong calls are still MPI's errors.
-void refused_twice() {
-  MPI_Comm comm;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  MPI_Barrier(comm);
-  int word = 0;
-  MPI_Bcast(&word, 1, rank == 1 ? MPI_DATATYPE_NULL : MPI_INT, 0, comm);
-  MPI_Barrier(comm);
-  for (int turn = 0; turn < 2; ++turn)
-    expect(class_of(MPI_Bcast(&word, 1, MPI_DATATYPE_NULL, 0, comm)) == MPI_ERR_TYPE, "Bcast of no type");
-  MPI_Comm_free(&comm);
-}
-
-/// The same for what tutti alone finds wrong: the root receives more than it sends.
-void refused_by_tutti() {
-  MPI_Comm comm;
-  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  MPI_Barrier(comm);
-  std::vector<int> all(static_cast<std::size_t>(size)), own(10);
-  const int code = MPI_Scatter(all.data(), 1, MPI_INT, own.data(), rank == 0 ? 10 : 1, MPI_INT, 0, comm);
-  expect(code != MPI_SUCCESS, "Scatter of one element into ten");
-  MPI_Comm_free(&comm);
 }
 
 /// Ranks that do not call the same: an error with a text, which MPI itself would not notice.

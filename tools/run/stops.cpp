@@ -9,7 +9,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr Seconds patience(2);
+constexpr Seconds told_after(2);
 
 const char* advice(int signal) {
   if (signal == SIGTTIN)
@@ -21,7 +21,7 @@ const char* advice(int signal) {
 
 }  // namespace
 
-void Stops::stopped(int rank, int signal) { since_[rank] = {signal, deadline_in(patience)}; }
+void Stops::stopped(int rank, int signal) { since_[rank] = {signal, deadline_in(told_after)}; }
 
 void Stops::sent(int signal) {
   if (signal == SIGTSTP) asked_for_ = true;
