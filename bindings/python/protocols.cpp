@@ -5,6 +5,7 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "bindings/python/dlpack.hpp"
@@ -24,7 +25,7 @@ View opaque(std::size_t item_bytes) {
   return view;
 }
 
-/// Whether a mark of byte order in a format or typestr is not that of this machine.
+/// True if a format or typestr marks a byte order that is not this machine's.
 bool is_swapped(char order) {
   const bool is_big = order == '>' || order == '!', is_little = order == '<';
   return std::endian::native == std::endian::little ? is_big : is_little;
@@ -267,33 +268,37 @@ void take_address(nb::handle object, const nb::dict& fields, Array& array) {
   array.holder = kept(object);
 }
 
-}  // namespace
-
-bool by_array_interface(nb::handle object, Array& array) {
-  if (!nb::hasattr(object, "__array_interface__")) return false;
-  const auto fields = nb::cast<nb::dict>(object.attr("__array_interface__"));
+/// The fields of an interface, of which the type and the shape are taken; nullopt if the object has none.
+std::optional<nb::dict> described(nb::handle object, const char* interface, Array& array) {
+  if (!nb::hasattr(object, interface)) return {};
+  auto fields = nb::cast<nb::dict>(object.attr(interface));
   if (is_given(fields, "mask")) throw nb::type_error("the array is masked; fill it, or give its data and its mask");
   take_type(fields, array);
   take_shape(fields, array);
+  return fields;
+}
+
+}  // namespace
+
+bool by_array_interface(nb::handle object, Array& array) {
+  const auto fields = described(object, "__array_interface__", array);
+  if (!fields) return false;
   if (array.objects) return true;  // refused, wherever they are
-  if (!is_given(fields, "data"))
-    take_from_buffer(object, fields, array);
-  else if (nb::isinstance<nb::tuple>(fields["data"]))
-    take_address(object, fields, array);
+  if (!is_given(*fields, "data"))
+    take_from_buffer(object, *fields, array);
+  else if (nb::isinstance<nb::tuple>((*fields)["data"]))
+    take_address(object, *fields, array);
   else
-    take_from_buffer(fields["data"], fields, array);
+    take_from_buffer((*fields)["data"], *fields, array);
   return true;
 }
 
 bool by_cuda_interface(nb::handle object, Array& array) {
-  if (!nb::hasattr(object, "__cuda_array_interface__")) return false;
-  const auto fields = nb::cast<nb::dict>(object.attr("__cuda_array_interface__"));
-  if (is_given(fields, "mask")) throw nb::type_error("the array is masked; fill it, or give its data and its mask");
-  take_type(fields, array);
-  take_shape(fields, array);
-  take_address(object, fields, array);
+  const auto fields = described(object, "__cuda_array_interface__", array);
+  if (!fields) return false;
+  take_address(object, *fields, array);
   array.device = {Device::Kind::cuda, -1};
-  if (is_given(fields, "stream")) array.stream = nb::cast<std::int64_t>(fields["stream"]);
+  if (is_given(*fields, "stream")) array.stream = nb::cast<std::int64_t>((*fields)["stream"]);
   return true;
 }
 

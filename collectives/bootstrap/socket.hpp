@@ -32,7 +32,7 @@ std::vector<Address> resolve(const std::string& host, int port, bool passive, st
 
 /// This host's loopback address: 127.0.0.1, or ::1 where only that can be listened at.
 std::string loopback_host();
-/// Whether connections to it stay on this host.
+/// True if connections to this address stay on this host.
 bool is_loopback(const Address& address);
 
 /// Listens on the first address that allows it. Throws Error{resource} with the reason.

@@ -33,7 +33,7 @@ namespace tutti::launchers {
 namespace {
 
 constexpr Seconds first_look(0.25), longest_look(16);  // how often rank 0 sees whether those who came are still there
-/// So long a rank waits for a newer turn than one that was over before it came, and that may have been its own.
+/// A rank that finds the newest turn over waits this long for a newer one. Without one, that turn was its own.
 constexpr Seconds until_the_next(10);
 
 const std::string said_ok = "ok", said_left = "left ", said_late = "late ", said_next = "next ";

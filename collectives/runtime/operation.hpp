@@ -62,8 +62,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// Sets the failure; returns true if it is the first one.
   bool poison_with(const Status& why);
 
-  /// Whether a failed communicator still performs calls that take what a lost rank had sent before. It begins where the
-  /// loss met no call, and ends with the first such call that lacks something. Token held.
+  /// True while a failed communicator still performs calls that take what the lost rank had sent before. It becomes
+  /// true when a rank is lost while no call runs, and false with the first such call that lacks something. Token held.
   bool takes_arrivals() const noexcept { return takes_arrivals_; }
   void take_arrivals(bool on) noexcept { takes_arrivals_ = on; }
 

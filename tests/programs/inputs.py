@@ -188,7 +188,7 @@ line 32 is not read
 """
 
 
-# Of its report's last section: what has one right value, and norms of data that are made out of fixed seeds.
+# Entries of the report's last section. The exact ones have one right value; the equal ones are norms of data from fixed seeds.
 HPCC_EXACT = {"Success": "1", "PTRANS_residual": "0", "MPIRandomAccess_Errors": "0", "MPIRandomAccess_LCG_Errors": "0", "HPL_N": "240"}
 HPCC_EQUAL = ("HPL_Anorm1", "HPL_AnormI", "HPL_Xnorm1", "HPL_XnormI", "HPL_BnormI")
 

@@ -10,7 +10,7 @@ namespace tutti::mpi {
 inline constexpr bool is_open_mpi = true;
 inline constexpr std::string_view family = "Open MPI";
 inline constexpr const char* sonames[] = {"libmpi.so.40"};
-/// Of the functions of Fortran.
+/// Libraries that have the functions of Fortran.
 inline constexpr const char* fortran_sonames[] = {"libmpi_mpifh.so.40", "libmpi_usempif08.so.40"};
 inline constexpr const char* launch_marks[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"};
 inline constexpr std::string_view others = "an mpiexec of MPICH's kind, or SLURM for one,";
