@@ -1,5 +1,6 @@
 #include "collectives/api/arguments.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -16,17 +17,18 @@ std::string not_a_rank(const std::string& what, int value, int size) {
          std::to_string(size - 1);
 }
 
+// As many elements of the largest type have addresses.
+constexpr std::size_t always_addressable = PTRDIFF_MAX / sizeof(double);
+
 class Checker {
  public:
   Checker(Collective& call, const Group& group)
       : call_(call), rank_(group.rank), size_(group.size()), at_root_(group.rank == call.root) {}
 
-  void run() {
+  // Inlined, it would have the fast path save registers.
+  [[gnu::noinline]] void run() {
     if (call_.kind == Kind::barrier) return;
-    for (const auto& [what, buffer] : {std::pair("in", call_.in), std::pair("out", ConstBuffer(call_.out))})
-      if (!checked_product(buffer.count, size_of(buffer.dtype)))
-        refuse(std::string(what) + " has " + std::to_string(buffer.count) + " elements of " +
-               std::string(name(buffer.dtype)) + ", more than an address space holds; give the memory's true count");
+    if (std::max(call_.in.count, call_.out.count) > always_addressable) addresses();
     if (call_.kind == Kind::send) return point_to_point();
     if (has_root(call_.kind) && (call_.root < 0 || call_.root >= size_)) out_of_range("root", call_.root);
     settle_dtypes();
@@ -45,6 +47,13 @@ class Checker {
     throw Error(Code::invalid, std::string(name(call_.kind)) + (call_.variable ? "v: " : ": ") + why);
   }
   [[noreturn]] void out_of_range(const std::string& what, int value) const { refuse(not_a_rank(what, value, size_)); }
+
+  void addresses() const {
+    for (const auto& [what, buffer] : {std::pair("in", call_.in), std::pair("out", ConstBuffer(call_.out))})
+      if (!checked_product(buffer.count, size_of(buffer.dtype)))
+        refuse(std::string(what) + " has " + std::to_string(buffer.count) + " elements of " +
+               std::string(name(buffer.dtype)) + ", more than an address space holds; give the memory's true count");
+  }
 
   void point_to_point() const {
     if (call_.to >= size_ || call_.to < -1) out_of_range("to", call_.to);
@@ -183,7 +192,7 @@ class Checker {
 bool is_sum_in_place(const Collective& call) noexcept {
   return call.kind == Kind::allreduce && call.op.op == Op::sum && call.in.data == call.out.data &&
          call.in.count == call.out.count && call.in.dtype == call.out.dtype && !call.variable &&
-         call.in.count <= PTRDIFF_MAX / sizeof(double);
+         call.in.count <= always_addressable;
 }
 
 }  // namespace

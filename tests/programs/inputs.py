@@ -144,7 +144,7 @@ def grid(ranks):
 def scalapack(ranks, few):
     """The programs' files. `few` makes one small size, one block and one grid."""
     rows, columns = grid(ranks)
-    numbers = {"two": 1, "n": 9, "large": 12} if few else {"two": 2, "n": 21, "large": 60}
+    numbers = {"two": 1, "n": 10, "large": 12} if few else {"two": 2, "n": 21, "large": 60}
     return {name: text.format(rows=rows, columns=columns, ranks=ranks, **numbers) for name, text in SCALAPACK.items()}
 
 
