@@ -142,9 +142,9 @@ def grid(ranks):
 
 
 def scalapack(ranks, few):
-    """The programs' files. `few` makes one small size, one block and one grid."""
+    """The programs' files. `few` makes one small size, one block and one grid; PDSYEVD fails below 14 rows there, plain too."""
     rows, columns = grid(ranks)
-    numbers = {"two": 1, "n": 10, "large": 12} if few else {"two": 2, "n": 21, "large": 60}
+    numbers = {"two": 1, "n": 16, "large": 24} if few else {"two": 2, "n": 21, "large": 60}
     return {name: text.format(rows=rows, columns=columns, ranks=ranks, **numbers) for name, text in SCALAPACK.items()}
 
 
@@ -199,8 +199,9 @@ def hpcc(ranks):
 
 
 def verdicts(report):
-    """The lines of hpccoutf.txt that judge, without numbers that have a point, which are times, rates and residuals."""
-    lines = re.findall(r"^.*(?:PASSED|passed|Validates|with error).*$", report, re.M)
+    """The lines of hpccoutf.txt that judge, without numbers that have a point, which are times, rates and residuals.
+    The lines of processor time are left out, which the report lacks where the clock did not move."""
+    lines = re.findall(r"^(?!CPU ).*(?:PASSED|passed|Validates|with error).*$", report, re.M)
     return [" ".join(re.sub(r"\d+\.\d+(e[-+]\d+)?", "#", line).split()) for line in lines]
 
 
