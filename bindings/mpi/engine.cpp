@@ -34,14 +34,19 @@ void count(const Call& call, bool ours, bool with_request) noexcept {
   row[static_cast<std::size_t>(call.function)].fetch_add(1, std::memory_order_relaxed);
 }
 
+/// Without MPI's prefix: "Bcast", "Ibcast".
+std::string name_of(Function function, bool with_request) {
+  std::string name = function_name(function);
+  if (with_request) name[0] = static_cast<char>(name[0] - 'A' + 'a');
+  return (with_request ? "I" : "") + name;
+}
+
 std::string listed(const auto& rows) {
   std::string text;
   for (std::size_t form = 0; form < rows.size(); ++form)
     for (std::size_t i = 0; i < function_count; ++i)
       if (const std::uint64_t n = rows[form][i].load(std::memory_order_relaxed); n > 0) {
-        std::string name = function_name(static_cast<Function>(i));
-        if (form == 1) name = "I" + std::string(1, static_cast<char>(name[0] - 'A' + 'a')) + name.substr(1);
-        text += (text.empty() ? "" : ", ") + name + " " + std::to_string(n);
+        text += (text.empty() ? "" : ", ") + name_of(static_cast<Function>(i), form == 1) + " " + std::to_string(n);
       }
   return text.empty() ? "none" : text;
 }
@@ -60,61 +65,75 @@ Work launch(const Translation& translation, Known& known) {
     return work;
   } catch (const Error& error) {
     if (error.code() != Code::invalid) throw;
-    throw BadArgument(MPI_ERR_ARG, false, error.what());
+    throw BadArgument(MPI_ERR_ARG, error.what());
   }
 }
 
-/// A call with an argument that MPI does not allow. Returns MPI's error.
-int refuse(const Call& call, const Original& original, Known& known, const BadArgument& error) {
-  refuse_call(call, known, error.what());
-  return error.mpi_notices()
-             ? original()
-             : report_bad_argument(call.comm, std::string("MPI_") + function_name(call.function), error);
+/// A call that was not launched here. Returns MPI's error.
+int refuse(const Call& call, bool with_request, Known& known, const std::exception& error) {
+  const std::string function = "MPI_" + name_of(call.function, with_request);
+  refuse_call(function, known, error.what());
+  const auto* const bad = dynamic_cast<const BadArgument*>(&error);
+  return bad == nullptr ? report_failure(call.comm, error) : report_bad_argument(call.comm, function, *bad);
 }
 
-/// MPI makes the call. Where it refuses a reduction of a type that cannot be used, other ranks may have one that tutti
-/// takes, and wait there: `find` returns the communicator that they have.
-template <class Find>
-int make_by_mpi(const Call& call, const Original& original, const Find& find) {
+/// True for the error of an argument, which the other ranks may have right.
+bool is_of_argument(int code) {
+  int error_class = MPI_ERR_OTHER;
+  library().error_class(code, &error_class);
+  for (const int one : {MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_OP, MPI_ERR_ROOT, MPI_ERR_TYPE})
+    if (error_class == one) return true;
+  return false;
+}
+
+/// MPI makes the call. Where it refuses a reduction, whose type and operator decide who makes it, other ranks may have
+/// given it to tutti, and wait there.
+int make_by_mpi(const Call& call, bool with_request, const Original& original, Known* known) {
   const int result = original();
-  if (result == MPI_SUCCESS || !is_reduction(call.function) || call.comm == library().handles.no_comm) return result;
-  if (is_usable(call.out.type)) return result;
-  Known* const known = find(call.comm);
-  if (known != nullptr && known->tutti) refuse_call(call, *known, "a datatype is none, or is not committed");
+  if (result != MPI_SUCCESS && known != nullptr && known->tutti && is_reduction(call.function) &&
+      is_of_argument(result))
+    refuse_call("MPI_" + name_of(call.function, with_request), *known, "MPI finds an argument wrong");
   return result;
 }
 
 int run_ours(const Call& call, const Original& original, Known& known, const Decision& decision) {
+  bool launched = false;
   try {
     Translation translation(call, known, decision.folding);
     settle_refusals(known);
     std::optional<Comparison> comparison;
     if (policy.check) {
       comparison.emplace(call, original, known, decision.folding);
-      if (comparison->result() != MPI_SUCCESS) return comparison->result();
+      if (comparison->result() != MPI_SUCCESS) {
+        refuse_call("MPI_" + name_of(call.function, false), known, "MPI refuses it");
+        return comparison->result();
+      }
     }
-    wait_for_work(launch(translation, known), known);
+    const Work work = launch(translation, known);
+    launched = true;
+    wait_for_work(work, known);
     translation.finish();
     if (comparison) comparison->compare();
     return MPI_SUCCESS;
-  } catch (const BadArgument& error) {
-    return refuse(call, original, known, error);
   } catch (const std::exception& error) {
-    return report_failure(call.comm, error);
+    return launched ? report_failure(call.comm, error) : refuse(call, false, known, error);
   }
 }
 
+/// The first blocking call of a communicator makes it known, whoever makes the call: there all ranks do the same,
+/// whatever their arguments.
 int run(const Call& call, const Original& original) {
+  Known* const known = call.comm == library().handles.no_comm ? nullptr : find_or_make_known(call.comm);
   const Decision decision = decide(call, policy);
-  Known* const known = decision.ours ? find_or_make_known(call.comm) : nullptr;
-  const bool ours = known != nullptr && known->tutti.has_value();
+  const bool ours = decision.ours && known != nullptr && known->tutti.has_value();
   count(call, ours, false);
-  return ours ? run_ours(call, original, *known, decision) : make_by_mpi(call, original, find_or_make_known);
+  return ours ? run_ours(call, original, *known, decision) : make_by_mpi(call, false, original, known);
 }
 
-int start_ours(const Call& call, MPI_Request* request, const Original& original, Known& known,
-               const Decision& decision) {
+int start_ours(const Call& call, MPI_Request* request, Known& known, const Decision& decision) {
+  bool launched = false;
   try {
+    if (request == nullptr) throw BadArgument(MPI_ERR_ARG, "the request is null");
     Open open{
         known.shared_from_this(), call.comm, std::make_unique<Translation>(call, known, decision.folding), {}, {}};
     open.translation->outlive_the_call();
@@ -122,21 +141,20 @@ int start_ours(const Call& call, MPI_Request* request, const Original& original,
     if (policy.check)
       open.shadow = std::make_unique<Shadow>(call, open.translation->collective(), known, decision.folding);
     open.work = launch(*open.translation, known);
+    launched = true;
     return add_request(std::move(open), request);
-  } catch (const BadArgument& error) {
-    return refuse(call, original, known, error);
   } catch (const std::exception& error) {
-    return report_failure(call.comm, error);
+    return launched ? report_failure(call.comm, error) : refuse(call, true, known, error);
   }
 }
 
 /// A nonblocking call must not wait, so it does not make a tutti communicator for an unknown MPI communicator.
 int start(const Call& call, MPI_Request* request, const Original& original) {
+  Known* const known = call.comm == library().handles.no_comm ? nullptr : find_known(call.comm);
   const Decision decision = decide(call, policy);
-  Known* const known = decision.ours ? find_known(call.comm) : nullptr;
-  const bool ours = known != nullptr && known->tutti.has_value();
+  const bool ours = decision.ours && known != nullptr && known->tutti.has_value();
   count(call, ours, true);
-  return ours ? start_ours(call, request, original, *known, decision) : make_by_mpi(call, original, find_known);
+  return ours ? start_ours(call, request, *known, decision) : make_by_mpi(call, true, original, known);
 }
 
 void finalize() {

@@ -17,16 +17,12 @@ void begin_failures();
 /// An argument that MPI does not allow.
 class BadArgument : public Error {
  public:
-  /// `error_class` is MPI's. `mpi_notices` is true if every MPI looks at this argument before it makes the call, and
-  /// reports it with more detail.
-  BadArgument(int error_class, bool mpi_notices, std::string text)
-      : Error(Code::invalid, std::move(text)), error_class_(error_class), mpi_notices_(mpi_notices) {}
+  /// `error_class` is MPI's.
+  BadArgument(int error_class, std::string text) : Error(Code::invalid, std::move(text)), error_class_(error_class) {}
   int error_class() const noexcept { return error_class_; }
-  bool mpi_notices() const noexcept { return mpi_notices_; }
 
  private:
   int error_class_;
-  bool mpi_notices_;
 };
 
 /// Logs the fault of an argument of `function`, and calls the communicator's error handler with the class. Returns the

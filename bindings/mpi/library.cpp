@@ -42,6 +42,7 @@ void take_communicators(void* handle, Library& all) {
   take(handle, all.comm_set_attr, "PMPI_Comm_set_attr");
   take(handle, all.comm_set_errhandler, "PMPI_Comm_set_errhandler");
   take(handle, all.comm_call_errhandler, "PMPI_Comm_call_errhandler");
+  take(handle, all.error_class, "PMPI_Error_class");
   take(handle, all.add_error_class, "PMPI_Add_error_class");
   take(handle, all.add_error_code, "PMPI_Add_error_code");
   take(handle, all.add_error_string, "PMPI_Add_error_string");
@@ -84,6 +85,8 @@ void take_types(void* handle, Library& all) {
   take(handle, all.type_get_envelope, "PMPI_Type_get_envelope");
   take(handle, all.type_get_contents, "PMPI_Type_get_contents");
   take(handle, all.type_contiguous, "PMPI_Type_contiguous");
+  take(handle, all.type_create_hindexed, "PMPI_Type_create_hindexed");
+  take(handle, all.get_address, "PMPI_Get_address");
   take(handle, all.type_commit, "PMPI_Type_commit");
   take(handle, all.type_free, "PMPI_Type_free");
   take_if_there(handle, all.type_get_envelope_c, "PMPI_Type_get_envelope_c");

@@ -43,6 +43,7 @@ struct Library {
   decltype(&MPI_Comm_set_attr) comm_set_attr;
   decltype(&MPI_Comm_set_errhandler) comm_set_errhandler;
   decltype(&MPI_Comm_call_errhandler) comm_call_errhandler;
+  decltype(&MPI_Error_class) error_class;
   decltype(&MPI_Add_error_class) add_error_class;
   decltype(&MPI_Add_error_code) add_error_code;
   decltype(&MPI_Add_error_string) add_error_string;
@@ -72,6 +73,8 @@ struct Library {
   decltype(&MPI_Type_get_envelope) type_get_envelope;
   decltype(&MPI_Type_get_contents) type_get_contents;
   decltype(&MPI_Type_contiguous) type_contiguous;
+  decltype(&MPI_Type_create_hindexed) type_create_hindexed;
+  decltype(&MPI_Get_address) get_address;
   decltype(&MPI_Type_commit) type_commit;
   decltype(&MPI_Type_free) type_free;
   /// For types made with MPI_Count counts; null in libraries before MPI 4.

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "bindings/mpi/communicators.hpp"
-#include "bindings/mpi/translation.hpp"
 #include "bindings/mpi/waiting.hpp"
 
 namespace tutti::preload {
@@ -20,11 +19,10 @@ std::string letter_of(std::uint64_t number, const std::string& why) {
 
 /// False if the communicator has failed, for example because a rank has ended.
 bool is_alive(Known& known) {
-  char word = 0;
+  const char given = 0;
+  char got = 0;
   try {
-    const Work given = known.tutti->send(Buffer(&word, 1, DType::u8), known.rank, 0);
-    known.tutti->recv(Buffer(&word, 1, DType::u8), known.rank, 0).wait();
-    given.wait();
+    known.tutti->sendrecv(ConstBuffer(&given, 1, DType::u8), known.rank, Buffer(&got, 1, DType::u8), known.rank).wait();
     return true;
   } catch (const std::exception&) {
     return false;
@@ -97,10 +95,10 @@ void accept_call(Known& known) {
   fail_if_refused(known);
 }
 
-void refuse_call(const Call& call, Known& known, const std::string& why) noexcept {
+void refuse_call(const std::string& function, Known& known, const std::string& why) noexcept {
   try {
-    const std::string said = "rank " + std::to_string(known.rank) + " does not take part in its MPI_" +
-                             function_name(call.function) + ", since " + why + "; all ranks have to make the same call";
+    const std::string said = "rank " + std::to_string(known.rank) + " does not take part in its " + function +
+                             ", since " + why + "; all ranks have to make the same call";
     const std::string letter = letter_of(known.refusals->refuse(), said);
     for (int other = 0; other < known.size; ++other)
       if (other != known.rank) known.tutti->control(other, std::as_bytes(std::span(letter)));

@@ -14,8 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "bindings/mpi/call.hpp"
-
 namespace tutti::preload {
 
 struct Known;
@@ -56,9 +54,9 @@ void settle_refusals(Known& known);
 /// Counts a call in which this rank takes part. Fails the communicator if another rank has refused it.
 void accept_call(Known& known);
 
-/// Tells the other ranks that this one does not take part in the call. Where the communicator has failed, they know
-/// better.
-void refuse_call(const Call& call, Known& known, const std::string& why) noexcept;
+/// Tells the other ranks that this one does not take part in its call of `function`. Where the communicator has failed,
+/// they know better.
+void refuse_call(const std::string& function, Known& known, const std::string& why) noexcept;
 
 /// Fails the communicator if another rank has refused a call of this rank.
 void fail_if_refused(Known& known);

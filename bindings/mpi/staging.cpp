@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -33,8 +34,7 @@ Pool<Scratch::Block>& pool() {
 constexpr std::int64_t most_packed = std::int64_t{1} << 30;
 
 const Part& with_usable_type(const Part& part) {
-  if (!is_usable(part.type))
-    throw BadArgument(MPI_ERR_TYPE, part.type != library().handles.no_type, "a datatype is none, or is not committed");
+  if (!is_usable(part.type)) throw BadArgument(MPI_ERR_TYPE, "a datatype is none, or is not committed");
   return part;
 }
 
@@ -48,7 +48,12 @@ void check_packed(int result, std::int64_t moved, std::int64_t expected) {
 
 Scratch::Scratch(std::size_t bytes) : block_(pool().take()) {
   if (block_->capacity >= bytes) return;
-  block_->memory.reset(new std::byte[bytes]);
+  *block_ = {};
+  block_->memory.reset(new (std::nothrow) std::byte[bytes]);
+  if (block_->memory == nullptr) {
+    pool().give(block_);
+    throw Error(Code::resource, "there is no memory for a copy of " + std::to_string(bytes) + " bytes");
+  }
   block_->capacity = bytes;
 }
 Scratch::Scratch(Scratch&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
@@ -70,14 +75,14 @@ Side::Side(const Part& part, int blocks)
       contiguous_(is_contiguous(part.type)) {
   for (int i = 0; i < blocks; ++i) {
     const std::int64_t count = part.counts.empty() ? part.count : part.counts[i];
-    if (count < 0)
-      throw BadArgument(MPI_ERR_COUNT, part.counts.empty(), "a count is negative: " + std::to_string(count));
+    if (count < 0) throw BadArgument(MPI_ERR_COUNT, "a count is negative: " + std::to_string(count));
     counts_.push_back(count);
     displs_.push_back(part.displs.empty() ? i * part.count : part.displs[i]);
     blocks_.push_back(static_cast<std::size_t>(count) * size_);
   }
   total_ = std::accumulate(blocks_.begin(), blocks_.end(), std::size_t{0});
   check_places();
+  if (part_.data == nullptr && !contiguous_ && total_ > 0) give_address();
   direct_ = is_direct();
   if (!direct_) copy_ = Scratch(total_);
 }
@@ -90,19 +95,37 @@ Side::~Side() {
 void Side::hold_type() {
   if (direct_ || contiguous_ || holds_type_) return;
   MPI_Datatype same{};
-  if (library().type_contiguous(1, part_.type, &same) != MPI_SUCCESS || library().type_commit(&same) != MPI_SUCCESS)
-    throw Error(Code::unsupported, "MPI cannot keep the datatype of a nonblocking call");
-  part_.type = same;
+  const int created = library().type_contiguous(1, part_.type, &same);
+  hold(created, same);
+}
+
+void Side::hold(int created, MPI_Datatype type) {
+  if (created != MPI_SUCCESS || library().type_commit(&type) != MPI_SUCCESS)
+    throw Error(Code::unsupported, "MPI cannot make a datatype of another one");
+  part_.type = type;
   holds_type_ = true;
 }
 
+// At MPI_BOTTOM, which is null, a type has absolute addresses. MPICH's MPI_Pack() does not take that, so the elements
+// are addressed from elsewhere.
+void Side::give_address() {
+  static char origin = 0;
+  const int one = 1;
+  MPI_Aint away = 0;
+  library().get_address(&origin, &away);
+  away = -away;
+  MPI_Datatype moved{};
+  const int created = library().type_create_hindexed(1, &one, &away, part_.type, &moved);
+  hold(created, moved);
+  part_.data = &origin;
+}
+
 void Side::check_places() const {
-  if (part_.data == MPI_IN_PLACE)
-    throw BadArgument(MPI_ERR_BUFFER, false, "MPI_IN_PLACE is not allowed for this buffer");
+  if (part_.data == MPI_IN_PLACE) throw BadArgument(MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
   if (!contiguous_) return;  // the addresses may be in the type
   for (int i = 0; i < static_cast<int>(blocks_.size()); ++i)
     if (blocks_[static_cast<std::size_t>(i)] > 0 && place_of(i) == nullptr)
-      throw BadArgument(MPI_ERR_BUFFER, false, "a buffer is null");
+      throw BadArgument(MPI_ERR_BUFFER, "a buffer is null");
 }
 
 std::byte* Side::place_of(int block) const noexcept {

@@ -60,6 +60,8 @@ class Side {
   std::byte* place_of(int block) const noexcept;
   bool is_direct() noexcept;
   void check_places() const;
+  void hold(int created, MPI_Datatype type);
+  void give_address();
   void pack(int block, std::byte* into) const;
   void unpack(int block, const std::byte* from) const;
   /// Calls move(elements, offset in the packed bytes, n, size in bytes, &position) repeatedly until the block is done.

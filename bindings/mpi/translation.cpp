@@ -18,8 +18,8 @@ bool in_place(const void* data) noexcept { return data == MPI_IN_PLACE; }
 
 /// The buffer of `count` elements that a reduction reads or writes.
 void* checked(void* data, std::size_t count) {
-  if (in_place(data)) throw BadArgument(MPI_ERR_BUFFER, false, "MPI_IN_PLACE is not allowed for this buffer");
-  if (data == nullptr && count > 0) throw BadArgument(MPI_ERR_BUFFER, false, "a buffer is null");
+  if (in_place(data)) throw BadArgument(MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
+  if (data == nullptr && count > 0) throw BadArgument(MPI_ERR_BUFFER, "a buffer is null");
   return data;
 }
 
@@ -41,14 +41,14 @@ bool has_lists(Function function) noexcept {
 }
 
 std::size_t checked(std::int64_t count) {
-  if (count < 0) throw BadArgument(MPI_ERR_COUNT, true, "a count is negative: " + std::to_string(count));
+  if (count < 0) throw BadArgument(MPI_ERR_COUNT, "a count is negative: " + std::to_string(count));
   return static_cast<std::size_t>(count);
 }
 
 /// The lists of counts and displacements that count at this rank are there.
 void check_lists(const Call& call, int rank) {
   const auto check = [](bool there) {
-    if (!there) throw BadArgument(MPI_ERR_ARG, false, "a list of counts or displacements is null");
+    if (!there) throw BadArgument(MPI_ERR_ARG, "a list of counts or displacements is null");
   };
   const auto listed = [](const Part& part) { return !part.counts.empty() && !part.displs.empty(); };
   switch (call.function) {
@@ -114,7 +114,7 @@ Translation::Translation(const Call& call, const Known& known, const std::option
   collective_.root = call.root;
   collective_.variable = has_lists(call.function);
   if (has_root(call.function) && (call.root < 0 || call.root >= size_))
-    throw BadArgument(MPI_ERR_ROOT, true, "the root is no rank: " + std::to_string(call.root));
+    throw BadArgument(MPI_ERR_ROOT, "the root is no rank: " + std::to_string(call.root));
   check_lists(call, rank_);
   translate(call, folding);
 }
@@ -150,6 +150,8 @@ void Translation::reduce(const Call& call, const Folding& folding) {
   const std::size_t count = checked(call.in.count) * static_cast<std::size_t>(folding.width);
   const bool has_result = call.function == Function::allreduce || rank_ == call.root;
   void* const out = has_result ? checked(call.out.data, count) : nullptr;
+  if (has_result && count > 0 && call.in.data == out)
+    throw BadArgument(MPI_ERR_BUFFER, "the two buffers are one; give MPI_IN_PLACE");
   collective_.op = {folding.op};
   collective_.in = {has_result && in_place(call.in.data) ? out : checked(call.in.data, count), count, folding.dtype};
   collective_.out = {out, has_result ? count : 0, folding.dtype};

@@ -229,6 +229,38 @@ void others() {
   MPI_Comm_free(&half);
 }
 
+/// Types of absolute addresses, which count from MPI_BOTTOM.
+void bottom() {
+  std::vector<int> sent(static_cast<std::size_t>(8 * size), rank), got(static_cast<std::size_t>(8 * size), -1);
+  const auto at = [](const int* words) {
+    MPI_Datatype pair, type;
+    const int two[] = {1, 1};
+    MPI_Aint places[2];
+    MPI_Get_address(words, &places[0]);
+    MPI_Get_address(words + 2, &places[1]);
+    MPI_Type_create_hindexed(2, two, places, MPI_INT, &pair);
+    MPI_Type_create_resized(pair, places[0], 4 * sizeof(int), &type);
+    MPI_Type_commit(&type);
+    MPI_Type_free(&pair);
+    return type;
+  };
+  MPI_Datatype from = at(sent.data()), to = at(got.data());
+  const auto expect_every_second = [&](const char* what) {
+    for (int i = 0; i < 8 * size; ++i) {
+      expect(got[static_cast<std::size_t>(i)] == (i % 2 == 0 ? i / 8 : -1), what);
+      got[static_cast<std::size_t>(i)] = -1;
+    }
+  };
+  MPI_Allgather(MPI_BOTTOM, 2, from, MPI_BOTTOM, 2, to, MPI_COMM_WORLD);
+  expect_every_second("Allgather at MPI_BOTTOM");
+  MPI_Request request;
+  MPI_Iallgather(MPI_BOTTOM, 2, from, MPI_BOTTOM, 2, to, MPI_COMM_WORLD, &request);
+  MPI_Type_free(&from);
+  MPI_Type_free(&to);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  expect_every_second("Iallgather at MPI_BOTTOM");
+}
+
 /// Open MPI 4.1 saturates small sums, and MPICH 4.0 compares unsigned bytes as if they had a sign. Says "alike" where
 /// this MPI does neither.
 void differing() {
@@ -262,7 +294,10 @@ int main(int argc, char** argv) {
                                                                {"refused-by-mpi", refused_by_mpi},
                                                                {"refused-by-tutti", refused_by_tutti},
                                                                {"refused-twice", refused_twice},
+                                                               {"refused-of-every-kind", refused_of_every_kind},
+                                                               {"refused-for-memory", refused_for_memory},
                                                                {"others", others},
+                                                               {"bottom", bottom},
                                                                {"differing", differing},
                                                                {"nothing", nothing}};
   int level = 0;

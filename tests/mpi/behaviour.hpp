@@ -46,5 +46,7 @@ void refused();
 void refused_by_mpi();
 void refused_twice();
 void refused_by_tutti();
+void refused_of_every_kind();
+void refused_for_memory();
 
 }  // namespace behaviour

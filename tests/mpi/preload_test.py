@@ -25,7 +25,7 @@ OTHER_NAMES = ("Init Init_thread Finalize Wait Waitall Waitany Waitsome Test Tes
 FORTRAN = {**{n: 1 for n in COLLECTIVES}, "Allreduce": 2, "Allgather": 2}
 FORTRAN.update({"I" + n.lower(): FORTRAN[n] for n in COLLECTIVES})
 FORTRAN["Iallreduce"] += 2 * 8  # two for each way to end requests
-SCENES = "large-send waiting new requests cancel threads freed errors others".split()
+SCENES = "large-send waiting new requests cancel threads freed errors others bottom".split()
 
 options = None
 
@@ -98,7 +98,8 @@ class Preload(unittest.TestCase):
 
     def test_arguments_that_an_mpi_may_not_look_at(self):
         for ranks in (2, 3):
-            self.assert_ok(run(ranks, "behaviour", "in-place", "refused", "refused-by-mpi", "refused-by-tutti", "refused-twice"))
+            self.assert_ok(run(ranks, "behaviour", "in-place", "refused", "refused-by-mpi", "refused-by-tutti", "refused-twice",
+                               "refused-of-every-kind", "refused-for-memory"))
 
     def test_fortran(self):
         for program in ("fortran", "fortran08"):

@@ -1,5 +1,11 @@
 // Scenes of calls with wrong arguments: of all ranks, and of one.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cstring>
+#include <fstream>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "tests/mpi/behaviour.hpp"
@@ -52,6 +58,10 @@ void in_place() {
          "into MPI_IN_PLACE");
   expect(class_of(MPI_Bcast(nullptr, 1, MPI_INT, 0, comm)) == MPI_ERR_BUFFER, "Bcast of null");
   expect(class_of(MPI_Allreduce(&word, nullptr, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER, "Allreduce into null");
+  expect(class_of(MPI_Allreduce(&word, &word, 1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_BUFFER, "Allreduce of one buffer");
+  expect(class_of(MPI_Allreduce(&word, &sum, -1, MPI_INT, MPI_SUM, comm)) == MPI_ERR_COUNT,
+         "Allreduce of less than nothing");
+  expect(class_of(MPI_Ibcast(&word, 1, MPI_INT, 0, comm, nullptr)) == MPI_ERR_ARG, "Ibcast without a request");
   expect(MPI_Allreduce(&word, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && sum == sum_of_ranks(size), "a sum");
   MPI_Comm_free(&comm);
 }
@@ -117,6 +127,86 @@ void refused_by_tutti() {
   const int code = MPI_Scatter(all.data(), 1, MPI_INT, own.data(), rank == 0 ? 10 : 1, MPI_INT, 0, comm);
   expect(code != MPI_SUCCESS, "Scatter of one element into ten");
   MPI_Comm_free(&comm);
+}
+
+namespace {
+
+/// Rank 1 makes a wrong call, and each rank hears of it in that call or in the next.
+void refused_here(const std::string& function, const std::function<int(MPI_Comm, bool)>& call) {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  int code = call(comm, rank == 1);
+  if (rank == 1) expect(code != MPI_SUCCESS, function.c_str());
+  if (rank == 1 || code == MPI_SUCCESS) code = MPI_Barrier(comm);
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  expect(std::strstr(text, ("rank 1 does not take part in its " + function + ",").c_str()) != nullptr,
+         (function + ": " + text).c_str());
+  MPI_Comm_free(&comm);
+}
+
+}  // namespace
+
+/// One rank's error in each place that an MPI may not look at, and in what decides who makes the call.
+void refused_of_every_kind() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // MPI_Wait() uses it
+  MPI_Datatype good = made_type(true), bad = made_type(false);
+  std::vector<int> sent(static_cast<std::size_t>(24 * size)), got(sent.size());
+  const auto counts = [](bool wrong) { return wrong ? -1 : 1; };
+  const auto type = [&](bool wrong) { return wrong ? bad : good; };
+  refused_here("MPI_Allgather", [&](MPI_Comm comm, bool wrong) {
+    return MPI_Allgather(sent.data(), 1, good, got.data(), 1, type(wrong), comm);
+  });
+  refused_here("MPI_Gather", [&](MPI_Comm comm, bool wrong) {
+    return MPI_Gather(sent.data(), 1, good, got.data(), 1, type(wrong), 1, comm);
+  });
+  refused_here("MPI_Scatter", [&](MPI_Comm comm, bool wrong) {
+    return MPI_Scatter(sent.data(), 1, type(wrong), got.data(), 1, good, 1, comm);
+  });
+  refused_here("MPI_Scatter", [&](MPI_Comm comm, bool wrong) {
+    return MPI_Scatter(sent.data(), counts(wrong), good, got.data(), 1, good, 1, comm);
+  });
+  refused_here("MPI_Alltoall", [&](MPI_Comm comm, bool wrong) {
+    return MPI_Alltoall(sent.data(), counts(wrong), good, got.data(), 1, good, comm);
+  });
+  refused_here("MPI_Allreduce", [&](MPI_Comm comm, bool wrong) {
+    return MPI_Allreduce(sent.data(), got.data(), 1, MPI_INT, wrong ? MPI_OP_NULL : MPI_SUM, comm);
+  });
+  refused_here("MPI_Allreduce", [&](MPI_Comm comm, bool wrong) {
+    return MPI_Allreduce(sent.data(), got.data(), 1, wrong ? MPI_DOUBLE : MPI_LONG, MPI_BAND, comm);
+  });
+  refused_here("MPI_Ibcast", [&](MPI_Comm comm, bool wrong) {
+    MPI_Request request;
+    const int code = MPI_Ibcast(sent.data(), 1, type(wrong), 1, comm, &request);
+    if (code == MPI_SUCCESS) expect(MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS, "Wait for a refused call");
+    return code;
+  });
+  MPI_Type_free(&good);
+  MPI_Type_free(&bad);
+}
+
+/// Rank 1 has no memory for a copy.
+void refused_for_memory() {
+  constexpr int elements = 16 << 20;
+  std::vector<int> words(2 * elements);
+  MPI_Datatype type;
+  MPI_Type_vector(elements, 1, 2, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  refused_here("MPI_Bcast", [&](MPI_Comm comm, bool wrong) {
+    rlimit usual{};
+    getrlimit(RLIMIT_AS, &usual);
+    long pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit little{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + (8 << 20)), usual.rlim_max};
+    if (wrong) setrlimit(RLIMIT_AS, &little);
+    const int code = MPI_Bcast(words.data(), 1, type, 1, comm);
+    if (wrong) setrlimit(RLIMIT_AS, &usual);
+    return code;
+  });
+  MPI_Type_free(&type);
 }
 
 }  // namespace behaviour
