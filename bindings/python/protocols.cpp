@@ -98,6 +98,16 @@ std::shared_ptr<Py_buffer> buffer_of(nb::handle object, int flags) {
   return {buffer.release(), ReleaseBuffer()};
 }
 
+[[noreturn]] void refuse_mask() { throw nb::type_error("the array is masked; fill it, or give its data and its mask"); }
+
+/// True for a numpy.ma.MaskedArray that has some, whose buffer says nothing of them. NumPy's own arrays are of no class
+/// made by Python.
+bool has_masked_items(nb::handle object) {
+  if (!PyType_HasFeature(Py_TYPE(object.ptr()), Py_TPFLAGS_HEAPTYPE) || !nb::hasattr(object, "mask")) return false;
+  const nb::object mask = object.attr("mask");
+  return nb::hasattr(mask, "any") && PyObject_IsTrue(nb::object(mask.attr("any")()).ptr()) == 1;
+}
+
 std::shared_ptr<void> kept(nb::handle object) {
   return {object.inc_ref().ptr(), [](void* one) { Py_DECREF(static_cast<PyObject*>(one)); }};
 }
@@ -106,6 +116,7 @@ std::shared_ptr<void> kept(nb::handle object) {
 
 bool by_buffer(nb::handle object, Array& array) {
   if (PyObject_CheckBuffer(object.ptr()) == 0) return false;
+  if (has_masked_items(object)) refuse_mask();
   const std::shared_ptr<Py_buffer> owner = buffer_of(object, PyBUF_FULL_RO);
   if (!owner) {
     PyErr_Clear();  // for example numpy's bfloat16, which has no format
@@ -272,7 +283,7 @@ void take_address(nb::handle object, const nb::dict& fields, Array& array) {
 std::optional<nb::dict> described(nb::handle object, const char* interface, Array& array) {
   if (!nb::hasattr(object, interface)) return {};
   auto fields = nb::cast<nb::dict>(object.attr(interface));
-  if (is_given(fields, "mask")) throw nb::type_error("the array is masked; fill it, or give its data and its mask");
+  if (is_given(fields, "mask")) refuse_mask();
   take_type(fields, array);
   take_shape(fields, array);
   return fields;

@@ -41,11 +41,11 @@ std::vector<std::int64_t> integers_in(const Operand& operand) {
 /// From the sums of the lower and of the upper halves.
 nb::object sum_in(const Operand& operand) {
   const std::vector<std::int64_t> halves = integers_in(operand);
-  std::int64_t upper = 0, sum = 0;
-  if (__builtin_mul_overflow(halves[1], std::int64_t{1} << 32, &upper) ||
-      __builtin_add_overflow(upper, halves[0], &sum))
+  __extension__ using Wide = __int128;
+  const Wide sum = static_cast<Wide>(halves[1]) * (Wide{1} << 32) + halves[0];
+  if (sum < INT64_MIN || sum > INT64_MAX)
     overflow("the sum of the ranks' integers does not fit into 64 bits; give floats, or use allgather_object()");
-  return nb::int_(sum);
+  return nb::int_(static_cast<std::int64_t>(sum));
 }
 
 nb::object product_in(const Operand& operand) {

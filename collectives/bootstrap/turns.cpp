@@ -33,7 +33,8 @@ namespace tutti::launchers {
 namespace {
 
 constexpr Seconds first_look(0.25), longest_look(16);  // how often rank 0 sees whether those who came are still there
-/// A rank that finds the newest turn over waits this long for a newer one. Without one, that turn was its own.
+/// A rank that finds the newest turn over, and its seat there free, waits this long for a newer one. Without one, that
+/// turn was its own.
 constexpr Seconds until_the_next(10);
 
 const std::string said_ok = "ok", said_left = "left ", said_late = "late ", said_next = "next ";
@@ -279,7 +280,8 @@ std::int64_t Guest::newer_than(std::int64_t turn) {
   }
 }
 
-/// True for an older turn, and for this one if it failed before this rank came: then newer_than() gives up soon.
+/// True for a turn that has ended. One that may have been this start's has failed before this rank came: then
+/// newer_than() gives up soon.
 bool Guest::is_over(std::int64_t turn) {
   Store& store = hall_.store();
   std::string outcome, how, hello;
@@ -288,7 +290,10 @@ bool Guest::is_over(std::int64_t turn) {
     // Rank 0 may have said the outcome and ended since.
     if (!store.find(hall_.outcome(turn), outcome)) outcome = said_left + how;
   }
-  if (store.find(hall_.hello(turn, hall_.seat().rank), hello)) refuse_twin(hello);
+  if (store.find(hall_.hello(turn, hall_.seat().rank), hello)) {
+    refuse_twin(hello);
+    return true;  // it was another start's turn, however it ended
+  }
   otherwise_ = end_of(outcome);
   const int culprit = otherwise_ ? otherwise_->culprit() : -1;
   if (culprit >= 0 && store.find(left_key(hall_.seat(), culprit), how)) throw *otherwise_;
@@ -316,6 +321,11 @@ std::optional<Error> Guest::end_of(const std::string& outcome) const {
   std::vector<int> ranks;
   for (int rank = 0; words >> rank;) ranks.push_back(rank);
   if (ranks.empty()) ranks.push_back(0);
+  if (std::ranges::count(ranks, hall_.seat().rank) > 0)
+    return Error(Code::timeout,
+                 "rank 0 had given up this start before rank " + std::to_string(hall_.seat().rank) +
+                     " came: start the ranks again, closer together, or raise rank 0's TUTTI_CONNECT_TIMEOUT",
+                 0);
   return hall_.not_joined(ranks);
 }
 

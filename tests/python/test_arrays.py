@@ -31,6 +31,16 @@ def test_buffers(world):
         world.allreduce(b"ab")
 
 
+def test_masks(world):
+    """Masked items would be reduced as if they counted. Without any, the array is one like others."""
+    whole = numpy.ma.array([1.0, 2.0], mask=[False, False])
+    assert list(world.allreduce(whole).data) == [world.size, 2.0 * world.size]
+    for masked in (numpy.ma.array([1.0, 2.0], mask=[False, True]), numpy.ma.masked_all(3)):
+        with pytest.raises(TypeError, match="the array is masked; fill it"):
+            world.allreduce(masked)
+    assert world.allreduce(1) == world.size
+
+
 def test_strides(world):
     data = numpy.arange(24.0).reshape(2, 3, 4)
     whole = data.copy()

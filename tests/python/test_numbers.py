@@ -80,6 +80,7 @@ def test_sums_that_do_not_fit(world):
             with pytest.raises(OverflowError, match="sum of the ranks' integers"):
                 call(first if world.rank == 0 else others)
     assert world.allreduce(2**63 - 1 if world.rank == 0 else -1) == 2**63 - n  # more than 64 bits in between, or not
+    assert world.allreduce(-(2**63) + n - 1 if world.rank == 0 else -1) == -(2**63)
     if world.rank == 0:
         with pytest.raises(OverflowError):
             world.reduce(2**62)

@@ -44,6 +44,8 @@ class CountingStore final : public Store {
   int count() const { return count_; }
   /// True once it has waited for rank 0, in a turn or for the next one.
   bool waits() const { return waits_; }
+  /// How long it may wait for the next turn.
+  Seconds limit() const { return limit_; }
   /// As where the process is killed when it has opened a turn and waits for the others there.
   void end_in_wait() { ends_ = true; }
 
@@ -51,6 +53,7 @@ class CountingStore final : public Store {
   std::string wait(std::string_view key, Deadline until) override { return ++count_, inner_->wait(key, until); }
   std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
     ++count_;
+    if (key.ends_with("/next")) limit_ = until - Clock::now();
     if (key.ends_with("/next") || key.ends_with("/outcome")) waits_ = true;
     return inner_->wait_unless(key, unless, until);
   }
@@ -71,6 +74,7 @@ class CountingStore final : public Store {
   const std::shared_ptr<Store> inner_;
   std::atomic<int> count_ = 0;
   std::atomic<bool> waits_ = false, ends_ = false;
+  std::atomic<Seconds> limit_ = Seconds(0);
 };
 
 class Turns : public ::testing::TestWithParam<Place (*)()> {
@@ -148,6 +152,25 @@ TEST_P(Turns, AfterAStartInWhichARankDidNotCome) {
 TEST_P(Turns, WhoComesFirstWaitsForTheNewTurn) {
   start({0, 2}, 3, 0.3);
   EXPECT_THAT(start_with_0_last(), ElementsAre("", "", ""));
+}
+
+TEST_P(Turns, ATurnInWhichTheSeatWasTakenIsNotOnesOwn) {
+  start({0, 2}, 3, 0.3);
+  const auto client = std::make_shared<CountingStore>(place_.client());
+  std::string said;
+  std::thread first([&] { said = join(client, 2, 3); });
+  EXPECT_TRUE(testing::comes_true([&] { return client->waits(); }));
+  EXPECT_GT(client->limit(), Seconds(30));  // of 60, though the turn has failed
+  EXPECT_THAT(start({0, 1}, 3), ElementsAre("", ""));
+  first.join();
+  EXPECT_EQ(said, "");
+}
+
+TEST_P(Turns, WhoComesTooLateIsTold) {
+  start({0, 2}, 3, 0.3);
+  EXPECT_EQ(join(1, 3, 0.3),
+            "rank 0 had given up this start before rank 1 came: start the ranks again, closer together, or raise rank "
+            "0's TUTTI_CONNECT_TIMEOUT");
 }
 
 TEST_P(Turns, AfterAStartThatWasKilledInTheMiddle) {

@@ -74,9 +74,14 @@ def communicator(group=None):
 
     It has the ranks of the group. All ranks must issue its calls and torch's calls on the group in the same order;
     the calls of `communicator().dup()` are independent. It remains valid after the process group is destroyed.
-    Raises ValueError if the group's backend is not tutti, or this rank is not in the group.
+    Raises ValueError if the group's backend is not tutti, or this rank is not in the group; ImportError if only the
+    backend was built, without the module tutti.
     """
-    from tutti import Communicator
+    try:
+        from tutti import Communicator
+    except ImportError as error:
+        raise ImportError("tutti.torch.communicator() needs the Python module of the same build beside the backend: "
+                          "install tutti with pip, or build the target tutti_python too") from error
 
     group = dist.group.WORLD if group is None else group
     if group is None:
