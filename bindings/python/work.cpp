@@ -309,6 +309,9 @@ Reduction Submission::reduction(const Operand& operand, const std::string& op, d
   if (!parsed)
     throw Error(Code::invalid, "there is no operator '" + op +
                                    "'; there are sum, avg, prod, min, max, band, bor, bxor and premul_sum");
+  if (factor != 1.0 && *parsed != Op::premul_sum)
+    throw Error(Code::invalid,
+                "factor is for the operator premul_sum, not for " + op + "; leave it out, or scale the data");
   const Array& array = operand.array;
   if (array.view.meaning == bindings::Meaning::bytes)
     throw nb::type_error((op + " is not defined for bytes: the elements (" + array.type +

@@ -255,7 +255,7 @@ class Communicator::Impl {
     if (!options.timeout) return allowed_;
     if (*options.timeout > 0) return duration_of(Seconds(*options.timeout));
     throw Error(Code::invalid, "the call's timeout is " + std::to_string(*options.timeout) +
-                                   "; give more than 0 seconds, or no_deadline");
+                                   "; give more than 0 seconds, or infinity");
   }
 
   const std::shared_ptr<Context> context_;

@@ -100,7 +100,7 @@ TEST(Seconds, AreNumbers) {
     EXPECT_FALSE(pending[0].wait_for(Seconds(-1e300)));
     for (const double timeout : {no_number, -1.0, 0.0, -std::numeric_limits<double>::infinity()})
       EXPECT_THAT(refusal([&] { static_cast<void>(world.barrier({.timeout = timeout})); }),
-                  HasSubstr("give more than 0 seconds, or no_deadline"));
+                  HasSubstr("give more than 0 seconds, or infinity"));
     EXPECT_THAT(refusal([&] { ParameterServer({}, {.timeout = no_number}); }), HasSubstr("timeout is not a number"));
     EXPECT_THAT(refusal([&] { ParameterServer(world, {.silence = no_number}); }), HasSubstr("silence is not a number"));
     world.barrier({.timeout = 1e300}).wait();

@@ -34,6 +34,8 @@ def test_operators_on_bits(world):
     assert list(world.allreduce(data.copy(), "bor")) == [(1 << world.size) - 1, 3]
     assert list(world.allreduce(data.copy(), "band")) == [1 if world.size == 1 else 0, 3]
     assert world.allreduce(numpy.array([2.0]), "premul_sum", factor=0.5)[0] == world.size
+    with pytest.raises(tutti.Error, match="factor is for the operator premul_sum, not for sum"):
+        world.allreduce(numpy.array([2.0]), factor=0.5)
 
 
 def test_truth_and_complex(world):
