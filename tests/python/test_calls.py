@@ -3,6 +3,8 @@
 import numpy
 import pytest
 
+import tutti
+
 TYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
 
 
