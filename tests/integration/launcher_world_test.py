@@ -62,6 +62,35 @@ class InheritedSignals(unittest.TestCase):
         self.assertEqual(launcher.returncode, 5)
 
 
+class ToldToEnd(unittest.TestCase):
+    def end(self, where, script, one):
+        with subprocess.Popen([TUTTI, "run", *where, "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env=clean_environment()) as launcher:
+            self.addCleanup(lambda: launcher.poll() is None and launcher.kill())
+            for _ in range(2):
+                self.assertEqual(launcher.stdout.readline(), "there\n")
+            launcher.send_signal(one)
+            out, err = launcher.communicate(timeout=60)
+            self.assertEqual(launcher.returncode, 128 + one, (where, err))
+            return out, err
+
+    def test_ranks_that_ignore_it(self):
+        script = "trap '' TERM INT; echo there; i=0; while [ $((i += 1)) -lt 400 ]; do sleep 0.1; done"
+        for where in (HERE, BY_AGENTS):
+            for flags in ((), ("--keep-going",)):
+                for one in (signal.SIGTERM, signal.SIGINT):
+                    _, err = self.end((*where, *flags, "--grace", "0.3"), script, one)
+                    self.assertEqual(err, f"tutti run: 0.3 s after {one.name} ranks still run; ending them\n"
+                                          "tutti run: afterwards ranks 0, 1 did not end in time and were ended\n")
+
+    def test_ranks_that_end_within_the_grace(self):
+        script = "trap 'sleep 3; echo saved; exit 0' TERM; echo there; while :; do sleep 0.02; done"
+        for where in (HERE, BY_AGENTS):
+            out, err = self.end((*where, "--grace", "60"), script, signal.SIGTERM)
+            self.assertEqual(out, "saved\n" * 2)
+            self.assertNotIn("tutti run", err)
+
+
 class FullDisk(unittest.TestCase):
     def test_it_is_told_of_and_the_ranks_go_on(self):
         for where in (HERE, BY_AGENTS):

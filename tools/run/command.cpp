@@ -83,7 +83,8 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
       ->check(CLI::Range(1, most_ranks));
   app.add_flag("--tag-output", job.tag_output,
                "put \"[rank] \" in front of every line of output (beyond 1 MiB a line is cut)");
-  app.add_option("--grace", job.grace, "seconds that the others have to end by themselves once a rank has failed (2)")
+  app.add_option("--grace", job.grace,
+                 "seconds that ranks have to end by themselves once one has failed, or SIGTERM or SIGINT has come (2)")
       ->check(CLI::Range(0.0, 1e6));
   app.add_flag("--keep-going", job.keep_going,
                "a rank that fails is reported and the others go on; the exit code is still that of the first one");
@@ -157,8 +158,6 @@ int run(const std::vector<std::string>& arguments) {
         app, "--grace is not for ranks that an mpiexec starts, which ends the others in its own way; leave it out: ");
   if (by_mpiexec && job.keep_going)
     usage_error(app, "--keep-going is not for ranks that an mpiexec starts, which ends them together; leave it out: ");
-  if (job.keep_going && app.count("--grace") > 0)
-    usage_error(app, "--grace ends the others and --keep-going leaves them alone; give one of them: ");
   if (by_mpiexec && job.bind)
     usage_error(app, "--bind is not for ranks that an mpiexec starts; it has its own way to bind them; leave it out: ");
   if (!by_mpiexec && !request.mpiexec.empty())
