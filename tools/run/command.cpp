@@ -101,8 +101,8 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
   app.add_flag("--preload-mpi", request.preload_mpi,
                "a program of MPI's: an mpiexec starts it, and its collectives go over tutti");
   const char* const several = "Several hosts";
-  app.add_option("--hosts", request.hosts, "hosts and their slots: h1:2,h2:2")->group(several);
-  app.add_option("--hostfile", request.hostfile, "a file of lines 'h1 slots=2'")->group(several);
+  app.add_option("-H,--hosts,--host", request.hosts, "hosts and their slots: h1:2,h2:2")->group(several);
+  app.add_option("--hostfile,--machinefile", request.hostfile, "a file of lines 'h1 slots=2'")->group(several);
   app.add_flag("--oversubscribe", request.oversubscribe, "more ranks than slots")->group(several);
   app.add_option("--map-by", request.map_by,
                  "slot: consecutive ranks on a host (so unless given); node: one after the other on every host")
@@ -115,6 +115,17 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
   app.add_option("--silence", job.silence, "seconds after which a host that says nothing is lost (15)")
       ->check(CLI::Range(0.1, 1e6))
       ->group(several);
+}
+
+/// mpirun starts another program behind ':'. A program whose own words look like that stands behind "--".
+void refuse_several_programs(const CLI::App& app, const Job& job, const std::vector<std::string>& arguments) {
+  const std::size_t flags = arguments.size() - job.words.size();
+  if (flags > 0 && arguments[flags - 1] == "--") return;
+  for (std::size_t i = 1; i < job.words.size(); ++i)
+    if (job.words[i - 1] == ":" && is_flag(app, job.words[i]))
+      usage_error(app, fmt::format("': {}': one `tutti run` does not start several programs; start a shell script that "
+                                   "branches on TUTTI_RANK, or put -- before the program if these words are its own: ",
+                                   job.words[i]));
 }
 
 /// Sets the hosts and the number of ranks, which defaults to the number of slots.
@@ -150,6 +161,7 @@ int run(const std::vector<std::string>& arguments) {
   choose_hosts(app, job, request, settings);
   job.bind = request.bind == "core";
   const bool by_mpiexec = wants_mpiexec(settings) || request.preload_mpi;
+  if (!by_mpiexec) refuse_several_programs(app, job, arguments);
   if (by_mpiexec && !job.hosts.empty())
     usage_error(app,
                 "ranks that use MPI on several hosts are started by its own mpiexec: mpirun --host h1:2,h2:2 ... ");
