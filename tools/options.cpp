@@ -11,9 +11,11 @@
 namespace tutti::tools {
 namespace {
 
-/// CLI11 does not support flags of one dash and two letters.
-std::string with_two_dashes(const std::string& argument) {
-  return argument == "-np" || argument.starts_with("-np=") ? "-" + argument : argument;
+/// CLI11 does not support flags of one dash and several letters, such as mpirun's -np and -hostfile. What begins like
+/// -h is never help with a value.
+std::string with_two_dashes(const CLI::App& app, const std::string& argument) {
+  if (argument.size() < 3 || argument[0] != '-' || argument[1] == '-') return argument;
+  return argument[1] == 'h' || is_flag(app, "-" + argument) ? "-" + argument : argument;
 }
 
 std::string did_you_mean(const CLI::App& app, const std::string& flag) {
@@ -23,7 +25,8 @@ std::string did_you_mean(const CLI::App& app, const std::string& flag) {
     for (const std::string& name : option->get_snames()) names.push_back("-" + name);
   }
   const std::vector<std::string_view> candidates(names.begin(), names.end());
-  const std::string_view near = nearest(flag.substr(0, flag.find('=')), candidates);
+  const bool one_dash = flag.size() > 2 && flag[1] != '-';
+  const std::string_view near = nearest((one_dash ? "-" : "") + flag.substr(0, flag.find('=')), candidates);
   return near.empty() ? std::string() : "did you mean '" + std::string(near) + "'? ";
 }
 
@@ -39,7 +42,7 @@ std::string one_line(std::string text) {
 
 /// Parses the known arguments; the others remain in app.remaining().
 void parse_known(CLI::App& app, std::vector<std::string> arguments) {
-  std::transform(arguments.begin(), arguments.end(), arguments.begin(), with_two_dashes);
+  for (std::string& argument : arguments) argument = with_two_dashes(app, argument);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector in reverse order
   try {
     app.parse(arguments);
@@ -47,14 +50,23 @@ void parse_known(CLI::App& app, std::vector<std::string> arguments) {
     std::fputs(app.help().c_str(), stdout);
     throw Finished{0};
   } catch (const CLI::ParseError& error) {
-    // If a flag is missing, a misspelt one is the likely cause.
-    for (const std::string& rest : app.remaining())
-      if (rest.starts_with("-")) unexpected(app, rest);
+    const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
+    const bool of_a_value = code == CLI::ExitCodes::ValidationError || code == CLI::ExitCodes::ConversionError;
+    // If a flag is missing, a misspelt one is the likely cause. Behind the first word are a program's own flags.
+    for (const std::string& rest : app.remaining()) {
+      if (rest.starts_with("-") && !of_a_value) unexpected(app, rest);
+      if (app.get_prefix_command()) break;
+    }
     usage_error(app, one_line(error.what()) + ": ");
   }
 }
 
 }  // namespace
+
+bool is_flag(const CLI::App& app, const std::string& argument) {
+  const std::string name = argument.substr(0, argument.find('='));
+  return name.starts_with("-") && (app.get_option_no_throw(name) || app.get_option_no_throw("-" + name));
+}
 
 void add_settings(CLI::App& app, Settings& settings) {
   for (const SettingInfo& row : setting_table()) {

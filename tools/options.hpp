@@ -17,7 +17,11 @@ struct Finished {
 /// Adds every setting as a flag, for example --lane-bytes or --lane_bytes. The source of a given one becomes "flag".
 void add_settings(CLI::App& app, Settings& settings);
 
-/// Parses all arguments; "-np" means "--np". Throws Error{invalid} that names the nearest flag, and Finished after
+/// True for "--flag", "-f" and "-flag" of the command, also with "=value".
+bool is_flag(const CLI::App& app, const std::string& argument);
+
+/// Parses all arguments; "-flag" means "--flag", as mpirun has it. Throws Error{invalid} that names the nearest flag,
+/// and Finished after
 /// --help.
 void parse(CLI::App& app, const std::vector<std::string>& arguments);
 

@@ -57,6 +57,32 @@ class Command(unittest.TestCase):
         self.assert_usage_error(tutti("run", "-np", "two", "true"), "two")
         self.assert_usage_error(tutti("run", "-np", "1", "--lane-bytes", "many", "true"), "lane_bytes", "many")
 
+    def test_a_wrong_value_is_not_blamed_on_the_program(self):
+        for flags, part in (("--map-by core -np 2", "--map-by: core not in {slot,node}"), ("-np2", "--np: Value p2"),
+                            ("-np 2 --grace x", "--grace: Value x"), ("--time-limit -1 -np 2", "--time-limit: Value -1"),
+                            ("-np 2 --grace", "--grace: Value sh"), ("-np 2 -np 3", "--np: ")):
+            self.assert_usage_error(tutti("run", *flags.split(), "sh", "-c", "echo hi"), f"tutti run: {part}")
+
+    def test_one_dash_as_mpirun_has_it(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("localhost slots=2\n")
+            file.flush()
+            for flags in (("-hostfile", file.name), ("-machinefile", file.name), (f"-hostfile={file.name}",), ("-host", "localhost:2"),
+                          ("-hosts", "localhost:2"), ("-H", "localhost:2"), ("-np", "2", "-map-by", "slot", "-oversubscribe")):
+                done = tutti("run", *flags, "echo", "-hostfile", "-np")
+                self.assertEqual((done.returncode, done.stdout), (0, "-hostfile -np\n" * 2), (flags, done.stderr))
+        self.assert_usage_error(tutti("run", "-hostfil", "hosts", "-np", "2", "true"), "'--hostfil'", "'--hostfile'")
+        self.assert_usage_error(tutti("run", "-machinefil", "hosts", "-np", "2", "true"), "'-machinefil'", "'--machinefile'")
+
+    def test_several_programs(self):
+        words = ("echo", "a", ":", "-np", "1", "echo", "b")
+        for flag in ("-np", "-n", "--np=1", "-host", "-x"):
+            self.assert_usage_error(tutti("run", "-np", "1", *words[:3], flag, *words[4:]), f"': {flag}'", "does not start several programs",
+                                    "TUTTI_RANK")
+        for given, said in ((("-np", "1", "--", *words), "a : -np 1 echo b\n"), (("-np", "1", "echo", ":", "-name", ":"), ": -name :\n")):
+            done = tutti("run", *given)
+            self.assertEqual((done.returncode, done.stdout), (0, said), done.stderr)
+
     def test_info_says_what_each_backend_can_do(self):
         lines = [line for line in tutti("info", "--algorithms").stdout.splitlines()[1:]]
         states = {"available", "unavailable", "unimplemented"}

@@ -295,7 +295,8 @@ class Jobs(unittest.TestCase):
                 self.assertEqual(launcher.stdout.readline(), "ready\n")
             launcher.send_signal(getattr(signal, "SIG" + name))
             out, _ = launcher.communicate(timeout=60)
-            self.assertEqual((launcher.returncode, out), (0, f"{name}\n" * 4))
+            code = {"INT": 128 + signal.SIGINT, "TERM": 128 + signal.SIGTERM}.get(name, 0)
+            self.assertEqual((launcher.returncode, out), (code, f"{name}\n" * 4))
             self.assert_all_gone()
 
     def test_after_a_failure(self):

@@ -52,12 +52,43 @@ class InheritedSignals(unittest.TestCase):
             self.assertEqual(sorted(out.splitlines()), [f"SigBlk:\t{0:016x}"] * 2 + [f"SigIgn:\t{hangup:016x}"] * 2, err)
 
     def test_nohup(self):
-        launcher = self.start(HERE, "echo there; read line; exit 5", ignored=[signal.SIGHUP])
-        self.assertEqual(launcher.stdout.readline(), "there\n")
+        script = "trap 'echo still there; exit 5' USR1; echo there; while :; do sleep 0.02; done"
+        launcher = self.start(HERE, script, ignored=[signal.SIGHUP])
+        for _ in range(2):
+            self.assertEqual(launcher.stdout.readline(), "there\n")
         launcher.send_signal(signal.SIGHUP)
-        self.assertIsNone(launcher.poll())
-        launcher.communicate(timeout=60)
+        launcher.send_signal(signal.SIGUSR1)  # comes after it, and is answered by those that are left
+        self.assertEqual(launcher.communicate(timeout=60)[0], "still there\n" * 2)
         self.assertEqual(launcher.returncode, 5)
+
+
+class ToldToEnd(unittest.TestCase):
+    def end(self, where, script, one):
+        launcher = subprocess.Popen([TUTTI, "run", *where, "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                    env=clean_environment())
+        self.addCleanup(lambda: launcher.poll() is None and launcher.kill())
+        for _ in range(2):
+            self.assertEqual(launcher.stdout.readline(), "there\n")
+        launcher.send_signal(one)
+        out, err = launcher.communicate(timeout=60)
+        self.assertEqual(launcher.returncode, 128 + one, (where, err))
+        return out, err
+
+    def test_ranks_that_ignore_it(self):
+        script = "trap '' TERM INT; echo there; i=0; while [ $((i += 1)) -lt 400 ]; do sleep 0.1; done"
+        for where in (HERE, BY_AGENTS):
+            for flags in ((), ("--keep-going",)):
+                for one in (signal.SIGTERM, signal.SIGINT):
+                    _, err = self.end((*where, *flags, "--grace", "0.3"), script, one)
+                    self.assertEqual(err, f"tutti run: 0.3 s after {one.name} ranks still run; ending them\n"
+                                          "tutti run: afterwards ranks 0, 1 did not end in time and were ended\n")
+
+    def test_ranks_that_end_within_the_grace(self):
+        script = "trap 'sleep 3; echo saved; exit 0' TERM; echo there; while :; do sleep 0.02; done"
+        for where in (HERE, BY_AGENTS):
+            out, err = self.end((*where, "--grace", "60"), script, signal.SIGTERM)
+            self.assertEqual(out, "saved\n" * 2)
+            self.assertNotIn("tutti run", err)
 
 
 class FullDisk(unittest.TestCase):
@@ -108,10 +139,25 @@ class StoppedRanks(unittest.TestCase):
             self.assertEqual(launcher.returncode, 0)
 
     def test_they_are_named(self):
-        script = "[ $TUTTI_RANK = 1 ] && { echo $$ > $0/1; kill -STOP $$; }; echo on"
+        script = ("if [ $TUTTI_RANK = 1 ]; then echo $$ > $0/1; kill -STOP $$; touch $0/go; fi; "
+                  "while [ ! -e $0/go ]; do sleep 0.05; done; echo on")
         advice = "the others wait for it; `kill -CONT` with its pid lets it go on\n$"
         self.told(HERE, script, r"^tutti run: rank 1 \(pid \d+\) is stopped by SIGSTOP: " + advice)
         self.told(BY_AGENTS, script, r"^tutti run: rank 1 \(b, pid \d+\) is stopped by SIGSTOP: " + advice)
+
+    def test_nobody_waits_where_no_other_runs(self):
+        advice = r"is stopped by SIGSTOP: `kill -CONT` with its pid lets it go on"
+        for ranks, where in ((1, ("-np", "1")), (1, ("--hosts", "a", *BY_AGENTS[2:])), (2, HERE), (2, BY_AGENTS)):
+            launcher = subprocess.Popen([TUTTI, "run", *where, "sh", "-c", "echo $$; exec sleep 600"], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=clean_environment())
+            self.addCleanup(lambda: launcher.poll() is None and launcher.kill())
+            for pid in [int(launcher.stdout.readline()) for _ in range(ranks)]:
+                os.kill(pid, signal.SIGSTOP)
+            for _ in range(ranks):
+                self.assertRegex(launcher.stderr.readline(), rf"^tutti run: rank [01] \(.*pid \d+\) {advice}\n$", where)
+            launcher.send_signal(signal.SIGTERM)
+            launcher.communicate(timeout=60)
+            self.assertEqual(launcher.returncode, 128 + signal.SIGTERM)
 
     def test_a_short_stop_is_not(self):
         script = "(sleep 0.2; kill -CONT $$) & kill -STOP $$; wait; sleep 3"

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "tests/support/caught.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::vector<std::vector<int>> placed(const std::string& list, int ranks, const Placing& placing) {
   std::vector<Host> hosts = parse_hosts(list);
@@ -94,6 +96,29 @@ TEST(Hosts, Hostfiles) {
     EXPECT_EQ(tutti::testing::caught([&] { hostfile(text); }).code(), Code::invalid) << text;
   EXPECT_THAT(tutti::testing::caught([] { hostfile("h1\nh2 sluts=2\n"); }).what(),
               HasSubstr("hosts:2: 'sluts=2' means"));
+}
+
+std::string refused(const std::string& text) {
+  const std::string what = tutti::testing::caught([&] { hostfile(text); }).what();
+  return what.substr(std::min(what.find("hosts:"), what.size()));
+}
+
+TEST(Hosts, CommentsOfHostfiles) {
+  EXPECT_THAT(hostfile("h1 slots=2   # as in /etc/hosts.d/*\nh2 slots=2\n"), ElementsAre("h1 2 0", "h2 2 0"));
+  EXPECT_THAT(hostfile("h1 // not /* yet\nh2\n"), ElementsAre("h1 1 0", "h2 1 0"));
+  EXPECT_THAT(hostfile("/*/ h1\nh2 */ h3 /**/ slots=2\n"), ElementsAre("h3 2 0"));
+  EXPECT_THAT(hostfile("/* # */ h1 /* // */ slots/**/=3 # */\nh2/* one\n*/\n"), ElementsAre("h1 3 0", "h2 1 0"));
+  EXPECT_THAT(hostfile("/* h1 # */ h2"), ElementsAre("h2 1 0"));
+  EXPECT_THAT(refused("h1\n/* h2\nh3\n"), StartsWith("hosts:2: the comment that begins with /* does not end"));
+  EXPECT_THAT(refused("h1\n/* h2\n*/ h3 /*/\n"), StartsWith("hosts:3: the comment"));
+}
+
+TEST(Hosts, MistakesInHostfilesHaveAPlace) {
+  EXPECT_THAT(refused("h1\nvm slots=x\n"), StartsWith("hosts:2: 'slots=x' is no number of ranks; give 1 to 4096"));
+  EXPECT_THAT(refused("vm max_slots=0\n"), StartsWith("hosts:1: 'max_slots=0' is no number"));
+  EXPECT_THAT(refused("vm:x\n"), StartsWith("hosts:1: 'vm:x': behind the host's name"));
+  EXPECT_THAT(refused("\n-vm\n"), StartsWith("hosts:2: '-vm' names no host; give a line"));
+  EXPECT_THAT(refused("vm user=a/b\n"), StartsWith("hosts:1: "));
 }
 
 TEST(Hosts, NoMoreThanAHostTakes) {

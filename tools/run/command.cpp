@@ -83,7 +83,8 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
       ->check(CLI::Range(1, most_ranks));
   app.add_flag("--tag-output", job.tag_output,
                "put \"[rank] \" in front of every line of output (beyond 1 MiB a line is cut)");
-  app.add_option("--grace", job.grace, "seconds that the others have to end by themselves once a rank has failed (2)")
+  app.add_option("--grace", job.grace,
+                 "seconds that ranks have to end by themselves once one has failed, or SIGTERM or SIGINT has come (2)")
       ->check(CLI::Range(0.0, 1e6));
   app.add_flag("--keep-going", job.keep_going,
                "a rank that fails is reported and the others go on; the exit code is still that of the first one");
@@ -100,8 +101,8 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
   app.add_flag("--preload-mpi", request.preload_mpi,
                "a program of MPI's: an mpiexec starts it, and its collectives go over tutti");
   const char* const several = "Several hosts";
-  app.add_option("--hosts", request.hosts, "hosts and their slots: h1:2,h2:2")->group(several);
-  app.add_option("--hostfile", request.hostfile, "a file of lines 'h1 slots=2'")->group(several);
+  app.add_option("-H,--hosts,--host", request.hosts, "hosts and their slots: h1:2,h2:2")->group(several);
+  app.add_option("--hostfile,--machinefile", request.hostfile, "a file of lines 'h1 slots=2'")->group(several);
   app.add_flag("--oversubscribe", request.oversubscribe, "more ranks than slots")->group(several);
   app.add_option("--map-by", request.map_by,
                  "slot: consecutive ranks on a host (so unless given); node: one after the other on every host")
@@ -114,6 +115,17 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
   app.add_option("--silence", job.silence, "seconds after which a host that says nothing is lost (15)")
       ->check(CLI::Range(0.1, 1e6))
       ->group(several);
+}
+
+/// mpirun starts another program behind ':'. A program whose own words look like that stands behind "--".
+void refuse_several_programs(const CLI::App& app, const Job& job, const std::vector<std::string>& arguments) {
+  const std::size_t flags = arguments.size() - job.words.size();
+  if (flags > 0 && arguments[flags - 1] == "--") return;
+  for (std::size_t i = 1; i < job.words.size(); ++i)
+    if (job.words[i - 1] == ":" && is_flag(app, job.words[i]))
+      usage_error(app, fmt::format("': {}': one `tutti run` does not start several programs; start a shell script that "
+                                   "branches on TUTTI_RANK, or put -- before the program if these words are its own: ",
+                                   job.words[i]));
 }
 
 /// Sets the hosts and the number of ranks, which defaults to the number of slots.
@@ -149,6 +161,7 @@ int run(const std::vector<std::string>& arguments) {
   choose_hosts(app, job, request, settings);
   job.bind = request.bind == "core";
   const bool by_mpiexec = wants_mpiexec(settings) || request.preload_mpi;
+  if (!by_mpiexec) refuse_several_programs(app, job, arguments);
   if (by_mpiexec && !job.hosts.empty())
     usage_error(app,
                 "ranks that use MPI on several hosts are started by its own mpiexec: mpirun --host h1:2,h2:2 ... ");
@@ -157,8 +170,6 @@ int run(const std::vector<std::string>& arguments) {
         app, "--grace is not for ranks that an mpiexec starts, which ends the others in its own way; leave it out: ");
   if (by_mpiexec && job.keep_going)
     usage_error(app, "--keep-going is not for ranks that an mpiexec starts, which ends them together; leave it out: ");
-  if (job.keep_going && app.count("--grace") > 0)
-    usage_error(app, "--grace ends the others and --keep-going leaves them alone; give one of them: ");
   if (by_mpiexec && job.bind)
     usage_error(app, "--bind is not for ranks that an mpiexec starts; it has its own way to bind them; leave it out: ");
   if (!by_mpiexec && !request.mpiexec.empty())

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <sstream>
 #include <unordered_map>
 
@@ -20,13 +21,11 @@ namespace {
 constexpr int most_slots = 4096;            // of an entry
 constexpr int most_slots_of_all = 1 << 20;  // together
 
-int parse_slots(std::string_view text, std::string_view entry) {
+/// An empty optional unless `text` is a number of slots.
+std::optional<int> slots_in(std::string_view text) {
   int slots = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
-  if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > most_slots)
-    throw Error(Code::invalid, fmt::format("'{}' in the list of hosts: behind the host's name stands how many ranks it "
-                                           "takes, 1 to {}, as in h1:2; an IPv6 address goes in brackets",
-                                           entry, most_slots));
+  if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > most_slots) return std::nullopt;
   return slots;
 }
 
@@ -37,8 +36,10 @@ bool is_ipv6(std::string_view text) {
 }
 
 /// One entry of a list: NAME, NAME:SLOTS, [ADDRESS], [ADDRESS]:SLOTS, or in a file a bare IPv6 address; USER@ may come
-/// before it.
-Host parse_host(std::string_view entry, bool may_be_bare = false) {
+/// before it. `where` is the place of a file, for messages; empty: a list of hosts.
+Host parse_host(std::string_view entry, const std::string& where = {}) {
+  const std::string shown =
+      where.empty() ? fmt::format("'{}' in the list of hosts", entry) : fmt::format("{}: '{}'", where, entry);
   Host host;
   const std::size_t user = entry.find('@') == entry.npos ? 0 : entry.find('@') + 1;
   const std::string_view place = entry.substr(user);
@@ -48,7 +49,7 @@ Host parse_host(std::string_view entry, bool may_be_bare = false) {
     host.name = place.substr(1, close - 1);
     rest = place.substr(std::min(close + 1, place.size()));
     if (close == place.size() || (!rest.empty() && rest[0] != ':')) host.name.clear();
-  } else if (may_be_bare && is_ipv6(place)) {
+  } else if (!where.empty() && is_ipv6(place)) {
     host.name = place;
   } else {
     host.name = place.substr(0, place.find(':'));
@@ -58,9 +59,15 @@ Host parse_host(std::string_view entry, bool may_be_bare = false) {
   host.name.insert(0, entry.substr(0, user));
   // The name becomes an argument of the remote start command, which must not take it for a flag.
   if (!named || host.name.starts_with('-') || host.name.find_first_of(" \t/\\'\"$`;&|<>()*?") != host.name.npos)
-    throw Error(Code::invalid,
-                fmt::format("'{}' in the list of hosts names no host; give a list such as h1:2,h2:2", entry));
-  if (!rest.empty()) host.slots = parse_slots(rest.substr(1), entry);
+    throw Error(Code::invalid, fmt::format("{} names no host; give {}", shown,
+                                           where.empty() ? "a list such as h1:2,h2:2" : "a line such as 'h1 slots=2'"));
+  if (rest.empty()) return host;
+  const auto slots = slots_in(rest.substr(1));
+  if (!slots)
+    throw Error(Code::invalid, fmt::format("{}: behind the host's name stands how many ranks it takes, 1 to {}, as in "
+                                           "h1:2; an IPv6 address goes in brackets",
+                                           shown, most_slots));
+  host.slots = *slots;
   return host;
 }
 
@@ -108,17 +115,30 @@ std::vector<Host> parse_hosts(std::string_view list) {
 
 namespace {
 
-/// A line without its comments and with blanks around words only: "h1 slots=2". `inside` is whether a comment of
-/// several lines is open.
-std::string plain_line(std::string line, bool& inside) {
-  for (std::size_t at = 0; at < line.size() || inside;) {
-    const std::size_t end = inside ? line.find("*/", at) : line.find("/*", at);
-    if (inside) line.erase(at, end == line.npos ? end : end + 2 - at);
+/// What a line has outside of comments. `open_since` is the number of the line in which a comment began that is still
+/// open; 0: there is none.
+std::string without_comments(std::string_view line, int number, int& open_since) {
+  std::string kept;
+  while (!line.empty()) {
+    if (open_since == 0) {
+      const std::size_t mark = std::min({line.find('#'), line.find("//"), line.find("/*"), line.size()});
+      kept += line.substr(0, mark);
+      line.remove_prefix(mark);
+      if (!line.starts_with("/*")) break;
+      line.remove_prefix(2);
+      open_since = number;
+      kept += ' ';
+    }
+    const std::size_t end = line.find("*/");
     if (end == line.npos) break;
-    at = inside ? at : end;
-    inside = !inside;
+    line.remove_prefix(end + 2);
+    open_since = 0;
   }
-  line.resize(std::min({line.find('#'), line.find("//"), line.size()}));
+  return kept;
+}
+
+/// With blanks between words only: "h1 slots=2".
+std::string plain_line(std::string_view line) {
   std::string plain;
   for (const char c : line) {
     const bool blank = c == ' ' || c == '\t' || c == '\r';
@@ -135,12 +155,17 @@ void take_key(Host& host, const std::string& word, const std::string& where) {
   std::string key = lower(word.substr(0, equals));
   std::replace(key.begin(), key.end(), '-', '_');
   const std::string value = equals == word.size() ? std::string() : word.substr(equals + 1);
+  const auto slots = [&] {
+    if (const auto found = slots_in(value)) return *found;
+    throw Error(Code::invalid, fmt::format("{}: '{}' is no number of ranks; give 1 to {}, as in 'h1 slots=2'", where,
+                                           word, most_slots));
+  };
   if (key == "slots" || key == "count" || key == "cpu")
-    host.slots = parse_slots(value, word);
+    host.slots = slots();
   else if (key == "max_slots" || key == "slots_max")
-    host.most = parse_slots(value, word);
+    host.most = slots();
   else if ((key == "user" || key == "username" || key == "user_name") && !value.empty())
-    host.name = parse_host(value + "@[" + host.name.substr(host.name.find('@') + 1) + "]").name;
+    host.name = parse_host(value + "@[" + host.name.substr(host.name.find('@') + 1) + "]", where).name;
   else
     throw Error(
         Code::invalid,
@@ -156,17 +181,20 @@ std::vector<Host> read_hostfile(const std::string& path) {
   constexpr std::size_t longest = std::size_t{64} << 20;
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   Hosts hosts;
-  int number = 0;
-  bool inside_comment = false;
+  int number = 0, comment_since = 0;
   for (std::string line : read_lines(path, longest)) {
     if (++number == 1 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
-    std::istringstream words(plain_line(std::move(line), inside_comment));
+    std::istringstream words(plain_line(without_comments(line, number, comment_since)));
     std::string word;
     if (!(words >> word)) continue;
-    Host host = parse_host(word, true);
-    while (words >> word) take_key(host, word, fmt::format("{}:{}", path, number));
+    const std::string where = fmt::format("{}:{}", path, number);
+    Host host = parse_host(word, where);
+    while (words >> word) take_key(host, word, where);
     hosts.add(std::move(host));
   }
+  if (comment_since != 0)
+    throw Error(Code::invalid, fmt::format("{}:{}: the comment that begins with /* does not end; close it with */",
+                                           path, comment_since));
   if (hosts.empty()) throw Error(Code::invalid, fmt::format("the hostfile '{}' names no host", path));
   return hosts.take();
 }

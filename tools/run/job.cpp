@@ -74,6 +74,7 @@ class Session {
   std::optional<Trouble> loop();
   int give_up(const Trouble& trouble);
   void take_signals();
+  void end_by(int signal);
   void reap();
   void fail_first(std::vector<int>& ended);
   void tell_and_keep_going(int rank);
@@ -100,7 +101,8 @@ class Session {
   Deadline limit_ = never;
   std::optional<int> first_failure_;  ///< a rank
   bool limit_passed_ = false;
-  bool told_to_end_ = false;  ///< by a signal
+  bool told_to_end_ = false;     ///< by a signal
+  std::optional<int> ended_by_;  ///< SIGTERM or SIGINT, if that came before a failure and the time limit
   bool told_of_loss_ = false;
   int interrupts_ = 0;
 };
@@ -115,6 +117,7 @@ int Session::run() {
   drain();
   const bool lost = output_is_lost();
   if (limit_passed_) return exit_time_limit;
+  if (ended_by_) return exit_signal_base + *ended_by_;
   return first_failure_ ? exit_code_of(at(*first_failure_).end) : lost ? 1 : 0;
 }
 
@@ -165,9 +168,19 @@ void Session::take_signals() {
       kill_all(SIGKILL);
       continue;
     }
+    if (*signal == SIGINT || *signal == SIGTERM) end_by(*signal);
     ranks_.signal(*signal);
     if (*signal == SIGTSTP) raise(SIGSTOP);  // stops the launcher until SIGCONT, which is forwarded like the others
   }
+}
+
+/// A batch system sends SIGTERM once, so ranks that go on after it are ended as after a failure.
+void Session::end_by(int signal) {
+  if (stage_ != Stage::running) return;
+  ended_by_ = signal;
+  limit_ = never;
+  stage_ = Stage::grace;
+  next_stage_at_ = deadline_in(Seconds(job_.grace));
 }
 
 void Session::reap() {
@@ -202,7 +215,7 @@ void Session::fail_first(std::vector<int>& ended) {
   const auto killed = [&](int rank) { return !at(rank).end.lost.empty() || WIFSIGNALED(at(rank).end.status); };
   std::stable_partition(ended.begin(), ended.end(), killed);
   first_failure_ = ended.front();
-  if (!limit_passed_) say(end_text(*first_failure_));
+  if (!limit_passed_ && !at(*first_failure_).ended_by_us) say(end_text(*first_failure_));
   if (stage_ == Stage::running) {
     stage_ = Stage::grace;
     next_stage_at_ = deadline_in(Seconds(job_.grace));
@@ -213,6 +226,7 @@ void Session::next_stage() {
   if (stage_ == Stage::grace) {
     stage_ = Stage::terminated;
     next_stage_at_ = deadline_in(from_term_to_kill);
+    if (ended_by_) say(fmt::format("{} s after {} ranks still run; ending them", job_.grace, signal_name(*ended_by_)));
     kill_all(SIGTERM);
   } else {
     stage_ = Stage::killed;
@@ -266,12 +280,13 @@ void Session::drain() {
 }
 
 void Session::summarise() {
-  if (!first_failure_ || (job_.keep_going && !limit_passed_)) return;
+  if (!first_failure_ || (job_.keep_going && stage_ == Stage::running)) return;
+  const bool told = !limit_passed_ && !at(*first_failure_).ended_by_us;
   // key: whether we ended the rank, and how it ended
   std::map<std::pair<bool, std::pair<int, std::string>>, std::vector<int>> ways;
   for (int i = 0; i < static_cast<int>(all_.size()); ++i) {
     const Rank& rank = at(i);
-    if ((i == *first_failure_ && !limit_passed_) || exit_code_of(rank.end) == 0) continue;
+    if ((i == *first_failure_ && told) || exit_code_of(rank.end) == 0) continue;
     const int status = rank.end.lost.empty() ? rank.end.status : 0;
     ways[{rank.ended_by_us, rank.ended_by_us ? std::pair(0, std::string()) : std::pair(status, rank.end.lost)}]
         .push_back(i);

@@ -22,10 +22,10 @@ struct Job {
   std::vector<std::string> words;  ///< the program and its arguments
   std::string file;                ///< the program's file; empty with several hosts, whose agents search for it
   bool tag_output = false;
-  bool bind = false;                             ///< bind each rank of a host to one core
-  double grace = 2;                              ///< seconds between the first failure and SIGTERM for the other ranks
-  bool keep_going = false;                       ///< report ranks that fail, and leave the others running
-  double time_limit = 0;                         ///< seconds until all ranks are ended; 0: no limit
+  bool bind = false;        ///< bind each rank of a host to one core
+  double grace = 2;         ///< seconds from the first failure, or the signal to end, to SIGTERM for those that run
+  bool keep_going = false;  ///< report ranks that fail, and leave the others running
+  double time_limit = 0;    ///< seconds until all ranks are ended; 0: no limit
   std::map<std::string, std::string> variables;  ///< for every rank, in addition to its own
   std::string mark;  ///< value of TUTTI_STARTER in this host's ranks, which identifies processes that they leave behind
 
@@ -40,7 +40,8 @@ struct Job {
 };
 
 /// Starts the ranks, forwards signals and output, and ends all ranks when one fails, unless the job is to keep going.
-/// Returns the exit code of the rank that failed first, 0 if none did, or exit_time_limit. Throws Error.
+/// Returns the exit code of the rank that failed first, 0 if none did, exit_time_limit, or exit_signal_base and the
+/// SIGTERM or SIGINT that ended the job. Throws Error.
 int run_job(const Job& job);
 
 }  // namespace tutti::tools

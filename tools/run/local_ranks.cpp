@@ -56,7 +56,7 @@ class LocalRanks final : public Ranks {
     const Deadline now = Clock::now();
     for (RankOutput& output : outputs_) output.lines().flush_if_due(now);
     for (const Stopped& one : processes_.take_stopped())
-      say_stopped(sinks_.error(), one.rank, whereabouts(one.rank), one.signal);
+      say_stopped(sinks_.error(), one.rank, whereabouts(one.rank), one.signal, processes_.others_run());
     return std::nullopt;
   }
 

@@ -30,6 +30,8 @@ class Processes {
 
   /// The ranks that have been stopped for a while, each once; reap() sees when they are.
   std::vector<Stopped> take_stopped() { return stops_.take_long(); }
+  /// True if some ranks are not stopped.
+  bool others_run() const { return running() > stops_.count(); }
   /// When take_stopped() will have something to tell.
   Deadline next_look() const { return stops_.next_look(); }
 

@@ -22,6 +22,8 @@
 namespace tutti::tools {
 namespace {
 
+constexpr Seconds for_other_stops(1);  // of the same moment, which other agents tell of
+
 /// Stdout or stderr of one rank, as it arrives from its agent.
 struct Stream {
   RankLines lines;
@@ -49,12 +51,14 @@ class RemoteRanks final : public Ranks {
     std::size_t link = 0;
     pid_t pid = -1;
     bool running = true;
+    bool stopped = false;  ///< so its agent said, which does not tell when it runs again
   };
 
   void reap();
   std::optional<Trouble> take(HostLink& link);
   std::optional<Trouble> take(HostLink& link, const Frame& frame);
   Rank& rank_of(const HostLink& link, int rank);
+  void say_stops();
   std::optional<Trouble> look_for_loss(HostLink& link);
   void let_go();
   void pump(std::size_t stream);
@@ -69,6 +73,8 @@ class RemoteRanks final : public Ranks {
   std::vector<Rank> ranks_;
   std::deque<Stream> streams_;  ///< two for each rank
   std::vector<Ended> ended_;
+  std::vector<Stopped> stopped_;  ///< not said yet
+  Deadline say_stops_at_ = never;
   std::size_t input_credit_ = stream_window;  ///< bytes of stdin that may be sent to rank 0's host
   bool input_open_ = true;
   bool going_ = false, finishing_ = false;
@@ -96,6 +102,8 @@ std::optional<Trouble> RemoteRanks::start(const Job& job) {
 }
 
 void RemoteRanks::signal(int signal) {
+  if (signal == SIGCONT || signal == SIGTERM)
+    for (Rank& rank : ranks_) rank.stopped = false;
   for (HostLink& link : links_)
     if (going_ && link.usable()) link.channel().say({Say::signal, 0, signal, {}});
   // Before Say::go there are no processes: a signal that ends ranks ends them here.
@@ -120,6 +128,7 @@ std::optional<Trouble> RemoteRanks::serve(std::span<const pollfd> entries) {
   }
   for (std::size_t i = 0; i < streams_.size(); ++i) pump(i);
   const Deadline now = Clock::now();
+  if (now >= say_stops_at_) say_stops();
   for (Stream& stream : streams_) stream.lines.flush_if_due(now);
   if (!going_ && std::all_of(links_.begin(), links_.end(), [](const HostLink& l) { return l.ready(); })) let_go();
   return std::nullopt;
@@ -181,11 +190,14 @@ std::optional<Trouble> RemoteRanks::take(HostLink& link, const Frame& frame) {
       if (std::exchange(about.running, false)) ended_.push_back({frame.subject, static_cast<int>(frame.number), {}});
       break;
     }
-    case Say::stopped:
-      expect(rank_of(link, frame.subject).pid > 0 && frame.number > 0 && frame.number < NSIG,
-             "a rank is stopped there that was not started");
-      say_stopped(sinks_.error(), frame.subject, whereabouts(frame.subject), static_cast<int>(frame.number));
+    case Say::stopped: {
+      Rank& about = rank_of(link, frame.subject);
+      expect(about.pid > 0 && frame.number > 0 && frame.number < NSIG, "a rank is stopped there that was not started");
+      about.stopped = true;
+      stopped_.push_back({frame.subject, static_cast<int>(frame.number)});
+      say_stops_at_ = std::min(say_stops_at_, deadline_in(for_other_stops));
       break;
+    }
     case Say::output: {
       expect(frame.subject >= 0, "it speaks of a rank that does not exist");
       rank_of(link, frame.subject / 2);
@@ -214,6 +226,15 @@ std::optional<Trouble> RemoteRanks::take(HostLink& link, const Frame& frame) {
     default: throw Error(Code::protocol, "it says what only a launcher says");
   }
   return std::nullopt;
+}
+
+void RemoteRanks::say_stops() {
+  const bool others_run =
+      std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.running && !r.stopped; });
+  for (const Stopped& one : std::exchange(stopped_, {}))
+    if (ranks_[static_cast<std::size_t>(one.rank)].running)
+      say_stopped(sinks_.error(), one.rank, whereabouts(one.rank), one.signal, others_run);
+  say_stops_at_ = never;
 }
 
 std::optional<Trouble> RemoteRanks::look_for_loss(HostLink& link) {
@@ -275,7 +296,7 @@ void RemoteRanks::forward_input() {
 }
 
 Deadline RemoteRanks::next_look() const {
-  Deadline first = never;
+  Deadline first = say_stops_at_;
   for (const HostLink& link : links_) first = std::min(first, link.next_look(job_.silence, job_.start_patience));
   for (const Stream& stream : streams_) first = std::min(first, stream.lines.due());
   return first;

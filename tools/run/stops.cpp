@@ -11,12 +11,13 @@ namespace {
 
 constexpr Seconds told_after(2);
 
-const char* advice(int signal) {
+const char* advice(int signal, bool others_run) {
   if (signal == SIGTTIN)
     return "it reads from the terminal, which is the launcher's; let it read its stdin as rank 0, or a file";
   if (signal == SIGTTOU)
     return "it changes the terminal's settings, and the terminal is the launcher's; have it not do so";
-  return "the others wait for it; `kill -CONT` with its pid lets it go on";
+  return others_run ? "the others wait for it; `kill -CONT` with its pid lets it go on"
+                    : "`kill -CONT` with its pid lets it go on";
 }
 
 }  // namespace
@@ -49,10 +50,11 @@ Deadline Stops::next_look() const {
   return first;
 }
 
-void say_stopped(Sink& sink, int rank, const std::string& whereabouts, int signal) {
+void say_stopped(Sink& sink, int rank, const std::string& whereabouts, int signal, bool others_run) {
   const char* const name = sigabbrev_np(signal);
   sink.put(fmt::format("tutti run: rank {} ({}) is stopped by {}: {}\n", rank, whereabouts,
-                       name ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal), advice(signal)));
+                       name ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal),
+                       advice(signal, others_run)));
 }
 
 }  // namespace tutti::tools

@@ -26,6 +26,8 @@ class Stops {
 
   /// The ranks that have been stopped for two seconds, each once.
   std::vector<Stopped> take_long();
+  /// How many ranks are stopped, also for a short time.
+  int count() const noexcept { return static_cast<int>(since_.size()); }
   /// When take_long() will have something to tell.
   Deadline next_look() const;
 
@@ -38,7 +40,7 @@ class Stops {
   bool asked_for_ = false;     ///< the launcher is stopped, too
 };
 
-/// Tells the user. `whereabouts` is that of the rank: "pid 17".
-void say_stopped(Sink& sink, int rank, const std::string& whereabouts, int signal);
+/// Tells the user. `whereabouts` is that of the rank: "pid 17". `others_run`: some ranks are not stopped, and wait.
+void say_stopped(Sink& sink, int rank, const std::string& whereabouts, int signal, bool others_run);
 
 }  // namespace tutti::tools
