@@ -21,8 +21,7 @@ void add_settings(CLI::App& app, Settings& settings);
 bool is_flag(const CLI::App& app, const std::string& argument);
 
 /// Parses all arguments; "-flag" means "--flag", as mpirun has it. Throws Error{invalid} that names the nearest flag,
-/// and Finished after
-/// --help.
+/// and Finished after --help.
 void parse(CLI::App& app, const std::vector<std::string>& arguments);
 
 /// Parses flags up to the first positional argument or "--". Returns the rest, the words of a program, unchanged.

@@ -3,7 +3,6 @@
 
 #include "bindings/c/handles.hpp"
 #include "bindings/c/unique_ids.hpp"
-#include "collectives/bootstrap/served_store.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/log.hpp"
 #include "tutti/store.hpp"
@@ -66,21 +65,6 @@ Bootstrap bootstrap_of(const tutti_config& config, const char* launcher) {
   return made;
 }
 
-/// Joins the other ranks in a store that may have served other jobs.
-void agree(Bootstrap& bootstrap, const std::shared_ptr<Store>& store) {
-  const Settings& settings = bootstrap.settings;
-  const Deadline until = deadline_in(Seconds(settings.connect_timeout));
-  const std::string by = "of " + std::to_string(bootstrap.size) + " by " + bootstrap.launcher;
-  bootstrap.store =
-      launchers::join_turn(store, {bootstrap.rank, bootstrap.size, settings.job, by, settings.connect_timeout}, until);
-  const auto shared = [&](const char* key) {
-    return bootstrap.rank == 0 ? bootstrap.store->set_once(key, launchers::random_secret())
-                               : bootstrap.store->wait_unless(key, departure_key(0), until);
-  };
-  if (bootstrap.settings.job.empty()) bootstrap.settings.job = shared("job");
-  if (bootstrap.settings.secret.empty()) bootstrap.settings.secret = shared("secret");
-}
-
 CommonLibrary library_of(const tutti_oob& oob) {
   const auto gather = [oob](const void* mine, void* all, std::size_t bytes) {
     const int answer = oob.allgather(oob.user, mine, all, bytes);
@@ -121,7 +105,7 @@ tutti_result tutti_comm_from_store(tutti_store store, const tutti_config* config
   return guarded([&] {
     given(comm, "comm");
     Bootstrap bootstrap = bootstrap_of(config_of(given(config, "config")), "a store of the program's");
-    agree(bootstrap, usable(store, "store").store);
+    launchers::join_others(bootstrap, usable(store, "store").store);
     hand_out(Communicator::connect(bootstrap), comm);
   });
 }
@@ -137,7 +121,7 @@ tutti_result tutti_comm_from_unique_id(const tutti_unique_id* id, const tutti_co
     Bootstrap bootstrap = bootstrap_of(config_of(given(config, "config")), "an id of the program's");
     const OpenedId opened = open_unique_id(id->bytes, deadline_in(Seconds(bootstrap.settings.connect_timeout)));
     if (bootstrap.settings.secret.empty()) bootstrap.settings.secret = opened.secret;
-    agree(bootstrap, opened.store);
+    launchers::join_others(bootstrap, opened.store);
     hand_out(Communicator::connect(bootstrap), comm);
   });
 }

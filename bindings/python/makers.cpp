@@ -2,7 +2,6 @@
 #include <atomic>
 
 #include "bindings/python/communicator.hpp"
-#include "collectives/bootstrap/served_store.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/log.hpp"
 #include "tutti/store.hpp"
@@ -93,21 +92,6 @@ PyCommunicator init(std::optional<double> timeout, nb::kwargs given) {
   return PyCommunicator(Communicator::from_env(settings));
 }
 
-/// Joins the other ranks in a store that may have served other jobs.
-void agree(Bootstrap& bootstrap, const std::shared_ptr<Store>& store) {
-  const Settings& settings = bootstrap.settings;
-  const Deadline until = deadline_in(Seconds(settings.connect_timeout));
-  const std::string by = "of " + std::to_string(bootstrap.size) + " by " + bootstrap.launcher;
-  bootstrap.store =
-      launchers::join_turn(store, {bootstrap.rank, bootstrap.size, settings.job, by, settings.connect_timeout}, until);
-  const auto shared = [&](const char* key) {
-    return bootstrap.rank == 0 ? bootstrap.store->set_once(key, launchers::random_secret())
-                               : bootstrap.store->wait_unless(key, departure_key(0), until);
-  };
-  if (bootstrap.settings.job.empty()) bootstrap.settings.job = shared("job");
-  if (bootstrap.settings.secret.empty()) bootstrap.settings.secret = shared("secret");
-}
-
 PyCommunicator connect(nb::object store, int rank, int size, std::optional<double> timeout, nb::kwargs given) {
   Bootstrap bootstrap;
   if (size < 1 || rank < 0 || rank >= size) throw nb::value_error("ranks are 0 to size - 1");
@@ -124,7 +108,7 @@ PyCommunicator connect(nb::object store, int rank, int size, std::optional<doubl
   const Settings& settings = bootstrap.settings;
   if (is_url) meeting = open_store(url, settings.secret, deadline_in(Seconds(settings.connect_timeout)));
   if (!meeting) meeting = make_local_store();
-  agree(bootstrap, meeting);
+  launchers::join_others(bootstrap, meeting);
   return PyCommunicator(Communicator::connect(bootstrap));
 }
 

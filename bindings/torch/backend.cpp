@@ -71,15 +71,10 @@ Communicator connect_world(const Origin& origin, milliseconds timeout) {
   patience = std::max(patience, seconds(timeout).count());
   if (origin.rank == 0) warn_of_unknown(bootstrap.settings);
   if (origin.size > 1) {
-    // A store may be used by several groups with the same name, one after the other.
-    const Deadline until = deadline_in(Seconds(patience));
-    const std::string by = "of a group of " + std::to_string(origin.size) + " of torch's";
-    bootstrap.store = launchers::join_turn(adapt(origin.store),
-                                           {origin.rank, origin.size, bootstrap.settings.job, by, patience}, until);
-    if (origin.rank == 0) bootstrap.store->set("job", random_text() + "/" + random_text());
-    const std::string words = bootstrap.store->wait("job", until);
-    bootstrap.settings.job = words.substr(0, words.find('/'));
-    bootstrap.settings.secret = words.substr(words.find('/') + 1);
+    // A store may be used by several groups with the same name, one after the other; each is a job of its own.
+    bootstrap.settings.job.clear();
+    bootstrap.settings.secret.clear();
+    launchers::join_others(bootstrap, adapt(origin.store));
   } else {
     bootstrap.settings.job = random_text();
   }

@@ -349,6 +349,20 @@ std::shared_ptr<Store> join_turn(std::shared_ptr<Store> store, const Seat& seat,
   return Guest(std::move(store), seat, until).arrive();
 }
 
+void join_others(Bootstrap& bootstrap, std::shared_ptr<Store> store) {
+  Settings& settings = bootstrap.settings;
+  const Deadline until = deadline_in(Seconds(settings.connect_timeout));
+  const std::string by = "of " + std::to_string(bootstrap.size) + " by " + bootstrap.launcher;
+  bootstrap.store =
+      join_turn(std::move(store), {bootstrap.rank, bootstrap.size, settings.job, by, settings.connect_timeout}, until);
+  const auto shared = [&](const char* key) {
+    return bootstrap.rank == 0 ? bootstrap.store->set_once(key, random_secret())
+                               : bootstrap.store->wait_unless(key, departure_key(0), until);
+  };
+  if (settings.job.empty()) settings.job = shared("job");
+  if (settings.secret.empty()) settings.secret = shared("secret");
+}
+
 void tell_departure(Store& store, const Seat& seat, const std::string& how) {
   store.set_once(left_key(seat, seat.rank), departure_text(seat.rank, how));
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "tutti/bootstrap.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti::launchers {
@@ -24,6 +25,11 @@ struct Seat {
 /// Throws Error{invalid} if another living process of this host has the seat, Error{peer_lost} with a rank that has
 /// ended before all were there, and Error{timeout} with a rank that has not come by `until`.
 std::shared_ptr<Store> join_turn(std::shared_ptr<Store> store, const Seat& seat, Deadline until);
+
+/// Joins the other ranks in a store that may have served other jobs: sets the bootstrap's store by join_turn(), and its
+/// settings `job` and `secret`, where they are empty, to texts that rank 0 makes. Blocks for at most the setting
+/// `connect_timeout`. Throws as join_turn() does.
+void join_others(Bootstrap& bootstrap, std::shared_ptr<Store> store);
 
 /// Tells those who wait for the seat's rank, now or later, that it has ended and never comes. For a launcher. `how` is
 /// as in departure_text().

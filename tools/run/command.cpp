@@ -83,8 +83,9 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
       ->check(CLI::Range(1, most_ranks));
   app.add_flag("--tag-output", job.tag_output,
                "put \"[rank] \" in front of every line of output (beyond 1 MiB a line is cut)");
-  app.add_option("--grace", job.grace,
-                 "seconds that ranks have to end by themselves once one has failed, or SIGTERM or SIGINT has come (2)")
+  app.add_option(
+         "--grace", job.grace,
+         "seconds that ranks have to end by themselves once one has failed (2), or SIGTERM or SIGINT has come (30)")
       ->check(CLI::Range(0.0, 1e6));
   app.add_flag("--keep-going", job.keep_going,
                "a rank that fails is reported and the others go on; the exit code is still that of the first one");

@@ -75,6 +75,7 @@ class Session {
   int give_up(const Trouble& trouble);
   void take_signals();
   void end_by(int signal);
+  Seconds grace() const;
   void reap();
   void fail_first(std::vector<int>& ended);
   void tell_and_keep_going(int rank);
@@ -180,8 +181,11 @@ void Session::end_by(int signal) {
   ended_by_ = signal;
   limit_ = never;
   stage_ = Stage::grace;
-  next_stage_at_ = deadline_in(Seconds(job_.grace));
+  next_stage_at_ = deadline_in(grace());
 }
+
+/// Who is told to end may have to save what it has; after a failure the others have lost a peer.
+Seconds Session::grace() const { return Seconds(job_.grace.value_or(ended_by_ ? 30 : 2)); }
 
 void Session::reap() {
   std::vector<int> failed, gone;
@@ -218,7 +222,7 @@ void Session::fail_first(std::vector<int>& ended) {
   if (!limit_passed_ && !at(*first_failure_).ended_by_us) say(end_text(*first_failure_));
   if (stage_ == Stage::running) {
     stage_ = Stage::grace;
-    next_stage_at_ = deadline_in(Seconds(job_.grace));
+    next_stage_at_ = deadline_in(grace());
   }
 }
 
@@ -226,7 +230,8 @@ void Session::next_stage() {
   if (stage_ == Stage::grace) {
     stage_ = Stage::terminated;
     next_stage_at_ = deadline_in(from_term_to_kill);
-    if (ended_by_) say(fmt::format("{} s after {} ranks still run; ending them", job_.grace, signal_name(*ended_by_)));
+    if (ended_by_)
+      say(fmt::format("{} s after {} ranks still run; ending them", grace().count(), signal_name(*ended_by_)));
     kill_all(SIGTERM);
   } else {
     stage_ = Stage::killed;

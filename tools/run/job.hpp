@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,11 @@ struct Job {
   std::vector<std::string> words;  ///< the program and its arguments
   std::string file;                ///< the program's file; empty with several hosts, whose agents search for it
   bool tag_output = false;
-  bool bind = false;        ///< bind each rank of a host to one core
-  double grace = 2;         ///< seconds from the first failure, or the signal to end, to SIGTERM for those that run
-  bool keep_going = false;  ///< report ranks that fail, and leave the others running
-  double time_limit = 0;    ///< seconds until all ranks are ended; 0: no limit
+  bool bind = false;  ///< bind each rank of a host to one core
+  /// Seconds from the first failure, or the signal to end, to SIGTERM for those that run; unless given, 2 and 30.
+  std::optional<double> grace;
+  bool keep_going = false;                       ///< report ranks that fail, and leave the others running
+  double time_limit = 0;                         ///< seconds until all ranks are ended; 0: no limit
   std::map<std::string, std::string> variables;  ///< for every rank, in addition to its own
   std::string mark;  ///< value of TUTTI_STARTER in this host's ranks, which identifies processes that they leave behind
 
