@@ -62,8 +62,9 @@ TEST(Threads, AStackWithoutAddressesNamesTheLimit) {
       return std::string("no limit");
     return refusal();
   });
-  if (fleet.answer(0) == "no limit") GTEST_SKIP() << "RLIMIT_AS cannot be set, as where qemu emulates the processor";
-  EXPECT_THAT(fleet.answer(0),
+  const std::string said = fleet.answer(0);
+  if (said == "no limit") GTEST_SKIP() << "RLIMIT_AS cannot be set, as where qemu emulates the processor";
+  EXPECT_THAT(said,
               AllOf(StartsWith("resource: cannot start the thread that counts ("),
                     ContainsRegex("into the [0-9]+ MiB of address space that this process may have \\(RLIMIT_AS\\)"),
                     HasSubstr("ulimit -v")));
