@@ -74,7 +74,7 @@ void check_family() noexcept {
   if ((dlsym(library, "ompi_mpi_comm_world") != nullptr) == mpi::is_open_mpi) return;
   give_up(mpi::is_open_mpi ? "this program uses MPICH, or an MPI of its kind; preload libtutti_mpi_preload-mpich.so"
                            : "this program uses Open MPI; preload libtutti_mpi_preload-openmpi.so",
-          ", not the one of the other family");
+          ", not the one of the other family; under tutti run --preload-mpi, name its mpiexec by --mpiexec");
 }
 
 void end() noexcept {

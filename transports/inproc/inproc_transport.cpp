@@ -210,6 +210,7 @@ class InprocTransport final : public Transport {
   }
 
   void watch() override {
+    const std::scoped_lock in_order(handing_over_);  // progress() may hand over at the same time
     std::vector<Cause> causes;
     std::vector<std::pair<int, std::vector<std::byte>>> controls;
     {
@@ -283,6 +284,7 @@ class InprocTransport final : public Transport {
   std::shared_ptr<Hub> hub_;
   Member& me_;
   TransportListener& listener_;
+  std::mutex handing_over_;      // locked before the hub's
   std::list<Receive> receives_;  // this rank's thread only
 };
 
