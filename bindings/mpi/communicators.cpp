@@ -132,6 +132,7 @@ void begin_communicators(Communicator world) {
 }
 
 Known* find_known(MPI_Comm comm) {
+  if (comm == library().handles.no_comm) return nullptr;
   const std::uint64_t freed = all().freed.load(std::memory_order_acquire);
   if (recent.freed != freed) recent = {.freed = freed};
   for (const Recent::Entry& one : recent.entries)
@@ -142,7 +143,8 @@ Known* find_known(MPI_Comm comm) {
 }
 
 Known* find_or_make_known(MPI_Comm comm) {
-  if (Known* const found = find_known(comm)) return found;
+  Known* const found = find_known(comm);
+  if (found != nullptr || comm == library().handles.no_comm) return found;
   const auto known = std::make_shared<Known>();
   int between_groups = 0;
   library().comm_test_inter(comm, &between_groups);

@@ -25,8 +25,8 @@ struct Known : std::enable_shared_from_this<Known> {
 /// Creates the attribute's key, and stores `world` for MPI_COMM_WORLD.
 void begin_communicators(Communicator world);
 
-/// The Known of `comm`, or null if find_or_make_known() has not been called for it. Local. Any thread. Valid as long as
-/// `comm`.
+/// The Known of `comm`, or null for MPI_COMM_NULL and if find_or_make_known() has not been called for it. Local. Any
+/// thread. Valid as long as `comm`.
 Known* find_known(MPI_Comm comm);
 
 /// The same, but makes it if needed: then collective over `comm`; blocks. Any thread.

@@ -1,5 +1,6 @@
 #include "bindings/mpi/decision.hpp"
 
+#include "bindings/mpi/communicators.hpp"
 #include "bindings/mpi/library.hpp"
 #include "bindings/mpi/translation.hpp"
 
@@ -21,15 +22,11 @@ std::optional<std::int64_t> bytes_of(const Part& one, const Part& other) {
 /// The bytes that each rank sends or receives. MPI requires equal type signatures at sender and receiver, so all ranks
 /// compute the same number. nullopt for calls with count arrays, which may differ between ranks; and for wrong
 /// arguments, of which the others cannot know, so that tutti finds them.
-std::optional<std::int64_t> bytes_of(const Call& call) {
-  const auto at_root = [&] {
-    int rank = 0;
-    library().comm_rank(call.comm, &rank);
-    return rank == call.root;
-  };
+std::optional<std::int64_t> bytes_of(const Call& call, int rank) {
+  const bool at_root = rank == call.root;
   switch (call.function) {
-    case Function::gather: return at_root() ? bytes_of(call.out, call.in) : bytes_of(call.in);
-    case Function::scatter: return at_root() ? bytes_of(call.in, call.out) : bytes_of(call.out);
+    case Function::gather: return at_root ? bytes_of(call.out, call.in) : bytes_of(call.in);
+    case Function::scatter: return at_root ? bytes_of(call.in, call.out) : bytes_of(call.out);
     case Function::allgather:
     case Function::alltoall: return bytes_of(call.out, call.in);
     case Function::allreduce:
@@ -42,18 +39,15 @@ std::optional<std::int64_t> bytes_of(const Call& call) {
 
 }  // namespace
 
-Decision decide(const Call& call, const Policy& policy) {
-  if (call.comm == library().handles.no_comm) return {};
+Decision decide(const Call& call, const Known* known, const Policy& policy) {
+  if (known == nullptr || !known->tutti) return {};
   Decision made{true, {}};
   if (is_reduction(call.function)) {
     made.folding = folding_of(call.out.type, call.op);
     if (!made.folding) return {};
   }
   if (policy.min_bytes == 0) return made;
-  int between_groups = 0;
-  library().comm_test_inter(call.comm, &between_groups);
-  if (between_groups) return {};  // MPI_ROOT and MPI_PROC_NULL say there which arguments count
-  const std::optional<std::int64_t> bytes = bytes_of(call);
+  const std::optional<std::int64_t> bytes = bytes_of(call, known->rank);
   made.ours = !bytes || *bytes >= policy.min_bytes;
   return made;
 }

@@ -11,6 +11,8 @@
 
 namespace tutti::preload {
 
+struct Known;
+
 /// The settings; the same on all ranks.
 struct Policy {
   std::int64_t min_bytes = 0;  ///< smaller calls are made by MPI
@@ -22,7 +24,7 @@ struct Decision {
   std::optional<Folding> folding;  ///< of a reduction that tutti can make
 };
 
-/// The decision apart from the communicator, which may not be known to tutti. Local.
-Decision decide(const Call& call, const Policy& policy);
+/// `known` is that of the call's communicator, or null. Local.
+Decision decide(const Call& call, const Known* known, const Policy& policy);
 
 }  // namespace tutti::preload

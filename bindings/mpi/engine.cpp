@@ -120,14 +120,13 @@ int run_ours(const Call& call, const Original& original, Known& known, const Dec
   }
 }
 
-/// The first blocking call of a communicator makes it known, whoever makes the call: there all ranks do the same,
-/// whatever their arguments.
+/// All ranks make a communicator known in its first blocking call, whether tutti or MPI makes that call, because a
+/// wrong argument leads a rank to another choice.
 int run(const Call& call, const Original& original) {
-  Known* const known = call.comm == library().handles.no_comm ? nullptr : find_or_make_known(call.comm);
-  const Decision decision = decide(call, policy);
-  const bool ours = decision.ours && known != nullptr && known->tutti.has_value();
-  count(call, ours, false);
-  return ours ? run_ours(call, original, *known, decision) : make_by_mpi(call, false, original, known);
+  Known* const known = find_or_make_known(call.comm);
+  const Decision decision = decide(call, known, policy);
+  count(call, decision.ours, false);
+  return decision.ours ? run_ours(call, original, *known, decision) : make_by_mpi(call, false, original, known);
 }
 
 int start_ours(const Call& call, MPI_Request* request, Known& known, const Decision& decision) {
@@ -150,11 +149,10 @@ int start_ours(const Call& call, MPI_Request* request, Known& known, const Decis
 
 /// A nonblocking call must not wait, so it does not make a tutti communicator for an unknown MPI communicator.
 int start(const Call& call, MPI_Request* request, const Original& original) {
-  Known* const known = call.comm == library().handles.no_comm ? nullptr : find_known(call.comm);
-  const Decision decision = decide(call, policy);
-  const bool ours = decision.ours && known != nullptr && known->tutti.has_value();
-  count(call, ours, true);
-  return ours ? start_ours(call, request, *known, decision) : make_by_mpi(call, true, original, known);
+  Known* const known = find_known(call.comm);
+  const Decision decision = decide(call, known, policy);
+  count(call, decision.ours, true);
+  return decision.ours ? start_ours(call, request, *known, decision) : make_by_mpi(call, true, original, known);
 }
 
 void finalize() {

@@ -46,14 +46,14 @@ void check_packed(int result, std::int64_t moved, std::int64_t expected) {
 
 }  // namespace
 
-Scratch::Scratch(std::size_t bytes) : block_(pool().take()) {
+// By another constructor, so that the destructor runs where this one throws.
+Scratch::Scratch(std::size_t bytes) : Scratch() {
+  block_ = pool().take();
   if (block_->capacity >= bytes) return;
   *block_ = {};
   block_->memory.reset(new (std::nothrow) std::byte[bytes]);
-  if (block_->memory == nullptr) {
-    pool().give(block_);
+  if (block_->memory == nullptr)
     throw Error(Code::resource, "there is no memory for a copy of " + std::to_string(bytes) + " bytes");
-  }
   block_->capacity = bytes;
 }
 Scratch::Scratch(Scratch&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}

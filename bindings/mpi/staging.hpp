@@ -60,6 +60,7 @@ class Side {
   std::byte* place_of(int block) const noexcept;
   bool is_direct() noexcept;
   void check_places() const;
+  /// Commits the type, and uses it from now on. `created` is the result of the call that made it of the present type.
   void hold(int created, MPI_Datatype type);
   void give_address();
   void pack(int block, std::byte* into) const;

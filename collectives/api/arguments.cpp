@@ -17,7 +17,7 @@ std::string not_a_rank(const std::string& what, int value, int size) {
          std::to_string(size - 1);
 }
 
-// As many elements of the largest type have addresses.
+// This many elements fit into an address space, whatever their type.
 constexpr std::size_t always_addressable = PTRDIFF_MAX / sizeof(double);
 
 class Checker {
@@ -25,7 +25,7 @@ class Checker {
   Checker(Collective& call, const Group& group)
       : call_(call), rank_(group.rank), size_(group.size()), at_root_(group.rank == call.root) {}
 
-  // Inlined, it would have the fast path save registers.
+  // Inlining this would make the fast path of check_arguments() save registers.
   [[gnu::noinline]] void run() {
     if (call_.kind == Kind::barrier) return;
     if (std::max(call_.in.count, call_.out.count) > always_addressable) addresses();

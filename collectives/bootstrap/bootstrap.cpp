@@ -14,12 +14,6 @@ namespace tutti {
 namespace launchers {
 namespace {
 
-/// A text known to the job's ranks only: the setting `secret`, or one that rank 0 makes.
-std::string agree_on_secret(const Membership& m, Store& store, const Settings& settings, Deadline until) {
-  if (!settings.secret.empty()) return settings.secret;
-  return m.rank == 0 ? store.set_once("secret", random_secret()) : store.wait_unless("secret", departure_key(0), until);
-}
-
 void report(const Choice& choice, const Meeting& meeting) {
   const Membership& m = choice.membership;
   for (const std::string& warning : choice.warnings) log(LogLevel::warn, warning, m.rank);
@@ -59,7 +53,8 @@ Bootstrap bootstrap_from(const Settings& settings, const Environment& environmen
   result.settings = settings;
   const Seat seat{m.rank, m.size, settings.job, m.name + ": " + m.evidence, settings.connect_timeout};
   result.store = m.size == 1 ? meeting.store : join_turn(meeting.store, seat, until);
-  result.settings.secret = agree_on_secret(m, *result.store, settings, until);
+  if (settings.secret.empty())
+    result.settings.secret = made_by_rank_0(*result.store, m.rank, "secret", random_secret, until);
   if (result.settings.job.empty()) result.settings.job = meeting.job.empty() ? meeting.place : meeting.job;
   return result;
 }

@@ -174,4 +174,9 @@ std::string random_secret() {
   return text;
 }
 
+std::string made_by_rank_0(Store& store, int rank, std::string_view key, const std::function<std::string()>& make,
+                           Deadline until) {
+  return rank == 0 ? store.set_once(key, make()) : store.wait_unless(key, departure_key(0), until);
+}
+
 }  // namespace tutti::launchers

@@ -1,8 +1,10 @@
 // A store served by rank 0, and the card that tells the other ranks how to find it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/store.hpp"
@@ -49,5 +51,9 @@ CardedStore serve_with_card(bool one_host, const std::string& secret);
 
 /// A random text to use as a secret.
 std::string random_secret();
+
+/// On every rank, what rank 0 makes and sets under `key`. Throws Error{peer_lost} if rank 0 has ended before.
+std::string made_by_rank_0(Store& store, int rank, std::string_view key, const std::function<std::string()>& make,
+                           Deadline until);
 
 }  // namespace tutti::launchers

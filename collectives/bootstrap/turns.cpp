@@ -280,7 +280,7 @@ std::int64_t Guest::newer_than(std::int64_t turn) {
   }
 }
 
-/// True for a turn that has ended. One that may have been this start's has failed before this rank came: then
+/// True for a turn that has ended. If this rank's seat in it was free, the turn may have been this start's, and then
 /// newer_than() gives up soon.
 bool Guest::is_over(std::int64_t turn) {
   Store& store = hall_.store();
@@ -355,12 +355,12 @@ void join_others(Bootstrap& bootstrap, std::shared_ptr<Store> store) {
   const std::string by = "of " + std::to_string(bootstrap.size) + " by " + bootstrap.launcher;
   bootstrap.store =
       join_turn(std::move(store), {bootstrap.rank, bootstrap.size, settings.job, by, settings.connect_timeout}, until);
-  const auto shared = [&](const char* key) {
-    return bootstrap.rank == 0 ? bootstrap.store->set_once(key, random_secret())
-                               : bootstrap.store->wait_unless(key, departure_key(0), until);
-  };
-  if (settings.job.empty()) settings.job = shared("job");
-  if (settings.secret.empty()) settings.secret = shared("secret");
+  if (!settings.job.empty() && !settings.secret.empty()) return;
+  const auto two = [] { return random_secret() + "/" + random_secret(); };
+  const std::string texts = made_by_rank_0(*bootstrap.store, bootstrap.rank, "job", two, until);
+  const std::size_t between = texts.find('/');
+  if (settings.job.empty()) settings.job = texts.substr(0, between);
+  if (settings.secret.empty()) settings.secret = texts.substr(between + 1);
 }
 
 void tell_departure(Store& store, const Seat& seat, const std::string& how) {

@@ -2,7 +2,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -11,6 +10,17 @@
 #include "tests/mpi/behaviour.hpp"
 
 namespace behaviour {
+
+namespace {
+
+std::string text_of(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return text;
+}
+
+}  // namespace
 
 /// Wrong arguments are reported as MPI does, and the next call works.
 void errors() {
@@ -79,10 +89,8 @@ void refused() {
     expect(class_of(code) == MPI_ERR_TYPE, "Bcast of an uncommitted type");
     code = MPI_Barrier(comm);  // cannot be matched by what the others do
   }
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  expect(std::strstr(text, "rank 1 does not take part in its MPI_Bcast, since a datatype is none") != nullptr, text);
+  const std::string text = text_of(code);
+  expect(text.find("rank 1 does not take part in its MPI_Bcast, since a datatype is none") != text.npos, text.c_str());
   MPI_Type_free(&type);
   MPI_Comm_free(&comm);
 }
@@ -96,10 +104,8 @@ void refused_by_mpi() {
   int code = MPI_Allreduce(&rank, &sum, 1, rank == 1 ? MPI_DATATYPE_NULL : MPI_INT, MPI_SUM, comm);
   expect(code != MPI_SUCCESS, "Allreduce of no type");
   if (rank == 1) code = MPI_Barrier(comm);
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  expect(std::strstr(text, "rank 1 does not take part in its MPI_Allreduce") != nullptr, text);
+  const std::string text = text_of(code);
+  expect(text.find("rank 1 does not take part in its MPI_Allreduce") != text.npos, text.c_str());
   MPI_Comm_free(&comm);
 }
 
@@ -140,10 +146,8 @@ void refused_here(const std::string& function, const std::function<int(MPI_Comm,
   int code = call(comm, rank == 1);
   if (rank == 1) expect(code != MPI_SUCCESS, function.c_str());
   if (rank == 1 || code == MPI_SUCCESS) code = MPI_Barrier(comm);
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  expect(std::strstr(text, ("rank 1 does not take part in its " + function + ",").c_str()) != nullptr,
+  const std::string text = text_of(code);
+  expect(text.find("rank 1 does not take part in its " + function + ",") != text.npos,
          (function + ": " + text).c_str());
   MPI_Comm_free(&comm);
 }

@@ -184,7 +184,7 @@ void Session::end_by(int signal) {
   next_stage_at_ = deadline_in(grace());
 }
 
-/// Who is told to end may have to save what it has; after a failure the others have lost a peer.
+/// Ranks that are told to end get longer than ranks whose peer has failed, because they may have to save their state.
 Seconds Session::grace() const { return Seconds(job_.grace.value_or(ended_by_ ? 30 : 2)); }
 
 void Session::reap() {
