@@ -10,8 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "engine/options.hpp"
-#include "engine/schedules.hpp"
+#include "engine/config/options.hpp"
 
 namespace tutti::engine {
 
@@ -155,13 +154,15 @@ struct Config {
   void check() const;
 
   /// If batch.per_rank is set, sets batch.global to that times `ranks`.
-  void settle_batch(int ranks);
+  void resolve_batch(int ranks);
 
   /// The part of check() on validation and the run's folder, for programs with a network and data of their own.
   void check_run() const;
-  bool has_folder() const { return !run.empty() && run != "none"; }
   /// The part of check() on what ranks exchange.
   void check_exchange() const;
+  /// Throws Error{invalid} for settings that a network over a mesh of `ranks` ranks does not support.
+  void check_split(int ranks) const;
+  bool has_folder() const { return !run.empty() && run != "none"; }
 
   /// The whole configuration as YAML that read() accepts; a comment at each value says where it came from.
   std::string resolved() const;
@@ -218,8 +219,5 @@ std::string config_markdown();
 
 /// The path `name`, or NAME.yaml in one of the folders. Throws Error{invalid} with a list of the configurations there.
 std::filesystem::path find_config(const std::string& name, std::span<const std::filesystem::path> folders);
-
-/// The learning rate schedule of a configuration.
-Schedule make_schedule(const Config& config);
 
 }  // namespace tutti::engine

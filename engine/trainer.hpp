@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "engine/config.hpp"
+#include "engine/config/tables.hpp"
+#include "engine/data/data_split.hpp"
 #include "engine/data/sample.hpp"
-#include "engine/data/source.hpp"
-#include "engine/losses.hpp"
 #include "engine/models/network.hpp"
-#include "engine/optimizers/table.hpp"
-#include "engine/report.hpp"
+#include "engine/optimizers/losses.hpp"
+#include "engine/report/report.hpp"
 #include "engine/strategies/stats.hpp"
 #include "tutti/communicator.hpp"
 
@@ -34,12 +34,12 @@ Network make_network(const Config& config, const ImageShape& image, std::size_t 
 
 /// Distributes a network of make_network() over the mesh that config.parallel describes; does nothing if only samples
 /// are distributed. Collective; all ranks pass the same arguments. Throws Error{invalid, unsupported}, in one line, if
-/// a layer cannot be split (engine/models/parallel.hpp).
+/// a layer cannot be split (engine/models/parallel/parallel.hpp).
 void spread(Network& network, const Config& config, const DataSplit& data, Communicator& world);
 
 /// Sets network.site according to config.device: the device Communicator::device(), or the CPU. Collective; blocks.
 /// Throws Error{invalid} on all ranks if the device is not available on some rank.
-void settle(Network& network, const Config& config, Communicator& world);
+void choose_device(Network& network, const Config& config, Communicator& world);
 
 /// The state of training as a hook sees it. Tensors are this rank's part of the step. Pointers are null until the
 /// tensor exists; `output` is also null if this rank has no sample in the step or the step has several micro-batches.

@@ -2,8 +2,8 @@
 // tutti run -np 2 examples/train_sparse
 #include <cstdio>
 
+#include "engine/loop/pretrain.hpp"
 #include "engine/models/model.hpp"
-#include "engine/pretrain.hpp"
 
 namespace engine = tutti::engine;
 

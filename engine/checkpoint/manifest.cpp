@@ -7,8 +7,8 @@
 #include "engine/checkpoint/safetensors.hpp"
 #include "engine/checkpoint/state.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "engine/config/documents.hpp"
 #include "engine/data/files.hpp"
-#include "engine/documents.hpp"
 #include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <utility>
 
-#include "engine/documents.hpp"
+#include "engine/config/documents.hpp"
 #include "transports/core/checked.hpp"
 #include "transports/core/descriptor.hpp"
 #include "tutti/settings.hpp"

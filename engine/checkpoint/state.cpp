@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "engine/documents.hpp"
+#include "engine/config/documents.hpp"
 #include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 

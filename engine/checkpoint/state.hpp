@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/report.hpp"
-#include "engine/schedules.hpp"
+#include "engine/optimizers/schedules.hpp"
+#include "engine/report/report.hpp"
 
 namespace tutti::engine {
 

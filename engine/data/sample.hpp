@@ -49,7 +49,7 @@ struct Batch : Fields {
   std::vector<std::uint32_t> ids;   ///< of the samples, in the data set
   std::vector<float> weights;       ///< for metrics: 1, or 0 for repetitions that pad the batch
   std::vector<std::size_t> pieces;  ///< sizes of the consecutive micro-batches
-  std::size_t slot = 0;             ///< the batch's slot on a device, if it was sent there (engine/feed.hpp)
+  std::size_t slot = 0;             ///< the batch's slot on a device, if it was sent there (engine/loop/feed.hpp)
 };
 
 }  // namespace tutti::engine

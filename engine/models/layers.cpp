@@ -1,6 +1,6 @@
 #include "engine/models/layers.hpp"
 
-#include "engine/documents.hpp"
+#include "engine/config/documents.hpp"
 #include "engine/models/keras.hpp"
 #include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"

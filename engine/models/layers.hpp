@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/options.hpp"
 #include "engine/models/split.hpp"
-#include "engine/options.hpp"
 
 namespace tutti::engine {
 

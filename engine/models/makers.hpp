@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/options.hpp"
 #include "engine/models/chain.hpp"
 #include "engine/models/network.hpp"
-#include "engine/options.hpp"
 
 namespace tutti::engine {
 struct ModelSettings;

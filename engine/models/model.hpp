@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/tables.hpp"
 #include "engine/models/layers.hpp"
 #include "engine/models/network.hpp"
-#include "engine/models/table.hpp"
 #include "nn/module.hpp"
 
 namespace tutti::engine {
@@ -36,11 +36,6 @@ struct ModelSettings {
   std::uint64_t seed = 1;
   std::string dtype = "float32";  ///< float32 or float64
 };
-
-struct Config;
-struct DataSplit;
-/// The model of a configuration for this data. Throws Error{invalid} if samples have several inputs.
-ModelSettings settings_of(const Config& config, const DataSplit& data);
 
 /// Creates the network on the CPU, initialised from the seed (TorchScript: from the file), so it is the same on every
 /// rank. Image models return scores (samples, classes). gpt takes token ids (samples, positions), i64, and returns

@@ -18,7 +18,7 @@ class Site;
 namespace tutti::engine {
 
 struct NetworkTensors;  // engine/models/model.hpp
-class NetworkParts;     // engine/models/parts.hpp
+class NetworkParts;     // engine/models/parallel/parts.hpp
 
 /// A module, and its forward function from a batch (first dimension: samples) to scores. A network without a LibTorch
 /// module sets `tensors` and `set_training`.
@@ -32,7 +32,7 @@ struct Network {
   std::function<void(bool training)> set_training = {};
   /// called after each update, to enforce constraints on parameters; may be empty
   std::function<void()> after_update = {};
-  /// for a network over a mesh (engine/models/parallel.hpp); else null
+  /// for a network over a mesh (engine/models/parallel/parallel.hpp); else null
   std::shared_ptr<const NetworkParts> parts = {};
 };
 

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "engine/config.hpp"
-#include "engine/strategies/axes.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -112,20 +111,5 @@ std::vector<Mesh::Axis> mesh_axes(const Config& config, int ranks) {
 }
 
 bool splits_network(const Config& config, int ranks) { return mesh_axes(config, ranks).size() > 1; }
-
-void check_split(const Config& config, int ranks) {
-  if (!splits_network(config, ranks)) return;
-  const std::string mesh = Mesh::name_of(mesh_axes(config, ranks));
-  const auto need = [&](bool holds, const std::string& what) {
-    if (!holds) refuse("mesh " + mesh + ": a network in parts is trained with " + what);
-  };
-  const Axes axes = axes_of(config);
-  need(axes.what == Axes::What::gradients && axes.codec.kind == CodecChoice::Kind::none,
-       "strategy=bsp and no strategy.codec: other strategies are for parallel.data alone");
-  need(config.deterministic == "off", "deterministic=off: leave it out");
-  for (const char* each : {"lars", "lamb", "muon"})
-    need(config.optimizer.name != each, "optimizers that go element by element, and " + config.optimizer.name +
-                                            " looks at whole layers: take another");
-}
 
 }  // namespace tutti::engine

@@ -45,7 +45,4 @@ std::vector<Mesh::Axis> mesh_axes(const Config& config, int ranks);
 /// True if the configuration distributes more than samples.
 bool splits_network(const Config& config, int ranks);
 
-/// Throws Error{invalid} for settings that a network over a mesh does not support.
-void check_split(const Config& config, int ranks);
-
 }  // namespace tutti::engine

@@ -1,4 +1,5 @@
-#include "engine/models/table.hpp"
+// The table of models with their options. Without LibTorch.
+#include "engine/config/tables.hpp"
 
 namespace tutti::engine {
 namespace {

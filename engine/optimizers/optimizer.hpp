@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/optimizers/table.hpp"
+#include "engine/config/tables.hpp"
 #include "nn/module.hpp"
 
 namespace tutti::engine {

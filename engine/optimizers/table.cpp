@@ -1,4 +1,5 @@
-#include "engine/optimizers/table.hpp"
+// The table of optimizers with their options. Without LibTorch.
+#include "engine/config/tables.hpp"
 
 namespace tutti::engine {
 namespace {

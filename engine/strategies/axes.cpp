@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/config.hpp"
-#include "engine/strategies/presets.hpp"
+#include "engine/config/tables.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/options.hpp"
+#include "engine/config/options.hpp"
 #include "engine/strategies/codec_choice.hpp"
 #include "engine/strategies/server_axes.hpp"
 

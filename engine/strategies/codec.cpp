@@ -1,5 +1,5 @@
 // Makes the compression that the codec axis names.
-#include "engine/strategies/rules.hpp"
+#include "engine/strategies/makers.hpp"
 
 namespace tutti::engine::exchange {
 

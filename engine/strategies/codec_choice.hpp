@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/options.hpp"
+#include "engine/config/options.hpp"
 
 namespace tutti::engine {
 

@@ -11,13 +11,13 @@
 // In a sync, a fragment's parts are measured, weighted and sent, and, at once or some steps later, merged and applied.
 // audit_fragments() checks that every parameter is in a fragment.
 #include "engine/strategies/counts.hpp"
+#include "engine/strategies/fragment_state.hpp"
 #include "engine/strategies/fragments.hpp"
-#include "engine/strategies/groups.hpp"
 #include "engine/strategies/inner.hpp"
 #include "engine/strategies/local.hpp"
+#include "engine/strategies/makers.hpp"
 #include "engine/strategies/merge.hpp"
-#include "engine/strategies/part.hpp"
-#include "engine/strategies/rules.hpp"
+#include "engine/strategies/partners.hpp"
 #include "engine/strategies/sparse_average.hpp"
 #include "engine/strategies/weights.hpp"
 
@@ -46,12 +46,12 @@ class Deltas final : public Local {
   }
 
   void begin_step(const StepShare& share) override {
-    if (aside_) each([](Part& part) { part.restore(); });
+    if (aside_) each([](FragmentState& part) { part.restore(); });
     aside_ = false;
     if (axes_.apply == Axes::Apply::next && fragments_[0].sent()) apply(fragments_[0]);
     const bool begins = axes_.judged == Axes::Judged::exchange && count_ == 0;
     if (axes_.what == Axes::What::deltas)
-      each([&](Part& part) {
+      each([&](FragmentState& part) {
         if (begins || !part.remembers()) part.remember();
       });
     Local::begin_step(share);
@@ -86,8 +86,8 @@ class Deltas final : public Local {
     }
     if (aside_ || (axes_.what == Axes::What::deltas && !fragments_[0].parts[0].remembers())) return;
     waited([&] {
-      each([](Part& part) { part.finish(); });
-      each([](Part& part) { part.judge(); });
+      each([](FragmentState& part) { part.finish(); });
+      each([](FragmentState& part) { part.judge(); });
     });
     aside_ = true;
   }
@@ -99,7 +99,7 @@ class Deltas final : public Local {
 
  private:
   struct Fragment {
-    std::vector<Part> parts;
+    std::vector<FragmentState> parts;
     std::size_t samples = 0, steps = 0;        // of this rank since the fragment was sent
     std::vector<std::vector<double>> lengths;  // merge=radial: mean lengths of each part's tensors
     bool sent() const { return parts.front().sent(); }
@@ -108,7 +108,7 @@ class Deltas final : public Local {
   template <class Call>
   void each(Call&& call) {
     for (Fragment& fragment : fragments_)
-      for (Part& part : fragment.parts) call(part);
+      for (FragmentState& part : fragment.parts) call(part);
   }
 
   bool is_due(std::int64_t count, std::size_t f) const {
@@ -123,9 +123,9 @@ class Deltas final : public Local {
 
   void send(Fragment& fragment) {
     if (axes_.apply == Axes::Apply::eager) return;
-    for (Part& part : fragment.parts) part.measure();
+    for (FragmentState& part : fragment.parts) part.measure();
     weigh(fragment);
-    for (Part& part : fragment.parts) part.send();
+    for (FragmentState& part : fragment.parts) part.send();
     fragment.samples = fragment.steps = 0;
     ++stats_.exchanges;
   }
@@ -135,7 +135,7 @@ class Deltas final : public Local {
     if (axes_.merge != Axes::Merge::tokens && axes_.merge != Axes::Merge::radial) return;
     std::vector<double> all{axes_.merge == Axes::Merge::tokens ? token_weight(fragment.samples, fragment.steps) : 1.0};
     std::vector<std::vector<double>> lengths;
-    for (Part& part : fragment.parts)
+    for (FragmentState& part : fragment.parts)
       if (axes_.merge == Axes::Merge::radial) lengths.push_back(part.lengths());
     const double own = all[0];
     for (const auto& part : lengths)
@@ -163,18 +163,18 @@ class Deltas final : public Local {
   void apply(Fragment& fragment) {
     if (axes_.apply == Axes::Apply::eager) {
       waited([&] {
-        for (Part& part : fragment.parts) part.eager();
+        for (FragmentState& part : fragment.parts) part.eager();
       });
       ++stats_.exchanges;
       ++stats_.finished;
       return;
     }
     waited([&] {
-      for (Part& part : fragment.parts) part.finish();
+      for (FragmentState& part : fragment.parts) part.finish();
     });
     ++stats_.finished;
     for (std::size_t p = 0; p < fragment.lengths.size(); ++p) fragment.parts[p].set_lengths(fragment.lengths[p]);
-    for (Part& part : fragment.parts) part.apply();
+    for (FragmentState& part : fragment.parts) part.apply();
   }
 
   /// After the last fragment's sync, also syncs the optimizer's state and the buffers.
@@ -200,7 +200,7 @@ std::vector<nn::NamedTensor> Deltas::state() const {
   for (const Fragment& fragment : fragments_) {
     numbers.push_back(static_cast<std::int64_t>(fragment.samples));
     numbers.push_back(static_cast<std::int64_t>(fragment.steps));
-    for (const Part& part : fragment.parts)
+    for (const FragmentState& part : fragment.parts)
       for (nn::NamedTensor& each : part.state()) all.push_back(std::move(each));
   }
   all.push_back(counted("strategy.counts", numbers));
@@ -220,7 +220,7 @@ void Deltas::load_state(const std::vector<nn::NamedTensor>& state) {
     fragments_[f].samples = static_cast<std::size_t>(numbers[2 + 2 * f]);
     fragments_[f].steps = static_cast<std::size_t>(numbers[3 + 2 * f]);
     fragments_[f].lengths.clear();
-    for (Part& part : fragments_[f].parts) {
+    for (FragmentState& part : fragments_[f].parts) {
       part.load_state(state);
       if (axes_.merge == Axes::Merge::radial && part.sent())
         fragments_[f].lengths.push_back(measured(state, part.names()[0].first + ".lengths", part.names().size()));

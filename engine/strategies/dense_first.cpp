@@ -1,7 +1,7 @@
 // Post-local SGD: averages gradients in the first steps, then continues with another strategy (Lin et al., "Don't use
 // large mini-batches, use local SGD", ICLR 2020).
 #include "engine/strategies/counts.hpp"
-#include "engine/strategies/rules.hpp"
+#include "engine/strategies/makers.hpp"
 
 namespace tutti::engine::exchange {
 namespace {

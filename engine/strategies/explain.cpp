@@ -6,12 +6,11 @@
 #include <charconv>
 #include <map>
 
-#include "engine/masters.hpp"
+#include "engine/config/tables.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/fragments.hpp"
+#include "engine/strategies/makers.hpp"
 #include "engine/strategies/outer.hpp"
-#include "engine/strategies/presets.hpp"
-#include "engine/strategies/rules.hpp"
 #include "nn/bucket.hpp"
 #include "nn/tensor.hpp"
 
@@ -124,36 +123,13 @@ std::string number(double value) {
   return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, 4).ptr};
 }
 
-std::string ranks_text(const char* what, int first, int last) {
-  return std::string(what) + (first == last ? " " : "s ") + std::to_string(first) +
-         (first == last ? "" : " to " + std::to_string(last));
-}
+}  // namespace
 
 std::string bytes_text(double bytes) {
   if (bytes >= 1e9) return number(bytes / 1e9) + " GB";
   if (bytes >= 1e6) return number(bytes / 1e6) + " MB";
   return bytes >= 1e3 ? number(bytes / 1e3) + " kB" : number(bytes) + " B";
 }
-
-/// Describes the hierarchy with sub-masters: the ranks of each group, and the bytes that a sub-master exchanges.
-std::string groups_text(const Config& config, std::int64_t bytes, int ranks) {
-  const Roles roles = roles_of(config, ranks);
-  if (roles.submasters.empty()) return {};
-  const std::int64_t every = axes_of(config).server.submaster_every;
-  std::string text = "masters     rank 0 keeps the top's parameters; of groups\n";
-  for (std::size_t i = 0; i < roles.groups.size(); ++i) {
-    const std::vector<std::vector<int>>& workers = roles.workers;
-    const std::size_t first = roles.groups[i].offset, last = roles.groups[i].end() - 1;
-    text += "            rank " + std::to_string(roles.submasters[i]) + " those of " +
-            ranks_text("worker", static_cast<int>(first), static_cast<int>(last)) + " (" +
-            ranks_text("rank", workers[first].front(), workers[last].back()) + ")\n";
-  }
-  const std::string when = every == 1 ? "update" : std::to_string(every) + " updates";
-  return text + "            each sends the top " + bytes_text(static_cast<double>(bytes)) +
-         " and gets as much after every " + when + " of its group, and once in the end\n";
-}
-
-}  // namespace
 
 StrategyCost strategy_cost(const Config& config, const std::vector<nn::NamedTensor>& parameters,
                            const std::vector<nn::NamedTensor>& buffers, int ranks) {
@@ -188,8 +164,7 @@ std::string explain_strategy(const Config& config, const std::vector<nn::NamedTe
     const StrategyCost cost = strategy_cost(config, parameters, buffers, ranks);
     return text + "bytes       each worker sends " + bytes_text(static_cast<double>(cost.round_bytes)) +
            " and gets as much every " + std::to_string(axes.every) +
-           " steps; to look at the masters' parameters it gets as much\n" +
-           groups_text(config, static_cast<std::int64_t>(cost.round_bytes), ranks);
+           " steps; to look at the masters' parameters it gets as much\n";
   }
   const StrategyCost cost = strategy_cost(config, parameters, buffers, ranks);
   text += "bytes       each of " + std::to_string(ranks) + " ranks gives " +

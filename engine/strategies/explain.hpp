@@ -24,7 +24,10 @@ struct StrategyCost {
 StrategyCost strategy_cost(const Config& config, const std::vector<nn::NamedTensor>& parameters,
                            const std::vector<nn::NamedTensor>& buffers, int ranks);
 
-/// A text of several lines with the axes and the cost.
+/// Bytes for people: "1.234 MB".
+std::string bytes_text(double bytes);
+
+/// A text of several lines with the axes and the cost. explain_groups() in engine/server/roles.hpp continues it.
 std::string explain_strategy(const Config& config, const std::vector<nn::NamedTensor>& parameters,
                              const std::vector<nn::NamedTensor>& buffers, int ranks);
 

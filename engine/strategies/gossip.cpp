@@ -15,10 +15,10 @@
 
 #include "engine/strategies/counts.hpp"
 #include "engine/strategies/flat.hpp"
-#include "engine/strategies/groups.hpp"
 #include "engine/strategies/local.hpp"
+#include "engine/strategies/makers.hpp"
 #include "engine/strategies/merge.hpp"
-#include "engine/strategies/rules.hpp"
+#include "engine/strategies/partners.hpp"
 
 namespace tutti::engine::exchange {
 namespace {

@@ -2,7 +2,7 @@
 #include <limits>
 #include <optional>
 
-#include "engine/strategies/rules.hpp"
+#include "engine/strategies/makers.hpp"
 #include "nn/compression.hpp"
 #include "nn/gradient_sync.hpp"
 

@@ -15,7 +15,7 @@
 #include "engine/data/sampler.hpp"
 #include "engine/strategies/grain_sums.hpp"
 #include "engine/strategies/grain_tree.hpp"
-#include "engine/strategies/rules.hpp"
+#include "engine/strategies/makers.hpp"
 #include "nn/at_site.hpp"
 
 namespace tutti::engine::exchange {

@@ -1,6 +1,6 @@
 #include "engine/strategies/strategy.hpp"
 
-#include "engine/strategies/rules.hpp"
+#include "engine/strategies/makers.hpp"
 
 namespace tutti::engine {
 

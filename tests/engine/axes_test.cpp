@@ -7,9 +7,9 @@
 #include <set>
 
 #include "engine/config.hpp"
+#include "engine/config/tables.hpp"
 #include "engine/strategies/fragments.hpp"
-#include "engine/strategies/groups.hpp"
-#include "engine/strategies/presets.hpp"
+#include "engine/strategies/partners.hpp"
 #include "tests/support/refusal.hpp"
 
 namespace tutti::engine {

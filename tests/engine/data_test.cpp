@@ -8,8 +8,8 @@
 #include <fstream>
 #include <numeric>
 
-#include "engine/data/idx.hpp"
-#include "engine/data/source.hpp"
+#include "engine/data/formats/idx.hpp"
+#include "engine/data/formats/source.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tutti/status.hpp"

@@ -1,5 +1,5 @@
 // YAML and JSON within limits, with the file and the line in every message.
-#include "engine/documents.hpp"
+#include "engine/config/documents.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

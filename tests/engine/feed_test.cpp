@@ -1,13 +1,13 @@
 // Batches on their way to a device, on one that is none; and which device a rank takes.
-#include "engine/feed.hpp"
+#include "engine/loop/feed.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "engine/data/source.hpp"
-#include "engine/device.hpp"
+#include "engine/data/formats/source.hpp"
+#include "engine/loop/device.hpp"
 #include "tests/support/fake_accelerator.hpp"
 #include "tests/support/worlds.hpp"
 

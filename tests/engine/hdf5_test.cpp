@@ -1,5 +1,5 @@
 // Lists of HDF5 files: what is read, how many files are open, preloading, the cache, and mistakes.
-#include "engine/data/hdf5.hpp"
+#include "engine/data/formats/hdf5.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <fstream>
 #include <set>
 
-#include "engine/data/hdf5_file.hpp"
+#include "engine/data/formats/hdf5_file.hpp"
+#include "engine/data/formats/source.hpp"
 #include "engine/data/loader.hpp"
-#include "engine/data/source.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 

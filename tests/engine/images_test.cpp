@@ -12,10 +12,10 @@
 
 #include <jpeglib.h>
 
-#include "engine/data/image_file.hpp"
+#include "engine/data/formats/image_file.hpp"
+#include "engine/data/formats/source.hpp"
 #include "engine/data/loader.hpp"
 #include "engine/data/random.hpp"
-#include "engine/data/source.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/models/table.hpp"
-#include "engine/optimizers/table.hpp"
+#include "engine/config/tables.hpp"
 #include "tests/support/refusal.hpp"
 
 namespace tutti::engine {

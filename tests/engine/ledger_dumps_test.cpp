@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/strategies/ledger.hpp"
+#include "engine/server/ledger.hpp"
 #include "tests/support/worlds.hpp"
 #include "tutti/parameter_server.hpp"
 #include "tutti/status.hpp"

@@ -1,5 +1,5 @@
 // The ledger with scripted and random arrivals: each step of each share is done once, whatever happens to workers.
-#include "engine/strategies/ledger.hpp"
+#include "engine/server/ledger.hpp"
 
 #include <gtest/gtest.h>
 

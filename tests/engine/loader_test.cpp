@@ -8,7 +8,7 @@
 #include <cmath>
 #include <set>
 
-#include "engine/data/source.hpp"
+#include "engine/data/formats/source.hpp"
 #include "tests/support/refusal.hpp"
 #include "tutti/status.hpp"
 

@@ -1,5 +1,5 @@
 // The masters' rules on scripted pushes, compared number by number in double precision.
-#include "engine/strategies/master_rules.hpp"
+#include "engine/server/master_rules.hpp"
 #include "engine/strategies/weights.hpp"
 
 #include <gtest/gtest.h>

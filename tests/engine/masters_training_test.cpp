@@ -1,5 +1,5 @@
 // Whole runs with masters and workers. Ranks are threads; the first ones are masters.
-#include "engine/masters.hpp"
+#include "engine/server/masters.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -27,16 +27,16 @@ TEST(Downpour, OfOneWorkerIsSequentialBitForBit) {
 
 TEST(Downpour, OfOneWorkerEveryFiveStepsIsSequentialForSgd) {
   const Words common{"optimizer=sgd", "dtype=float64", "schedule=constant", "steps=10"};
-  Words served = common;
-  for (const char* word : {"strategy=downpour", "strategy.every=5", "masters=1"}) served.emplace_back(word);
-  expect_near(trained_by_masters(toy_config(served), 2), trained_alone(toy_config(common)));
+  Words worker = common;
+  for (const char* word : {"strategy=downpour", "strategy.every=5", "masters=1"}) worker.emplace_back(word);
+  expect_near(trained_by_masters(toy_config(worker), 2), trained_alone(toy_config(common)));
 }
 
 TEST(Workers, OfTwoProcessesAverageWhatTheyComputeOfOtherSamples) {
   const Words common{"optimizer=sgd", "dtype=float64"};
-  Words served = common;
-  for (const char* word : {"strategy=downpour", "processes=2", "masters=1"}) served.emplace_back(word);
-  expect_near(trained_by_masters(toy_config(served), 3), trained_alone(toy_config(common)), 1e-10);
+  Words worker = common;
+  for (const char* word : {"strategy=downpour", "processes=2", "masters=1"}) worker.emplace_back(word);
+  expect_near(trained_by_masters(toy_config(worker), 3), trained_alone(toy_config(common)), 1e-10);
 }
 
 TEST(Workers, HaveAllSamplesAndNoneTwice) {
@@ -45,7 +45,7 @@ TEST(Workers, HaveAllSamplesAndNoneTwice) {
   std::vector<TrainResult> results(4);
   run_ranks(4, test_settings("shm"), [&](Communicator& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
-    const ServedResult result = train_by_masters(config, world, networks[rank], toy());
+    const MastersResult result = train_by_masters(config, world, networks[rank], toy());
     results[rank] = result.training;
     if (rank == 0) {
       ASSERT_EQ(result.lines.size(), 3U);

@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "engine/data/source.hpp"
+#include "engine/data/formats/source.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tutti/status.hpp"
 

@@ -1,5 +1,5 @@
 // Models over meshes have the losses and the parameters of one rank, and send what was planned. Ranks are threads.
-#include "engine/models/parallel.hpp"
+#include "engine/models/parallel/parallel.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "engine/models/parts.hpp"
+#include "engine/models/parallel/parts.hpp"
 #include "tests/engine/runs.hpp"
 #include "tests/support/refusal.hpp"
 

@@ -1,5 +1,5 @@
 // What TorchAD-NN's one call does, by the names of its features. Ranks are threads.
-#include "engine/parallelize.hpp"
+#include "engine/loop/parallelize.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

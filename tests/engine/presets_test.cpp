@@ -5,9 +5,9 @@
 #include <map>
 #include <numeric>
 
+#include "engine/config/tables.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/explain.hpp"
-#include "engine/strategies/presets.hpp"
 #include "engine/strategies/strategy.hpp"
 #include "tests/engine/play.hpp"
 #include "tests/engine/runs.hpp"

@@ -1,14 +1,14 @@
 // Greedy learning without classes: on any mesh the losses of one rank, and what does not learn keeps its bits.
-#include "engine/pretrain.hpp"
+#include "engine/loop/pretrain.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "engine/models/parallel.hpp"
-#include "engine/models/parts.hpp"
-#include "engine/models/sparse.hpp"
+#include "engine/models/parallel/parallel.hpp"
+#include "engine/models/parallel/parts.hpp"
+#include "engine/models/parallel/sparse.hpp"
 #include "tests/engine/runs.hpp"
 #include "tests/support/refusal.hpp"
 

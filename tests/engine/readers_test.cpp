@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/data/npy.hpp"
+#include "engine/data/formats/npy.hpp"
+#include "engine/data/formats/source.hpp"
 #include "engine/data/random.hpp"
-#include "engine/data/source.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/report.hpp"
 #include "engine/report/forecast.hpp"
+#include "engine/report/report.hpp"
 #include "engine/report/step_times.hpp"
 #include "tests/support/worlds.hpp"
 

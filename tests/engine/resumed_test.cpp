@@ -1,5 +1,5 @@
 // What a run's folder says to who goes on with it.
-#include "engine/resumed.hpp"
+#include "engine/loop/resumed.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Learning rates: every schedule's exact values, warm-ups, what `auto` remembers; options and how they are refused.
-#include "engine/schedules.hpp"
+#include "engine/optimizers/schedules.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -72,14 +72,14 @@ TEST(Split, LayersByName) {
 TEST(Split, WhatGoesWithSamplesInPartsAlone) {
   const auto says = [](const std::string& word) {
     const Config config = config_of({"parallel.tensor=2", word});
-    return refusal([&] { check_split(config, 2); });
+    return refusal([&] { config.check_split(2); });
   };
   EXPECT_THAT(says("strategy=diloco"), AllOf(HasSubstr("tensor 2"), HasSubstr("strategy=bsp")));
   EXPECT_THAT(says("strategy.codec=f16"), HasSubstr("strategy.codec"));
   EXPECT_THAT(says("deterministic=membership"), HasSubstr("deterministic=off"));
   EXPECT_THAT(says("optimizer=lars"), HasSubstr("lars"));
-  check_split(config_of({"parallel.tensor=2", "optimizer=adamw"}), 2);
-  check_split(config_of({"strategy=diloco"}), 2);
+  config_of({"parallel.tensor=2", "optimizer=adamw"}).check_split(2);
+  config_of({"strategy=diloco"}).check_split(2);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Groups of workers, sub-masters and a top master. Ranks are threads; rank 0 is the top master.
-#include "engine/submasters.hpp"
+#include "engine/server/submasters.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "engine/checkpoint/saver.hpp"
+#include "engine/server/make_server.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/explain.hpp"
-#include "engine/strategies/serve.hpp"
 #include "tests/engine/toy_masters.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -63,11 +63,11 @@ TEST(SubMasters, AreRefusedWhereTheyCannotBe) {
 TEST(SubMasters, AddUpOrAverageAtTheTop) {
   const auto numbers = [](Words words) {
     words.push_back("strategy.submasters=3");
-    return relay_numbers(play_config(words), 3);
+    return submaster_numbers(play_config(words), 3);
   };
-  using Kind = RelayNumbers::Kind;
+  using Kind = SubmasterNumbers::Kind;
   for (const char* preset : {"downpour", "asgd", "gem"}) {
-    const RelayNumbers found = numbers({std::string("strategy=") + preset, "strategy.submaster_every=4"});
+    const SubmasterNumbers found = numbers({std::string("strategy=") + preset, "strategy.submaster_every=4"});
     EXPECT_EQ(found.kind, Kind::deltas) << preset;
     EXPECT_EQ(found.rate, 1) << preset;
     EXPECT_EQ(found.every, 4U);
@@ -86,10 +86,10 @@ TEST(SubMasters, OfOneGroupOfOneWorkerAreSequential) {
   for (const char* optimizer : {"sgd", "momentum", "adam"}) {
     const Words common{std::string("optimizer=") + optimizer, "dtype=float64"};
     for (const char* every : {"1", "3"}) {
-      Words served = common;
-      served.insert(served.end(),
+      Words worker = common;
+      worker.insert(worker.end(),
                     {"strategy=downpour", "strategy.submasters=1", std::string("strategy.submaster_every=") + every});
-      expect_near(trained_by_masters(toy_config(served), 3), trained_alone(toy_config(common)));
+      expect_near(trained_by_masters(toy_config(worker), 3), trained_alone(toy_config(common)));
     }
   }
 }
@@ -110,7 +110,7 @@ TEST(SubMasters, HaveAllSamplesAndNoneTwiceAndTellOfEachWorker) {
   const Config config = toy_config({"strategy=asgd", "strategy.submasters=2", "epochs=1", "batch=20",
                                     "run=" + folder.path() + "/run", "strategy.submaster_every=2"});
   const std::vector<Network> networks = networks_for(8, config, toy());
-  std::vector<ServedResult> results(8);
+  std::vector<MastersResult> results(8);
   run_ranks(8, test_settings("shm"), [&](Communicator& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     results[rank] = train_by_masters(config, world, networks[rank], toy());
@@ -138,7 +138,7 @@ TEST(SubMasters, HaveAllSamplesAndNoneTwiceAndTellOfEachWorker) {
 TEST(SubMasters, AreExplained) {
   const Config config = play_config({"strategy=easgd", "strategy.submasters=2", "strategy.submaster_every=5"});
   const std::vector<nn::NamedTensor> parameters{{"w", at::ones({250}, at::kDouble).set_requires_grad(true)}};
-  const std::string text = explain_strategy(config, parameters, {}, 8);
+  const std::string text = explain_strategy(config, parameters, {}, 8) + explain_groups(config, parameters, 8);
   EXPECT_NE(
       text.find("bytes       each worker sends 2 kB and gets as much every 10 steps; to look at the masters' "
                 "parameters it gets as much\n"

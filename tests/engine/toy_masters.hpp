@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/masters.hpp"
+#include "engine/server/masters.hpp"
 #include "tests/engine/play.hpp"
 #include "tests/engine/runs.hpp"
 #include "tutti/bootstrap.hpp"
@@ -37,7 +37,7 @@ inline Values trained_by_masters(const Config& config, int ranks) {
   Values found;
   tutti::testing::run_ranks(ranks, tutti::testing::test_settings("shm"), [&](Communicator& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
-    const ServedResult result = train_by_masters(config, world, networks[rank], toy());
+    const MastersResult result = train_by_masters(config, world, networks[rank], toy());
     if (result.tells) found = values_of(tensors_of(networks[rank]).parameters);
   });
   return found;

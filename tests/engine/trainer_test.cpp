@@ -84,15 +84,15 @@ TEST(Trainer, SettlesWhereItCanTrain) {
   for (int r = 0; r < 2; ++r) networks.push_back(make_network(config, data.image(), data.classes));
   tutti::testing::run_ranks(2, tutti::testing::test_settings("shm"), [&](Communicator& world) {
     Network& network = networks[static_cast<std::size_t>(world.rank())];
-    settle(network, config, world);
+    choose_device(network, config, world);
     EXPECT_TRUE(network.site->on_cpu());
     EXPECT_EQ(network.why_here, "rank 0 has no device: this LibTorch was built without CUDA");
     Config wanted = config;
     wanted.device = "cpu";
-    settle(network, wanted, world);
+    choose_device(network, wanted, world);
     EXPECT_EQ(network.why_here, "");
     wanted.device = "cuda";
-    EXPECT_THROW(settle(network, wanted, world), Error);
+    EXPECT_THROW(choose_device(network, wanted, world), Error);
   });
 }
 

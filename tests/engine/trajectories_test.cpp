@@ -1,7 +1,7 @@
 // Every model of the registry: the same losses for any number of ranks, and the same bits on all of them.
 #include <gtest/gtest.h>
 
-#include "engine/models/table.hpp"
+#include "engine/config/tables.hpp"
 #include "nn/sync_batch_norm.hpp"
 #include "tests/engine/runs.hpp"
 

@@ -37,6 +37,13 @@ FLOORS = [
     (r"tests/", None),
 ]
 
+# The rooms of the engine, from the ground up: a file may include its own room and those before it. A header that stands
+# in no room is the door of one. So many pairs of rooms may know each other, and so many files may stand in no room.
+ROOMS = ["config", "report", "data", "data/formats", "models", "models/parallel", "optimizers", "checkpoint",
+         "strategies", "loop", "server"]
+DOORS = {"engine/config.hpp": "config", "engine/trainer.hpp": "loop"}
+MOST_ARROWS, MOST_DOORS = 30, 6
+
 # Libraries: the header's prefix, and where it may be included.
 LIBRARIES = [
     (r"(torch|ATen|c10)/", r"(nn|engine|tools|bindings|examples|tests)/"),
@@ -68,6 +75,30 @@ def quoted_problem(name, target):
             return None
         return f'a file of {floor.rstrip("$")} must not include "{target}"'
     return None
+
+
+def room_of(name):
+    """The room of a file of the engine; None for one that stands in no room and is no door."""
+    folder = name.removeprefix("engine/").rpartition("/")[0]
+    return DOORS.get(name, folder if folder in ROOMS else None)
+
+
+def rooms_problems(includes):
+    """What is wrong with the rooms of the engine; `includes` has pairs of a file and what it includes by a quoted path."""
+    problems, arrows = [], set()
+    for name, target in includes:
+        if not (name.startswith("engine/") and target.startswith("engine/")):
+            continue
+        here, there = room_of(name), room_of(target)
+        if here is None or there is None:
+            problems.append(f"{name} includes {target}: one of them is in no room (ROOMS and DOORS in tests/lint/floors.py)")
+        elif ROOMS.index(there) > ROOMS.index(here):
+            problems.append(f"{name}: the room {here} must not include {target}, as {there} is above it")
+        elif here != there:
+            arrows.add((here, there))
+    if len(arrows) > MOST_ARROWS:
+        problems.append(f"engine: {len(arrows)} pairs of rooms know each other, budget {MOST_ARROWS}")
+    return problems
 
 
 def angled_problem(name, target):
@@ -105,6 +136,11 @@ def main():
             line = source.count("\n", 0, match.start()) + 1
             problems.append(f"{name}:{line}: no HAVE_ tests in the logic; make it a part of its own (cmake/TuttiOptions.cmake)")
     problems += installed_problems(names)
+    problems += rooms_problems((name, target) for name in names if name.startswith("engine/")
+                               for kind, target in INCLUDE.findall(common.text(name)) if kind == '"')
+    loose = [name for name in common.files() if re.fullmatch(r"engine/[^/]+", name)]
+    if len(loose) > MOST_DOORS:
+        problems.append(f"engine: {len(loose)} files stand in no room, budget {MOST_DOORS}: {', '.join(loose)}")
     for name in common.files():
         if name.startswith("third_party/") and not name.endswith(THIRD_PARTY):
             problems.append(f"{name}: third_party holds finders and lists, no library sources")

@@ -31,6 +31,17 @@ class Floors(unittest.TestCase):
         for name, target in forbidden:
             self.assertIsNotNone(floors.quoted_problem(name, target), (name, target))
 
+    def test_rooms(self):
+        right = [("engine/loop/x.cpp", "engine/config.hpp"), ("engine/server/x.cpp", "engine/trainer.hpp"),
+                 ("engine/data/formats/x.cpp", "engine/data/array.hpp"), ("engine/loop/x.cpp", "nn/bucket.hpp")]
+        wrong = [("engine/config/x.cpp", "engine/models/model.hpp"), ("engine/data/x.cpp", "engine/data/formats/idx.hpp"),
+                 ("engine/strategies/x.cpp", "engine/trainer.hpp"), ("engine/loop/x.cpp", "engine/x.hpp")]
+        self.assertEqual(floors.rooms_problems(right), [])
+        for pair in wrong:
+            self.assertEqual(len(floors.rooms_problems([pair])), 1, pair)
+        with unittest.mock.patch.object(floors, "MOST_ARROWS", 2):
+            self.assertEqual(len(floors.rooms_problems(right)), 1)
+
     def test_libraries(self):
         self.assertIsNone(floors.angled_problem("transports/tcp/x.cpp", "boost/asio.hpp"))
         self.assertIsNone(floors.angled_problem("transports/core/x.cpp", "sys/mman.h"))

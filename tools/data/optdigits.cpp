@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "engine/data/files.hpp"
-#include "engine/data/hdf5_file.hpp"
-#include "engine/data/idx.hpp"
+#include "engine/data/formats/hdf5_file.hpp"
+#include "engine/data/formats/idx.hpp"
 #include "engine/data/random.hpp"
 #include "tutti/status.hpp"
 

@@ -13,6 +13,7 @@
 #include "engine/models/split.hpp"
 #include "engine/optimizers/optimizer.hpp"
 #include "engine/report/forecast.hpp"
+#include "engine/server/roles.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/explain.hpp"
 #include "nn/bucket.hpp"
@@ -173,9 +174,9 @@ std::string prediction(const Exchange& exchange, int ranks, const Rehearsal& alo
 }  // namespace
 
 void check_parallelism(Config config, int ranks) {
-  engine::check_split(config, ranks);
+  config.check_split(ranks);
   const int dealt = engine::mesh_axes(config, ranks).front().size;  // ranks along data
-  config.settle_batch(dealt);
+  config.resolve_batch(dealt);
   if (config.batch.global < dealt)
     throw Error(Code::invalid,
                 fmt::format("batch.global={} has no sample for some of {} ranks: make it at least {}, or "
@@ -197,7 +198,7 @@ Prepared prepared(const Config& config, int dealt) {
   Prepared found{.data = data_of(config), .network = {}};
   Communicator alone = Communicator::connect({});
   found.network = engine::make_network(config, found.data);
-  engine::settle(found.network, config, alone);
+  engine::choose_device(found.network, config, alone);
   for (const auto& [name, tensor] : engine::tensors_of(found.network).parameters) {
     found.count += static_cast<double>(tensor.numel());
     found.bytes += static_cast<double>(tensor.nbytes());
@@ -247,7 +248,7 @@ std::string split_run(const Config& config, const std::vector<Mesh::Axis>& axes,
 std::string dry_run(Config config, int ranks, const std::string& link) {
   check_parallelism(config, ranks);
   const std::vector<Mesh::Axis> axes = engine::mesh_axes(config, ranks);
-  config.settle_batch(axes.front().size);
+  config.resolve_batch(axes.front().size);
   config.batch.per_rank = 0;
   const engine::Link given = link.empty() ? engine::Link() : engine::Link::parse(link);
   if (axes.size() > 1) return split_run(config, axes, ranks);
@@ -275,10 +276,11 @@ std::string dry_run(Config config, int ranks, const std::string& link) {
 }
 
 std::string explain_strategy(Config config, int ranks) {
-  config.settle_batch(ranks);
+  config.resolve_batch(ranks);
   const engine::DataSplit data = data_of(config);
   const engine::NetworkTensors all = engine::tensors_of(engine::make_network(config, data));
-  return engine::explain_strategy(config, all.parameters, all.buffers, ranks);
+  return engine::explain_strategy(config, all.parameters, all.buffers, ranks) +
+         engine::explain_groups(config, all.parameters, ranks);
 }
 
 }  // namespace tutti::tools

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <map>
 
-#include "engine/resumed.hpp"
+#include "engine/loop/resumed.hpp"
 #include "tools/options.hpp"
 #include "tools/shell.hpp"
 #include "tools/train/folder.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/config.hpp"
-#include "engine/data/source.hpp"
+#include "engine/data/formats/source.hpp"
 
 namespace tutti::tools {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/models/parallel.hpp"
+#include "engine/models/parallel/parallel.hpp"
 
 namespace tutti::tools {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/config.hpp"
-#include "engine/models/layer_cost.hpp"
 #include "engine/models/model.hpp"
+#include "engine/models/parallel/layer_cost.hpp"
 
 namespace tutti::tools {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "engine/resumed.hpp"
+#include "engine/loop/resumed.hpp"
 #include "tools/shell.hpp"
 
 namespace tutti::tools {

@@ -11,9 +11,9 @@
 #include <memory>
 
 #include "engine/checkpoint/atomic_file.hpp"
-#include "engine/masters.hpp"
-#include "engine/pretrain.hpp"
-#include "engine/together.hpp"
+#include "engine/loop/all_or_none.hpp"
+#include "engine/loop/pretrain.hpp"
+#include "engine/server/masters.hpp"
 #include "engine/trainer.hpp"
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
@@ -187,7 +187,7 @@ int run_by_masters(const Job& job, Communicator& world) {
   std::fflush(stdout);
   const auto begin = std::chrono::steady_clock::now();
   try {
-    const engine::ServedResult result = engine::train_by_masters(job.config, world, job.network, job.data);
+    const engine::MastersResult result = engine::train_by_masters(job.config, world, job.network, job.data);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const int code =
         result.tells ? finish(job, result.training, {}, "; judged on the masters' parameters", seconds) : 0;
@@ -207,7 +207,7 @@ int run_by_masters(const Job& job, Communicator& world) {
 
 /// Trains as one more worker of the run in job.config.run.
 int run_joining(const Job& job, const Communicator& alone) {
-  const engine::ServedResult result = engine::train_joining(job.config, alone, job.network, job.data);
+  const engine::MastersResult result = engine::train_joining(job.config, alone, job.network, job.data);
   fmt::print("worker {} joined {} and did {} steps of {} samples\n", result.worker, job.config.run,
              result.training.losses.size(), result.batch);
   if (!result.kept.empty()) fmt::print("all others have died; the network is {}\n", result.kept);
@@ -240,22 +240,22 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   };
   if (world.rank() != 0 && std::any_of(arguments.begin(), arguments.end(), asks)) return 0;
   Job job;
-  engine::together(world, [&] { job = prepare(arguments, world); });
+  engine::all_or_none(world, [&] { job = prepare(arguments, world); });
   job.config.run = tutti::tools::of_first_rank(job.config.run, world);
   if (job.joins) {
-    engine::settle(job.network, job.config, world);
+    engine::choose_device(job.network, job.config, world);
     return run_joining(job, world);
   }
   if (engine::has_masters(job.config)) {
     found_by_all([&] {
-      engine::settle(job.network, job.config, world);
+      engine::choose_device(job.network, job.config, world);
       engine::roles_of(job.config, world.size());
     });
     return run_by_masters(job, world);
   }
   const auto trainer = found_by_all([&] {
     engine::spread(job.network, job.config, job.data, world);
-    engine::settle(job.network, job.config, world);
+    engine::choose_device(job.network, job.config, world);
     if (engine::wants_pretraining(job.config, world))
       tell(engine::pretrain(job.config, world, job.network, job.data), world);
     return std::make_unique<engine::Trainer>(job.config, world, engine::Task{.network = job.network, .data = job.data});
@@ -284,7 +284,7 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
 }
 
 /// Reports errors that the user can correct on one rank: the culprit if all ranks know the error (see
-/// engine::together()), otherwise the only rank that knows it.
+/// engine::all_or_none()), otherwise the only rank that knows it.
 int run_and_say(const std::vector<std::string>& arguments, Communicator& world) {
   try {
     return run(arguments, world);

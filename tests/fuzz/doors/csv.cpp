@@ -1,5 +1,5 @@
 // Data of CSV files, plain or gzip'd.
-#include "engine/data/source.hpp"
+#include "engine/data/formats/source.hpp"
 #include "tests/fuzz/door.hpp"
 
 namespace tutti::fuzz {

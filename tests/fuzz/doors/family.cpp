@@ -1,7 +1,7 @@
 // What a process reads before it joins a run with masters: the file of addresses, and the settings of the servers.
 #include "collectives/bootstrap/served_store.hpp"
 #include "collectives/parameter_server/letters.hpp"
-#include "engine/joining.hpp"
+#include "engine/server/joining.hpp"
 #include "tests/fuzz/door.hpp"
 
 namespace tutti::fuzz {

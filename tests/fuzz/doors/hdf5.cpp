@@ -1,5 +1,5 @@
 // Data of HDF5 files: the names of the data sets, and all of their rows.
-#include "engine/data/hdf5_file.hpp"
+#include "engine/data/formats/hdf5_file.hpp"
 #include "tests/fuzz/door.hpp"
 
 /// LeakSanitizer calls this. libhdf5 leaks memory of its own when it refuses a corrupt file.

@@ -1,5 +1,5 @@
 // Data of IDX files, plain or gzip'd.
-#include "engine/data/idx.hpp"
+#include "engine/data/formats/idx.hpp"
 
 #include "tests/fuzz/door.hpp"
 

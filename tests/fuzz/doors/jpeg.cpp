@@ -1,5 +1,5 @@
 // Images of JPEG files, resized to 8 x 8.
-#include "engine/data/image_file.hpp"
+#include "engine/data/formats/image_file.hpp"
 #include "tests/fuzz/door.hpp"
 
 namespace tutti::fuzz {

@@ -1,7 +1,7 @@
 // JSON: within its limits, each name once.
 #include <nlohmann/json.hpp>
 
-#include "engine/documents.hpp"
+#include "engine/config/documents.hpp"
 #include "tests/fuzz/door.hpp"
 
 namespace tutti::fuzz {

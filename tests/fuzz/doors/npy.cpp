@@ -1,5 +1,5 @@
 // Data of NPY files, which are mapped and not copied.
-#include "engine/data/npy.hpp"
+#include "engine/data/formats/npy.hpp"
 
 #include <numeric>
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/data/image_file.hpp"
+#include "engine/data/formats/image_file.hpp"
 #include "tests/fuzz/door.hpp"
 
 namespace tutti::fuzz {

@@ -1,6 +1,6 @@
 // The configuration of a run, and every other YAML file: its nodes are walked, and its keys set and checked.
 #include "engine/config.hpp"
-#include "engine/documents.hpp"
+#include "engine/config/documents.hpp"
 #include "tests/fuzz/door.hpp"
 
 namespace tutti::fuzz {

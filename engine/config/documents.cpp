@@ -1,0 +1,166 @@
+// YAML is parsed twice: first into events alone, which are counted, and then, if they are within the limits, into
+// nodes.
+#include "engine/config/documents.hpp"
+
+#include <yaml-cpp/eventhandler.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "transports/core/text_file.hpp"
+#include "tutti/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t longest_yaml = std::size_t{1} << 20;  // bytes
+
+[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
+
+std::string too_deep(const DocumentLimits& limits) {
+  return "has more than " + std::to_string(limits.depth) + " lists and maps within one another";
+}
+std::string too_large(const DocumentLimits& limits) {
+  return "has more than " + std::to_string(limits.nodes) + " values";
+}
+
+/// Counts the nodes of a document, and the bytes of their texts, as a walk that follows aliases would meet them.
+class Census final : public YAML::EventHandler {
+ public:
+  Census(const std::string& name, const DocumentLimits& limits) : name_(name), limits_(limits) {}
+
+  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { leaf(mark, anchor, 0); }
+  void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                const std::string& value) override {
+    leaf(mark, anchor, value.size());
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchored_.find(anchor);
+    if (found == anchored_.end()) fail(mark, "has an alias within what it stands for");
+    add(mark, found->second);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    begin(mark, anchor);
+  }
+  void OnSequenceEnd() override { end(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    begin(mark, anchor);
+  }
+  void OnMapEnd() override { end(); }
+
+ private:
+  struct Tree {
+    std::size_t nodes = 1;
+    int height = 0;         // of lists and maps
+    std::size_t bytes = 0;  // of texts
+  };
+  struct Open {
+    Tree tree;
+    YAML::anchor_t anchor = YAML::NullAnchor;
+  };
+
+  [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) const {
+    refuse(name_ + ":" + std::to_string(mark.line + 1) + ": " + what);
+  }
+
+  void leaf(const YAML::Mark& mark, YAML::anchor_t anchor, std::size_t bytes) {
+    const Tree tree{1, 0, bytes};
+    if (anchor != YAML::NullAnchor) anchored_[anchor] = tree;
+    add(mark, tree);
+  }
+
+  /// Adds a tree to all that are open. Their sum is that of the outermost one, so it is compared alone.
+  void add(const YAML::Mark& mark, const Tree& tree) {
+    if (static_cast<int>(open_.size()) + tree.height > limits_.depth) fail(mark, too_deep(limits_));
+    nodes_ += tree.nodes;
+    if (nodes_ > limits_.nodes) fail(mark, too_large(limits_));
+    bytes_ += tree.bytes;
+    if (bytes_ > limits_.bytes)
+      fail(mark, "has more than " + std::to_string(limits_.bytes) + " bytes where its aliases stand for texts");
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+      Tree& outer = open_[i].tree;
+      outer.nodes += tree.nodes;
+      outer.bytes += tree.bytes;
+      outer.height = std::max(outer.height, static_cast<int>(open_.size() - i) + tree.height);
+    }
+  }
+  void begin(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    add(mark, {1, 1, 0});
+    open_.push_back({{1, 1, 0}, anchor});
+  }
+  void end() {
+    if (open_.back().anchor != YAML::NullAnchor) anchored_[open_.back().anchor] = open_.back().tree;
+    open_.pop_back();
+  }
+
+  const std::string& name_;
+  const DocumentLimits& limits_;
+  std::size_t nodes_ = 0, bytes_ = 0;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, Tree> anchored_;
+};
+
+}  // namespace
+
+YAML::Node parse_yaml(const std::string& text, const std::string& name, const DocumentLimits& limits) {
+  if (text.size() > longest_yaml)
+    refuse(name + ": has more than " + std::to_string(longest_yaml) + " bytes, the limit for YAML");
+  // yaml-cpp keeps a line of lists and maps in brackets as tokens, of some hundred bytes each, before it tells of any.
+  const auto opens_or_parts = [](char c) { return c == '[' || c == '{' || c == ','; };
+  if (static_cast<std::size_t>(std::ranges::count_if(text, opens_or_parts)) > 2 * limits.nodes)
+    refuse(name + ": " + too_large(limits));
+  try {
+    std::istringstream events(text);
+    Census census(name, limits);
+    YAML::Parser(events).HandleNextDocument(census);
+    return YAML::Load(text);
+  } catch (const YAML::Exception& error) {
+    refuse(name + ":" + std::to_string(error.mark.line + 1) + ": " + error.msg);
+  }
+}
+
+YAML::Node read_yaml(const std::filesystem::path& file, const DocumentLimits& limits) {
+  return parse_yaml(read_text(file, limits.bytes), file.string(), limits);
+}
+
+Json parse_json(std::string_view text, const std::string& name, const DocumentLimits& limits) {
+  if (text.size() > limits.bytes)
+    refuse(name + ": has more than " + std::to_string(limits.bytes) + " bytes, the limit for files of its kind");
+  std::size_t nodes = 0;
+  std::vector<std::set<std::string, std::less<>>> names;  // of the objects that are open, outermost first
+  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start) {
+      if (depth >= limits.depth) refuse(name + ": " + too_deep(limits));
+      if (++nodes > limits.nodes) refuse(name + ": " + too_large(limits));
+    }
+    if (event == Event::value && ++nodes > limits.nodes) refuse(name + ": " + too_large(limits));
+    if (event == Event::object_start) names.emplace_back();
+    if (event == Event::object_end) names.pop_back();
+    if (event == Event::key && !names.back().insert(parsed.get<std::string>()).second)
+      refuse(name + ": has '" + parsed.get<std::string>() + "' twice");
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), check);
+  } catch (const Json::parse_error& error) {
+    const auto line =
+        1 +
+        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size())), '\n');
+    refuse(name + ":" + std::to_string(line) + ": is no JSON: " + error.what());
+  } catch (const Json::exception& error) {  // a number beyond a double
+    refuse(name + ": is no JSON: " + error.what());
+  }
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,293 @@
+#include "engine/data/formats/hdf5_file.hpp"
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "engine/data/formats/trial.hpp"
+#include "transports/core/checked.hpp"
+#include "tutti/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+static_assert(sizeof(hid_t) == sizeof(std::int64_t));
+
+/// Holds the library's lock, and turns its own error output off: for good, because after a corrupt file it would print
+/// some at the end of the process, too.
+class Turn {
+ public:
+  Turn() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+  /// In a forked child, where the lock is held in the name of the parent's thread.
+  static void begin_anew() { new (&mutex()) std::recursive_mutex; }
+
+ private:
+  static std::recursive_mutex& mutex() {
+    static std::recursive_mutex only;
+    return only;
+  }
+  std::lock_guard<std::recursive_mutex> lock_;
+};
+
+/// An HDF5 identifier, closed by the destructor.
+class Id {
+ public:
+  Id(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
+  ~Id() {
+    if (id_ >= 0) close_(id_);
+  }
+  Id(const Id&) = delete;
+  Id& operator=(const Id&) = delete;
+  operator hid_t() const noexcept { return id_; }
+
+ private:
+  hid_t id_;
+  herr_t (*close_)(hid_t);
+};
+
+constexpr int most_depth = 64;                // groups within one another
+constexpr std::size_t most_objects = 10'000;  // groups and datasets that are looked at
+constexpr std::size_t tried_bytes = std::size_t{16} << 20;
+
+/// Names in a group, sorted; of one with very many, the first.
+std::vector<std::string> names_in(hid_t group) {
+  std::vector<std::string> names;
+  const auto add = [](hid_t /*group*/, const char* name, const auto* /*about*/, void* all) -> herr_t {
+    auto& into = *static_cast<std::vector<std::string>*>(all);
+    try {
+      into.emplace_back(name);
+    } catch (...) {
+      return -1;
+    }
+    return into.size() > most_objects ? 1 : 0;
+  };
+  H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names);
+  return names;
+}
+
+/// Called by HDF5 before it follows a link to another file: keeps the file's name and forbids it.
+herr_t forbid(const char* /*parent*/, const char* /*group*/, const char* file, const char* /*object*/,
+              unsigned* /*flags*/, hid_t /*access*/, void* into) {
+  try {
+    *static_cast<std::string*>(into) = file;
+  } catch (...) {  // the message will not name it
+  }
+  return -1;
+}
+
+constexpr const char* say_more = "; fetch it again, or raise data.max_compression if that is right";
+constexpr const char* say_external = ": say data.external_files=true if that is right";
+
+/// Sets `dtype` to the element type for an HDF5 type. Returns false if there is none.
+bool dtype_of_type(hid_t type, DType& dtype) {
+  const std::size_t bytes = H5Tget_size(type);
+  if (H5Tget_class(type) == H5T_FLOAT) {
+    dtype = bytes <= 4 ? DType::f32 : DType::f64;
+    return bytes <= 8;
+  }
+  // h5py stores booleans as an enum
+  if (H5Tget_class(type) != H5T_INTEGER && H5Tget_class(type) != H5T_ENUM) return false;
+  const bool unsigned_one = H5Tget_class(type) == H5T_INTEGER && H5Tget_sign(type) == H5T_SGN_NONE;
+  if (bytes == 1)
+    dtype = unsigned_one ? DType::u8 : DType::i8;
+  else if (bytes == 2)
+    dtype = unsigned_one ? DType::i32 : DType::i16;
+  else
+    dtype = bytes == 4 && !unsigned_one ? DType::i32 : DType::i64;
+  return bytes <= 8;
+}
+
+hid_t memory_type(DType dtype) {
+  switch (dtype) {
+    case DType::i8: return H5T_NATIVE_INT8;
+    case DType::u8: return H5T_NATIVE_UINT8;
+    case DType::i16: return H5T_NATIVE_INT16;
+    case DType::i32: return H5T_NATIVE_INT32;
+    case DType::i64: return H5T_NATIVE_INT64;
+    case DType::f32: return H5T_NATIVE_FLOAT;
+    default: return H5T_NATIVE_DOUBLE;
+  }
+}
+
+}  // namespace
+
+Hdf5File::Hdf5File(std::filesystem::path file, const ReadLimits& limits) : file_(std::move(file)), limits_(limits) {
+  const Turn turn;
+  std::error_code failed;
+  if (!std::filesystem::exists(file_, failed)) refuse(file_, "no such file");
+  if (!std::filesystem::is_regular_file(file_, failed)) refuse(file_, "is no regular file");
+  stored_ = std::filesystem::file_size(file_, failed);
+  id_ = H5Fopen(file_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (id_ < 0) refuse(file_, "is no whole HDF5 file, or cannot be read; fetch it again");
+  access_ = H5Pcreate(H5P_DATASET_ACCESS);
+  if (!limits_.external_files) H5Pset_elink_cb(access_, forbid, &other_file_);
+}
+
+Hdf5File::~Hdf5File() {
+  const Turn turn;
+  for (const auto& [path, id] : datasets_) H5Dclose(id);
+  H5Pclose(access_);
+  H5Fclose(id_);
+}
+
+void Hdf5File::try_out(const std::filesystem::path& file, const ReadLimits& limits,
+                       const std::vector<std::string>& names) {
+  const Turn turn;
+  try_in_child(file, "libhdf5", [&] {
+    Turn::begin_anew();
+    const Hdf5File opened(file, limits);
+    for (const std::string& name : names) {
+      const std::vector<Hdf5Column> columns = opened.columns(name);
+      for (const Hdf5Column& column : columns) {
+        const std::size_t row_bytes = checked_product(size_of(column.dtype), column.row_shape()).value_or(tried_bytes);
+        const std::size_t share = tried_bytes / columns.size();
+        opened.read(column, 0, std::min(column.rows(), 1 + share / std::max<std::size_t>(row_bytes, 1)));
+      }
+    }
+  });
+}
+
+void Hdf5File::refuse_dataset(const std::string& path, const std::string& what) const {
+  refuse(file_, "dataset '" + path + "' " + what);
+}
+
+/// Datasets stay open, because HDF5 keeps a chunk cache per open dataset.
+std::int64_t Hdf5File::dataset(const std::string& path) const {
+  if (const auto found = datasets_.find(path); found != datasets_.end()) return found->second;
+  const hid_t id = H5Dopen2(id_, path.c_str(), access_);
+  if (id < 0) refuse_dataset(path, "cannot be opened; the file is corrupt, fetch it again");
+  return datasets_[path] = id;
+}
+
+/// What the header says has to be there: memory is taken by it, and HDF5 1.10 reads beyond a compact dataset's end.
+void Hdf5File::check_storage(const Hdf5Column& column, std::int64_t id) const {
+  const Id layout(H5Dget_create_plist(id), H5Pclose), type(H5Dget_type(id), H5Tclose);
+  const bool elsewhere = H5Pget_layout(layout) == H5D_VIRTUAL || H5Pget_external_count(layout) > 0;
+  if (elsewhere && !limits_.external_files)
+    refuse_dataset(column.path, "has its data in other files" + std::string(say_external));
+  const auto claimed = checked_product(H5Tget_size(type), column.shape);
+  if (!claimed || !checked_product(size_of(column.dtype), column.shape))
+    refuse_dataset(column.path, "has an impossible shape, " + describe(column.shape) + "; the file is corrupt");
+  if (elsewhere) return;
+  const std::size_t held = H5Dget_storage_size(id);
+  std::size_t most = held;
+  if (H5Pget_layout(layout) == H5D_CHUNKED) {
+    std::vector<hsize_t> chunk(column.shape.size());
+    H5Pget_chunk(layout, static_cast<int>(chunk.size()), chunk.data());
+    const std::vector<std::int64_t> sides(chunk.begin(), chunk.end());
+    const auto bytes = checked_product(H5Tget_size(type), sides);
+    if (!bytes || *bytes > limits_.unpacked(stored_))
+      refuse_dataset(column.path, "has chunks of " + describe(sides) + ", far more than the file stores" + say_more);
+    most = limits_.unpacked(held);
+  }
+  if (held > stored_ || *claimed > most)
+    refuse_dataset(column.path, "is said to be " + describe(column.shape) + ", " + std::to_string(*claimed) +
+                                    " bytes, but " + std::to_string(std::min(held, stored_)) + " are stored" +
+                                    say_more);
+}
+
+void Hdf5File::collect(const std::string& path, int depth, std::size_t& objects, std::vector<Hdf5Column>& found) const {
+  if (depth > most_depth || ++objects > most_objects)
+    refuse(file_, "group '" + path.substr(0, 80) + (path.size() > 80 ? "...'" : "'") + " has more than " +
+                      (depth > most_depth ? std::to_string(most_depth) + " groups within one another"
+                                          : std::to_string(most_objects) + " datasets") +
+                      ": name a group or dataset within it, if it does not contain itself");
+  other_file_.clear();
+  const Id object(H5Oopen(id_, path.c_str(), access_), H5Oclose);
+  if (object < 0 && !other_file_.empty()) refuse_dataset(path, "is in another file, " + other_file_ + say_external);
+  if (H5Iget_type(object) == H5I_GROUP) {
+    for (const std::string& name : names_in(object)) collect(path + "/" + name, depth + 1, objects, found);
+    return;
+  }
+  Hdf5Column column{path, {}, {}};
+  const hid_t id = dataset(path);
+  const Id type(H5Dget_type(id), H5Tclose), space(H5Dget_space(id), H5Sclose);
+  const int rank = H5Sget_simple_extent_ndims(space);
+  if (rank < 1) refuse(file_, "dataset '" + path + "' is one value: expected a row for each sample");
+  std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
+  H5Sget_simple_extent_dims(space, dims.data(), nullptr);
+  for (const hsize_t side : dims) {
+    if (side > PTRDIFF_MAX) refuse_dataset(path, "has a side of " + std::to_string(side) + "; the file is corrupt");
+    column.shape.push_back(static_cast<std::int64_t>(side));
+  }
+  if (!dtype_of_type(type, column.dtype))
+    refuse(file_, "dataset '" + path + "' does not hold numbers of up to 8 bytes");
+  check_storage(column, id);
+  found.push_back(std::move(column));
+}
+
+std::vector<Hdf5Column> Hdf5File::columns(const std::string& name) const {
+  const Turn turn;
+  other_file_.clear();
+  if (H5Oexists_by_name(id_, name.c_str(), access_) <= 0) {
+    if (!other_file_.empty()) refuse_dataset(name, "is in another file, " + other_file_ + say_external);
+    const Id root(H5Gopen2(id_, "/", H5P_DEFAULT), H5Gclose);
+    std::string list;
+    for (const std::string& each : names_in(root)) list += (list.empty() ? "'" : ", '") + each + "'";
+    refuse(file_, "has no dataset '" + name + "'; there is " + (list.empty() ? "nothing" : list));
+  }
+  std::vector<Hdf5Column> found;
+  std::size_t objects = 0;
+  collect(name, 0, objects, found);
+  if (found.empty()) refuse(file_, "group '" + name + "' is empty");
+  // Each is no larger than what is stored may stand for; all together neither.
+  std::size_t left = limits_.unpacked(stored_);
+  for (const Hdf5Column& column : found) {
+    const auto bytes = checked_product(size_of(column.dtype), column.shape, left);
+    if (!bytes && !limits_.external_files)
+      refuse(file_, "the datasets of '" + name + "' are far more than the file stores" + std::string(say_more));
+    left -= bytes.value_or(0);
+  }
+  return found;
+}
+
+Array Hdf5File::read(const Hdf5Column& column, std::size_t begin, std::size_t rows) const {
+  const Turn turn;
+  ArrayShape shape = column.shape;
+  shape[0] = static_cast<std::int64_t>(rows);
+  std::vector<hsize_t> start(shape.size()), counts(shape.begin(), shape.end());
+  start[0] = begin;
+  const hid_t id = dataset(column.path);
+  const Id space(H5Dget_space(id), H5Sclose);
+  const Id memory(H5Screate_simple(static_cast<int>(counts.size()), counts.data(), nullptr), H5Sclose);
+  return Array::make(column.dtype, shape, [&](std::byte* into) {
+    if (rows == 0) return;
+    if (H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, counts.data(), nullptr) < 0 ||
+        H5Dread(id, memory_type(column.dtype), memory, space, H5P_DEFAULT, into) < 0)
+      refuse(file_, "dataset '" + column.path + "': rows " + std::to_string(begin) + " to " +
+                        std::to_string(begin + rows - 1) + " cannot be read; the file is corrupt, fetch it again");
+  });
+}
+
+namespace {
+
+bool write_column(hid_t file, hid_t groups, const std::string& name, const Array& column) {
+  const std::vector<hsize_t> shape(column.shape().begin(), column.shape().end());
+  const Id space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), H5Sclose);
+  const hid_t type = memory_type(column.dtype());
+  const Id data(H5Dcreate2(file, name.c_str(), type, space, groups, H5P_DEFAULT, H5P_DEFAULT), H5Dclose);
+  return data >= 0 && H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, column.bytes().data()) >= 0;
+}
+
+}  // namespace
+
+void write_hdf5(const std::filesystem::path& file, const Fields& columns) {
+  const Turn turn;
+  const Id out(H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
+  const Id groups(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+  bool written = out >= 0 && H5Pset_create_intermediate_group(groups, 1) >= 0;
+  for (const auto& [name, column] : columns) {
+    const bool halves = column.dtype() == DType::f16 || column.dtype() == DType::bf16;
+    written = written && write_column(out, groups, name, halves ? column.converted(DType::f32) : column);
+  }
+  if (!written || H5Fflush(out, H5F_SCOPE_LOCAL) < 0)
+    throw Error(Code::resource, file.string() + ": cannot be written");
+}
+
+}  // namespace tutti::engine

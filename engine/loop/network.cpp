@@ -1,0 +1,69 @@
+// The network that a configuration describes: the model, its layout on a mesh, and the device that it is trained on.
+#include <memory>
+
+#include "engine/data/data_split.hpp"
+#include "engine/loop/device.hpp"
+#include "engine/models/model.hpp"
+#include "engine/models/parallel/parallel.hpp"
+#include "engine/models/split.hpp"
+#include "engine/trainer.hpp"
+#include "nn/site.hpp"
+
+namespace tutti::engine {
+namespace {
+
+ModelSettings settings_of(const Config& config, SampleShape input, std::size_t classes) {
+  return {.name = config.model.name,
+          .input = std::move(input),
+          .classes = static_cast<std::int64_t>(classes),
+          .options = config.model.options,
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .dtype = config.dtype};
+}
+
+/// Throws Error{invalid} if samples have several inputs.
+ModelSettings settings_of(const Config& config, const DataSplit& data) {
+  if (data.inputs.size() != 1)
+    throw Error(Code::invalid, "model.name=" + config.model.name + " takes one input, but a sample of " +
+                                   config.data.source + " has " + std::to_string(data.inputs.size()));
+  const Sample sample = data.train->get(0);
+  const std::size_t outputs =
+      data.classes > 0 ? data.classes : sample[data.target].count();  // for numeric targets: one output per number
+  return settings_of(config, sample[data.inputs[0]].shape(), outputs);
+}
+
+}  // namespace
+
+Network make_network(const Config& config, const DataSplit& data) { return make_model(settings_of(config, data)); }
+
+Network make_network(const Config& config, const ImageShape& image, std::size_t classes) {
+  const auto side = [](std::size_t length) { return static_cast<std::int64_t>(length); };
+  return make_model(
+      settings_of(config, SampleShape{side(image.channels), side(image.height), side(image.width)}, classes));
+}
+
+void spread(Network& network, const Config& config, const DataSplit& data, Communicator& world) {
+  if (!splits_network(config, world.size())) return;
+  config.check_split(world.size());
+  const Mesh mesh(world, mesh_axes(config, world.size()));
+  network = split_model(network, settings_of(config, data), mesh, split_choices(config));
+}
+
+void choose_device(Network& network, const Config& config, Communicator& world) {
+  std::string why_not;
+  if (config.device != "cpu") {
+    Offer offer{.torch_has_cuda = nn::torch_has_cuda(), .torch_devices = nn::torch_cuda_devices(), .why_not = {}};
+    if (offer.torch_has_cuda) {  // without CUDA the accelerator is not queried
+      offer.why_not = world.accelerator().why_not();
+      offer.devices = static_cast<int>(world.accelerator().devices().size());
+    }
+    why_not = why_no_device(offer);
+  }
+  const DeviceChoice choice = choose_device(config.device, why_not, world);
+  network.why_here = choice.why_not;
+  network.site = choice.on_device
+                     ? nn::site_of(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(world.device())), world)
+                     : std::make_shared<nn::Site>();
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,131 @@
+// Trainer::Run: the private data of a Trainer, for its own source files.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/checkpoint/saver.hpp"
+#include "engine/checkpoint/state.hpp"
+#include "engine/data/loader.hpp"
+#include "engine/loop/feed.hpp"
+#include "engine/loop/run_folder.hpp"
+#include "engine/models/model.hpp"
+#include "engine/models/parallel/parts.hpp"
+#include "engine/optimizers/optimizer.hpp"
+#include "engine/optimizers/schedules.hpp"
+#include "engine/report/step_times.hpp"
+#include "engine/strategies/strategy.hpp"
+#include "engine/trainer.hpp"
+#include "nn/at_site.hpp"
+
+namespace tutti::engine {
+
+struct Trainer::Run {
+  Run(const Config& config, Communicator world, Task task, Hooks hooks, Trainer& trainer);
+
+  // Defined in trainer.cpp: the training loop.
+  TrainResult run();
+  bool train_epoch(std::size_t epoch);
+  void tell(std::size_t epoch, std::size_t step, double samples);
+  void end_epoch(std::size_t epoch, double samples);
+  void announce();
+  void write_trace();
+  std::unique_ptr<Feed> make_feed() const;
+  Moment moment(std::size_t epoch) { return {.trainer = trainer, .epoch = epoch, .step = state.step}; }
+  void call(const Hooks::Hook& hook, const Moment& moment) {
+    if (!hook) return;
+    const Phase before = times.clock().enter(Phase::other);
+    hook(moment);
+    times.clock().enter(before);
+  }
+
+  // Defined in trainer_validation.cpp: validation on held-out samples.
+  bool larger_is_better() const;
+  double watched(const Validation& found) const;
+  double error_of(const Validation& found) const;
+  bool reaches_target(const Validation& found) const;
+  std::string target_reached() const;
+  bool validates_within_epochs() const;
+  bool validation_is_due(std::size_t samples) const;
+  void validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples);
+  void validate(std::size_t epoch, std::size_t steps);
+  void evaluate(Range samples, std::span<double> totals);
+  Validation evaluate();
+  void judge(std::size_t epoch);
+  bool best_is_now() const;
+  std::size_t smoothed_best() const;
+
+  /// The trainer's own steps that are done or were left to others (Task::may_begin).
+  std::size_t own_done() const noexcept { return state.step - state.further + state.given; }
+  bool has_more() const noexcept { return own_done() < own_steps; }
+
+  // Defined in training_step.cpp: one step.
+  void exchange(const std::function<void()>& call);
+  void train_step(std::size_t epoch, Batch& batch, std::size_t place);
+  void train_further(std::size_t epoch, std::size_t& samples);
+  void pieces(const Batch& batch, const at::Tensor& input, const at::Tensor& target, Moment& moment);
+  double piece(const at::Tensor& input, const at::Tensor& target, double share, double weight, Moment& moment);
+  std::pair<at::Tensor, at::Tensor> tensors_of(const Batch& batch) const;
+  at::Tensor forward(const at::Tensor& input) const;
+  void seed_draws(std::size_t who) const;
+  void flush_losses();
+
+  // Defined in trainer_checkpoint.cpp: saving and resuming.
+  bool keeps_checkpoints() const;  // during training, not only at the end
+  bool keeps_the_end() const;
+  void save_if_due(std::size_t epoch);
+  void save_after(std::size_t epoch);
+  void save(std::size_t epoch, bool epoch_ended);
+  void write(std::size_t epoch, bool epoch_ended, CheckpointFiles files);
+  void resume();
+  void go_on_after(std::size_t steps);
+  std::vector<nn::NamedTensor> read(const std::filesystem::path& from);
+  std::vector<nn::NamedTensor> wholes(std::vector<nn::NamedTensor> mine) const;
+  void load(const Fields& arrays, const std::filesystem::path& file);
+
+  const Config config;
+  Communicator everyone;  ///< all ranks of the run
+  Communicator world;     ///< the ranks with different samples: for a network over a mesh those along `data`, else all
+  Network network;
+  nn::Site& site;
+  const NetworkTensors tensors;
+  const nn::BufferPolicy buffers;
+  const at::ScalarType type;
+  const DataSplit data;
+  const Loss loss;
+  const std::vector<Metric> metrics;
+  const std::function<std::size_t()> steps_done;
+  const std::function<bool(std::size_t)> may_begin;
+  const std::function<Further(std::size_t, bool)> further;
+  const Hooks hooks;
+  Trainer& trainer;
+  const std::size_t grains;  ///< micro-batches per step if results must not depend on the number of ranks; else 0
+
+  Schedule schedule;
+  std::optional<double> set_rate;  ///< the rate that a hook has set
+  std::unique_ptr<Feed> feed;      ///< for training on a device; else null
+  Loader loader;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Strategy> strategy;
+  StepTimes times;
+  Report report;
+  std::unique_ptr<RunFolder> folder;  ///< on rank 0, if the run has a folder
+  std::unique_ptr<Saver> saver;       ///< on rank 0, if the run has a folder
+
+  std::size_t own_steps = 0;  ///< the trainer's own steps of the whole run
+  RunState state;
+  bool tracing = false;        ///< whether the trace is not complete yet
+  std::string stop_reason;     ///< empty: training goes on
+  double last_loss = 0;        ///< of the last step, mean over this rank's samples
+  std::vector<double> sums;    ///< per step since the last flush_losses(), or per grain: this rank's sum of losses
+  std::vector<double> counts;  ///< per step since the last flush_losses(): samples of all ranks
+};
+
+}  // namespace tutti::engine

@@ -1,0 +1,171 @@
+#include "engine/loop/run_folder.hpp"
+
+#include <sys/utsname.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+
+#include "engine/checkpoint/atomic_file.hpp"
+#include "engine/loop/history.hpp"
+#include "transports/core/host.hpp"
+#include "transports/core/text_file.hpp"
+#include "tutti/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& file, const std::string& text) {
+  AtomicFile out(file);
+  out.write(text);
+  out.commit();
+}
+
+std::string environment(int ranks) {
+  struct utsname system = {};
+  ::uname(&system);
+  return "tutti: " TUTTI_VERSION "\nranks: " + std::to_string(ranks) + "\nhost of rank 0: " + host_name() +
+         "\ncores: " + std::to_string(usable_cores()) + "\nsystem: " + system.sysname + " " + system.release + " " +
+         system.machine + "\n";
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+std::string head_of(const EpochResult& result) {
+  std::string text = "epoch,learning_rate,train_loss,held_out_loss";
+  for (const auto& [name, value] : result.metrics) text += "," + name;
+  return text + ",samples_per_second,seconds,compute,communication,waiting,load,other,late_rank,waited_for_it\n";
+}
+
+std::string line_of(const EpochResult& result) {
+  std::string text = std::to_string(result.epoch);
+  for (const double value : {result.learning_rate, result.train_loss, result.test_loss}) text += "," + number(value);
+  for (const auto& [name, value] : result.metrics) text += "," + number(value);
+  const PhaseTimes& spent = result.phases;
+  for (const double value : {result.samples_per_second, spent.wall(), spent.compute, spent.communication, spent.waiting,
+                             spent.load, spent.other})
+    text += "," + number(value);
+  const std::size_t late = result.latest();
+  return text + "," + std::to_string(late) + "," + number(result.waited_for.empty() ? 0 : result.waited_for[late]) +
+         "\n";
+}
+
+std::string head_of(const Validation& found) {
+  std::string text = "step,epoch,held_out_loss";
+  for (const auto& [name, value] : found.metrics) text += "," + name;
+  return text + "\n";
+}
+
+std::string line_of(const Validation& found) {
+  std::string text = std::to_string(found.step) + "," + number(found.epoch) + "," + number(found.loss);
+  for (const auto& [name, value] : found.metrics) text += "," + number(value);
+  return text + "\n";
+}
+
+/// The tags under which TensorBoard groups the values.
+std::vector<std::pair<std::string, double>> scalars_of(const EpochResult& result) {
+  const PhaseTimes& spent = result.phases;
+  const double wall = spent.wall() > 0 ? spent.wall() : 1;
+  std::vector<std::pair<std::string, double>> found = {{"epoch/loss", result.train_loss},
+                                                       {"epoch/learning_rate", result.learning_rate},
+                                                       {"epoch/samples_per_second", result.samples_per_second}};
+  for (const auto& [name, seconds] : {std::pair("compute", spent.compute),
+                                      {"communication", spent.communication},
+                                      {"waiting", spent.waiting},
+                                      {"load", spent.load},
+                                      {"other", spent.other}})
+    found.emplace_back(std::string("share/") + name, seconds / wall);
+  return found;
+}
+
+/// The configuration of the whole job, with which it can be begun anew or resumed.
+Config of_job(Config config) {
+  if (config.whole.batch > 0) config.batch.global = config.whole.batch;
+  return config;
+}
+
+constexpr std::size_t longest_table = std::size_t{256} << 20;  // with a line for each epoch
+
+/// The header and the lines of the first `epochs` epochs, of a file with the epoch first on each line.
+std::string lines_up_to(const fs::path& file, std::size_t epochs) {
+  std::string kept;
+  for (const std::string& line : read_lines_if_any(file, longest_table))
+    if (kept.empty() || std::strtoull(line.c_str(), nullptr, 10) <= epochs) kept += line + "\n";
+  return kept;
+}
+
+void append(const fs::path& file, const std::string& head, const std::string& text) {
+  std::error_code none;
+  const bool first = !fs::exists(file, none);
+  std::ofstream out(file, std::ios::app);
+  out << (first ? head : "") << text << std::flush;
+  if (!out) throw Error(Code::resource, file.string() + ": cannot be written");
+}
+
+}  // namespace
+
+fs::path checkpoint_folder(const Config& config) { return fs::path(config.run) / "checkpoints"; }
+
+RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
+    : config_(of_job(config)),
+      folder_(config.run),
+      metrics_(folder_ / "metrics.csv"),
+      waiting_(folder_ / "waiting.csv"),
+      validations_(folder_ / "validations.csv"),
+      steps_(done.losses.size()) {
+  std::error_code failed;
+  fs::create_directories(folder_, failed);
+  if (failed)
+    throw Error(Code::resource, "run=" + config.run + ": cannot be made: " + failed.message() +
+                                    "; name another folder, or say run=none");
+  if (!config.checkpoint.resumes() && (fs::exists(metrics_) || fs::exists(checkpoint_folder(config))))
+    throw Error(Code::invalid,
+                "run=" + config.run + " has a run in it already: say --resume to go on, or name another folder");
+  write(folder_ / "config.yaml", config_.resolved());
+  write(folder_ / "environment.txt", environment(config.whole.processes > 0 ? config.whole.processes : ranks));
+  fs::remove(metrics_, failed);
+  for (const EpochResult& each : done.epochs) write_metrics(each);
+  if (fs::remove(validations_, failed))
+    for (const Validation& each : done.validations) append(validations_, head_of(each), line_of(each));
+  if (fs::exists(waiting_)) write(waiting_, lines_up_to(waiting_, done.epochs.size()));
+  events_ = std::make_unique<EventFile>(folder_);
+}
+
+void RunFolder::write_metrics(const EpochResult& result) const { append(metrics_, head_of(result), line_of(result)); }
+
+void RunFolder::history(const RunState& done, const ExchangeStats& exchanged) const {
+  write(folder_ / "history.json",
+        history_json(config_, done, exchanged, 1e-9 * static_cast<double>(steady_now() - began_)));
+}
+
+void RunFolder::trace(const std::string& json) const { write(folder_ / "trace.json", json); }
+
+void RunFolder::validation(const Validation& found, bool listed) {
+  std::vector<std::pair<std::string, double>> scalars = {{"held_out/loss", found.loss}};
+  for (const auto& [name, value] : found.metrics) scalars.emplace_back("held_out/" + name, value);
+  events_->add(found.step, scalars);
+  if (listed) append(validations_, head_of(found), line_of(found));
+}
+
+void RunFolder::epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses) {
+  write_metrics(result);
+  events_->add(steps_, "loss", losses.subspan(steps_));
+  steps_ = losses.size();
+  events_->add(result.step, scalars_of(result));
+  std::string lines;
+  for (std::size_t late = 0; late < waits.ranks(); ++late)
+    for (std::size_t waiting = 0; waiting < waits.ranks(); ++waiting)
+      if (const double seconds = waits.of(waiting, late); seconds > 0)
+        lines += std::to_string(result.epoch) + "," + std::to_string(late) + "," + std::to_string(waiting) + "," +
+                 number(seconds) + "\n";
+  append(waiting_, "epoch,late_rank,waiting_rank,seconds\n", lines);
+}
+
+}  // namespace tutti::engine

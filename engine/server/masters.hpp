@@ -1,0 +1,41 @@
+// Masters: training where some ranks keep the parameters, and workers push to and pull from them at their own speed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/config.hpp"
+#include "engine/server/roles.hpp"
+#include "engine/trainer.hpp"
+#include "tutti/communicator.hpp"
+
+namespace tutti::engine {
+
+/// The result of a run with masters, on one rank.
+struct MastersResult {
+  int worker = -1;                      ///< the worker's number; -1: this rank was only a master
+  bool tells = false;                   ///< true on the rank that reports the run: rank 0 of the first worker alive
+  std::int64_t batch = 0;               ///< on a worker: samples of one of its steps
+  TrainResult training = {};            ///< on a worker: its own losses, and validation of the masters' parameters
+  std::vector<std::string> lines = {};  ///< on the first master: one line per worker with statistics of its exchanges
+  std::string kept =
+      {};  ///< the file of the final parameters, if the reporting rank wrote it and not the first worker's checkpoint
+};
+
+/// Trains; collective over `world`. Sample i belongs to worker i modulo their number, and each worker takes its part of
+/// the batch. `world` is not used after training has begun, so the death of a worker stops only its own ranks, if the
+/// launcher lets the job go on. The first worker writes checkpoints and reports. If it has died, the next one writes
+/// the masters' final parameters to model.safetensors in the run's folder, and reports. With sub-masters there are no
+/// checkpoints, and that file has the top master's parameters after the last exchange of all groups. Blocks: a master
+/// until all workers have left or died. Throws as Trainer does.
+MastersResult train_by_masters(const Config& config, Communicator world, Network network, const DataSplit& data,
+                               const Hooks& hooks = {});
+
+/// Joins the run in the folder config.run, which is in progress with strategy.joins and has this configuration, as one
+/// more worker, and trains until all steps of the run are done. `alone` has this process as its only rank. The worker
+/// begins with the masters' parameters, takes part in their next round, and does steps that others have not claimed. It
+/// has to see the folder and reach the masters; any host will do. Blocks. Throws Error{invalid} if no run can be joined
+/// there, Error{peer_lost} if the run has ended, and as Trainer does.
+MastersResult train_joining(const Config& config, Communicator alone, Network network, const DataSplit& data);
+
+}  // namespace tutti::engine

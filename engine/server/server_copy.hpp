@@ -1,0 +1,62 @@
+// ServerCopy: a worker's parameters of one element type, and its copies of the masters'.
+#pragma once
+
+#include <ATen/Functions.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/strategies/flat.hpp"
+#include "nn/tensor.hpp"
+#include "tutti/parameter_server.hpp"
+
+namespace tutti::engine::exchange {
+
+inline ConstBuffer read_only(const at::Tensor& tensor) {
+  const Buffer all = nn::buffer(tensor);
+  return {all.data, all.count, all.dtype};
+}
+
+/// The masters' parameters are called the centre.
+class ServerCopy {
+ public:
+  ServerCopy(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::Site& site)
+      : flat(std::move(tensors), world, site),
+        centre(at::empty_like(flat.all())),
+        base(at::empty_like(centre)),
+        sent(at::empty_like(centre)) {}
+
+  Flat flat;                       // the worker's parameters, and memory to read them into
+  at::Tensor centre, base;         // the last reply; the centre that was applied last
+  at::Tensor sent;                 // send buffer of pushes
+  at::Tensor sum;                  // the gradients' sum; elastic with prefetch and gem: the change that was pushed
+  at::Tensor own;                  // the worker's parameters while the network has the centre's
+  at::Tensor momentum, previous;   // of gem
+  std::optional<Parameters> kept;  // the masters' buffer; on the worker's rank 0
+  std::optional<Parameters> top;   // with sub-masters: the top master's buffer
+  Request pushed, fetched;         // in flight
+  std::uint64_t seen = 0;          // the latest version received
+
+  // The tensors of a checkpoint for element type `index`; those that the strategy does not use are left out.
+  std::vector<nn::NamedTensor> remembered(std::size_t index) const {
+    std::vector<nn::NamedTensor> found;
+    for (const auto& [name, member] : members)
+      if ((this->*member).defined()) found.emplace_back(name + std::to_string(index), this->*member);
+    return found;
+  }
+  void recall(const std::vector<nn::NamedTensor>& state, std::size_t index) {
+    for (const auto& [name, member] : members)
+      for (const auto& [saved, tensor] : state)
+        if (saved == name + std::to_string(index)) this->*member = tensor.to(at::kCPU, false, true);
+  }
+
+ private:
+  static constexpr std::pair<const char*, at::Tensor ServerCopy::*> members[] = {
+      {"own/", &ServerCopy::own}, {"centre/", &ServerCopy::centre},     {"base/", &ServerCopy::base},
+      {"sum/", &ServerCopy::sum}, {"momentum/", &ServerCopy::momentum}, {"previous/", &ServerCopy::previous}};
+};
+
+}  // namespace tutti::engine::exchange

@@ -1,0 +1,114 @@
+// WorkerConnection: a worker's connection to the masters, and its synchronization with the other workers.
+#pragma once
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/server/server_copy.hpp"
+#include "engine/server/server_worker.hpp"
+#include "tutti/clock.hpp"
+#include "tutti/store.hpp"
+
+namespace tutti::engine::exchange {
+
+/// On a worker's ranks other than 0 it has no servers, and its calls do nothing.
+class WorkerConnection {
+ public:
+  using Question = std::array<double, question_size>;
+
+  explicit WorkerConnection(WorkerPlace place) : place_(std::move(place)) {}
+  const WorkerPlace& place() const noexcept { return place_; }
+
+  void open(std::vector<ServerCopy>& centres) {
+    if (!place_.servers) return;
+    for (std::size_t i = 0; i < centres.size(); ++i) {
+      const auto count = static_cast<std::size_t>(centres[i].centre.numel());
+      const DType dtype = nn::dtype_of(centres[i].centre);
+      centres[i].kept = place_.servers->open(centre_name(i), count, dtype);
+      if (place_.top) centres[i].top = place_.top->open(i, count, dtype);
+    }
+    open_ledger();
+  }
+
+  /// Closes the buffers, so that rounds no longer wait for this worker. It can still ask the ledger. open() undoes it.
+  void rest() {
+    if (!place_.servers) return;
+    place_.servers->leave();
+    place_.servers->join();
+    open_ledger();
+  }
+
+  /// On the first worker: publishes that the initial centre has been pushed. On the others: waits for that. Throws
+  /// Error{aborted} if the first worker failed before; the text has its error.
+  void announce() {
+    if (!place_.store) return;
+    if (place_.is_first)
+      place_.store->set(place_.keys + "centre", "there");
+    else if (const std::string said = place_.store->wait(place_.keys + "centre", never); said != "there")
+      throw Error(Code::aborted, "the first worker could not begin: " + said);
+  }
+
+  /// Waits until all workers have opened their buffers, because a round waits only for workers that have.
+  void meet() {
+    if (!place_.store || place_.meets == 0) return;
+    if (place_.store->add(place_.keys + "workers", 1) == place_.meets)
+      place_.store->set(place_.keys + "all workers", "there");
+    try {
+      place_.store->wait(place_.keys + "all workers", deadline_in(Seconds(60)));
+    } catch (const Error&) {  // timed out: a worker died before it came here
+    }
+  }
+
+  /// Asks the ledger and returns its answer; see LedgerQuestion. Blocks.
+  Question ask(LedgerQuestion what, Question question = {}) const {
+    question[0] = static_cast<double>(what);
+    Question answer{};
+    if (ledger_) ledger_->push_pull(deal_rule_name(), question, answer).wait();
+    return answer;
+  }
+
+  /// See ServerWorker::teller(); returns it in the form of ask().
+  Question teller() {
+    if (!place_.top) return ask(LedgerQuestion::place);
+    if (!std::exchange(is_over_, true)) {
+      rest();  // returns once the servers have processed all pushes of this worker
+      ledger_->push(over_rule_name()).wait();
+    }
+    return {0, static_cast<double>(place_.top->end()), 0};
+  }
+
+  /// The masters' whole state as a byte tensor; nullopt on ranks without servers.
+  std::optional<at::Tensor> dump() const {
+    if (!place_.servers) return std::nullopt;
+    const std::vector<std::byte> dump = place_.servers->dump();
+    at::Tensor tensor = at::empty({static_cast<std::int64_t>(dump.size())}, at::kByte);
+    std::ranges::copy(dump, static_cast<std::byte*>(tensor.data_ptr()));
+    return tensor;
+  }
+
+  /// Restores the masters' state, and opens the buffers.
+  void load(const at::Tensor& dump, std::vector<ServerCopy>& centres) {
+    if (!place_.servers) return;
+    place_.servers->load({static_cast<const std::byte*>(dump.data_ptr()), dump.nbytes()});
+    open(centres);
+  }
+
+ private:
+  void open_ledger() {
+    std::vector<std::size_t> shares(place_.servers->servers().size());
+    shares[0] = question_size;
+    ledger_ = place_.servers->open("ledger", question_size, DType::f64, {.shares = shares});
+  }
+
+  const WorkerPlace place_;
+  std::optional<Parameters> ledger_;
+  bool is_over_ = false;
+};
+
+}  // namespace tutti::engine::exchange
