@@ -168,18 +168,25 @@ struct Config {
   std::string resolved() const;
 };
 
-/// A row of the table of keys, from which the parser, the help text, the book and resolved() are generated.
-struct ConfigInfo {
-  using Value = std::variant<std::string*, std::int64_t*, double*, bool*>;
-
-  std::string_view key;
-  Value (*value)(Config&);
-  std::string_view meaning;
+/// What else a row of the table of keys says of its value.
+struct ConfigNotes {
   std::string_view allowed = {};  ///< for texts: the choices, separated by '|'
   std::string_view unit = {};
   double least = 0;               ///< for numbers: the smallest value
   std::string_view aliases = {};  ///< other names, separated by blanks: shorter ones, and those of other trainers
   std::string (*spelling)(std::string_view) = nullptr;  ///< for texts: maps a value to the name used here
+};
+
+/// A row of the table of keys, from which the parser, the help text, the book and resolved() are generated.
+struct ConfigInfo : ConfigNotes {
+  using Value = std::variant<std::string*, std::int64_t*, double*, bool*>;
+
+  constexpr ConfigInfo(std::string_view name, Value (*member)(Config&), std::string_view what, ConfigNotes notes = {})
+      : ConfigNotes(notes), key(name), value(member), meaning(what) {}
+
+  std::string_view key;
+  Value (*value)(Config&);
+  std::string_view meaning;
 };
 std::span<const ConfigInfo> config_table() noexcept;
 

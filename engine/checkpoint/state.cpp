@@ -22,8 +22,8 @@ constexpr DocumentLimits state_limits{.bytes = std::size_t{256} << 20, .nodes = 
 std::uint64_t whole(const Json& all, const char* name, std::uint64_t most = most_counted) {
   const Json& value = all.at(name);
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
-    throw Error(Code::invalid, "'" + std::string(name) + "' is " + value.dump().substr(0, 40) +
-                                   ": expected a whole number from 0 to " + std::to_string(most));
+    refuse("'" + std::string(name) + "' is " + value.dump().substr(0, 40) + ": expected a whole number from 0 to " +
+           std::to_string(most));
   return value.get<std::uint64_t>();
 }
 
@@ -130,7 +130,6 @@ namespace {
 
 /// What a state says is checked against itself; the rest is what a run with this configuration says.
 void check(const RunState& state) {
-  const auto refuse = [](const std::string& what) { throw Error(Code::invalid, what); };
   if (state.ranks == 0) refuse("'ranks' is 0: expected 1 or more");
   if (state.batch == 0) refuse("'batch' is 0: expected 1 or more");
   if (state.best_validation > state.validations.size())
@@ -191,14 +190,14 @@ RunState RunState::read(const std::filesystem::path& file) {
   const Json all = parse_json(text, file.string(), state_limits);
   try {
     if (all.at("version").get<int>() != version)
-      throw Error(Code::invalid,
-                  "was written by another version of tutti, which this one does not read: resume with that one, or "
-                  "begin anew in another run=");
+      refuse(
+          "was written by another version of tutti, which this one does not read: resume with that one, or "
+          "begin anew in another run=");
     return state_of(all);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(Code::invalid, file.string() + ": is no state of a run (" + error.what() + ")");
+    refuse(file.string() + ": is no state of a run (" + error.what() + ")");
   } catch (const Error& error) {
-    throw Error(Code::invalid, file.string() + ": " + error.what());
+    refuse(file.string() + ": " + error.what());
   }
 }
 

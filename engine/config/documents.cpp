@@ -11,8 +11,8 @@
 #include <sstream>
 #include <vector>
 
+#include "engine/config/options.hpp"
 #include "transports/core/text_file.hpp"
-#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -20,8 +20,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t longest_yaml = std::size_t{1} << 20;  // bytes
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 std::string too_deep(const DocumentLimits& limits) {
   return "has more than " + std::to_string(limits.depth) + " lists and maps within one another";

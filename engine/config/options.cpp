@@ -92,7 +92,7 @@ const ChoiceInfo& choose(std::string_view noun, std::span<const ChoiceInfo> tabl
     if (choice.name == name) return choice;
     names.push_back(choice.name);
   }
-  throw Error(Code::invalid, "no " + std::string(noun) + " " + in_quotes(name) + nearest_of(name, names));
+  refuse("no " + std::string(noun) + " " + in_quotes(name) + nearest_of(name, names));
 }
 
 Options::Given Options::parse(std::string_view text) {
@@ -104,9 +104,9 @@ Options::Given Options::parse(std::string_view text) {
     if (word.empty()) continue;
     const std::size_t equals = word.find('=');
     if (equals == word.npos || equals == 0)
-      throw Error(Code::invalid, in_quotes(word) + " is not an option: expected key=value, with spaces between");
+      refuse(in_quotes(word) + " is not an option: expected key=value, with spaces between");
     if (!given.emplace(word.substr(0, equals), word.substr(equals + 1)).second)
-      throw Error(Code::invalid, "option " + in_quotes(word.substr(0, equals)) + " is given twice: leave one out");
+      refuse("option " + in_quotes(word.substr(0, equals)) + " is given twice: leave one out");
   }
   return given;
 }
@@ -120,9 +120,9 @@ Options::Options(const ChoiceInfo& choice, const Given& given) : choice_(choice)
   for (const auto& [key, value] : given) {
     const auto option = std::ranges::find(choice.options, std::string_view(key), &OptionInfo::key);
     if (option == choice.options.end())
-      throw Error(Code::invalid, std::string(choice.name) + " has no option " + in_quotes(key) + nearest_of(key, keys));
+      refuse(std::string(choice.name) + " has no option " + in_quotes(key) + nearest_of(key, keys));
     if (const std::string wanted = complaint(*option, value); !wanted.empty())
-      throw Error(Code::invalid, std::string(choice.name) + ": " + key + "=" + value + ": expected " + wanted);
+      refuse(std::string(choice.name) + ": " + key + "=" + value + ": expected " + wanted);
     values_[key] = value;
   }
 }

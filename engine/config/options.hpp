@@ -9,7 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/status.hpp"
+
 namespace tutti::engine {
+
+/// Throws Error{invalid} with this text.
+[[noreturn]] inline void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 struct OptionInfo {
   enum class Kind : std::uint8_t {

@@ -16,8 +16,6 @@
 namespace tutti::engine {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
-
 std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 bool one_of(std::string_view value, std::string_view choices) {

@@ -6,16 +6,14 @@
 #include <numeric>
 #include <string>
 
+#include "engine/config/options.hpp"
 #include "engine/data/random.hpp"
-#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
 
 constexpr std::string_view way_names[] = {"batch", "contiguous", "strided", "file"};
 constexpr std::string_view remainder_names[] = {"uneven", "drop", "pad"};
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 std::size_t batch_of(std::size_t batch, int rank, int size) noexcept { return share(batch, rank, size).count; }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "tutti/status.hpp"
 
 namespace tutti::engine {
 
@@ -13,7 +12,7 @@ std::size_t place_of(std::string_view key, std::string_view name, std::initializ
   std::string known;
   for (auto each = names.begin(); each != names.end(); ++each)
     known += (each == names.begin() ? "" : each + 1 == names.end() ? " or " : ", ") + std::string(*each);
-  throw Error(Code::invalid, std::string(key) + "=" + std::string(name) + ": expected " + known);
+  refuse(std::string(key) + "=" + std::string(name) + ": expected " + known);
 }
 
 /// With batch.micro no micro-batch is larger than that.

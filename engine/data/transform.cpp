@@ -3,12 +3,10 @@
 #include <cstring>
 #include <utility>
 
-#include "tutti/status.hpp"
+#include "engine/config/options.hpp"
 
 namespace tutti::engine {
 namespace {
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 struct Window {
   std::int64_t top = 0, left = 0, height = 0, width = 0;

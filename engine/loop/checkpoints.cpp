@@ -51,11 +51,11 @@ void Trainer::Run::load(const Fields& arrays, const std::filesystem::path& file)
   const at::NoGradGuard no_grad;
   for (auto [name, tensor] : all_of(tensors)) {
     const Array* found = arrays.find(name);
-    if (!found) throw Error(Code::invalid, file.string() + " has no tensor '" + name + "': it is of another model");
+    if (!found) refuse(file.string() + " has no tensor '" + name + "': it is of another model");
     const at::Tensor value = network.parts ? network.parts->part_of(name, to_tensor(*found)) : to_tensor(*found);
     if (value.sizes() != tensor.sizes())
-      throw Error(Code::invalid, file.string() + ": '" + name + "' has the shape " + describe(found->shape()) +
-                                     ", which the model's has not: it is of another model");
+      refuse(file.string() + ": '" + name + "' has the shape " + describe(found->shape()) +
+             ", which the model's has not: it is of another model");
     tensor.copy_(value);
   }
 }
@@ -160,15 +160,14 @@ void Trainer::Run::go_on_after(std::size_t steps) {
 std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& from) {
   RunState kept = RunState::read(from / state_file);
   if (kept.data != loader.progress().data || kept.batch != static_cast<std::size_t>(config.batch.global))
-    throw Error(Code::invalid, from.string() + " is of a run with other data, another seed or another batch.global (" +
-                                   std::to_string(kept.batch) + "): resume with what " + config.run +
-                                   "/config.yaml says");
+    refuse(from.string() + " is of a run with other data, another seed or another batch.global (" +
+           std::to_string(kept.batch) + "): resume with what " + config.run + "/config.yaml says");
   if (kept.exchange != strategy->traits().name)
-    throw Error(Code::invalid, from.string() + " is of a run that exchanged other things (" + kept.exchange + ", not " +
-                                   strategy->traits().name +
-                                   "): resume with the strategy and its options, "
-                                   "deterministic and batch.grains of " +
-                                   config.run + "/config.yaml");
+    refuse(from.string() + " is of a run that exchanged other things (" + kept.exchange + ", not " +
+           strategy->traits().name +
+           "): resume with the strategy and its options, "
+           "deterministic and batch.grains of " +
+           config.run + "/config.yaml");
   load(read_arrays(from / model_file, config.checkpoint.verify), from / model_file);
   const std::size_t own =
       strategy->traits().alike_when_settled ? 0 : static_cast<std::size_t>(world.rank()) % kept.ranks;

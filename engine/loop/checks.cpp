@@ -11,11 +11,6 @@
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
-namespace {
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
-
-}  // namespace
 
 void Config::check() const {
   if (data.source.empty())

@@ -24,8 +24,8 @@ ModelSettings settings_of(const Config& config, SampleShape input, std::size_t c
 /// Throws Error{invalid} if samples have several inputs.
 ModelSettings settings_of(const Config& config, const DataSplit& data) {
   if (data.inputs.size() != 1)
-    throw Error(Code::invalid, "model.name=" + config.model.name + " takes one input, but a sample of " +
-                                   config.data.source + " has " + std::to_string(data.inputs.size()));
+    refuse("model.name=" + config.model.name + " takes one input, but a sample of " + config.data.source + " has " +
+           std::to_string(data.inputs.size()));
   const Sample sample = data.train->get(0);
   const std::size_t outputs =
       data.classes > 0 ? data.classes : sample[data.target].count();  // for numeric targets: one output per number

@@ -102,9 +102,8 @@ bool wants_pretraining(const Config& config, Communicator& world) {
 Pretraining pretrain(const Config& config, const Communicator& world, const Network& network, const DataSplit& data) {
   auto* tower = dynamic_cast<SparseTower*>(network.module.get());
   if (tower == nullptr)
-    throw Error(Code::invalid,
-                "pretrain: model.name=" + config.model.name +
-                    " has no layers that rebuild what they see: take model=sparse, or leave pretrain out");
+    refuse("pretrain: model.name=" + config.model.name +
+           " has no layers that rebuild what they see: take model=sparse, or leave pretrain out");
   Pretraining found;
   for (std::size_t i = 0; i < tower->stages() && config.pretrain.epochs > 0; ++i)
     found.losses.push_back(train_stage(config, world, network, *tower, i, data));

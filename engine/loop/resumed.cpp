@@ -9,7 +9,6 @@
 #include "engine/config/documents.hpp"
 #include "engine/loop/run_folder.hpp"
 #include "transports/core/text_file.hpp"
-#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -91,7 +90,7 @@ int ranks_of_run(const fs::path& folder) {
     int ranks = 0;
     const char* const end = line.data() + line.size();
     if (std::from_chars(line.data() + heading.size(), end, ranks).ptr != end || ranks < 1 || ranks > most)
-      throw Error(Code::invalid, file.string() + ": '" + line + "' is no number of ranks that a run had; say -np N");
+      refuse(file.string() + ": '" + line + "' is no number of ranks that a run had; say -np N");
     return ranks;
   }
   return 0;

@@ -46,7 +46,7 @@ struct Trainer::Run {
     times.clock().enter(before);
   }
 
-  // Defined in trainer_validation.cpp: validation on held-out samples.
+  // Defined in validation.cpp: validation on held-out samples.
   bool larger_is_better() const;
   double watched(const Validation& found) const;
   double error_of(const Validation& found) const;
@@ -66,7 +66,7 @@ struct Trainer::Run {
   std::size_t own_done() const noexcept { return state.step - state.further + state.given; }
   bool has_more() const noexcept { return own_done() < own_steps; }
 
-  // Defined in training_step.cpp: one step.
+  // Defined in step.cpp: one step.
   void exchange(const std::function<void()>& call);
   void train_step(std::size_t epoch, Batch& batch, std::size_t place);
   void train_further(std::size_t epoch, std::size_t& samples);
@@ -77,7 +77,7 @@ struct Trainer::Run {
   void seed_draws(std::size_t who) const;
   void flush_losses();
 
-  // Defined in trainer_checkpoint.cpp: saving and resuming.
+  // Defined in checkpoints.cpp: saving and resuming.
   bool keeps_checkpoints() const;  // during training, not only at the end
   bool keeps_the_end() const;
   void save_if_due(std::size_t epoch);

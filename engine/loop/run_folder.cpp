@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "engine/checkpoint/atomic_file.hpp"
-#include "engine/loop/history.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
@@ -109,6 +109,36 @@ void append(const fs::path& file, const std::string& head, const std::string& te
   if (!out) throw Error(Code::resource, file.string() + ": cannot be written");
 }
 
+/// The history of a run:
+/// {"train_time": seconds, "exchanges": N, "exchanged_bytes": N, "history": {"0:0:RANK": lists by epoch}, "args": the
+/// configuration by key}, like mpi_learn's <model>_<trial>_history.json. Rank 0 has loss, val_loss and val_<metric> of
+/// all ranks together, the learning rate and times; each rank has waited_for, how long the others waited for it.
+/// `exchanged` are the statistics of this rank.
+std::string history_json(const Config& config, const RunState& state, const ExchangeStats& exchanged, double seconds) {
+  using Json = nlohmann::ordered_json;
+  Json ranks = Json::object();
+  for (const EpochResult& epoch : state.epochs)
+    for (std::size_t rank = 0; rank < epoch.waited_for.size(); ++rank)
+      ranks["0:0:" + std::to_string(rank)]["waited_for"].push_back(epoch.waited_for[rank]);
+  Json& lists = ranks["0:0:0"];
+  for (const EpochResult& epoch : state.epochs) {
+    lists["loss"].push_back(epoch.train_loss);
+    lists["val_loss"].push_back(epoch.test_loss);
+    for (const auto& [name, value] : epoch.metrics) lists["val_" + name].push_back(value);
+    lists["lr"].push_back(epoch.learning_rate);
+    lists["samples_per_second"].push_back(epoch.samples_per_second);
+    lists["seconds"].push_back(epoch.phases.wall());
+  }
+  Json arguments = Json::object();
+  for (const ConfigInfo& info : config_table()) arguments[std::string(info.key)] = value_text(config, info);
+  const Json all = {{"train_time", seconds},
+                    {"exchanges", exchanged.exchanges},
+                    {"exchanged_bytes", exchanged.bytes},
+                    {"history", ranks},
+                    {"args", arguments}};
+  return all.dump(1) + "\n";
+}
+
 }  // namespace
 
 fs::path checkpoint_folder(const Config& config) { return fs::path(config.run) / "checkpoints"; }
@@ -126,8 +156,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
     throw Error(Code::resource, "run=" + config.run + ": cannot be made: " + failed.message() +
                                     "; name another folder, or say run=none");
   if (!config.checkpoint.resumes() && (fs::exists(metrics_) || fs::exists(checkpoint_folder(config))))
-    throw Error(Code::invalid,
-                "run=" + config.run + " has a run in it already: say --resume to go on, or name another folder");
+    refuse("run=" + config.run + " has a run in it already: say --resume to go on, or name another folder");
   write(folder_ / "config.yaml", config_.resolved());
   write(folder_ / "environment.txt", environment(config.whole.processes > 0 ? config.whole.processes : ranks));
   fs::remove(metrics_, failed);

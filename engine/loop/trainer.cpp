@@ -47,13 +47,13 @@ Network placed(Network network) {
 /// The ranks that have different samples.
 Communicator dealt(const Network& network, const Config& config, const Communicator& all) {
   if (!network.parts && splits_network(config, all.size()))
-    throw Error(Code::invalid, "parallel: the network is whole yet, but the configuration wants mesh " +
-                                   Mesh::name_of(mesh_axes(config, all.size())) + ": call engine::spread() first");
+    refuse("parallel: the network is whole yet, but the configuration wants mesh " +
+           Mesh::name_of(mesh_axes(config, all.size())) + ": call engine::spread() first");
   if (!network.parts) return all;
   if (network.parts->mesh().world().size() != all.size())
-    throw Error(Code::invalid, "a network over mesh " + network.parts->mesh().name() + " is trained by the " +
-                                   std::to_string(network.parts->mesh().world().size()) +
-                                   " ranks of the mesh: give the trainer the mesh's communicator");
+    refuse("a network over mesh " + network.parts->mesh().name() + " is trained by the " +
+           std::to_string(network.parts->mesh().world().size()) +
+           " ranks of the mesh: give the trainer the mesh's communicator");
   return network.parts->mesh()["data"];
 }
 
@@ -62,8 +62,8 @@ Communicator dealt(const Network& network, const Config& config, const Communica
 Network connected(Network network, const Config& config, const Communicator& world) {
   if (!config.sync.batch_norm || network.parts) return network;
   if (!network.module || nn::convert_sync_batch_norm(*network.module, world) == 0)
-    throw Error(Code::invalid, "sync.batch_norm=true, but model.name=" + config.model.name +
-                                   " has no BatchNorm that can be exchanged: leave it out");
+    refuse("sync.batch_norm=true, but model.name=" + config.model.name +
+           " has no BatchNorm that can be exchanged: leave it out");
   return network;
 }
 
@@ -295,7 +295,6 @@ namespace {
 
 /// Checks that configuration and task fit together.
 void check_task(const Config& config, const Task& task) {
-  const auto refuse = [](const std::string& text) { throw Error(Code::invalid, text); };
   if (!task.data.train || !task.data.test || task.data.train->size() == 0 || task.data.test->size() == 0)
     refuse("there have to be samples to train on and held-out ones: set both parts of the data");
   if (task.data.inputs.size() != 1)

@@ -27,7 +27,7 @@ Layers mlp(const Request& request) {
 /// LeCun et al. 1998 with ReLU, and with kernel sizes that suit the image.
 Layers lenet(const Request& request) {
   const std::int64_t rows = request.input[1], columns = request.input[2];
-  if (rows < 4 || columns < 4) throw Error(Code::invalid, "it needs images of at least 4x4 pixels; use model=mlp");
+  if (rows < 4 || columns < 4) refuse("it needs images of at least 4x4 pixels; use model=mlp");
   const bool large = rows >= 16 && columns >= 16;
   const std::int64_t kernel = large ? 5 : 3, padding = large ? 0 : 1;
   const Layer pool = pool_layer(Kind::maxpool, 2, 2);
@@ -163,7 +163,7 @@ std::vector<Layer> layers_of(const ModelSettings& settings) {
 
 Made make_from_layers(const std::filesystem::path& file, const SampleShape& input, std::int64_t classes) {
   LayerList list = read_layers(file);
-  const auto refuse = [&](const std::string& text) { throw Error(Code::invalid, file.string() + text); };
+  const auto refuse = [&](const std::string& text) { engine::refuse(file.string() + text); };
   const SampleShape& stated = list.input;
   SampleShape shape = input;
   bool permuted = false;

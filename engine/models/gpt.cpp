@@ -18,7 +18,6 @@
 #include <limits>
 
 #include "engine/models/makers.hpp"
-#include "tutti/status.hpp"
 
 namespace tutti::engine::models {
 
@@ -93,8 +92,8 @@ class Gpt final : public torch::nn::Module {
     const std::int64_t width = request.options.whole("embedding"), heads = request.options.whole("heads");
     const std::int64_t blocks = request.options.whole("layers");
     if (width % heads != 0)
-      throw Error(Code::invalid, "embedding=" + std::to_string(width) +
-                                     " is not a multiple of heads=" + std::to_string(heads) + ": change one of them");
+      refuse("embedding=" + std::to_string(width) + " is not a multiple of heads=" + std::to_string(heads) +
+             ": change one of them");
     tokens_ = register_module("token_embedding", Embedding(request.classes, width));
     positions_ = register_module("position_embedding", Embedding(context_, width));
     for (std::int64_t i = 0; i < blocks; ++i)
@@ -108,8 +107,8 @@ class Gpt final : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& tokens) {
     const std::int64_t length = tokens.size(1);
     if (length > context_)
-      throw Error(Code::invalid, "gpt: " + std::to_string(length) + " tokens, and the context is " +
-                                     std::to_string(context_) + ": give shorter samples or make it longer");
+      refuse("gpt: " + std::to_string(length) + " tokens, and the context is " + std::to_string(context_) +
+             ": give shorter samples or make it longer");
     at::Tensor x =
         tokens_->forward(tokens).add(positions_->forward(at::arange(length, tokens.options().dtype(at::kLong))));
     if (dropout_ > 0) x = at::dropout(x, dropout_, is_training());

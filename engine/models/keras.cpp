@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "tutti/status.hpp"
+#include "engine/config/options.hpp"
 
 namespace tutti::engine {
 namespace {
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 /// The config of one layer.
 class Entry {

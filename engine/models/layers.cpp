@@ -10,8 +10,6 @@ namespace {
 
 using Kind = OptionInfo::Kind;
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
-
 constexpr OptionInfo parallel{"parallel", Kind::text, "auto",
                               "on a mesh of ranks: auto, replicate, column, row or space"};
 

@@ -15,6 +15,7 @@
 #include "engine/models/network.hpp"
 
 namespace tutti::engine {
+
 struct ModelSettings;
 }
 

@@ -6,13 +6,12 @@
 
 #include <algorithm>
 
+#include "engine/config/options.hpp"
 #include "engine/models/makers.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 models::Made from_file(const std::filesystem::path& file, const ModelSettings& settings) {
   if (!settings.options.empty())

@@ -61,14 +61,14 @@ Made load_script(const std::filesystem::path& file) {
   try {
     const auto script = std::make_shared<Script>(torch::jit::load(file.string()));
     if (std::ranges::none_of(script->parameters(), [](const at::Tensor& each) { return each.requires_grad(); }))
-      throw Error(Code::invalid, file.string() +
-                                     " has no parameter that requires a gradient: save the module before "
-                                     "torch.jit.freeze(), with what is to be trained as parameters");
+      refuse(file.string() +
+             " has no parameter that requires a gradient: save the module before "
+             "torch.jit.freeze(), with what is to be trained as parameters");
     return made(script);
   } catch (const c10::Error& error) {
     const std::string why = error.what_without_backtrace();
-    throw Error(Code::invalid, file.string() + " cannot be loaded as TorchScript (" + why.substr(0, why.find('\n')) +
-                                   "): write it with torch.jit.save");
+    refuse(file.string() + " cannot be loaded as TorchScript (" + why.substr(0, why.find('\n')) +
+           "): write it with torch.jit.save");
   }
 }
 

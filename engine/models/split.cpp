@@ -10,8 +10,6 @@
 namespace tutti::engine {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
-
 struct SplitName {
   std::string_view name;
   Split split;

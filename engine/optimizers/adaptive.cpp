@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "engine/optimizers/rules.hpp"
-#include "tutti/status.hpp"
 
 namespace tutti::engine::rules {
 namespace {
@@ -157,8 +156,7 @@ class RmsProp final : public Optimizer {
     eps_ = value("eps");
     momentum_ = value("momentum");
     if (momentum_ > 0 && !remembers_)
-      throw Error(Code::invalid,
-                  "rmsprop was made with momentum=0 and has none to change: make it with momentum above 0");
+      refuse("rmsprop was made with momentum=0 and has none to change: make it with momentum above 0");
   }
   void update(Parameter& p, const at::Tensor& gradient) override {
     const at::Tensor& g = with_decay(p, gradient);

@@ -3,7 +3,6 @@
 
 #include "engine/config/options.hpp"
 #include "engine/optimizers/losses.hpp"
-#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -29,7 +28,7 @@ const LossInfo& loss_info(std::string_view name) {
     if (info.name == name || std::ranges::find(aliases, name) != aliases.end()) return info;
     known += (known.empty() ? "" : ", ") + std::string(info.name);
   }
-  throw Error(Code::invalid, "loss=" + std::string(name) + ": expected one of " + known);
+  refuse("loss=" + std::string(name) + ": expected one of " + known);
 }
 
 }  // namespace tutti::engine

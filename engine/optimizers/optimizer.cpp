@@ -79,8 +79,8 @@ void Optimizer::set(std::string_view key, double number) {
   value(key);  // throws if there is no such number
   const OptionInfo& option = *std::ranges::find(options_.choice().options, key, &OptionInfo::key);
   if (!option.allows(number))
-    throw Error(Code::invalid, std::string(name()) + ": " + std::string(key) + "=" + std::to_string(number) +
-                                   ": expected a number " + option.range());
+    refuse(std::string(name()) + ": " + std::string(key) + "=" + std::to_string(number) + ": expected a number " +
+           option.range());
   values_.find(key)->second = number;
 }
 

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "tutti/status.hpp"
-
 namespace tutti::engine {
 namespace {
 
@@ -47,8 +45,6 @@ constexpr ChoiceInfo table[] = {
     {"root_product", "by sqrt(1 - epoch / span) in each epoch", product_options},
     {"auto", "divided when the validation error improves too little", auto_options},
 };
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 /// 0 at the end of the warm-up, 1 at the end of training; 0 if the warm-up takes all of it.
 double part_done(const Place& place, double warm) {

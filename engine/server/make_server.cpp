@@ -27,24 +27,11 @@ int quorum_of(const Axes& axes, int workers) {
   return axes.quorum == 0 ? std::max(workers - 1, 1) : static_cast<int>(std::min<std::int64_t>(axes.quorum, workers));
 }
 
-MasterMerge merge_of(const Axes& axes) {
-  switch (axes.merge) {
-    case Axes::Merge::sum: return MasterMerge::sum;
-    case Axes::Merge::tokens: return MasterMerge::tokens;
-    case Axes::Merge::radial: return MasterMerge::radial;
-    default: return MasterMerge::mean;
-  }
-}
-
-MasterStep step_of(const Axes& axes) {
-  const auto with = [&](MasterStep::Rule rule) { return MasterStep{rule, axes.outer_momentum, axes.outer_every}; };
-  switch (axes.outer) {
-    case Axes::Outer::heavyball: return with(MasterStep::Rule::heavyball);
-    case Axes::Outer::nesterov: return with(MasterStep::Rule::nesterov);
-    case Axes::Outer::delayed_nesterov: return with(MasterStep::Rule::delayed_nesterov);
-    case Axes::Outer::adam: return with(MasterStep::Rule::adam);
-    default: return with(MasterStep::Rule::sgd);
-  }
+/// The rate comes with each push.
+OuterRule outer_of(const Axes& axes) {
+  return {.rule = axes.outer == Axes::Outer::none ? Axes::Outer::sgd : axes.outer,
+          .momentum = axes.outer_momentum,
+          .every = axes.outer_every};
 }
 
 WorkerNumbers numbers_of(const Axes& axes, int workers) {
@@ -81,7 +68,7 @@ ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<n
   std::vector<tutti::Range> ranges;
   for (const auto& [name, tensor] : tensors)
     ranges.push_back({ranges.empty() ? 0 : ranges.back().end(), static_cast<std::size_t>(tensor.numel())});
-  return delta_rule({step_of(axes), merge_of(axes), staleness_of(axes), ranges, quorum, axes.server.grace});
+  return delta_rule({outer_of(axes), axes.merge, staleness_of(axes), ranges, quorum, axes.server.grace});
 }
 
 }  // namespace

@@ -8,17 +8,10 @@
 #include "collectives/parameter_server/elements.hpp"
 #include "collectives/parameter_server/letters.hpp"
 #include "collectives/parameter_server/sharding.hpp"
-#include "engine/strategies/weights.hpp"
+#include "engine/strategies/merge.hpp"
 
 namespace tutti::engine {
 namespace {
-
-using Rule = MasterStep::Rule;
-
-std::size_t slots_of(Rule rule) {
-  if (rule == Rule::sgd) return 0;
-  return rule == Rule::delayed_nesterov || rule == Rule::adam ? 2 : 1;
-}
 
 /// A delta of the round that is not rejected.
 template <class T>
@@ -26,53 +19,56 @@ struct Delta {
   const T* values;
   double weight;  // in the round's mean
   double scale;   // StalenessPolicy::factor()
+
+  double value(std::size_t i) const { return scale * static_cast<double>(static_cast<WideOf<T>>(values[i])); }
 };
+
+template <class T>
+MergeSums weights_of(const std::vector<Delta<T>>& deltas) {
+  MergeSums sums;
+  for (const Delta<T>& one : deltas) sums.weight += one.weight;
+  return sums;
+}
 
 /// Computes the elements [begin, end) of the merged delta.
 template <class T, class Wide>
 void weighted_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& deltas, std::size_t begin, std::size_t end) {
-  double total = 0;
-  for (const Delta<T>& one : deltas) total += one.weight;
+  const MergeSums sums = weights_of(deltas);
+  std::vector<double> factors;
+  for (const Delta<T>& one : deltas) factors.push_back(sums.factor(one.weight, deltas.size()));
   for (std::size_t i = begin; i < end; ++i) {
     double sum = 0;
-    for (const Delta<T>& one : deltas)
-      sum += one.weight * one.scale * static_cast<double>(static_cast<Wide>(one.values[i]));
-    merged[i] = static_cast<Wide>(sum / total);
+    for (std::size_t d = 0; d < deltas.size(); ++d) sum += factors[d] * deltas[d].value(i);
+    merged[i] = static_cast<Wide>(sum / static_cast<double>(deltas.size()));
   }
 }
 
-template <class T>
-double length_of(const Delta<T>& one, std::size_t begin, std::size_t end) {
-  double squares = 0;
-  for (std::size_t i = begin; i < end; ++i) {
-    const double value = one.scale * static_cast<double>(static_cast<WideOf<T>>(one.values[i]));
-    squares += value * value;
-  }
-  return std::sqrt(squares);
-}
-
-/// The deltas' mean length along their mean direction, by weight; if the directions cancel out, the weighted mean.
+/// If the directions cancel out, the weighted mean.
 template <class T, class Wide>
 void radial_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& deltas, std::size_t begin, std::size_t end) {
-  double length = 0, weight = 0, squares = 0;
-  std::vector<double> direction(end - begin);
+  MergeSums sums = weights_of(deltas);
+  std::vector<double> lengths, direction(end - begin);
+  double all = 0;
   for (const Delta<T>& one : deltas) {
-    const double own = length_of(one, begin, end);
-    length += one.weight * own;
-    weight += one.weight;
-    for (std::size_t i = begin; own > 0 && i < end; ++i)
-      direction[i - begin] += one.weight * one.scale * static_cast<double>(static_cast<Wide>(one.values[i])) / own;
+    lengths.push_back(one.scale * length_of<WideOf<T>>(std::span(one.values + begin, end - begin)));
+    all += one.weight * lengths.back();
   }
-  for (const double each : direction) squares += each * each;
-  if (std::sqrt(squares) <= 1e-12 * weight) return weighted_mean(merged, deltas, begin, end);
-  const double factor = length / weight / std::sqrt(squares);
-  for (std::size_t i = begin; i < end; ++i) merged[i] = static_cast<Wide>(factor * direction[i - begin]);
+  sums.lengths.push_back(all);
+  for (std::size_t d = 0; d < deltas.size(); ++d) {
+    const double factor = sums.factor(deltas[d].weight, deltas.size(), lengths[d]);
+    for (std::size_t i = begin; i < end; ++i) direction[i - begin] += factor * deltas[d].value(i);
+  }
+  const double length = length_of<double>(std::span<const double>(direction));
+  if (length <= 1e-12 * static_cast<double>(deltas.size())) return weighted_mean(merged, deltas, begin, end);
+  for (std::size_t i = begin; i < end; ++i)
+    merged[i] = static_cast<Wide>(sums.length(0) / length * direction[i - begin]);
 }
 
 template <class T, class Wide>
-void merge(std::vector<Wide>& merged, const DeltaRule& rule, std::vector<Delta<T>> deltas, const ShardView& shard) {
+void merge(std::vector<Wide>& merged, const DeltaRule& rule, const std::vector<Delta<T>>& deltas,
+           const ShardView& shard) {
   const std::size_t count = shard.values.count;
-  if (rule.merge == MasterMerge::radial) {
+  if (rule.merge == Axes::Merge::radial) {
     const tutti::Range here{shard.offset, count};
     for (const tutti::Range& tensor : rule.tensors.empty() ? std::vector<tutti::Range>{here} : rule.tensors) {
       const tutti::Range part = common(tensor, here);
@@ -86,72 +82,34 @@ void merge(std::vector<Wide>& merged, const DeltaRule& rule, std::vector<Delta<T
     return;
   }
   weighted_mean(merged, deltas, 0, count);
-  if (rule.merge == MasterMerge::sum)
+  if (rule.merge == Axes::Merge::sum)
     for (Wide& each : merged) each *= static_cast<Wide>(deltas.size());
-}
-
-template <class Wide>
-struct Slots {
-  Wide* first = nullptr;
-  Wide* second = nullptr;
-};
-
-template <class T, class Wide>
-void step(const MasterStep& how, T* centre, const std::vector<Wide>& delta, Slots<Wide> slots, double& steps,
-          double rate) {
-  const auto g = static_cast<Wide>(rate), m = static_cast<Wide>(how.momentum), decay = static_cast<Wide>(how.decay),
-             epsilon = static_cast<Wide>(how.epsilon), many = static_cast<Wide>(how.every);
-  steps += 1;
-  const bool turns = std::fmod(steps, static_cast<double>(how.every)) == 0;
-  const auto corrected =
-      static_cast<Wide>(std::sqrt(1 - std::pow(how.decay, steps)) / (1 - std::pow(how.momentum, steps)));
-  for (std::size_t i = 0; i < delta.size(); ++i) {
-    const Wide d = delta[i], c = static_cast<Wide>(centre[i]);
-    Wide* const v = slots.first == nullptr ? nullptr : slots.first + i;
-    Wide* const s = slots.second == nullptr ? nullptr : slots.second + i;
-    Wide moved = 0;
-    switch (how.rule) {
-      case Rule::sgd: moved = g * d; break;
-      case Rule::heavyball: moved = g * (*v = m * *v + d); break;
-      case Rule::nesterov:
-        *v = m * *v + d;
-        moved = g * (d + m * *v);
-        break;
-      case Rule::delayed_nesterov:
-        moved = g * d / many;
-        *s += d;
-        if (!turns) break;
-        *v = m * *v + std::exchange(*s, Wide{}) / many;
-        moved += g * m * *v;
-        break;
-      case Rule::adam:
-        *v = m * *v + (1 - m) * d;
-        *s = decay * *s + (1 - decay) * d * d;
-        moved = g * corrected * *v / (std::sqrt(*s) + epsilon);
-        break;
-    }
-    centre[i] = static_cast<T>(c - moved);
-  }
 }
 
 void apply_deltas(const DeltaRule& rule, const ShardView& shard, std::span<const Pushed> pushed) {
   with_elements(shard.values.dtype, [&]<class T>(T*) {
     using Wide = WideOf<T>;
     std::vector<Delta<T>> deltas;
-    double rate = 1;
+    OuterRule outer = rule.outer;
     for (const Pushed& one : pushed) {
       const double scale = rule.staleness.factor(one.staleness);
-      const bool weighs = rule.merge == MasterMerge::tokens || rule.merge == MasterMerge::radial;
+      const bool weighs = rule.merge == Axes::Merge::tokens || rule.merge == Axes::Merge::radial;
       const double weight = weighs ? token_weight(one.meta.tokens, one.meta.steps) : 1;
       if (scale == 0 || weight == 0) continue;
       deltas.push_back({elements<T>(one.data), weight, scale});
-      rate = one.meta.factor;
+      outer.lr = one.meta.factor;
     }
     if (deltas.empty()) return;
-    std::vector<Wide> merged(shard.values.count);
-    merge(merged, rule, std::move(deltas), shard);
-    const auto slot = [&](std::size_t i) { return i < shard.slots.size() ? elements<Wide>(shard.slots[i]) : nullptr; };
-    step(rule.step, elements<T>(shard.values), merged, Slots<Wide>{slot(0), slot(1)}, shard.scalars[0], rate);
+    const std::size_t count = shard.values.count;
+    std::vector<Wide> merged(count);
+    merge(merged, rule, deltas, shard);
+    const auto slot = [&](std::size_t i) -> std::span<Wide> {
+      if (i >= shard.slots.size()) return {};
+      return {elements<Wide>(shard.slots[i]), count};
+    };
+    shard.scalars[0] += 1;
+    outer_step(outer, static_cast<std::int64_t>(shard.scalars[0]), std::span(elements<T>(shard.values), count),
+               std::span<const Wide>(merged), slot(0), slot(1));
   });
 }
 
@@ -176,8 +134,7 @@ void apply_elastic(WorkerCopies* copies, double here, const ShardView& shard, st
       Wide after = before;
       for (const Pushed& one : pushed) {
         T& answer = elements<T>(one.answer)[i];
-        answer =
-            static_cast<T>(static_cast<Wide>(one.meta.factor) * (static_cast<Wide>(elements<T>(one.data)[i]) - before));
+        answer = static_cast<T>(elastic_force(one.meta.factor, static_cast<Wide>(elements<T>(one.data)[i]), before));
         after += static_cast<Wide>(answer);
       }
       centre[i] = static_cast<T>(after);
@@ -197,7 +154,7 @@ double StalenessPolicy::factor(std::uint64_t staleness) const noexcept {
 ServerRule delta_rule(const DeltaRule& rule) {
   return {
       .apply = [rule](const ShardView& shard, std::span<const Pushed> pushed) { apply_deltas(rule, shard, pushed); },
-      .slots = slots_of(rule.step.rule),
+      .slots = rule.outer.slots(),
       .scalars = 1,
       .quorum = rule.quorum,
       .grace = rule.grace};

@@ -13,35 +13,11 @@
 #include <span>
 #include <vector>
 
+#include "engine/strategies/outer_rules.hpp"
 #include "tutti/parameter_server.hpp"
 #include "tutti/rule.hpp"
 
 namespace tutti::engine {
-
-/// How a master steps the centre c by the merged delta D. The rate g is the factor of the round's last push.
-///
-///     sgd               c -= g D
-///     heavyball         v = m v + D;  c -= g v
-///     nesterov          v = m v + D;  c -= g (D + m v)
-///     delayed_nesterov  c -= g D / N;  s += D;  every N-th time: v = m v + s / N, c -= g m v, s = 0
-///     adam              first and second moments with m and `decay`, bias-corrected:
-///                       c -= g sqrt(1 - decay^t) / (1 - m^t) first / (sqrt(second) + epsilon)
-struct MasterStep {
-  enum class Rule : std::uint8_t { sgd, heavyball, nesterov, delayed_nesterov, adam };
-  Rule rule = Rule::sgd;
-  double momentum = 0;     ///< m
-  std::int64_t every = 1;  ///< N
-  double decay = 0.999;    ///< of the second moment
-  double epsilon = 1e-8;
-};
-
-/// How the deltas of one round are merged.
-enum class MasterMerge : std::uint8_t {
-  mean,
-  sum,
-  tokens,  ///< mean weighted by tokens^2 / steps
-  radial   ///< for each tensor: the mean length times the mean direction, weighted as with tokens
-};
 
 /// What a master does with a delta that was computed from an older centre. Its staleness is the number of updates
 /// since.
@@ -63,9 +39,11 @@ struct WorkerCopies {
   void load(std::span<const std::byte> saved);
 };
 
+/// How a master merges the deltas of a round, and steps the centre by the result. The rate is the factor of the round's
+/// last push.
 struct DeltaRule {
-  MasterStep step = {};
-  MasterMerge merge = MasterMerge::mean;
+  OuterRule outer = {.rule = Axes::Outer::sgd};
+  Axes::Merge merge = Axes::Merge::mean;  ///< mean, sum, tokens, or radial, which weighs as tokens
   StalenessPolicy staleness = {};
   std::vector<tutti::Range> tensors = {};  ///< in the whole buffer, for radial; empty: one tensor
   int quorum = 1;

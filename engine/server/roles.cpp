@@ -6,12 +6,9 @@
 #include "collectives/parameter_server/sharding.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/explain.hpp"
-#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 /// The ranks from `first` on as workers of `processes` ranks each; they have to come out even.
 std::vector<std::vector<int>> workers_from(int first, int ranks, int processes) {
@@ -67,14 +64,14 @@ Roles roles_of(const Config& config, int ranks) {
   const int masters = static_cast<int>(axes.server.masters), processes = static_cast<int>(axes.server.processes);
   const int left = ranks - masters;
   if (left < 1)
-    throw Error(Code::invalid, "strategy.masters=" + std::to_string(masters) + " of " + std::to_string(ranks) +
-                                   " ranks: nobody is left to work; start more ranks, or say strategy.masters=0");
+    refuse("strategy.masters=" + std::to_string(masters) + " of " + std::to_string(ranks) +
+           " ranks: nobody is left to work; start more ranks, or say strategy.masters=0");
   if (left % processes != 0)
-    throw Error(Code::invalid, "strategy.processes=" + std::to_string(processes) + ": " + std::to_string(left) +
-                                   " working ranks do not make whole workers; start " +
-                                   std::to_string(ranks + processes - left % processes) + " ranks");
+    refuse("strategy.processes=" + std::to_string(processes) + ": " + std::to_string(left) +
+           " working ranks do not make whole workers; start " + std::to_string(ranks + processes - left % processes) +
+           " ranks");
   if (axes.server.joins > 0 && !config.has_folder())
-    throw Error(Code::invalid, "strategy.joins: workers find the run by its folder, so say run=DIR");
+    refuse("strategy.joins: workers find the run by its folder, so say run=DIR");
   Roles roles;
   const int all = axes.members == Axes::Members::quorum ? 1 : ranks;  // one master decides who is in a round
   for (int rank = 0; rank < (masters > 0 ? masters : all); ++rank) roles.masters.push_back(rank);

@@ -15,6 +15,8 @@
 #include "engine/server/worker_connection.hpp"
 #include "engine/strategies/counts.hpp"
 #include "engine/strategies/flat.hpp"
+#include "engine/strategies/merge.hpp"
+#include "engine/strategies/tensor_arithmetic.hpp"
 #include "nn/tensor.hpp"
 
 namespace tutti::engine {
@@ -150,7 +152,7 @@ class Worker final : public ServerWorker {
                                                           {"kappa", &numbers_.gem_kappa}};
     const auto found = std::ranges::find(known, key, &std::pair<std::string_view, double*>::first);
     if (found == std::end(known)) return Strategy::set(key, value);
-    if (!(value >= 0)) throw Error(Code::invalid, "strategy." + std::string(key) + " is at least 0");
+    if (!(value >= 0)) refuse("strategy." + std::string(key) + " is at least 0");
     *found->second = value;
     if (key == "outer_lr") numbers_.gem_lr = value;
   }
@@ -281,7 +283,7 @@ class Worker final : public ServerWorker {
   void start_elastic(ServerCopy& one) {
     if (numbers_.prefetch == 0) return start(one, one.flat.all(), numbers_.elastic);
     receive(one, one.fetched, one.centre);
-    one.sum = numbers_.elastic * (one.flat.all() - one.centre);
+    one.sum = elastic_force(numbers_.elastic, one.flat.all(), one.centre);
     start(one, one.sum, 1);
   }
 
@@ -380,18 +382,9 @@ class Worker final : public ServerWorker {
 
 }  // namespace
 
-at::Tensor gem(const WorkerNumbers& numbers, const at::Tensor& x, const at::Tensor& base, const at::Tensor& centre,
-               at::Tensor& momentum, at::Tensor& previous) {
-  const at::Tensor moved = (x - base).mul_(numbers.gem_lr);
-  momentum.mul_(numbers.gem_momentum).add_(moved);
-  const at::Tensor wanted = momentum.abs().mul_(numbers.gem_kappa).sub_((centre - previous).abs());
-  previous.copy_(centre);
-  return wanted.div_((moved + 1e-12).abs()).clamp_(0, 5).mul_(moved);
-}
-
 std::unique_ptr<ServerWorker> ServerWorker::make(const WorkerNumbers& numbers, Traits traits, const Replica& replica,
                                                  const WorkerPlace& place, std::unique_ptr<Strategy> inner) {
-  if (!replica.site->on_cpu()) throw Error(Code::invalid, "strategy.how=server trains on the CPU: say device=cpu");
+  if (!replica.site->on_cpu()) refuse("strategy.how=server trains on the CPU: say device=cpu");
   auto made = std::make_unique<Worker>(numbers, std::move(traits), replica, place, std::move(inner));
   made->begin();
   return made;

@@ -10,9 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "engine/server/exchange_report.hpp"
+#include "engine/server/exchanges.hpp"
 #include "engine/server/ledger.hpp"
-#include "engine/server/rule_names.hpp"
 #include "engine/server/submaster_exchange.hpp"
 #include "engine/strategies/strategy.hpp"
 #include "tutti/parameter_server.hpp"

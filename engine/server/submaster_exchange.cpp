@@ -6,7 +6,6 @@
 
 #include "collectives/parameter_server/elements.hpp"
 #include "engine/server/master_rules.hpp"
-#include "engine/server/rule_names.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/server/exchange_report.hpp"
+#include "engine/server/exchanges.hpp"
 #include "tutti/parameter_server.hpp"
 
 namespace tutti::engine {

@@ -6,14 +6,11 @@
 
 #include "engine/config.hpp"
 #include "engine/config/tables.hpp"
-#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
 
 using Kind = OptionInfo::Kind;
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 /// The names of an axis's values, in the order of its enumerators.
 using Words = std::initializer_list<std::string_view>;

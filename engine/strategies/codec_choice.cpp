@@ -4,12 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "tutti/status.hpp"
-
 namespace tutti::engine {
 namespace {
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 /// The names of the codecs, in the order of CodecChoice::Kind.
 constexpr std::string_view codec_words[] = {"none", "f16",   "bf16", "int8", "e3m0",     "2bit",

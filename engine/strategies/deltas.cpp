@@ -19,7 +19,6 @@
 #include "engine/strategies/merge.hpp"
 #include "engine/strategies/partners.hpp"
 #include "engine/strategies/sparse_average.hpp"
-#include "engine/strategies/weights.hpp"
 
 namespace tutti::engine::exchange {
 namespace {
@@ -133,27 +132,29 @@ class Deltas final : public Local {
   /// Scales what each rank sends by its weight, so that the exchange's plain mean is the weighted mean.
   void weigh(Fragment& fragment) {
     if (axes_.merge != Axes::Merge::tokens && axes_.merge != Axes::Merge::radial) return;
-    std::vector<double> all{axes_.merge == Axes::Merge::tokens ? token_weight(fragment.samples, fragment.steps) : 1.0};
+    const bool is_radial = axes_.merge == Axes::Merge::radial;
+    const double own = is_radial ? 1 : token_weight(fragment.samples, fragment.steps);
+    const auto members = static_cast<std::size_t>(world().size());
     std::vector<std::vector<double>> lengths;
     for (FragmentState& part : fragment.parts)
-      if (axes_.merge == Axes::Merge::radial) lengths.push_back(part.lengths());
-    const double own = all[0];
+      if (is_radial) lengths.push_back(part.lengths());
+    std::vector<double> all{own};
     for (const auto& part : lengths)
       for (const double length : part) all.push_back(own * length);
     waited([&] { world().allreduce(all, sum).wait(); });
     given_.bytes += all.size() * sizeof(double);
+    const MergeSums sums{all[0], {all.begin() + 1, all.end()}};
     fragment.lengths.clear();
-    for (std::size_t p = 0, at = 1; p < fragment.parts.size(); ++p) {
-      const double factor = all[0] > 0 ? own * world().size() / all[0] : 1;
-      if (axes_.merge == Axes::Merge::tokens) {
-        fragment.parts[p].scale(factor);
+    for (std::size_t p = 0, tensor = 0; p < fragment.parts.size(); ++p) {
+      if (!is_radial) {
+        fragment.parts[p].scale(sums.factor(own, members));
         continue;
       }
       std::vector<double> wanted, factors;
-      for (std::size_t i = 0; i < lengths[p].size(); ++i, ++at) {
-        const bool plain = is_embedding(fragment.parts[p].names()[i].first);
-        wanted.push_back(plain ? -1 : all[at] / all[0]);
-        factors.push_back(plain || lengths[p][i] == 0 ? factor : factor / lengths[p][i]);
+      for (std::size_t i = 0; i < lengths[p].size(); ++i, ++tensor) {
+        const bool is_plain = is_embedding(fragment.parts[p].names()[i].first);
+        wanted.push_back(is_plain ? -1 : sums.length(tensor));
+        factors.push_back(is_plain ? sums.factor(own, members) : sums.factor(own, members, lengths[p][i]));
       }
       fragment.parts[p].scale(factors);
       fragment.lengths.push_back(std::move(wanted));

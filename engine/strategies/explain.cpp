@@ -10,7 +10,7 @@
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/fragments.hpp"
 #include "engine/strategies/makers.hpp"
-#include "engine/strategies/outer.hpp"
+#include "engine/strategies/outer_rules.hpp"
 #include "nn/bucket.hpp"
 #include "nn/tensor.hpp"
 
@@ -81,7 +81,8 @@ std::int64_t kept_copies(const Axes& axes) {
   if (axes.sparta > 0) ++copies;
   if (axes.judged != Axes::Judged::exchange) ++copies;
   if (axes.what != Axes::What::deltas) return copies;
-  return copies + 1 + exchange::Outer::memory(axes.outer, 1) + (axes.apply == Axes::Apply::eager);
+  return copies + 1 + static_cast<std::int64_t>(OuterRule{.rule = axes.outer}.slots()) +
+         (axes.apply == Axes::Apply::eager);
 }
 
 StrategyCost delta_cost(const Config& config, const Axes& axes, const std::vector<nn::NamedTensor>& parameters,

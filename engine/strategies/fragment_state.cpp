@@ -3,9 +3,25 @@
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
+#include "collectives/parameter_server/elements.hpp"
 #include "engine/strategies/counts.hpp"
+#include "engine/strategies/merge.hpp"
+#include "nn/tensor.hpp"
 
 namespace tutti::engine::exchange {
+namespace {
+
+double length_of_tensor(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return tensor.norm().item<double>();
+  double length = 0;
+  with_elements(nn::dtype_of(tensor), [&]<class T>(T*) {
+    const std::span values(static_cast<const T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel()));
+    length = length_of<WideOf<T>>(values);
+  });
+  return length;
+}
+
+}  // namespace
 
 FragmentState::FragmentState(std::vector<nn::NamedTensor> tensors, const Axes& axes, const Replica& replica,
                              const nn::Compression* codec, nn::SyncStats& bytes)
@@ -33,7 +49,7 @@ void FragmentState::measure() {
 
 std::vector<double> FragmentState::lengths() const {
   std::vector<double> all;
-  for (const auto& [name, part] : flat_.parts()) all.push_back(part.norm().item<double>());
+  for (const auto& [name, part] : flat_.parts()) all.push_back(length_of_tensor(part));
   return all;
 }
 
@@ -69,7 +85,7 @@ void FragmentState::set_lengths(const std::vector<double>& lengths) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const at::Tensor& part = flat_.parts()[i].second;
-    const double now = lengths[i] < 0 ? 0 : part.norm().item<double>();
+    const double now = lengths[i] < 0 ? 0 : length_of_tensor(part);
     if (now > 0) part.mul_(lengths[i] / now);
   }
 }

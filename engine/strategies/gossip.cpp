@@ -19,6 +19,7 @@
 #include "engine/strategies/makers.hpp"
 #include "engine/strategies/merge.hpp"
 #include "engine/strategies/partners.hpp"
+#include "engine/strategies/tensor_arithmetic.hpp"
 
 namespace tutti::engine::exchange {
 namespace {
@@ -138,14 +139,11 @@ class Gossip final : public Local {
         weight += pushed_[from];
         continue;
       }
-      double after = weight;
       for (Flat& flat : flats_) {
-        after = weight;
         flat.take();
-        gossip(flat.all(), after, coming_[next++].values, pushed_[from]);
-        flat.give();
+        flat.write(gossip_mean(flat.all(), weight, coming_[next++].values, pushed_[from]));
       }
-      weight = after;
+      weight += pushed_[from];
     }
     std::ranges::fill(targets_, -1);
     coming_.clear();

@@ -1,64 +1,54 @@
 #include "engine/strategies/outer.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
-#include <cmath>
+#include "collectives/parameter_server/elements.hpp"
+#include "engine/strategies/tensor_arithmetic.hpp"
+#include "nn/tensor.hpp"
 
 namespace tutti::engine::exchange {
 namespace {
 
-constexpr double beta2 = 0.999, epsilon = 1e-8;
+template <class T>
+std::span<T> elements_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  return {static_cast<T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel())};
+}
 
-bool has_velocity(Axes::Outer rule) { return rule != Axes::Outer::none && rule != Axes::Outer::sgd; }
-bool has_second(Axes::Outer rule) { return rule == Axes::Outer::delayed_nesterov || rule == Axes::Outer::adam; }
+template <class T>
+std::span<T> cut(std::span<T> all, std::size_t begin, std::size_t count) {
+  return all.empty() ? all : all.subspan(begin, count);
+}
+
+constexpr std::int64_t least_elements_of_a_thread = 1 << 15;
 
 }  // namespace
 
-std::int64_t Outer::memory(Axes::Outer rule, std::int64_t parameters) {
-  return parameters * (has_velocity(rule) + has_second(rule));
-}
-
-void Outer::start(const at::Tensor& theta) {
-  if (has_velocity(numbers_.rule) && !velocity_.defined()) velocity_ = at::zeros_like(theta);
-  if (has_second(numbers_.rule) && !second_.defined()) second_ = at::zeros_like(theta);
-}
-
 void Outer::step(const at::Tensor& theta, const at::Tensor& delta) {
   const at::NoGradGuard no_grad;
-  start(theta);
+  const auto wide = theta.options().dtype(theta.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  if (rule_.slots() > 0 && !velocity_.defined()) velocity_ = at::zeros_like(theta, wide);
+  if (rule_.slots() > 1 && !second_.defined()) second_ = at::zeros_like(theta, wide);
   ++steps_;
-  const double lr = numbers_.lr, momentum = numbers_.momentum;
-  switch (numbers_.rule) {
-    case Axes::Outer::none: theta.sub_(delta); return;
-    case Axes::Outer::heavyball:
-      velocity_.mul_(momentum).add_(delta);
-      theta.sub_(velocity_, lr);
-      return;
-    case Axes::Outer::nesterov:
-      velocity_.mul_(momentum).add_(delta);
-      theta.sub_(delta.add(velocity_, momentum), lr);
-      return;
-    case Axes::Outer::delayed_nesterov: {
-      const auto many = static_cast<double>(numbers_.every);
-      theta.sub_(delta, lr / many);
-      second_.add_(delta);
-      if (steps_ % numbers_.every != 0) return;
-      velocity_.mul_(momentum).add_(second_, 1 / many);
-      theta.sub_(velocity_, lr * momentum);
-      second_.zero_();
-      return;
-    }
-    case Axes::Outer::adam: {
-      velocity_.mul_(momentum).add_(delta, 1 - momentum);
-      second_.mul_(beta2).addcmul_(delta, delta, 1 - beta2);
-      const auto t = static_cast<double>(steps_);
-      const double first = 1 - std::pow(momentum, t), root = std::sqrt(1 - std::pow(beta2, t));
-      theta.addcdiv_(velocity_, second_.sqrt().div_(root).add_(epsilon), -lr / first);
-      return;
-    }
-    default: theta.sub_(delta, lr); return;
-  }
+  if (theta.is_cpu()) return step_elements(theta, delta);
+  at::Tensor value = theta.to(wide);
+  with_outer_rule(rule_, steps_, [&](const auto& rule) { rule(value, delta.to(wide), velocity_, second_); });
+  theta.copy_(value);
+}
+
+void Outer::step_elements(const at::Tensor& theta, const at::Tensor& delta) {
+  with_elements(nn::dtype_of(theta), [&]<class T>(T*) {
+    const auto copy = elements_of<T>(theta);
+    const auto merged = elements_of<const T>(delta);
+    const auto first = elements_of<WideOf<T>>(velocity_), second = elements_of<WideOf<T>>(second_);
+    at::parallel_for(0, theta.numel(), least_elements_of_a_thread, [&](std::int64_t begin, std::int64_t end) {
+      const auto at = static_cast<std::size_t>(begin), count = static_cast<std::size_t>(end - begin);
+      outer_step(rule_, steps_, cut(copy, at, count), cut(merged, at, count), cut(first, at, count),
+                 cut(second, at, count));
+    });
+  });
 }
 
 std::vector<nn::NamedTensor> Outer::state() const {
@@ -70,9 +60,12 @@ std::vector<nn::NamedTensor> Outer::state() const {
 }
 
 void Outer::load_state(const std::vector<nn::NamedTensor>& state) {
+  const auto wide = [](const at::Tensor& tensor) {
+    return tensor.to(tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat, false, true);
+  };
   for (const auto& [name, tensor] : state) {
-    if (name == "velocity") velocity_ = tensor.clone();
-    if (name == "second") second_ = tensor.clone();
+    if (name == "velocity") velocity_ = wide(tensor);
+    if (name == "second") second_ = wide(tensor);
     if (name == "steps") steps_ = tensor.item<std::int64_t>();
   }
 }

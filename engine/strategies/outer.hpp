@@ -1,57 +1,39 @@
-// Outer: the outer optimizer, which steps a copy of the parameters by merged deltas.
+// Outer: the outer optimizer of ranks among equals, which steps a copy of the parameters by merged deltas.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
-#include "engine/strategies/axes.hpp"
+#include "engine/strategies/outer_rules.hpp"
 #include "nn/module.hpp"
 
 namespace tutti::engine::exchange {
 
-/// theta is the copy, D the merged delta (theta minus the ranks' parameters), g the rate, m the momentum:
-///
-///     none              theta -= D
-///     sgd               theta -= g D
-///     heavyball         v = m v + D;  theta -= g v               (SlowMo; Wang et al., ICLR 2020)
-///     nesterov          v = m v + D;  theta -= g (D + m v)       (DiLoCo; Douillard et al. 2023)
-///     delayed-nesterov  theta -= g D / N;  s += D;  every N-th time: v = m v + s / N, theta -= g m v, s = 0
-///                                                                (Liu et al. 2024)
-///     adam              Adam on D with betas m and 0.999, epsilon 1e-8
-///
-/// Threads: one at a time.
+/// A rule (engine/strategies/outer_rules.hpp) with what it remembers. Threads: one at a time.
 class Outer {
  public:
-  struct Numbers {
-    Axes::Outer rule = Axes::Outer::none;
-    double lr = 1, momentum = 0;
-    std::int64_t every = 1;  ///< N
-  };
-  explicit Outer(const Numbers& numbers) : numbers_(numbers) {}
+  explicit Outer(const OuterRule& rule) : rule_(rule) {}
 
   /// Takes effect with the next step.
   void set(double lr, double momentum) {
-    numbers_.lr = lr;
-    numbers_.momentum = momentum;
+    rule_.lr = lr;
+    rule_.momentum = momentum;
   }
 
-  /// Changes `theta` in place. Both tensors have one dimension, and the same size in each call.
+  /// Changes `theta` in place. Both tensors have one dimension, and the same size, type and device in each call.
   void step(const at::Tensor& theta, const at::Tensor& delta);
 
-  /// The number of elements of the state for so many parameters.
-  static std::int64_t memory(Axes::Outer rule, std::int64_t parameters);
-
-  /// "velocity", "second" (the sum or the squares) and "steps". The first two share the optimizer's memory.
+  /// "velocity", "second" (the sum or the squares) and "steps". The first two share the optimizer's memory, and are
+  /// float for parameters of a smaller type.
   std::vector<nn::NamedTensor> state() const;
   void load_state(const std::vector<nn::NamedTensor>& state);
 
  private:
-  void start(const at::Tensor& theta);
-  Numbers numbers_;
-  at::Tensor velocity_, second_;  // second: delayed-nesterov's sum, adam's squares
+  void step_elements(const at::Tensor& theta, const at::Tensor& delta);
+  OuterRule rule_;
+  at::Tensor velocity_, second_;  // the rule's v and s
   std::int64_t steps_ = 0;
 };
 

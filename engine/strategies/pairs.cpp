@@ -18,7 +18,9 @@
 #include "engine/strategies/inner.hpp"
 #include "engine/strategies/local.hpp"
 #include "engine/strategies/makers.hpp"
+#include "engine/strategies/merge.hpp"
 #include "engine/strategies/partners.hpp"
+#include "engine/strategies/tensor_arithmetic.hpp"
 
 namespace tutti::engine::exchange {
 namespace {
@@ -133,7 +135,7 @@ class Pairs final : public Local {
     if (axes_.merge == Axes::Merge::elastic && members.size() > 1) {
       const auto size = static_cast<double>(members.size());
       const at::Tensor others = mean.mul(size).sub_(own).div_(size - 1);
-      own.add_(others.sub_(own), axes_.elastic);
+      own.add_(elastic_force(axes_.elastic, others, own));
     } else {
       own.copy_(mean);
     }

@@ -3,7 +3,7 @@
 // A new preset is a row of the table in presets.cpp: a name, a sentence, and the axes that differ from
 // axis_options(). If its axes can be combined already, that is all; `tutti train --explain-strategy` prints it, and
 // tests/engine/presets_test.cpp trains with it. A new value of an axis is an enumerator in axes.hpp, its name in
-// axes.cpp, and the code that acts on it: an outer rule in outer.cpp, a merge in merge.cpp, a codec in
+// axes.cpp, and the code that acts on it: an outer rule in outer_rules.hpp, a merge in merge.hpp, a codec in
 // nn/encoding.cpp. A new `how` is a class derived from Strategy, or from Local if ranks make steps of their own,
 // and a line in make_strategy(), which chooses by `how` and `what`.
 #include <algorithm>

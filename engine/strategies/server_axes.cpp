@@ -1,14 +1,11 @@
 #include "engine/strategies/server_axes.hpp"
 
 #include "engine/strategies/axes.hpp"
-#include "tutti/status.hpp"
 
 namespace tutti::engine {
 namespace {
 
 using Kind = OptionInfo::Kind;
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(Code::invalid, text); }
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 namespace tutti::engine {
 
 void Strategy::set(std::string_view key, double) {
-  throw Error(Code::invalid, "strategy " + traits_.name + " has no number '" + std::string(key) + "' to set");
+  refuse("strategy " + traits_.name + " has no number '" + std::string(key) + "' to set");
 }
 
 std::unique_ptr<Strategy> make_strategy(const Config& config, Replica replica) {

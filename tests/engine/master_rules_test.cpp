@@ -1,6 +1,6 @@
 // The masters' rules on scripted pushes, compared number by number in double precision.
 #include "engine/server/master_rules.hpp"
-#include "engine/strategies/weights.hpp"
+#include "engine/strategies/merge.hpp"
 
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ TEST(downpour, leaves_out_or_damps_what_is_stale) {
 }
 
 TEST(synchronous_masters, merge_a_round_by_mean_or_sum) {
-  Master mean(delta_rule({.quorum = 3}), {10}), sum(delta_rule({.merge = MasterMerge::sum, .quorum = 3}), {10});
+  Master mean(delta_rule({.quorum = 3}), {10}), sum(delta_rule({.merge = Axes::Merge::sum, .quorum = 3}), {10});
   for (Master* const master : {&mean, &sum}) master->round({{{1}}, {{2}}, {{6}}});
   expect_near(mean.centre(), {7});
   expect_near(sum.centre(), {1});
@@ -102,18 +102,18 @@ TEST(synchronous_masters, merge_a_round_by_mean_or_sum) {
 }
 
 TEST(delayed_nesterov, steps_a_little_at_each_arrival_and_turns_at_every_nth) {
-  Master master(delta_rule({.step = {MasterStep::Rule::delayed_nesterov, .9, 2}}), {0});
+  Master master(delta_rule({.outer = {.rule = Axes::Outer::delayed_nesterov, .momentum = .9, .every = 2}}), {0});
   const double wanted[] = {-.5, -3.8, -4.3, -9.22};
   for (int i = 0; i < 4; ++i) {
     master.push({i % 2 == 0 ? 1.0 : 3.0});
     expect_near(master.centre(), {wanted[i]});
   }
-  Master plain(delta_rule({.step = {MasterStep::Rule::nesterov, .9}}), {0});
+  Master plain(delta_rule({.outer = {.rule = Axes::Outer::nesterov, .momentum = .9}}), {0});
   for (const double after : {-3.8, -9.22}) {
     plain.push({2});
     expect_near(plain.centre(), {after});
   }
-  Master every(delta_rule({.step = {MasterStep::Rule::delayed_nesterov, .9, 1}}), {0});
+  Master every(delta_rule({.outer = {.rule = Axes::Outer::delayed_nesterov, .momentum = .9}}), {0});
   for (const double after : {-3.8, -9.22}) {
     every.push({2});
     expect_near(every.centre(), {after});
@@ -124,25 +124,25 @@ TEST(decoupled, weighs_by_tokens_and_keeps_the_mean_length) {
   EXPECT_EQ(token_weight(100, 10), 1000);
   EXPECT_EQ(token_weight(300, 30), 3000);
   const Master::Push a{{1, 0}, trained(100, 10)}, b{{0, 2}, trained(300, 30)};
-  Master mean(delta_rule({.merge = MasterMerge::tokens, .quorum = 2}), {0, 0});
+  Master mean(delta_rule({.merge = Axes::Merge::tokens, .quorum = 2}), {0, 0});
   mean.round({a, b});
   expect_near(mean.centre(), {-.25, -1.5});
-  Master radial(delta_rule({.merge = MasterMerge::radial, .quorum = 2}), {0, 0});
+  Master radial(delta_rule({.merge = Axes::Merge::radial, .quorum = 2}), {0, 0});
   radial.round({a, b});
   EXPECT_NEAR(radial.centre()[0], -.5533985906, 1e-10);
   EXPECT_NEAR(radial.centre()[1], -1.6601957716, 1e-10);
   EXPECT_NEAR(std::hypot(radial.centre()[0], radial.centre()[1]), 1.75, exact);
-  Master alone(delta_rule({.merge = MasterMerge::radial}), {0, 0});
+  Master alone(delta_rule({.merge = Axes::Merge::radial}), {0, 0});
   alone.round({b});
   expect_near(alone.centre(), {0, -2});
-  Master opposite(delta_rule({.merge = MasterMerge::radial, .quorum = 2}), {7, 7});
+  Master opposite(delta_rule({.merge = Axes::Merge::radial, .quorum = 2}), {7, 7});
   opposite.round({{{1, 1}, trained(10, 1)}, {{-1, -1}, trained(10, 1)}});
   expect_near(opposite.centre(), {7, 7});
 }
 
 TEST(decoupled, takes_lengths_tensor_by_tensor_across_shards) {
   const std::vector<tutti::Range> tensors{{0, 1}, {1, 2}};
-  Master master(delta_rule({.merge = MasterMerge::radial, .tensors = tensors, .quorum = 2}), {0, 0, 0});
+  Master master(delta_rule({.merge = Axes::Merge::radial, .tensors = tensors, .quorum = 2}), {0, 0, 0});
   master.round({{{3, 1, 0}, trained(100, 10)}, {{1, 0, 2}, trained(300, 30)}});
   EXPECT_NEAR(master.centre()[0], -1.5, exact) << "one number: its mean";
   EXPECT_NEAR(master.centre()[1], -.5533985906, 1e-10);
@@ -150,7 +150,7 @@ TEST(decoupled, takes_lengths_tensor_by_tensor_across_shards) {
 }
 
 TEST(masters_of_masters, pass_on_what_they_have_changed) {
-  Master region(delta_rule({.step = {MasterStep::Rule::nesterov, .9}}), {0}), top(delta_rule({}), {0});
+  Master region(delta_rule({.outer = {.rule = Axes::Outer::nesterov, .momentum = .9}}), {0}), top(delta_rule({}), {0});
   region.push({1}, rate(.5));
   region.push({1}, rate(.5));
   expect_near(region.centre(), {-2.305});
@@ -215,8 +215,8 @@ TEST(first, is_where_everybody_begins) {
 
 /// Compares twenty steps, with deltas of changing sign, with the formula.
 template <class Formula>
-void compare(MasterStep step, double lr, Formula formula) {
-  Master master(delta_rule({.step = step}), {1, -2});
+void compare(const OuterRule& outer, double lr, Formula formula) {
+  Master master(delta_rule({.outer = outer}), {1, -2});
   Values wanted{1, -2};
   std::vector<Values> memory(2, Values(2));
   for (int t = 1; t <= 20; ++t) {
@@ -228,13 +228,13 @@ void compare(MasterStep step, double lr, Formula formula) {
 }
 
 TEST(master_steps, are_those_of_the_formulas) {
-  compare({MasterStep::Rule::sgd}, .01, [](double d, double&, double&, int) { return .01 * d; });
-  compare({MasterStep::Rule::heavyball, .8}, .01,
+  compare({.rule = Axes::Outer::sgd}, .01, [](double d, double&, double&, int) { return .01 * d; });
+  compare({.rule = Axes::Outer::heavyball, .momentum = .8}, .01,
           [](double d, double& v, double&, int) { return .01 * (v = .8 * v + d); });
-  compare({MasterStep::Rule::adam, .9, 1, .999, 1e-8}, .001, [](double d, double& m, double& v, int t) {
+  compare({.rule = Axes::Outer::adam, .momentum = .9}, .001, [](double d, double& m, double& v, int t) {
     m = .9 * m + .1 * d;
     v = .999 * v + .001 * d * d;
-    return .001 * std::sqrt(1 - std::pow(.999, t)) / (1 - std::pow(.9, t)) * m / (std::sqrt(v) + 1e-8);
+    return .001 * (m / (1 - std::pow(.9, t))) / (std::sqrt(v / (1 - std::pow(.999, t))) + 1e-8);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/strategies/merge.hpp"
 #include "engine/strategies/outer.hpp"
+#include "engine/strategies/tensor_arithmetic.hpp"
 #include "engine/strategies/weights.hpp"
 #include "tests/engine/play.hpp"
 
@@ -104,7 +105,7 @@ TEST(StreamingDiLoCo, FollowsItsDefinitionWithMomentumAndUnequalRanks) {
   }
 }
 
-Values outer_path(const Outer::Numbers& numbers, const Values& deltas, double theta = 0) {
+Values outer_path(const OuterRule& numbers, const Values& deltas, double theta = 0) {
   Outer outer(numbers);
   const at::Tensor copy = vector_of({theta});
   Values path;
@@ -116,11 +117,11 @@ Values outer_path(const Outer::Numbers& numbers, const Values& deltas, double th
 }
 
 TEST(DelayedNesterov, StepsByEveryArrivalAndByMomentumAfterEveryNth) {
-  const Outer::Numbers two{.rule = Axes::Outer::delayed_nesterov, .lr = 1, .momentum = .9, .every = 2};
+  const OuterRule two{.rule = Axes::Outer::delayed_nesterov, .lr = 1, .momentum = .9, .every = 2};
   expect_near(outer_path(two, {1, 3, 1, 3}), {-.5, -3.8, -4.3, -9.22});
-  const Outer::Numbers plain{.rule = Axes::Outer::nesterov, .lr = 1, .momentum = .9};
+  const OuterRule plain{.rule = Axes::Outer::nesterov, .lr = 1, .momentum = .9};
   expect_near(outer_path(plain, {2, 2}), {-3.8, -9.22});
-  Outer::Numbers one = two;
+  OuterRule one = two;
   one.every = 1;
   expect_near(outer_path(one, {1, -2, 4}), outer_path(plain, {1, -2, 4}));
 }
@@ -133,9 +134,9 @@ TEST(OuterRules, FollowTheirFormulas) {
   const double first = -.1 * (m1 / .1) / (std::sqrt(v1 / .001) + 1e-8);
   const double second = first - .1 * (m2 / (1 - .81)) / (std::sqrt(v2 / (1 - .999 * .999)) + 1e-8);
   expect_near(outer_path({.rule = Axes::Outer::adam, .lr = .1, .momentum = .9}, {2, 1}), {first, second});
-  EXPECT_EQ(Outer::memory(Axes::Outer::nesterov, 10), 10);
-  EXPECT_EQ(Outer::memory(Axes::Outer::adam, 10), 20);
-  EXPECT_EQ(Outer::memory(Axes::Outer::sgd, 10), 0);
+  EXPECT_EQ(OuterRule{.rule = Axes::Outer::nesterov}.slots(), 1U);
+  EXPECT_EQ(OuterRule{.rule = Axes::Outer::adam}.slots(), 2U);
+  EXPECT_EQ(OuterRule{.rule = Axes::Outer::sgd}.slots(), 0U);
 }
 
 // All ranks have the same number of samples, so the weights are equal.
@@ -152,11 +153,8 @@ TEST(Merges, RadialAndByTokensInAStrategy) {
 }
 
 TEST(Merges, GossipByWeight) {
-  const at::Tensor own = vector_of({1});
-  double weight = .25;
-  exchange::gossip(own, weight, vector_of({5}), .75);
-  EXPECT_NEAR(own.item<double>(), 4, exact);
-  EXPECT_EQ(weight, 1);
+  EXPECT_NEAR(gossip_mean(vector_of({1}), .25, vector_of({5}), .75).item<double>(), 4, exact);
+  EXPECT_NEAR(gossip_mean(1.0, .25, 5.0, .75), 4, exact);
 }
 
 // The deltas of the first step are 1 and 3, those of the second one 2 and 5.

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "engine/server/master_rules.hpp"
-#include "engine/server/rule_names.hpp"
+#include "engine/server/exchanges.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace tutti::engine {

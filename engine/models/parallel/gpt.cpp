@@ -178,8 +178,8 @@ ParallelGpt::ParallelGpt(const models::Request& request, Layout layout, const Sp
     blocks_.push_back(register_module(name, std::make_shared<Block>(name, width, heads, dropout_, layout_, split)));
   }
   if (used != choices.layers.size())
-    throw Error(Code::invalid, "parallel.layers: model=gpt has blocks alone, block1 to block" +
-                                   std::to_string(blocks_.size()) + ", that can be split");
+    refuse("parallel.layers: model=gpt has blocks alone, block1 to block" + std::to_string(blocks_.size()) +
+           ", that can be split");
   const auto norm = register_module("norm", std::make_shared<Norm>(width));
   norm_weight_ = norm->weight, norm_bias_ = norm->bias;
   if (!tied_) head_ = table("head", request.classes);
@@ -189,8 +189,8 @@ ParallelGpt::ParallelGpt(const models::Request& request, Layout layout, const Sp
 at::Tensor ParallelGpt::forward(const at::Tensor& tokens) {
   const std::int64_t length = tokens.size(1);
   if (length > context_)
-    throw Error(Code::invalid, "gpt: " + std::to_string(length) + " tokens, and the context is " +
-                                   std::to_string(context_) + ": give shorter samples or make it longer");
+    refuse("gpt: " + std::to_string(length) + " tokens, and the context is " + std::to_string(context_) +
+           ": give shorter samples or make it longer");
   const nn::Group& sequence = layout_.sequence;
   const Cut positions = Cut::even(length, sequence->size());
   const Interval mine = positions[sequence->rank()];

@@ -11,6 +11,7 @@
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
+
 NetworkParts::NetworkParts(Mesh mesh, Layout layout, std::vector<nn::ParameterPart> parts,
                            const std::map<std::string, std::vector<std::int64_t>, std::less<>>& wholes,
                            std::vector<LayerCost> costs)

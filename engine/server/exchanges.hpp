@@ -1,7 +1,9 @@
-// Names of the masters' buffers and rules, which masters, sub-masters and workers share.
+// What masters, sub-masters and workers know of their exchanges: the names of buffers and rules, and what is counted.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
 
 namespace tutti::engine {
@@ -17,5 +19,11 @@ inline std::string step_rule_name(std::size_t index) { return "step/" + std::to_
 inline std::string own_rule_name(std::size_t index) { return "own/" + std::to_string(index); }
 /// The rule that answers questions to the ledger.
 inline std::string deal_rule_name() { return "deal"; }
+
+/// The exchanges of a worker, or of a sub-master with the top master.
+struct ExchangeReport {
+  std::uint64_t exchanges = 0, sent = 0, got = 0;    ///< number; bytes of values sent and received
+  std::map<std::uint64_t, std::uint64_t> staleness;  ///< histogram of the others' updates between two exchanges
+};
 
 }  // namespace tutti::engine
