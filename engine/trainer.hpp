@@ -37,8 +37,8 @@ Network make_network(const Config& config, const ImageShape& image, std::size_t 
 /// a layer cannot be split (engine/models/parallel/parallel.hpp).
 void spread(Network& network, const Config& config, const DataSplit& data, Communicator& world);
 
-/// Sets network.site according to config.device: the device Communicator::device(), or the CPU. Collective; blocks.
-/// Throws Error{invalid} on all ranks if the device is not available on some rank.
+/// Sets network.tensor_device according to config.device: the device Communicator::device(), or the CPU. Collective;
+/// blocks. Throws Error{invalid} on all ranks if the device is not available on some rank.
 void choose_device(Network& network, const Config& config, Communicator& world);
 
 /// The state of training as a hook sees it. Tensors are this rank's part of the step. Pointers are null until the
@@ -137,7 +137,7 @@ struct Task {
 /// thrown on all ranks.
 class Trainer {
  public:
-  /// Moves the network to its site. Throws Error{invalid} if the configuration contradicts itself or does not fit the
+  /// Moves the network to its device. Throws Error{invalid} if the configuration contradicts itself or does not fit the
   /// task.
   Trainer(const Config& config, Communicator world, Task task, Hooks hooks = {});
   ~Trainer();

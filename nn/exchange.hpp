@@ -11,7 +11,7 @@
 
 namespace tutti::nn {
 
-class Site;
+class TensorDevice;
 
 struct SyncStats {
   std::size_t collectives = 0;  ///< number of collectives started for gradients
@@ -27,7 +27,7 @@ struct SyncStats {
 /// make the same calls in the same order.
 class Exchange {
  public:
-  Exchange(Communicator communicator, std::shared_ptr<Site> site, SyncStats& stats);
+  Exchange(Communicator communicator, std::shared_ptr<TensorDevice> tensor_device, SyncStats& stats);
 
   int rank() const noexcept { return communicator_.rank(); }
   int size() const noexcept { return communicator_.size(); }
@@ -37,7 +37,7 @@ class Exchange {
 
   /// Replaces `values` by their mean, or another reduction, over the ranks.
   void allreduce(const at::Tensor& values, Reduction op = avg);
-  /// The same for memory of the site. The caller has called Site::note_computed().
+  /// The same for memory of the TensorDevice. The caller has called TensorDevice::note_computed().
   void allreduce(Buffer values, Reduction op);
   /// Row r of `all` receives the `mine` of rank r; `all` has one row per rank.
   void allgather(const at::Tensor& mine, const at::Tensor& all);
@@ -50,7 +50,7 @@ class Exchange {
  private:
   void count(std::size_t bytes);
   Communicator communicator_;
-  std::shared_ptr<Site> site_;
+  std::shared_ptr<TensorDevice> tensor_device_;
   SyncStats& stats_;
   std::vector<Work> open_;
 };

@@ -28,12 +28,12 @@ void GradientSync::State::make_bucket(const BucketPlan& plan) {
   const bool as_it_is = !options.compression;
   const std::size_t elements = plan.count + (as_it_is ? plan.parameters.size() : 0);
   Bucket bucket;
-  bucket.memory = site->allocate(communicator, elements * size_of(plan.dtype));
-  bucket.all = Buffer(bucket.memory.get(), elements, plan.dtype, site->where());
+  bucket.memory = tensor_device->allocate(communicator, elements * size_of(plan.dtype));
+  bucket.all = Buffer(bucket.memory.get(), elements, plan.dtype, tensor_device->where());
   // A tensor keeps the memory alive: a parameter's grad() may outlive this object.
   const at::ScalarType type = slots[plan.parameters.front()].parameter.scalar_type();
   const auto tensor_at = [&](std::size_t offset, at::IntArrayRef sizes) {
-    return site->tensor(bucket.memory, offset * size_of(plan.dtype), sizes, type);
+    return tensor_device->tensor(bucket.memory, offset * size_of(plan.dtype), sizes, type);
   };
   FlatBucket flat{.gradients = tensor_at(0, {static_cast<std::int64_t>(plan.count)}), .parts = {}};
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
@@ -44,7 +44,7 @@ void GradientSync::State::make_bucket(const BucketPlan& plan) {
     flat.parts.emplace_back(slot.name, slot.view);
   }
   bucket.slots = plan.parameters;
-  bucket.exchange = std::make_unique<Exchange>(communicator, site, stats);
+  bucket.exchange = std::make_unique<Exchange>(communicator, tensor_device, stats);
   if (as_it_is)
     bucket.presence = tensor_at(plan.count, {static_cast<std::int64_t>(plan.parameters.size())});
   else

@@ -15,7 +15,7 @@
 #include "nn/bucket.hpp"
 #include "nn/compression.hpp"
 #include "nn/gradient_sync.hpp"
-#include "nn/site.hpp"
+#include "nn/tensor_device.hpp"
 
 namespace tutti::nn {
 
@@ -46,8 +46,8 @@ struct GradientSync::State {
     std::unique_ptr<Exchange> exchange = {};  // last, so that it is destroyed first: its Works wait for the collectives
   };
 
-  State(Communicator world, std::shared_ptr<Site> place, const BucketOptions& wanted)
-      : communicator(std::move(world)), site(std::move(place)), options(wanted) {}
+  State(Communicator world, std::shared_ptr<TensorDevice> place, const BucketOptions& wanted)
+      : communicator(std::move(world)), tensor_device(std::move(place)), options(wanted) {}
 
   // Defined in gradient_state.cpp: grouping into buckets.
   void build(const std::vector<std::size_t>& order);
@@ -69,7 +69,7 @@ struct GradientSync::State {
   void publish();
 
   Communicator communicator;
-  const std::shared_ptr<Site> site;
+  const std::shared_ptr<TensorDevice> tensor_device;
   const BucketOptions options;
   std::vector<Slot> slots;
   std::vector<NamedTensor> sparse;  ///< parameters with sparse gradients

@@ -62,7 +62,7 @@ void GradientSync::State::arrived(std::size_t index) {
   if (muted > 0) return;
   if (!agreed) arrivals.push_back(static_cast<std::int64_t>(index));
   pack(slot);
-  site->note_computed();  // now, because the next gradient may be computed on another stream
+  tensor_device->note_computed();  // now, because the next gradient may be computed on another stream
   send_ready();
 }
 
@@ -115,7 +115,7 @@ void GradientSync::State::note_presence(Bucket& bucket) {
   for (const std::size_t each : bucket.slots)
     if (bucket.missing > 0 && !slots[each].ready)
       bucket.presence.select(0, static_cast<std::int64_t>(slots[each].place)).zero_();
-  site->note_computed();
+  tensor_device->note_computed();
 }
 
 /// Packs gradients that were accumulated under no_sync() only, and zeroes the views of parameters without a gradient.
@@ -174,12 +174,12 @@ void GradientSync::State::publish() {
 }
 
 GradientSync::GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options,
-                           std::shared_ptr<Site> site) {
+                           std::shared_ptr<TensorDevice> tensor_device) {
   keep_distinct(parameters);  // a tied weight has one gradient, so it gets one slot
   std::erase_if(parameters, [](const NamedTensor& one) { return !one.second.requires_grad(); });  // frozen
   const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().second.device();
-  if (!site) site = site_of(device, communicator);
-  state_ = std::make_shared<State>(std::move(communicator), std::move(site), options);
+  if (!tensor_device) tensor_device = tensor_device_of(device, communicator);
+  state_ = std::make_shared<State>(std::move(communicator), std::move(tensor_device), options);
   for (auto& [name, parameter] : parameters) {
     if (parameter.device() != device || !parameter.is_leaf() || !at::isFloatingType(parameter.scalar_type()))
       throw Error(Code::unsupported, "GradientSync takes floating-point leaf tensors, all on one device, which " +
@@ -226,9 +226,9 @@ void GradientSync::weight(double share) {
 void GradientSync::finish() {
   State& state = *state_;
   state.fill_absent();
-  state.site->note_computed();
+  state.tensor_device->note_computed();
   while (state.next_bucket < state.buckets.size()) state.send(state.buckets[state.next_bucket++]);
-  state.site->wait_for_computed();  // so that the time measured below is communication only
+  state.tensor_device->wait_for_computed();  // so that the time measured below is communication only
   const auto begin = std::chrono::steady_clock::now();
   state.receive();
   average_rows(state.sparse, state.factor, state.communicator, state.stats);

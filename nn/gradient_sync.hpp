@@ -48,9 +48,9 @@ class GradientSync {
  public:
   GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options = {});
   GradientSync(torch::nn::Module& module, Communicator communicator, const BucketOptions& options = {});
-  /// With a Site that the caller already has; used by the training engine.
+  /// With a TensorDevice that the caller already has; used by the training engine.
   GradientSync(std::vector<NamedTensor> parameters, Communicator communicator, const BucketOptions& options,
-               std::shared_ptr<Site> site);
+               std::shared_ptr<TensorDevice> tensor_device);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;

@@ -7,8 +7,8 @@
 #include <map>
 #include <utility>
 
-#include "nn/site.hpp"
 #include "nn/tensor.hpp"
+#include "nn/tensor_device.hpp"
 
 namespace tutti::nn {
 namespace {
@@ -57,7 +57,7 @@ ParameterAverage::ParameterAverage(std::vector<NamedTensor> parameters, Communic
   if (period == 0) throw Error(Code::invalid, "parameters are averaged every so many steps, from 1 up, not every 0");
   keep_distinct(parameters);
   const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front().second.device();
-  const std::shared_ptr<Site> site = site_of(device, communicator);
+  const std::shared_ptr<TensorDevice> tensor_device = tensor_device_of(device, communicator);
   for (const NamedTensor& each : parameters) {
     if (each.second.device() != device || !at::isFloatingType(each.second.scalar_type()))
       throw Error(Code::unsupported, "ParameterAverage takes floating-point tensors, all on one device, which '" +
@@ -68,7 +68,7 @@ ParameterAverage::ParameterAverage(std::vector<NamedTensor> parameters, Communic
     (*found)->parameters.push_back(each);
   }
   for (const auto& layer : layers_) {
-    layer->exchange = std::make_unique<Exchange>(communicator, site, stats_);
+    layer->exchange = std::make_unique<Exchange>(communicator, tensor_device, stats_);
     layer->lay_out();
   }
 }

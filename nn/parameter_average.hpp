@@ -12,7 +12,7 @@
 
 namespace tutti::nn {
 
-class Site;
+class TensorDevice;
 
 /// Replaces each parameter by its mean over the ranks after every `period`-th step. All layers at once:
 ///

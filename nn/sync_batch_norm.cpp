@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "nn/site.hpp"
 #include "nn/tensor.hpp"
+#include "nn/tensor_device.hpp"
 
 namespace tutti::nn {
 
@@ -23,26 +23,27 @@ class Meeting {
 
   int size() const noexcept { return communicator_.size(); }
   void sum_up(at::Tensor& values) {
-    Site& here = site(values.device());
+    TensorDevice& here = tensor_device(values.device());
     here.note_computed();
     communicator_.allreduce(buffer(values), sum, here.options()).wait();
   }
   /// Allgather: row r of the result holds the values of rank r.
   at::Tensor gathered(const at::Tensor& values) {
     at::Tensor all = at::empty({communicator_.size(), values.numel()}, values.options());
-    Site& here = site(values.device());
+    TensorDevice& here = tensor_device(values.device());
     here.note_computed();
     communicator_.allgather(buffer(values), buffer(all), here.options()).wait();
     return all;
   }
 
  private:
-  Site& site(const at::Device& device) {
-    if (!site_ || site_->tensors() != device) site_ = site_of(device, communicator_);
-    return *site_;
+  TensorDevice& tensor_device(const at::Device& device) {
+    if (!tensor_device_ || tensor_device_->tensors() != device)
+      tensor_device_ = tensor_device_of(device, communicator_);
+    return *tensor_device_;
   }
   Communicator communicator_;
-  std::shared_ptr<Site> site_;
+  std::shared_ptr<TensorDevice> tensor_device_;
 };
 
 namespace {

@@ -9,8 +9,8 @@
 #include <map>
 #include <utility>
 
-#include "nn/at_site.hpp"
 #include "nn/tensor.hpp"
+#include "nn/tensor_device.hpp"
 #include "transports/core/hash.hpp"
 #include "transports/core/ranges.hpp"
 
@@ -19,13 +19,15 @@ namespace {
 
 constexpr std::size_t piece_bytes = std::size_t{32} << 20;  // limits the size of the flat copy
 
-/// The tensors' Site; all must be on one device.
-std::shared_ptr<Site> site_of_all(std::span<const NamedTensor> state, const Communicator& communicator) {
+/// The device of the tensors; all must be on one.
+std::shared_ptr<TensorDevice> tensor_device_of_all(std::span<const NamedTensor> state,
+                                                   const Communicator& communicator) {
   for (const auto& [name, tensor] : state)
     if (tensor.layout() != at::kStrided || tensor.device() != state.front().second.device())
       throw Error(Code::unsupported, "'" + name + "' is not a dense tensor on " + state.front().second.device().str() +
                                          ", where the others are: move the network to one device first");
-  return state.empty() ? std::make_shared<Site>() : site_of(state.front().second.device(), communicator);
+  return state.empty() ? std::make_shared<TensorDevice>()
+                       : tensor_device_of(state.front().second.device(), communicator);
 }
 
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.detach().contiguous().reshape({-1}).view(at::kByte); }
@@ -41,18 +43,20 @@ class Piece {
     return tensors_.empty() || bytes_ + tensor.nbytes() <= piece_bytes;
   }
 
-  void broadcast(Communicator& communicator, int root, Site& site) {
-    const std::shared_ptr<std::byte> memory = site.scratch(bytes_);
-    at::Tensor flat = site.tensor(memory, 0, {static_cast<std::int64_t>(bytes_)}, at::kByte);
+  void broadcast(Communicator& communicator, int root, TensorDevice& tensor_device) {
+    const std::shared_ptr<std::byte> memory = tensor_device.scratch(bytes_);
+    at::Tensor flat = tensor_device.tensor(memory, 0, {static_cast<std::int64_t>(bytes_)}, at::kByte);
     flat.zero_();
     each(flat, [](at::Tensor part, const at::Tensor& tensor) { part.copy_(as_bytes(tensor)); });
-    site.note_computed();
-    communicator.broadcast(Buffer(memory.get(), bytes_, DType::u8, site.where()), root, site.options()).wait();
+    tensor_device.note_computed();
+    communicator
+        .broadcast(Buffer(memory.get(), bytes_, DType::u8, tensor_device.where()), root, tensor_device.options())
+        .wait();
     each(flat, [](const at::Tensor& part, at::Tensor tensor) {
       tensor.copy_(part.view(tensor.scalar_type()).view(tensor.sizes()));
     });
-    site.note_computed();
-    site.wait_for_computed();  // before `memory` is released
+    tensor_device.note_computed();
+    tensor_device.wait_for_computed();  // before `memory` is released
   }
 
  private:
@@ -102,7 +106,7 @@ std::vector<std::int64_t> hashes(std::span<const NamedTensor> state) {
 }
 
 /// Averages in place. All ranks pass tensors of the same sizes.
-void average_fused(const std::vector<at::Tensor>& tensors, Communicator& communicator, Site& site) {
+void average_fused(const std::vector<at::Tensor>& tensors, Communicator& communicator, TensorDevice& tensor_device) {
   std::map<DType, std::vector<at::Tensor>> by_dtype;
   for (const at::Tensor& each : tensors) by_dtype[dtype_of(each)].push_back(each);
   for (auto& [dtype, group] : by_dtype) {
@@ -110,42 +114,45 @@ void average_fused(const std::vector<at::Tensor>& tensors, Communicator& communi
     for (const at::Tensor& each : group) total += each.numel();
     if (total == 0) continue;
     const auto count = static_cast<std::size_t>(total);
-    const std::shared_ptr<std::byte> memory = site.scratch(count * size_of(dtype));
-    const at::Tensor flat = site.tensor(memory, 0, {total}, group.front().scalar_type());
+    const std::shared_ptr<std::byte> memory = tensor_device.scratch(count * size_of(dtype));
+    const at::Tensor flat = tensor_device.tensor(memory, 0, {total}, group.front().scalar_type());
     std::int64_t at = 0;
     for (const at::Tensor& each : group) {
       flat.narrow(0, at, each.numel()).view(each.sizes()).copy_(each);
       at += each.numel();
     }
-    site.note_computed();
-    communicator.allreduce(Buffer(memory.get(), count, dtype, site.where()), avg, site.options()).wait();
+    tensor_device.note_computed();
+    communicator.allreduce(Buffer(memory.get(), count, dtype, tensor_device.where()), avg, tensor_device.options())
+        .wait();
     at = 0;
     for (at::Tensor& each : group) {
       each.copy_(flat.narrow(0, at, each.numel()).view(each.sizes()));
       at += each.numel();
     }
-    site.note_computed();
-    site.wait_for_computed();  // before `memory` is released
+    tensor_device.note_computed();
+    tensor_device.wait_for_computed();  // before `memory` is released
   }
 }
 
-void broadcast_fused(std::span<const NamedTensor> state, Communicator& communicator, int root, Site& site) {
+void broadcast_fused(std::span<const NamedTensor> state, Communicator& communicator, int root,
+                     TensorDevice& tensor_device) {
   for (std::size_t next = 0; next < state.size();) {
     Piece piece;
     while (next < state.size() && piece.has_room_for(state[next].second)) piece.add(state[next++].second);
-    piece.broadcast(communicator, root, site);
+    piece.broadcast(communicator, root, tensor_device);
   }
 }
 
 }  // namespace
 
-void synchronize_parameters(std::span<const NamedTensor> tensors, Communicator communicator, int root, Site& site) {
+void synchronize_parameters(std::span<const NamedTensor> tensors, Communicator communicator, int root,
+                            TensorDevice& tensor_device) {
   const at::NoGradGuard no_grad;
-  broadcast_fused(tensors, communicator, root, site);
+  broadcast_fused(tensors, communicator, root, tensor_device);
 }
 
 void synchronize_parameters(std::span<const NamedTensor> tensors, Communicator communicator, int root) {
-  synchronize_parameters(tensors, communicator, root, *site_of_all(tensors, communicator));
+  synchronize_parameters(tensors, communicator, root, *tensor_device_of_all(tensors, communicator));
 }
 
 void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root) {
@@ -153,7 +160,7 @@ void synchronize_parameters(torch::nn::Module& module, Communicator communicator
 }
 
 void synchronize_buffers(std::span<const NamedTensor> buffers, Communicator communicator, BufferPolicy policy,
-                         Site& site) {
+                         TensorDevice& tensor_device) {
   if (policy == BufferPolicy::local) return;
   const at::NoGradGuard no_grad;
   std::vector<NamedTensor> copied(buffers.begin(), buffers.end());
@@ -164,19 +171,20 @@ void synchronize_buffers(std::span<const NamedTensor> buffers, Communicator comm
       if (mean) averaged.push_back(each.second);
       return mean;
     });
-  broadcast_fused(copied, communicator, 0, site);
-  average_fused(averaged, communicator, site);
+  broadcast_fused(copied, communicator, 0, tensor_device);
+  average_fused(averaged, communicator, tensor_device);
 }
 
 void synchronize_buffers(std::span<const NamedTensor> buffers, Communicator communicator, BufferPolicy policy) {
-  synchronize_buffers(buffers, communicator, policy, *site_of_all(buffers, communicator));
+  synchronize_buffers(buffers, communicator, policy, *tensor_device_of_all(buffers, communicator));
 }
 
 void synchronize_buffers(torch::nn::Module& module, Communicator communicator, BufferPolicy policy) {
   synchronize_buffers(named_buffers(module), communicator, policy);
 }
 
-GradientReport average_gradients(std::span<const NamedTensor> parameters, Communicator communicator, Site& site) {
+GradientReport average_gradients(std::span<const NamedTensor> parameters, Communicator communicator,
+                                 TensorDevice& tensor_device) {
   const at::NoGradGuard no_grad;
   std::vector<std::uint8_t> present;
   for (const auto& [name, parameter] : parameters) present.push_back(parameter.grad().defined() ? 1 : 0);
@@ -192,13 +200,13 @@ GradientReport average_gradients(std::span<const NamedTensor> parameters, Commun
     if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
     gradients.push_back(parameter.grad());
   }
-  average_fused(gradients, communicator, site);
+  average_fused(gradients, communicator, tensor_device);
   report.averaged = gradients.size();
   return report;
 }
 
 GradientReport average_gradients(std::span<const NamedTensor> parameters, Communicator communicator) {
-  return average_gradients(parameters, communicator, *site_of_all(parameters, communicator));
+  return average_gradients(parameters, communicator, *tensor_device_of_all(parameters, communicator));
 }
 
 GradientReport average_gradients(torch::nn::Module& module, Communicator communicator) {

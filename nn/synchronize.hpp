@@ -11,14 +11,18 @@
 
 namespace tutti::nn {
 
+class TensorDevice;
+
 // A network is a list of named tensors, in the same order on all ranks, or a LibTorch module. Tensors are dense and all
-// on one device, which is taken from the first tensor. In a module, a tensor that is registered more than once counts
-// once, under its first name; a list should contain each tensor once.
+// on one device, which is taken from the first tensor where it is not given. In a module, a tensor that is registered
+// more than once counts once, under its first name; a list should contain each tensor once.
 
 /// Broadcasts root's values of these tensors (of a module: parameters and buffers), fused into a few large messages.
 /// Collective; blocks.
 void synchronize_parameters(std::span<const NamedTensor> tensors, Communicator communicator, int root = 0);
 void synchronize_parameters(torch::nn::Module& module, Communicator communicator, int root = 0);
+void synchronize_parameters(std::span<const NamedTensor> tensors, Communicator communicator, int root,
+                            TensorDevice& tensor_device);
 
 /// How the buffers of replicas are made equal. In forward each rank changes its own, such as the running statistics of
 /// a BatchNorm.
@@ -31,6 +35,8 @@ enum class BufferPolicy {
 /// Applies the policy to the buffers; does nothing if it is local. Collective; blocks.
 void synchronize_buffers(std::span<const NamedTensor> buffers, Communicator communicator, BufferPolicy policy);
 void synchronize_buffers(torch::nn::Module& module, Communicator communicator, BufferPolicy policy);
+void synchronize_buffers(std::span<const NamedTensor> buffers, Communicator communicator, BufferPolicy policy,
+                         TensorDevice& tensor_device);
 
 /// The result of average_gradients(), equal on all ranks.
 struct GradientReport {
@@ -43,6 +49,8 @@ struct GradientReport {
 /// others, and gets the mean on all. Collective; blocks.
 GradientReport average_gradients(std::span<const NamedTensor> parameters, Communicator communicator);
 GradientReport average_gradients(torch::nn::Module& module, Communicator communicator);
+GradientReport average_gradients(std::span<const NamedTensor> parameters, Communicator communicator,
+                                 TensorDevice& tensor_device);
 
 enum class Compared { parameters_and_buffers, parameters };
 

@@ -11,10 +11,10 @@ namespace tutti::preload {
 namespace {
 
 /// A control message: the call's number, then the reason.
-std::string letter_of(std::uint64_t number, const std::string& why) {
-  std::string letter(sizeof number, '\0');
-  std::memcpy(letter.data(), &number, sizeof number);
-  return letter + why.substr(0, 500);
+std::string message_of(std::uint64_t number, const std::string& why) {
+  std::string message(sizeof number, '\0');
+  std::memcpy(message.data(), &number, sizeof number);
+  return message + why.substr(0, 500);
 }
 
 /// False if the communicator has failed, for example because a rank has ended.
@@ -77,12 +77,12 @@ bool Refusals::settled() const {
 
 void begin_refusals(Known& known) {
   known.refusals = std::make_shared<Refusals>(known.size);
-  known.tutti->on_control([refusals = known.refusals](int, ConstBytes letter) {
+  known.tutti->on_control([refusals = known.refusals](int, ConstBytes message) {
     std::uint64_t number = 0;
-    if (letter.size() < sizeof number) return;
-    std::memcpy(&number, letter.data(), sizeof number);
-    const auto* const text = reinterpret_cast<const char*>(letter.data());
-    refusals->hear(number, std::string(text + sizeof number, text + letter.size()));
+    if (message.size() < sizeof number) return;
+    std::memcpy(&number, message.data(), sizeof number);
+    const auto* const text = reinterpret_cast<const char*>(message.data());
+    refusals->hear(number, std::string(text + sizeof number, text + message.size()));
   });
 }
 
@@ -99,9 +99,9 @@ void refuse_call(const std::string& function, Known& known, const std::string& w
   try {
     const std::string said = "rank " + std::to_string(known.rank) + " does not take part in its " + function +
                              ", since " + why + "; all ranks have to make the same call";
-    const std::string letter = letter_of(known.refusals->refuse(), said);
+    const std::string message = message_of(known.refusals->refuse(), said);
     for (int other = 0; other < known.size; ++other)
-      if (other != known.rank) known.tutti->control(other, std::as_bytes(std::span(letter)));
+      if (other != known.rank) known.tutti->control(other, std::as_bytes(std::span(message)));
   } catch (const std::exception&) {
   }
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "transports/accelerators.hpp"
 #include "transports/core/checked.hpp"
 #include "transports/core/layout.hpp"
 #include "tutti/status.hpp"
@@ -207,6 +208,20 @@ void check_message(std::string_view call, int peer, int tag, int size) {
     refuse(not_a_rank("peer", peer, size) +
            (call == "recv" && peer < 0 ? "; recv_any receives from whoever sends" : ""));
   if (tag < 0) refuse("the tag " + std::to_string(tag) + " is negative; tags are 0 or more");
+}
+
+Accelerator* gpu_of(const Collective& call, const Settings& settings) {
+  const Device device = device_of(call);
+  if (device.kind == Device::Kind::cpu) return nullptr;
+  Accelerator& gpu = accelerator(settings);
+  if (const std::string why = gpu.why_not(); !why.empty())
+    throw Error(Code::unsupported, "the buffer is on a device, but there is none: " + why);
+  const auto count = static_cast<int>(gpu.devices().size());
+  if (device.index < 0 || device.index >= count)
+    throw Error(Code::invalid, "the buffer is said to be on device " + std::to_string(device.index) + ", but there " +
+                                   (count == 1 ? "is 1 device" : "are " + std::to_string(count) + " devices") +
+                                   ", counted from 0");
+  return &gpu;
 }
 
 }  // namespace tutti

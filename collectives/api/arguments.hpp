@@ -3,8 +3,10 @@
 
 #include <string_view>
 
+#include "tutti/accelerator.hpp"
 #include "tutti/collective.hpp"
 #include "tutti/provider/backend.hpp"
+#include "tutti/settings.hpp"
 
 namespace tutti {
 
@@ -17,5 +19,9 @@ void check_arguments(Collective& call, const Group& group);
 /// user called: send, recv or sendrecv. Unlike in a Collective given by value, a peer of -1 (no such half) is
 /// refused.
 void check_message(std::string_view call, int peer, int tag, int size);
+
+/// The accelerator for a call on device memory; null for host memory. Throws Error{unsupported, invalid} if there is
+/// no such device.
+Accelerator* gpu_of(const Collective& call, const Settings& settings);
 
 }  // namespace tutti

@@ -102,7 +102,7 @@ std::optional<Arrived> Communicator::probe(int from, int tag) {
   context.do_holding([&] {
     context.wire().progress();
     // Receives from any rank go first: a message that they take is not visible to probe().
-    context.seekers().progress();
+    context.any_source().progress();
     found = context.wire().arrived(from == any_rank ? any_rank : world_rank(from), messages);
   });
   if (!found) {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "collectives/api/arguments.hpp"
@@ -15,11 +17,10 @@
 #include "collectives/route/rules.hpp"
 #include "collectives/route/selector.hpp"
 #include "collectives/runtime/batch.hpp"
-#include "collectives/runtime/collective_operation.hpp"
 #include "collectives/runtime/context.hpp"
+#include "collectives/runtime/operation.hpp"
 #include "collectives/runtime/point_to_point.hpp"
 #include "collectives/runtime/pool.hpp"
-#include "collectives/runtime/prompt_call.hpp"
 #include "transports/accelerators.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/communicator.hpp"
@@ -82,8 +83,9 @@ class Communicator::Impl {
     const Chosen chosen = choose(self, call, options);
     const CollectiveOperation::Parts parts = parts_of(call, chosen, options);
     if (chosen.gpu == nullptr && !is_value && !options.keep && !context_->verifies_each_call()) {
-      PromptCall prompt(prompt_calls_, parts, [&] { return home(self); });
-      if (context_->launch_now(prompt)) return prompt.work();
+      std::optional<Work> work;
+      context_->launch_now([&] { return !group_->poisoned() && start_at_once(self, parts, work); });
+      if (work) return std::move(*work);
     }
     CollectiveOperation& operation = collective(self, parts, chosen.gpu, options);
     if (is_value) operation.keep_value();
@@ -173,6 +175,22 @@ class Communicator::Impl {
             .on_device = chosen.gpu != nullptr,
             .router = &devices_,
             .wanted = options.algorithm};
+  }
+
+  // Starts a call before its operation is prepared. If it ends in its backend's start(), it needed no more than a
+  // sequence number; `ended_` is its Work, and the operation serves the next call. Token held.
+  bool start_at_once(const std::shared_ptr<Impl>& self, const CollectiveOperation::Parts& parts,
+                     std::optional<Work>& work) {
+    if (!spare_) spare_.reset(spare_collectives_.take());  // now, as nothing may fail after the start
+    const CollectiveOperation::Begun begun = spare_->start_unprepared(*group_, parts);
+    if (begun.is_over) {
+      work = ended_;
+      return false;
+    }
+    CollectiveOperation& operation = *spare_.release();
+    const bool moves = operation.carry_on(home(self), spare_collectives_, parts, begun);
+    work.emplace(operation);
+    return moves;
   }
 
   template <class Call>
@@ -269,8 +287,9 @@ class Communicator::Impl {
   Pool<Batch>& spare_batches_ = common_->batches;
   std::once_flag store_made_;
   std::shared_ptr<Store> store_;
-  PromptCalls prompt_calls_{spare_collectives_, *group_, EndedWork::make(context_)};
-  int attempts_ = 0;  // attempts to make a backend so far; equal on all ranks
+  const Work ended_ = WorkState::ended(context_);
+  std::unique_ptr<CollectiveOperation> spare_;  // for start_at_once(); token held
+  int attempts_ = 0;                            // attempts to make a backend so far; equal on all ranks
   std::atomic<std::uint64_t> splits_{0};
 };
 

@@ -24,20 +24,6 @@ staged::Host staging_host(Context& context, const Group& group, std::shared_ptr<
 
 }  // namespace
 
-Accelerator* gpu_of(const Collective& call, const Settings& settings) {
-  const Device device = device_of(call);
-  if (device.kind == Device::Kind::cpu) return nullptr;
-  Accelerator& gpu = accelerator(settings);
-  if (const std::string why = gpu.why_not(); !why.empty())
-    throw Error(Code::unsupported, "the buffer is on a device, but there is none: " + why);
-  const auto count = static_cast<int>(gpu.devices().size());
-  if (device.index < 0 || device.index >= count)
-    throw Error(Code::invalid, "the buffer is said to be on device " + std::to_string(device.index) + ", but there " +
-                                   (count == 1 ? "is 1 device" : "are " + std::to_string(count) + " devices") +
-                                   ", counted from 0");
-  return &gpu;
-}
-
 void end_where_broken(Context& context, const Group& group, const Error& error) {
   if (error.code() != Code::internal) return;
   Cause cause;

@@ -11,18 +11,14 @@
 
 #include "collectives/api/device_backends.hpp"
 #include "collectives/route/choices.hpp"
-#include "collectives/runtime/collective_operation.hpp"
 #include "collectives/runtime/context.hpp"
+#include "collectives/runtime/operation.hpp"
 #include "transports/core/layout.hpp"
 #include "transports/staged/exchanges.hpp"
 #include "transports/staged/staged_backend.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti {
-
-/// The accelerator for a call on device memory; null for host memory. Throws Error{unsupported, invalid} if there is
-/// no such device.
-Accelerator* gpu_of(const Collective& call, const Settings& settings);
 
 /// Ends the communicator on all ranks if `error` says that the device has failed for good, for example by an illegal
 /// address.

@@ -22,22 +22,22 @@ void Server::begin_cut(Seat& seat, const Arrival& arrival) {
   if (cut_) return refuse(seat, arrival.request, "another worker is making one; try again when it is done");
   kept_ = {};
   cut_.emplace().owner = seat.member.worker;
-  LetterWriter letter;
+  Serializer archive;
   for (const auto& one : seats_) {
     cut_->until[one->member.worker] = one->taken[static_cast<std::size_t>(number_)];
-    letter.put(one->member.worker);
-    for (const std::uint64_t count : one->taken) letter.put(count);
+    archive.put(one->member.worker);
+    for (const std::uint64_t count : one->taken) archive.put(count);
   }
-  reply(seat, {.worker = seat.member.worker, .sequence = arrival.request.sequence}, letter.letter());
+  reply(seat, {.worker = seat.member.worker, .sequence = arrival.request.sequence}, archive.bytes());
 }
 
 void Server::cut_at(Seat& seat, const Arrival& arrival) {
   if (!cut_ || cut_->owner != seat.member.worker) return refuse(seat, arrival.request, "no dump is being made");
-  LetterReader letter(arrival.payload.bytes());
-  while (!letter.is_at_end()) {
-    const int worker = letter.take<int>();
+  Deserializer archive(arrival.payload.bytes());
+  while (!archive.is_at_end()) {
+    const int worker = archive.take<int>();
     std::uint64_t& until = cut_->until[worker];
-    until = std::max(until, letter.take<std::uint64_t>());
+    until = std::max(until, archive.take<std::uint64_t>());
   }
   cut_->sequence = arrival.request.sequence;
 }
@@ -51,58 +51,58 @@ void Server::end_cut() {
     if (!seat->is_over && seat->taken[static_cast<std::size_t>(number_)] < cut_->until[seat->member.worker]) return;
   const Cut cut = *std::exchange(cut_, std::nullopt);
   kept_ = Block::copy_of(state());
-  LetterWriter size;
+  Serializer size;
   size.put<std::uint64_t>(kept_.size());
-  reply(*by_worker_.at(cut.owner), {.worker = cut.owner, .sequence = cut.sequence}, size.letter());
+  reply(*by_worker_.at(cut.owner), {.worker = cut.owner, .sequence = cut.sequence}, size.bytes());
 }
 
-void Server::fetch(Seat& seat, const frames::Request& request) {
+void Server::fetch(Seat& seat, const protocol::Request& request) {
   if (kept_.size() == 0 || request.values != kept_.size()) return refuse(seat, request, "no dump has been made");
   const Block kept = std::exchange(kept_, {});
   reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .memory = kept, .values = kept.bytes()});
 }
 
 std::vector<std::byte> Server::state() const {
-  LetterWriter letter;
-  letter.put(epoch_);
-  letter.put<std::uint64_t>(static_cast<std::uint64_t>(number_));
-  letter.put<std::uint64_t>(instances_.size());
+  Serializer archive;
+  archive.put(epoch_);
+  archive.put<std::uint64_t>(static_cast<std::uint64_t>(number_));
+  archive.put<std::uint64_t>(instances_.size());
   for (const auto& [id, instance] : instances_) {
-    letter.put(id);
-    letter.put_bytes(instance->opening.letter());
-    instance->shard.save(letter);
+    archive.put(id);
+    archive.put_bytes(instance->opening.serialize());
+    instance->shard.save(archive);
   }
   for (const auto& [_, one] : rules_)
     if (one.rule.save) {
-      letter.put_text(one.name);
-      letter.put_bytes(one.rule.save(waiting(one.name)));
+      archive.put_text(one.name);
+      archive.put_bytes(one.rule.save(waiting(one.name)));
     }
-  return letter.take();
+  return archive.take();
 }
 
 // Parses the whole dump before changing anything.
 void Server::load(Seat& seat, const Arrival& arrival) {
   const auto rule_of = [&](const std::string& name) -> const ServerRule& {
-    const auto found = rules_.find(frames::id_of(name));
+    const auto found = rules_.find(protocol::id_of(name));
     if (found == rules_.end()) throw Error(Code::invalid, "the servers have no rule '" + name + "'; give it to them");
     return found->second.rule;
   };
-  LetterReader letter(arrival.payload.bytes());
-  const auto epoch = letter.take<std::uint64_t>();
-  if (letter.take<std::uint64_t>() != static_cast<std::uint64_t>(number_))
+  Deserializer archive(arrival.payload.bytes());
+  const auto epoch = archive.take<std::uint64_t>();
+  if (archive.take<std::uint64_t>() != static_cast<std::uint64_t>(number_))
     throw Error(Code::invalid, "this is another server's part of the dump");
   std::unordered_map<std::uint64_t, std::unique_ptr<Instance>> loaded;
-  for (auto left = letter.take<std::uint64_t>(); left > 0; --left) {
-    const auto id = letter.take<std::uint64_t>();
-    const Opening opening = Opening::read(letter.take_bytes(), servers_);
+  for (auto left = archive.take<std::uint64_t>(); left > 0; --left) {
+    const auto id = archive.take<std::uint64_t>();
+    const Opening opening = Opening::read(archive.take_bytes(), servers_);
     auto instance = std::make_unique<Instance>(Instance{opening, Shard(place_of(opening))});
-    instance->shard.restore(letter, rule_of);
+    instance->shard.restore(archive, rule_of);
     loaded[id] = std::move(instance);
   }
   std::vector<std::pair<const ServerRule*, ConstBytes>> saved;
-  while (!letter.is_at_end()) {
-    const ServerRule& rule = rule_of(letter.take_text());
-    saved.emplace_back(&rule, letter.take_bytes());
+  while (!archive.is_at_end()) {
+    const ServerRule& rule = rule_of(archive.take_text());
+    saved.emplace_back(&rule, archive.take_bytes());
   }
   timed_.clear();
   instances_ = std::move(loaded);

@@ -14,31 +14,31 @@ constexpr std::uint64_t mark = 0x3173707369747574u;  // the first bytes of a dum
 std::map<int, std::vector<std::uint64_t>> agreed(const std::vector<std::vector<std::byte>>& taken) {
   std::map<int, std::vector<std::uint64_t>> until;
   for (const std::vector<std::byte>& text : taken) {
-    LetterReader letter(text);
-    while (!letter.is_at_end()) {
-      std::vector<std::uint64_t>& counts = until[letter.take<int>()];
+    Deserializer archive(text);
+    while (!archive.is_at_end()) {
+      std::vector<std::uint64_t>& counts = until[archive.take<int>()];
       counts.resize(taken.size());
-      for (std::uint64_t& count : counts) count = std::max(count, letter.take<std::uint64_t>());
+      for (std::uint64_t& count : counts) count = std::max(count, archive.take<std::uint64_t>());
     }
   }
   return until;
 }
 
 std::vector<std::size_t> cut(const std::shared_ptr<Outbox>& outbox) {
-  const auto until = agreed(ask_all(outbox, {.verb = frames::Verb::cut, .what = "dump"}));
-  std::vector<std::vector<std::byte>> letters;
+  const auto until = agreed(ask_all(outbox, {.verb = protocol::Verb::cut, .what = "dump"}));
+  std::vector<std::vector<std::byte>> payloads;
   for (std::size_t server = 0; server < outbox->links().size(); ++server) {
-    LetterWriter letter;
+    Serializer archive;
     for (const auto& [worker, counts] : until) {
-      letter.put(worker);
-      letter.put(counts[server]);
+      archive.put(worker);
+      archive.put(counts[server]);
     }
-    letters.push_back(letter.take());
+    payloads.push_back(archive.take());
   }
-  const std::vector<ConstBytes> views(letters.begin(), letters.end());
+  const std::vector<ConstBytes> views(payloads.begin(), payloads.end());
   std::vector<std::size_t> sizes;
-  for (const auto& text : ask_all(outbox, {.verb = frames::Verb::cut_at, .what = "dump", .letters = views}))
-    sizes.push_back(LetterReader(text).take<std::uint64_t>());
+  for (const auto& text : ask_all(outbox, {.verb = protocol::Verb::cut_at, .what = "dump", .payloads = views}))
+    sizes.push_back(Deserializer(text).take<std::uint64_t>());
   return sizes;
 }
 
@@ -50,7 +50,7 @@ std::vector<std::byte> dump_of(const std::shared_ptr<Outbox>& outbox) {
     sizes = cut(outbox);
   } catch (...) {  // servers that have begun the dump must not wait for its next step
     try {
-      (void)ask_all(outbox, {.verb = frames::Verb::uncut, .what = "dump"});
+      (void)ask_all(outbox, {.verb = protocol::Verb::uncut, .what = "dump"});
     } catch (const Error&) {  // the first failure is reported
     }
     throw;
@@ -59,8 +59,8 @@ std::vector<std::byte> dump_of(const std::shared_ptr<Outbox>& outbox) {
   std::vector<Bytes> into;
   for (const std::size_t size : sizes) parts.emplace_back(size);
   for (std::vector<std::byte>& part : parts) into.emplace_back(part);
-  (void)ask_all(outbox, {.verb = frames::Verb::fetch, .what = "dump", .into = into});
-  LetterWriter dump;
+  (void)ask_all(outbox, {.verb = protocol::Verb::fetch, .what = "dump", .into = into});
+  Serializer dump;
   dump.put(mark);
   dump.put<std::uint64_t>(parts.size());
   for (const std::vector<std::byte>& part : parts) dump.put_bytes(part);
@@ -68,7 +68,7 @@ std::vector<std::byte> dump_of(const std::shared_ptr<Outbox>& outbox) {
 }
 
 void load_into(const std::shared_ptr<Outbox>& outbox, ConstBytes dump) {
-  LetterReader reader(dump);
+  Deserializer reader(dump);
   if (reader.take<std::uint64_t>() != mark) throw Error(Code::invalid, "parameter server: load: this is not a dump");
   const auto servers = reader.take<std::uint64_t>();
   if (servers != outbox->links().size())
@@ -77,7 +77,7 @@ void load_into(const std::shared_ptr<Outbox>& outbox, ConstBytes dump) {
                                    "; take as many, or pull and push the values");
   std::vector<ConstBytes> parts;
   for (std::uint64_t i = 0; i < servers; ++i) parts.push_back(reader.take_bytes());
-  (void)ask_all(outbox, {.verb = frames::Verb::load, .what = "load", .letters = parts});
+  (void)ask_all(outbox, {.verb = protocol::Verb::load, .what = "load", .payloads = parts});
 }
 
 }  // namespace tutti

@@ -45,15 +45,16 @@ std::vector<std::vector<std::byte>> ask_all(const std::shared_ptr<Outbox>& outbo
   Request::State state(outbox, question.what);
   {
     const std::lock_guard lock(outbox->order());
-    frames::Request request{.verb = question.verb, .sequence = outbox->next(), .instance = question.instance};
+    protocol::Request request{.verb = question.verb, .sequence = outbox->next(), .instance = question.instance};
     for (std::uint64_t& count : outbox->counts()) ++count;
     for (std::size_t i = 0; i < outbox->links().size(); ++i) {
-      const auto& letters = question.letters;
-      const ConstBytes letter = letters.empty() ? ConstBytes() : letters[letters.size() == 1 ? 0 : i];
+      const auto& payloads = question.payloads;
+      const ConstBytes payload = payloads.empty() ? ConstBytes() : payloads[payloads.size() == 1 ? 0 : i];
       const Bytes into = question.into.empty() ? Bytes() : question.into[i];
-      request.bytes = letter.size();
+      request.bytes = payload.size();
       request.values = into.size();
-      state.parts.push_back(std::make_unique<RequestPart>(outbox->links()[i], request, outbox->counts(), letter, into));
+      state.parts.push_back(
+          std::make_unique<RequestPart>(outbox->links()[i], request, outbox->counts(), payload, into));
     }
   }
   (void)state.wait_for(Seconds(for_ever));
@@ -105,11 +106,11 @@ class ParameterServer::Impl {
 
   void join() {
     if (joined_) return;
-    settings_ = read_settings(ask_all(outbox(), {.verb = frames::Verb::join, .what = "join"}).front());
+    settings_ = read_settings(ask_all(outbox(), {.verb = protocol::Verb::join, .what = "join"}).front());
     joined_ = true;
   }
   void leave() {
-    (void)ask_all(outbox(), {.verb = frames::Verb::leave, .what = "leave"});
+    (void)ask_all(outbox(), {.verb = protocol::Verb::leave, .what = "leave"});
     joined_ = false;
   }
   void serve() {
@@ -171,8 +172,8 @@ class ParameterServer::Impl {
     for (const Link& link : outbox_->links()) {
       try {
         Communicator pair = link.pair;
-        const Block bye = request_head({.verb = frames::Verb::bye}, outbox_->counts());
-        pair.send(ConstBuffer(bye.data(), bye.size(), DType::u8), link.peer, frames::requests).wait();
+        const Block bye = request_head({.verb = protocol::Verb::bye}, outbox_->counts());
+        pair.send(ConstBuffer(bye.data(), bye.size(), DType::u8), link.peer, protocol::requests).wait();
       } catch (...) {  // the server is gone
       }
     }
@@ -237,10 +238,11 @@ Parameters ParameterServer::open(std::string_view name, std::size_t count, DType
   auto state = std::make_shared<Parameters::State>();
   state->outbox = impl_->outbox();
   state->opening = {std::string(name), count, dtype, options.staleness, shards, options.counts};
-  state->id = frames::id_of(name);
+  state->id = protocol::id_of(name);
   state->seen = std::make_shared<SeenVersions>(servers);
-  const std::vector<std::byte> letter = state->opening.letter();
-  (void)ask_all(state->outbox, {.verb = frames::Verb::open, .what = what, .instance = state->id, .letters = {letter}});
+  const std::vector<std::byte> payload = state->opening.serialize();
+  (void)ask_all(state->outbox,
+                {.verb = protocol::Verb::open, .what = what, .instance = state->id, .payloads = {payload}});
   return Parameters(std::move(state));
 }
 

@@ -50,13 +50,13 @@ Request Parameters::State::exchange(const Call& call) {
   auto state = std::make_shared<Request::State>(outbox, call.what + " '" + opening.name + "'");
   state->seen = seen;
   state->reads = call.into != nullptr;
-  frames::Request head{.verb = call.verb,
-                       .dtype = static_cast<std::uint32_t>(call.data ? call.data->dtype : opening.dtype),
-                       .instance = id,
-                       .rule = call.rule,
-                       .tokens = call.meta.tokens,
-                       .steps = call.meta.steps,
-                       .factor = call.meta.factor};
+  protocol::Request head{.verb = call.verb,
+                         .dtype = static_cast<std::uint32_t>(call.data ? call.data->dtype : opening.dtype),
+                         .instance = id,
+                         .rule = call.rule,
+                         .tokens = call.meta.tokens,
+                         .steps = call.meta.steps,
+                         .factor = call.meta.factor};
   const std::lock_guard lock(outbox->order());
   head.sequence = outbox->next();
   for (std::size_t server = 0; server < opening.shards.size(); ++server)
@@ -72,7 +72,7 @@ Request Parameters::State::exchange(const Call& call) {
     head.values = into.size();
     const ShardVersion known = seen->at(server);
     const bool is_given = call.meta.version != PushMeta::unknown_version;
-    head.epoch = is_given ? frames::present_epoch : known.epoch;
+    head.epoch = is_given ? protocol::present_epoch : known.epoch;
     head.version = is_given ? call.meta.version : known.version;
     state->parts.push_back(
         std::make_unique<RequestPart>(outbox->links()[server], head, outbox->counts(), payload, into));
@@ -83,33 +83,33 @@ Request Parameters::State::exchange(const Call& call) {
 Request Parameters::push(std::string_view rule, ConstBuffer data, const PushOptions& options) const {
   const Range range{options.offset, data.count};
   state_->check("push to", range, &data, nullptr);
-  return state_->exchange({.verb = frames::Verb::push,
+  return state_->exchange({.verb = protocol::Verb::push,
                            .what = "push '" + std::string(rule) + "' to",
-                           .rule = frames::id_of(rule),
+                           .rule = protocol::id_of(rule),
                            .range = range,
                            .data = &data,
                            .meta = options.meta});
 }
 
 Request Parameters::push(std::string_view rule) const {
-  return state_->exchange({.verb = frames::Verb::push,
+  return state_->exchange({.verb = protocol::Verb::push,
                            .what = "push '" + std::string(rule) + "' to",
-                           .rule = frames::id_of(rule),
+                           .rule = protocol::id_of(rule),
                            .range = {0, count()}});
 }
 
 Request Parameters::pull(Buffer into, std::size_t offset) const {
   const Range range{offset, into.count};
   state_->check("pull of", range, nullptr, &into);
-  return state_->exchange({.verb = frames::Verb::pull, .what = "pull of", .range = range, .into = &into});
+  return state_->exchange({.verb = protocol::Verb::pull, .what = "pull of", .range = range, .into = &into});
 }
 
 Request Parameters::push_pull(std::string_view rule, ConstBuffer data, Buffer into, const PushOptions& options) const {
   const Range range{options.offset, data.count};
   state_->check("push_pull of", range, &data, &into);
-  return state_->exchange({.verb = frames::Verb::push_pull,
+  return state_->exchange({.verb = protocol::Verb::push_pull,
                            .what = "push_pull '" + std::string(rule) + "' of",
-                           .rule = frames::id_of(rule),
+                           .rule = protocol::id_of(rule),
                            .range = range,
                            .data = &data,
                            .into = &into,
@@ -117,7 +117,8 @@ Request Parameters::push_pull(std::string_view rule, ConstBuffer data, Buffer in
 }
 
 void Parameters::free() {
-  (void)ask_all(state_->outbox, {.verb = frames::Verb::free, .what = "free '" + name() + "'", .instance = state_->id});
+  (void)ask_all(state_->outbox,
+                {.verb = protocol::Verb::free, .what = "free '" + name() + "'", .instance = state_->id});
 }
 
 }  // namespace tutti

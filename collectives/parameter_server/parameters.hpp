@@ -6,14 +6,14 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/parameter_server/letters.hpp"
 #include "collectives/parameter_server/request.hpp"
+#include "collectives/parameter_server/serialization.hpp"
 
 namespace tutti {
 
 struct Parameters::State {
   struct Call {
-    frames::Verb verb = frames::Verb::push;
+    protocol::Verb verb = protocol::Verb::push;
     std::string what = {};
     std::uint64_t rule = 0;
     Range range = {};
@@ -32,11 +32,11 @@ struct Parameters::State {
 
 /// A request that goes to every server.
 struct Question {
-  frames::Verb verb = frames::Verb::join;
+  protocol::Verb verb = protocol::Verb::join;
   std::string what = {};
   std::uint64_t instance = 0;
-  std::vector<ConstBytes> letters = {};  ///< payloads: one per server, one for all, or none
-  std::vector<Bytes> into = {};          ///< buffers for the values in the replies: one per server, or none
+  std::vector<ConstBytes> payloads = {};  ///< one per server, one for all, or none
+  std::vector<Bytes> into = {};           ///< buffers for the values in the replies: one per server, or none
 };
 /// Waits for all replies and returns their texts, by server. Throws Error if a server refuses or cannot be reached.
 std::vector<std::vector<std::byte>> ask_all(const std::shared_ptr<Outbox>& outbox, const Question& question);

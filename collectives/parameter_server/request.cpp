@@ -15,28 +15,28 @@ ConstBuffer bytes_at(ConstBytes bytes) { return {bytes.data(), bytes.size(), DTy
 
 }  // namespace
 
-Block request_head(const frames::Request& request, std::span<const std::uint64_t> counts) {
-  Block head(frames::head_bytes(counts.size()));
+Block request_head(const protocol::Request& request, std::span<const std::uint64_t> counts) {
+  Block head(protocol::head_bytes(counts.size()));
   std::memcpy(head.data(), &request, sizeof request);
   std::memcpy(head.data() + sizeof request, counts.data(), counts.size_bytes());
   return head;
 }
 
-RequestPart::RequestPart(const Link& link, const frames::Request& request, std::span<const std::uint64_t> counts,
+RequestPart::RequestPart(const Link& link, const protocol::Request& request, std::span<const std::uint64_t> counts,
                          ConstBytes payload, Bytes into)
     : link_(&link),
       sequence_(request.sequence),
       into_(into),
-      is_small_(into.size() <= frames::small_values),
-      message_(sizeof(frames::Reply) + (is_small_ ? into.size() : 0)) {
+      is_small_(into.size() <= protocol::small_values),
+      message_(sizeof(protocol::Reply) + (is_small_ ? into.size() : 0)) {
   Communicator pair = link.pair;
   const Block head = request_head(request, counts);
   const CallOptions patient{.timeout = link.timeout};
-  header_ = pair.recv(bytes_at(message_.bytes()), link.peer, frames::reply_tag(sequence_),
+  header_ = pair.recv(bytes_at(message_.bytes()), link.peer, protocol::reply_tag(sequence_),
                       {.timeout = link.timeout, .keep = message_.lease()});
-  if (!is_small_) values_ = pair.recv(bytes_at(into), link.peer, frames::values_tag(sequence_), patient);
-  head_ = pair.send(bytes_at(ConstBytes(head.bytes())), link.peer, frames::requests, {.keep = head.lease()});
-  if (!payload.empty()) body_ = pair.send(bytes_at(payload), link.peer, frames::payloads, patient);
+  if (!is_small_) values_ = pair.recv(bytes_at(into), link.peer, protocol::values_tag(sequence_), patient);
+  head_ = pair.send(bytes_at(ConstBytes(head.bytes())), link.peer, protocol::requests, {.keep = head.lease()});
+  if (!payload.empty()) body_ = pair.send(bytes_at(payload), link.peer, protocol::payloads, patient);
 }
 
 bool RequestPart::settled() {
@@ -69,7 +69,7 @@ void RequestPart::read_header() {
   if (reply_.text > 0) {
     text_ = Block(reply_.text);
     Communicator pair = link_->pair;
-    said_ = pair.recv(bytes_at(text_.bytes()), link_->peer, frames::text_tag(sequence_), {.timeout = link_->timeout});
+    said_ = pair.recv(bytes_at(text_.bytes()), link_->peer, protocol::text_tag(sequence_), {.timeout = link_->timeout});
     return go(Stage::text, said_);
   }
   if (is_small_ && !into_.empty()) std::memcpy(into_.data(), message_.data() + sizeof reply_, into_.size());
@@ -106,7 +106,7 @@ bool Request::State::settled() {
   while (open < parts.size() && parts[open]->settled()) ++open;
   if (open < parts.size()) return false;
   for (const auto& part : parts) {
-    const frames::Reply& reply = part->reply();
+    const protocol::Reply& reply = part->reply();
     if (part->failure() || reply.code != 0) continue;
     versions.push_back({part->link().server, reply.epoch, reply.version});
     if (seen && reads) seen->note(versions.back());

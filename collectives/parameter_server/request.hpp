@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/parameter_server/block.hpp"
-#include "collectives/parameter_server/frames.hpp"
+#include "collectives/parameter_server/protocol.hpp"
 #include "tutti/parameter_server.hpp"
 
 namespace tutti {
@@ -39,14 +39,14 @@ class Outbox {
   std::vector<std::uint64_t> counts_;
 };
 
-/// The header message of a request; see frames::head_bytes().
-Block request_head(const frames::Request& request, std::span<const std::uint64_t> counts);
+/// The header message of a request; see protocol::head_bytes().
+Block request_head(const protocol::Request& request, std::span<const std::uint64_t> counts);
 
 /// One server's part of a request.
 class RequestPart {
  public:
   /// Posts the receives for the reply and sends the request. `payload` and `into` are borrowed until settled().
-  RequestPart(const Link& link, const frames::Request& request, std::span<const std::uint64_t> counts,
+  RequestPart(const Link& link, const protocol::Request& request, std::span<const std::uint64_t> counts,
               ConstBytes payload, Bytes into);
 
   /// Makes progress without blocking. Returns true once the request has completed or failed.
@@ -57,7 +57,7 @@ class RequestPart {
   // Valid once settled() has returned true:
   const std::exception_ptr& failure() const noexcept { return failure_; }
   const std::string& refusal() const noexcept { return refusal_; }  ///< the server's error message, or empty
-  const frames::Reply& reply() const noexcept { return reply_; }
+  const protocol::Reply& reply() const noexcept { return reply_; }
   ConstBytes text() const noexcept { return text_.bytes(); }
   const Link& link() const noexcept { return *link_; }
 
@@ -76,7 +76,7 @@ class RequestPart {
   Bytes into_;
   bool is_small_;
   Block message_, text_;  // the reply's header with small values; the reply's text
-  frames::Reply reply_;
+  protocol::Reply reply_;
   Work header_, values_, said_, head_, body_;
   Stage stage_ = Stage::header;
   const Work* pending_ = &header_;

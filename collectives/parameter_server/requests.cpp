@@ -13,7 +13,7 @@
 namespace tutti {
 
 void Server::handle(Seat& seat, Arrival& arrival) {
-  const frames::Request request = arrival.request;
+  const protocol::Request request = arrival.request;
   if (request.values > 0) seat.expected[request.sequence] = request.values;
   try {
     perform(seat, arrival);
@@ -26,34 +26,34 @@ void Server::handle(Seat& seat, Arrival& arrival) {
 }
 
 void Server::perform(Seat& seat, Arrival& arrival) {
-  const frames::Request& request = arrival.request;
+  const protocol::Request& request = arrival.request;
   switch (request.verb) {
-    case frames::Verb::join:
+    case protocol::Verb::join:
       return reply(seat, {.worker = seat.member.worker, .sequence = request.sequence},
-                   number_ == 0 ? letter_of(settings_) : std::vector<std::byte>());
-    case frames::Verb::leave:
+                   number_ == 0 ? serialize(settings_) : std::vector<std::byte>());
+    case protocol::Verb::leave:
       leave(seat);
       return reply(seat, {.worker = seat.member.worker, .sequence = request.sequence});
-    case frames::Verb::bye: return end(seat, Parting::left);
-    case frames::Verb::alive: return;
-    case frames::Verb::open: return open(seat, arrival);
-    case frames::Verb::free: return free(seat, request);
-    case frames::Verb::cut: return begin_cut(seat, arrival);
-    case frames::Verb::cut_at: return cut_at(seat, arrival);
-    case frames::Verb::fetch: return fetch(seat, request);
-    case frames::Verb::uncut:
+    case protocol::Verb::bye: return end(seat, Parting::left);
+    case protocol::Verb::alive: return;
+    case protocol::Verb::open: return open(seat, arrival);
+    case protocol::Verb::free: return free(seat, request);
+    case protocol::Verb::cut: return begin_cut(seat, arrival);
+    case protocol::Verb::cut_at: return cut_at(seat, arrival);
+    case protocol::Verb::fetch: return fetch(seat, request);
+    case protocol::Verb::uncut:
       if (cut_ && cut_->owner == seat.member.worker) cut_.reset();
       return reply(seat, {.worker = seat.member.worker, .sequence = request.sequence});
-    case frames::Verb::load: return load(seat, arrival);
-    case frames::Verb::push:
-    case frames::Verb::pull:
-    case frames::Verb::push_pull: return exchange(seat, arrival);
+    case protocol::Verb::load: return load(seat, arrival);
+    case protocol::Verb::push:
+    case protocol::Verb::pull:
+    case protocol::Verb::push_pull: return exchange(seat, arrival);
   }
   refuse(seat, request, "this version does not know the request");
 }
 
 void Server::open(Seat& seat, const Arrival& arrival) {
-  const frames::Request& request = arrival.request;
+  const protocol::Request& request = arrival.request;
   Opening opening = Opening::read(arrival.payload.bytes(), servers_);
   const bool counts = std::exchange(opening.counts, true);  // may differ between workers
   std::unique_ptr<Instance>& instance = instances_[request.instance];
@@ -84,7 +84,7 @@ Shard::Place Server::place_of(const Opening& opening) const {
   return {number_, range, opening.dtype, opening.staleness};
 }
 
-void Server::free(Seat& seat, const frames::Request& request) {
+void Server::free(Seat& seat, const protocol::Request& request) {
   const auto found = instances_.find(request.instance);
   if (found == instances_.end()) return refuse(seat, request, "it is not open");
   Shard& shard = found->second->shard;
@@ -99,7 +99,7 @@ void Server::free(Seat& seat, const frames::Request& request) {
 }
 
 void Server::exchange(Seat& seat, Arrival& arrival) {
-  const frames::Request& request = arrival.request;
+  const protocol::Request& request = arrival.request;
   const auto found = instances_.find(request.instance);
   if (found == instances_.end() || !found->second->shard.has(seat.member.worker))
     return refuse(seat, request, "it is not open; open() it, also again after leave() and free()");
@@ -108,16 +108,16 @@ void Server::exchange(Seat& seat, Arrival& arrival) {
   if (range.offset < whole.offset || !lies_within(range.offset - whole.offset, range.count, whole.count))
     return refuse(seat, request, "the range is not in this server's shard");
   if (request.dtype >= dtype_count) return refuse(seat, request, "there is no such element type");
-  const bool wants_values = request.verb != frames::Verb::push;
+  const bool wants_values = request.verb != protocol::Verb::push;
   if (request.values != (wants_values ? range.count * size_of(shard.place().dtype) : 0))
     return refuse(seat, request, "the values would not fit what waits for them");
-  if (request.verb == frames::Verb::pull) {
+  if (request.verb == protocol::Verb::pull) {
     shard.pull(seat.member.worker, request.sequence, range, answers_);
     return;
   }
   const auto rule = rules_.find(request.rule);
   if (rule == rules_.end()) return refuse(seat, request, "the servers have no rule of this name; give it to them all");
-  const bool has_version = request.epoch == epoch_ || request.epoch == frames::present_epoch;
+  const bool has_version = request.epoch == epoch_ || request.epoch == protocol::present_epoch;
   PushMeta meta{.worker = seat.member.worker,
                 .version = has_version ? request.version : PushMeta::unknown_version,
                 .tokens = request.tokens,
@@ -142,7 +142,7 @@ void Server::send_answers() {
         reply(seat, answer, std::as_bytes(std::span(answer.text)));
 }
 
-void Server::refuse(Seat& seat, const frames::Request& request, const std::string& why, Code code) {
+void Server::refuse(Seat& seat, const protocol::Request& request, const std::string& why, Code code) {
   reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .code = code},
         std::as_bytes(std::span(why)));
 }
@@ -154,9 +154,9 @@ void Server::reply(Seat& seat, const Answer& answer, ConstBytes text) {
     expected = found->second;
     seat.expected.erase(found);
   }
-  const bool is_small = expected <= frames::small_values;
-  const frames::Reply header{static_cast<std::uint32_t>(answer.code), static_cast<std::uint32_t>(text.size()), epoch_,
-                             answer.version};
+  const bool is_small = expected <= protocol::small_values;
+  const protocol::Reply header{static_cast<std::uint32_t>(answer.code), static_cast<std::uint32_t>(text.size()), epoch_,
+                               answer.version};
   Block message(sizeof header + (is_small ? expected : 0));
   std::memcpy(message.data(), &header, sizeof header);
   if (is_small && expected > 0) {
@@ -169,13 +169,13 @@ void Server::reply(Seat& seat, const Answer& answer, ConstBytes text) {
     return seat.member.pair->send(ConstBuffer(bytes.data(), bytes.size(), DType::u8), seat.member.peer, tag,
                                   {.keep = owner.lease()});
   };
-  (void)send(message, message.bytes(), frames::reply_tag(answer.sequence));
+  (void)send(message, message.bytes(), protocol::reply_tag(answer.sequence));
   if (!is_small && !answer.values.empty())
-    seat.unsent.emplace_back(send(answer.memory, answer.values, frames::values_tag(answer.sequence)),
+    seat.unsent.emplace_back(send(answer.memory, answer.values, protocol::values_tag(answer.sequence)),
                              answer.values.size());
   if (!text.empty()) {
     const Block copy = Block::copy_of(text);
-    (void)send(copy, copy.bytes(), frames::text_tag(answer.sequence));
+    (void)send(copy, copy.bytes(), protocol::text_tag(answer.sequence));
   }
 }
 

@@ -21,8 +21,8 @@ constexpr std::size_t most_queued = 64 << 20, most_arrivals = 1 << 16;
 constexpr std::size_t most_unsent = 64 << 20;
 
 // Steps of a dump overtake the requests that the dump delays.
-bool is_step_of_cut(frames::Verb verb) {
-  return verb == frames::Verb::cut_at || verb == frames::Verb::fetch || verb == frames::Verb::uncut;
+bool is_step_of_cut(protocol::Verb verb) {
+  return verb == protocol::Verb::cut_at || verb == protocol::Verb::fetch || verb == protocol::Verb::uncut;
 }
 
 Buffer bytes_at(void* data, std::size_t bytes) { return {data, bytes, DType::u8}; }
@@ -38,7 +38,7 @@ Server::Server(Seating seating, const ServerRules& rules, const std::map<std::st
       admits_(seating.admits) {
   for (const ServerRules& some : {standard_rules(), rules})
     for (const auto& [name, rule] : some) {
-      NamedRule& one = rules_[frames::id_of(name)];
+      NamedRule& one = rules_[protocol::id_of(name)];
       if (!one.name.empty() && one.name != name)
         throw Error(Code::invalid, "parameter server: rename the rule '" + name +
                                        "', as it cannot be told apart from '" + one.name + "'");
@@ -66,7 +66,7 @@ void Server::abort(const std::string& why) noexcept {
 Server::Seat& Server::add(Member member) {
   auto seat = std::make_unique<Seat>();
   seat->is_over = !member.pair;
-  seat->header = Block(frames::head_bytes(servers_));
+  seat->header = Block(protocol::head_bytes(servers_));
   seat->taken.resize(servers_);
   seat->heard = Clock::now();
   seat->member = std::move(member);
@@ -116,7 +116,7 @@ bool Server::is_over() {
 
 void Server::listen(Seat& seat) {
   seat.next = seat.member.pair->recv(bytes_at(seat.header.data(), seat.header.size()), seat.member.peer,
-                                     frames::requests, {.timeout = no_deadline});
+                                     protocol::requests, {.timeout = no_deadline});
   seat.listens = true;
 }
 
@@ -152,15 +152,15 @@ void Server::wait() {
     instances.clear();
     bool is_blocked = false;
     for (const Arrival& one : seat->arrivals) {
-      const frames::Verb verb = one.request.verb;
+      const protocol::Verb verb = one.request.verb;
       const bool is_first = &one == &seat->arrivals.front();
       if (is_step_of_cut(verb))
         works.push_back(one.work);
-      else if (verb >= frames::Verb::push || is_first) {
+      else if (verb >= protocol::Verb::push || is_first) {
         const bool goes = !is_blocked && may_be_taken(*seat, one) && instances.insert(one.request.instance).second;
         if (goes) works.push_back(one.work);
       }
-      is_blocked |= verb < frames::Verb::push && !is_step_of_cut(verb);
+      is_blocked |= verb < protocol::Verb::push && !is_step_of_cut(verb);
     }
   }
   Deadline first = never;
@@ -242,14 +242,14 @@ void Server::take_header(Seat& seat) {
   Arrival& arrival = seat.arrivals.emplace_back();
   seat.heard = Clock::now();
   std::memcpy(&arrival.request, seat.header.data(), sizeof arrival.request);
-  if (arrival.request.verb == frames::Verb::alive) return seat.arrivals.pop_back();
+  if (arrival.request.verb == protocol::Verb::alive) return seat.arrivals.pop_back();
   arrival.counts.resize(servers_);
   std::memcpy(arrival.counts.data(), seat.header.data() + sizeof arrival.request, 8 * servers_);
   if (const std::size_t bytes = arrival.request.bytes; bytes > 0) {
     if (bytes > PTRDIFF_MAX) throw std::bad_alloc();
     arrival.payload = room_for(bytes);
     seat.queued += bytes;
-    arrival.work = seat.member.pair->recv(bytes_at(arrival.payload.data(), bytes), seat.member.peer, frames::payloads,
+    arrival.work = seat.member.pair->recv(bytes_at(arrival.payload.data(), bytes), seat.member.peer, protocol::payloads,
                                           {.keep = arrival.payload.lease()});
   }
 }
@@ -261,8 +261,8 @@ bool Server::work_on_arrivals(Seat& seat) {
   std::set<std::uint64_t> waiting;
   for (std::size_t i = 0; i < seat.arrivals.size() && !seat.is_over;) {
     Arrival& one = seat.arrivals[i];
-    const frames::Verb verb = one.request.verb;
-    const bool is_exchange = verb >= frames::Verb::push, is_step = is_step_of_cut(verb);
+    const protocol::Verb verb = one.request.verb;
+    const bool is_exchange = verb >= protocol::Verb::push, is_step = is_step_of_cut(verb);
     const bool is_in_turn = is_exchange ? !waiting.contains(one.request.instance) : i == 0;
     if (!one.work.done() || (!is_step && (is_blocked || !is_in_turn || !may_be_taken(seat, one)))) {
       if (is_exchange) waiting.insert(one.request.instance);

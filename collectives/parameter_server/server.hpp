@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/parameter_server/frames.hpp"
-#include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/protocol.hpp"
+#include "collectives/parameter_server/serialization.hpp"
 #include "collectives/parameter_server/shard.hpp"
 #include "tutti/communicator.hpp"
 
@@ -49,7 +49,7 @@ class Server {
  private:
   /// A request whose header has arrived.
   struct Arrival {
-    frames::Request request;
+    protocol::Request request;
     std::vector<std::uint64_t> counts;  // the worker's requests to each server, including this one
     Block payload;
     Work work;  // the receive of the payload
@@ -104,19 +104,19 @@ class Server {
   void perform(Seat& seat, Arrival& arrival);
   Shard::Place place_of(const Opening& opening) const;
   void open(Seat& seat, const Arrival& arrival);
-  void free(Seat& seat, const frames::Request& request);
+  void free(Seat& seat, const protocol::Request& request);
   void exchange(Seat& seat, Arrival& arrival);
   // cuts.cpp
   void begin_cut(Seat& seat, const Arrival& arrival);
   void cut_at(Seat& seat, const Arrival& arrival);
   void end_cut();
-  void fetch(Seat& seat, const frames::Request& request);
+  void fetch(Seat& seat, const protocol::Request& request);
   void load(Seat& seat, const Arrival& arrival);
   std::vector<std::byte> state() const;
   void after(Shard& shard);
   void send_answers();
   void reply(Seat& seat, const Answer& answer, ConstBytes text = {});
-  void refuse(Seat& seat, const frames::Request& request, const std::string& why, Code code = Code::invalid);
+  void refuse(Seat& seat, const protocol::Request& request, const std::string& why, Code code = Code::invalid);
 
   const int number_;
   const std::size_t servers_;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/parameter_server/block.hpp"
-#include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/serialization.hpp"
 #include "tutti/clock.hpp"
 #include "tutti/parameter_server.hpp"
 
@@ -73,10 +73,10 @@ class Shard {
 
   /// Writes the whole state except the workers and their outstanding replies. Pushes that wait in a round are part of
   /// it; nobody gets their replies after restore().
-  void save(LetterWriter& letter) const;
+  void save(Serializer& archive) const;
   /// Replaces the state. `rule_of` returns the rule of a name, or throws. Throws Error{protocol} or Error{invalid} if
   /// the saved state does not fit.
-  void restore(LetterReader& letter, const std::function<const ServerRule&(const std::string&)>& rule_of);
+  void restore(Deserializer& archive, const std::function<const ServerRule&(const std::string&)>& rule_of);
 
   /// The earliest deadline of a round, at which tick() has to be called.
   Deadline due() const noexcept;

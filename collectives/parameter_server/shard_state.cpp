@@ -6,13 +6,13 @@
 namespace tutti {
 namespace {
 
-void save_push(LetterWriter& letter, int worker, const PushMeta& meta, const Block& data) {
-  letter.put(worker);
-  letter.put(meta.version);
-  letter.put(meta.tokens);
-  letter.put(meta.steps);
-  letter.put(meta.factor);
-  letter.put_bytes(data.bytes());
+void save_push(Serializer& archive, int worker, const PushMeta& meta, const Block& data) {
+  archive.put(worker);
+  archive.put(meta.version);
+  archive.put(meta.tokens);
+  archive.put(meta.steps);
+  archive.put(meta.factor);
+  archive.put_bytes(data.bytes());
 }
 
 void fill(const Block& block, ConstBytes bytes) {
@@ -22,44 +22,44 @@ void fill(const Block& block, ConstBytes bytes) {
 
 }  // namespace
 
-void Shard::save(LetterWriter& letter) const {
-  letter.put(version_);
-  letter.put_bytes(values_.bytes());
-  letter.put<std::uint64_t>(rules_.size());
+void Shard::save(Serializer& archive) const {
+  archive.put(version_);
+  archive.put_bytes(values_.bytes());
+  archive.put<std::uint64_t>(rules_.size());
   for (const auto& [name, state] : rules_) {
-    letter.put_text(name);
-    letter.put_bytes(std::as_bytes(std::span(state.scalars)));
-    letter.put<std::uint64_t>(state.slots.size());
-    for (const Block& slot : state.slots) letter.put_bytes(slot.bytes());
-    letter.put<std::uint64_t>(state.round.pushed.size() + state.round.next.size());
-    for (const Push& one : state.round.pushed) save_push(letter, one.meta.worker, one.meta, one.data);
-    for (const Push& one : state.round.next) save_push(letter, one.meta.worker, one.meta, one.data);
+    archive.put_text(name);
+    archive.put_bytes(std::as_bytes(std::span(state.scalars)));
+    archive.put<std::uint64_t>(state.slots.size());
+    for (const Block& slot : state.slots) archive.put_bytes(slot.bytes());
+    archive.put<std::uint64_t>(state.round.pushed.size() + state.round.next.size());
+    for (const Push& one : state.round.pushed) save_push(archive, one.meta.worker, one.meta, one.data);
+    for (const Push& one : state.round.next) save_push(archive, one.meta.worker, one.meta, one.data);
   }
 }
 
 // Pushes that waited in a round wait again in the same order. The round is looked at with the next push to the rule.
-void Shard::restore(LetterReader& letter, const std::function<const ServerRule&(const std::string&)>& rule_of) {
-  version_ = letter.take<std::uint64_t>();
+void Shard::restore(Deserializer& archive, const std::function<const ServerRule&(const std::string&)>& rule_of) {
+  version_ = archive.take<std::uint64_t>();
   values_ = Block::zeroed(values_.size());
-  fill(values_, letter.take_bytes());
+  fill(values_, archive.take_bytes());
   rules_.clear();
-  for (auto left = letter.take<std::uint64_t>(); left > 0; --left) {
-    Push push{.name = letter.take_text(), .range = place_.range, .dtype = place_.dtype};
+  for (auto left = archive.take<std::uint64_t>(); left > 0; --left) {
+    Push push{.name = archive.take_text(), .range = place_.range, .dtype = place_.dtype};
     push.rule = &rule_of(push.name);
     RuleState& state = state_of(push);
-    const ConstBytes scalars = letter.take_bytes();
-    const auto slots = letter.take<std::uint64_t>();
+    const ConstBytes scalars = archive.take_bytes();
+    const auto slots = archive.take<std::uint64_t>();
     if (scalars.size() != state.scalars.size() * sizeof(double) || slots != state.slots.size())
       throw Error(Code::invalid, "load: the rule '" + push.name + "' kept other things when this was dumped");
     if (!scalars.empty()) std::memcpy(state.scalars.data(), scalars.data(), scalars.size());
-    for (const Block& slot : state.slots) fill(slot, letter.take_bytes());
-    for (auto pushes = letter.take<std::uint64_t>(); pushes > 0; --pushes) {
-      push.meta.worker = letter.take<int>();
-      push.meta.version = letter.take<std::uint64_t>();
-      push.meta.tokens = letter.take<std::uint64_t>();
-      push.meta.steps = letter.take<std::uint64_t>();
-      push.meta.factor = letter.take<double>();
-      push.data = Block::copy_of(letter.take_bytes());
+    for (const Block& slot : state.slots) fill(slot, archive.take_bytes());
+    for (auto pushes = archive.take<std::uint64_t>(); pushes > 0; --pushes) {
+      push.meta.worker = archive.take<int>();
+      push.meta.version = archive.take<std::uint64_t>();
+      push.meta.tokens = archive.take<std::uint64_t>();
+      push.meta.steps = archive.take<std::uint64_t>();
+      push.meta.factor = archive.take<double>();
+      push.data = Block::copy_of(archive.take_bytes());
       const std::size_t expected = push.rule->takes_data ? values_.size() : 0;
       if (push.meta.worker < 0 || push.data.size() != expected)
         throw Error(Code::protocol, "load: a push by the rule '" + push.name + "' that waited has " +

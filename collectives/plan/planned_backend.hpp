@@ -4,10 +4,11 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "collectives/plan/algorithm.hpp"
-#include "collectives/plan/planned_call.hpp"
+#include "collectives/plan/execution.hpp"
 #include "tutti/provider/backend.hpp"
 #include "tutti/provider/transport.hpp"
 #include "tutti/settings.hpp"
@@ -29,6 +30,66 @@ class PlanCache {
   static constexpr std::size_t capacity = 64;
   std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first
+};
+
+/// Shared by all calls of a communicator.
+struct PlannedCalls {
+  Transport& wire;
+  const Group& group;
+  PlanCache& plans;
+  std::size_t lane_bytes, max_lanes;
+};
+
+/// Divides a buffer into lanes of about `lane_bytes` bytes, of which `max_lanes` run at a time. While one lane waits
+/// for the end of its round, the others keep the transport busy; and a lane's reduced data is still in the cache when
+/// it is sent. All functions: token held.
+class PlannedCall final : private ExecutionOwner, private Tracker {
+ public:
+  /// Takes the call back and reports its end.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void ended(PlannedCall& call, const Status& status) = 0;
+  };
+  PlannedCall(const PlannedCalls& shared, Owner& owner) : shared_(shared), owner_(owner) {}
+
+  /// Prepares for a call. May be called again when that call has ended; allocated memory is reused.
+  void prepare(Call& call, const Algorithm& algorithm);
+  void begin();
+  Call& call() const noexcept { return *made_by_; }
+
+  /// Frees large buffers that were kept for reuse.
+  void trim() noexcept;
+
+  std::size_t place = 0;  ///< index, used by the owner
+
+ private:
+  std::string where(const Call& call) const override;
+  void trouble(const Status& why) override { made_by_->trouble(why); }
+  void ended(Execution& execution, const Status& status) override;
+
+  void cut_into_lanes();
+  void copy_input();
+  void play_next(std::size_t slot);
+  void play_lane(std::size_t slot);
+  LaneMemory memory_of(std::size_t lane, std::size_t slot) const;
+
+  const PlannedCalls& shared_;
+  Owner& owner_;
+  Call* made_by_ = nullptr;
+  const Collective* call_ = nullptr;  // current call's operands
+  const Algorithm* algorithm_ = nullptr;
+  std::size_t count_ = 0;  // elements per block
+  std::size_t blocks_in_ = 1, blocks_out_ = 1;
+  std::size_t lanes_ = 1, lane_count_ = 0;  // all lanes except the last have lane_count_ elements
+  std::size_t next_lane_ = 0;
+  std::vector<std::unique_ptr<Execution>> executions_;  // by slot
+  std::size_t slots_ = 0;                               // number of executions used by the current call
+  std::size_t busy_ = 0;
+  std::size_t scratch_bytes_ = 0;  // per slot
+  std::vector<std::byte> scratch_;
+  std::vector<std::byte> input_;  // replaces `in`: scaled for premul_sum, or a copy for alltoall in place
+  Status failure_;
 };
 
 /// The backend of the built-in algorithms. Its calls advance with the transport, so the context does not drive it

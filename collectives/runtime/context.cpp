@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "collectives/runtime/batch.hpp"
-#include "collectives/runtime/errand.hpp"
+#include "collectives/runtime/token_task.hpp"
 #include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
 #include "transports/core/host.hpp"
@@ -98,7 +98,7 @@ std::shared_ptr<GroupState> Context::add_group(Group group) {
   auto state = std::make_shared<GroupState>(std::move(group));
   std::vector<Early> early;
   add_group(state, early);
-  for (const Early& letter : early) deliver_to(state, letter.from, letter.message);
+  for (const Early& one : early) deliver_to(state, one.from, one.message);
   return state;
 }
 
@@ -194,16 +194,16 @@ Ref<Operation> Context::finished(Operation& operation) {
   return self;
 }
 
-Seekers& Context::seekers() {
-  if (!seekers_) add_engine(seekers_ = std::make_shared<Seekers>());
-  return *seekers_;
+AnySource& Context::any_source() {
+  if (!any_source_) add_engine(any_source_ = std::make_shared<AnySource>());
+  return *any_source_;
 }
 
-void Context::do_holding(std::function<void()> errand) {
+void Context::do_holding(std::function<void()> task) {
   refuse_in_child();
   if (progress_->holds_token())
     throw Error(Code::invalid, "this cannot be asked for while the library frees what a call has kept; ask elsewhere");
-  auto* const made = new Errand(shared_from_this(), std::move(errand));
+  auto* const made = new TokenTask(shared_from_this(), std::move(task));
   const Work work(*made);
   launch(*made);
   work.wait();

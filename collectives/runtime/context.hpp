@@ -14,10 +14,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectives/runtime/any_source.hpp"
 #include "collectives/runtime/inbox.hpp"
 #include "collectives/runtime/operation.hpp"
 #include "collectives/runtime/progress.hpp"
-#include "collectives/runtime/seekers.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/fork.hpp"
 #include "tutti/provider/transport.hpp"
@@ -70,11 +70,11 @@ class Context final : public Driver,
   std::int64_t native() const noexcept { return native_; }
 
   /// The receives that wait for a message from any rank. Token held.
-  Seekers& seekers();
+  AnySource& any_source();
 
-  /// Runs `errand` with the token held, and returns when it has run. Exceptions of `errand` are rethrown here. Any
+  /// Runs `task` with the token held, and returns when it has run. Exceptions of `task` are rethrown here. Any
   /// thread that does not hold the token.
-  void do_holding(std::function<void()> errand);
+  void do_holding(std::function<void()> task);
 
   /// Sends a control message to the user's handler of `group` on world rank `to`. Any thread that does not hold the
   /// token.
@@ -107,8 +107,11 @@ class Context final : public Driver,
   void refuse_in_child() const;
   /// Starts a prepared operation or another task soon. Never blocks.
   void launch(Startable& task) { progress_->launch(task); }
-  /// Starts the task before returning if the token is free. Otherwise returns false and does nothing.
-  bool launch_now(Startable& task) { return progress_->launch_now(task); }
+  /// See Progress::launch_now.
+  template <class Start>
+  bool launch_now(Start start) {
+    return progress_->launch_now(std::move(start));
+  }
   void begun(Ref<Operation> operation);           // called by Operation::start
   Ref<Operation> finished(Operation& operation);  // called by Operation::finish
   /// Reports a failure `why` of an operation of `group`. It is handled after the causes that have arrived, and
@@ -159,7 +162,7 @@ class Context final : public Driver,
   void read_control(int from, ConstBytes message);
   void answer(int from, ConstBytes query);
   void note_answer(int from, ConstBytes answer);
-  void deliver(int from, ConstBytes letter);
+  void deliver(int from, ConstBytes message);
   void deliver_to(const std::shared_ptr<GroupState>& group, int from, ConstBytes message);
   void expire(Operation& operation);
   std::string lacking(const Operation& operation, int& first) const;
@@ -191,8 +194,8 @@ class Context final : public Driver,
   Inbox reading_;                                                        // what news() handles; token held
   std::set<std::pair<std::uint64_t, int>> acted_on_;  // (group, culprit) of the causes handled; token held
 
-  std::vector<Ref<Operation>> running_;  // token held
-  std::shared_ptr<Seekers> seekers_;     // token held
+  std::vector<Ref<Operation>> running_;    // token held
+  std::shared_ptr<AnySource> any_source_;  // token held
 };
 
 }  // namespace tutti

@@ -13,34 +13,34 @@ namespace tutti {
 class Inbox {
  public:
   void put(int from, ConstBytes message) {
-    if (letters_.capacity() == 0) {
-      letters_.reserve(usual);
+    if (messages_.capacity() == 0) {
+      messages_.reserve(usual);
       bytes_.reserve(usual * usual_bytes);
     }
-    letters_.push_back({from, bytes_.size(), message.size()});
+    messages_.push_back({from, bytes_.size(), message.size()});
     bytes_.insert(bytes_.end(), message.begin(), message.end());
   }
   void clear() noexcept {
-    letters_.clear();
+    messages_.clear();
     bytes_.clear();
   }
   void swap(Inbox& other) noexcept {
-    letters_.swap(other.letters_);
+    messages_.swap(other.messages_);
     bytes_.swap(other.bytes_);
   }
   /// Calls `each(from, message)`, with the world rank of the sender.
   template <class Each>
   void for_each(Each each) const {
-    for (const Letter& one : letters_) each(one.from, ConstBytes(bytes_).subspan(one.begin, one.count));
+    for (const Message& one : messages_) each(one.from, ConstBytes(bytes_).subspan(one.begin, one.count));
   }
 
  private:
   static constexpr std::size_t usual = 64, usual_bytes = 40;
-  struct Letter {
+  struct Message {
     int from;
     std::size_t begin, count;  // in bytes_
   };
-  std::vector<Letter> letters_;
+  std::vector<Message> messages_;
   std::vector<std::byte> bytes_;
 };
 

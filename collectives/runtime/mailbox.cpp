@@ -4,14 +4,14 @@ namespace tutti {
 
 void Mailbox::run() {
   std::unique_lock lock(mutex_);
-  while (!runs_ && handler_ && !letters_.empty()) {
+  while (!runs_ && handler_ && !messages_.empty()) {
     runs_ = true;
-    const Letter letter = std::move(letters_.front());
-    letters_.pop_front();
+    const Message message = std::move(messages_.front());
+    messages_.pop_front();
     const Handler handler = handler_;
     lock.unlock();
     try {
-      handler(letter.from, letter.message);
+      handler(message.from, message.bytes);
     } catch (...) {
       lock.lock();
       runs_ = false;

@@ -23,7 +23,7 @@ class Mailbox {
 
   void put(int from, ConstBytes message) {
     const std::lock_guard lock(mutex_);
-    letters_.push_back({from, {message.begin(), message.end()}});
+    messages_.push_back({from, {message.begin(), message.end()}});
   }
 
   /// Calls the handler for each message, unless another thread is doing so. An exception of the handler is thrown
@@ -31,13 +31,13 @@ class Mailbox {
   void run();
 
  private:
-  struct Letter {
+  struct Message {
     int from;  // rank of the communicator
-    std::vector<std::byte> message;
+    std::vector<std::byte> bytes;
   };
   std::mutex mutex_;
   Handler handler_;
-  std::list<Letter> letters_;
+  std::list<Message> messages_;
   bool runs_ = false;
 };
 

@@ -1,11 +1,14 @@
 #include "collectives/runtime/operation.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "collectives/runtime/context.hpp"
 #include "transports/accelerators.hpp"
 #include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
+#include "transports/core/layout.hpp"
 
 namespace tutti {
 
@@ -201,6 +204,187 @@ std::string Operation::explain(const Status& status) const {
                 "%s, call %u on rank %d of %d (world rank %d), failed after %.3f s: ", describe(call_.call).c_str(),
                 call_.sequence, group.rank, group.size(), group.members[static_cast<std::size_t>(group.rank)], elapsed);
   return head + std::string(status.text());
+}
+
+// ---- CollectiveOperation ------------------------------------------------------------------------
+
+void CollectiveOperation::prepare(Home&& home, Spare& spare, const Parts& parts) {
+  prepare_all_but_call(std::move(home), spare, parts);
+  take_over(parts);
+}
+
+void CollectiveOperation::prepare_all_but_call(Home&& home, Spare& spare, const Parts& parts) {
+  Operation::prepare(std::move(home), parts.summary, parts.allowed, true, parts.on_device);
+  spare_ = &spare;
+  if (parts.route == nullptr) {
+    router_ = parts.router;
+    wanted_ = parts.wanted;
+  }
+}
+
+// Copies single fields: most calls have no counts to move.
+void CollectiveOperation::take_over(const Parts& parts) {
+  Collective& call = parts.call;
+  what.kind = call.kind;
+  what.in = call.in;
+  what.out = call.out;
+  what.op = call.op;
+  what.root = call.root;
+  if (call.variable || what.variable) {
+    what.in_counts = std::move(call.in_counts);
+    what.out_counts = std::move(call.out_counts);
+  }
+  what.variable = call.variable;
+  summary = parts.summary;
+  if (tracker != nullptr) tracker = nullptr;  // an unneeded store slows the smallest calls by some percent
+  route_ = parts.route;
+}
+
+void CollectiveOperation::keep_value() noexcept {
+  const std::byte* const value = what.out.data != nullptr ? what.out.data : what.in.data;
+  std::memcpy(cell(), value, size_of(what.in.dtype));
+  if (what.in.data != nullptr) what.in.data = cell();
+  if (what.out.data != nullptr) what.out.data = cell();
+  detach_when_dropped();
+}
+
+void CollectiveOperation::retire() noexcept {
+  const std::shared_ptr<Driver> keeper = take_driver();  // must be released last
+  if (verification_) verification_.reset();
+  spare_->give(this);
+}
+
+void CollectiveOperation::begin() {
+  const bool verifies = context().verifies_each_call() && group().group().size() > 1;
+  if (!verifies && route_ != nullptr) return start_call();
+  verified_ = !verifies;
+  own_group().unstarted().push_back(this);
+  verifies ? verify() : start_those_ready(own_group());
+}
+
+bool CollectiveOperation::takes() const noexcept {
+  const bool at_root = group().group().rank == what.root;
+  if (only_root_takes(what.kind)) return at_root;
+  return !at_root || (what.kind != Kind::broadcast && what.kind != Kind::scatter);
+}
+
+void CollectiveOperation::verify() {
+  verification_ =
+      std::make_unique<Verification>(context().wire(), group().group(), call().sequence, call().call,
+                                     Verification::Outcome{[this](const Status& why) { in_trouble(why); },
+                                                           [this](const Status& status) { verified(status); }});
+  try {
+    verification_->begin();
+  } catch (...) {
+    std::erase(own_group().unstarted(), this);
+    throw;
+  }
+}
+
+void CollectiveOperation::start_call() {
+  sequence = call().sequence;
+  after = ready();
+  give_to_backend();
+}
+
+void CollectiveOperation::give_to_backend() {
+  algorithm = route_->algorithm;
+  route_->backend->start(*this);
+}
+
+CollectiveOperation::Begun CollectiveOperation::start_unprepared(GroupState& group, const Parts& parts) {
+  Begun begun;
+  take_over(parts);
+  sequence = group.begin(parts.summary);
+  after = {};
+  begun_ = &begun;
+  try {
+    give_to_backend();
+  } catch (const std::exception&) {
+    begun.thrown = std::current_exception();
+  }
+  begun_ = nullptr;
+  if (begun.is_over) group.completed({sequence, parts.summary});
+  return begun;
+}
+
+bool CollectiveOperation::carry_on(Home&& home, Spare& spare, const Parts& parts, const Begun& begun) {
+  prepare_all_but_call(std::move(home), spare, parts);
+  return start_as(sequence, [&] {
+    if (begun.thrown) std::rethrow_exception(begun.thrown);
+    if (begun.trouble) trouble(*begun.trouble);
+    if (begun.failure) ended(*begun.failure);
+  });
+}
+
+void CollectiveOperation::verified(const Status& status) {
+  const Ref<Operation> self(*this);  // the call may end at once and hold the last handle of the communicator
+  if (!status.ok()) return finish_unstarted(status);
+  verified_ = true;
+  start_those_ready(own_group());
+}
+
+bool CollectiveOperation::is_ready() {
+  if (verified_ && route_ == nullptr) route_ = router_->route(what, wanted_);
+  return verified_ && route_ != nullptr;
+}
+
+// Calls are given to backends in launch order, while verifications may finish in any order.
+void CollectiveOperation::start_those_ready(GroupState& group) {
+  auto& unstarted = group.unstarted();
+  while (!unstarted.empty()) {
+    CollectiveOperation* const next = unstarted.front();
+    try {
+      if (!next->is_ready()) return;
+    } catch (const Error& error) {
+      next->finish_unstarted(Status::failure(error.code(), error.what(), error.culprit()));
+      continue;
+    }
+    unstarted.pop_front();
+    try {
+      next->start_call();
+    } catch (const std::exception& error) {
+      next->fail_here(error.what());
+    }
+  }
+}
+
+void CollectiveOperation::finish_unstarted(const Status& why) {
+  std::erase(own_group().unstarted(), this);
+  if (route_ == nullptr) router_->give_up();
+  finish(why);
+}
+
+bool CollectiveOperation::look() {
+  const bool moved = route_ == nullptr ? Operation::look() : route_->backend->progress();
+  return verification_ ? Operation::look() || moved : moved;
+}
+
+void CollectiveOperation::trouble(const Status& why) {
+  if (begun_ != nullptr)
+    begun_->trouble = why;
+  else
+    in_trouble(why);
+}
+
+void CollectiveOperation::ended(const Status& status) {
+  if (!status.ok()) tracker = nullptr;  // what it points to may go before this operation
+  if (begun_ == nullptr)
+    finish(status);
+  else if (status.ok())
+    begun_->is_over = true;
+  else
+    begun_->failure = status;
+}
+
+void CollectiveOperation::cancel(const Status& why) noexcept {
+  if (verified_ && std::ranges::count(own_group().unstarted(), this) > 0) finish_unstarted(why);
+}
+
+std::string CollectiveOperation::where() const {
+  if (route_ == nullptr) return "waits for all ranks to make such a call, and to find out who does it";
+  const std::string where = Call::where();
+  return where.empty() ? std::string(route_->backend->name()) : where;
 }
 
 }  // namespace tutti

@@ -30,7 +30,7 @@ void PointToPoint::prepare(Home&& home, Spare& spare, const Parts& parts) {
   spare_ = &spare;
   exchanges_ = parts.exchanges;
   what = call;
-  seeks_ = false;
+  unmatched_ = false;
   failure_ = {};
 }
 
@@ -65,9 +65,9 @@ void PointToPoint::begin() {
   }
   if (what.from >= 0) receive(world(what.from));
   if (what.from_any) {
-    seeks_ = true;
-    context().seekers().add(tag(), *this);
-    context().seekers().progress();  // receives posted earlier match first
+    unmatched_ = true;
+    context().any_source().add(tag(), *this);
+    context().any_source().progress();  // receives posted earlier match first
   }
   half_done({});
 }
@@ -78,10 +78,10 @@ void PointToPoint::receive(int world) {
 }
 
 // Receives a message that has arrived, with an ordinary recv from its sender.
-bool PointToPoint::seek() {
+bool PointToPoint::match() {
   const std::optional<Unmatched> found = context().wire().arrived(any_rank, tag());
   if (!found) return false;
-  seeks_ = false;
+  unmatched_ = false;
   const int from = group().group().rank_of(found->from);
   std::memcpy(cell(), &from, sizeof from);
   receive(found->from);
@@ -97,9 +97,9 @@ bool PointToPoint::take_back() {
 
 bool PointToPoint::withdraw() {
   if (done()) return false;
-  if (seeks_) {
-    context().seekers().drop(*this);
-    seeks_ = false;
+  if (unmatched_) {
+    context().any_source().drop(*this);
+    unmatched_ = false;
   } else {
     const auto from = static_cast<std::size_t>(what.from);
     if (what.from_any || !context().wire().retract(group().group().members[from], tag(), landing().data()))
@@ -118,14 +118,14 @@ void PointToPoint::begin_on_device(const Tag& tag) {
 // The transport has ended its part already.
 void PointToPoint::cancel(const Status& why) noexcept {
   if (exchanges_ != nullptr) exchanges_->cancel(why);
-  if (!std::exchange(seeks_, false)) return;
-  context().seekers().drop(*this);
+  if (!std::exchange(unmatched_, false)) return;
+  context().any_source().drop(*this);
   half_done(why);
 }
 
 bool PointToPoint::look() {
   const bool moved = Operation::look();
-  if (seeks_) return context().seekers().progress() || moved;
+  if (unmatched_) return context().any_source().progress() || moved;
   return exchanges_ != nullptr ? exchanges_->progress() || moved : moved;
 }
 

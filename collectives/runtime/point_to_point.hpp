@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "collectives/runtime/any_source.hpp"
 #include "collectives/runtime/operation.hpp"
 #include "collectives/runtime/pool.hpp"
-#include "collectives/runtime/seekers.hpp"
 #include "transports/staged/exchanges.hpp"
 
 namespace tutti {
@@ -18,7 +18,7 @@ inline constexpr std::uint32_t device_lane = 0xfffffffdu;
 
 /// Performs a Collective of kind send: `in` goes to rank `to`, `out` comes from rank `from`, -1 means no such half,
 /// and `tag` is the user's tag (see Collective). If `from_any` is set, the result is the sender's rank (see Value).
-class PointToPoint final : public Operation, private Call, private Seeker {
+class PointToPoint final : public Operation, private Call, private AnySourceReceive {
  public:
   using Spare = Pool<PointToPoint>;
   struct Parts {
@@ -47,14 +47,14 @@ class PointToPoint final : public Operation, private Call, private Seeker {
   Tag tag() const noexcept;
   Bytes landing() noexcept;
   void receive(int world);
-  bool seek() override;
+  bool match() override;
   bool withdraw();
 
   Spare* spare_ = nullptr;
   staged::Exchanges* exchanges_ = nullptr;
   std::vector<std::byte> copy_;  // copy of `in` if `out` is the same memory
   int open_ = 0;
-  bool seeks_ = false;  // it is registered with the context's Seekers
+  bool unmatched_ = false;  // it is registered with the context's AnySource
   Status failure_;
 };
 

@@ -1,13 +1,18 @@
 #include "collectives/runtime/progress.hpp"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "collectives/runtime/counted.hpp"
 #include "collectives/runtime/events.hpp"
+#include "transports/core/host.hpp"
+#include "transports/core/relax.hpp"
 #include "tutti/log.hpp"
 #include "tutti/threads.hpp"
 
@@ -20,6 +25,21 @@ constexpr std::chrono::milliseconds light_nap = 1ms;  // background thread's sle
 constexpr int eager_wakes = 4;
 constexpr auto a_moment = 50us;     // typical time from a call to its wait()
 constexpr auto deep_after = 100ms;  // without calls, the background thread sleeps longer
+
+// How a thread waits.
+constexpr int bare_looks = 400;              // polls by a waiter before it pauses between polls
+constexpr int slow_looks = 16;               // instead where a poll is a system call
+constexpr auto slow_look = 300ns;            // which takes longer than this
+constexpr int paused_looks = 1000;           // further polls before it yields
+constexpr int crowded_looks = 2;             // instead of all of these when ranks share cores: spinning delays the peer
+constexpr int shared_looks = 200;            // instead of each when other programs share them; one if polls are slow
+constexpr int looks_by_the_clock = 64;       // polls between two readings of the clock
+constexpr auto stall = 50us;                 // without progress, before it looks for other programs
+constexpr int looks_at_work = 16;            // out of so many polls, all but one poll only the awaited call
+constexpr auto yield_budget = 500us;         // time spent yielding before the waiter sleeps
+constexpr auto polled_yield_budget = 100ms;  // the same if an engine must be polled to make progress
+constexpr auto shortest_nap = 20us;          // between two polls of an engine without descriptors
+constexpr auto longest_nap = 1000us;
 
 }  // namespace
 
@@ -67,17 +87,6 @@ void Progress::release() {
 }
 
 // ---- starting and deferring ------------------------------------------------------------------
-
-bool Progress::launch_now(Startable& task) {
-  if (queued_.load() || !token_.try_acquire()) return false;
-  {
-    const Holding token(*this);
-    if (task.start()) turn();
-    add(starts_, 1);
-  }
-  if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
-  return true;
-}
 
 void Progress::put_in_queue(Startable& task) {
   {
@@ -169,6 +178,144 @@ bool Progress::turn() {
   moved |= hear_news();
   if (moved) token_.tell_watchers();
   return moved;
+}
+
+// ---- how a thread waits: it spins, yields and sleeps while it drives ------------------------------
+// Most polls only advance this work.
+bool Progress::look(WorkState& work, int number) {
+  if (number % looks_at_work == 0) return turn();
+  const bool moved = work.look();
+  if (moved) token_.tell_watchers();
+  return moved;
+}
+
+void Progress::drive(WorkState& work, Deadline until) {
+  if (token_.is_mine())
+    throw Error(
+        Code::invalid,
+        "wait() inside a callback of the same context would never return; use then(), or wait on another thread");
+  wait_shortly(work);
+  if (!work.done()) wait_long(work, until);
+  // Wakes the background thread if work is left without a waiter.
+  if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
+}
+
+// How often a waiter looks for a result before it does something else, given how often it would if it had its core to
+// itself.
+int Progress::looks(int alone) const noexcept {
+  if (cores_.ranks > cores_.room) return crowded_looks;
+  if (crowding_.seen()) return looks_are_slow_ ? 1 : shared_looks;
+  return alone;
+}
+
+// The fast path: most waits end here, after a few microseconds and without reading the clock.
+void Progress::wait_shortly(WorkState& work) {
+  if (!token_.try_acquire()) return;
+  const Holding token(*this);
+  engines_.arm(false);
+  const int most = left_wait_.is(work, starts_.load()) ? 1 : looks(looks_are_slow_ ? slow_looks : bare_looks);
+  for (int i = 1; i <= most && !work.done(); ++i) look(work, i);
+}
+
+void Progress::wait_long(WorkState& work, Deadline until) {
+  const Counted waiting(waiters_);
+  while (!work.done() && (until == never || Clock::now() < until)) {
+    if (token_.try_acquire()) {
+      const Holding token(*this);
+      wait_holding(work, until);
+    } else {
+      token_.watch(work, until);
+    }
+  }
+}
+
+bool Progress::tick_if_due(Clock::time_point now) {
+  if (now - last_tick_ < tick_interval) return false;
+  last_tick_ = now;
+  hooks_.tick(now);
+  drop_engines();
+  return true;
+}
+
+// Spins until it has looked often enough in vain, then yields, then sleeps.
+void Progress::wait_holding(WorkState& work, Deadline until) {
+  engines_.arm(false);
+  nap_ = shortest_nap;
+  const bool continued = left_wait_.is(work, starts_.load());
+  int idle = continued ? looks(paused_looks) : 0;  // looks and turns in vain
+  auto spinning_since = Clock::now(), stalled_since = spinning_since;
+  auto quiet_since = continued ? left_wait_.quiet_since : spinning_since;
+  for (int number = 0, judged = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
+    const int spins = looks(paused_looks);
+    const bool spinning = idle < spins;
+    const bool moved = spinning ? look(work, ++number) : turn();
+    if (spinning ? work.done() : work.settled()) return;
+    // Progress after a yield or sleep is often a watchdog message; the waiter restarts only part of its spinning.
+    idle = moved ? (idle > spins ? spins : 0) : idle + 1;
+    if (moved) nap_ = shortest_nap;
+    if (!moved && idle < spins) relax();
+    if (idle < spins && number % looks_by_the_clock != 0) continue;
+    const auto now = Clock::now();
+    if (now >= until) return left_wait_.note(work, starts_.load(), idle < spins ? now : quiet_since);
+    const int looks_since = number - std::exchange(judged, number);
+    if (spinning && !moved && idle >= looks_since) judge_spin(now - spinning_since, looks_since, now);
+    spinning_since = now;
+    if (spinning && (moved || idle < looks_by_the_clock)) stalled_since = now;
+    if (crowding_.seen() || now - stalled_since >= stall) crowding_.look(now);
+    if (moved) stalled_since = now;
+    if (tick_if_due(now) && !crowding_.seen()) go_home();
+    if (idle < spins) continue;
+    if (idle == spins) quiet_since = now;
+    give_core_away(now, until, now - quiet_since);
+    spinning_since = Clock::now();
+  }
+}
+
+// These looks were all in vain, so they should have taken no longer than looks do.
+void Progress::judge_spin(Clock::duration time, int looks, Clock::time_point now) {
+  crowding_.spent(time, now);
+  if (looks >= looks_at_work && time < Crowding::time_slice) looks_are_slow_ = time > looks * slow_look;
+}
+
+// Yields, or sleeps after a time or beside other programs: these do not give the core back after a moment. Sleeps
+// again unless the next poll makes progress.
+void Progress::give_core_away(Clock::time_point now, Deadline until, Clock::duration quiet) {
+  if (crowding_.seen() || quiet >= (engines_.polled() ? polled_yield_budget : yield_budget)) return sleep(now, until);
+  sched_yield();
+  const auto then = Clock::now();
+  crowding_.spent(then - now, then);
+}
+
+// The scheduler places a woken thread next to its waker and rarely migrates threads that hardly sleep, which can
+// leave many ranks on half of the cores. This moves the thread back to its core without changing its affinity mask.
+void Progress::go_home() const {
+  if (cores_.home >= 0 && sched_getcpu() != cores_.home) step_onto_core(cores_.home);
+}
+
+// Sleeps until a descriptor is ready, or for `limit`.
+void Progress::sleep_at_most(std::chrono::nanoseconds limit) {
+  std::array<epoll_event, 4> events;
+  const int n = wait_for_events(sleep_epoll_.fd(), events, limit);
+  for (int i = 0; i < n; ++i)
+    if (events[static_cast<std::size_t>(i)].data.fd == wake_event_.fd()) drain(wake_event_.fd());
+}
+
+void Progress::sleep(Clock::time_point now, Deadline until) {
+  if (engines_.arm(true)) {
+    sleeping_.store(true);
+    // Pairs with launch() and notice(), which store first and then read sleeping_.
+    if (!queued_.load() && !news_.load() && !deferred_.any()) {
+      std::chrono::nanoseconds limit = tick_interval * 2;
+      if (engines_.polled()) {
+        limit = nap_;
+        nap_ = std::min<std::chrono::microseconds>(nap_ * 2, longest_nap);
+      }
+      if (until != never) limit = std::clamp<std::chrono::nanoseconds>(until - now, 0ns, limit);
+      sleep_at_most(limit);
+    }
+    sleeping_.store(false);
+  }
+  engines_.arm(false);
 }
 
 // ---- the background thread --------------------------------------------------------------------

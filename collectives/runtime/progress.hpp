@@ -61,10 +61,20 @@ class Progress {
 
   /// Starts `task` with the token held: now if the token is free, otherwise by its holder. Never blocks.
   void launch(Startable& task) {
-    if (!launch_now(task)) put_in_queue(task);
+    if (!launch_now([&task] { return task.start(); })) put_in_queue(task);
   }
-  /// Starts `task` and returns true if the token is free; otherwise returns false.
-  bool launch_now(Startable& task);
+  /// Calls `start`, which is as Startable::start(), and returns true if the token is free; otherwise returns false.
+  template <class Start>
+  bool launch_now(Start start) {
+    if (queued_.load() || !token_.try_acquire()) return false;
+    {
+      const Holding token(*this);
+      if (start()) turn();
+      add(starts_, 1);
+    }
+    if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
+    return true;
+  }
 
   /// Drives progress until `work` is done or `until` has passed. Any thread; several at the same time.
   void drive(WorkState& work, Deadline until);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "collectives/plan/execution.hpp"
-#include "collectives/runtime/operation.hpp"
 
 namespace tutti {
 
@@ -19,7 +18,7 @@ class Verification final : private ExecutionOwner {
     std::function<void(const Status&)> trouble;
     std::function<void(const Status&)> ended;  ///< called once; Ok: all ranks make the same call
   };
-  Verification(Transport& wire, const Group& group, const CallRecord& call, Outcome outcome);
+  Verification(Transport& wire, const Group& group, std::uint32_t sequence, Signature call, Outcome outcome);
   void begin();
 
  private:
@@ -28,7 +27,8 @@ class Verification final : private ExecutionOwner {
   Status compared() const;
 
   const Group& group_;
-  const CallRecord call_;
+  const std::uint32_t sequence_;
+  const Signature call_;
   const Outcome outcome_;
   std::vector<std::int64_t> signatures_;
   Execution execution_;

@@ -20,17 +20,17 @@ constexpr std::size_t first_asked =
     2;  // of more ranks, in the first question about a call; then twice as many as before
 constexpr std::size_t most_early = 64;  // groups that other ranks have made before this rank
 
-enum class Letter : std::uint32_t { query = 0x31515554, answer = 0x31415554, users = 0x31555554 };
+enum class MessageType : std::uint32_t { query = 0x31515554, answer = 0x31415554, users = 0x31555554 };
 
 struct Query {
-  Letter letter = Letter::query;
+  MessageType type = MessageType::query;
   std::uint32_t sequence = 0;
   std::uint64_t group = 0;
   std::uint64_t call = 0;
 };
 
 struct Reply {
-  Letter letter = Letter::answer;
+  MessageType type = MessageType::answer;
   std::uint32_t sequence = 0;
   std::uint64_t group = 0;
   std::uint64_t call = 0;  // signature of the answering rank's call with this number
@@ -41,17 +41,17 @@ struct Reply {
 
 /// Header of a user's control message.
 struct Address {
-  Letter letter = Letter::users;
+  MessageType type = MessageType::users;
   std::uint32_t spare = 0;
   std::uint64_t group = 0;
 };
 static_assert(Context::most_control + sizeof(Address) == Transport::max_control);
 
 template <class T>
-bool parse(ConstBytes message, Letter letter, T& value) {
+bool parse(ConstBytes message, MessageType type, T& value) {
   if (message.size() != sizeof(T)) return false;
   std::memcpy(&value, message.data(), sizeof value);
-  return value.letter == letter;
+  return value.type == type;
 }
 
 template <class T>
@@ -94,8 +94,8 @@ void Context::ask(Operation& operation, Clock::time_point now) {
 void Context::read_control(int from, ConstBytes message) {
   Query query;
   Reply reply;
-  if (parse(message, Letter::query, query)) return answer(from, message);
-  if (parse(message, Letter::answer, reply)) return note_answer(from, message);
+  if (parse(message, MessageType::query, query)) return answer(from, message);
+  if (parse(message, MessageType::answer, reply)) return note_answer(from, message);
   deliver(from, message);
 }
 
@@ -104,16 +104,16 @@ void Context::read_control(int from, ConstBytes message) {
 void Context::send_control(const GroupState& group, int to, ConstBytes message) {
   Address address;
   address.group = group.group().id;
-  std::vector<std::byte> letter(sizeof address + message.size());
-  std::memcpy(letter.data(), &address, sizeof address);
-  if (!message.empty()) std::memcpy(letter.data() + sizeof address, message.data(), message.size());
-  do_holding([&] { wire().control(to, letter); });
+  std::vector<std::byte> bytes(sizeof address + message.size());
+  std::memcpy(bytes.data(), &address, sizeof address);
+  if (!message.empty()) std::memcpy(bytes.data() + sizeof address, message.data(), message.size());
+  do_holding([&] { wire().control(to, bytes); });
 }
 
-void Context::deliver(int from, ConstBytes letter) {
+void Context::deliver(int from, ConstBytes message) {
   Address address;
-  if (letter.size() < sizeof address || !parse(letter.first(sizeof address), Letter::users, address)) return;
-  const ConstBytes message = letter.subspan(sizeof address);
+  if (message.size() < sizeof address || !parse(message.first(sizeof address), MessageType::users, address)) return;
+  message = message.subspan(sizeof address);
   std::shared_ptr<GroupState> group;
   {
     const std::lock_guard lock(groups_mutex_);
@@ -133,7 +133,7 @@ void Context::deliver_to(const std::shared_ptr<GroupState>& group, int from, Con
 
 void Context::answer(int from, ConstBytes message) {
   Query query;
-  parse(message, Letter::query, query);
+  parse(message, MessageType::query, query);
   Reply reply;
   reply.sequence = query.sequence;
   reply.group = query.group;
@@ -152,7 +152,7 @@ void Context::answer(int from, ConstBytes message) {
 
 void Context::note_answer(int from, ConstBytes message) {
   Reply reply;
-  parse(message, Letter::answer, reply);
+  parse(message, MessageType::answer, reply);
   for (const auto& operation : running_) {
     const CallRecord& mine = operation->call();
     if (operation->group().group().id != reply.group || mine.sequence != reply.sequence) continue;

@@ -173,7 +173,7 @@ std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& fro
       strategy->traits().alike_when_settled ? 0 : static_cast<std::size_t>(world.rank()) % kept.ranks;
   const auto of_rank = [&](const char* what) {
     std::vector<nn::NamedTensor> found =
-        to_named(read_arrays(from / file_of(what, own), config.checkpoint.verify), site.tensors());
+        to_named(read_arrays(from / file_of(what, own), config.checkpoint.verify), tensor_device.tensors());
     if (network.parts)
       for (auto& [name, tensor] : found) tensor = network.parts->part_of(name, tensor);
     return found;

@@ -7,7 +7,7 @@
 #include "engine/models/parallel/parallel.hpp"
 #include "engine/models/split.hpp"
 #include "engine/trainer.hpp"
-#include "nn/site.hpp"
+#include "nn/tensor_device.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -61,9 +61,10 @@ void choose_device(Network& network, const Config& config, Communicator& world) 
   }
   const DeviceChoice choice = choose_device(config.device, why_not, world);
   network.why_here = choice.why_not;
-  network.site = choice.on_device
-                     ? nn::site_of(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(world.device())), world)
-                     : std::make_shared<nn::Site>();
+  network.tensor_device =
+      choice.on_device
+          ? nn::tensor_device_of(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(world.device())), world)
+          : std::make_shared<nn::TensorDevice>();
 }
 
 }  // namespace tutti::engine

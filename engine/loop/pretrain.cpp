@@ -54,7 +54,7 @@ std::vector<double> train_stage(const Config& config, const Communicator& world,
       .network = {.module = stage,
                   .forward = [&tower, number, decoder = stage->decoder, cost = config.pretrain.sparsity](
                                  const at::Tensor& images) { return tower.cost(number, decoder, cost, images); },
-                  .site = network.site,
+                  .tensor_device = network.tensor_device,
                   .tensors = std::make_shared<NetworkTensors>(NetworkTensors{nn::named_parameters(*stage), {}}),
                   .after_update =
                       [raw = stage.get()] {

@@ -23,7 +23,7 @@
 #include "engine/report/step_times.hpp"
 #include "engine/strategies/strategy.hpp"
 #include "engine/trainer.hpp"
-#include "nn/at_site.hpp"
+#include "nn/synchronize.hpp"
 
 namespace tutti::engine {
 
@@ -94,7 +94,7 @@ struct Trainer::Run {
   Communicator everyone;  ///< all ranks of the run
   Communicator world;     ///< the ranks with different samples: for a network over a mesh those along `data`, else all
   Network network;
-  nn::Site& site;
+  nn::TensorDevice& tensor_device;
   const NetworkTensors tensors;
   const nn::BufferPolicy buffers;
   const at::ScalarType type;

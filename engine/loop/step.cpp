@@ -17,14 +17,14 @@ namespace tutti::engine {
 
 /// Input and target on the network's device. Their memory belongs to the batch or to the feed.
 std::pair<at::Tensor, at::Tensor> Trainer::Run::tensors_of(const Batch& batch) const {
-  if (feed) site.compute().follow(feed->arrived(batch));
+  if (feed) tensor_device.compute().follow(feed->arrived(batch));
   at::Tensor input, target;
   std::size_t field = 0;
   for (const auto& [name, array] : batch) {
     const auto there = [&] {
       const std::shared_ptr<std::byte> memory(std::shared_ptr<void>(),
                                               static_cast<std::byte*>(feed->field(batch, field)));
-      return site.tensor(memory, 0, array.shape(), scalar_type(array.dtype()));
+      return tensor_device.tensor(memory, 0, array.shape(), scalar_type(array.dtype()));
     };
     if (name == data.inputs[0]) input = feed ? there() : to_tensor(array);
     if (name == data.target) target = feed ? there() : to_tensor(array);
@@ -137,7 +137,7 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place
   if (network.after_update) network.after_update();
   exchange([&] { strategy->end_step(); });
   call(hooks.on_update, now);
-  if (feed) site.compute().record(feed->used(batch));
+  if (feed) tensor_device.compute().record(feed->used(batch));
   counts.push_back(static_cast<double>(batch.global_count));
   ++state.step;
 }

@@ -32,15 +32,16 @@ Config settled(Config config, int ranks) {
 }
 
 Network placed(Network network) {
-  if (!network.site) network.site = std::make_shared<nn::Site>();
+  if (!network.tensor_device) network.tensor_device = std::make_shared<nn::TensorDevice>();
   if (network.module) {
-    network.module->to(network.site->tensors());
+    network.module->to(network.tensor_device->tensors());
     return network;
   }
   const NetworkTensors all = tensors_of(network);
   for (const auto* list : {&all.parameters, &all.buffers})
     for (const auto& [name, tensor] : *list)
-      if (tensor.device() != network.site->tensors()) tensor.set_data(tensor.to(network.site->tensors()));
+      if (tensor.device() != network.tensor_device->tensors())
+        tensor.set_data(tensor.to(network.tensor_device->tensors()));
   return network;
 }
 
@@ -88,7 +89,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
       everyone(std::move(communicator)),
       world(dealt(task.network, config, everyone)),
       network(connected(placed(std::move(task.network)), config, world)),
-      site(*network.site),
+      tensor_device(*network.tensor_device),
       tensors(engine::tensors_of(network)),
       buffers(static_cast<nn::BufferPolicy>(
           place_of("sync.buffers", config.sync.buffers, {"broadcast", "average", "local"}))),
@@ -112,7 +113,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
       optimizer(optimizer_for(config, task, network, tensors)),
       strategy(strategy_for(config, task,
                             {.world = world,
-                             .site = network.site,
+                             .tensor_device = network.tensor_device,
                              .parameters = tensors.parameters,
                              .buffers = tensors.buffers,
                              .optimizer = *optimizer})),
@@ -124,7 +125,7 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
 }
 
 std::unique_ptr<Feed> Trainer::Run::make_feed() const {
-  if (site.on_cpu()) return nullptr;
+  if (tensor_device.on_cpu()) return nullptr;
   const std::size_t ranks = size(world.size()), batch = size(config.batch.global);
   const std::size_t cuts = std::max(cuts_of(config, world.size()), ranks);
   const std::size_t most = (cuts + ranks - 1) / ranks * ((batch + cuts - 1) / cuts);
@@ -132,7 +133,7 @@ std::unique_ptr<Feed> Trainer::Run::make_feed() const {
   const std::uint32_t any[] = {0};
   for (const auto& [name, array] : collate(*data.train, any, transforms_for(config, data)))
     largest.push_back(most * array.byte_count());
-  return std::make_unique<Feed>(site.gpu(), site.where().index, largest, size(config.data.prefetch));
+  return std::make_unique<Feed>(tensor_device.gpu(), tensor_device.where().index, largest, size(config.data.prefetch));
 }
 
 /// `samples`: number seen since the epoch was started or resumed.
@@ -239,12 +240,12 @@ void Trainer::Run::announce() {
               (everyone.size() == 1 ? " rank" : " ranks") +
               (network.parts ? " as mesh " + network.parts->mesh().name() : "") + ", global batch " +
               std::to_string(config.batch.global) + ", optimizer " + std::string(optimizer->name()) + "; this one on " +
-              site.describe() + (network.why_here.empty() ? "" : ", as " + network.why_here));
+              tensor_device.describe() + (network.why_here.empty() ? "" : ", as " + network.why_here));
 }
 
 TrainResult Trainer::Run::run() {
-  nn::synchronize_parameters(tensors.parameters, world, 0, site);
-  nn::synchronize_parameters(tensors.buffers, world, 0, site);
+  nn::synchronize_parameters(tensors.parameters, world, 0, tensor_device);
+  nn::synchronize_parameters(tensors.buffers, world, 0, tensor_device);
   announce();
   if (config.checkpoint.resumes())
     resume();
@@ -306,7 +307,7 @@ void check_task(const Config& config, const Task& task) {
     refuse("loss=" + config.loss + " is for numbers, but the target of the data is a class: say loss=cross_entropy");
   if (config.precision == "bf16" && config.dtype != "float32")
     refuse("precision=bf16 is for dtype=float32: leave one of them out");
-  if (config.precision == "bf16" && task.network.site && !task.network.site->on_cpu())
+  if (config.precision == "bf16" && task.network.tensor_device && !task.network.tensor_device->on_cpu())
     refuse("precision=bf16 is for the CPU: say device=cpu, or leave it out");
   config.check_run();
   config.check_exchange();

@@ -54,7 +54,7 @@ void Trainer::Run::validate_at_end(std::size_t epoch, std::size_t steps, std::si
 void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   strategy->settle();
   flush_losses();
-  if (!strategy->traits().has_buffers) nn::synchronize_buffers(tensors.buffers, world, buffers, site);
+  if (!strategy->traits().has_buffers) nn::synchronize_buffers(tensors.buffers, world, buffers, tensor_device);
   Validation found = evaluate();
   found.step = state.step;
   found.epoch = static_cast<double>(epoch) + static_cast<double>(steps) / static_cast<double>(loader.steps());
@@ -77,9 +77,9 @@ void Trainer::Run::evaluate(Range samples, std::span<double> totals) {
     std::vector<std::uint32_t> ids(std::min<std::size_t>(256, samples.count - done));
     std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(samples.begin + done));
     const Batch batch = collate(*data.test, ids, plain);
-    at::Tensor input = to_tensor(batch[data.inputs[0]]).to(site.tensors());
+    at::Tensor input = to_tensor(batch[data.inputs[0]]).to(tensor_device.tensors());
     if (input.is_floating_point()) input = input.to(type);
-    const at::Tensor output = forward(input), target = to_tensor(batch[data.target]).to(site.tensors());
+    const at::Tensor output = forward(input), target = to_tensor(batch[data.target]).to(tensor_device.tensors());
     const auto count = static_cast<double>(ids.size());
     totals[0] += loss(output, target).item<double>() * count;
     for (std::size_t i = 0; i < metrics.size(); ++i) totals[i + 1] += metrics[i].mean(output, target) * count;

@@ -12,7 +12,7 @@ namespace torch::nn {
 class Module;
 }
 namespace tutti::nn {
-class Site;
+class TensorDevice;
 }
 
 namespace tutti::engine {
@@ -25,8 +25,8 @@ class NetworkParts;     // engine/models/parallel/parts.hpp
 struct Network {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;
-  std::shared_ptr<nn::Site> site = nullptr;  ///< the device it is trained on; null: the CPU
-  std::string why_here = {};                 ///< why the first choice of device was not possible; empty: it was
+  std::shared_ptr<nn::TensorDevice> tensor_device = nullptr;  ///< the device it is trained on; null: the CPU
+  std::string why_here = {};  ///< why the first choice of device was not possible; empty: it was
   std::shared_ptr<const NetworkTensors> tensors = {};  ///< null: those of the module
   /// training or evaluation behaviour; empty: the module's train()
   std::function<void(bool training)> set_training = {};

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/serialization.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -166,8 +166,8 @@ int Ledger::teller() const {
 
 std::vector<std::byte> Ledger::save(const Waiting& waiting) const {
   std::set<Unit> free = free_;
-  LetterWriter letter, joined;
-  letter.put<std::uint64_t>(first_workers_);
+  Serializer archive, joined;
+  archive.put<std::uint64_t>(first_workers_);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const Worker& one = workers_[i];
     const int worker = static_cast<int>(i);
@@ -187,21 +187,21 @@ std::vector<std::byte> Ledger::save(const Waiting& waiting) const {
       continue;
     }
     if (!one.is_there) first = first_untouched(worker);
-    letter.put(one.share);
-    letter.put(first);
-    letter.put(taken);
-    letter.put(waits);
-    letter.put<std::uint64_t>(one.given.size());
+    archive.put(one.share);
+    archive.put(first);
+    archive.put(taken);
+    archive.put(waits);
+    archive.put<std::uint64_t>(one.given.size());
     for (const auto& [epoch, steps] : one.given) {
-      letter.put(epoch);
-      letter.put(first > epoch * one.per_epoch() || one.is_there ? steps : 0);
+      archive.put(epoch);
+      archive.put(first > epoch * one.per_epoch() || one.is_there ? steps : 0);
     }
   }
-  letter.put_bytes(joined.letter());
+  archive.put_bytes(joined.bytes());
   std::erase_if(
       free, [&](const Unit& each) { return !of(each.worker).is_there && each.number >= first_untouched(each.worker); });
-  for (const Unit& each : free) letter.put(each);
-  return letter.take();
+  for (const Unit& each : free) archive.put(each);
+  return archive.take();
 }
 
 /// For a worker that is gone: the start of the trailing epochs of which all steps are still free.
@@ -219,19 +219,19 @@ std::int64_t Ledger::first_untouched(int worker) const {
 }
 
 void Ledger::load(std::span<const std::byte> saved) {
-  LetterReader letter(saved);
-  std::vector<Worker> loaded(letter.take<std::uint64_t>());
+  Deserializer archive(saved);
+  std::vector<Worker> loaded(archive.take<std::uint64_t>());
   for (Worker& one : loaded) {
-    one.share = letter.take<Share>();
-    one.first = one.claimed = letter.take<std::int64_t>();
-    one.taken_before = letter.take<std::int64_t>();
-    one.restored = letter.take<std::int64_t>();
-    for (auto left = letter.take<std::uint64_t>(); left > 0; --left) {
-      const auto epoch = letter.take<std::int64_t>();
-      one.given[epoch] = letter.take<std::int64_t>();
+    one.share = archive.take<Share>();
+    one.first = one.claimed = archive.take<std::int64_t>();
+    one.taken_before = archive.take<std::int64_t>();
+    one.restored = archive.take<std::int64_t>();
+    for (auto left = archive.take<std::uint64_t>(); left > 0; --left) {
+      const auto epoch = archive.take<std::int64_t>();
+      one.given[epoch] = archive.take<std::int64_t>();
     }
   }
-  LetterReader joined(letter.take_bytes());
+  Deserializer joined(archive.take_bytes());
   workers_.resize(first_workers_);
   const bool fits = std::ranges::equal(loaded, workers_, [](const Worker& a, const Worker& b) {
     return a.share.steps_per_epoch == b.share.steps_per_epoch;
@@ -258,7 +258,7 @@ void Ledger::load(std::span<const std::byte> saved) {
     of(worker).restored = joined.take<std::int64_t>();
   }
   free_.clear();
-  while (!letter.is_at_end()) free_.insert(letter.take<Unit>());
+  while (!archive.is_at_end()) free_.insert(archive.take<Unit>());
 }
 
 int WorkerRanks::worker_of(int rank) const {
@@ -281,15 +281,15 @@ ServerRule with_ledger(ServerRule rule, std::shared_ptr<Ledger> ledger, WorkerRa
     Ledger::Waiting steps;
     for (const Pushed& one : waiting)
       steps[ranks.worker_of(one.meta.worker)] += static_cast<std::int64_t>(one.meta.steps);
-    LetterWriter letter;
-    letter.put_bytes(ledger->save(steps));
-    letter.put_bytes(save ? save(waiting) : std::vector<std::byte>());
-    return letter.take();
+    Serializer archive;
+    archive.put_bytes(ledger->save(steps));
+    archive.put_bytes(save ? save(waiting) : std::vector<std::byte>());
+    return archive.take();
   };
   rule.load = [load = std::move(rule.load), ledger](std::span<const std::byte> saved) {
-    LetterReader letter(saved);
-    ledger->load(letter.take_bytes());
-    const ConstBytes rest = letter.take_bytes();
+    Deserializer archive(saved);
+    ledger->load(archive.take_bytes());
+    const ConstBytes rest = archive.take_bytes();
     if (load) load(rest);
   };
   return rule;

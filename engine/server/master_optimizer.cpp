@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/serialization.hpp"
 #include "collectives/parameter_server/sharding.hpp"
 #include "engine/optimizers/optimizer.hpp"
 #include "tutti/parameter_server.hpp"
@@ -33,16 +33,16 @@ class MasterOptimizer {
   std::vector<std::byte> save() const {
     if (!optimizer_) return kept_;
     const OptimizerState state = optimizer_->state();
-    LetterWriter letter;
-    letter.put(state.steps);
+    Serializer archive;
+    archive.put(state.steps);
     for (const auto& [name, tensor] : state.tensors) {
       const at::Tensor whole = tensor.contiguous();
-      letter.put_text(name);
-      letter.put(whole.scalar_type());
-      letter.put_bytes(std::as_bytes(std::span(whole.sizes().data(), whole.sizes().size())));
-      letter.put_bytes({static_cast<const std::byte*>(whole.data_ptr()), whole.nbytes()});
+      archive.put_text(name);
+      archive.put(whole.scalar_type());
+      archive.put_bytes(std::as_bytes(std::span(whole.sizes().data(), whole.sizes().size())));
+      archive.put_bytes({static_cast<const std::byte*>(whole.data_ptr()), whole.nbytes()});
     }
-    return letter.take();
+    return archive.take();
   }
 
   /// The optimizer is made, with this state, by the next apply(), which gets the shard.
@@ -122,17 +122,17 @@ class MasterOptimizer {
   }
 
   void take_up() {
-    LetterReader letter(kept_);
+    Deserializer archive(kept_);
     OptimizerState state{
-        .optimizer = std::string(optimizer_->name()), .steps = letter.take<std::int64_t>(), .tensors = {}};
-    while (!letter.is_at_end()) {
-      const std::string name = letter.take_text();
-      const auto type = letter.take<at::ScalarType>();
-      const ConstBytes sizes = letter.take_bytes();
+        .optimizer = std::string(optimizer_->name()), .steps = archive.take<std::int64_t>(), .tensors = {}};
+    while (!archive.is_at_end()) {
+      const std::string name = archive.take_text();
+      const auto type = archive.take<at::ScalarType>();
+      const ConstBytes sizes = archive.take_bytes();
       std::vector<std::int64_t> shape(sizes.size() / sizeof(std::int64_t));
       if (!sizes.empty()) std::memcpy(shape.data(), sizes.data(), sizes.size());
       const at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(type));
-      const ConstBytes values = letter.take_bytes();
+      const ConstBytes values = archive.take_bytes();
       if (values.size() != tensor.nbytes())
         throw Error(Code::protocol, "a master's optimizer is cut short in the dump");
       if (!values.empty()) std::memcpy(tensor.data_ptr(), values.data(), values.size());

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "collectives/parameter_server/elements.hpp"
-#include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/serialization.hpp"
 #include "collectives/parameter_server/sharding.hpp"
 #include "engine/strategies/merge.hpp"
 
@@ -164,19 +164,19 @@ std::vector<std::byte> WorkerCopies::save(std::span<const Pushed> waiting) const
   std::map<int, ConstBytes> all;
   for (const auto& [rank, copy] : values) all[rank] = copy;
   for (const Pushed& one : waiting) all[one.meta.worker] = one.data.view();
-  LetterWriter letter;
+  Serializer archive;
   for (const auto& [rank, copy] : all) {
-    letter.put(rank);
-    letter.put_bytes(copy);
+    archive.put(rank);
+    archive.put_bytes(copy);
   }
-  return letter.take();
+  return archive.take();
 }
 
 void WorkerCopies::load(std::span<const std::byte> saved) {
   values.clear();
-  for (LetterReader letter(saved); !letter.is_at_end();) {
-    std::vector<std::byte>& copy = values[letter.take<int>()];
-    const ConstBytes bytes = letter.take_bytes();
+  for (Deserializer archive(saved); !archive.is_at_end();) {
+    std::vector<std::byte>& copy = values[archive.take<int>()];
+    const ConstBytes bytes = archive.take_bytes();
     copy.assign(bytes.begin(), bytes.end());
   }
 }

@@ -23,8 +23,8 @@ inline ConstBuffer read_only(const at::Tensor& tensor) {
 /// The masters' parameters are called the centre.
 class ServerCopy {
  public:
-  ServerCopy(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::Site& site)
-      : flat(std::move(tensors), world, site),
+  ServerCopy(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::TensorDevice& tensor_device)
+      : flat(std::move(tensors), world, tensor_device),
         centre(at::empty_like(flat.all())),
         base(at::empty_like(centre)),
         sent(at::empty_like(centre)) {}

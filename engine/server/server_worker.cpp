@@ -36,7 +36,7 @@ class Worker final : public ServerWorker {
         connection_(place),
         inner_(std::move(inner)) {
     for (auto& group : exchange::by_type(exchange::trained_of(replica_.parameters)))
-      copies_.emplace_back(std::move(group), replica_.world, *replica_.site);
+      copies_.emplace_back(std::move(group), replica_.world, *replica_.tensor_device);
   }
 
   void begin() {
@@ -384,7 +384,7 @@ class Worker final : public ServerWorker {
 
 std::unique_ptr<ServerWorker> ServerWorker::make(const WorkerNumbers& numbers, Traits traits, const Replica& replica,
                                                  const WorkerPlace& place, std::unique_ptr<Strategy> inner) {
-  if (!replica.site->on_cpu()) refuse("strategy.how=server trains on the CPU: say device=cpu");
+  if (!replica.tensor_device->on_cpu()) refuse("strategy.how=server trains on the CPU: say device=cpu");
   auto made = std::make_unique<Worker>(numbers, std::move(traits), replica, place, std::move(inner));
   made->begin();
   return made;

@@ -8,15 +8,16 @@
 
 namespace tutti::engine::exchange {
 
-Flat::Flat(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::Site& site)
+Flat::Flat(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::TensorDevice& tensor_device)
     : tensors_(std::move(tensors)) {
   std::int64_t count = 0;
   for (const auto& [name, tensor] : tensors_) count += tensor.numel();
   const at::Tensor& first = tensors_.front().second;
   const DType dtype = nn::dtype_of(first);
-  const std::shared_ptr<std::byte> memory = site.allocate(world, static_cast<std::size_t>(count) * size_of(dtype));
-  all_ = site.tensor(memory, 0, {count}, first.scalar_type());
-  buffer_ = Buffer(memory.get(), static_cast<std::size_t>(count), dtype, site.where());
+  const std::shared_ptr<std::byte> memory =
+      tensor_device.allocate(world, static_cast<std::size_t>(count) * size_of(dtype));
+  all_ = tensor_device.tensor(memory, 0, {count}, first.scalar_type());
+  buffer_ = Buffer(memory.get(), static_cast<std::size_t>(count), dtype, tensor_device.where());
   parts_ = views(all_);
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nn/module.hpp"
-#include "nn/site.hpp"
+#include "nn/tensor_device.hpp"
 #include "tutti/buffer.hpp"
 #include "tutti/communicator.hpp"
 
@@ -17,7 +17,7 @@ namespace tutti::engine::exchange {
 class Flat {
  public:
   /// Allocates memory of the communicator. Collective.
-  Flat(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::Site& site);
+  Flat(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::TensorDevice& tensor_device);
 
   void take() { read(all_); }                              ///< copies the tensors to the buffer
   void give() const { write(all_); }                       ///< copies the buffer to the tensors

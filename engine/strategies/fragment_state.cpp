@@ -27,10 +27,10 @@ FragmentState::FragmentState(std::vector<nn::NamedTensor> tensors, const Axes& a
                              const nn::Compression* codec, nn::SyncStats& bytes)
     : axes_(axes),
       world_(replica.world),
-      site_(replica.site),
-      flat_(std::move(tensors), world_, *site_),
+      tensor_device_(replica.tensor_device),
+      flat_(std::move(tensors), world_, *tensor_device_),
       stats_(bytes),
-      exchange_(std::make_unique<nn::Exchange>(world_, site_, stats_)),
+      exchange_(std::make_unique<nn::Exchange>(world_, tensor_device_, stats_)),
       rule_({.rule = axes.outer, .lr = axes.outer_lr, .momentum = axes.outer_momentum, .every = axes.outer_every}) {
   if (codec) codec_ = codec->codec({.gradients = flat_.all(), .parts = flat_.parts()}, *exchange_);
 }
@@ -63,7 +63,7 @@ void FragmentState::scale(double factor) {
 
 void FragmentState::send() {
   const at::NoGradGuard no_grad;
-  site_->note_computed();
+  tensor_device_->note_computed();
   if (codec_)
     codec_->start(*exchange_);
   else
@@ -131,8 +131,8 @@ void FragmentState::eager() {
 void FragmentState::mean_of_ranks(const at::Tensor& values) {
   const at::Tensor kept = sent_ ? flat_.all().clone() : at::Tensor();
   flat_.all().copy_(values);
-  site_->note_computed();
-  nn::Exchange judging(world_, site_, judging_);
+  tensor_device_->note_computed();
+  nn::Exchange judging(world_, tensor_device_, judging_);
   judging.allreduce(flat_.buffer(), avg);
   judging.wait();
   flat_.write(flat_.all());

@@ -63,7 +63,7 @@ class FragmentState {
 
   const Axes& axes_;
   Communicator world_;
-  const std::shared_ptr<nn::Site> site_;
+  const std::shared_ptr<nn::TensorDevice> tensor_device_;
   Flat flat_;  // the send buffer, then the merged result
   nn::SyncStats& stats_;
   nn::SyncStats judging_;

@@ -33,7 +33,7 @@ class Gossip final : public Local {
         weights_(ranks(), 1.0 / static_cast<double>(ranks())),
         pushed_(ranks(), 0),
         targets_(ranks(), -1) {
-    for (auto& group : by_type(trained())) flats_.emplace_back(group, world(), *replica.site);
+    for (auto& group : by_type(trained())) flats_.emplace_back(group, world(), *replica.tensor_device);
   }
 
   void begin_step(const StepShare& share) override {
@@ -57,8 +57,8 @@ class Gossip final : public Local {
       flat.take();
       mine_.push_back(flat.all().clone());
       flat.all().mul_(weights_[static_cast<std::size_t>(world().rank())]);
-      replica().site->note_computed();
-      waited([&] { world().allreduce(flat.buffer(), sum, replica().site->options()).wait(); });
+      replica().tensor_device->note_computed();
+      waited([&] { world().allreduce(flat.buffer(), sum, replica().tensor_device->options()).wait(); });
       flat.give();
     }
     aside_ = true;
@@ -90,8 +90,8 @@ class Gossip final : public Local {
   std::size_t ranks() { return static_cast<std::size_t>(world().size()); }
 
   Message message(const Flat& flat) {
-    Message made{replica().site->scratch(flat.buffer().bytes()), {}, {}};
-    made.values = replica().site->tensor(made.memory, 0, flat.all().sizes(), flat.all().scalar_type());
+    Message made{replica().tensor_device->scratch(flat.buffer().bytes()), {}, {}};
+    made.values = replica().tensor_device->tensor(made.memory, 0, flat.all().sizes(), flat.all().scalar_type());
     return made;
   }
   static Buffer buffer(const Message& message, const Flat& flat) {
@@ -110,14 +110,14 @@ class Gossip final : public Local {
       if (to == me)
         for (const Flat& flat : flats_) {
           coming_.push_back(message(flat));
-          coming_.back().work = world().recv(buffer(coming_.back(), flat), from, 0, replica().site->options());
+          coming_.back().work = world().recv(buffer(coming_.back(), flat), from, 0, replica().tensor_device->options());
         }
       if (from != me) continue;
       for (const Flat& flat : flats_) {
         going_.push_back(message(flat));
         flat.read(going_.back().values);
-        replica().site->note_computed();
-        going_.back().work = world().send(buffer(going_.back(), flat), to, 0, replica().site->options());
+        replica().tensor_device->note_computed();
+        going_.back().work = world().send(buffer(going_.back(), flat), to, 0, replica().tensor_device->options());
         stats_.bytes += flat.buffer().bytes();
       }
       ++stats_.exchanges;

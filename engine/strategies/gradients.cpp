@@ -69,7 +69,7 @@ std::unique_ptr<Strategy> make_gradients(const Config& config, const Axes& axes,
       .reorder = axes.reorder};
   const int size = replica.world.size(), ranks = config.sync.batch_norm ? size : 0;
   auto sync = std::make_unique<nn::GradientSync>(std::move(replica.parameters), std::move(replica.world), buckets,
-                                                 replica.site);
+                                                 replica.tensor_device);
   return std::make_unique<Gradients>(std::move(sync), buckets.compression.get(), axes, size, ranks);
 }
 

@@ -15,7 +15,7 @@ void GrainSum::add(const GrainSum& other) {
   for (std::size_t i = 0; i < sections.size(); ++i) sections[i].values.add_(other.sections[i].values);
 }
 
-GrainTensors::GrainTensors(const Replica& replica) : site_(replica.site) {
+GrainTensors::GrainTensors(const Replica& replica) : tensor_device_(replica.tensor_device) {
   for (const auto& [name, tensor] : replica.parameters)
     if (tensor.requires_grad()) parameters_.push_back(placed(tensor, {}));
   for (const auto& [name, tensor] : replica.buffers)
@@ -48,9 +48,9 @@ GrainSum GrainTensors::make() {
     GrainSum::Section section;
     const std::int64_t all = elements_[i] + marks_[i];
     const auto count = static_cast<std::size_t>(all);
-    section.memory = site_->scratch(count * c10::elementSize(types_[i]));
-    section.values = site_->tensor(section.memory, 0, {all}, types_[i]);
-    section.buffer = Buffer(section.memory.get(), count, nn::dtype_of(section.values), site_->where());
+    section.memory = tensor_device_->scratch(count * c10::elementSize(types_[i]));
+    section.values = tensor_device_->tensor(section.memory, 0, {all}, types_[i]);
+    section.buffer = Buffer(section.memory.get(), count, nn::dtype_of(section.values), tensor_device_->where());
     sum.sections.push_back(std::move(section));
   }
   return sum;

@@ -53,7 +53,7 @@ class GrainTensors {
   at::Tensor part(const GrainSum& sum, const Item& item) const;
   at::Tensor marks(const GrainSum& sum, std::size_t section) const;
 
-  std::shared_ptr<nn::Site> site_;
+  std::shared_ptr<nn::TensorDevice> tensor_device_;
   std::vector<Item> parameters_, buffers_;
   std::vector<at::ScalarType> types_;
   std::vector<std::int64_t> elements_, marks_;  // numbers by section; the marks come after the elements

@@ -16,7 +16,7 @@
 #include "engine/strategies/grain_sums.hpp"
 #include "engine/strategies/grain_tree.hpp"
 #include "engine/strategies/makers.hpp"
-#include "nn/at_site.hpp"
+#include "nn/synchronize.hpp"
 
 namespace tutti::engine::exchange {
 namespace {
@@ -29,7 +29,7 @@ class Grains final : public Strategy {
                   .has_buffers = true}),
         grains_(grains),
         world_(std::move(replica.world)),
-        site_(replica.site),
+        tensor_device_(replica.tensor_device),
         tensors_(replica) {
     for (int rank = 0; rank < world_.size(); ++rank)
       owners_.insert(owners_.end(), share(grains_, rank, world_.size()).count, rank);
@@ -73,8 +73,8 @@ class Grains final : public Strategy {
     GrainSum sum = world_.rank() == 0 ? std::move(sums_.at(0)) : tensors_.make();
     sums_.clear();
     for (GrainSum::Section& each : sum.sections) {
-      site_->note_computed();
-      waited([&] { world_.broadcast(each.buffer, 0, site_->options()).wait(); });
+      tensor_device_->note_computed();
+      waited([&] { world_.broadcast(each.buffer, 0, tensor_device_->options()).wait(); });
       if (world_.rank() == 0) stats_.bytes += each.buffer.bytes();
     }
     tensors_.give(std::move(sum), present_);
@@ -83,7 +83,7 @@ class Grains final : public Strategy {
     if (counters_.empty()) return;
     if (world_.rank() == 0)
       for (std::size_t i = 0; i < counters_.size(); ++i) counters_[i].second.copy_(after_[i]);
-    waited([&] { nn::synchronize_parameters(counters_, world_, 0, *site_); });
+    waited([&] { nn::synchronize_parameters(counters_, world_, 0, *tensor_device_); });
   }
 
  private:
@@ -103,14 +103,14 @@ class Grains final : public Strategy {
     if (to != from && me == to) {
       GrainSum& sum = sums_.emplace(each.right, tensors_.make()).first->second;
       for (GrainSum::Section& part : sum.sections)
-        waited([&] { world_.recv(part.buffer, from, 0, site_->options()).wait(); });
+        waited([&] { world_.recv(part.buffer, from, 0, tensor_device_->options()).wait(); });
     }
     if (me == to) add(each);
     if (to == from || me != from) return;
     const auto sum = sums_.find(each.right);
     for (GrainSum::Section& part : sum->second.sections) {
-      site_->note_computed();
-      waited([&] { world_.send(part.buffer, to, 0, site_->options()).wait(); });
+      tensor_device_->note_computed();
+      waited([&] { world_.send(part.buffer, to, 0, tensor_device_->options()).wait(); });
       stats_.bytes += part.buffer.bytes();
     }
     tensors_.give_back(std::move(sum->second));
@@ -126,7 +126,7 @@ class Grains final : public Strategy {
 
   const std::size_t grains_;
   Communicator world_;
-  const std::shared_ptr<nn::Site> site_;
+  const std::shared_ptr<nn::TensorDevice> tensor_device_;
   GrainTensors tensors_;
   std::vector<int> owners_;  // the rank of each grain
   Range mine_;

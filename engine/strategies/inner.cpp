@@ -14,13 +14,13 @@ InnerState::InnerState(const Axes& axes, const Replica& replica, bool with_buffe
   for (const nn::NamedTensor& each : replica_.buffers)
     if (each.second.is_floating_point()) buffer_tensors_.push_back(each);
   if (with_buffers)
-    for (auto& group : by_type(buffer_tensors_)) buffers_.emplace_back(group, replica_.world, *replica_.site);
+    for (auto& group : by_type(buffer_tensors_)) buffers_.emplace_back(group, replica_.world, *replica_.tensor_device);
 }
 
 void InnerState::average(std::vector<Flat>& flats, nn::SyncStats& given) {
-  nn::Exchange exchange(replica_.world, replica_.site, given);
+  nn::Exchange exchange(replica_.world, replica_.tensor_device, given);
   for (Flat& flat : flats) flat.take();
-  replica_.site->note_computed();
+  replica_.tensor_device->note_computed();
   for (Flat& flat : flats) exchange.allreduce(flat.buffer(), avg);
   exchange.wait();
   for (const Flat& flat : flats) flat.give();
@@ -41,7 +41,7 @@ void InnerState::sync(nn::SyncStats& given) {
     if (each.second.is_floating_point() && each.second.dim() > 0) slots.push_back(each);
   if (slots.size() != memory_tensors_) {
     memory_.clear();
-    for (auto& group : by_type(slots)) memory_.emplace_back(group, replica_.world, *replica_.site);
+    for (auto& group : by_type(slots)) memory_.emplace_back(group, replica_.world, *replica_.tensor_device);
     memory_tensors_ = slots.size();
   }
   average(memory_, given);

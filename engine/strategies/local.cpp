@@ -33,7 +33,7 @@ void Local::end_backward() {
 }
 
 void Local::waited(const std::function<void()>& call) {
-  replica_.site->wait_for_computed();  // so that only communication is timed
+  replica_.tensor_device->wait_for_computed();  // so that only communication is timed
   const auto begin = std::chrono::steady_clock::now();
   call();
   stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

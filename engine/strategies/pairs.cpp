@@ -27,10 +27,11 @@ namespace {
 
 /// The parameters of one element type.
 struct Set {
-  Set(const std::vector<nn::NamedTensor>& tensors, Communicator& world, const nn::Site& site, bool deltas)
-      : sent(tensors, world, site), landing(tensors, world, site) {
+  Set(const std::vector<nn::NamedTensor>& tensors, Communicator& world, const nn::TensorDevice& tensor_device,
+      bool deltas)
+      : sent(tensors, world, tensor_device), landing(tensors, world, tensor_device) {
     if (!deltas) return;
-    outer.emplace(tensors, world, site);
+    outer.emplace(tensors, world, tensor_device);
     velocity = at::zeros_like(sent.all());
   }
   Flat sent, landing;         // the deltas or the parameters; the receive buffer
@@ -45,7 +46,7 @@ class Pairs final : public Local {
         axes_(axes),
         seed_(static_cast<std::uint64_t>(config.seed)),
         inner_(axes, replica, false) {
-    for (auto& group : by_type(trained())) sets_.emplace_back(group, world(), *replica.site, deltas());
+    for (auto& group : by_type(trained())) sets_.emplace_back(group, world(), *replica.tensor_device, deltas());
   }
 
   void begin_step(const StepShare& share) override {
@@ -75,8 +76,8 @@ class Pairs final : public Local {
       each.mine = at::empty_like(each.sent.all());
       each.sent.read(each.mine);
       each.landing.all().copy_(deltas() ? each.outer->all() : each.mine);
-      replica().site->note_computed();
-      waited([&] { world().allreduce(each.landing.buffer(), avg, replica().site->options()).wait(); });
+      replica().tensor_device->note_computed();
+      waited([&] { world().allreduce(each.landing.buffer(), avg, replica().tensor_device->options()).wait(); });
       each.landing.give();
     }
     aside_ = true;
@@ -144,16 +145,16 @@ class Pairs final : public Local {
 
   at::Tensor mean_of(Flat& own, Flat& landing, const std::vector<int>& members) {
     at::Tensor sum = at::zeros_like(own.all());
-    replica().site->note_computed();
+    replica().tensor_device->note_computed();
     std::vector<Work> sends;
     for (const int member : members)
       if (member != world().rank()) {
-        sends.push_back(world().send(own.buffer(), member, 0, replica().site->options()));
+        sends.push_back(world().send(own.buffer(), member, 0, replica().tensor_device->options()));
         stats_.bytes += own.buffer().bytes();
       }
     for (const int member : members) {
       if (member != world().rank())
-        waited([&] { world().recv(landing.buffer(), member, 0, replica().site->options()).wait(); });
+        waited([&] { world().recv(landing.buffer(), member, 0, replica().tensor_device->options()).wait(); });
       sum.add_(member == world().rank() ? own.all() : landing.all());
     }
     waited([&] {

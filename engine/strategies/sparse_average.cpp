@@ -17,8 +17,8 @@ SparseAverage::SparseAverage(double part, std::uint64_t seed, const std::vector<
   Communicator world = replica.world;
   const auto mask = nn::mask_compression({.part = part, .seed = seed, .feedback = 0, .keep_others = true});
   for (auto& group : by_type(parameters)) {
-    const Flat& flat = flats_.emplace_back(group, world, *replica.site);
-    exchanges_.push_back(std::make_unique<nn::Exchange>(world, replica.site, given));
+    const Flat& flat = flats_.emplace_back(group, world, *replica.tensor_device);
+    exchanges_.push_back(std::make_unique<nn::Exchange>(world, replica.tensor_device, given));
     codecs_.push_back(mask->codec({.gradients = flat.all(), .parts = flat.parts()}, *exchanges_.back()));
   }
 }

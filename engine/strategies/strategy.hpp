@@ -13,7 +13,7 @@
 #include "engine/config.hpp"
 #include "engine/strategies/stats.hpp"
 #include "nn/module.hpp"
-#include "nn/site.hpp"
+#include "nn/tensor_device.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti::engine {
@@ -23,7 +23,7 @@ class Optimizer;
 /// What a strategy works on. Tensors and optimizer are this rank's; the optimizer must outlive the strategy.
 struct Replica {
   Communicator world;
-  std::shared_ptr<nn::Site> site;  ///< where the tensors are
+  std::shared_ptr<nn::TensorDevice> tensor_device;  ///< where the tensors are
   std::vector<nn::NamedTensor> parameters, buffers;
   Optimizer& optimizer;
 };

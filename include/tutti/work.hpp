@@ -101,6 +101,9 @@ class WorkState {
   /// The full error text: the collective, its number and the elapsed time. Called when an Error is made.
   virtual std::string explain(const Status& status) const { return std::string(status.text()); }
 
+  /// A Work that is done, successfully; `driver` runs its callbacks.
+  static Work ended(std::shared_ptr<Driver> driver);
+
   void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept { leave(1); }
 
@@ -113,10 +116,6 @@ class WorkState {
     owners_.store(handle + 1, std::memory_order_relaxed);
     reactions_.store(nullptr, std::memory_order_relaxed);
   }
-
-  /// Adds `n` handles; or drops `handles` and the reference of the thread that completes the work.
-  void add_handles(std::uint32_t n) noexcept { owners_.fetch_add(n * handle, std::memory_order_relaxed); }
-  void drop_all(std::uint32_t handles) noexcept { leave(handles * handle + 1); }
 
   /// The library owns the call's memory, so that dropping the last handle does not wait.
   void detach_when_dropped() noexcept { detachable_ = true; }

@@ -96,9 +96,10 @@ void ProcessGroup::count(Kind kind, const at::Tensor& given) {
 }
 
 CallOptions ProcessGroup::options(const at::Tensor& values) {
-  if (!site_ || site_->tensors() != values.device()) site_ = site_of(values.device(), *communicator_);
-  site_->note_computed();
-  return site_->options();
+  if (!tensor_device_ || tensor_device_->tensors() != values.device())
+    tensor_device_ = tensor_device_of(values.device(), *communicator_);
+  tensor_device_->note_computed();
+  return tensor_device_->options();
 }
 
 at::Tensor ProcessGroup::allreduce(const at::Tensor& values, Reduction op) {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "nn/site.hpp"
+#include "nn/tensor_device.hpp"
 #include "tutti/box_exchange.hpp"
 #include "tutti/communicator.hpp"
 #include "tutti/cut.hpp"
@@ -88,7 +88,7 @@ class ProcessGroup {
   std::optional<Communicator> communicator_;
   int rank_ = 0, size_ = 1;
   std::string name_, axes_;
-  std::shared_ptr<Site> site_;
+  std::shared_ptr<TensorDevice> tensor_device_;
   std::array<Traffic, kind_count> traffic_ = {};
 };
 

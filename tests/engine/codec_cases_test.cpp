@@ -84,7 +84,7 @@ TEST(DeMo, DividesByThoseThatSentACoefficient) {
 TEST(PowerSgd, IsExactByHand) {
   tutti::testing::run_ranks(2, tutti::testing::test_settings("shm"), [](Communicator& world) {
     nn::SyncStats stats;
-    nn::Exchange exchange(world, std::make_shared<nn::Site>(), stats);
+    nn::Exchange exchange(world, std::make_shared<nn::TensorDevice>(), stats);
     const at::Tensor flat = exchange.allocate({4}, at::kDouble), matrix = flat.view({2, 2});
     const auto codec = nn::power_sgd_compression({.rank = 1, .least_saving = 0})
                            ->codec({.gradients = flat, .parts = {{"w", matrix}}}, exchange);

@@ -81,7 +81,7 @@ void play_masters(int masters, int workers, const Words& words, const Values& be
     const auto optimizer = make_optimizer("sgd", {{.parameters = parameters}}, {{"lr", "1"}});
     const auto worker = make_worker(config, workers,
                                     {.world = world.group(ranks, "worker"),
-                                     .site = std::make_shared<nn::Site>(),
+                                     .tensor_device = std::make_shared<nn::TensorDevice>(),
                                      .parameters = parameters,
                                      .buffers = {},
                                      .optimizer = *optimizer},

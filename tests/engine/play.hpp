@@ -70,7 +70,7 @@ inline Played play_rank(const Play& play, Communicator& world) {
   const auto optimizer =
       make_optimizer(play.optimizer, {{.parameters = parameters}}, {{"lr", std::to_string(play.lr)}});
   const auto strategy = make_strategy(play_config(play.words), {.world = world,
-                                                                .site = std::make_shared<nn::Site>(),
+                                                                .tensor_device = std::make_shared<nn::TensorDevice>(),
                                                                 .parameters = parameters,
                                                                 .buffers = buffers,
                                                                 .optimizer = *optimizer});

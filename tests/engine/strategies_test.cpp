@@ -5,7 +5,7 @@
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/strategy.hpp"
 #include "tests/engine/runs.hpp"
-#include "tests/support/fake_site.hpp"
+#include "tests/support/fake_tensor_device.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -209,7 +209,8 @@ TEST(Strategies, OnADeviceGiveTheSameBits) {
     if (rule == std::string("gosgd")) config.set("strategy.probability=0.5");
     const Trained on_cpu = run_on(3, config, data);
     std::vector<Network> networks = networks_for(3, config, data);
-    for (int r = 0; r < 3; ++r) networks[static_cast<std::size_t>(r)].site = tutti::testing::fake_site(gpu, r % 2);
+    for (int r = 0; r < 3; ++r)
+      networks[static_cast<std::size_t>(r)].tensor_device = tutti::testing::fake_tensor_device(gpu, r % 2);
     gpu.stumble(true);
     const auto results = train_these(networks, config, data);
     gpu.stumble(false);

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "engine/models/model.hpp"
-#include "nn/site.hpp"
+#include "nn/tensor_device.hpp"
 #include "tests/engine/trainings.hpp"
-#include "tests/support/fake_site.hpp"
+#include "tests/support/fake_tensor_device.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -66,8 +66,8 @@ TEST(Trainer, OnADeviceTheLossCurveIsTheSame) {
     for (const int size : {1, 2}) {
       const TrainResult on_cpu = train_with(size, config, data)[0];
       gpu.stumble(true);
-      const auto sites = [&](int rank) { return tutti::testing::fake_site(gpu, rank % 2); };
-      for (const TrainResult& result : train_with(size, config, data, no_hooks, sites)) {
+      const auto tensor_devices = [&](int rank) { return tutti::testing::fake_tensor_device(gpu, rank % 2); };
+      for (const TrainResult& result : train_with(size, config, data, no_hooks, tensor_devices)) {
         EXPECT_EQ(result.losses, on_cpu.losses) << size << " ranks, " << dtype;
         EXPECT_EQ(result.epochs.back().test_loss, on_cpu.epochs.back().test_loss);
       }
@@ -85,7 +85,7 @@ TEST(Trainer, SettlesWhereItCanTrain) {
   tutti::testing::run_ranks(2, tutti::testing::test_settings("shm"), [&](Communicator& world) {
     Network& network = networks[static_cast<std::size_t>(world.rank())];
     choose_device(network, config, world);
-    EXPECT_TRUE(network.site->on_cpu());
+    EXPECT_TRUE(network.tensor_device->on_cpu());
     EXPECT_EQ(network.why_here, "rank 0 has no device: this LibTorch was built without CUDA");
     Config wanted = config;
     wanted.device = "cpu";

@@ -44,11 +44,11 @@ inline std::vector<TrainResult> train_these(const std::vector<Network>& networks
 /// As train_these(), with new networks, made one after the other because they share LibTorch's random generator.
 inline std::vector<TrainResult> train_with(
     int size, const Config& config, const DataSplit& data, const HooksOf& hooks = no_hooks,
-    const std::function<std::shared_ptr<nn::Site>(int rank)>& site = [](int) { return nullptr; }) {
+    const std::function<std::shared_ptr<nn::TensorDevice>(int rank)>& tensor_device = [](int) { return nullptr; }) {
   std::vector<Network> networks;
   for (int r = 0; r < size; ++r) {
     networks.push_back(make_network(config, data.image(), data.classes));
-    networks.back().site = site(r);
+    networks.back().tensor_device = tensor_device(r);
   }
   return train_these(networks, config, data, hooks);
 }

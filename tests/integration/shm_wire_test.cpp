@@ -10,7 +10,7 @@
 #include "tests/support/arenas.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/shm_ranks.hpp"
-#include "transports/stream_frames.hpp"
+#include "transports/stream/frames.hpp"
 
 namespace tutti::testing {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "tests/support/counted_heap.hpp"
 #include "tests/support/tcp_mesh.hpp"
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 
 namespace {
 

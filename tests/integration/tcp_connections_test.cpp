@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "tests/support/tcp_mesh.hpp"
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 
 namespace {
 

@@ -9,6 +9,7 @@ import common
 # What users include has floors of its own: what core has, what providers have, what is above.
 CORE_FACE = r"tutti/(accelerator|buffer|clock|collective|dtype|fork|log|memory|reduce|settings|status|store|threads|work)\.hpp$"
 CORE, VOCABULARY = f"transports/core/|{CORE_FACE}", r"transports/[^/]+\.hpp$|tutti/provider/"
+STREAM = "transports/stream/"  # the protocol of every medium that is a stream of bytes
 TOPOLOGY, BOOTSTRAP = r"tutti/topology\.hpp$", r"tutti/(bootstrap|topology|turns)\.hpp$"
 PLAN, BELOW = f"collectives/plan/|{TOPOLOGY}", f"collectives/(bootstrap|plan)/|{BOOTSTRAP}"
 COMMUNICATOR = r"tutti/communicator\.hpp$"
@@ -21,7 +22,8 @@ FLOORS = [
     (r"transports/core/", [CORE]),
     (r"transports/[^/]+$", [CORE, VOCABULARY]),
     (r"transports/[^/]+/settings\.hpp$", [CORE]),  # which libtutti has in every build
-    (r"transports/[^/]+/", [CORE, VOCABULARY, "{folder}"]),
+    (NO_MEDIUM, [CORE, VOCABULARY, "{folder}"]),
+    (r"transports/[^/]+/", [CORE, VOCABULARY, STREAM, "{folder}"]),
     (r"collectives/algorithms/", [CORE, VOCABULARY, PLAN, "collectives/algorithms/"]),
     (r"collectives/plan/", [CORE, VOCABULARY, PLAN]),
     (r"collectives/bootstrap/", [CORE, VOCABULARY, PLAN, BOOTSTRAP, "collectives/bootstrap/"]),

@@ -13,12 +13,14 @@ import words
 class Floors(unittest.TestCase):
     def test_arrows(self):
         allowed = [("transports/core/a.cpp", "transports/core/b.hpp"), ("transports/shm/a.cpp", "tutti/provider/transport.hpp"),
-                   ("transports/shm/a.cpp", "transports/shm/ring.hpp"), ("collectives/plan/x.cpp", "tutti/provider/backend.hpp"),
+                   ("transports/shm/a.cpp", "transports/shm/ring.hpp"), ("transports/shm/a.cpp", "transports/stream/transport.hpp"),
+                   ("collectives/plan/x.cpp", "tutti/provider/backend.hpp"),
                    ("collectives/api/x.cpp", "collectives/route/rules.hpp"), ("collectives/mesh/x.cpp", "tutti/communicator.hpp"),
                    ("nn/x.cpp", "tutti.hpp"), ("engine/a/x.cpp", "nn/bucket.hpp"), ("tools/x.cpp", "transports/shm/ring.hpp"),
                    ("transports/tcp/settings.hpp", "tutti/settings.hpp"), ("transports/tcp/x.cpp", "transports/tcp/settings.hpp"),
                    ("tools/bench/x.cpp", "benchmarks/versus/versus.hpp"), ("benchmarks/versus/x.cpp", "tools/bench/sweep.hpp")]
         forbidden = [("transports/core/a.cpp", "tutti/provider/transport.hpp"), ("transports/transport.cpp", "transports/shm/ring.hpp"),
+                     ("transports/staged/a.cpp", "transports/stream/transport.hpp"), ("transports/stream/a.cpp", "transports/tcp/wire.hpp"),
                      ("transports/shm/a.cpp", "transports/tcp/link.hpp"), ("transports/shm/a.cpp", "collectives/plan/schedule.hpp"),
                      ("transports/tcp/settings.hpp", "tutti/provider/provider.hpp"), ("transports/tcp/settings.hpp", "transports/tcp/link.hpp"),
                      ("collectives/api/x.cpp", "transports/shm/ring.hpp"), ("nn/x.cpp", "engine/loop.hpp"),

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 
 namespace tutti::testing {
 

@@ -172,9 +172,9 @@ TEST(Quorum, GoesOnFromADump) {
   EXPECT_THAT((std::vector{waiting[0].meta.tokens, waiting[1].meta.tokens}), ElementsAre(1u, 10u));
   EXPECT_EQ(elements<double>(waiting[1].data)[0], 6);
   EXPECT_THAT(played.shard.waiting("another"), IsEmpty());
-  LetterWriter writer;
+  Serializer writer;
   played.shard.save(writer);
-  LetterReader reader(writer.letter());
+  Deserializer reader(writer.bytes());
   loaded.shard.restore(reader, [&](const std::string&) -> const ServerRule& { return rule.second; });
   EXPECT_TRUE(reader.is_at_end());
   EXPECT_THAT(loaded.values(), ElementsAre(7));

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "collectives/parameter_server/elements.hpp"
-#include "collectives/parameter_server/frames.hpp"
-#include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/protocol.hpp"
+#include "collectives/parameter_server/serialization.hpp"
 #include "collectives/parameter_server/sharding.hpp"
 #include "tests/support/played_shard.hpp"
 #include "tests/support/refusal.hpp"
@@ -211,15 +211,15 @@ TEST(Frames, AreReadAsTheyWereWritten) {
   const std::vector<std::size_t> counts{4, 0, 3};
   for (const auto staleness : {std::optional<std::uint64_t>(), std::optional<std::uint64_t>(5)}) {
     const Opening opening{"layer/1", 7, DType::bf16, staleness, shards_of(counts)};
-    EXPECT_EQ(Opening::read(opening.letter(), 3), opening);
-    const auto letter = opening.letter();
-    for (std::size_t cut = 0; cut < letter.size(); ++cut)
-      EXPECT_THAT(refusal([&] { Opening::read(std::span(letter).first(cut), 3); }, Code::protocol),
+    EXPECT_EQ(Opening::read(opening.serialize(), 3), opening);
+    const auto bytes = opening.serialize();
+    for (std::size_t cut = 0; cut < bytes.size(); ++cut)
+      EXPECT_THAT(refusal([&] { Opening::read(std::span(bytes).first(cut), 3); }, Code::protocol),
                   HasSubstr("cut short"));
   }
   const auto refused = [&](std::uint64_t count, DType dtype, const std::vector<std::size_t>& shards) {
-    const auto letter = Opening{"w", count, dtype, {}, shards_of(shards)}.letter();
-    return refusal([&] { Opening::read(letter, 2); });
+    const auto bytes = Opening{"w", count, dtype, {}, shards_of(shards)}.serialize();
+    return refusal([&] { Opening::read(bytes, 2); });
   };
   EXPECT_THAT(refused(std::uint64_t{1} << 62, DType::f32, {std::size_t{1} << 62, 0}), HasSubstr("an address space"));
   EXPECT_THAT(refused(8, DType::f32, {4, 5}), HasSubstr("more elements than the buffer"));
@@ -228,13 +228,13 @@ TEST(Frames, AreReadAsTheyWereWritten) {
   EXPECT_THAT(refused(8, DType::i32, {4, 4}), HasSubstr("f16, bf16, f32 or f64"));
   EXPECT_THAT(refused(8, static_cast<DType>(99), {4, 4}), HasSubstr("f16, bf16, f32 or f64"));
   const std::map<std::string, std::string> settings{{"", "x"}, {"every", "10"}, {"wire", ""}};
-  EXPECT_EQ(read_settings(letter_of(settings)), settings);
+  EXPECT_EQ(read_settings(serialize(settings)), settings);
   EXPECT_TRUE(read_settings({}).empty());
   // 2^24 replies in flight have distinct tags for header, values and text.
-  EXPECT_EQ(frames::reply_tag(0), 16);
-  EXPECT_GT(frames::reply_tag(frames::replies_at_once - 1), 0);
-  EXPECT_EQ(frames::text_tag(5), frames::reply_tag(5) + 2);
-  EXPECT_NE(frames::id_of("add"), frames::id_of("copy"));
+  EXPECT_EQ(protocol::reply_tag(0), 16);
+  EXPECT_GT(protocol::reply_tag(protocol::replies_at_once - 1), 0);
+  EXPECT_EQ(protocol::text_tag(5), protocol::reply_tag(5) + 2);
+  EXPECT_NE(protocol::id_of("add"), protocol::id_of("copy"));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include "tests/support/memory_ranks.hpp"
 #include "tests/support/thinned.hpp"
-#include "transports/stream_frames.hpp"
+#include "transports/stream/frames.hpp"
 #include "tutti/collective.hpp"
 
 namespace tutti {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "tests/support/memory_ranks.hpp"
-#include "transports/stream_frames.hpp"
+#include "transports/stream/frames.hpp"
 
 namespace tutti {
 namespace {

@@ -8,6 +8,15 @@
 
 namespace tutti {
 
+Work WorkState::ended(std::shared_ptr<Driver> driver) {
+  auto* const state = new WorkState;
+  state->prepare(std::move(driver));
+  Work work(*state);
+  state->complete({});
+  state->release();
+  return work;
+}
+
 void WorkState::complete(Status status) {
   if (!status.ok()) status_ = std::move(status);
   Reaction* last_first = reactions_.exchange(over());

@@ -44,9 +44,9 @@ bool IpcCall::advance() {
       send_news();
       return true;
     case Step::others:
-      if (const Status& failure = letters_->failure(); !failure.ok())
+      if (const Status& failure = messages_->failure(); !failure.ok())
         throw Error(failure.cause(), std::string(failure.text()));
-      if (!letters_->all_here()) return false;
+      if (!messages_->all_here()) return false;
       heard();
       return true;
     case Step::opening:
@@ -95,15 +95,15 @@ void IpcCall::tell(News news) {
 // Only an offer has contents; the other messages say that something is done.
 void IpcCall::send_news() {
   const bool offers = news_ == News::offer;
-  letters_.emplace(room_.wire(), room_.group(), offers ? sizeof(Offer) : 1);
+  messages_.emplace(room_.wire(), room_.group(), offers ? sizeof(Offer) : 1);
   for (int peer = 0; offers && peer < room_.size(); ++peer) {
     static_assert(std::is_trivially_copyable_v<Offer>);
     const Offer offer = offer_to(peer);
-    std::memcpy(letters_->to(peer), &offer, sizeof offer);
+    std::memcpy(messages_->to(peer), &offer, sizeof offer);
   }
   lent_ |= offers && direct_ && in_parts();
   if (!offers) mapped_.clear();  // before other ranks hear that this rank is done with their memory, and may free it
-  letters_->exchange(made_by_.sequence, lane_++, made_by_.summary.bits);
+  messages_->exchange(made_by_.sequence, lane_++, made_by_.summary.bits);
   step_ = Step::others;
 }
 
@@ -124,7 +124,7 @@ void IpcCall::offered() {
     if (rank == part_.rank)
       offers_[rank] = offer_to(room_.rank());
     else
-      std::memcpy(&offers_[rank], letters_->from(static_cast<int>(rank)), sizeof(Offer));
+      std::memcpy(&offers_[rank], messages_->from(static_cast<int>(rank)), sizeof(Offer));
   direct_ = std::ranges::all_of(offers_, [](const Offer& one) { return one.direct == 1; });
   lent_ &= direct_;
   if (direct_) {
@@ -264,7 +264,7 @@ void IpcCall::end_slice() {
 }
 
 void IpcCall::end_call() {
-  letters_.reset();
+  messages_.reset();
   step_ = Step::over;
 }
 

@@ -104,7 +104,7 @@ class IpcCall {
   News news_ = News::offer;
   Owned<Event> done_;  // on this rank's stream: completes what the next message reports
   std::uint32_t lane_ = 0;
-  std::optional<Letters> letters_;
+  std::optional<PeerMessages> messages_;
   Piece piece_;
   std::size_t area_ = 0, slices_ = 1, slice_ = 0;
 };

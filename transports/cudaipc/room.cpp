@@ -16,14 +16,14 @@
 
 namespace tutti::cudaipc {
 
-Letters::Letters(Transport& wire, const Group& group, std::size_t bytes)
+PeerMessages::PeerMessages(Transport& wire, const Group& group, std::size_t bytes)
     : wire_(wire), group_(group), box_(std::make_shared<Box>()) {
   const auto size = static_cast<std::size_t>(group.size());
   box_->sent.assign(size, std::vector<std::byte>(bytes));
   box_->received = box_->sent;
 }
 
-void Letters::exchange(std::uint32_t sequence, std::uint32_t lane, std::uint64_t signature) {
+void PeerMessages::exchange(std::uint32_t sequence, std::uint32_t lane, std::uint64_t signature) {
   const Tag tag{group_.id, sequence, lane};
   box_->missing = static_cast<std::size_t>(group_.size() - 1);
   const auto keep_failure = [box = box_](const Status& status) {

@@ -15,9 +15,9 @@ namespace tutti::cudaipc {
 
 /// One message to and from each other rank, all of the same size. When dropped, the transport may still use the
 /// memory.
-class Letters {
+class PeerMessages {
  public:
-  Letters(Transport& wire, const Group& group, std::size_t bytes);
+  PeerMessages(Transport& wire, const Group& group, std::size_t bytes);
   std::byte* to(int rank) { return box_->sent[static_cast<std::size_t>(rank)].data(); }
   const std::byte* from(int rank) const { return box_->received[static_cast<std::size_t>(rank)].data(); }
   void exchange(std::uint32_t sequence, std::uint32_t lane, std::uint64_t signature);

@@ -13,7 +13,7 @@
 
 #include "transports/ibverbs/adapter.hpp"
 #include "transports/ibverbs/hello.hpp"
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 
 namespace tutti::ibverbs {
 

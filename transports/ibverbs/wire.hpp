@@ -11,7 +11,7 @@
 #include "transports/core/descriptor.hpp"
 #include "transports/ibverbs/bulk.hpp"
 #include "transports/ibverbs/pair.hpp"
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 
 namespace tutti::ibverbs {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "transports/mpi/session.hpp"
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 
 namespace tutti::mpi {
 

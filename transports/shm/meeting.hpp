@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 #include "tutti/provider/provider.hpp"
 
 namespace tutti::shm {

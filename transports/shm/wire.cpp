@@ -12,7 +12,7 @@
 #include "transports/core/barrier.hpp"
 #include "transports/core/host.hpp"
 #include "transports/shm/backend.hpp"
-#include "transports/stream_frames.hpp"
+#include "transports/stream/frames.hpp"
 #include "tutti/fork.hpp"
 #include "tutti/log.hpp"
 #include "tutti/memory.hpp"

@@ -14,7 +14,7 @@
 #include "transports/shm/bell.hpp"
 #include "transports/shm/host_state.hpp"
 #include "transports/shm/segment.hpp"
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 
 namespace tutti::shm {
 

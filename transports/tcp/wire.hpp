@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 #include "transports/tcp/acceptor.hpp"
 
 namespace tutti::tcp {

@@ -1,6 +1,6 @@
 // What a process reads before it joins a run with masters: the file of addresses, and the settings of the servers.
 #include "collectives/bootstrap/served_store.hpp"
-#include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/serialization.hpp"
 #include "engine/server/joining.hpp"
 #include "tests/fuzz/door.hpp"
 

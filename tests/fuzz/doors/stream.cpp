@@ -1,7 +1,7 @@
 // Frames of the stream protocol between ranks, which TCP and shared memory share: a peer sends the input in pieces.
 #include "tests/fuzz/door.hpp"
 #include "tests/support/memory_ranks.hpp"
-#include "transports/stream_frames.hpp"
+#include "transports/stream/frames.hpp"
 
 namespace tutti::fuzz {
 

@@ -1,5 +1,5 @@
 // Splits received bytes into frames.
-#include "transports/stream_reader.hpp"
+#include "transports/stream/reader.hpp"
 
 namespace tutti::stream {
 

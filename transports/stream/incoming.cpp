@@ -2,7 +2,7 @@
 #include <sched.h>
 
 #include "transports/causes.hpp"
-#include "transports/stream_matching.hpp"
+#include "transports/stream/matching.hpp"
 
 namespace tutti::stream {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "transports/stream_ledger.hpp"
-#include "transports/stream_transport.hpp"
+#include "transports/stream/ledger.hpp"
+#include "transports/stream/transport.hpp"
 
 namespace tutti::stream {
 

@@ -1,4 +1,4 @@
-// Letters: serialized values, as payloads of requests, texts of replies, and dumps have them.
+// Serialization of values in the payloads of requests, the texts of replies, and dumps.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,29 @@
 namespace tutti {
 
 /// Serializes values one after the other, without padding.
-class LetterWriter {
+class Serializer {
  public:
   template <class T>
   requires std::is_trivially_copyable_v<T>
-  void put(const T& value) { bytes(ConstBytes(reinterpret_cast<const std::byte*>(&value), sizeof value)); }
+  void put(const T& value) { append(ConstBytes(reinterpret_cast<const std::byte*>(&value), sizeof value)); }
   void put_text(std::string_view text) { put_bytes(std::as_bytes(std::span(text))); }
   void put_bytes(ConstBytes some) {
     put<std::uint64_t>(some.size());
-    bytes(some);
+    append(some);
   }
-  const std::vector<std::byte>& letter() const noexcept { return letter_; }
-  std::vector<std::byte> take() noexcept { return std::move(letter_); }
+  const std::vector<std::byte>& bytes() const noexcept { return bytes_; }
+  std::vector<std::byte> take() noexcept { return std::move(bytes_); }
 
  private:
-  void bytes(ConstBytes some) { letter_.insert(letter_.end(), some.begin(), some.end()); }
-  std::vector<std::byte> letter_;
+  void append(ConstBytes some) { bytes_.insert(bytes_.end(), some.begin(), some.end()); }
+  std::vector<std::byte> bytes_;
 };
 
-/// Reads values back in the same order. Does not own the letter, and take_bytes() returns a part of it. Throws
-/// Error{protocol} if the letter is too short.
-class LetterReader {
+/// Reads values back in the same order. Does not own the bytes, and take_bytes() returns a part of it. Throws
+/// Error{protocol} if there are too few bytes.
+class Deserializer {
  public:
-  explicit LetterReader(ConstBytes letter) : rest_(letter) {}
+  explicit Deserializer(ConstBytes bytes) : rest_(bytes) {}
   template <class T>
   requires std::is_trivially_copyable_v<T> T take() {
     T value;
@@ -69,13 +69,13 @@ struct Opening {
   bool counts = true;
   bool operator==(const Opening&) const = default;
 
-  std::vector<std::byte> letter() const;
-  /// Throws Error{protocol} or Error{invalid} unless the letter describes a buffer that `servers` servers can hold: of
+  std::vector<std::byte> serialize() const;
+  /// Throws Error{protocol} or Error{invalid} unless the bytes describe a buffer that `servers` servers can hold: of
   /// floating point, in a shard for each, of a size that fits into an address space.
-  static Opening read(ConstBytes letter, std::size_t servers);
+  static Opening read(ConstBytes bytes, std::size_t servers);
 };
 
-std::vector<std::byte> letter_of(const std::map<std::string, std::string>& settings);
-std::map<std::string, std::string> read_settings(ConstBytes letter);
+std::vector<std::byte> serialize(const std::map<std::string, std::string>& settings);
+std::map<std::string, std::string> read_settings(ConstBytes bytes);
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Site: the device on which a network's tensors live, and the order between its kernels and collectives.
+// TensorDevice: the device on which a network's tensors live, and the order between its kernels and collectives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,10 +33,10 @@ int torch_cuda_devices();
 std::shared_ptr<Compute> cuda_compute(int device);
 
 /// One thread at a time.
-class Site {
+class TensorDevice {
  public:
-  Site() = default;  ///< the CPU
-  Site(Accelerator& gpu, int device, std::shared_ptr<Compute> compute);
+  TensorDevice() = default;  ///< the CPU
+  TensorDevice(Accelerator& gpu, int device, std::shared_ptr<Compute> compute);
 
   bool on_cpu() const noexcept { return gpu_ == nullptr; }
   Device where() const noexcept { return where_; }  ///< the device of buffers, as the library numbers it
@@ -55,7 +55,7 @@ class Site {
 
   /// Makes later calls wait for the kernels that the calling thread has launched so far. Does nothing on the CPU.
   void note_computed();
-  /// Options for a call on memory of this site: the call starts after the last note_computed() and overlaps kernels
+  /// Options for a call on memory of this device: the call starts after the last note_computed() and overlaps kernels
   /// launched later.
   CallOptions options() const;
   /// Blocks until the kernels of the last note_computed() are done.
@@ -69,8 +69,8 @@ class Site {
   Owned<Event> computed_;
 };
 
-/// The site of tensors on `device`. Throws Error{unsupported} if it is neither the CPU nor a CUDA device that the
-/// library can use.
-std::shared_ptr<Site> site_of(const at::Device& device, const Communicator& communicator);
+/// The TensorDevice of tensors on `device`. Throws Error{unsupported} if it is neither the CPU nor a CUDA device that
+/// the library can use.
+std::shared_ptr<TensorDevice> tensor_device_of(const at::Device& device, const Communicator& communicator);
 
 }  // namespace tutti::nn

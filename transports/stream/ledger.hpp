@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "transports/core/copy.hpp"
-#include "transports/stream_frames.hpp"
+#include "transports/stream/frames.hpp"
 
 namespace tutti::stream {
 

@@ -12,7 +12,7 @@
 
 #include "transports/core/hash.hpp"
 
-namespace tutti::frames {
+namespace tutti::protocol {
 
 enum class Verb : std::uint32_t {
   join,   ///< server 0 replies with the settings
@@ -79,4 +79,4 @@ constexpr std::size_t head_bytes(std::size_t servers) noexcept { return sizeof(R
 
 constexpr std::uint64_t id_of(std::string_view name) noexcept { return fnv1a(name); }
 
-}  // namespace tutti::frames
+}  // namespace tutti::protocol

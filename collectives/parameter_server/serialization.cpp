@@ -1,12 +1,12 @@
 // Serialization of open() arguments and settings.
-#include "collectives/parameter_server/letters.hpp"
+#include "collectives/parameter_server/serialization.hpp"
 #include "collectives/parameter_server/sharding.hpp"
 #include "transports/core/checked.hpp"
 
 namespace tutti {
 
-std::vector<std::byte> Opening::letter() const {
-  LetterWriter writer;
+std::vector<std::byte> Opening::serialize() const {
+  Serializer writer;
   writer.put_text(name);
   writer.put(count);
   writer.put(dtype);
@@ -18,8 +18,8 @@ std::vector<std::byte> Opening::letter() const {
   return writer.take();
 }
 
-Opening Opening::read(ConstBytes letter, std::size_t servers) {
-  LetterReader reader(letter);
+Opening Opening::read(ConstBytes bytes, std::size_t servers) {
+  Deserializer reader(bytes);
   Opening opening;
   opening.name = reader.take_text();
   opening.count = reader.take<std::uint64_t>();
@@ -47,8 +47,8 @@ Opening Opening::read(ConstBytes letter, std::size_t servers) {
   return opening;
 }
 
-std::vector<std::byte> letter_of(const std::map<std::string, std::string>& settings) {
-  LetterWriter writer;
+std::vector<std::byte> serialize(const std::map<std::string, std::string>& settings) {
+  Serializer writer;
   for (const auto& [name, value] : settings) {
     writer.put_text(name);
     writer.put_text(value);
@@ -56,8 +56,8 @@ std::vector<std::byte> letter_of(const std::map<std::string, std::string>& setti
   return writer.take();
 }
 
-std::map<std::string, std::string> read_settings(ConstBytes letter) {
-  LetterReader reader(letter);
+std::map<std::string, std::string> read_settings(ConstBytes bytes) {
+  Deserializer reader(bytes);
   std::map<std::string, std::string> settings;
   while (!reader.is_at_end()) {
     std::string name = reader.take_text();

@@ -1,6 +1,6 @@
 // Needs no CUDA headers: LibTorch's streams are accessed through its DeviceGuardImplInterface, whose CUDA events are
 // cudaEvent_t, as those of the Accelerator are.
-#include "nn/site.hpp"
+#include "nn/tensor_device.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -40,26 +40,26 @@ std::shared_ptr<Compute> cuda_compute(int device) {
   return std::make_shared<CudaCompute>(device);
 }
 
-Site::Site(Accelerator& gpu, int device, std::shared_ptr<Compute> compute)
+TensorDevice::TensorDevice(Accelerator& gpu, int device, std::shared_ptr<Compute> compute)
     : gpu_(&gpu),
       where_{Device::Kind::cuda, device},
       compute_(std::move(compute)),
       side_(gpu, gpu.make_stream(device)),
       computed_(gpu, gpu.make_event(device)) {}
 
-std::string Site::describe() const {
+std::string TensorDevice::describe() const {
   if (on_cpu()) return "the CPU";
   return "device " + std::to_string(where_.index) + " (" +
          gpu_->devices()[static_cast<std::size_t>(where_.index)].name + ")";
 }
 
-std::shared_ptr<std::byte> Site::allocate(Communicator& communicator, std::size_t bytes) const {
+std::shared_ptr<std::byte> TensorDevice::allocate(Communicator& communicator, std::size_t bytes) const {
   if (!on_cpu()) return scratch(bytes);
   auto memory = std::make_shared<Allocation<std::byte>>(communicator.allocate<std::byte>(bytes));
   return {memory, memory->data()};
 }
 
-std::shared_ptr<std::byte> Site::scratch(std::size_t bytes) const {
+std::shared_ptr<std::byte> TensorDevice::scratch(std::size_t bytes) const {
   if (on_cpu()) {
     const auto memory = std::make_shared<at::Tensor>(at::empty({static_cast<std::int64_t>(bytes)}, at::kByte));
     return {memory, static_cast<std::byte*>(memory->data_ptr())};
@@ -68,38 +68,38 @@ std::shared_ptr<std::byte> Site::scratch(std::size_t bytes) const {
   return {memory, static_cast<std::byte*>(memory.get())};
 }
 
-at::Tensor Site::tensor(const std::shared_ptr<std::byte>& memory, std::size_t offset, at::IntArrayRef sizes,
-                        at::ScalarType type) const {
+at::Tensor TensorDevice::tensor(const std::shared_ptr<std::byte>& memory, std::size_t offset, at::IntArrayRef sizes,
+                                at::ScalarType type) const {
   std::byte* const begin = on_cpu() ? memory.get() : static_cast<std::byte*>(compute_->seen(memory.get()));
   return at::from_blob(
       begin + offset, sizes, [memory](void*) {}, at::TensorOptions().dtype(type).device(tensors()));
 }
 
-void Site::note_computed() {
+void TensorDevice::note_computed() {
   if (on_cpu()) return;
   compute_->record(*computed_);
   gpu_->wait(*side_, *computed_);
 }
 
-CallOptions Site::options() const {
+CallOptions TensorDevice::options() const {
   CallOptions options;
   if (!on_cpu()) options.stream = *side_;
   return options;
 }
 
-void Site::wait_for_computed() {
+void TensorDevice::wait_for_computed() {
   if (!on_cpu()) gpu_->synchronize(*side_);
 }
 
-std::shared_ptr<Site> site_of(const at::Device& device, const Communicator& communicator) {
-  if (device.is_cpu()) return std::make_shared<Site>();
+std::shared_ptr<TensorDevice> tensor_device_of(const at::Device& device, const Communicator& communicator) {
+  if (device.is_cpu()) return std::make_shared<TensorDevice>();
   if (!device.is_cuda())
     throw Error(Code::unsupported,
                 "tensors on " + device.str() + " cannot be reached: move the module to the CPU, or to a CUDA device");
   Accelerator& gpu = communicator.accelerator();
   if (const std::string why = gpu.why_not(); !why.empty())
     throw Error(Code::unsupported, "the module is on " + device.str() + ", but tutti sees no device: " + why);
-  return std::make_shared<Site>(gpu, device.index(), cuda_compute(device.index()));
+  return std::make_shared<TensorDevice>(gpu, device.index(), cuda_compute(device.index()));
 }
 
 }  // namespace tutti::nn

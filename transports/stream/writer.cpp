@@ -1,5 +1,5 @@
 // Orders outgoing frames and writes them.
-#include "transports/stream_writer.hpp"
+#include "transports/stream/writer.hpp"
 
 namespace tutti::stream {
 namespace {

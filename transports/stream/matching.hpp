@@ -5,8 +5,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "transports/stream_reader.hpp"
-#include "transports/stream_writer.hpp"
+#include "transports/stream/reader.hpp"
+#include "transports/stream/writer.hpp"
 
 namespace tutti::stream {
 
@@ -15,7 +15,7 @@ inline constexpr std::size_t post_budget = 32 << 10;   // bytes that send() and 
 inline constexpr std::size_t last_budget = 8 << 20;    // bytes still read from a rank that has died
 inline constexpr Seconds farewell_time{1.0};           // time to send the last frames when leaving
 
-/// Matches sends with recvs; see stream_transport.cpp.
+/// Matches sends with recvs; see transport.cpp.
 class StreamTransport final : public Transport, private FrameHandler {
  public:
   StreamTransport(std::string name, int rank, int size, std::unique_ptr<Wire> wire, TransportListener& listener)

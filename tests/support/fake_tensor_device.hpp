@@ -1,9 +1,9 @@
-// A site on the fake accelerator: tensors are the CPU's, and lie where the fake's kernels find its memory.
+// A TensorDevice on the fake accelerator: tensors are the CPU's, and lie where the fake's kernels find its memory.
 #pragma once
 
 #include <memory>
 
-#include "nn/site.hpp"
+#include "nn/tensor_device.hpp"
 #include "tests/support/fake_accelerator.hpp"
 
 namespace tutti::testing {
@@ -29,8 +29,8 @@ class FakeCompute final : public nn::Compute {
   int recorded_ = 0;
 };
 
-inline std::shared_ptr<nn::Site> fake_site(FakeAccelerator& gpu, int device) {
-  return std::make_shared<nn::Site>(gpu, device, std::make_shared<FakeCompute>(gpu, device));
+inline std::shared_ptr<nn::TensorDevice> fake_tensor_device(FakeAccelerator& gpu, int device) {
+  return std::make_shared<nn::TensorDevice>(gpu, device, std::make_shared<FakeCompute>(gpu, device));
 }
 
 }  // namespace tutti::testing

@@ -24,7 +24,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 
 namespace tutti::stream {
 

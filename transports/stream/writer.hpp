@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "transports/stream_ledger.hpp"
-#include "transports/stream_transport.hpp"
+#include "transports/stream/ledger.hpp"
+#include "transports/stream/transport.hpp"
 
 namespace tutti::stream {
 

@@ -1,4 +1,4 @@
-// Errand: a short function that runs with the progress token held while a thread waits for it.
+// TokenTask: a short function that runs with the progress token held while a thread waits for it.
 #pragma once
 
 #include <exception>
@@ -12,14 +12,14 @@
 namespace tutti {
 
 /// See Context::do_holding.
-class Errand final : public WorkState, public Startable {
+class TokenTask final : public WorkState, public Startable {
  public:
-  Errand(std::shared_ptr<Driver> driver, std::function<void()> what) : what_(std::move(what)) {
+  TokenTask(std::shared_ptr<Driver> driver, std::function<void()> what) : what_(std::move(what)) {
     prepare(std::move(driver));
   }
 
   bool start() override {
-    const Ref<Errand> self = Ref<Errand>::adopt(*this);
+    const Ref<TokenTask> self = Ref<TokenTask>::adopt(*this);
     try {
       what_();
     } catch (...) {

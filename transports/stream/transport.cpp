@@ -1,13 +1,13 @@
-// StreamTransport: messages over a Wire. This file matches sends with recvs; stream_frames.hpp describes the frames,
-// stream_writer.hpp their order, stream_reader.hpp their arrival, and stream_incoming.cpp how they are handled.
+// StreamTransport: messages over a Wire. This file matches sends with recvs; frames.hpp describes the frames,
+// writer.hpp their order, reader.hpp their arrival, and incoming.cpp how they are handled.
 //
 // A small message is sent at once ("eager") if the receiver has granted credit. A larger one is announced (rendezvous),
 // over some wires with its beginning, and the rest is sent in chunks once its recv is posted. So a receiver buffers at
 // most the credit per peer, and a message that waits for its recv blocks no other.
-#include "transports/stream_transport.hpp"
+#include "transports/stream/transport.hpp"
 
 #include "transports/causes.hpp"
-#include "transports/stream_matching.hpp"
+#include "transports/stream/matching.hpp"
 
 namespace tutti {
 

@@ -22,9 +22,9 @@ Settings with(const std::string& backend) {
   return settings;
 }
 
-class PromptCall : public ::testing::TestWithParam<const char*> {};
+class EndedCall : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(PromptCall, IsFollowedByItsCallbacksAndCopied) {
+TEST_P(EndedCall, IsFollowedByItsCallbacksAndCopied) {
   run_ranks(1, with(GetParam()), [](Communicator& world) {
     std::vector<float> data(4);
     std::promise<bool> told;
@@ -39,7 +39,7 @@ TEST_P(PromptCall, IsFollowedByItsCallbacksAndCopied) {
   });
 }
 
-TEST_P(PromptCall, HasAHandleThatOutlivesTheCommunicator) {
+TEST_P(EndedCall, HasAHandleThatOutlivesTheCommunicator) {
   Work kept;
   run_ranks(1, with(GetParam()), [&](Communicator& world) {
     std::vector<float> data(4);
@@ -52,7 +52,7 @@ TEST_P(PromptCall, HasAHandleThatOutlivesTheCommunicator) {
   EXPECT_TRUE(told.get_future().get());
 }
 
-TEST_P(PromptCall, IsOneOfMany) {
+TEST_P(EndedCall, IsOneOfMany) {
   run_ranks(1, with(GetParam()), [](Communicator& world) {
     std::vector<float> data(4);
     std::vector<Work> pending;
@@ -62,7 +62,7 @@ TEST_P(PromptCall, IsOneOfMany) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ends, PromptCall, ::testing::Values("instant", "instant/later"),
+INSTANTIATE_TEST_SUITE_P(Ends, EndedCall, ::testing::Values("instant", "instant/later"),
                          [](const auto& param) { return std::string(param.index == 0 ? "in_start" : "later"); });
 
 class BrokenCall : public ::testing::TestWithParam<const char*> {};

@@ -131,7 +131,7 @@ class Wire {
 };
 
 /// The protocol that all wires share: framing, matching, credit, rendezvous, cancellation, goodbye, messages to the
-/// rank itself. Takes ownership of the wire; stream_frames.hpp describes the frames.
+/// rank itself. Takes ownership of the wire; frames.hpp describes the frames.
 std::unique_ptr<Transport> make_stream_transport(std::string name, int rank, int size, std::unique_ptr<Wire> wire,
                                                  TransportListener& listener);
 
