@@ -20,6 +20,7 @@
 
 namespace tutti::engine {
 
+struct ModelSettings;
 class Optimizer;
 struct Replica;
 class Strategy;
@@ -31,6 +32,10 @@ Network make_network(const Config& config, const DataSplit& data);
 
 /// The same for images of shape `image` and `classes` classes.
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes);
+
+/// What make_network() asks make_model() for (engine/models/model.hpp). Throws Error{invalid} if samples have several
+/// inputs.
+ModelSettings settings_of(const Config& config, const DataSplit& data);
 
 /// Distributes a network of make_network() over the mesh that config.parallel describes; does nothing if only samples
 /// are distributed. Collective; all ranks pass the same arguments. Throws Error{invalid, unsupported}, in one line, if

@@ -2,6 +2,7 @@
 // tutti run -np 2 examples/train_sparse
 #include <cstdio>
 
+#include "engine/data/formats/source.hpp"
 #include "engine/loop/pretrain.hpp"
 #include "engine/models/model.hpp"
 

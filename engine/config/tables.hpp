@@ -1,5 +1,5 @@
-// The tables of names and options that the configuration takes from the rooms above it. Each room defines its own, so
-// that a new model, optimizer, schedule or strategy is known to files, arguments, help and book at once.
+// The tables of names and options that the configuration takes from models/, optimizers/ and strategies/. Each of them
+// defines its own, so that a new entry is known to files, arguments, help and book at once.
 #pragma once
 
 #include <span>
@@ -32,7 +32,7 @@ std::span<const ChoiceInfo> schedule_table() noexcept;
 
 /// In engine/strategies/presets.cpp: all presets, each with all axes as options.
 std::span<const ChoiceInfo> strategy_table();
-/// The axes with the defaults of the first preset.
+/// The options that all presets have, with the defaults of bsp.
 std::span<const OptionInfo> shared_axes();
 /// The canonical form of a preset's name: lower case, with `-` for `_`. "sgd" is "downpour".
 std::string preset_name(std::string_view given);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-
 namespace tutti::engine {
 
 std::size_t place_of(std::string_view key, std::string_view name, std::initializer_list<std::string_view> names) {

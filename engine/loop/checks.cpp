@@ -1,5 +1,5 @@
-// Config::check(): what a configuration needs before training begins. It asks every room of the engine, so it is here
-// and not beside the keys.
+// Config::check(): what a configuration needs before training begins. It asks the rooms above the keys, so it is here
+// and not beside them.
 #include <filesystem>
 #include <string>
 
@@ -60,8 +60,7 @@ void Config::check_exchange() const {
   if (sync.batch_norm && (!gradients || batch.micro > 0 || deterministic != "off"))
     refuse(
         "sync.batch_norm normalises over all samples of a step at once: it is for strategy=bsp, without batch.micro "
-        "and "
-        "deterministic=membership");
+        "and deterministic=membership");
   if (deterministic == "off") {
     if (batch.grains > 0) refuse("batch.grains is for deterministic=membership: say so, or leave it out");
     return;
@@ -83,7 +82,8 @@ void Config::check_split(int ranks) const {
     if (!holds) refuse("mesh " + mesh + ": a network in parts is trained with " + what);
   };
   const Axes axes = axes_of(*this);
-  need(axes.what == Axes::What::gradients && axes.codec.kind == CodecChoice::Kind::none,
+  need(axes.what == Axes::What::gradients && axes.how == Axes::How::allreduce &&
+           axes.codec.kind == CodecChoice::Kind::none,
        "strategy=bsp and no strategy.codec: other strategies are for parallel.data alone");
   need(deterministic == "off", "deterministic=off: leave it out");
   for (const char* each : {"lars", "lamb", "muon"})

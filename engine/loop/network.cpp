@@ -21,7 +21,8 @@ ModelSettings settings_of(const Config& config, SampleShape input, std::size_t c
           .dtype = config.dtype};
 }
 
-/// Throws Error{invalid} if samples have several inputs.
+}  // namespace
+
 ModelSettings settings_of(const Config& config, const DataSplit& data) {
   if (data.inputs.size() != 1)
     refuse("model.name=" + config.model.name + " takes one input, but a sample of " + config.data.source + " has " +
@@ -31,8 +32,6 @@ ModelSettings settings_of(const Config& config, const DataSplit& data) {
       data.classes > 0 ? data.classes : sample[data.target].count();  // for numeric targets: one output per number
   return settings_of(config, sample[data.inputs[0]].shape(), outputs);
 }
-
-}  // namespace
 
 Network make_network(const Config& config, const DataSplit& data) { return make_model(settings_of(config, data)); }
 

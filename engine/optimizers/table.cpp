@@ -1,5 +1,8 @@
-// The table of optimizers with their options. Without LibTorch.
+// The tables of optimizers, with their options, and of losses. Without LibTorch.
+#include <algorithm>
+
 #include "engine/config/tables.hpp"
+#include "engine/optimizers/losses.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -85,8 +88,30 @@ constexpr ChoiceInfo table[] = {
     {"muon", "orthogonal momentum for matrices, AdamW for the rest", muon},
 };
 
+constexpr LossInfo losses[] = {
+    {"cross_entropy", "of scores and the class", "categorical_crossentropy sparse_categorical_crossentropy", true},
+    {"nll", "of log-probabilities and the class", "negative_log_likelihood", true},
+    {"mse", "mean squared error", "mean_squared_error", false},
+    {"l1", "mean absolute error", "mae mean_absolute_error", false},
+    {"smooth_l1", "squared near 0, absolute beyond 1", "huber", false},
+    {"bce", "binary cross-entropy of probabilities", "binary_crossentropy", false},
+    {"bce_logits", "binary cross-entropy of scores", "bce_with_logits", false},
+};
+
 }  // namespace
 
 std::span<const ChoiceInfo> optimizer_table() noexcept { return table; }
+
+std::span<const LossInfo> loss_table() noexcept { return losses; }
+
+const LossInfo& loss_info(std::string_view name) {
+  std::string known;
+  for (const LossInfo& info : losses) {
+    const auto aliases = words(info.aliases);
+    if (info.name == name || std::ranges::find(aliases, name) != aliases.end()) return info;
+    known += (known.empty() ? "" : ", ") + std::string(info.name);
+  }
+  refuse("loss=" + std::string(name) + ": expected one of " + known);
+}
 
 }  // namespace tutti::engine

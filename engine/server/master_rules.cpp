@@ -47,21 +47,20 @@ void weighted_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& delta
 template <class T, class Wide>
 void radial_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& deltas, std::size_t begin, std::size_t end) {
   MergeSums sums = weights_of(deltas);
-  std::vector<double> lengths, direction(end - begin);
+  std::vector<double> norms, direction(end - begin);
   double all = 0;
   for (const Delta<T>& one : deltas) {
-    lengths.push_back(one.scale * length_of<WideOf<T>>(std::span(one.values + begin, end - begin)));
-    all += one.weight * lengths.back();
+    norms.push_back(one.scale * norm_of<WideOf<T>>(std::span(one.values + begin, end - begin)));
+    all += one.weight * norms.back();
   }
-  sums.lengths.push_back(all);
+  sums.norms.push_back(all);
   for (std::size_t d = 0; d < deltas.size(); ++d) {
-    const double factor = sums.factor(deltas[d].weight, deltas.size(), lengths[d]);
+    const double factor = sums.factor(deltas[d].weight, deltas.size(), norms[d]);
     for (std::size_t i = begin; i < end; ++i) direction[i - begin] += factor * deltas[d].value(i);
   }
-  const double length = length_of<double>(std::span<const double>(direction));
-  if (length <= 1e-12 * static_cast<double>(deltas.size())) return weighted_mean(merged, deltas, begin, end);
-  for (std::size_t i = begin; i < end; ++i)
-    merged[i] = static_cast<Wide>(sums.length(0) / length * direction[i - begin]);
+  const double norm = norm_of<double>(std::span<const double>(direction));
+  if (norm <= 1e-12 * static_cast<double>(deltas.size())) return weighted_mean(merged, deltas, begin, end);
+  for (std::size_t i = begin; i < end; ++i) merged[i] = static_cast<Wide>(sums.norm(0) / norm * direction[i - begin]);
 }
 
 template <class T, class Wide>
@@ -134,7 +133,8 @@ void apply_elastic(WorkerCopies* copies, double here, const ShardView& shard, st
       Wide after = before;
       for (const Pushed& one : pushed) {
         T& answer = elements<T>(one.answer)[i];
-        answer = static_cast<T>(elastic_force(one.meta.factor, static_cast<Wide>(elements<T>(one.data)[i]), before));
+        answer =
+            static_cast<T>(elastic_difference(one.meta.factor, static_cast<Wide>(elements<T>(one.data)[i]), before));
         after += static_cast<Wide>(answer);
       }
       centre[i] = static_cast<T>(after);

@@ -1,4 +1,5 @@
-// Roles: which ranks of a run with masters keep the parameters, and which ones work.
+// Roles: which ranks of a run with masters keep the parameters, and which ones work. Masters are the processes of the
+// parameter server.
 #pragma once
 
 #include <string>
@@ -17,12 +18,12 @@ bool has_masters(const Config& config);
 struct Roles {
   std::vector<int> masters = {};               ///< ranks that keep the parameters, in shards
   std::vector<std::vector<int>> workers = {};  ///< by worker: its ranks; the first one communicates with the masters
-  std::vector<int> submasters = {};       ///< by group: the rank that keeps its parameters; masters has one rank then
-  std::vector<tutti::Range> groups = {};  ///< by group: its workers
+  std::vector<int> submasters = {};            ///< by group: the rank that keeps its parameters; then masters = {0}
+  std::vector<tutti::Range> groups = {};       ///< by group: its workers
 };
 
 /// The first strategy.masters ranks keep the parameters and do nothing else. With strategy.masters=0 all ranks keep a
-/// part and work too, or rank 0 keeps everything if rounds have a quorum. The other ranks are workers of
+/// part and work too, or rank 0 keeps everything with strategy.members=quorum. The other ranks are workers of
 /// strategy.processes ranks each. With strategy.submasters rank 0 is the top master, the next ranks are the
 /// sub-masters, and the others are workers; each group has consecutive workers, and group sizes differ by one at most.
 /// Throws Error{invalid} if the ranks do not come out even.

@@ -283,7 +283,7 @@ class Worker final : public ServerWorker {
   void start_elastic(ServerCopy& one) {
     if (numbers_.prefetch == 0) return start(one, one.flat.all(), numbers_.elastic);
     receive(one, one.fetched, one.centre);
-    one.sum = elastic_force(numbers_.elastic, one.flat.all(), one.centre);
+    one.sum = elastic_difference(numbers_.elastic, one.flat.all(), one.centre);
     start(one, one.sum, 1);
   }
 

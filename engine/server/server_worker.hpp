@@ -23,9 +23,10 @@ namespace tutti::engine {
 ///
 ///     gradients  pushes the sum of the gradients since the last push; the masters' optimizer steps c;  x = c
 ///     deltas     pushes D = b - x; the masters step c by it;  x = alpha x + (1 - alpha) c, b = c
-///     elastic    pushes x; d = elastic (x - c), c += d;  x -= d elastic_here / elastic
-///     gem        D = gem_lr (x - b), m = momentum m + D, q = c - c before; c += P D, x = c + P D, where
-///                P = clip((kappa |m| - |q|) / |D + 1e-12|, 0, 5) element by element, and b = x
+///     elastic    pushes x; d = elastic (x - c), c += d;  x -= d elastic_here / elastic. With prefetch the worker
+///                computes d from the c that it has fetched, and pushes d
+///     gem        U = gem_lr (x - b), m = momentum m + U, q = c minus the c before; c += P U, x = c + P U, where
+///                P = clip((kappa |m| - |q|) / |U + 1e-12|, 0, 5) element by element, and b = x
 ///
 /// At first x = b = c.
 struct WorkerNumbers {
@@ -51,10 +52,10 @@ struct WorkerPlace {
 };
 
 /// A worker is the ranks of `replica.world`, which average their gradients in each step; its rank 0 talks to the
-/// servers. Between settle() and the next step the network has the centre's parameters, and the worker's own are kept
-/// aside. Tensors are on the CPU. Collective over the worker. make() blocks until the first worker has pushed the
-/// initial centre: in its own make(), or, if it resumes, in load_state() or its first step. state() contains a dump of
-/// the masters.
+/// servers. Between settle() and the next step the network has the masters' parameters (with sub-masters the top's),
+/// and the worker's own are kept aside. Tensors are on the CPU. Collective over the worker. make() blocks until the
+/// first worker has pushed the initial centre: in its own make(), or, if it resumes, in load_state() or its first step.
+/// state() contains a dump of the masters.
 class ServerWorker : public Strategy {
  public:
   /// `inner` averages gradients over the worker's ranks.
@@ -81,7 +82,7 @@ class ServerWorker : public Strategy {
   using Strategy::Strategy;
 };
 
-/// One step of GEM: updates `momentum` and `previous` (the previous centre) and returns P D. Any floating-point type.
+/// One step of GEM: updates `momentum` and `previous` (the previous centre) and returns P U. Any floating-point type.
 at::Tensor gem(const WorkerNumbers& numbers, const at::Tensor& x, const at::Tensor& base, const at::Tensor& centre,
                at::Tensor& momentum, at::Tensor& previous);
 

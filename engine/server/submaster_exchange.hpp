@@ -23,11 +23,11 @@ namespace tutti::engine {
 /// more when all workers of the group have finished. C are the top's parameters, and b is the C that the group received
 /// last.
 ///
-///     deltas    D = b - c;  C -= rate D;  c += C - c, b = C
-///     elastic   d = elastic (c - C);  C += d;  c -= d elastic_here / elastic
+///     deltas    D = b - c';  C -= rate D;  c += C - c', b = C
+///     elastic   d = elastic (c' - C);  C += d;  c -= d elastic_here / elastic
 ///
-/// The change that is added to c is computed from a copy of c, so pushes that arrive meanwhile stay in c and are part
-/// of the next D or d. Hence with deltas, one group and rate 1, an exchange makes C equal to c, but for rounding; and
+/// c' is a copy of c, from which the change is computed, so pushes that arrive meanwhile stay in c and are part of the
+/// next D or d. Hence with deltas, one group and rate 1, an exchange makes C equal to c, but for rounding; and
 /// with elastic and elastic_here = elastic, an exchange conserves the sum of C and all groups' c.
 struct SubmasterNumbers {
   enum class Kind : std::uint8_t { deltas, elastic } kind = Kind::deltas;
@@ -74,7 +74,8 @@ ServerRule with_progress(ServerRule rule, std::shared_ptr<GroupProgress> progres
 ServerRule over_rule(std::shared_ptr<GroupProgress> progress);
 std::string over_rule_name();
 
-/// Tracks the members of the top master's parameter server: sub-masters, and workers, which only read. Threads: any.
+/// Tracks the members of the top master's parameter server: sub-masters, and workers, which read, and push only to say
+/// that they have finished. Threads: any.
 class TopMembers {
  public:
   TopMembers(const std::vector<int>& submasters, std::size_t workers)
@@ -115,7 +116,7 @@ class TopConnection {
   int told_ = -1;
 };
 
-/// A sub-master's exchanges with the top master. It is a worker at the top's server and at its own group's, whose
+/// A sub-master's exchanges with the top master. It is a client of the top's server and of its own group's, whose
 /// rounds do not wait for it. Threads: one.
 class SubmasterExchange {
  public:

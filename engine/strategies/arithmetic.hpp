@@ -5,16 +5,18 @@
 
 namespace tutti::engine {
 
-/// Of float and double. Every operation rounds once, so that bits do not depend on the processor.
+/// Of float and double. The bits do not depend on the processor where the compiler contracts no products and sums by
+/// itself: sources whose loops use this are compiled with -ffp-contract=off (engine/CMakeLists.txt).
 template <class Value>
 struct Arithmetic {
   static Value scaled(double a, Value x) noexcept { return static_cast<Value>(a) * x; }
-  /// a x + y
+  /// a x + y, rounded once
   static Value fused(double a, Value x, Value y) noexcept { return std::fma(static_cast<Value>(a), x, y); }
-  static Value squared(double a, Value x, Value y) noexcept { return std::fma(static_cast<Value>(a) * x, x, y); }
-  static Value root(Value x) noexcept { return std::sqrt(x); }
-  static Value plus(Value x, double a) noexcept { return x + static_cast<Value>(a); }
-  static Value over(Value x, double a) noexcept { return x / static_cast<Value>(a); }
+  /// a x^2 + y, rounded after a x and at the end
+  static Value fused_square(double a, Value x, Value y) noexcept { return std::fma(static_cast<Value>(a) * x, x, y); }
+  static Value sqrt(Value x) noexcept { return std::sqrt(x); }
+  static Value add(Value x, double a) noexcept { return x + static_cast<Value>(a); }
+  static Value divide(Value x, double a) noexcept { return x / static_cast<Value>(a); }
   static Value zero(Value) noexcept { return 0; }
 };
 

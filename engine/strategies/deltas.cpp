@@ -153,7 +153,7 @@ class Deltas final : public Local {
       std::vector<double> wanted, factors;
       for (std::size_t i = 0; i < lengths[p].size(); ++i, ++tensor) {
         const bool is_plain = is_embedding(fragment.parts[p].names()[i].first);
-        wanted.push_back(is_plain ? -1 : sums.length(tensor));
+        wanted.push_back(is_plain ? -1 : sums.norm(tensor));
         factors.push_back(is_plain ? sums.factor(own, members) : sums.factor(own, members, lengths[p][i]));
       }
       fragment.parts[p].scale(factors);

@@ -11,14 +11,14 @@
 namespace tutti::engine::exchange {
 namespace {
 
-double length_of_tensor(const at::Tensor& tensor) {
+double norm_of_tensor(const at::Tensor& tensor) {
   if (!tensor.is_cpu()) return tensor.norm().item<double>();
-  double length = 0;
+  double norm = 0;
   with_elements(nn::dtype_of(tensor), [&]<class T>(T*) {
     const std::span values(static_cast<const T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel()));
-    length = length_of<WideOf<T>>(values);
+    norm = norm_of<WideOf<T>>(values);
   });
-  return length;
+  return norm;
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ void FragmentState::measure() {
 
 std::vector<double> FragmentState::lengths() const {
   std::vector<double> all;
-  for (const auto& [name, part] : flat_.parts()) all.push_back(length_of_tensor(part));
+  for (const auto& [name, part] : flat_.parts()) all.push_back(norm_of_tensor(part));
   return all;
 }
 
@@ -85,7 +85,7 @@ void FragmentState::set_lengths(const std::vector<double>& lengths) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const at::Tensor& part = flat_.parts()[i].second;
-    const double now = lengths[i] < 0 ? 0 : length_of_tensor(part);
+    const double now = lengths[i] < 0 ? 0 : norm_of_tensor(part);
     if (now > 0) part.mul_(lengths[i] / now);
   }
 }

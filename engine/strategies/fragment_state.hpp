@@ -8,7 +8,7 @@
 
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/flat.hpp"
-#include "engine/strategies/outer.hpp"
+#include "engine/strategies/outer_optimizer.hpp"
 #include "engine/strategies/strategy.hpp"
 #include "nn/compression.hpp"
 
@@ -69,7 +69,7 @@ class FragmentState {
   nn::SyncStats judging_;
   std::unique_ptr<nn::Exchange> exchange_;
   std::unique_ptr<nn::Codec> codec_;
-  Outer rule_;
+  OuterOptimizer rule_;
   at::Tensor outer_, mine_, previous_;  // theta; the parameters between judge() and restore(); eager's last delta
   bool sent_ = false, arrived_ = false;
 };

@@ -1,5 +1,5 @@
-// Outer rules: how a copy of the parameters is stepped by a merged delta. Ranks among equals and masters have the same
-// ones, over elements; what is on a device is stepped by the same equations over tensors. Without LibTorch.
+// Outer rules: how the outer copy of the parameters is stepped by a merged delta. Ranks and masters use the same
+// equations: element by element on the CPU, over whole tensors on a GPU. Without LibTorch.
 #pragma once
 
 #include <cmath>
@@ -12,15 +12,15 @@
 
 namespace tutti::engine {
 
-/// A rule and its numbers. `theta` is the copy, which masters call the centre; D is the delta: theta minus what the
-/// ranks or workers have reached; g is the rate, m the momentum, t the number of the step, from 1.
+/// A rule and its numbers. In the equations theta is the outer copy, which masters call the centre; D is the delta:
+/// theta minus what the ranks or workers have reached; g is the rate, m the momentum, t the number of the step, from 1.
 struct OuterRule {
   Axes::Outer rule = Axes::Outer::none;
   double lr = 1;           ///< g; of none it is 1
   double momentum = 0;     ///< m
   std::int64_t every = 1;  ///< N of delayed-nesterov
-  double decay = 0.999;    ///< b, of adam's second moment
-  double epsilon = 1e-8;   ///< e, of adam
+  double beta2 = 0.999;    ///< of adam, whose beta1 is m
+  double epsilon = 1e-8;   ///< of adam
 
   /// The number of arrays, each as large as the copy, that the rule remembers: v, or v and s.
   std::size_t slots() const noexcept;
@@ -29,7 +29,7 @@ struct OuterRule {
 namespace outer {
 
 /// theta -= g D. With g = 1, theta becomes the mean of what the ranks have reached (Local SGD; Stich, ICLR 2019).
-struct Descent {
+struct Sgd {
   static constexpr std::size_t slots = 0;
   double g;
 
@@ -81,25 +81,25 @@ struct DelayedNesterov {
   }
 };
 
-/// v = m v + (1 - m) D;  s = b s + (1 - b) D^2;  theta -= g (v / (1 - m^t)) / (sqrt(s / (1 - b^t)) + e)
-/// (Kingma and Ba, ICLR 2015, algorithm 1).
+/// v = m v + (1 - m) D;  s = beta2 s + (1 - beta2) D^2;
+/// theta -= g (v / (1 - m^t)) / (sqrt(s / (1 - beta2^t)) + epsilon)  (Kingma and Ba, ICLR 2015, algorithm 1).
 struct Adam {
   static constexpr std::size_t slots = 2;
-  double g, m, b, epsilon;
-  double first, root;  // 1 - m^t, sqrt(1 - b^t)
+  double g, m, beta2, epsilon;
+  double bias, root_bias;  // 1 - m^t, sqrt(1 - beta2^t)
 
   template <class Value>
   [[gnu::always_inline]] void operator()(Value& theta, const Value& delta, Value& v, Value& s) const {
     using A = Arithmetic<Value>;
     v = A::fused(1 - m, delta, A::scaled(m, v));
-    s = A::squared(1 - b, delta, A::scaled(b, s));
-    theta = theta + A::scaled(-g / first, v) / A::plus(A::over(A::root(s), root), epsilon);
+    s = A::fused_square(1 - beta2, delta, A::scaled(beta2, s));
+    theta = theta + A::scaled(-g / bias, v) / A::add(A::divide(A::sqrt(s), root_bias), epsilon);
   }
 };
 
 }  // namespace outer
 
-/// Calls `use` with the rule for step number `step`, from 1: one of the structs above.
+/// Calls `use` with the rule for step number `step`, from 1: one of the structs above, whose slots are rule.slots().
 template <class Use>
 [[gnu::always_inline]] inline void with_outer_rule(const OuterRule& rule, std::int64_t step, const Use& use) {
   const double g = rule.lr, m = rule.momentum, t = static_cast<double>(step);
@@ -110,9 +110,10 @@ template <class Use>
       return use(outer::DelayedNesterov{g, m, static_cast<double>(rule.every), step % rule.every == 0});
     case Axes::Outer::adam:
       return use(
-          outer::Adam{g, m, rule.decay, rule.epsilon, 1 - std::pow(m, t), std::sqrt(1 - std::pow(rule.decay, t))});
-    case Axes::Outer::none: return use(outer::Descent{1});
-    default: return use(outer::Descent{g});
+          outer::Adam{g, m, rule.beta2, rule.epsilon, 1 - std::pow(m, t), std::sqrt(1 - std::pow(rule.beta2, t))});
+    case Axes::Outer::none: return use(outer::Sgd{1});
+    case Axes::Outer::sgd: return use(outer::Sgd{g});
+    case Axes::Outer::gem: break;  // a worker's rule (engine/server/gem.cpp), which steps no outer copy
   }
 }
 
@@ -122,6 +123,6 @@ template <class Use>
 /// Does not allocate; any thread.
 template <class T, class Delta, class Wide>
 void outer_step(const OuterRule& rule, std::int64_t step, std::span<T> theta, std::span<const Delta> delta,
-                std::span<Wide> first, std::span<Wide> second);
+                std::span<Wide> v, std::span<Wide> s);
 
 }  // namespace tutti::engine

@@ -136,7 +136,7 @@ class Pairs final : public Local {
     if (axes_.merge == Axes::Merge::elastic && members.size() > 1) {
       const auto size = static_cast<double>(members.size());
       const at::Tensor others = mean.mul(size).sub_(own).div_(size - 1);
-      own.add_(elastic_force(axes_.elastic, others, own));
+      own.add_(elastic_difference(axes_.elastic, others, own));
     } else {
       own.copy_(mean);
     }

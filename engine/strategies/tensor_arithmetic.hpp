@@ -8,15 +8,15 @@
 
 namespace tutti::engine {
 
-/// Makes new tensors. On the CPU, fused() and squared() round once where LibTorch's vector instructions do.
+/// Makes new tensors. fused() rounds once where the device's instructions of LibTorch do.
 template <>
 struct Arithmetic<at::Tensor> {
   static at::Tensor scaled(double a, const at::Tensor& x) { return x.mul(a); }
   static at::Tensor fused(double a, const at::Tensor& x, const at::Tensor& y) { return y.add(x, a); }
-  static at::Tensor squared(double a, const at::Tensor& x, const at::Tensor& y) { return y.addcmul(x, x, a); }
-  static at::Tensor root(const at::Tensor& x) { return x.sqrt(); }
-  static at::Tensor plus(const at::Tensor& x, double a) { return x.add(a); }
-  static at::Tensor over(const at::Tensor& x, double a) { return x.div(a); }
+  static at::Tensor fused_square(double a, const at::Tensor& x, const at::Tensor& y) { return y.addcmul(x, x, a); }
+  static at::Tensor sqrt(const at::Tensor& x) { return x.sqrt(); }
+  static at::Tensor add(const at::Tensor& x, double a) { return x.add(a); }
+  static at::Tensor divide(const at::Tensor& x, double a) { return x.div(a); }
   static at::Tensor zero(const at::Tensor& x) { return at::zeros_like(x); }
 };
 

@@ -1,5 +1,6 @@
 // Configuration: files, words, what is refused and how; the learning rate.
 #include "engine/config.hpp"
+#include "engine/optimizers/schedules.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 #include <bit>
 #include <fstream>
 
+#include "engine/data/formats/source.hpp"
 #include "engine/data/random.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/models/model.hpp"

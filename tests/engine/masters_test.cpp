@@ -30,7 +30,7 @@ using tutti::testing::test_settings;
 struct Script {
   Communicator& world;
   int worker;
-  ServerWorker& worker;
+  ServerWorker& strategy;
   std::vector<nn::NamedTensor> parameters;
   std::shared_ptr<ParameterServer> servers;
   std::size_t step = 0;
@@ -42,19 +42,20 @@ struct Script {
   }
   /// Does one step, in which `change` takes the place of the optimizer; it may set gradients, too.
   void one_step(const std::function<void()>& change, double rate = 1, std::size_t samples = 1) {
-    worker.begin_step({.step = step++, .learning_rate = rate, .count = samples, .global_count = samples, .pieces = 1});
-    worker.begin_piece(0, samples);
+    strategy.begin_step(
+        {.step = step++, .learning_rate = rate, .count = samples, .global_count = samples, .pieces = 1});
+    strategy.begin_piece(0, samples);
     (x().sum() * 0).backward();  // makes gradients for the allreduce over the worker's ranks
-    worker.end_piece(0);
-    worker.end_backward();
+    strategy.end_piece(0);
+    strategy.end_backward();
     change();
-    worker.end_step();
+    strategy.end_step();
   }
   void move_by(const Values& values, std::size_t samples = 1) {
     one_step([&] { set(values_of(x() + vector_of(values))); }, 1, samples);
   }
   Values centre() {
-    worker.settle();
+    strategy.settle();
     const Values found = values_of(x());
     return found;
   }
@@ -79,14 +80,14 @@ void play_masters(int masters, int workers, const Words& words, const Values& be
     if (worker < 0) return servers->serve();
     const int ranks[] = {world.rank()};
     const auto optimizer = make_optimizer("sgd", {{.parameters = parameters}}, {{"lr", "1"}});
-    const auto worker = make_worker(config, workers,
-                                    {.world = world.group(ranks, "worker"),
-                                     .tensor_device = std::make_shared<nn::TensorDevice>(),
-                                     .parameters = parameters,
-                                     .buffers = {},
-                                     .optimizer = *optimizer},
-                                    {servers, world.store(), worker == 0});
-    Script script{world, worker, *worker, parameters, servers};
+    const auto strategy = make_worker(config, workers,
+                                      {.world = world.group(ranks, "worker"),
+                                       .tensor_device = std::make_shared<nn::TensorDevice>(),
+                                       .parameters = parameters,
+                                       .buffers = {},
+                                       .optimizer = *optimizer},
+                                      {servers, world.store(), worker == 0});
+    Script script{world, worker, *strategy, parameters, servers};
     body(script);
   });
 }
@@ -108,14 +109,14 @@ TEST(Elastic, MovesWorkerAndCentreAlikeForTenRounds) {
 TEST(Elastic, IsDividedByTheWorkersAndMayDifferOnTheirSide) {
   play_masters(1, 2, {"strategy=easgd", "strategy.every=1", "strategy.elastic_here=0.25"}, {0}, [](Script& script) {
     if (script.worker != 0) return;
-    EXPECT_DOUBLE_EQ(script.worker.numbers().elastic, .45);
+    EXPECT_DOUBLE_EQ(script.strategy.numbers().elastic, .45);
     script.set({1});
     script.one_step([] {});
     expect_near(values_of(script.x()), {.75});
     expect_near(script.centre(), {.45});
-    script.worker.set("elastic", .1);
-    script.worker.set("elastic_here", .1);
-    EXPECT_THROW(script.worker.set("speed", 1), Error);
+    script.strategy.set("elastic", .1);
+    script.strategy.set("elastic_here", .1);
+    EXPECT_THROW(script.strategy.set("speed", 1), Error);
     script.one_step([] {});
     expect_near(values_of(script.x()), {.75 - .1 * .3});
     expect_near(script.centre(), {.45 + .1 * .3});
@@ -141,9 +142,9 @@ TEST(Deltas, AddUpWhateverTheOrder) {
   play_masters(1, 1, {"strategy=asgd", "strategy.every=2"}, {0}, [](Script& script) {
     for (int i = 1; i <= 5; ++i) script.move_by({1.0 * i});
     EXPECT_EQ(script.centre(), (Values{10})) << "two exchanges of two steps; the fifth step is not there yet";
-    EXPECT_EQ(script.worker.report().exchanges, 2U);
-    EXPECT_EQ(script.worker.report().sent, 2 * sizeof(double));
-    EXPECT_EQ(script.worker.report().staleness, (std::map<std::uint64_t, std::uint64_t>{{0, 2}}));
+    EXPECT_EQ(script.strategy.report().exchanges, 2U);
+    EXPECT_EQ(script.strategy.report().sent, 2 * sizeof(double));
+    EXPECT_EQ(script.strategy.report().staleness, (std::map<std::uint64_t, std::uint64_t>{{0, 2}}));
   });
 }
 
@@ -163,7 +164,7 @@ TEST(Deltas, ArriveInAScriptedOrderAndKnowHowOldTheyAre) {
       }
       expect_near(script.centre(), {total});
       const std::map<std::uint64_t, std::uint64_t> ages[] = {{{0, 1}}, {{1, 1}}, {{0, 2}, {2, 1}}};
-      EXPECT_EQ(script.worker.report().staleness, ages[script.worker]);
+      EXPECT_EQ(script.strategy.report().staleness, ages[script.worker]);
       turn.arrive_and_wait();
     });
   }
@@ -281,11 +282,11 @@ TEST(Bytes, OnTheWireAreThoseOfTheFormula) {
             if (script.worker == 0) before = sent_over_tcp();
             all.arrive_and_wait();
             for (int step = 0; step < 2 * exchanges; ++step) script.one_step([] {}, 0.1);
-            script.worker.settle();  // pulls the parameters once more, after all pushes
+            script.strategy.settle();  // pulls the parameters once more, after all pushes
             all.arrive_and_wait();
             if (script.worker == 0) after = sent_over_tcp();
-            EXPECT_EQ(script.worker.report().exchanges, exchanges);
-            EXPECT_EQ(script.worker.report().sent, exchanges * begin.size() * sizeof(double));
+            EXPECT_EQ(script.strategy.report().exchanges, exchanges);
+            EXPECT_EQ(script.strategy.report().sent, exchanges * begin.size() * sizeof(double));
             all.arrive_and_wait();
           },
           "tcp");

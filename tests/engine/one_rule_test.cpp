@@ -6,7 +6,8 @@
 #include <random>
 
 #include "engine/server/master_rules.hpp"
-#include "engine/strategies/outer.hpp"
+#include "engine/strategies/merge.hpp"
+#include "engine/strategies/outer_optimizer.hpp"
 #include "engine/strategies/tensor_arithmetic.hpp"
 #include "nn/tensor.hpp"
 #include "tests/engine/play.hpp"
@@ -59,7 +60,7 @@ class Master {
 constexpr Axes::Outer rules[] = {Axes::Outer::sgd, Axes::Outer::heavyball, Axes::Outer::nesterov,
                                  Axes::Outer::delayed_nesterov, Axes::Outer::adam};
 
-class OuterSteps : public testing::TestWithParam<at::ScalarType> {};
+class OuterSteps : public ::testing::TestWithParam<at::ScalarType> {};
 
 TEST_P(OuterSteps, OfPeersAndOfMastersAreTheSame) {
   for (const Axes::Outer rule : rules) {
@@ -67,7 +68,7 @@ TEST_P(OuterSteps, OfPeersAndOfMastersAreTheSame) {
     const OuterRule outer{.rule = rule, .lr = .7, .momentum = .9, .every = 3};
     const at::Tensor theta = draw(random, GetParam());
     Master master({.outer = outer}, theta);
-    exchange::Outer peers(outer);
+    exchange::OuterOptimizer peers(outer);
     for (int step = 0; step < 12; ++step) {
       const at::Tensor delta = draw(random, GetParam()) * .1;
       peers.step(theta, delta);
@@ -84,10 +85,10 @@ TEST_P(OuterSteps, DoNotDependOnHowElementsAreCut) {
     const OuterRule outer{.rule = rule, .lr = .7, .momentum = .9};
     const at::Tensor theta = draw(random, GetParam(), 70'001), delta = draw(random, GetParam(), 70'001);
     const at::Tensor one = theta.clone();
-    exchange::Outer whole(outer), single(outer);
+    exchange::OuterOptimizer whole(outer), single(outer);
     whole.step(theta, delta);
     for (std::int64_t at = 0, count = 1; at < one.numel(); at += count, count = count * 5 + 3) {
-      exchange::Outer piece(outer);
+      exchange::OuterOptimizer piece(outer);
       const std::int64_t here = std::min(count, one.numel() - at);
       piece.step(one.narrow(0, at, here), delta.narrow(0, at, here));
     }
@@ -95,7 +96,7 @@ TEST_P(OuterSteps, DoNotDependOnHowElementsAreCut) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, OuterSteps, testing::Values(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf));
+INSTANTIATE_TEST_SUITE_P(Types, OuterSteps, ::testing::Values(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf));
 
 // What is on a device is stepped by the same equations over tensors, where a product and a sum may be rounded twice.
 TEST(OuterSteps, OverTensorsAreThoseOverElements) {
@@ -104,7 +105,7 @@ TEST(OuterSteps, OverTensorsAreThoseOverElements) {
     const OuterRule outer{.rule = rule, .lr = .7, .momentum = .9, .every = 2};
     const at::Tensor theta = draw(random, at::kDouble);
     at::Tensor value = theta.clone(), v = at::zeros_like(theta), s = at::zeros_like(theta);
-    exchange::Outer elements(outer);
+    exchange::OuterOptimizer elements(outer);
     for (int step = 1; step <= 4; ++step) {
       const at::Tensor delta = draw(random, at::kDouble);
       elements.step(theta, delta);
@@ -146,14 +147,14 @@ TEST(Merges, OfPeersAndOfMastersAreTheSame) {
   EXPECT_TRUE(same_bits(peers("radial", zero, axes), master.centre()));
 }
 
-// The force is rounded once to the elements' type, so that what one side gains the other loses.
-TEST(Elastic, IsOneForceForElementsAndTensors) {
+// The difference is rounded once to the elements' type, so that what one side gains the other loses.
+TEST(Elastic, IsOneDifferenceForElementsAndTensors) {
   std::mt19937 random(5);
   const at::Tensor x = draw(random, at::kFloat), c = draw(random, at::kFloat);
-  const at::Tensor force = elastic_force(.3, x, c);
+  const at::Tensor difference = elastic_difference(.3, x, c);
   for (std::int64_t i = 0; i < many; ++i) {
-    const float one = elastic_force(.3, x.data_ptr<float>()[i], c.data_ptr<float>()[i]);
-    ASSERT_EQ(one, force.data_ptr<float>()[i]);
+    const float one = elastic_difference(.3, x.data_ptr<float>()[i], c.data_ptr<float>()[i]);
+    ASSERT_EQ(one, difference.data_ptr<float>()[i]);
   }
 }
 
@@ -162,7 +163,7 @@ TEST(MergeSums, AreWhatAMemberNeedsToKnow) {
   EXPECT_EQ(sums.factor(3, 2), 1.5);
   EXPECT_EQ(sums.factor(3, 2, 5), .3);
   EXPECT_EQ(sums.factor(3, 2, 0), 0) << "nothing moved";
-  EXPECT_EQ(sums.length(0), 4.5);
+  EXPECT_EQ(sums.norm(0), 4.5);
   EXPECT_EQ(MergeSums{}.factor(0, 2), 1) << "nobody has trained";
 }
 

@@ -1,4 +1,5 @@
 // Models over meshes have the losses and the parameters of one rank, and send what was planned. Ranks are threads.
+#include "engine/data/formats/source.hpp"
 #include "engine/models/parallel/parallel.hpp"
 
 #include <gmock/gmock.h>

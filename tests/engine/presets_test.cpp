@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "engine/config/tables.hpp"
+#include "engine/data/formats/source.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/explain.hpp"
 #include "engine/strategies/strategy.hpp"

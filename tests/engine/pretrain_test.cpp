@@ -1,5 +1,6 @@
 // Greedy learning without classes: on any mesh the losses of one rank, and what does not learn keeps its bits.
 #include "engine/loop/pretrain.hpp"
+#include "engine/data/formats/source.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "engine/checkpoint/saver.hpp"
+#include "engine/data/formats/source.hpp"
 #include "engine/trainer.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"

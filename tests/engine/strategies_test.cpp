@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/data/formats/source.hpp"
 #include "engine/strategies/axes.hpp"
 #include "engine/strategies/strategy.hpp"
 #include "tests/engine/runs.hpp"

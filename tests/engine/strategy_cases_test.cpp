@@ -5,15 +5,12 @@
 #include <cmath>
 
 #include "engine/strategies/merge.hpp"
-#include "engine/strategies/outer.hpp"
+#include "engine/strategies/outer_optimizer.hpp"
 #include "engine/strategies/tensor_arithmetic.hpp"
-#include "engine/strategies/weights.hpp"
 #include "tests/engine/play.hpp"
 
 namespace tutti::engine {
 namespace {
-
-using exchange::Outer;
 
 constexpr double exact = 1e-12;
 
@@ -106,7 +103,7 @@ TEST(StreamingDiLoCo, FollowsItsDefinitionWithMomentumAndUnequalRanks) {
 }
 
 Values outer_path(const OuterRule& numbers, const Values& deltas, double theta = 0) {
-  Outer outer(numbers);
+  exchange::OuterOptimizer outer(numbers);
   const at::Tensor copy = vector_of({theta});
   Values path;
   for (const double delta : deltas) {
@@ -265,7 +262,8 @@ TEST(SignVote, IsAStrategyOverLion) {
 }
 
 TEST(Halos, IsTwoLevelsOfTheSameSteps) {
-  Outer region({.rule = Axes::Outer::nesterov, .lr = .5, .momentum = .9}), top({.rule = Axes::Outer::sgd, .lr = 1});
+  exchange::OuterOptimizer region({.rule = Axes::Outer::nesterov, .lr = .5, .momentum = .9}),
+      top({.rule = Axes::Outer::sgd, .lr = 1});
   const at::Tensor local = vector_of({0}), global = vector_of({0}), reference = local.clone();
   region.step(local, vector_of({1}));
   region.step(local, vector_of({1}));

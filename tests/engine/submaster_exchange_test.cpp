@@ -11,8 +11,8 @@
 #include <optional>
 #include <thread>
 
-#include "engine/server/master_rules.hpp"
 #include "engine/server/exchanges.hpp"
+#include "engine/server/master_rules.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace tutti::engine {

@@ -5,6 +5,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
+#include "engine/data/formats/source.hpp"
 #include "engine/models/chain.hpp"
 #include "tests/engine/runs.hpp"
 

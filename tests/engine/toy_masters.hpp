@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/data/formats/source.hpp"
 #include "engine/server/masters.hpp"
 #include "tests/engine/play.hpp"
 #include "tests/engine/runs.hpp"

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/data/formats/source.hpp"
 #include "engine/loop/autocast.hpp"
 #include "engine/models/model.hpp"
 #include "tests/engine/trainings.hpp"

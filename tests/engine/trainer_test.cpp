@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "engine/data/formats/source.hpp"
 #include "engine/models/model.hpp"
 #include "nn/tensor_device.hpp"
 #include "tests/engine/trainings.hpp"

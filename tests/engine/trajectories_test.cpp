@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/config/tables.hpp"
+#include "engine/data/formats/source.hpp"
 #include "nn/sync_batch_norm.hpp"
 #include "tests/engine/runs.hpp"
 

@@ -1,4 +1,5 @@
 #include "tools/train/request.hpp"
+#include "engine/data/formats/source.hpp"
 
 #include <fmt/core.h>
 
@@ -6,7 +7,7 @@
 #include <filesystem>
 #include <map>
 
-#include "engine/loop/resumed.hpp"
+#include "engine/loop/run_config.hpp"
 #include "tools/options.hpp"
 #include "tools/shell.hpp"
 #include "tools/train/folder.hpp"

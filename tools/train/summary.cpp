@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "engine/loop/resumed.hpp"
+#include "engine/loop/run_config.hpp"
 #include "tools/shell.hpp"
 
 namespace tutti::tools {

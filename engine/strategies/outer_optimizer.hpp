@@ -1,4 +1,4 @@
-// Outer: the outer optimizer of ranks among equals, which steps a copy of the parameters by merged deltas.
+// OuterOptimizer: the outer optimizer of ranks among equals, which steps a copy of the parameters by merged deltas.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,9 +12,9 @@
 namespace tutti::engine::exchange {
 
 /// A rule (engine/strategies/outer_rules.hpp) with what it remembers. Threads: one at a time.
-class Outer {
+class OuterOptimizer {
  public:
-  explicit Outer(const OuterRule& rule) : rule_(rule) {}
+  explicit OuterOptimizer(const OuterRule& rule) : rule_(rule) {}
 
   /// Takes effect with the next step.
   void set(double lr, double momentum) {

@@ -1,4 +1,4 @@
-#include "engine/strategies/outer.hpp"
+#include "engine/strategies/outer_optimizer.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -26,7 +26,7 @@ constexpr std::int64_t least_elements_of_a_thread = 1 << 15;
 
 }  // namespace
 
-void Outer::step(const at::Tensor& theta, const at::Tensor& delta) {
+void OuterOptimizer::step(const at::Tensor& theta, const at::Tensor& delta) {
   const at::NoGradGuard no_grad;
   const auto wide = theta.options().dtype(theta.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   if (rule_.slots() > 0 && !velocity_.defined()) velocity_ = at::zeros_like(theta, wide);
@@ -38,7 +38,7 @@ void Outer::step(const at::Tensor& theta, const at::Tensor& delta) {
   theta.copy_(value);
 }
 
-void Outer::step_elements(const at::Tensor& theta, const at::Tensor& delta) {
+void OuterOptimizer::step_elements(const at::Tensor& theta, const at::Tensor& delta) {
   with_elements(nn::dtype_of(theta), [&]<class T>(T*) {
     const auto copy = elements_of<T>(theta);
     const auto merged = elements_of<const T>(delta);
@@ -51,7 +51,7 @@ void Outer::step_elements(const at::Tensor& theta, const at::Tensor& delta) {
   });
 }
 
-std::vector<nn::NamedTensor> Outer::state() const {
+std::vector<nn::NamedTensor> OuterOptimizer::state() const {
   std::vector<nn::NamedTensor> all;
   if (velocity_.defined()) all.emplace_back("velocity", velocity_);
   if (second_.defined()) all.emplace_back("second", second_);
@@ -59,7 +59,7 @@ std::vector<nn::NamedTensor> Outer::state() const {
   return all;
 }
 
-void Outer::load_state(const std::vector<nn::NamedTensor>& state) {
+void OuterOptimizer::load_state(const std::vector<nn::NamedTensor>& state) {
   const auto wide = [](const at::Tensor& tensor) {
     return tensor.to(tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat, false, true);
   };

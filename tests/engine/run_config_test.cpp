@@ -1,5 +1,5 @@
 // What a run's folder says to who goes on with it.
-#include "engine/loop/resumed.hpp"
+#include "engine/loop/run_config.hpp"
 
 #include <gtest/gtest.h>
 

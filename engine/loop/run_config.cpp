@@ -1,4 +1,4 @@
-#include "engine/loop/resumed.hpp"
+#include "engine/loop/run_config.hpp"
 
 #include <algorithm>
 #include <charconv>
