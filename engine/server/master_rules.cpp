@@ -43,6 +43,17 @@ void weighted_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& delta
   }
 }
 
+/// The L2 norm, added up in double. Wide is the type that T is computed in, float or double.
+template <class Wide, class T>
+double norm_of(std::span<const T> values) {
+  double squares = 0;
+  for (const T& each : values) {
+    const auto value = static_cast<double>(static_cast<Wide>(each));
+    squares += value * value;
+  }
+  return std::sqrt(squares);
+}
+
 /// If the directions cancel out, the weighted mean.
 template <class T, class Wide>
 void radial_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& deltas, std::size_t begin, std::size_t end) {

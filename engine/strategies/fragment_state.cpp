@@ -3,25 +3,9 @@
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
-#include "collectives/parameter_server/elements.hpp"
 #include "engine/strategies/counts.hpp"
-#include "engine/strategies/merge.hpp"
-#include "nn/tensor.hpp"
 
 namespace tutti::engine::exchange {
-namespace {
-
-double norm_of_tensor(const at::Tensor& tensor) {
-  if (!tensor.is_cpu()) return tensor.norm().item<double>();
-  double norm = 0;
-  with_elements(nn::dtype_of(tensor), [&]<class T>(T*) {
-    const std::span values(static_cast<const T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel()));
-    norm = norm_of<WideOf<T>>(values);
-  });
-  return norm;
-}
-
-}  // namespace
 
 FragmentState::FragmentState(std::vector<nn::NamedTensor> tensors, const Axes& axes, const Replica& replica,
                              const nn::Compression* codec, nn::SyncStats& bytes)
@@ -49,7 +33,7 @@ void FragmentState::measure() {
 
 std::vector<double> FragmentState::lengths() const {
   std::vector<double> all;
-  for (const auto& [name, part] : flat_.parts()) all.push_back(norm_of_tensor(part));
+  for (const auto& [name, part] : flat_.parts()) all.push_back(part.norm().item<double>());
   return all;
 }
 
@@ -85,7 +69,7 @@ void FragmentState::set_lengths(const std::vector<double>& lengths) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const at::Tensor& part = flat_.parts()[i].second;
-    const double now = lengths[i] < 0 ? 0 : norm_of_tensor(part);
+    const double now = lengths[i] < 0 ? 0 : part.norm().item<double>();
     if (now > 0) part.mul_(lengths[i] / now);
   }
 }

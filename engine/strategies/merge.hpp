@@ -2,10 +2,8 @@
 // by an allreduce, or the workers of a round, whose deltas a master has together. Without LibTorch.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -44,17 +42,6 @@ struct MergeSums {
   /// The norm of tensor number `tensor` in D.
   double norm(std::size_t tensor) const { return weight > 0 ? norms.at(tensor) / weight : 0; }
 };
-
-/// The L2 norm, added up in double. Wide is the type that T is computed in, float or double.
-template <class Wide, class T>
-double norm_of(std::span<const T> values) {
-  double squares = 0;
-  for (const T& each : values) {
-    const auto value = static_cast<double>(static_cast<Wide>(each));
-    squares += value * value;
-  }
-  return std::sqrt(squares);
-}
 
 /// d = a (x - c), by which parameters x and c move towards each other: x -= d, c += d. c is the centre, or the mean of
 /// the others (EASGD; Zhang, Choromanska and LeCun, NIPS 2015, equations 5 and 6).

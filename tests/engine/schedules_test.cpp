@@ -1,5 +1,6 @@
 // Learning rates: every schedule's exact values, warm-ups, what `auto` remembers; options and how they are refused.
 #include "engine/optimizers/schedules.hpp"
+#include "engine/config/tables.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
