@@ -30,8 +30,7 @@ void with_elements(DType dtype, const Body& body) {
     case DType::bf16: return body(static_cast<bf16*>(nullptr));
     case DType::f32: return body(static_cast<float*>(nullptr));
     case DType::f64: return body(static_cast<double*>(nullptr));
-    default:
-      throw Error(Code::invalid, "a parameter server holds f16, bf16, f32 or f64, not " + std::string(name(dtype)));
+    default: throw Error(Code::invalid, "parameters are f16, bf16, f32 or f64, not " + std::string(name(dtype)));
   }
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t largest_write = std::size_t{1} << 30;  // write() transfers at most 2 GiB per call on Linux
 
-[[noreturn]] void refuse(const std::filesystem::path& file, const char* what, int number) {
+[[noreturn]] void cannot(const std::filesystem::path& file, const char* what, int number) {
   throw Error(Code::resource, file.string() + ": cannot be " + what + ": " +
                                   std::error_code(number, std::system_category()).message() +
                                   "; what was saved before is still there");
@@ -41,7 +41,7 @@ AtomicFile::~AtomicFile() {
   unlink(temporary_.c_str());
 }
 
-void AtomicFile::fail(const char* what) const { refuse(file_, what, errno); }
+void AtomicFile::fail(const char* what) const { cannot(file_, what, errno); }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   sum_ = {sum_.bytes + bytes.size(), crc32_of(bytes, sum_.crc32)};
@@ -63,9 +63,9 @@ FileSum AtomicFile::commit() {
 
 void sync_folder(const std::filesystem::path& folder) {
   const Descriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!descriptor) refuse(folder, "opened", errno);
+  if (!descriptor) cannot(folder, "opened", errno);
   // EINVAL: the file system does not support fsync of folders
-  if (fsync(descriptor.fd()) != 0 && errno != EINVAL) refuse(folder, "written", errno);
+  if (fsync(descriptor.fd()) != 0 && errno != EINVAL) cannot(folder, "written", errno);
 }
 
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target) {
@@ -77,7 +77,7 @@ void replace_link(const std::filesystem::path& link, const std::filesystem::path
   if (symlink(target.c_str(), temporary.c_str()) != 0 || rename(temporary.c_str(), link.c_str()) != 0) {
     const int number = errno;
     unlink(temporary.c_str());
-    refuse(link, "made", number);
+    cannot(link, "made", number);
   }
   sync_folder(link.parent_path());
 }

@@ -28,7 +28,7 @@ namespace {
 
 using Kind = Layer::Kind;
 
-[[noreturn]] void refuse(const Layer& layer, const std::string& text) {
+[[noreturn]] void refuse_layer(const Layer& layer, const std::string& text) {
   throw Error(Code::invalid,
               layer.place + std::string(layer_table()[static_cast<std::size_t>(layer.kind)].name) + text);
 }
@@ -43,8 +43,8 @@ std::string by(std::span<const std::int64_t> sizes) {
 void need_room(const Layer& layer, std::span<const std::int64_t> sizes, const std::string& what) {
   const std::uint64_t left = available_memory();
   if (!checked_product(sizeof(float), sizes, left))
-    refuse(layer, " would have " + by(sizes) + " " + what + ", which do not fit into the memory that is left, " +
-                      size_text(left) + ": choose smaller sizes");
+    refuse_layer(layer, " would have " + by(sizes) + " " + what + ", which do not fit into the memory that is left, " +
+                            size_text(left) + ": choose smaller sizes");
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ std::string Chain::next_name(const std::string& kind) const {
 }
 
 void Chain::need_image(const Layer& layer) const {
-  if (shape_.size() != 3) refuse(layer, " needs images, and here are rows of numbers: put it before flatten");
+  if (shape_.size() != 3) refuse_layer(layer, " needs images, and here are rows of numbers: put it before flatten");
 }
 
 Chain::Reach Chain::reach(const Layer& layer, std::size_t side) const {
@@ -106,8 +106,8 @@ std::array<std::int64_t, 2> Chain::slide(const Layer& layer, double filler) {
   need_image(layer);
   const Reach rows = reach(layer, 0), columns = reach(layer, 1);
   if (rows.out < 1 || columns.out < 1)
-    refuse(layer, " of " + by(layer.kernel) + " does not fit into " + by(std::span(shape_).subspan(1)) +
-                      ": take larger images, padding, or fewer layers that make them smaller");
+    refuse_layer(layer, " of " + by(layer.kernel) + " does not fit into " + by(std::span(shape_).subspan(1)) +
+                            ": take larger images, padding, or fewer layers that make them smaller");
   shape_ = {shape_[0], rows.out, columns.out};
   if (rows.before == rows.after && columns.before == columns.after) return {rows.before, columns.before};
   steps_.push_back([=](const at::Tensor& x) {
@@ -120,8 +120,8 @@ void Chain::add_conv(const Layer& layer) {
   need_image(layer);
   const std::int64_t channels = shape_[0];
   if (channels % layer.groups != 0 || layer.size % layer.groups != 0)
-    refuse(layer, ": groups=" + std::to_string(layer.groups) + " must divide its channels, " +
-                      std::to_string(channels) + ", and its filters, " + std::to_string(layer.size));
+    refuse_layer(layer, ": groups=" + std::to_string(layer.groups) + " must divide its channels, " +
+                            std::to_string(channels) + ", and its filters, " + std::to_string(layer.size));
   const auto padding = slide(layer, 0);
   need_room(layer, std::array{layer.size, channels / layer.groups, layer.kernel[0], layer.kernel[1]}, "weights");
   shape_[0] = layer.size;
@@ -136,7 +136,7 @@ void Chain::add_conv(const Layer& layer) {
 }
 
 void Chain::add_linear(const Layer& layer, std::int64_t classes) {
-  if (shape_.size() != 1) refuse(layer, " needs rows of numbers, and here are images: put flatten before it");
+  if (shape_.size() != 1) refuse_layer(layer, " needs rows of numbers, and here are images: put flatten before it");
   const std::int64_t units = layer.size > 0 ? layer.size : classes;
   need_room(layer, std::array{units, shape_[0]}, "weights");
   auto linear =
@@ -157,9 +157,10 @@ void Chain::add_pool(const Layer& layer) {
   const std::size_t before = steps_.size();
   const auto padding = slide(layer, -std::numeric_limits<double>::infinity());
   if (!largest && steps_.size() > before)
-    refuse(layer, " with padding=same would need one more row after than before: choose another kernel or stride");
+    refuse_layer(layer,
+                 " with padding=same would need one more row after than before: choose another kernel or stride");
   if (2 * padding[0] > layer.kernel[0] || 2 * padding[1] > layer.kernel[1])
-    refuse(layer, ": padding may be at most half the kernel");
+    refuse_layer(layer, ": padding may be at most half the kernel");
   steps_.push_back(
       [=, kernel = layer.kernel, stride = layer.stride, ceil = layer.ceil, counted = !layer.same](const at::Tensor& x) {
         return largest ? at::max_pool2d(x, kernel, stride, padding, 1, ceil)

@@ -20,17 +20,13 @@ std::vector<std::vector<int>> workers_from(int first, int ranks, int processes) 
   return workers;
 }
 
-void check_grouped(const Config& config) {
+/// roles_of() with strategy.submasters.
+Roles grouped_roles(const Config& config, int ranks) {
   if (config.checkpoint.resumes() || config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0)
     refuse(
         "strategy.submasters: checkpoints within a run cannot be made of several masters' parameters; leave "
         "checkpoint.every_epochs, checkpoint.every_steps and resume out: the end is kept, in model.safetensors of the "
         "run's folder");
-}
-
-/// roles_of() with strategy.submasters.
-Roles grouped_roles(const Config& config, int ranks) {
-  check_grouped(config);
   const Axes axes = axes_of(config);
   const int submasters = static_cast<int>(axes.server.submasters), processes = static_cast<int>(axes.server.processes);
   const int left = ranks - 1 - submasters, workers = left / processes;
@@ -89,9 +85,10 @@ int tells_of_death(const Roles& roles, int master) {
 }
 
 std::string explain_groups(const Config& config, const std::vector<nn::NamedTensor>& parameters, int ranks) {
-  const std::int64_t every = axes_of(config).server.submaster_every;
-  if (axes_of(config).server.submasters == 0) return {};
+  if (!has_masters(config)) return {};
   const Roles roles = roles_of(config, ranks);
+  if (roles.submasters.empty()) return {};
+  const std::int64_t every = axes_of(config).server.submaster_every;
   std::string text = "masters     rank 0 keeps the top's parameters; of groups\n";
   for (std::size_t i = 0; i < roles.groups.size(); ++i) {
     const std::vector<std::vector<int>>& workers = roles.workers;

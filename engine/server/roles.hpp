@@ -35,7 +35,7 @@ bool keeps_parameters(const Roles& roles, int rank);
 int tells_of_death(const Roles& roles, int master);
 
 /// Describes the groups of a run with sub-masters: the ranks of each, and the bytes that a sub-master exchanges. Empty
-/// for other runs. Throws Error{invalid}.
+/// for other runs. Throws Error{invalid}, also for ranks that do not come out even.
 std::string explain_groups(const Config& config, const std::vector<nn::NamedTensor>& parameters, int ranks);
 
 }  // namespace tutti::engine

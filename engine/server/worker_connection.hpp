@@ -25,13 +25,13 @@ class WorkerConnection {
   explicit WorkerConnection(WorkerPlace place) : place_(std::move(place)) {}
   const WorkerPlace& place() const noexcept { return place_; }
 
-  void open(std::vector<ServerCopy>& centres) {
+  void open(std::vector<ServerCopy>& copies) {
     if (!place_.servers) return;
-    for (std::size_t i = 0; i < centres.size(); ++i) {
-      const auto count = static_cast<std::size_t>(centres[i].centre.numel());
-      const DType dtype = nn::dtype_of(centres[i].centre);
-      centres[i].kept = place_.servers->open(centre_name(i), count, dtype);
-      if (place_.top) centres[i].top = place_.top->open(i, count, dtype);
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const auto count = static_cast<std::size_t>(copies[i].centre.numel());
+      const DType dtype = nn::dtype_of(copies[i].centre);
+      copies[i].kept = place_.servers->open(centre_name(i), count, dtype);
+      if (place_.top) copies[i].top = place_.top->open(i, count, dtype);
     }
     open_ledger();
   }
@@ -93,10 +93,10 @@ class WorkerConnection {
   }
 
   /// Restores the masters' state, and opens the buffers.
-  void load(const at::Tensor& dump, std::vector<ServerCopy>& centres) {
+  void load(const at::Tensor& dump, std::vector<ServerCopy>& copies) {
     if (!place_.servers) return;
     place_.servers->load({static_cast<const std::byte*>(dump.data_ptr()), dump.nbytes()});
-    open(centres);
+    open(copies);
   }
 
  private:

@@ -75,14 +75,21 @@ StrategyCost message_cost(const Axes& axes, std::int64_t own, int ranks) {
   return cost;
 }
 
-/// The strategy's memory, in copies of the parameters.
+/// The strategy's memory besides the outer optimizer's, in copies of the parameters.
 std::int64_t kept_copies(const Axes& axes) {
   std::int64_t copies = 1 + (axes.codec.feedback > 0);  // the send buffer, and the codec's residual
   if (axes.sparta > 0) ++copies;
   if (axes.judged != Axes::Judged::exchange) ++copies;
   if (axes.what != Axes::What::deltas) return copies;
-  return copies + 1 + static_cast<std::int64_t>(OuterRule{.rule = axes.outer}.slots()) +
-         (axes.apply == Axes::Apply::eager);
+  return copies + 1 + (axes.apply == Axes::Apply::eager);
+}
+
+/// What the outer optimizer remembers, which is float at least.
+std::int64_t slot_bytes(const Axes& axes, const std::vector<nn::NamedTensor>& parameters) {
+  if (axes.what != Axes::What::deltas) return 0;
+  std::int64_t bytes = 0;
+  for (const nn::BucketShape& each : by_type(parameters)) bytes += each.count() * std::max<std::int64_t>(each.width, 4);
+  return static_cast<std::int64_t>(OuterRule{.rule = axes.outer}.slots()) * bytes;
 }
 
 StrategyCost delta_cost(const Config& config, const Axes& axes, const std::vector<nn::NamedTensor>& parameters,
@@ -115,7 +122,8 @@ StrategyCost delta_cost(const Config& config, const Axes& axes, const std::vecto
   cost.step_bytes = axes.when == Axes::When::probability
                         ? static_cast<double>(cost.round_bytes) * axes.probability
                         : static_cast<double>(cost.round_bytes) / static_cast<double>(axes.every);
-  cost.state_bytes = static_cast<std::uint64_t>(kept_copies(axes) * total_bytes(parameters));
+  cost.state_bytes =
+      static_cast<std::uint64_t>(kept_copies(axes) * total_bytes(parameters) + slot_bytes(axes, parameters));
   return cost;
 }
 

@@ -18,7 +18,7 @@ namespace tutti::engine::exchange {
 /// same calls. Threads: one at a time.
 class FragmentState {
  public:
-  /// `axes` must outlive the part; its numbers may change between calls. `bytes` counts the bytes that are passed to
+  /// `axes` must outlive the object; its numbers may change between calls. `bytes` counts the bytes that are passed to
   /// collectives. Collective.
   FragmentState(std::vector<nn::NamedTensor> tensors, const Axes& axes, const Replica& replica,
                 const nn::Compression* codec, nn::SyncStats& bytes);

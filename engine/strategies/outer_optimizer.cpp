@@ -29,9 +29,13 @@ constexpr std::int64_t least_elements_of_a_thread = 1 << 15;
 void OuterOptimizer::step(const at::Tensor& theta, const at::Tensor& delta) {
   const at::NoGradGuard no_grad;
   const auto wide = theta.options().dtype(theta.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  if (rule_.slots() > 0 && !velocity_.defined()) velocity_ = at::zeros_like(theta, wide);
-  if (rule_.slots() > 1 && !second_.defined()) second_ = at::zeros_like(theta, wide);
+  const auto ready = [&](at::Tensor& slot) { slot = slot.defined() ? slot.to(wide) : at::zeros_like(theta, wide); };
+  if (rule_.slots() > 0) ready(velocity_);
+  if (rule_.slots() > 1) ready(second_);
   ++steps_;
+  for (const at::Tensor& each : {delta, velocity_, second_})
+    if (each.defined() && (each.numel() != theta.numel() || !each.is_contiguous() || each.device() != theta.device()))
+      refuse("the outer optimizer remembers another number of parameters: its state is that of another network");
   if (theta.is_cpu()) return step_elements(theta, delta);
   at::Tensor value = theta.to(wide);
   with_outer_rule(rule_, steps_, [&](const auto& rule) { rule(value, delta.to(wide), velocity_, second_); });
@@ -39,6 +43,7 @@ void OuterOptimizer::step(const at::Tensor& theta, const at::Tensor& delta) {
 }
 
 void OuterOptimizer::step_elements(const at::Tensor& theta, const at::Tensor& delta) {
+  if (delta.scalar_type() != theta.scalar_type()) refuse("a delta has the type of what it is for");
   with_elements(nn::dtype_of(theta), [&]<class T>(T*) {
     const auto copy = elements_of<T>(theta);
     const auto merged = elements_of<const T>(delta);

@@ -75,6 +75,7 @@ TEST(Split, WhatGoesWithSamplesInPartsAlone) {
     return refusal([&] { config.check_split(2); });
   };
   EXPECT_THAT(says("strategy=diloco"), AllOf(HasSubstr("tensor 2"), HasSubstr("strategy=bsp")));
+  EXPECT_THAT(says("strategy=downpour"), HasSubstr("strategy=bsp"));
   EXPECT_THAT(says("strategy.codec=f16"), HasSubstr("strategy.codec"));
   EXPECT_THAT(says("deterministic=membership"), HasSubstr("deterministic=off"));
   EXPECT_THAT(says("optimizer=lars"), HasSubstr("lars"));

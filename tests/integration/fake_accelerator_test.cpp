@@ -26,19 +26,19 @@ TEST(FakeAccelerator, SharesMemoryBetweenProcesses) {
   ASSERT_EQ(::pipe(pipes), 0);
   Fleet fleet(2, [&](int rank) -> std::string {
     FakeAccelerator gpu(2);  // its threads are this process's
-    MemoryHandle letter;
+    MemoryHandle handle;
     if (rank == 0) {
       const std::vector<float> data{1, 2, 3};
       auto memory = gpu.allocate(0, 12);
       gpu.copy({}, memory.get(), data.data(), 12);
       gpu.synchronize(Stream{});
-      letter = gpu.share(gpu.allocation_of(memory.get()));
-      if (::write(pipes[1], &letter, sizeof letter) != sizeof letter) return "cannot write";
+      handle = gpu.share(gpu.allocation_of(memory.get()));
+      if (::write(pipes[1], &handle, sizeof handle) != sizeof handle) return "cannot write";
       while (gpu.seen(memory.get())[0] != std::byte{0x7f}) std::this_thread::yield();
       return "";
     }
-    if (::read(pipes[0], &letter, sizeof letter) != sizeof letter) return "cannot read";
-    std::byte* const base = gpu.open(letter, 1);
+    if (::read(pipes[0], &handle, sizeof handle) != sizeof handle) return "cannot read";
+    std::byte* const base = gpu.open(handle, 1);
     std::vector<float> got(3);
     gpu.copy({nullptr, 1}, got.data(), base, 12);
     gpu.synchronize(Stream{nullptr, 1});
