@@ -231,7 +231,7 @@ class Run {
     if (told.tells && axes_.server.joins > 0) remove_join_file(config_.run);
     told.training = std::move(result);
     const bool keeps = worker_ != 0 || group_.has_value();
-    if (told.tells && keeps && !config_.run.empty() && config_.run != "none") told.kept = write_network();
+    if (told.tells && keeps && config_.has_folder()) told.kept = write_network();
   }
 
   /// Tells the other workers, which wait for the first worker to push the initial parameters, that it has died. Called

@@ -11,7 +11,7 @@
 
 namespace tutti::engine {
 
-/// Whether config.strategy has servers (strategy.how=server).
+/// Returns true if ranks train by masters (strategy.how=server).
 bool has_masters(const Config& config);
 
 /// What each rank does.

@@ -65,12 +65,9 @@ std::vector<nn::NamedTensor> OuterOptimizer::state() const {
 }
 
 void OuterOptimizer::load_state(const std::vector<nn::NamedTensor>& state) {
-  const auto wide = [](const at::Tensor& tensor) {
-    return tensor.to(tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat, false, true);
-  };
   for (const auto& [name, tensor] : state) {
-    if (name == "velocity") velocity_ = wide(tensor);
-    if (name == "second") second_ = wide(tensor);
+    if (name == "velocity") velocity_ = tensor.clone();
+    if (name == "second") second_ = tensor.clone();
     if (name == "steps") steps_ = tensor.item<std::int64_t>();
   }
 }

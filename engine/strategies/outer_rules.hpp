@@ -117,10 +117,10 @@ template <class Use>
   }
 }
 
-/// Steps `theta` in place by `delta`, of the same number of elements; `first` and `second` are the rule's v and s,
-/// which begin with zeros, and are empty where rule.slots() is less. T is f16, bf16 or float, with Wide = float, or
-/// double; Delta is T or Wide. The bits do not depend on the processor, nor on how the elements are cut into calls.
-/// Does not allocate; any thread.
+/// Steps `theta` in place by `delta`, of the same number of elements; `v` and `s` are what the rule remembers. They
+/// begin with zeros, and are empty where rule.slots() is less. T is f16, bf16 or float, with Wide = float, or double;
+/// Delta is T or Wide. The bits do not depend on the processor, nor on how the elements are cut into calls. Does not
+/// allocate; any thread.
 template <class T, class Delta, class Wide>
 void outer_step(const OuterRule& rule, std::int64_t step, std::span<T> theta, std::span<const Delta> delta,
                 std::span<Wide> v, std::span<Wide> s);

@@ -8,7 +8,7 @@ import math
 import os
 import struct
 
-# What is not compared, and why.
+# Files that are not compared, each with the reason.
 LEFT_OUT = {
     "config.yaml": "it states the words of the command line",
     "environment.txt": "it names the host and its system",

@@ -98,7 +98,7 @@ TEST_P(OuterSteps, DoNotDependOnHowElementsAreCut) {
 
 INSTANTIATE_TEST_SUITE_P(Types, OuterSteps, ::testing::Values(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf));
 
-// What is on a device is stepped by the same equations over tensors, where a product and a sum may be rounded twice.
+// Tensors on a device are stepped by the same equations, but a product and a sum may be rounded twice there.
 TEST(OuterSteps, OverTensorsAreThoseOverElements) {
   for (const Axes::Outer rule : rules) {
     std::mt19937 random(11);
