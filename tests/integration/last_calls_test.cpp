@@ -89,6 +89,8 @@ TEST_P(LastCalls, AreTakenLate) {
       for (const float first : {10.0f, 20.0f}) world.send(numbers(first), 0, 5).wait();
       auto all = numbers(40);
       world.broadcast(all, 1).wait();
+      // Rank 2 could otherwise learn of the loss before its gather, which would then be refused.
+      bootstrap.store->wait("given", deadline_in(Seconds(30)));
       ::_exit(0);
     }
     if (rank == 2) bootstrap.store->set("given", "1");
