@@ -38,7 +38,9 @@ TEST_P(LargeCount, AllreduceInPlace) {
   const std::size_t width = size_of(GetParam());
   const std::size_t need = 2 * count * width * memory_factor + (1ull << 30);
   if (available_memory() < need) GTEST_SKIP() << "needs " << size_text(need) << " of memory";
-  run_ranks(2, test_settings("shm"), [&](Communicator& world) {
+  Settings settings = test_settings("shm");
+  settings.timeout = 280;  // gigabytes, on machines of any kind
+  run_ranks(2, settings, [&](Communicator& world) {
     Pages pages(count * width);
     auto* const bytes = static_cast<std::uint8_t*>(pages.data);
     const auto set = [&](std::size_t i, float value) {
