@@ -19,6 +19,12 @@ std::string short_number(double value) {
 /// Rounded to three decimals, as in csv.
 double rounded(double value) { return std::stod(fmt::format("{:.3f}", value)); }
 
+/// A ratio for csv and JSON. A small one keeps three digits, as it would else be 0 and miss every target.
+std::string ratio_number(double value) {
+  return value < 0.1 ? fmt::format("{:.3g}", value) : fmt::format("{:.3f}", value);
+}
+double rounded_ratio(double value) { return std::stod(ratio_number(value)); }
+
 /// A cell of csv, quoted if necessary.
 std::string cell(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
@@ -258,7 +264,8 @@ void print_csv(const Comparison& what, std::FILE* to) {
   for (const std::string& name : names) fmt::print(to, ",{}", name);
   fmt::print(to, "\n");
   const auto ratio_cells = [&](const std::string& whose, const Spread& ratio) {
-    fmt::print(to, ",{},{:.3f},{:.3f},{:.3f}", cell(whose), ratio.median, ratio.least, ratio.most);
+    fmt::print(to, ",{},{},{},{}", cell(whose), ratio_number(ratio.median), ratio_number(ratio.least),
+               ratio_number(ratio.most));
   };
   for (const Series& series : what.all)
     for (const std::size_t bytes : what.sizes()) {
@@ -307,15 +314,15 @@ void print_json(const Comparison& what, std::FILE* to) {
           {"busbw_gb_s", std::stod(fmt::format("{:.5g}", what.bus_bandwidth(series, bytes)))}};
       if (series.against >= 0) {
         const Spread ratio = what.ratio(series, bytes);
-        row["ratio"] = rounded(ratio.median);
-        row["ratio_min"] = rounded(ratio.least);
-        row["ratio_max"] = rounded(ratio.most);
+        row["ratio"] = rounded_ratio(ratio.median);
+        row["ratio_min"] = rounded_ratio(ratio.least);
+        row["ratio_max"] = rounded_ratio(ratio.most);
       } else if (const Best best = what.best(index_of(what, series), bytes); best.peer) {
         row["best"] = {{"impl", best.peer->name},
                        {"median_us", rounded(what.time(*best.peer, bytes).median)},
-                       {"ratio", rounded(best.ratio.median)},
-                       {"ratio_min", rounded(best.ratio.least)},
-                       {"ratio_max", rounded(best.ratio.most)}};
+                       {"ratio", rounded_ratio(best.ratio.median)},
+                       {"ratio_min", rounded_ratio(best.ratio.least)},
+                       {"ratio_max", rounded_ratio(best.ratio.most)}};
       }
       for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = rounded(what.extra(series, bytes, i).median);
       entry["rows"].push_back(row);

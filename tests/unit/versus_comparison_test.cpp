@@ -114,6 +114,15 @@ TEST(Comparison, CellsOfCsvAreQuotedWhereTheyMustBe) {
   EXPECT_NE(text.find(",tutti,1.000,0.500,3.000,,,,\n"), std::string::npos) << text;
 }
 
+TEST(Comparison, SmallRatiosAreNotRoundedToZero) {
+  Comparison what;
+  what.all.push_back({.name = "tutti", .version = "1", .rounds = {{1024, {4000}}}});
+  what.all.push_back({.name = "other", .version = "1", .against = 0, .rounds = {{1024, {1.36}}}});
+  const std::string csv = printed(print_csv, what), json = printed(print_json, what);
+  EXPECT_NE(csv.find(",tutti,0.00034,0.00034,0.00034,"), std::string::npos) << csv;
+  EXPECT_NE(json.find("\"ratio\": 0.00034"), std::string::npos) << json;
+}
+
 TEST(Comparison, TheTableSaysItAll) {
   const std::string text = printed(print_table, example());
   EXPECT_NE(text.find("3 rounds in shuffled order"), std::string::npos) << text;
