@@ -50,9 +50,9 @@ class Canvas {
 /// it cannot be decoded row by row or is not resized; the limit is a quarter then.
 void check_pixels(std::size_t height, std::size_t width, bool whole, std::size_t most, const ReadLimits& limits);
 
-/// Decodes a file into the canvas, converting to its channels, 1 (grey) or 3 (red, green, blue); transparent pixels are
-/// blended onto black. Throws Error{invalid} with the decoder's message, or with the missing library in builds without
-/// it.
+/// Decodes a file into the canvas, converting to its channels, 1 (grey by ITU-R BT.601) or 3 (red, green, blue), as
+/// PIL, OpenCV and torchvision do: transparency, colour profiles and gamma values are left out of account. Throws
+/// Error{invalid} with the decoder's message, or with the missing library in builds without it.
 void decode_jpeg(std::span<const std::uint8_t> file, const ReadLimits& limits, Canvas& canvas);
 void decode_png(std::span<const std::uint8_t> file, const ReadLimits& limits, Canvas& canvas);
 

@@ -39,6 +39,12 @@ class ImageFolder : public Dataset {
 
   std::size_t size() const override { return files_.size(); }
 
+  std::vector<std::int64_t> labels() const {
+    std::vector<std::int64_t> found;
+    for (const File& each : files_) found.push_back(each.label);
+    return found;
+  }
+
   Sample get(std::size_t i) const override {
     const File& file = files_.at(i);
     Array image = read_image(file.path, format_.channels, format_.height, format_.width, format_.limits);
@@ -82,7 +88,8 @@ DataSplit open_images(const Source& source) {
   const Format format = format_of(source, folders.train, classes);
   std::shared_ptr<const Dataset> test;
   if (!folders.test.empty()) test = std::make_shared<ImageFolder>(folders.test, classes, format);
-  DataSplit split = split_of(source, std::make_shared<ImageFolder>(folders.train, classes, format), test);
+  const auto train = std::make_shared<ImageFolder>(folders.train, classes, format);
+  DataSplit split = split_of(source, train, test, train->labels());
   split.classes = classes.size();
   measure(split);
   const std::string shape = describe(split.train->get(0)["image"].shape());

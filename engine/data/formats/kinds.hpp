@@ -2,7 +2,9 @@
 // source.cpp.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,8 +23,9 @@ DataSplit open_text(const Source& source);
 DataSplit open_random(const Source& source);
 
 /// Training and held-out samples. If `test` is null, a tenth of the training samples is held out; the choice is always
-/// the same.
-DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test);
+/// the same. With `classes`, the class of each training sample, it is a tenth of each class.
+DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test,
+                   std::span<const std::int64_t> classes = {});
 
 /// Arrays read from one or two files, with one row per sample.
 struct Columns {

@@ -39,7 +39,8 @@ std::shared_ptr<const Dataset> dataset_of(const Columns& part, const std::string
 
 }  // namespace
 
-DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test) {
+DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> test,
+                   std::span<const std::int64_t> classes) {
   DataSplit split;
   split.train = std::move(train);
   split.test = std::move(test);
@@ -48,9 +49,16 @@ DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, s
   std::vector<std::uint32_t> ids(split.train->size());
   std::iota(ids.begin(), ids.end(), 0U);
   shuffle(std::span(ids), Random::keyed(0x7e57));
-  const auto held_out = ids.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(ids.size() / 10, 1));
-  split.test = std::make_shared<Subset>(split.train, std::vector(ids.begin(), held_out));
-  split.train = std::make_shared<Subset>(split.train, std::vector(held_out, ids.end()));
+  if (!classes.empty()) std::ranges::stable_sort(ids, {}, [&](std::uint32_t id) { return classes[id]; });
+  // Of all samples, class after class, every tenth: a tenth of each class, and the right number in all.
+  std::vector<std::uint32_t> held_out, kept;
+  for (std::size_t i = 0; i < ids.size(); ++i) (i % 10 == 9 ? held_out : kept).push_back(ids[i]);
+  if (held_out.empty()) {
+    held_out.push_back(kept.back());
+    kept.pop_back();
+  }
+  split.test = std::make_shared<Subset>(split.train, std::move(held_out));
+  split.train = std::make_shared<Subset>(split.train, std::move(kept));
   return split;
 }
 
@@ -95,7 +103,9 @@ DataSplit split_of(const Source& source, const std::vector<Columns>& parts, cons
       throw Error(Code::invalid, part.where + ": a held-out sample is " + one.describe() + ", a training sample " +
                                      first.describe() + "; expected one shape");
   }
-  DataSplit split = split_of(source, datasets[0], parts.size() > 1 ? datasets[1] : nullptr);
+  const Array labels = classes ? parts[0].target.converted(DType::i64) : Array();
+  DataSplit split = split_of(source, datasets[0], parts.size() > 1 ? datasets[1] : nullptr,
+                             classes ? labels.as<std::int64_t>() : std::span<const std::int64_t>());
   split.inputs = {input};
   split.target = classes ? "label" : "target";
   split.classes = classes ? source.number("classes", top) : 0;

@@ -1,4 +1,4 @@
-// PNG decoding with libpng. Colours are converted as libpng's simplified interface does: to sRGB, 8 bits a channel.
+// PNG decoding with libpng. Pixels become what PIL, OpenCV and torchvision make of them.
 #include <png.h>
 
 #include <csetjmp>
@@ -47,18 +47,20 @@ void take(png_structp png, png_bytep into, std::size_t bytes) {
   reading->rest = reading->rest.subspan(bytes);
 }
 
-void convert(png_structp png, png_infop info, std::size_t channels) {
-  const png_byte colour = png_get_color_type(png, info);
+/// To 8 bits of grey or of red, green and blue. Numbers are taken as they are: a profile or a gamma value of the file
+/// changes none of them, transparency is left out, and of 16 bits the upper 8 are kept.
+void convert(png_structp png, std::size_t channels) {
   png_set_expand(png);
-  png_set_scale_16(png);
-  png_set_alpha_mode_fixed(png, PNG_ALPHA_PNG, PNG_DEFAULT_sRGB);
-  if (channels == 3)
-    png_set_gray_to_rgb(png);
-  else if ((colour & PNG_COLOR_MASK_COLOR) != 0)
-    png_set_rgb_to_gray_fixed(png, PNG_ERROR_ACTION_NONE, PNG_RGB_TO_GRAY_DEFAULT, PNG_RGB_TO_GRAY_DEFAULT);
-  if ((colour & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, info, PNG_INFO_tRNS) != 0) {
-    const png_color_16 black{};
-    png_set_background_fixed(png, &black, PNG_BACKGROUND_GAMMA_SCREEN, 0, 0);
+  png_set_strip_16(png);
+  png_set_strip_alpha(png);
+  if (channels == 3) png_set_gray_to_rgb(png);
+}
+
+/// Replaces red, green and blue by their grey: ITU-R BT.601, with the rounding of PIL.
+void make_grey(std::uint8_t* pixels, std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x) {
+    const std::uint8_t* rgb = pixels + 3 * x;
+    pixels[x] = static_cast<std::uint8_t>((19595U * rgb[0] + 38470U * rgb[1] + 7471U * rgb[2] + 0x8000U) >> 16U);
   }
 }
 
@@ -77,23 +79,29 @@ bool decode(Reading& reading, const ReadLimits& limits, Canvas& canvas) {
   const bool interlaced = png_get_interlace_type(png, reading.info) != PNG_INTERLACE_NONE;
   const std::size_t bits = std::size_t{png_get_bit_depth(png, reading.info)} * png_get_channels(png, reading.info);
   check_pixels(height, width, interlaced || !canvas.resizes(), file_bytes * most_deflated * 8 / bits, limits);
-  convert(png, reading.info, canvas.channels());
+  convert(png, canvas.channels());
   const int passes = png_set_interlace_handling(png);
   png_read_update_info(png, reading.info);
   const std::size_t row = png_get_rowbytes(png, reading.info);
-  if (row != width * canvas.channels()) png_error(png, "its colours cannot be converted");
+  const bool coloured = row == 3 * width;
+  if (!coloured && row != width * canvas.channels()) png_error(png, "its colours cannot be converted");
+  const bool to_grey = coloured && canvas.channels() == 1;
+  const auto give = [&](std::uint8_t* pixels) {
+    if (to_grey) make_grey(pixels, width);
+    canvas.row(pixels);
+  };
   canvas.begin(height, width);
   reading.rows.resize(interlaced ? height * row : row);
   if (!interlaced) {
     for (std::size_t y = 0; y < height; ++y) {
       png_read_row(png, reading.rows.data(), nullptr);
-      canvas.row(reading.rows.data());
+      give(reading.rows.data());
     }
     return true;
   }
   for (int pass = 0; pass < passes; ++pass)
     for (std::size_t y = 0; y < height; ++y) png_read_row(png, reading.rows.data() + y * row, nullptr);
-  for (std::size_t y = 0; y < height; ++y) canvas.row(reading.rows.data() + y * row);
+  for (std::size_t y = 0; y < height; ++y) give(reading.rows.data() + y * row);
   return true;
 }
 
