@@ -1,6 +1,7 @@
 #include "engine/optimizers/schedules.hpp"
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace tutti::engine {
@@ -35,15 +36,30 @@ constexpr OptionInfo auto_options[] = {
     {"divide", Kind::number, "10", "what the rate is divided by", 1},
     {"first", Kind::whole, "5", "epochs before any division"},
 };
+constexpr OptionInfo cycle_options[] = {
+    {"rises", Kind::number, "0.3", "the part of the steps in which the rate rises", 0, 1},
+    {"divide", Kind::number, "25", "the rate begins at this part of it: 1 / divide", 1},
+    {"divide_end", Kind::number, "10000", "and ends so many times lower than it began", 1},
+    {"linear", Kind::flag, "false", "rise and fall in straight lines, not in half cosines"},
+};
+constexpr OptionInfo plateau_options[] = {
+    {"factor", Kind::number, "0.1", "of the rate, each time", 0, 1},
+    {"patience", Kind::whole, "10", "epochs that may pass without a better value"},
+    {"threshold", Kind::number, "0.0001", "better is what is lower by more than this part of the best", 0, 1},
+    {"cooldown", Kind::whole, "0", "epochs after a division that do not count"},
+    {"least", Kind::number, "0", "the part of the rate that always stays", 0, 1},
+};
 constexpr ChoiceInfo table[] = {
     {"constant", "the same all along", {}},
     {"step", "divided at given epochs", step_options},
     {"poly", "a power of what is left of the training", poly_options},
     {"cosine", "half a cosine", cosine_options},
-    {"exponential", "by a factor in each epoch", exponential_options},
+    {"exponential", "by a factor in each epoch, a part of it in each step", exponential_options},
     {"inverse_time", "by 1 / (1 + decay * epochs)", inverse_options},
     {"root_product", "by sqrt(1 - epoch / span) in each epoch", product_options},
     {"auto", "divided when the validation error improves too little", auto_options},
+    {"one_cycle", "up to the rate and far down again, once in all steps", cycle_options},
+    {"plateau", "by a factor when the validation error has stopped to fall", plateau_options},
 };
 
 /// 0 at the end of the warm-up, 1 at the end of training; 0 if the warm-up takes all of it.
@@ -62,6 +78,19 @@ double root_product(std::size_t epoch, std::size_t first, double span) {
   double factor = 1;
   for (std::size_t i = first; i <= epoch; ++i) factor *= std::sqrt(std::max(0.0, 1 - static_cast<double>(i) / span));
   return factor;
+}
+
+/// From `from` to `to`, with `part` from 0 to 1.
+double between(double from, double to, double part, bool linear) {
+  return linear ? from + (to - from) * part : to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * part));
+}
+
+/// As torch's OneCycleLR in two phases: the highest rate is that of step rises * steps - 1.
+double one_cycle(const Place& place, double rises, double divide, double divide_end, bool linear) {
+  const double last = static_cast<double>(place.total_steps) - 1, at = std::min(static_cast<double>(place.step), last);
+  const double top = rises * static_cast<double>(place.total_steps) - 1;
+  if (at <= top) return top > 0 ? between(1 / divide, 1, at / top, linear) : 1;
+  return between(1, 1 / (divide * divide_end), last > top ? (at - top) / (last - top) : 0, linear);
 }
 
 }  // namespace
@@ -103,16 +132,34 @@ Schedule::Curve Schedule::curve_of(const Options& options) {
   if (name == "root_product")
     return [first = static_cast<std::size_t>(options.whole("first")), span = options.number("span")](
                const Place& place, double) { return root_product(place.epoch(), first, span); };
-  return [](const Place&, double) { return 1.0; };  // constant; the factor of auto is in its state
+  if (name == "one_cycle")
+    return [rises = options.number("rises"), divide = options.number("divide"), end = options.number("divide_end"),
+            linear = options.flag("linear")](const Place& place, double) {
+      return one_cycle(place, rises, divide, end, linear);
+    };
+  return [](const Place&, double) { return 1.0; };  // constant; the factor of auto and plateau is in their state
 }
 
 Schedule::Schedule(const ScheduleSettings& settings)
-    : lr_(settings.lr), scale_(settings.scale), warmup_(settings.warmup), linear_(settings.rise == "linear") {
+    : lr_(settings.lr),
+      scale_(settings.scale),
+      warmup_(settings.warmup),
+      warmup_steps_(settings.warmup_steps),
+      linear_(settings.rise == "linear") {
   const Options options(choose("schedule", table, settings.name), settings.options);
   if (!linear_ && settings.rise != "power") refuse("rise=" + settings.rise + ": expected linear or power");
   if (scale_ <= 0) refuse("scale=" + std::to_string(scale_) + ": expected a number above 0");
   if (warmup_ < 0) refuse("warmup=" + std::to_string(warmup_) + ": expected a number from 0 up");
+  if (warmup_ > 0 && warmup_steps_ > 0) refuse("warmup and warmup_steps are two ways to say one thing: leave one out");
+  if (settings.name == "one_cycle" && (warmup_ > 0 || warmup_steps_ > 0))
+    refuse("one_cycle rises by itself: leave the warm-up out, and say schedule.rises=0.1, for one");
   curve_ = curve_of(options);
+  if (settings.name == "plateau")
+    plateau_ = {.factor = options.number("factor"),
+                .patience = static_cast<double>(options.whole("patience")),
+                .threshold = options.number("threshold"),
+                .cooldown = static_cast<double>(options.whole("cooldown")),
+                .least = options.number("least")};
   if (settings.name == "auto")
     automatic_ = {static_cast<std::size_t>(options.whole("records")), static_cast<std::size_t>(options.whole("first")),
                   options.number("threshold"), options.number("divide")};
@@ -120,17 +167,44 @@ Schedule::Schedule(const ScheduleSettings& settings)
 
 double Schedule::rate(const Place& place) const {
   const double at = static_cast<double>(place.step);
-  const double warm =
-      std::min(warmup_ * static_cast<double>(place.steps_per_epoch), static_cast<double>(place.total_steps));
+  const double steps =
+      warmup_steps_ > 0 ? static_cast<double>(warmup_steps_) : warmup_ * static_cast<double>(place.steps_per_epoch);
+  const double warm = std::min(steps, static_cast<double>(place.total_steps));
   const double high = lr_ * scale_;
-  if (at < warm)
-    return linear_ ? high * (at + 1) / (warm + 1)
-                   : lr_ * std::pow(scale_, std::min(1.0, static_cast<double>(place.epoch()) / warmup_));
+  if (at < warm) {
+    if (linear_) return high * (at + 1) / (warm + 1);
+    const double done = warmup_steps_ > 0 ? at / warm : static_cast<double>(place.epoch()) / warmup_;
+    return lr_ * std::pow(scale_, std::min(1.0, done));
+  }
   return high * curve_(place, warm) * state_.factor;
+}
+
+/// The rule of torch's ReduceLROnPlateau for a value that should fall. ScheduleState::errors are the best value, the
+/// epochs since it, and those left to cool down.
+bool Schedule::observe_plateau(double value) {
+  std::vector<double>& kept = state_.errors;
+  if (kept.size() != 3) kept = {std::numeric_limits<double>::infinity(), 0, 0};
+  double &best = kept[0], &bad = kept[1], &cooling = kept[2];
+  if (std::isfinite(best) ? value < best * (1 - plateau_.threshold) : std::isfinite(value)) {
+    best = value;
+    bad = 0;
+  } else {
+    ++bad;
+  }
+  if (cooling > 0) {
+    --cooling;
+    bad = 0;
+  }
+  if (bad <= plateau_.patience) return false;
+  state_.factor = std::max(state_.factor * plateau_.factor, plateau_.least);
+  cooling = plateau_.cooldown;
+  bad = 0;
+  return true;
 }
 
 bool Schedule::observe(std::size_t epoch, double validation_error) {
   if (!observes()) return false;
+  if (plateau_.factor > 0) return observe_plateau(validation_error);
   state_.errors.push_back(validation_error);
   if (state_.errors.size() > automatic_.records) state_.errors.erase(state_.errors.begin());
   if (epoch < automatic_.first || state_.errors.size() < automatic_.records) return false;
@@ -146,6 +220,7 @@ Schedule make_schedule(const Config& config) {
                    .lr = base_learning_rate(config),
                    .scale = config.schedule.scale,
                    .warmup = config.schedule.warmup,
+                   .warmup_steps = static_cast<std::size_t>(config.schedule.warmup_steps),
                    .rise = config.schedule.rise});
 }
 

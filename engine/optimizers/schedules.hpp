@@ -30,14 +30,15 @@ struct ScheduleSettings {
   double lr = 0.1;    ///< learning rate for one rank
   double scale = 1;   ///< factor of `lr` that is reached at the end of the warm-up, for example the number of ranks
   double warmup = 0;  ///< in epochs
+  std::size_t warmup_steps = 0;  ///< the same in steps
   /// How the rate rises in the warm-up. `linear`: from 0 to lr * scale, step by step. `power`: from lr, by a factor of
   /// scale^(1 / warmup) per epoch (Goyal et al. 2017, and Theano-MPI with k ranks over 5 epochs).
   std::string rise = "linear";
 };
 
-/// The state of `auto`; other schedules have none.
+/// The state of `auto` and `plateau`; other schedules have none.
 struct ScheduleState {
-  std::vector<double> errors;  ///< the last validation errors since the last division
+  std::vector<double> errors;  ///< of auto, the last validation errors since the last division; see observe_plateau()
   double factor = 1;
 };
 
@@ -47,14 +48,14 @@ class Schedule {
   /// Throws Error{invalid} for unknown names or options and for values out of range.
   explicit Schedule(const ScheduleSettings& settings);
 
-  /// The learning rate of the step at `place`. Depends on `place` only, except for `auto`.
+  /// The learning rate of the step at `place`. Depends on `place` only, unless observes().
   double rate(const Place& place) const;
 
   /// True if rate() depends on the values passed to observe().
-  bool observes() const noexcept { return automatic_.records > 0; }
+  bool observes() const noexcept { return automatic_.records > 0 || plateau_.factor > 0; }
 
   /// Reports the validation error after epoch `epoch` (from 0); errors may have any scale. All ranks must pass the same
-  /// values. Returns true if the rate was divided. Does nothing for schedules other than `auto`.
+  /// values. Returns true if the rate was divided. Does nothing unless observes().
   bool observe(std::size_t epoch, double validation_error);
 
   ScheduleState state() const { return state_; }
@@ -67,12 +68,18 @@ class Schedule {
     std::size_t records = 0, first = 0;
     double threshold = 0, divide = 1;
   };
+  struct Plateau {
+    double factor = 0, patience = 0, threshold = 0, cooldown = 0, least = 0;
+  };
   static Curve curve_of(const Options& options);
+  bool observe_plateau(double value);
 
   double lr_, scale_, warmup_;
+  std::size_t warmup_steps_;
   bool linear_;
   Curve curve_;
   Automatic automatic_;
+  Plateau plateau_;
   ScheduleState state_;
 };
 
