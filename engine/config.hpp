@@ -19,6 +19,7 @@ namespace tutti::engine {
 struct Config {
   struct Model {
     std::string name = "lenet";
+    std::int64_t outputs = 0;
     Options::Given options;
   } model;
 
@@ -30,6 +31,7 @@ struct Config {
     bool mirror = false;
     std::string way = "batch";
     std::string remainder = "uneven";
+    std::string last = "auto";
     std::int64_t prefetch = 2;
     std::int64_t threads = 1;
     std::int64_t max_pixels = 178'956'970;
@@ -57,6 +59,7 @@ struct Config {
     std::string name = "cosine";
     Options::Given options;
     double warmup = 0;
+    std::int64_t warmup_steps = 0;
     std::string rise = "linear";
     double scale = 1;
   } schedule;
@@ -94,11 +97,14 @@ struct Config {
   struct Validate {
     std::int64_t every_steps = 0;
     std::int64_t every_samples = 0;
+    std::int64_t limit = 0;
   } validate;
 
   struct Stop {
     std::int64_t patience = 0;
     std::int64_t smooth = 1;
+    std::string monitor;
+    double min_delta = 0;
     double target = 0;
   } stop;
 
@@ -120,10 +126,12 @@ struct Config {
 
   std::string run;
   std::string loss = "cross_entropy";
+  double label_smoothing = 0;
   std::int64_t epochs = 10;
   std::int64_t steps = 0;
   std::int64_t seed = 1;
   std::string deterministic = "off";
+  std::string on_nan = "stop";
   std::string dtype = "float32";
   std::string precision = "full";
   std::string device = "auto";

@@ -33,6 +33,9 @@ Network make_network(const Config& config, const DataSplit& data);
 /// The same for images of shape `image` and `classes` classes.
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes);
 
+/// What the samples of this data are to be learned for.
+Targets targets_of(const DataSplit& data);
+
 /// What make_network() asks make_model() for (engine/models/model.hpp). Throws Error{invalid} if samples have several
 /// inputs.
 ModelSettings settings_of(const Config& config, const DataSplit& data);
@@ -92,6 +95,13 @@ struct ReplicaError : Error {
   TrainResult result;  ///< the value that run() would have returned
 };
 
+/// Thrown at the end of a run that was given up because numbers were not finite (on_nan=stop), after all that led there
+/// was written.
+struct DivergedError : Error {
+  DivergedError(const std::string& why, TrainResult found) : Error(Code::invalid, why, 0), result(std::move(found)) {}
+  TrainResult result;  ///< up to there; the network is as before the step that failed
+};
+
 /// Samples for one extra step, from a data set other than the trainer's; ids are for all ranks of the trainer together.
 struct Further {
   std::shared_ptr<const Dataset> data;
@@ -149,7 +159,8 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains to the end and compares the replicas. Throws ReplicaError, after on_end, if they differ.
+  /// Trains to the end and compares the replicas. Throws, after on_end, ReplicaError if they differ, and DivergedError
+  /// if training was given up.
   TrainResult run();
 
   // For hooks:

@@ -67,6 +67,7 @@ Ordered of(const EpochResult& result) {
           {"step", result.step},
           {"learning_rate", result.learning_rate},
           {"train_loss", result.train_loss},
+          {"validated", result.validated},
           {"test_loss", result.test_loss},
           {"metrics", of(result.metrics)},
           {"samples_per_second", result.samples_per_second},
@@ -82,6 +83,7 @@ EpochResult epoch_of(const Json& json) {
                      .step = whole(json, "step"),
                      .learning_rate = number(json.at("learning_rate")),
                      .train_loss = number(json.at("train_loss")),
+                     .validated = json.value("validated", true),
                      .test_loss = number(json.at("test_loss")),
                      .metrics = metrics_of(json.at("metrics")),
                      .samples_per_second = number(json.at("samples_per_second")),
@@ -114,6 +116,7 @@ std::string RunState::json() const {
                        {"best", best},
                        {"best_validation", best_validation},
                        {"best_epoch", best_epoch},
+                       {"patient_since", patient_since},
                        {"stopped", stopped},
                        {"set_rate", set_rate},
                        {"data", data},
@@ -178,6 +181,7 @@ RunState state_of(const Json& all) {
   state.has_manifest = all.value("manifest", false);
   for (const Json& result : all.at("epochs")) state.epochs.push_back(epoch_of(result));
   for (const Json& found : all.at("validations")) state.validations.push_back(validation_of(found));
+  state.patient_since = all.contains("patient_since") ? whole(all, "patient_since", state.validations.size()) : 0;
   state.losses = numbers(all.at("losses"));
   check(state);
   return state;

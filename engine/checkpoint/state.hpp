@@ -32,6 +32,7 @@ struct RunState {
   double best = 0;                  ///< the best value of the watched metric
   std::size_t best_validation = 0;  ///< number of that validation, from 1; 0: none yet
   std::size_t best_epoch = 0;       ///< the epoch of that validation, from 1
+  std::size_t patient_since = 0;    ///< the validations that stop.patience does not count, as a resumed run began anew
   std::string stopped = {};         ///< why the run ended for good; empty: it did not
   double set_rate = 0;              ///< the rate set by Trainer::set_learning_rate(); 0: the schedule's rate
   std::string data = {};            ///< Progress::data: the settings that determine the order of samples

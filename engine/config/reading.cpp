@@ -28,12 +28,13 @@ bool one_of(std::string_view value, std::string_view choices) {
 }
 
 void assign(std::string& into, const ConfigInfo& info, std::string_view value) {
-  if (!info.allowed.empty() && !one_of(value, info.allowed)) {
+  const std::string spelled = info.spelling ? info.spelling(value) : std::string(value);
+  if (!info.allowed.empty() && !one_of(spelled, info.allowed)) {
     std::string choices(info.allowed);
     for (std::size_t at = 0; (at = choices.find('|', at)) != choices.npos; at += 4) choices.replace(at, 1, " or ");
     refuse(std::string(info.key) + "=" + std::string(value) + ": expected " + choices);
   }
-  into = info.spelling ? info.spelling(value) : std::string(value);
+  into = spelled;
 }
 
 void assign(bool& into, const ConfigInfo& info, std::string_view value) {
@@ -75,17 +76,21 @@ struct Meaning {
   std::string option;  ///< the option's key
 };
 
+bool same_key(std::string_view one, std::string_view other) { return plain_key(one) == plain_key(other); }
+
 /// The option that `key` names, if some choice of its section has it.
 Meaning option_meaning(std::string_view key) {
   for (const OptionAlias& each : option_aliases())
-    if (each.alias == key) key = each.key;
+    if (same_key(each.alias, key)) key = each.key;
   const std::size_t dot = key.find('.');
   if (dot == key.npos) return {};
   for (const ConfigChoice& choice : config_choices())
     if (choice.section == key.substr(0, dot))
       for (const ChoiceInfo& one : choice.table())
         for (const OptionInfo& option : one.options)
-          if (option.key == key.substr(dot + 1)) return {nullptr, &choice, std::string(key), std::string(option.key)};
+          if (same_key(option.key, key.substr(dot + 1)))
+            return {nullptr, &choice, std::string(choice.section) + "." + std::string(option.key),
+                    std::string(option.key)};
   return {};
 }
 
@@ -113,11 +118,13 @@ namespace {
 /// Finds a key by its name or an alias. Throws if there is none.
 Meaning lookup(std::string_view key) {
   for (const ConfigInfo& info : config_table()) {
-    const auto aliases = words(info.aliases);
-    if (info.key == key || std::ranges::find(aliases, key) != aliases.end())
+    const auto names_it = [&](std::string_view alias) { return same_key(alias, key); };
+    if (names_it(info.key) || std::ranges::any_of(words(info.aliases), names_it))
       return {&info, nullptr, std::string(info.key), {}};
   }
   if (Meaning found = option_meaning(key); found.choice) return found;
+  if (const std::string_view advice = advice_for(key); !advice.empty())
+    refuse("no config key " + in_quotes(key) + ": here it is " + std::string(advice));
   const std::vector<std::string> names = config_names();
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view near = nearest(key, views);

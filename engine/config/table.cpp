@@ -18,12 +18,20 @@ Value at(Config& config) {
   return &(config.*Section.*Member);
 }
 
+/// drop_last=true, as PyTorch's DataLoader has it.
+std::string last_name(std::string_view given) {
+  return given == "true" ? "drop" : given == "false" ? "keep" : std::string(given);
+}
+
 // Values of a section are adjacent; a key of one word is its own section.
 constexpr ConfigInfo table[] = {
     {"model.name",
      at<&Config::model, &Config::Model::name>,
      "the network, or a file: layers in YAML or JSON, Keras JSON, TorchScript (.pt)",
      {.aliases = "model"}},
+    {"model.outputs", at<&Config::model, &Config::Model::outputs>,
+     "of a network of the table; 0: one for each class, one for two classes with a binary loss, or one for each number "
+     "of the target"},
     {"data.source",
      at<&Config::data, &Config::Data::source>,
      "what to train on: a folder with MNIST's IDX files, or kind:value, as in cifar10:DIR, "
@@ -54,6 +62,12 @@ constexpr ConfigInfo table[] = {
      at<&Config::data, &Config::Data::remainder>,
      "samples that do not come out even: some ranks have fewer in some steps, a few are left out, or seen twice",
      {.allowed = "uneven|drop|pad"}},
+    {"data.last",
+     at<&Config::data, &Config::Data::last>,
+     "the last step of an epoch, if it has fewer samples: keep, drop, or pad it with samples seen again; auto: drop "
+     "with "
+     "data.remainder=drop, else keep",
+     {.allowed = "auto|keep|drop|pad", .aliases = "drop_last", .spelling = last_name}},
     {"data.prefetch",
      at<&Config::data, &Config::Data::prefetch>,
      "batches prepared ahead",
@@ -87,6 +101,8 @@ constexpr ConfigInfo table[] = {
      {.aliases = "grains"}},
     {"loss", at<&Config::loss>,
      "what training makes smaller: cross_entropy, nll, mse, l1, smooth_l1, bce, bce_logits, or Keras' name of it"},
+    {"label_smoothing", at<&Config::label_smoothing>,
+     "of cross_entropy: the part of each target that goes to all classes alike"},
     {"optimizer.name",
      at<&Config::optimizer, &Config::Optimizer::name>,
      "how parameters follow their gradients",
@@ -94,7 +110,7 @@ constexpr ConfigInfo table[] = {
     {"optimizer.clip",
      at<&Config::optimizer, &Config::Optimizer::clip>,
      "scale gradients down so that their norm is at most this; 0: never",
-     {.aliases = "clip clip_norm"}},
+     {.aliases = "clip clip_norm gradient_clip_val"}},
     {"optimizer.bias_lr_factor", at<&Config::optimizer, &Config::Optimizer::bias_lr_factor>,
      "of biases' learning rate"},
     {"optimizer.decay_bias", at<&Config::optimizer, &Config::Optimizer::decay_bias>, "weight decay of biases"},
@@ -108,6 +124,10 @@ constexpr ConfigInfo table[] = {
      at<&Config::schedule, &Config::Schedule::warmup>,
      "the learning rate rises so long",
      {.unit = "epochs", .aliases = "warmup"}},
+    {"schedule.warmup_steps",
+     at<&Config::schedule, &Config::Schedule::warmup_steps>,
+     "or so long",
+     {.unit = "steps", .aliases = "warmup_steps"}},
     {"schedule.rise",
      at<&Config::schedule, &Config::Schedule::rise>,
      "how it rises: linear in steps from 0, or by a power of the scale in each epoch",
@@ -185,11 +205,15 @@ constexpr ConfigInfo table[] = {
     {"validate.every_steps",
      at<&Config::validate, &Config::Validate::every_steps>,
      "look at the held-out samples after every so many; 0: after each epoch",
-     {.unit = "steps", .aliases = "validate_every"}},
+     {.unit = "steps", .aliases = "validate_every val_check_interval"}},
     {"validate.every_samples",
      at<&Config::validate, &Config::Validate::every_samples>,
      "or after every so many, of all ranks together, each counted once in an epoch",
      {.unit = "samples"}},
+    {"validate.limit",
+     at<&Config::validate, &Config::Validate::limit>,
+     "look at the first so many held-out samples; 0: at all",
+     {.unit = "samples", .aliases = "limit_val_samples"}},
     {"stop.patience",
      at<&Config::stop, &Config::Stop::patience>,
      "end after so many without a better metric; 0: never",
@@ -198,6 +222,15 @@ constexpr ConfigInfo table[] = {
      at<&Config::stop, &Config::Stop::smooth>,
      "patience looks at the mean of so many last ones, which hides what is chance; 1: at each by itself",
      {.unit = "validations", .least = 1}},
+    {"stop.monitor",
+     at<&Config::stop, &Config::Stop::monitor>,
+     "what patience, target and the best checkpoint go by: loss, or a metric, as in accuracy; left out: the first "
+     "metric",
+     {.aliases = "monitor"}},
+    {"stop.min_delta",
+     at<&Config::stop, &Config::Stop::min_delta>,
+     "patience takes for better only what is so by more than this; of an accuracy in percent",
+     {.aliases = "min_delta"}},
     {"stop.target",
      at<&Config::stop, &Config::Stop::target>,
      "end with the first validation whose metric is as good as this: an accuracy in percent, an error, or "
@@ -207,7 +240,7 @@ constexpr ConfigInfo table[] = {
      at<&Config::run>,
      "folder of the run: its configuration, metrics and checkpoints; none: there is none; left out, `tutti train` "
      "makes runs/MODEL-TIME",
-     {.aliases = "record_dir"}},
+     {.aliases = "record_dir default_root_dir"}},
     {"checkpoint.every_epochs",
      at<&Config::checkpoint, &Config::Checkpoint::every_epochs>,
      "write one into run= after every so many; 0: none for that",
@@ -238,13 +271,23 @@ constexpr ConfigInfo table[] = {
      at<&Config::report, &Config::Report::trace>,
      "what all ranks do in the first so many goes into trace.json in run=, for chrome://tracing and Perfetto",
      {.unit = "steps", .aliases = "trace"}},
-    {"epochs", at<&Config::epochs>, "passes over the data", {.unit = "epochs", .least = 1, .aliases = "n_epochs"}},
-    {"steps", at<&Config::steps>, "end after so many; 0: when the epochs are done", {.unit = "steps"}},
+    {"epochs",
+     at<&Config::epochs>,
+     "passes over the data",
+     {.unit = "epochs", .least = 1, .aliases = "n_epochs max_epochs"}},
+    {"steps",
+     at<&Config::steps>,
+     "end after so many; 0: when the epochs are done",
+     {.unit = "steps", .aliases = "max_steps"}},
     {"seed", at<&Config::seed>, "of initialisation, order, augmentation and dropout", {.aliases = "weight_init_seed"}},
     {"deterministic",
      at<&Config::deterministic>,
      "with membership no bit depends on the number of ranks, nor on when it changed",
      {.allowed = "off|membership"}},
+    {"on_nan",
+     at<&Config::on_nan>,
+     "a step whose loss or gradients are not finite numbers changes nothing, and then ends training, or is passed over",
+     {.allowed = "stop|skip"}},
     {"dtype", at<&Config::dtype>, "element type of the network", {.allowed = "float32|float64"}},
     {"precision",
      at<&Config::precision>,

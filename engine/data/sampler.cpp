@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view way_names[] = {"batch", "contiguous", "strided", "file"};
 constexpr std::string_view remainder_names[] = {"uneven", "drop", "pad"};
+constexpr std::string_view last_names[] = {"", " last=drop", " last=pad"};
 
 std::size_t batch_of(std::size_t batch, int rank, int size) noexcept { return share(batch, rank, size).count; }
 
@@ -76,6 +77,9 @@ Sampler::Sampler(Plan plan) : plan_(std::move(plan)) {
   grains_ = plan_.grains > 0 ? plan_.grains : static_cast<std::size_t>(plan_.size);
   my_grains_ = share(grains_, plan_.rank, plan_.size);
   start_epoch(0);
+  if (steps() == 0)
+    refuse("data.last=drop leaves no step, as " + std::to_string(plan_.samples) + " samples do not fill a batch of " +
+           std::to_string(plan_.batch) + ": set batch= to fewer");
 }
 
 void Sampler::check() const {
@@ -108,7 +112,7 @@ std::string Sampler::data() const {
   return "samples=" + std::to_string(plan_.samples) + " seed=" + std::to_string(plan_.seed) +
          " way=" + std::string(way_names[static_cast<std::size_t>(plan_.way)]) +
          " remainder=" + std::string(remainder_names[static_cast<std::size_t>(plan_.remainder)]) +
-         (plan_.shuffled ? "" : " in order");
+         std::string(last_names[static_cast<std::size_t>(plan_.last)]) + (plan_.shuffled ? "" : " in order");
 }
 
 Sampler::Order Sampler::order_of(std::size_t epoch) const {
@@ -204,16 +208,34 @@ void Sampler::begin(Order order) {
     distinct_lengths_.clear();
     for (const Order& one : dealt) distinct_lengths_.push_back(one.size());
     order_ = std::move(dealt[static_cast<std::size_t>(plan_.rank)]);
-    if (order_.empty() && plan_.remainder == Remainder::pad && !order.empty()) order_ = {order[0]};
+    const bool pads = plan_.remainder == Remainder::pad || plan_.last == Last::pad;
+    if (order_.empty() && pads && !order.empty()) order_ = {order[0]};
   }
   even_out();
   steps_ = 0;
-  for (std::size_t r = 0; r < lengths_.size(); ++r) {
-    const std::size_t each =
-        plan_.way == Way::batch ? plan_.batch : batch_of(plan_.batch, static_cast<int>(r), plan_.size);
-    steps_ = std::max(steps_, (lengths_[r] + each - 1) / each);
-  }
-  while (!plan_.partial && steps_ > 0 && global_count(base_ + steps_ - 1) < plan_.batch) --steps_;
+  for (std::size_t r = 0; r < lengths_.size(); ++r)
+    steps_ = std::max(steps_, (lengths_[r] + each_of(r) - 1) / each_of(r));
+  finish_last_step();
+}
+
+/// The samples of a full step in the part of the order with this number.
+std::size_t Sampler::each_of(std::size_t part) const noexcept {
+  return plan_.way == Way::batch ? plan_.batch : batch_of(plan_.batch, static_cast<int>(part), plan_.size);
+}
+
+/// Drops the final steps that are not full, or fills them up.
+void Sampler::finish_last_step() {
+  if (plan_.last == Last::drop)
+    while (steps_ > 0 && global_count(base_ + steps_ - 1) < plan_.batch) --steps_;
+  if (plan_.last != Last::pad) return;
+  for (std::size_t r = 0; r < lengths_.size(); ++r) lengths_[r] = steps_ * each_of(r);
+  repeat_to(lengths_[plan_.way == Way::batch ? 0 : static_cast<std::size_t>(plan_.rank)]);
+}
+
+/// Repeats the samples of order_ from its first on.
+void Sampler::repeat_to(std::size_t length) {
+  for (std::size_t i = 0, own = order_.size(); own > 0 && order_.size() < length; ++i)
+    order_.push_back(order_[i % own]);
 }
 
 /// Makes all parts of all steps equally large by dropping or repeating samples.
@@ -228,18 +250,14 @@ void Sampler::even_out() {
   length = drop ? length / units * units : (length + units - 1) / units * units;
   std::fill(lengths_.begin(), lengths_.end(), length);
   for (std::size_t& each : distinct_lengths_) each = std::min(each, length);
-  for (std::size_t i = 0, own = order_.size(); own > 0 && order_.size() < length; ++i)
-    order_.push_back(order_[i % own]);
+  repeat_to(length);
   order_.resize(std::min(order_.size(), length));
 }
 
 std::size_t Sampler::global(std::size_t step, const std::vector<std::size_t>& lengths) const noexcept {
   std::size_t count = 0;
-  for (std::size_t r = 0; r < lengths.size(); ++r) {
-    const std::size_t each =
-        plan_.way == Way::batch ? plan_.batch : batch_of(plan_.batch, static_cast<int>(r), plan_.size);
-    count += std::min(each, lengths[r] - std::min((step - base_) * each, lengths[r]));
-  }
+  for (std::size_t r = 0; r < lengths.size(); ++r)
+    count += std::min(each_of(r), lengths[r] - std::min((step - base_) * each_of(r), lengths[r]));
   return count;
 }
 

@@ -39,6 +39,13 @@ enum class Remainder : std::uint8_t {
   pad,   ///< as few samples as possible are repeated; repetitions have weight 0 in metrics
 };
 
+/// The treatment of final steps with fewer samples than a batch has.
+enum class Last : std::uint8_t {
+  keep,
+  drop,  ///< they are left out, as by drop_last of PyTorch's DataLoader
+  pad,   ///< filled up with repeated samples, which have weight 0 in metrics
+};
+
 /// The progress of a run within an epoch. A run can resume from it, also with another number of ranks or batch size.
 struct Progress {
   /// A number of steps done in this epoch by `size` ranks with the global batch `batch`.
@@ -57,8 +64,8 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
-/// The order of an epoch depends only on seed and epoch, not on the ranks. With `partial`, every sample is seen in each
-/// epoch unless the remainder is `drop`, and no sample is seen twice unless it is `pad`. Steps are numbered
+/// The order of an epoch depends only on seed and epoch, not on the ranks. Every sample is seen in each epoch unless
+/// remainder or last step say `drop`, and no sample is seen twice unless one of them says `pad`. Steps are numbered
 /// [first_step(), steps()).
 class Sampler {
  public:
@@ -70,7 +77,7 @@ class Sampler {
     Way way = Way::batch;
     Remainder remainder = Remainder::uneven;
     bool shuffled = true;  ///< false: the order of the data set
-    bool partial = true;   ///< false: final steps with fewer than `batch` samples are left out
+    Last last = Last::keep;
     /// Number of micro-batches per step, over all ranks; 0: one per rank. With Way::batch they are the same for any
     /// number of ranks.
     std::size_t grains = 0;
@@ -112,6 +119,9 @@ class Sampler {
   void remove(Order& order, const Progress::Part& part) const;
   void begin(Order order);
   void even_out();
+  std::size_t each_of(std::size_t rank) const noexcept;
+  void finish_last_step();
+  void repeat_to(std::size_t length);
   std::size_t global(std::size_t step, const std::vector<std::size_t>& lengths) const noexcept;
   Range local_range(std::size_t step) const noexcept;
 

@@ -23,6 +23,17 @@ std::size_t cuts_of(const Config& config, int ranks) {
   return static_cast<std::size_t>(std::max<std::int64_t>(std::min(cuts, config.batch.global), ranks));
 }
 
+namespace {
+
+/// With data.last=auto a remainder that is dropped takes the last short step along, also on one rank.
+Last last_of(const Config& config) {
+  const std::size_t place = place_of("data.last", config.data.last, {"auto", "keep", "drop", "pad"});
+  if (place == 0) return config.data.remainder == "drop" ? Last::drop : Last::keep;
+  return static_cast<Last>(place - 1);
+}
+
+}  // namespace
+
 Sampler sampler_for(const Config& config, int rank, int size, const Dataset& data) {
   return Sampler(
       {.samples = data.size(),
@@ -33,6 +44,7 @@ Sampler sampler_for(const Config& config, int rank, int size, const Dataset& dat
        .way = static_cast<Way>(place_of("data.way", config.data.way, {"batch", "contiguous", "strided", "file"})),
        .remainder =
            static_cast<Remainder>(place_of("data.remainder", config.data.remainder, {"uneven", "drop", "pad"})),
+       .last = last_of(config),
        .grains = cuts_of(config, size),
        .files = config.data.way == "file" ? data.files() : std::vector<std::size_t>{}});
 }

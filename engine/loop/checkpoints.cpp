@@ -64,20 +64,24 @@ bool Trainer::Run::keeps_checkpoints() const {
   return config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0;
 }
 
+bool Trainer::Run::keeps_the_best() const {
+  return keeps_checkpoints() || (config.stop.patience > 0 && config.has_folder());
+}
+
 bool Trainer::Run::keeps_the_end() const {
   return keeps_checkpoints() || (config.checkpoint.at_end && config.has_folder());
 }
 
 /// Called within an epoch: saves if a checkpoint is due.
 void Trainer::Run::save_if_due(std::size_t epoch) {
-  if (due(config.checkpoint.every_steps, state.step) || (keeps_checkpoints() && best_is_now())) save(epoch, false);
+  if (due(config.checkpoint.every_steps, state.step) || (keeps_the_best() && best_is_now())) save(epoch, false);
 }
 
 /// Called after an epoch: saves if a checkpoint is due, for the best epoch so far, and for the last one.
 void Trainer::Run::save_after(std::size_t epoch) {
   const bool ends = !stop_reason.empty() || !has_more();
   if (due(config.checkpoint.every_steps, state.step) || due(config.checkpoint.every_epochs, epoch + 1) ||
-      (keeps_checkpoints() && best_is_now()) || (keeps_the_end() && ends))
+      (keeps_the_best() && best_is_now()) || (keeps_the_end() && ends))
     save(epoch, true);
 }
 
@@ -183,8 +187,10 @@ std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& fro
   if (std::filesystem::exists(from / file_of("strategy", own))) remembered = of_rank("strategy");
   schedule.load_state(kept.schedule);
   if (kept.set_rate > 0) set_rate = kept.set_rate;
-  if (config.stop.patience == 0) kept.stopped.clear();  // who resumes without patience wants to go on
-  stop_reason = kept.stopped;
+  if (!kept.stopped.empty()) {  // who resumes a run that patience ended wants it to go on, and to be patient anew
+    kept.stopped.clear();
+    kept.patient_since = kept.validations.size();
+  }
   state = std::move(kept);
   if (!state.validations.empty() && reaches_target(state.validations.back())) stop_reason = target_reached();
   return remembered;

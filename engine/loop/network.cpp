@@ -23,13 +23,17 @@ ModelSettings settings_of(const Config& config, SampleShape input, std::size_t c
 
 }  // namespace
 
+Targets targets_of(const DataSplit& data) {
+  return {.classes = data.classes, .numbers = data.classes > 0 ? 1 : data.train->get(0)[data.target].count()};
+}
+
 ModelSettings settings_of(const Config& config, const DataSplit& data) {
   if (data.inputs.size() != 1)
     refuse("model.name=" + config.model.name + " takes one input, but a sample of " + config.data.source + " has " +
            std::to_string(data.inputs.size()));
   const Sample sample = data.train->get(0);
-  const std::size_t outputs =
-      data.classes > 0 ? data.classes : sample[data.target].count();  // for numeric targets: one output per number
+  const std::size_t outputs = config.model.outputs > 0 ? static_cast<std::size_t>(config.model.outputs)
+                                                       : outputs_for(loss_info(config.loss), targets_of(data));
   return settings_of(config, sample[data.inputs[0]].shape(), outputs);
 }
 

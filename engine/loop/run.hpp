@@ -37,6 +37,7 @@ struct Trainer::Run {
   void end_epoch(std::size_t epoch, double samples);
   void announce();
   void write_trace();
+  std::size_t largest_piece() const;
   std::unique_ptr<Feed> make_feed() const;
   Moment moment(std::size_t epoch) { return {.trainer = trainer, .epoch = epoch, .step = state.step}; }
   void call(const Hooks::Hook& hook, const Moment& moment) {
@@ -47,16 +48,24 @@ struct Trainer::Run {
   }
 
   // Defined in validation.cpp: validation on held-out samples.
+  const Metric* watched_metric() const;
   bool larger_is_better() const;
+  double scale_of_watched() const;
   double watched(const Validation& found) const;
   double error_of(const Validation& found) const;
   bool reaches_target(const Validation& found) const;
   std::string target_reached() const;
   bool validates_within_epochs() const;
   bool validation_is_due(std::size_t samples) const;
+  std::optional<Validation> validation_of_epoch() const;
+  Validation without_numbers() const;
   void validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples);
   void validate(std::size_t epoch, std::size_t steps);
-  void evaluate(Range samples, std::span<double> totals);
+  void evaluate(Range samples, std::span<double> totals, std::span<double> all);
+  void look_first();
+  void look_at_one_sample(const at::Tensor& sample);
+  std::size_t held_out() const;
+  std::pair<at::Tensor, at::Tensor> held_out_tensors(std::span<const std::uint32_t> ids) const;
   Validation evaluate();
   void judge(std::size_t epoch);
   bool best_is_now() const;
@@ -75,10 +84,17 @@ struct Trainer::Run {
   std::pair<at::Tensor, at::Tensor> tensors_of(const Batch& batch) const;
   at::Tensor forward(const at::Tensor& input) const;
   void seed_draws(std::size_t who) const;
+  void update(Moment& now);
+  bool is_finite_step(const Moment& now);
+  void leave_out(const Moment& now);
+  void keep_buffers();
+  void restore_buffers();
   void flush_losses();
+  void give_up(const std::string& why);
 
   // Defined in checkpoints.cpp: saving and resuming.
   bool keeps_checkpoints() const;  // during training, not only at the end
+  bool keeps_the_best() const;
   bool keeps_the_end() const;
   void save_if_due(std::size_t epoch);
   void save_after(std::size_t epoch);
@@ -101,6 +117,7 @@ struct Trainer::Run {
   const DataSplit data;
   const Loss loss;
   const std::vector<Metric> metrics;
+  const bool checks_output;  ///< whether loss and network come from the configuration
   const std::function<std::size_t()> steps_done;
   const std::function<bool(std::size_t)> may_begin;
   const std::function<Further(std::size_t, bool)> further;
@@ -121,9 +138,12 @@ struct Trainer::Run {
 
   std::size_t own_steps = 0;  ///< the trainer's own steps of the whole run
   RunState state;
-  bool tracing = false;        ///< whether the trace is not complete yet
-  std::string stop_reason;     ///< empty: training goes on
-  double last_loss = 0;        ///< of the last step, mean over this rank's samples
+  bool tracing = false;      ///< whether the trace is not complete yet
+  std::string stop_reason;   ///< empty: training goes on
+  std::string failure;       ///< why training was given up, which is then stop_reason too; empty: it was not
+  std::size_t left_out = 0;  ///< steps in a row that changed nothing, up to the last one
+  std::vector<at::Tensor> buffers_before;  ///< copies from before the step
+  double last_loss = 0;                    ///< of the last step, mean over this rank's samples
   std::vector<double> sums;    ///< per step since the last flush_losses(), or per grain: this rank's sum of losses
   std::vector<double> counts;  ///< per step since the last flush_losses(): samples of all ranks
 };

@@ -1,14 +1,19 @@
 #include "engine/loop/run_folder.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "engine/checkpoint/atomic_file.hpp"
+#include "transports/core/descriptor.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
@@ -45,9 +50,11 @@ std::string head_of(const EpochResult& result) {
 }
 
 std::string line_of(const EpochResult& result) {
+  const auto held_out = [&](double value) { return "," + (result.validated ? number(value) : std::string()); };
   std::string text = std::to_string(result.epoch);
-  for (const double value : {result.learning_rate, result.train_loss, result.test_loss}) text += "," + number(value);
-  for (const auto& [name, value] : result.metrics) text += "," + number(value);
+  for (const double value : {result.learning_rate, result.train_loss}) text += "," + number(value);
+  text += held_out(result.test_loss);
+  for (const auto& [name, value] : result.metrics) text += held_out(value);
   const PhaseTimes& spent = result.phases;
   for (const double value : {result.samples_per_second, spent.wall(), spent.compute, spent.communication, spent.waiting,
                              spent.load, spent.other})
@@ -155,6 +162,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
   if (failed)
     throw Error(Code::resource, "run=" + config.run + ": cannot be made: " + failed.message() +
                                     "; name another folder, or say run=none");
+  lock();
   if (!config.checkpoint.resumes() && (fs::exists(metrics_) || fs::exists(checkpoint_folder(config))))
     refuse("run=" + config.run + " has a run in it already: say --resume to go on, or name another folder");
   write(folder_ / "config.yaml", config_.resolved());
@@ -165,6 +173,24 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
     for (const Validation& each : done.validations) append(validations_, head_of(each), line_of(each));
   if (fs::exists(waiting_)) write(waiting_, lines_up_to(waiting_, done.epochs.size()));
   events_ = std::make_unique<EventFile>(folder_);
+}
+
+RunFolder::~RunFolder() = default;
+
+/// Holds the file `lock` of the folder while this object lives, with the process and its host in it. Where the file
+/// system has no locks, nothing is held.
+void RunFolder::lock() {
+  const fs::path file = folder_ / "lock";
+  lock_ = std::make_unique<Descriptor>(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (lock_->fd() < 0) throw Error(Code::resource, file.string() + ": " + std::strerror(errno));
+  if (::flock(lock_->fd(), LOCK_EX | LOCK_NB) == 0) {
+    const std::string holder = "process " + std::to_string(::getpid()) + " on host " + host_name() + "\n";
+    if (::ftruncate(lock_->fd(), 0) == 0) static_cast<void>(::pwrite(lock_->fd(), holder.data(), holder.size(), 0) < 0);
+  } else if (errno == EWOULDBLOCK) {
+    const std::vector<std::string> holder = read_lines_if_any(file, 4096);
+    refuse("run=" + config_.run + ": a run is going on in it (" + (holder.empty() ? "of another process" : holder[0]) +
+           "): wait for its end, or name another folder");
+  }
 }
 
 void RunFolder::write_metrics(const EpochResult& result) const { append(metrics_, head_of(result), line_of(result)); }

@@ -11,6 +11,10 @@
 #include "engine/report/event_file.hpp"
 #include "engine/strategies/stats.hpp"
 
+namespace tutti {
+class Descriptor;
+}
+
 namespace tutti::engine {
 
 /// Writes DIR/config.yaml (the whole configuration, and where each value came from), DIR/environment.txt (host and
@@ -20,8 +24,10 @@ namespace tutti::engine {
 class RunFolder {
  public:
   /// Creates the folder. `done` is the state of a resumed run. Throws Error{resource} with the file that cannot be
-  /// written, Error{invalid} if the folder contains a run that is not being resumed.
+  /// written, Error{invalid} if the folder contains a run that is not being resumed, or one that another process goes
+  /// on with: DIR/lock is held while this object lives.
   RunFolder(const Config& config, int ranks, const RunState& done);
+  ~RunFolder();
 
   /// Adds `found` to the event file and, if `listed`, DIR/validations.csv.
   void validation(const Validation& found, bool listed);
@@ -33,11 +39,13 @@ class RunFolder {
   void trace(const std::string& json) const;
 
  private:
+  void lock();
   void write_metrics(const EpochResult& result) const;
 
   const Config config_;
   const Nanoseconds began_ = steady_now();
   std::filesystem::path folder_, metrics_, waiting_, validations_;
+  std::unique_ptr<Descriptor> lock_;
   std::size_t steps_;  ///< number of steps whose losses have been written
   std::unique_ptr<EventFile> events_;
 };

@@ -2,7 +2,9 @@
 // meanwhile; then the update.
 #include <torch/utils.h>
 
+#include <ATen/Functions.h>
 #include <cmath>
+#include <limits>
 
 #include <algorithm>
 
@@ -11,9 +13,21 @@
 #include "engine/data/tensors.hpp"
 #include "engine/loop/autocast.hpp"
 #include "engine/loop/run.hpp"
+#include "engine/optimizers/finite.hpp"
 #include "engine/strategies/grain_tree.hpp"
 
 namespace tutti::engine {
+namespace {
+
+constexpr std::size_t most_left_out = 100;  // steps in a row; nothing good can be expected of the next ones
+
+std::string not_finite(std::size_t step) {
+  return "the loss or the gradients of step " + std::to_string(step) +
+         " are not finite numbers: try a smaller optimizer.lr, a longer schedule.warmup or optimizer.clip=1, or look "
+         "for NaN in the data; on_nan=skip goes on without such steps";
+}
+
+}  // namespace
 
 /// Input and target on the network's device. Their memory belongs to the batch or to the feed.
 std::pair<at::Tensor, at::Tensor> Trainer::Run::tensors_of(const Batch& batch) const {
@@ -111,6 +125,51 @@ void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at:
   exchange([&] { strategy->end_backward(); });
 }
 
+/// Copies what a forward pass changes, for a step that is left out.
+void Trainer::Run::keep_buffers() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < tensors.buffers.size(); ++i) {
+    if (buffers_before.size() == i) buffers_before.push_back(at::empty_like(tensors.buffers[i].second));
+    buffers_before[i].copy_(tensors.buffers[i].second);
+  }
+}
+
+void Trainer::Run::restore_buffers() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < buffers_before.size(); ++i) tensors.buffers[i].second.copy_(buffers_before[i]);
+}
+
+/// Whether the loss and the gradients of the step are finite numbers. Ranks with equal gradients find the same, and so
+/// do those with parts of one network.
+bool Trainer::Run::is_finite_step(const Moment& now) {
+  bool finite = now.gradient_norm > 0 || config.optimizer.clip > 0 ? std::isfinite(now.gradient_norm)
+                                                                   : gradients_are_finite(tensors.parameters);
+  if (!strategy->traits().equal_gradients) finite = finite && std::isfinite(now.loss);
+  if (network.parts) finite = everyone.allreduce(finite ? 1 : 0, min).wait() == 1;
+  return finite;
+}
+
+void Trainer::Run::update(Moment& now) {
+  if (!is_finite_step(now)) return leave_out(now);
+  left_out = 0;
+  optimizer->step();
+  if (network.after_update) network.after_update();
+}
+
+/// Leaves the network as it was before the step, whose loss is NaN in the curve. Throws on this rank alone if others do
+/// not know, which ends the job.
+void Trainer::Run::leave_out(const Moment& now) {
+  const at::NoGradGuard no_grad;
+  ++left_out;
+  for (const auto& [name, parameter] : tensors.parameters)
+    if (parameter.grad().defined()) parameter.mutable_grad().zero_();
+  restore_buffers();
+  sums[sums.size() - std::max<std::size_t>(grains, 1)] = std::numeric_limits<double>::quiet_NaN();
+  const bool all_know = strategy->traits().equal_gradients || world.size() == 1;
+  if (!all_know && (config.on_nan == "stop" || left_out == most_left_out))
+    throw Error(Code::invalid, not_finite(now.step));
+}
+
 /// At the learning rate of step `place` of a trainer's own.
 void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place) {
   const double rate =
@@ -126,6 +185,7 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place
   now.batch = &batch;
   call(hooks.on_sample, now);
   times.clock().enter(Phase::compute);
+  keep_buffers();
   pieces(batch, input, target, now);
   if (config.optimizer.clip > 0) {
     std::optional<double> norm;
@@ -133,13 +193,15 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place
     now.gradient_norm = clip_gradient_norm(tensors.parameters, config.optimizer.clip, norm);
   }
   call(hooks.on_backward, now);
-  optimizer->step();
-  if (network.after_update) network.after_update();
+  update(now);
   exchange([&] { strategy->end_step(); });
   call(hooks.on_update, now);
   if (feed) tensor_device.compute().record(feed->used(batch));
   counts.push_back(static_cast<double>(batch.global_count));
   ++state.step;
+  if (left_out == 0 || (config.on_nan == "skip" && left_out < most_left_out)) return;
+  flush_losses();
+  if (failure.empty()) give_up(not_finite(state.step - 1));
 }
 
 /// The extra steps of an epoch (Task::further).
@@ -165,7 +227,13 @@ void Trainer::Run::train_further(std::size_t epoch, std::size_t& samples) {
   }
 }
 
-/// Sums the losses of the steps since the last call over the ranks. Throws on all ranks if one is not finite.
+/// Ends training, with the same reason on all ranks, and makes it fail.
+void Trainer::Run::give_up(const std::string& why) {
+  if (failure.empty()) failure = stop_reason = why;
+}
+
+/// Sums the losses of the steps since the last call over the ranks. Gives training up if one is not finite, unless such
+/// steps are to be skipped.
 void Trainer::Run::flush_losses() {
   if (counts.empty()) return;
   world.allreduce(sums, sum).wait();  // a grain's loss is nonzero on one rank only
@@ -175,15 +243,14 @@ void Trainer::Run::flush_losses() {
                                      : tree_sum(std::span(sums).subspan(i * grains, grains),
                                                 std::min(grains, static_cast<std::size_t>(counts[i])));
     state.losses.push_back(total / counts[i]);
-    state.epoch_loss += total;
-    state.epoch_samples += counts[i];
-    if (!std::isfinite(total))
-      throw Error(Code::invalid,
-                  "the loss of step " + std::to_string(first + i) +
-                      " is not a number: try a smaller optimizer.lr, a longer schedule.warmup or "
-                      "optimizer.clip=1" +
-                      (keeps_checkpoints() ? "; the last checkpoint in " + config.run + " is from before" : ""),
-                  0);  // the culprit; the same on all ranks
+    if (std::isfinite(total)) {
+      state.epoch_loss += total;
+      state.epoch_samples += counts[i];
+    } else if (config.on_nan == "stop") {
+      give_up(not_finite(first + i));
+    } else {
+      report.line("step " + std::to_string(first + i) + " was left out: its loss or gradients were not finite numbers");
+    }
   }
   sums.clear();
   counts.clear();

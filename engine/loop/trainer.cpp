@@ -95,8 +95,11 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
           place_of("sync.buffers", config.sync.buffers, {"broadcast", "average", "local"}))),
       type(config.dtype == "float64" ? at::kDouble : at::kFloat),
       data(std::move(task.data)),
-      loss(task.loss ? task.loss : make_loss(config.loss)),
-      metrics(task.metrics.empty() ? metrics_of(data.classes) : task.metrics),
+      loss(task.loss ? task.loss : make_loss(config.loss, config.label_smoothing)),
+      metrics(!task.metrics.empty() ? task.metrics
+              : task.loss           ? metrics_of(loss_info(data.classes > 0 ? "cross_entropy" : "l1"), targets_of(data))
+                                    : metrics_of(loss_info(config.loss), targets_of(data))),
+      checks_output(!task.loss),
       steps_done(task.done),
       may_begin(task.may_begin),
       further(task.further),
@@ -124,11 +127,16 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
   if (config.steps > 0) own_steps = std::min(own_steps, size(config.steps));
 }
 
+/// The most samples that a forward pass of training takes on any rank.
+std::size_t Trainer::Run::largest_piece() const {
+  const std::size_t cuts = std::max(cuts_of(config, world.size()), size(world.size()));
+  return (size(config.batch.global) + cuts - 1) / cuts;
+}
+
 std::unique_ptr<Feed> Trainer::Run::make_feed() const {
   if (tensor_device.on_cpu()) return nullptr;
-  const std::size_t ranks = size(world.size()), batch = size(config.batch.global);
-  const std::size_t cuts = std::max(cuts_of(config, world.size()), ranks);
-  const std::size_t most = (cuts + ranks - 1) / ranks * ((batch + cuts - 1) / cuts);
+  const std::size_t ranks = size(world.size()), cuts = std::max(cuts_of(config, world.size()), ranks);
+  const std::size_t most = (cuts + ranks - 1) / ranks * largest_piece();
   std::vector<std::size_t> largest;
   const std::uint32_t any[] = {0};
   for (const auto& [name, array] : collate(*data.train, any, transforms_for(config, data)))
@@ -198,13 +206,16 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
   flush_losses();
   times.synchronize(everyone);
   const auto [phases, waits] = times.gather(everyone);
+  const std::optional<Validation> found = validation_of_epoch();
+  const Validation held_out = found ? *found : without_numbers();
   EpochResult result{.epoch = epoch + 1,
                      .epochs = size(config.epochs),
                      .step = state.step,
                      .learning_rate = optimizer->learning_rate(),
-                     .train_loss = state.epoch_loss / state.epoch_samples,
-                     .test_loss = state.validations.back().loss,
-                     .metrics = state.validations.back().metrics,
+                     .train_loss = state.epoch_samples > 0 ? state.epoch_loss / state.epoch_samples : NAN,
+                     .validated = found.has_value(),
+                     .test_loss = held_out.loss,
+                     .metrics = held_out.metrics,
                      .samples_per_second = samples / phases.wall(),
                      .phases = phases,
                      .waited_for = waits.mean_for_ranks()};
@@ -247,6 +258,7 @@ TrainResult Trainer::Run::run() {
   nn::synchronize_parameters(tensors.parameters, world, 0, tensor_device);
   nn::synchronize_parameters(tensors.buffers, world, 0, tensor_device);
   announce();
+  look_first();
   if (config.checkpoint.resumes())
     resume();
   else if (steps_done)
@@ -289,6 +301,7 @@ TrainResult Trainer::Run::run() {
   } catch (const Error& error) {
     throw ReplicaError(error, std::move(result));
   }
+  if (!failure.empty()) throw DivergedError(failure, std::move(result));
   return result;
 }
 
@@ -300,11 +313,7 @@ void check_task(const Config& config, const Task& task) {
     refuse("there have to be samples to train on and held-out ones: set both parts of the data");
   if (task.data.inputs.size() != 1)
     refuse("a network takes one input, but samples have " + std::to_string(task.data.inputs.size()));
-  const LossInfo& info = loss_info(config.loss);
-  if (!task.loss && info.classes && task.data.classes == 0)
-    refuse("loss=" + config.loss + " is for classes, but the target of the data is numbers: say loss=mse, for one");
-  if (!task.loss && !info.classes && task.data.classes > 0 && !info.name.starts_with("bce"))
-    refuse("loss=" + config.loss + " is for numbers, but the target of the data is a class: say loss=cross_entropy");
+  if (!task.loss) check_targets(config.loss, targets_of(task.data));
   if (config.precision == "bf16" && config.dtype != "float32")
     refuse("precision=bf16 is for dtype=float32: leave one of them out");
   if (config.precision == "bf16" && task.network.tensor_device && !task.network.tensor_device->on_cpu())

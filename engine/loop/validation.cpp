@@ -1,33 +1,52 @@
 // Validation on held-out samples: when it runs, what it measures, and what follows from the result.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <limits>
 #include <numeric>
 
+#include "engine/data/sampling.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/loop/all_or_none.hpp"
 #include "engine/loop/run.hpp"
 
 namespace tutti::engine {
 
-/// True if the watched value, the first metric or else the loss, is better when it is larger.
-bool Trainer::Run::larger_is_better() const { return !metrics.empty() && metrics[0].larger_is_better; }
-
-double Trainer::Run::watched(const Validation& found) const {
-  return found.metrics.empty() ? found.loss : found.metrics[0].second;
+/// The metric that stop.monitor names, or else the first one; null: the loss is watched.
+const Metric* Trainer::Run::watched_metric() const {
+  if (config.stop.monitor.empty()) return metrics.empty() ? nullptr : &metrics[0];
+  const std::optional<std::size_t> found = monitored(config.stop.monitor, metrics);
+  return found ? &metrics[*found] : nullptr;
 }
 
-/// The value that a schedule expects to fall: 1 - accuracy, if the first metric is an accuracy.
+bool Trainer::Run::larger_is_better() const {
+  const Metric* metric = watched_metric();
+  return metric != nullptr && metric->larger_is_better;
+}
+
+/// What keys of this value are divided by: they give fractions in percent.
+double Trainer::Run::scale_of_watched() const {
+  const Metric* metric = watched_metric();
+  return metric != nullptr && is_share(metric->name) ? 100 : 1;
+}
+
+double Trainer::Run::watched(const Validation& found) const {
+  const Metric* metric = watched_metric();
+  return metric == nullptr ? found.loss : found.metrics[static_cast<std::size_t>(metric - metrics.data())].second;
+}
+
+/// The value that a schedule expects to fall: 1 - accuracy, if an accuracy is watched.
 double Trainer::Run::error_of(const Validation& found) const {
   return larger_is_better() ? 1 - watched(found) : watched(found);
 }
 
-/// stop.target is in percent if the metric is a fraction.
 bool Trainer::Run::reaches_target(const Validation& found) const {
   if (config.stop.target == 0) return false;
-  const bool share = !metrics.empty() && is_share(metrics[0].name);
-  const double target = share ? config.stop.target / 100 : config.stop.target;
+  const double target = config.stop.target / scale_of_watched();
   return larger_is_better() ? watched(found) >= target : watched(found) <= target;
 }
 
@@ -41,6 +60,22 @@ bool Trainer::Run::validation_is_due(std::size_t samples) const {
   const auto every = static_cast<std::size_t>(config.validate.every_samples);
   if (steps > 0) return state.step % steps == 0;
   return every > 0 && state.samples / every > (state.samples - samples) / every;
+}
+
+/// The last validation, unless steps of the epoch that ends came after those it judged and none of them was judged.
+std::optional<Validation> Trainer::Run::validation_of_epoch() const {
+  if (state.validations.empty()) return std::nullopt;
+  const std::size_t before = state.epochs.empty() ? 0 : state.epochs.back().step;
+  const Validation& last = state.validations.back();
+  return last.step > before || last.step == state.step ? std::optional(last) : std::nullopt;
+}
+
+/// NaN for the loss and each metric.
+Validation Trainer::Run::without_numbers() const {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  Validation found{.loss = none};
+  for (const Metric& each : metrics) found.metrics.emplace_back(each.name, none);
+  return found;
 }
 
 /// After the last step of an epoch, or of the part of an epoch with which training ends.
@@ -60,6 +95,9 @@ void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   found.epoch = static_cast<double>(epoch) + static_cast<double>(steps) / static_cast<double>(loader.steps());
   state.validations.push_back(found);
   judge(epoch);
+  if (!std::isfinite(found.loss) && config.on_nan == "stop")
+    give_up("the held-out loss after step " + std::to_string(state.step) +
+            " is not a finite number: look for NaN in the held-out samples, or try a smaller optimizer.lr");
   if (validates_within_epochs()) report.validation(found);
   all_or_none(everyone, [&] {
     if (folder) folder->validation(found, validates_within_epochs());
@@ -70,19 +108,39 @@ void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   times.clock().skip();
 }
 
-/// Adds the loss and the metrics, summed over these held-out samples, to `totals`.
-void Trainer::Run::evaluate(Range samples, std::span<double> totals) {
-  const std::vector<Transform> plain = data.preparation();
+/// The number of samples that a validation looks at.
+std::size_t Trainer::Run::held_out() const {
+  const auto limit = static_cast<std::size_t>(config.validate.limit);
+  return limit > 0 ? std::min(limit, data.test->size()) : data.test->size();
+}
+
+/// Input and target of held-out samples, on the network's device.
+std::pair<at::Tensor, at::Tensor> Trainer::Run::held_out_tensors(std::span<const std::uint32_t> ids) const {
+  const Batch batch = collate(*data.test, ids, data.preparation());
+  at::Tensor input = to_tensor(batch[data.inputs[0]]).to(tensor_device.tensors());
+  if (input.is_floating_point()) input = input.to(type);
+  return {input, to_tensor(batch[data.target]).to(tensor_device.tensors())};
+}
+
+/// Adds the loss and the metrics, summed over these held-out samples, to `totals`. Writes their outputs and targets to
+/// their places in `all`, if that has any, where targets follow after outputs.
+void Trainer::Run::evaluate(Range samples, std::span<double> totals, std::span<double> all) {
   for (std::size_t done = 0; done < samples.count;) {
-    std::vector<std::uint32_t> ids(std::min<std::size_t>(256, samples.count - done));
+    std::vector<std::uint32_t> ids(std::min({std::size_t{256}, largest_piece(), samples.count - done}));
     std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(samples.begin + done));
-    const Batch batch = collate(*data.test, ids, plain);
-    at::Tensor input = to_tensor(batch[data.inputs[0]]).to(tensor_device.tensors());
-    if (input.is_floating_point()) input = input.to(type);
-    const at::Tensor output = forward(input), target = to_tensor(batch[data.target]).to(tensor_device.tensors());
+    const auto [input, target] = held_out_tensors(ids);
+    const at::Tensor output = forward(input);
     const auto count = static_cast<double>(ids.size());
     totals[0] += loss(output, target).item<double>() * count;
-    for (std::size_t i = 0; i < metrics.size(); ++i) totals[i + 1] += metrics[i].mean(output, target) * count;
+    for (std::size_t i = 0; i < metrics.size(); ++i)
+      if (metrics[i].mean) totals[i + 1] += metrics[i].mean(output, target) * count;
+    for (std::size_t half = 0; half < 2 && !all.empty(); ++half) {
+      const at::Tensor numbers = (half == 0 ? output : target).to(at::kCPU, at::kDouble).contiguous();
+      if (static_cast<std::size_t>(numbers.numel()) != ids.size())
+        refuse("a metric of all samples is for networks with one output: this one has more");
+      std::copy_n(numbers.data_ptr<double>(), ids.size(),
+                  all.begin() + static_cast<std::ptrdiff_t>(half * all.size() / 2 + ids[0]));
+    }
     done += ids.size();
   }
 }
@@ -92,19 +150,65 @@ void Trainer::Run::evaluate(Range samples, std::span<double> totals) {
 Validation Trainer::Run::evaluate() {
   const at::NoGradGuard no_grad;
   set_training(network, false);
-  const std::size_t samples = data.test->size(), width = 1 + metrics.size();
+  const std::size_t samples = held_out(), width = 1 + metrics.size();
   const int parts = grains > 0 ? static_cast<int>(std::max(grains, (samples + 255) / 256)) : world.size();
   const Range mine = share(static_cast<std::size_t>(parts), world.rank(), world.size());
   std::vector<double> totals((grains > 0 ? static_cast<std::size_t>(parts) : 1) * width);
+  const bool wants_all = std::ranges::any_of(metrics, [](const Metric& each) { return bool(each.of_all); });
+  std::vector<double> all(wants_all ? 2 * samples : 0);
   for (std::size_t part = mine.begin; part < mine.begin + mine.count; ++part)
     evaluate(share(samples, static_cast<int>(part), parts),
-             std::span(totals).subspan(grains > 0 ? part * width : 0, width));
+             std::span(totals).subspan(grains > 0 ? part * width : 0, width), all);
   world.allreduce(totals, sum).wait();
+  if (wants_all) world.allreduce(all, sum).wait();  // each number is nonzero on one rank only
   for (std::size_t i = width; i < totals.size(); ++i) totals[i % width] += totals[i];
   for (std::size_t i = 0; i < width; ++i) totals[i] /= static_cast<double>(samples);
   Validation found{.loss = totals[0]};
-  for (std::size_t i = 0; i < metrics.size(); ++i) found.metrics.emplace_back(metrics[i].name, totals[i + 1]);
+  const std::span outputs = std::span<const double>(all).first(all.size() / 2),
+                  targets = std::span<const double>(all).last(all.size() / 2);
+  for (std::size_t i = 0; i < metrics.size(); ++i)
+    found.metrics.emplace_back(metrics[i].name,
+                               metrics[i].of_all ? metrics[i].of_all(outputs, targets) : totals[i + 1]);
   return found;
+}
+
+/// Takes a few held-out samples through the network, the loss and the metrics before training, so that what does not go
+/// together ends the run at its beginning.
+void Trainer::Run::look_first() {
+  const at::NoGradGuard no_grad;
+  set_training(network, false);
+  if (!config.stop.monitor.empty()) monitored(config.stop.monitor, metrics);
+  std::vector<std::uint32_t> ids(std::min({std::size_t{16}, largest_piece(), held_out()}));
+  std::iota(ids.begin(), ids.end(), 0U);
+  const auto [input, target] = held_out_tensors(ids);
+  const at::Tensor output = forward(input);
+  const bool from_table = std::filesystem::path(config.model.name).extension().empty();
+  if (checks_output) check_output(config.loss, targets_of(data), output, config.model.name, from_table);
+  static_cast<void>(loss(output, target));
+  for (const Metric& each : metrics)
+    if (each.mean) each.mean(output, target);
+  if (!config.sync.batch_norm && !network.parts) look_at_one_sample(input.narrow(0, 0, 1));
+}
+
+/// Batch normalisation cannot learn from one sample, which the last step of an epoch may have. Collective.
+void Trainer::Run::look_at_one_sample(const at::Tensor& sample) {
+  const Sampler sampler = sampler_for(config, world.rank(), world.size(), *data.train);
+  const std::vector<std::size_t> last = sampler.pieces(sampler.steps() - 1), first = sampler.pieces(0);
+  const bool has_one = std::ranges::count(last, 1U) > 0 || std::ranges::count(first, 1U) > 0;
+  all_or_none(everyone, [&] {
+    if (!has_one) return;
+    keep_buffers();
+    set_training(network, true);
+    try {
+      forward(sample);
+    } catch (const c10::Error& error) {
+      const std::string why = error.what_without_backtrace();
+      refuse("some step has one sample on a rank, which the network cannot learn from (" +
+             why.substr(0, why.find('\n')) + "): say data.last=drop, or choose a batch of which the " +
+             std::to_string(data.train->size()) + " samples leave more");
+    }
+    restore_buffers();
+  });
 }
 
 bool Trainer::Run::best_is_now() const {
@@ -112,16 +216,19 @@ bool Trainer::Run::best_is_now() const {
          state.validations.back().step == state.step;
 }
 
-/// The number, from 1, of the validation with the best mean over the last stop.smooth validations.
+/// The number, from 1, of the validation with the best mean over the last stop.smooth validations, which was better
+/// than the best before it by more than stop.min_delta; 0: none has a number.
 std::size_t Trainer::Run::smoothed_best() const {
   const auto window = static_cast<std::size_t>(config.stop.smooth);
+  const double least = config.stop.min_delta / scale_of_watched();
   double best = 0;
   std::size_t found = 0;
   for (std::size_t end = 1; end <= state.validations.size(); ++end) {
     const std::size_t begin = end - std::min(window, end);
     double mean = 0;
     for (std::size_t i = begin; i < end; ++i) mean += watched(state.validations[i]) / static_cast<double>(end - begin);
-    if (found > 0 && !(larger_is_better() ? mean > best : mean < best)) continue;
+    if (!std::isfinite(mean)) continue;
+    if (found > 0 && !(larger_is_better() ? mean > best + least : mean < best - least)) continue;
     best = mean;
     found = end;
   }
@@ -132,26 +239,29 @@ std::size_t Trainer::Run::smoothed_best() const {
 void Trainer::Run::judge(std::size_t epoch) {
   const Validation& last = state.validations.back();
   const double value = watched(last);
-  if (state.best_validation == 0 || (larger_is_better() ? value > state.best : value < state.best)) {
+  const bool is_better = state.best_validation == 0 || (larger_is_better() ? value > state.best : value < state.best);
+  if (std::isfinite(value) && is_better) {
     state.best = value;
     state.best_validation = state.validations.size();
     state.best_epoch = epoch + 1;
   }
-  const std::size_t best = smoothed_best(), without = state.validations.size() - best;
+  const std::size_t best = smoothed_best(), since = std::max(best, state.patient_since);
+  const std::size_t without = state.validations.size() - since;
   if (reaches_target(last)) {
     stop_reason = target_reached();  // not stored in the state: a resumed run may have another target
   } else if (config.stop.patience > 0 && without >= static_cast<std::size_t>(config.stop.patience)) {
     const bool epochs = !validates_within_epochs();
     const std::string what = epochs ? "epoch" : "validation";
-    state.stopped = stop_reason = "no " + what + " was better than " +
-                                  (epochs ? "epoch " + std::to_string(std::lround(state.validations[best - 1].epoch))
-                                          : "that after step " + std::to_string(state.validations[best - 1].step)) +
-                                  " for " + std::to_string(without) + " " + what + (without == 1 ? "" : "s");
+    const std::string than = best == 0 ? "no number at all"
+                             : epochs  ? "epoch " + std::to_string(std::lround(state.validations[best - 1].epoch))
+                                       : "that after step " + std::to_string(state.validations[best - 1].step);
+    state.stopped = stop_reason = "no " + what + " was better than " + than + " for " + std::to_string(without) + " " +
+                                  what + (without == 1 ? "" : "s");
   }
 }
 
 std::string Trainer::Run::target_reached() const {
-  const std::string name = metrics.empty() ? "held-out loss" : metrics[0].name;
+  const std::string name = watched_metric() == nullptr ? "held-out loss" : watched_metric()->name;
   return name + " reached stop.target after step " + std::to_string(state.validations.back().step);
 }
 

@@ -8,6 +8,7 @@ namespace tutti::engine {
 namespace {
 
 using Kind = OptionInfo::Kind;
+using Output = LossInfo::Output;
 
 constexpr OptionInfo lr(std::string_view value) { return {"lr", Kind::number, value, "learning rate"}; }
 constexpr OptionInfo decay(std::string_view value) {
@@ -89,13 +90,14 @@ constexpr ChoiceInfo table[] = {
 };
 
 constexpr LossInfo losses[] = {
-    {"cross_entropy", "of scores and the class", "categorical_crossentropy sparse_categorical_crossentropy", true},
-    {"nll", "of log-probabilities and the class", "negative_log_likelihood", true},
-    {"mse", "mean squared error", "mean_squared_error", false},
-    {"l1", "mean absolute error", "mae mean_absolute_error", false},
-    {"smooth_l1", "squared near 0, absolute beyond 1", "huber", false},
-    {"bce", "binary cross-entropy of probabilities", "binary_crossentropy", false},
-    {"bce_logits", "binary cross-entropy of scores", "bce_with_logits", false},
+    {"cross_entropy", "of scores and the class", "categorical_crossentropy sparse_categorical_crossentropy",
+     Output::scores},
+    {"nll", "of log-probabilities and the class", "negative_log_likelihood", Output::log_probabilities},
+    {"mse", "mean squared error", "mean_squared_error", Output::numbers},
+    {"l1", "mean absolute error", "mae mean_absolute_error", Output::numbers},
+    {"smooth_l1", "squared near 0, absolute beyond 1", "huber", Output::numbers},
+    {"bce", "binary cross-entropy of probabilities", "binary_crossentropy", Output::probabilities},
+    {"bce_logits", "binary cross-entropy of scores", "bce_with_logits", Output::binary_scores},
 };
 
 }  // namespace

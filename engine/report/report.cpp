@@ -108,9 +108,12 @@ void Report::validation(const Validation& found) {
 
 void Report::epoch(const EpochResult& r) {
   char text[128];
-  std::snprintf(text, sizeof text, "epoch %3zu/%zu  loss %.4f  held-out loss %.4f", r.epoch, r.epochs, r.train_loss,
-                r.test_loss);
-  const std::string all = text + shown(r.metrics);
+  std::snprintf(text, sizeof text, "epoch %3zu/%zu  loss %.4f", r.epoch, r.epochs, r.train_loss);
+  std::string all = text;
+  if (r.validated) {
+    std::snprintf(text, sizeof text, "  held-out loss %.4f", r.test_loss);
+    all += text + shown(r.metrics);
+  }
   std::snprintf(text, sizeof text, "  %.0f samples/s  ", r.samples_per_second);
   line(all + text + shares(r));
 }

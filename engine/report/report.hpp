@@ -31,7 +31,9 @@ struct EpochResult {
   std::size_t step = 0;               ///< steps done at its end, over all epochs
   double learning_rate = 0;           ///< of the epoch's last step
   double train_loss = 0;              ///< mean over the epoch's samples, each at the time of its step
-  double test_loss = 0;               ///< of the last validation, as are `metrics`
+  /// Whether a validation belongs to this epoch; without one, test_loss and the values of `metrics` are NaN.
+  bool validated = true;
+  double test_loss = 0;  ///< of the epoch's last validation, as are `metrics`
   Metrics metrics = {};
   double samples_per_second = 0;  ///< of all ranks together, during training only
   PhaseTimes phases = {};         ///< time of the epoch's training, mean over the ranks

@@ -224,6 +224,10 @@ Axes axes_of(const Config& config) {
     check_server_axes(axes);
     return axes;
   }
+  for (const OptionInfo& each : server_axis_options())
+    if (config.strategy.options.contains(each.key))
+      refuse("strategy." + std::string(each.key) +
+             " is for training by masters: say strategy=downpour, easgd or gem, for one, or leave it out");
   if (axes.what == Axes::What::gradients) {
     check_gradients(axes);
   } else {

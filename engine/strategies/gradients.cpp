@@ -22,7 +22,8 @@ class Gradients final : public Strategy {
                   .about = "in " + std::to_string(sync->buckets()) + " gradient buckets" +
                            (compression ? " by " + compression->describe() : ""),
                   .rate_factor = axes.scale_lr ? size : 1.0,
-                  .alike_when_settled = !keeps_errors(axes.codec)}),
+                  .alike_when_settled = !keeps_errors(axes.codec),
+                  .equal_gradients = compression == nullptr}),
         sync_(std::move(sync)),
         ranks_(ranks) {}
 

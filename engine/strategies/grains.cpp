@@ -26,6 +26,7 @@ class Grains final : public Strategy {
   Grains(std::size_t grains, Replica replica)
       : Strategy({.name = std::to_string(grains) + " grains",
                   .about = "in " + std::to_string(grains) + " grains, with the same bits for any number of ranks",
+                  .equal_gradients = true,
                   .has_buffers = true}),
         grains_(grains),
         world_(std::move(replica.world)),

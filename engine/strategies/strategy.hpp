@@ -56,6 +56,7 @@ class Strategy {
     double rate_factor = 1;          ///< multiplies the schedule's learning rate
     bool equal_when_settled = true;  ///< parameters are bitwise equal on all ranks after settle()
     bool alike_when_settled = true;  ///< and so are state() and the optimizer's state
+    bool equal_gradients = false;    ///< gradients are equal on all ranks after end_backward(), or NaN on all
     bool has_buffers = false;        ///< the strategy keeps the buffers equal, so the trainer must not
   };
 

@@ -70,7 +70,7 @@ TEST(MpiLearn, LeftoversGoAcrossFiles) {
   Sampler::Plan plan{.samples = 132, .batch = 10, .way = Way::file, .files = {95, 30, 7}};
   EXPECT_EQ(Sampler(plan).steps(), 14U);
   EXPECT_EQ(Sampler(plan).global_count(13), 2U);
-  plan.partial = false;
+  plan.last = Last::drop;
   EXPECT_EQ(Sampler(plan).steps(), 13U);
 }
 

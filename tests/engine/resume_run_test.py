@@ -86,8 +86,9 @@ class Resume(Runs):
         self.assertEqual(self.state("target")["step"], 50)
         said = self.train("-np", 2, *WORDS, "run=patience", "epochs=30", "lr=0", "patience=2")
         self.assertIn("ended early", said)
-        self.shell(self.next_of(said))
-        self.assertEqual(self.state("patience")["step"], 300)
+        self.assertEqual(self.state("patience")["step"], 15)
+        self.shell(self.next_of(said))  # which is as patient as a new run
+        self.assertEqual(self.state("patience")["step"], 25)
 
     def test_masters_too(self):
         said = self.train("-np", 3, *WORDS, "masters=1", "strategy=downpour", "run=served")

@@ -213,7 +213,7 @@ TEST(SamplerWays, FilesAreDealtOutWholeAndBatchesGoAcrossThem) {
   for (std::size_t step = 0; step < 13; ++step) EXPECT_EQ(alone.local(step).size(), 10U);
   EXPECT_THAT(Ids(alone.local(9).begin(), alone.local(9).end()), ElementsAre(90, 91, 92, 93, 94, 95, 96, 97, 98, 99));
   EXPECT_EQ(alone.local(13).size(), 2U);
-  plan.partial = false;
+  plan.last = Last::drop;
   EXPECT_EQ(Sampler(plan).steps(), 13U);
 
   plan.size = 2;  // rank 0 has the first and the third file

@@ -16,6 +16,7 @@ namespace tutti::engine {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Throws;
 
 // Rank 1 sleeps in a hook: that is its own time, and what the others wait for.
 TEST(Trainer, WaitsForARankAreBookedToIt) {
@@ -140,6 +141,21 @@ TEST(Trainer, PatienceCountsValidations) {
   EXPECT_EQ(smooth.losses.size(), 18U);
   EXPECT_EQ(smooth.best_validation, 6U);
   EXPECT_EQ(smooth.stopped, "no validation was better than that after step 12 for 3 validations");
+}
+
+TEST(Trainer, PatienceWantsMoreThanTheLeastImprovement) {
+  Config config = small_config();
+  config.stop.patience = 3;
+  config.stop.min_delta = 5;  // percent, of an accuracy
+  const TrainResult result = follow({0.5, 0.53, 0.56, 0.58, 0.6, 0.61}, config, 2);
+  EXPECT_EQ(result.losses.size(), 12U);  // 0.56 is better than 0.5 by enough, 0.58 and 0.6 than 0.56 are not
+  EXPECT_EQ(result.best_validation, 6U);
+  config.stop.monitor = "loss";
+  config.stop.min_delta = 1000;
+  const TrainResult by_loss = follow(std::vector<double>(20, 0.5), config, 2);
+  EXPECT_EQ(by_loss.losses.size(), 8U);
+  config.stop.monitor = "auc";
+  EXPECT_THAT([&] { follow({0.5}, config, 1); }, Throws<std::exception>());
 }
 
 TEST(Batch, OfEachRankIsTheGlobalOneDivided) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <sstream>
 
 #include "transports/core/text_file.hpp"
@@ -26,8 +27,9 @@ class Table {
       std::vector<double> row;
       for (const std::string& cell : cells(line)) {
         char* end = nullptr;
-        row.push_back(std::strtod(cell.c_str(), &end));
-        if (cell.empty() || *end != 0) refuse(number, "'" + cell + "' is no number");
+        // an empty cell: the epoch had no validation
+        row.push_back(cell.empty() ? std::numeric_limits<double>::quiet_NaN() : std::strtod(cell.c_str(), &end));
+        if (!cell.empty() && *end != 0) refuse(number, "'" + cell + "' is no number");
       }
       if (row.size() != names_.size()) refuse(number, "expected " + std::to_string(names_.size()) + " numbers");
       rows_.push_back(std::move(row));

@@ -2,7 +2,10 @@
 
 #include <ctime>
 #include <filesystem>
+#include <system_error>
 #include <vector>
+
+#include "tutti/status.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -23,6 +26,21 @@ std::string new_run_folder(const std::string& name) {
   std::string found = folder;
   for (int i = 2; fs::exists(found); ++i) found = folder + "-" + std::to_string(i);
   return found;
+}
+
+ClaimedFolder::ClaimedFolder(const std::string& wanted) : path_(wanted) {
+  std::error_code failed;
+  fs::create_directories(fs::path(wanted).parent_path(), failed);
+  for (int i = 2; !failed && !fs::create_directory(path_, failed); ++i) path_ = wanted + "-" + std::to_string(i);
+  if (failed)
+    throw Error(Code::resource,
+                "run=" + path_ + ": cannot be made: " + failed.message() + "; name another folder, or say run=none");
+}
+
+ClaimedFolder::~ClaimedFolder() {
+  std::error_code not_empty;
+  fs::remove(path_, not_empty);
+  fs::remove(fs::path(path_).parent_path(), not_empty);
 }
 
 std::string newest_run_folder() {

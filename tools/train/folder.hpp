@@ -11,6 +11,22 @@ namespace tutti::tools {
 /// stem is used.
 std::string new_run_folder(const std::string& name);
 
+/// The new folder of one run, which no other process has: `wanted`, or that with a number appended. It is removed at
+/// the end if nothing was put into it.
+class ClaimedFolder {
+ public:
+  /// Throws Error{resource} if it cannot be made.
+  explicit ClaimedFolder(const std::string& wanted);
+  ~ClaimedFolder();
+  ClaimedFolder(const ClaimedFolder&) = delete;
+  ClaimedFolder& operator=(const ClaimedFolder&) = delete;
+
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+};
+
 /// The newest run in runs/, or an empty string.
 std::string newest_run_folder();
 

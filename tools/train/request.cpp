@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "engine/config/tables.hpp"
 #include "engine/loop/run_config.hpp"
 #include "tools/options.hpp"
 #include "tools/shell.hpp"
@@ -192,6 +193,10 @@ void Line::apply(engine::Config& config) const {
   const bool as_mpi_learn = take_words(config, words);
   for (const auto& [key, value] : flags)  // whose --batch is each worker's
     config.set(as_mpi_learn && key == "batch" ? "batch.per_rank" : key, value, "--" + key);
+  const auto& options = config.strategy.options;
+  const bool has_masters = options.contains("masters") || options.contains("processes");
+  if (as_mpi_learn && has_masters && !config.sources.contains("strategy.name"))
+    config.set("strategy.name", "downpour", "mpi_learn's default");
   if (!data.empty()) config.set("data.source", data, "--data");
   if (!device.empty()) config.set("device", device, "--device");
   if (resume.asked) config.set("checkpoint.resume", "true", "--resume");
@@ -210,6 +215,24 @@ engine::Config configuration(const Line& line) {
   return config;
 }
 
+/// Gives flags the names that they have here, where they are spelled with `-` for `_`. Throws for those of other
+/// trainers, with what to say.
+void name_flags(const CLI::App& app, std::vector<std::string>& arguments) {
+  const std::vector<std::string> names = engine::config_names();
+  for (std::string& word : arguments) {
+    if (!word.starts_with("--")) continue;
+    const std::size_t end = std::min(word.find('='), word.size());
+    const std::string name = word.substr(2, end - 2);
+    if (app.get_option_no_throw("--" + name)) continue;
+    const auto same = std::ranges::find_if(
+        names, [&](const std::string& each) { return engine::plain_key(each) == engine::plain_key(name); });
+    if (same != names.end())
+      word.replace(2, end - 2, *same);
+    else if (const std::string_view advice = engine::advice_for(name); !advice.empty())
+      throw Error(Code::invalid, "no flag --" + name + ": here it is " + std::string(advice));
+  }
+}
+
 }  // namespace
 
 TrainRequest read_request(const std::vector<std::string>& arguments) {
@@ -219,6 +242,7 @@ TrainRequest read_request(const std::vector<std::string>& arguments) {
   line.resume = take_resume(rest);
   CLI::App app("Trains a network: tutti train -np 4 --config lenet-digits data=DIR", "tutti train");
   line.add_to(app, request);
+  name_flags(app, rest);
   parse(app, rest);
   std::erase_if(line.flags, [&](const auto& flag) { return app.count("--" + flag.first) == 0; });
   if (!line.help.empty()) show(line.help == "markdown" ? engine::config_markdown() : engine::config_help());
@@ -227,6 +251,7 @@ TrainRequest read_request(const std::vector<std::string>& arguments) {
   if (line.print) show(config.resolved());
   if (config.run.empty()) {
     if (config.checkpoint.resumes()) refuse_resume();
+    request.names_run = true;
     config.run = new_run_folder(line.name.empty() ? config.model.name : line.name);
   }
   if (config.checkpoint.resumes() && config.has_folder()) {

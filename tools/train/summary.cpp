@@ -56,7 +56,6 @@ std::string keys_to_go_on(const engine::Config& config, const engine::TrainResul
   std::string keys = fmt::format("epochs={}", 2 * config.epochs);
   if (config.steps > 0) keys += fmt::format(" steps={}", 2 * config.steps);
   if (result.reached_target && config.stop.target != 0) keys += " stop.target=0";
-  if (!result.stopped.empty() && config.stop.patience > 0) keys += " stop.patience=0";
   return keys;
 }
 

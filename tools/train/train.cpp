@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "engine/checkpoint/atomic_file.hpp"
 #include "engine/loop/all_or_none.hpp"
@@ -40,8 +41,9 @@ struct Job {
   engine::Config config;
   engine::DataSplit data;
   engine::Network network;
-  bool joins = false;  ///< this process joins a run that goes on
-  std::string launch;  ///< the command that starts such ranks, for a shell: "tutti train -np 4"
+  bool names_run = false;  ///< job.config.run is a proposal, of which rank 0 makes a folder
+  bool joins = false;      ///< this process joins a run that goes on
+  std::string launch;      ///< the command that starts such ranks, for a shell: "tutti train -np 4"
 };
 
 /// The command that starts ranks where those of this job are.
@@ -124,7 +126,7 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
         "--explain-strategy starts no ranks: say `tutti train -np N --explain-strategy ...` without a launcher");
   if (request.dry_run)
     throw Error(Code::invalid, "--dry-run starts no ranks: say `tutti train -np N --dry-run ...` without a launcher");
-  Job job{request.config, {}, {}, !request.join.empty(), launch_of(world, request.net)};
+  Job job{request.config, {}, {}, request.names_run, !request.join.empty(), launch_of(world, request.net)};
   job.config.whole.processes = world.size();
   if (job.joins && world.size() > 1)
     throw Error(Code::invalid, "--join adds one process to a run: say `tutti train --join DIR` without a launcher");
@@ -241,6 +243,10 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   if (world.rank() != 0 && std::any_of(arguments.begin(), arguments.end(), asks)) return 0;
   Job job;
   engine::all_or_none(world, [&] { job = prepare(arguments, world); });
+  std::optional<tutti::tools::ClaimedFolder> claimed;
+  engine::all_or_none(world, [&] {
+    if (job.names_run && world.rank() == 0) job.config.run = claimed.emplace(job.config.run).path();
+  });
   job.config.run = tutti::tools::of_first_rank(job.config.run, world);
   if (job.joins) {
     engine::choose_device(job.network, job.config, world);
@@ -267,6 +273,9 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
   try {
     result = trainer->run();
   } catch (const engine::ReplicaError& error) {  // training is complete, so its losses are reported
+    result = error.result;
+    differ = error.what();
+  } catch (const engine::DivergedError& error) {
     result = error.result;
     differ = error.what();
   }
