@@ -46,6 +46,23 @@ std::vector<std::size_t> Subset::files() const {
   return found;
 }
 
+Blocks Subset::blocks() const {
+  Blocks found = whole_->blocks();
+  std::size_t end = 0;
+  auto at = ids_.begin();
+  for (std::vector<std::size_t>& file : found.files) {
+    for (std::size_t& length : file) {
+      end += length;
+      const auto next = std::lower_bound(at, ids_.end(), end);
+      length = static_cast<std::size_t>(next - at);
+      at = next;
+    }
+    std::erase(file, 0);
+  }
+  std::erase_if(found.files, [](const auto& file) { return file.empty(); });
+  return found;
+}
+
 void Subset::expect(std::span<const std::uint32_t> ids) const {
   std::vector<std::uint32_t> theirs;
   for (const std::uint32_t id : ids) theirs.push_back(ids_.at(id));

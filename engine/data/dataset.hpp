@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/data/blocks.hpp"
 #include "engine/data/sample.hpp"
 
 namespace tutti::engine {
@@ -21,6 +22,8 @@ class Dataset {
   virtual Sample get(std::size_t i) const = 0;
   /// The number of samples in each file, for data sets whose files are best read one after the other; else empty.
   virtual std::vector<std::size_t> files() const { return {}; }
+  /// The parts that are best read as a whole, for data sets in which samples in any order would be slow; else empty.
+  virtual Blocks blocks() const { return {}; }
   /// A hint: the samples that will be requested next, in about this order. Replaces the previous hint.
   virtual void expect(std::span<const std::uint32_t> ids) const { static_cast<void>(ids); }
 };
@@ -53,6 +56,7 @@ class Subset : public Dataset {
   std::size_t size() const override { return ids_.size(); }
   Sample get(std::size_t i) const override { return whole_->get(ids_.at(i)); }
   std::vector<std::size_t> files() const override;
+  Blocks blocks() const override;
   void expect(std::span<const std::uint32_t> ids) const override;
 
  private:

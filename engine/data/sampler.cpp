@@ -48,6 +48,12 @@ bool take_parts(std::string_view text, std::vector<Progress::Part>& parts) {
   return text.empty();
 }
 
+/// What the order depends on.
+std::string text_of(const Blocks& blocks) {
+  return "blocks=" + std::to_string(blocks.count()) + " window=" + std::to_string(blocks.window) +
+         " open=" + std::to_string(blocks.open) + " digest=" + std::to_string(blocks.digest());
+}
+
 }  // namespace
 
 std::string Progress::text() const {
@@ -100,6 +106,9 @@ void Sampler::check() const {
   if (plan_.remainder != Remainder::uneven && plan_.batch % units != 0)
     refuse("a global batch of " + batch + " cannot be cut into " + std::to_string(units) +
            " equal parts: set batch= to a multiple, or let the remainder be uneven");
+  if (!plan_.blocks.empty() && plan_.blocks.samples() != plan_.samples)
+    refuse("the blocks' samples are not those of the data set: expected " + std::to_string(plan_.samples) +
+           " together");
   if (plan_.way != Way::file) return;
   if (std::accumulate(plan_.files.begin(), plan_.files.end(), std::size_t{0}) != plan_.samples)
     refuse("the files' samples are not those of the data set: expected " + std::to_string(plan_.samples) + " together");
@@ -112,13 +121,21 @@ std::string Sampler::data() const {
   return "samples=" + std::to_string(plan_.samples) + " seed=" + std::to_string(plan_.seed) +
          " way=" + std::string(way_names[static_cast<std::size_t>(plan_.way)]) +
          " remainder=" + std::string(remainder_names[static_cast<std::size_t>(plan_.remainder)]) +
-         std::string(last_names[static_cast<std::size_t>(plan_.last)]) + (plan_.shuffled ? "" : " in order");
+         std::string(last_names[static_cast<std::size_t>(plan_.last)]) +
+         (!plan_.shuffled        ? " in order"
+          : plan_.blocks.empty() ? ""
+                                 : " " + text_of(plan_.blocks));
 }
 
 Sampler::Order Sampler::order_of(std::size_t epoch) const {
   Order order(plan_.samples);
   std::iota(order.begin(), order.end(), 0U);
   if (!plan_.shuffled) return order;
+  if (!plan_.blocks.empty()) {
+    Blocks blocks = plan_.blocks;
+    if (plan_.way == Way::file) blocks.open = 1;
+    return order_by_blocks(blocks, plan_.seed, epoch);
+  }
   if (plan_.way != Way::file) {
     shuffle(std::span(order), Random::keyed(plan_.seed, 0x5a3b1e, epoch));
     return order;
@@ -180,7 +197,8 @@ void Sampler::remove(Order& order, const Progress::Part& part) const {
 
 void Sampler::resume(const Progress& progress) {
   if (!progress.data.empty() && progress.data != data())
-    refuse("the place to go on at is of other data: expected " + data() + ", found " + progress.data);
+    refuse("the place to go on at is of other data: expected " + data() + ", found " + progress.data +
+           ": give the same data, seed and options of data as before");
   Order order = order_of(progress.epoch);
   past_ = progress;
   past_.data = data();

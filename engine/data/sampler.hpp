@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/data/blocks.hpp"
+
 namespace tutti::engine {
 
 struct Range {
@@ -64,9 +66,9 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
-/// The order of an epoch depends only on seed and epoch, not on the ranks. Every sample is seen in each epoch unless
-/// remainder or last step say `drop`, and no sample is seen twice unless one of them says `pad`. Steps are numbered
-/// [first_step(), steps()).
+/// The order of an epoch depends only on seed, epoch and blocks, not on the ranks. Every sample is seen in each epoch
+/// unless remainder or last step say `drop`, and no sample is seen twice unless one of them says `pad`. Steps are
+/// numbered [first_step(), steps()).
 class Sampler {
  public:
   struct Plan {
@@ -83,6 +85,8 @@ class Sampler {
     std::size_t grains = 0;
     /// for Way::file: the number of samples in each file, in the data set's order
     std::vector<std::size_t> files = {};
+    /// Dataset::blocks(): if not empty, samples are shuffled by order_by_blocks(), with Way::file one file at a time.
+    Blocks blocks = {};
   };
 
   /// Starts epoch 0. Throws Error{invalid} for an impossible plan, for example if a rank would never see a sample.

@@ -46,7 +46,8 @@ Sampler sampler_for(const Config& config, int rank, int size, const Dataset& dat
            static_cast<Remainder>(place_of("data.remainder", config.data.remainder, {"uneven", "drop", "pad"})),
        .last = last_of(config),
        .grains = cuts_of(config, size),
-       .files = config.data.way == "file" ? data.files() : std::vector<std::size_t>{}});
+       .files = config.data.way == "file" ? data.files() : std::vector<std::size_t>{},
+       .blocks = data.blocks()});
 }
 
 std::vector<Transform> transforms_for(const Config& config, const DataSplit& data) {

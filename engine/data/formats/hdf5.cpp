@@ -1,10 +1,12 @@
 #include "engine/data/formats/hdf5.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 
 #include "engine/data/files.hpp"
 #include "engine/data/formats/hdf5_file.hpp"
+#include "engine/data/formats/hdf5_reading.hpp"
 #include "engine/data/formats/hdf5_store.hpp"
 #include "engine/data/formats/kinds.hpp"
 #include "transports/core/text_file.hpp"
@@ -65,28 +67,40 @@ class Hdf5Dataset::Files {
       : paths_(std::move(paths)), options_(std::move(options)), cache_(options_.cache) {
     for (std::size_t file = 0; file < paths_.size(); ++file) look_into(file);
     if (options_.classes > 0 && target_ != Target::numbers) classes_ = options_.classes;
-    if (options_.preload)
-      loaded_ = std::make_unique<LoadedFiles>(options_.open, [this](std::size_t file) { return load(file); });
+    reading_ = reading_of(layouts_, {.open = options_.open, .preload = options_.preload, .memory = options_.memory});
+    for (const Hdf5Reading::Part& part : reading_.parts)
+      part_ends_.push_back(part.rows + (part_ends_.empty() ? 0 : part_ends_.back()));
+    if (!reading_.parts.empty())
+      loaded_ = std::make_unique<LoadedParts>(reading_.held, [this](std::size_t part) { return load(part); });
   }
 
   Sample get(std::size_t i) {
     const auto file = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), i) - ends_.begin());
     const std::size_t row = i - (file == 0 ? 0 : ends_[file - 1]);
     if (!loaded_) return sample_of(read_row(file, row), file, row);
-    const auto whole = loaded_->get(file);
+    const std::size_t part = part_of(i);
+    const auto rows = loaded_->get(part);
     std::vector<Array> arrays;
-    for (const Array& each : *whole) arrays.push_back(each.row(row));
+    for (const Array& each : *rows) arrays.push_back(each.row(row - reading_.parts[part].begin));
     return sample_of(arrays, file, row);
   }
 
+  /// Parts are read ahead if those that are in use at a time fit into memory; for random access that would be in vain.
   void expect(std::span<const std::uint32_t> ids) {
     if (!loaded_) return;
-    std::vector<std::size_t> order;
-    for (const std::uint32_t id : ids) {
-      const auto file = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), id) - ends_.begin());
-      if (order.empty() || order.back() != file) order.push_back(file);
-      // random access across files: reading ahead is of no use
-      if (order.size() > 2 * paths_.size()) return loaded_->expect({});
+    std::vector<std::size_t> order, last(reading_.parts.size());
+    std::vector<std::uint32_t> parts;
+    for (const std::uint32_t id : ids) parts.push_back(static_cast<std::uint32_t>(part_of(id)));
+    for (std::size_t i = 0; i < parts.size(); ++i) last[parts[i]] = i;
+    std::vector<bool> seen(last.size());
+    std::size_t in_use = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (!seen[parts[i]]) {
+        seen[parts[i]] = true;
+        order.push_back(parts[i]);
+        if (++in_use > reading_.held) return loaded_->expect({});
+      }
+      if (last[parts[i]] == i) --in_use;
     }
     loaded_->expect(std::move(order));
   }
@@ -97,8 +111,10 @@ class Hdf5Dataset::Files {
     return found;
   }
   std::size_t size() const { return ends_.back(); }
-  std::size_t most_open() const { return loaded_ ? loaded_->most() : most_open_; }
-  std::size_t opened() const { return loaded_ ? loaded_->loads() : opened_; }
+  std::size_t most_open() const { return options_.preload && loaded_ ? loaded_->most() : most_open_.load(); }
+  std::size_t opened() const { return options_.preload ? reads() : opened_.load(); }
+  std::size_t reads() const { return loaded_ ? loaded_->loads() : 0; }
+  const Hdf5Reading& reading() const { return reading_; }
 
   std::vector<std::string> inputs_;
   std::string target_name_;
@@ -117,6 +133,7 @@ class Hdf5Dataset::Files {
       if (each.rows() != columns[0].rows())
         refuse(path, "dataset '" + each.path + "' has " + std::to_string(each.rows()) + " rows, and '" +
                          columns[0].path + "' " + std::to_string(columns[0].rows()) + ": expected one for each sample");
+    layouts_.push_back(layout_of(columns));
     ends_.push_back(columns[0].rows() + (ends_.empty() ? 0 : ends_.back()));
     if (number == 0) {
       columns_ = columns;
@@ -143,12 +160,15 @@ class Hdf5Dataset::Files {
     }
   }
 
-  /// Loads a file into memory; it is open only during this call.
-  LoadedFiles::Columns load(std::size_t number) {
-    const Hdf5File file(cache_.local(number, paths_[number]), options_.limits);
-    LoadedFiles::Columns found;
-    for (const Hdf5Column& each : here(number)) found.push_back(file.read(each));
-    return found;
+  std::size_t part_of(std::size_t i) const {
+    return static_cast<std::size_t>(std::upper_bound(part_ends_.begin(), part_ends_.end(), i) - part_ends_.begin());
+  }
+
+  /// Reads a part of a file. With preload, a file is open only during this call.
+  LoadedParts::Columns load(std::size_t number) {
+    const Hdf5Reading::Part& part = reading_.parts[number];
+    if (!options_.preload) return read_rows(part.file, part.begin, part.rows);
+    return rows_of(*open(part.file), part.file, part.begin, part.rows);
   }
 
   std::vector<Hdf5Column> here(std::size_t number) const {
@@ -158,20 +178,36 @@ class Hdf5Dataset::Files {
     return found;
   }
 
-  /// Reads one row. The file stays open until `open` other files have been used more recently.
-  std::vector<Array> read_row(std::size_t number, std::size_t row) {
+  std::unique_ptr<Hdf5File> open(std::size_t number) {
+    const std::size_t most_files = std::min(options_.open, paths_.size());
+    return std::make_unique<Hdf5File>(cache_.local(number, paths_[number]), options_.limits,
+                                      options_.memory / 8 / most_files);
+  }
+
+  std::vector<Array> rows_of(const Hdf5File& file, std::size_t number, std::size_t begin, std::size_t rows) const {
+    std::vector<Array> arrays;
+    for (const Hdf5Column& each : here(number)) arrays.push_back(file.read(each, begin, rows));
+    return arrays;
+  }
+
+  /// Reads rows. The file stays open until `open` other files have been used more recently.
+  std::vector<Array> read_rows(std::size_t number, std::size_t begin, std::size_t rows) {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& each) { return each.first == number; });
     if (found == open_.end()) {
       if (open_.size() >= options_.open) open_.erase(open_.begin());
-      open_.emplace_back(number, std::make_unique<Hdf5File>(cache_.local(number, paths_[number]), options_.limits));
-      most_open_ = std::max(most_open_, open_.size());
+      open_.emplace_back(number, open(number));
+      most_open_ = std::max(most_open_.load(), open_.size());
       ++opened_;
     } else {
       std::rotate(found, found + 1, open_.end());
     }
-    std::vector<Array> arrays;
-    for (const Hdf5Column& each : here(number)) arrays.push_back(open_.back().second->read(each, row, 1).row(0));
+    return rows_of(*open_.back().second, number, begin, rows);
+  }
+
+  std::vector<Array> read_row(std::size_t number, std::size_t row) {
+    std::vector<Array> arrays = read_rows(number, row, 1);
+    for (Array& each : arrays) each = each.row(0);
     return arrays;
   }
 
@@ -198,12 +234,15 @@ class Hdf5Dataset::Files {
   FileCache cache_;
   std::vector<Hdf5Column> columns_;  // of the first file: inputs, then labels
   std::vector<std::size_t> ends_;    // cumulative numbers of samples
+  std::vector<Hdf5Layout> layouts_;
+  Hdf5Reading reading_;
+  std::vector<std::size_t> part_ends_;  // cumulative numbers of samples of its parts
   Target target_ = Target::classes;
 
   std::mutex mutex_;
   std::vector<std::pair<std::size_t, std::unique_ptr<Hdf5File>>> open_;  // least recently used first
-  std::size_t most_open_ = 0, opened_ = 0;
-  std::unique_ptr<LoadedFiles> loaded_;  // with preload; declared after the cache, so that it is destroyed first
+  std::atomic<std::size_t> most_open_{0}, opened_{0};
+  std::unique_ptr<LoadedParts> loaded_;  // declared last, so that its thread ends before what it reads with
 };
 
 Hdf5Dataset::Hdf5Dataset(std::vector<fs::path> files, Hdf5Options options) {
@@ -217,12 +256,27 @@ Hdf5Dataset::~Hdf5Dataset() = default;
 std::size_t Hdf5Dataset::size() const { return files_->size(); }
 Sample Hdf5Dataset::get(std::size_t i) const { return files_->get(i); }
 std::vector<std::size_t> Hdf5Dataset::files() const { return files_->counts(); }
+Blocks Hdf5Dataset::blocks() const { return files_->reading().blocks; }
 void Hdf5Dataset::expect(std::span<const std::uint32_t> ids) const { files_->expect(ids); }
 const std::vector<std::string>& Hdf5Dataset::inputs() const noexcept { return files_->inputs_; }
 const std::string& Hdf5Dataset::target() const noexcept { return files_->target_name_; }
 std::size_t Hdf5Dataset::classes() const noexcept { return files_->classes_; }
 std::size_t Hdf5Dataset::most_open() const noexcept { return files_->most_open(); }
 std::size_t Hdf5Dataset::opened() const noexcept { return files_->opened(); }
+std::size_t Hdf5Dataset::reads() const noexcept { return files_->reads(); }
+const std::string& Hdf5Dataset::note() const noexcept { return files_->reading().note; }
+
+namespace {
+
+/// The option memory=, which is in MiB.
+std::size_t memory_of(const Source& source, std::size_t otherwise) {
+  constexpr std::size_t unit = std::size_t{1} << 20, most = std::size_t{1} << 40;
+  const std::size_t given = source.number("memory", otherwise / unit);
+  if (given > most / unit) source.refuse("memory=" + source.option("memory") + " is in MiB: expected 1 to 1048576");
+  return given * unit;
+}
+
+}  // namespace
 
 DataSplit open_hdf5(const Source& source) {
   const Hdf5Options defaults;
@@ -231,6 +285,7 @@ DataSplit open_hdf5(const Source& source) {
                             .classes = source.number("classes", 0),
                             .open = source.number("open", defaults.open),
                             .preload = source.flag("preload"),
+                            .memory = memory_of(source, defaults.memory),
                             .cache = source.option("cache"),
                             .limits = source.limits};
   std::vector<std::shared_ptr<const Hdf5Dataset>> parts;
@@ -247,6 +302,7 @@ DataSplit open_hdf5(const Source& source) {
   measure(split);
   split.description =
       source.text + ": " + summary(split, "samples of " + std::to_string(parts[0]->files().size()) + " files");
+  if (!parts[0]->note().empty()) split.description += "; " + parts[0]->note();
   return split;
 }
 

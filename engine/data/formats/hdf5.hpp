@@ -1,4 +1,4 @@
-// HDF5 files as one data set. Only a few of the files are open at a time.
+// HDF5 files as one data set. Only a few of the files are open at a time, and what is compressed is unpacked in blocks.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,10 @@ struct Hdf5Options {
   std::string labels = "labels";      ///< a dataset: class indices, one-hot rows, or numbers
   std::size_t classes = 0;            ///< number of classes; 0: the largest label plus 1
   std::size_t open = 4;               ///< maximum number of files open, or in memory, at a time
-  bool preload = false;               ///< load whole files into memory, and the next expected one ahead of time
+  bool preload = false;               ///< load whole files into memory, and the next expected ones ahead of time
+  /// without preload: maximum size in bytes of the rows that stay in memory, if they are compressed or if there are
+  /// more files than may be open; two blocks of rows stay in any case
+  std::size_t memory = std::size_t{256} << 20;
   /// files are copied into a new folder in here at first use; empty: no copies
   std::filesystem::path cache = {};
   ReadLimits limits = {};
@@ -38,6 +41,7 @@ class Hdf5Dataset : public Dataset {
   std::size_t size() const override;
   Sample get(std::size_t i) const override;
   std::vector<std::size_t> files() const override;
+  Blocks blocks() const override;
   void expect(std::span<const std::uint32_t> ids) const override;
 
   const std::vector<std::string>& inputs() const noexcept;  ///< "features", or "features/a", "features/b"
@@ -45,6 +49,9 @@ class Hdf5Dataset : public Dataset {
   std::size_t classes() const noexcept;                     ///< 0: the targets are numbers
   std::size_t most_open() const noexcept;  ///< maximum number of files that have been open, or in memory, at a time
   std::size_t opened() const noexcept;     ///< how often a file was opened or loaded
+  std::size_t reads() const noexcept;      ///< how often a block of rows, or with preload a file, was read into memory
+  /// One line for the user: how samples are shuffled, and how to shuffle them freely. Empty if they are.
+  const std::string& note() const noexcept;
 
  private:
   class Files;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "engine/data/formats/trial.hpp"
@@ -115,9 +116,61 @@ hid_t memory_type(DType dtype) {
   }
 }
 
+constexpr std::size_t least_chunk_cache = std::size_t{1} << 20;  // bytes, as HDF5 itself has it
+
+/// The chunks of a dataset.
+struct Chunks {
+  bool compressed = false;    // or changed by another filter: can be read as a whole only
+  std::size_t rows = 0;       // rows in a chunk
+  std::size_t along = 0;      // number of chunks along the rows
+  std::size_t bytes = 0;      // of a chunk
+  std::size_t row_bytes = 0;  // of all chunks that a row is in
+};
+
+/// nullopt for a dataset without chunks, or with impossible ones, which check_storage() refuses.
+std::optional<Chunks> chunks_of(hid_t id) {
+  const Id layout(H5Dget_create_plist(id), H5Pclose), type(H5Dget_type(id), H5Tclose),
+      space(H5Dget_space(id), H5Sclose);
+  const int rank = H5Sget_simple_extent_ndims(space);
+  if (H5Pget_layout(layout) != H5D_CHUNKED || rank < 1) return std::nullopt;
+  std::vector<hsize_t> sides(static_cast<std::size_t>(rank)), chunk(sides.size());
+  H5Sget_simple_extent_dims(space, sides.data(), nullptr);
+  if (H5Pget_chunk(layout, rank, chunk.data()) != rank) return std::nullopt;
+  std::size_t across = 1;
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    if (chunk[d] == 0 || sides[d] > PTRDIFF_MAX) return std::nullopt;
+    const auto product = checked_product(across, d == 0 ? 1 : std::size_t{(sides[d] + chunk[d] - 1) / chunk[d]});
+    if (!product) return std::nullopt;
+    across = *product;
+  }
+  const auto bytes = checked_product(H5Tget_size(type), std::vector<std::int64_t>(chunk.begin(), chunk.end()));
+  const auto all = bytes ? checked_product(*bytes, across, PTRDIFF_MAX / 8) : std::nullopt;
+  if (!all || *bytes == 0) return std::nullopt;
+  return Chunks{.compressed = H5Pget_nfilters(layout) > 0,
+                .rows = chunk[0],
+                .along = (sides[0] + chunk[0] - 1) / chunk[0],
+                .bytes = *bytes,
+                .row_bytes = *all};
+}
+
+/// A prime number, as HDF5 wants it, of about 100 places for each chunk: few chunks then share one, and drive each
+/// other out.
+std::size_t slots_for(std::size_t chunks) {
+  constexpr std::size_t least = 521, most = std::size_t{1} << 18;  // places; the least is HDF5's own number
+  const auto is_prime = [](std::size_t n) {
+    for (std::size_t d = 3; d * d <= n; d += 2)
+      if (n % d == 0) return false;
+    return true;
+  };
+  std::size_t slots = std::clamp(std::min(chunks, most) * 100, least, most) | 1U;
+  while (!is_prime(slots)) slots += 2;
+  return slots;
+}
+
 }  // namespace
 
-Hdf5File::Hdf5File(std::filesystem::path file, const ReadLimits& limits) : file_(std::move(file)), limits_(limits) {
+Hdf5File::Hdf5File(std::filesystem::path file, const ReadLimits& limits, std::size_t chunk_cache)
+    : file_(std::move(file)), limits_(limits), chunk_cache_left_(chunk_cache) {
   const Turn turn;
   std::error_code failed;
   if (!std::filesystem::exists(file_, failed)) refuse(file_, "no such file");
@@ -157,12 +210,47 @@ void Hdf5File::refuse_dataset(const std::string& path, const std::string& what) 
   refuse(file_, "dataset '" + path + "' " + what);
 }
 
-/// Datasets stay open, because HDF5 keeps a chunk cache per open dataset.
+/// Datasets stay open, because HDF5 keeps a chunk cache per open dataset. How large that has to be is known only once
+/// the dataset is open, so those with chunks are opened twice.
 std::int64_t Hdf5File::dataset(const std::string& path) const {
   if (const auto found = datasets_.find(path); found != datasets_.end()) return found->second;
-  const hid_t id = H5Dopen2(id_, path.c_str(), access_);
+  hid_t id = H5Dopen2(id_, path.c_str(), access_);
+  if (id >= 0) {
+    if (const Id access(access_to(id), H5Pclose); access >= 0) {
+      H5Dclose(id);
+      id = H5Dopen2(id_, path.c_str(), access);
+    }
+  }
   if (id < 0) refuse_dataset(path, "cannot be opened; the file is corrupt, fetch it again");
   return datasets_[path] = id;
+}
+
+/// How to open a dataset with chunks, with a cache for them; negative for any other. Without compression there is no
+/// cache: HDF5 then reads the rows that are requested, not the chunks that they are in.
+std::int64_t Hdf5File::access_to(std::int64_t id) const {
+  const std::optional<Chunks> chunks = chunks_of(id);
+  if (!chunks) return -1;
+  Hdf5ChunkCache cache;
+  if (chunks->compressed) {
+    const std::size_t few = chunks->row_bytes * std::min<std::size_t>(chunks->along, 4);
+    const std::size_t given = std::min(few, chunk_cache_left_);
+    chunk_cache_left_ -= given;
+    cache.bytes = std::max({given, chunks->row_bytes, least_chunk_cache});
+    cache.slots = slots_for(cache.bytes / chunks->bytes);
+  }
+  const hid_t access = H5Pcopy(access_);
+  H5Pset_chunk_cache(access, cache.slots, cache.bytes, H5D_CHUNK_CACHE_W0_DEFAULT);
+  return access;
+}
+
+Hdf5ChunkCache Hdf5File::chunk_cache(const std::string& path) const {
+  const Turn turn;
+  const hid_t id = dataset(path);
+  Hdf5ChunkCache found;
+  double preemption = 0;
+  const Id access(H5Dget_access_plist(id), H5Pclose);
+  if (chunks_of(id)) H5Pget_chunk_cache(access, &found.slots, &found.bytes, &preemption);
+  return found;
 }
 
 /// What the header says has to be there: memory is taken by it, and HDF5 1.10 reads beyond a compact dataset's end.
@@ -205,7 +293,7 @@ void Hdf5File::collect(const std::string& path, int depth, std::size_t& objects,
     for (const std::string& name : names_in(object)) collect(path + "/" + name, depth + 1, objects, found);
     return;
   }
-  Hdf5Column column{path, {}, {}};
+  Hdf5Column column{path, {}, {}, 0};
   const hid_t id = dataset(path);
   const Id type(H5Dget_type(id), H5Tclose), space(H5Dget_space(id), H5Sclose);
   const int rank = H5Sget_simple_extent_ndims(space);
@@ -219,6 +307,8 @@ void Hdf5File::collect(const std::string& path, int depth, std::size_t& objects,
   if (!dtype_of_type(type, column.dtype))
     refuse(file_, "dataset '" + path + "' does not hold numbers of up to 8 bytes");
   check_storage(column, id);
+  if (const auto chunks = chunks_of(id); chunks && chunks->compressed && chunks->rows > 1)
+    column.chunk_rows = std::min(chunks->rows, column.rows());
   found.push_back(std::move(column));
 }
 

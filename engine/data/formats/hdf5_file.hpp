@@ -18,16 +18,26 @@ struct Hdf5Column {
   std::string path;  ///< "features/jets"
   DType dtype = DType::f32;
   ArrayShape shape;
+  std::size_t chunk_rows = 0;  ///< number of rows that are compressed together; 0: each row can be read by itself
   std::size_t rows() const noexcept { return static_cast<std::size_t>(shape[0]); }
   ArrayShape row_shape() const { return {shape.begin() + 1, shape.end()}; }
 };
 
-/// An HDF5 file open for reading. A dataset that claims much more than the file stores is refused, and so is one in
-/// another file, unless `limits` allow it. Errors are Error{invalid}, in one line, with the file and the dataset. Any
-/// thread.
+/// What HDF5 keeps in memory of an open dataset: up to `bytes` of its chunks, which it finds with `slots` places.
+struct Hdf5ChunkCache {
+  std::size_t bytes = 0, slots = 0;
+};
+
+/// An HDF5 file open for reading. The chunk cache of a compressed dataset holds at least the chunks that one row is in,
+/// and up to four times as many, as long as all datasets together keep to `chunk_cache` bytes. A dataset that claims
+/// much more than the file stores is refused, and so is one in another file, unless `limits` allow it. Errors are
+/// Error{invalid}, in one line, with the file and the dataset. Any thread.
 class Hdf5File {
  public:
-  explicit Hdf5File(std::filesystem::path file, const ReadLimits& limits = {});
+  static constexpr std::size_t default_chunk_cache = std::size_t{32} << 20;
+
+  explicit Hdf5File(std::filesystem::path file, const ReadLimits& limits = {},
+                    std::size_t chunk_cache = default_chunk_cache);
   ~Hdf5File();
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
@@ -42,10 +52,13 @@ class Hdf5File {
   /// Rows [begin, begin + rows) of a dataset.
   Array read(const Hdf5Column& column, std::size_t begin, std::size_t rows) const;
   Array read(const Hdf5Column& column) const { return read(column, 0, column.rows()); }
+  /// The chunk cache of a dataset with chunks; {} for any other.
+  Hdf5ChunkCache chunk_cache(const std::string& path) const;
 
  private:
   std::int64_t dataset(const std::string& path) const;
   void collect(const std::string& path, int depth, std::size_t& objects, std::vector<Hdf5Column>& found) const;
+  std::int64_t access_to(std::int64_t id) const;
   void check_storage(const Hdf5Column& column, std::int64_t id) const;
   [[noreturn]] void refuse_dataset(const std::string& path, const std::string& what) const;
 
@@ -54,6 +67,7 @@ class Hdf5File {
   std::size_t stored_ = 0;  // the size of the file
   std::int64_t id_ = -1;
   std::int64_t access_ = -1;                              // how datasets and links are opened
+  mutable std::size_t chunk_cache_left_;                  // bytes for the datasets that are not open yet
   mutable std::string other_file_;                        // that a link would have led to
   mutable std::map<std::string, std::int64_t> datasets_;  // open datasets, by path
 };

@@ -41,10 +41,10 @@ fs::path FileCache::local(std::size_t i, const fs::path& file) {
   return copy;
 }
 
-LoadedFiles::LoadedFiles(std::size_t most, std::function<Columns(std::size_t)> load)
+LoadedParts::LoadedParts(std::size_t most, std::function<Columns(std::size_t)> load)
     : most_(most), load_(std::move(load)), thread_(start_thread("reads files ahead", [this] { read_ahead(); })) {}
 
-LoadedFiles::~LoadedFiles() {
+LoadedParts::~LoadedParts() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -53,74 +53,80 @@ LoadedFiles::~LoadedFiles() {
   thread_.join();
 }
 
-void LoadedFiles::expect(std::vector<std::size_t> order) {
+void LoadedParts::expect(std::vector<std::size_t> order) {
   {
     const std::lock_guard lock(mutex_);
     order_ = std::move(order);
-    at_ = 0;
-    ahead_ = std::min<std::size_t>(1, order_.size());
+    places_.clear();
+    for (std::size_t i = 0; i < order_.size(); ++i) places_.emplace(order_[i], i);
+    for (auto& [part, entry] : entries_) entry.requested = entry.awaited = false;
+    next_ = 0;
+    ahead_ = std::min(std::max<std::size_t>(most_ / 2, 1), order_.size());
   }
   wanted_.notify_all();
 }
 
-std::shared_ptr<const LoadedFiles::Columns> LoadedFiles::get(std::size_t file) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = std::find(order_.begin() + static_cast<std::ptrdiff_t>(at_), order_.end(), file);
-    if (found != order_.end()) {
-      at_ = static_cast<std::size_t>(found - order_.begin());
-      ahead_ = std::max(ahead_, std::min(at_ + 2, order_.size()));
-    }
-  }
+std::shared_ptr<const LoadedParts::Columns> LoadedParts::get(std::size_t part) { return fetch(part, false); }
+
+/// Moves what is read ahead on: `part` has been requested for the first time since expect(). The lock is held.
+void LoadedParts::advance_to(std::size_t part) {
+  const auto place = places_.find(part);
+  if (place == places_.end()) return;
+  const std::size_t after = place->second + 1;
+  next_ = std::max(next_, after);
+  ahead_ = std::max(ahead_, std::min(after + std::max<std::size_t>(most_ / 2, 1), order_.size()));
   wanted_.notify_all();
-  return fetch(file);
 }
 
-/// Removes the least recently used file if the cache is full. The lock is held.
-void LoadedFiles::make_room() {
-  while (entries_.size() >= most_)
-    entries_.erase(std::min_element(entries_.begin(), entries_.end(),
-                                    [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+/// Removes the least recently used part if the cache is full; one that is awaited only if all are. The lock is held.
+void LoadedParts::make_room() {
+  const auto earlier = [](const auto& a, const auto& b) {
+    return std::pair(a.second.awaited, a.second.used) < std::pair(b.second.awaited, b.second.used);
+  };
+  while (entries_.size() >= most_) entries_.erase(std::min_element(entries_.begin(), entries_.end(), earlier));
 }
 
-LoadedFiles::Pointer LoadedFiles::fetch(std::size_t file) {
+LoadedParts::Pointer LoadedParts::fetch(std::size_t part, bool ahead) {
   std::promise<Pointer> promise;
   {
     std::unique_lock lock(mutex_);
-    if (const auto found = entries_.find(file); found != entries_.end()) {
-      found->second.used = ++clock_;
-      const std::shared_future<Pointer> columns = found->second.columns;
+    const auto found = entries_.find(part);
+    if (!ahead && (found == entries_.end() || !found->second.requested)) advance_to(part);
+    if (found != entries_.end()) {
+      Entry& entry = found->second;
+      entry.used = ++clock_;
+      entry.requested |= !ahead;
+      entry.awaited = !entry.requested;
+      const std::shared_future<Pointer> columns = entry.columns;
       lock.unlock();
       return columns.get();
     }
     make_room();
-    entries_[file] = {promise.get_future().share(), ++clock_};
+    entries_[part] = {promise.get_future().share(), !ahead, ahead, ++clock_};
     seen_ = std::max<std::size_t>(seen_, entries_.size());
     ++loads_;
   }
   try {
-    auto columns = std::make_shared<const Columns>(load_(file));
+    auto columns = std::make_shared<const Columns>(load_(part));
     promise.set_value(columns);
     return columns;
   } catch (...) {
     promise.set_exception(std::current_exception());
     const std::lock_guard lock(mutex_);
-    entries_.erase(file);
+    entries_.erase(part);
     throw;
   }
 }
 
-void LoadedFiles::read_ahead() {
+void LoadedParts::read_ahead() {
   std::unique_lock lock(mutex_);
-  for (std::size_t done = 0;;) {
-    wanted_.wait(lock, [&] { return stopping_ || done != ahead_; });
+  for (;;) {
+    wanted_.wait(lock, [&] { return stopping_ || next_ < ahead_; });
     if (stopping_) return;
-    done = ahead_;
-    if (done == 0) continue;
-    const std::size_t file = order_[done - 1];
+    const std::size_t part = order_[next_++];
     lock.unlock();
     try {
-      fetch(file);
+      fetch(part, true);
     } catch (...) {  // get() will report the error
     }
     lock.lock();

@@ -1,4 +1,4 @@
-// The files that an Hdf5Dataset keeps open or in memory: the most recently used ones.
+// What an Hdf5Dataset keeps of its files: copies, and parts in memory.
 #pragma once
 
 #include <atomic>
@@ -33,29 +33,34 @@ class FileCache {
   std::filesystem::path folder_;
 };
 
-/// A cache of at most `most` whole files in memory. A background thread reads the next expected file ahead. Any thread.
-class LoadedFiles {
+/// A cache of at most `most` parts of files in memory: the most recently used ones, and those that a background thread
+/// has read ahead. Any thread.
+class LoadedParts {
  public:
   using Columns = std::vector<Array>;
-  LoadedFiles(std::size_t most, std::function<Columns(std::size_t)> load);
-  ~LoadedFiles();
-  LoadedFiles(const LoadedFiles&) = delete;
-  LoadedFiles& operator=(const LoadedFiles&) = delete;
+  LoadedParts(std::size_t most, std::function<Columns(std::size_t)> load);
+  ~LoadedParts();
+  LoadedParts(const LoadedParts&) = delete;
+  LoadedParts& operator=(const LoadedParts&) = delete;
 
-  /// Blocks until the file has been read. Rethrows the error of reading it; the next call then tries again.
-  std::shared_ptr<const Columns> get(std::size_t file);
-  /// The order in which the files will be requested.
+  /// Blocks until the part has been read. Rethrows the error of reading it; the next call then tries again.
+  std::shared_ptr<const Columns> get(std::size_t part);
+  /// The order in which the parts will be requested first. Up to half of `most` are read ahead, and kept until they are
+  /// requested.
   void expect(std::vector<std::size_t> order);
-  std::size_t most() const noexcept { return seen_; }
-  std::size_t loads() const noexcept { return loads_; }
+  std::size_t most() const noexcept { return seen_; }    ///< maximum number of parts that have been in memory at a time
+  std::size_t loads() const noexcept { return loads_; }  ///< how often a part was read
 
  private:
   using Pointer = std::shared_ptr<const Columns>;
   struct Entry {
     std::shared_future<Pointer> columns;
+    bool requested = false;  // since the last call of expect()
+    bool awaited = false;    // read ahead, and not requested since
     std::size_t used = 0;
   };
-  Pointer fetch(std::size_t file);
+  Pointer fetch(std::size_t part, bool ahead);
+  void advance_to(std::size_t part);
   void make_room();
   void read_ahead();
 
@@ -65,8 +70,9 @@ class LoadedFiles {
   std::condition_variable wanted_;
   std::map<std::size_t, Entry> entries_;
   std::vector<std::size_t> order_;
-  std::size_t at_ = 0;     // index in order_ of the last request
-  std::size_t ahead_ = 0;  // files before this index in order_ are to be read ahead
+  std::map<std::size_t, std::size_t> places_;  // of the parts in order_
+  std::size_t next_ = 0;                       // index in order_ of the next part to be read ahead
+  std::size_t ahead_ = 0;                      // parts before this index in order_ are to be read ahead
   std::size_t clock_ = 0;
   std::atomic<std::size_t> seen_{0}, loads_{0};
   bool stopping_ = false;

@@ -14,7 +14,7 @@ constexpr SourceKind kinds[] = {
     {"cifar10", "cifar10:DIR", "CIFAR-10, binary version", "", 1, 1, open_cifar10},
     {"cifar100", "cifar100:DIR", "CIFAR-100, binary version", "", 1, 1, open_cifar100},
     {"hdf5", "hdf5:TRAIN.txt[,TEST.txt]", "HDF5 files: one, or a list with a path on each line",
-     "features labels classes open preload cache", 1, 2, open_hdf5},
+     "features labels classes open preload memory cache", 1, 2, open_hdf5},
     {"images", "images:DIR[,size=HxW]", "JPEG and PNG files in a folder for each class", "size channels", 1, 1,
      open_images},
     {"csv", "csv:TRAIN.csv[,TEST.csv]", "numbers separated by commas, a sample on each line",

@@ -1,0 +1,30 @@
+// Blocks: the parts of a data set that are read as a whole, and an order of samples that reads each of them once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tutti::engine {
+
+/// How a data set is read in blocks: consecutive samples that cost little more to read than one of them, such as the
+/// samples in a compressed chunk of a file. Without files any sample is as cheap as any other.
+struct Blocks {
+  /// for each file, in the data set's order: the number of samples in each of its blocks
+  std::vector<std::vector<std::size_t>> files = {};
+  std::size_t window = 1;  ///< number of blocks whose samples are shuffled together; the reader must hold as many
+  std::size_t open = 1;    ///< number of files whose blocks are shuffled together
+
+  bool empty() const noexcept { return files.empty(); }
+  std::size_t count() const noexcept;    ///< number of blocks
+  std::size_t samples() const noexcept;  ///< number of samples in all blocks
+  /// A number that differs, with near certainty, for blocks of other sizes or in other files.
+  std::uint64_t digest() const noexcept;
+};
+
+/// All samples, at most 2^32, each once. Files are taken in a random order, up to `open` at a time; the blocks of these
+/// are in a random order, and each `window` of them is shuffled. So a reader that holds `window` blocks reads each
+/// block once. The order depends on the arguments only, and is the same on every platform.
+std::vector<std::uint32_t> order_by_blocks(const Blocks& blocks, std::uint64_t seed, std::size_t epoch);
+
+}  // namespace tutti::engine
