@@ -20,6 +20,8 @@ struct Config {
   struct Model {
     std::string name = "lenet";
     std::int64_t outputs = 0;
+    std::string from = {};
+    bool strict = true;
     Options::Given options;
   } model;
 
@@ -50,6 +52,7 @@ struct Config {
     std::string name = "momentum";
     Options::Given options;
     double clip = 0;
+    double ema = 0;
     double bias_lr_factor = 1;
     bool decay_bias = true;
     bool decay_norm = true;
@@ -129,6 +132,7 @@ struct Config {
   double label_smoothing = 0;
   std::int64_t epochs = 10;
   std::int64_t steps = 0;
+  double max_time = 0;
   std::int64_t seed = 1;
   std::string deterministic = "off";
   std::string on_nan = "stop";

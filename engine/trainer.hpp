@@ -12,6 +12,7 @@
 #include "engine/config/tables.hpp"
 #include "engine/data/data_split.hpp"
 #include "engine/data/sample.hpp"
+#include "engine/loop/agreement.hpp"
 #include "engine/models/network.hpp"
 #include "engine/optimizers/losses.hpp"
 #include "engine/report/report.hpp"
@@ -26,8 +27,9 @@ struct Replica;
 class Strategy;
 class Trainer;
 
-/// The network that config.model names, for this data, initialised from config.seed and so equal on every rank. Throws
-/// Error{invalid} if the samples do not fit the model. One thread at a time: LibTorch's default generator is global.
+/// The network that config.model names, for this data, initialised from config.seed, or from the file model.from
+/// (engine/loop/weights.hpp), and so equal on every rank. Throws Error{invalid} if the samples do not fit the model.
+/// One thread at a time: LibTorch's default generator is global.
 Network make_network(const Config& config, const DataSplit& data);
 
 /// The same for images of shape `image` and `classes` classes.
@@ -73,6 +75,9 @@ struct Hooks {
   using Hook = std::function<void(const Moment&)>;
   Hook on_start = {}, on_start_epoch = {}, on_sample = {}, on_forward = {}, on_backward = {}, on_update = {},
        on_validation = {}, on_end_epoch = {}, on_end = {};
+  /// Asked after each step on the training thread; a wish is returned once. Ranks may have different wishes: a few
+  /// steps later all of them do, after the same step, the most that one of them was asked for.
+  std::function<Wish()> wish = {};
 };
 
 /// The outcome of a run; the same on all ranks, except `exchanged`.
@@ -80,7 +85,8 @@ struct TrainResult {
   std::vector<double> losses;  ///< of each step: mean over the global batch
   std::vector<EpochResult> epochs;
   std::vector<Validation> validations;
-  std::string stopped;  ///< why training ended before its last step; empty: it did not
+  std::string stopped;       ///< why training ended before its last step; empty: it did not
+  bool interrupted = false;  ///< by Hooks::wish or max_time: a run that resumes has the bits of one that was not
   /// number of the best validation, from 1; by the first metric, or by the loss if there are no metrics
   std::size_t best_validation = 0;
   std::size_t best_epoch = 0;    ///< the epoch of that validation, from 1
@@ -162,6 +168,12 @@ class Trainer {
   /// Trains to the end and compares the replicas. Throws, after on_end, ReplicaError if they differ, and DivergedError
   /// if training was given up.
   TrainResult run();
+
+  /// Looks at the held-out samples with the network as it is, and trains nothing. Returns the same on all ranks.
+  Validation validate();
+  /// The network's outputs for the held-out samples in their order, (samples, outputs...), on the first rank, on the
+  /// CPU; undefined on the others.
+  at::Tensor predict();
 
   // For hooks:
 

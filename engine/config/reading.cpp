@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "engine/config/documents.hpp"
@@ -43,13 +44,43 @@ void assign(bool& into, const ConfigInfo& info, std::string_view value) {
   into = value == "true" || value == "on";
 }
 
-void assign(double& into, const ConfigInfo& info, std::string_view value) {
+/// Nothing for text that is not a finite number.
+std::optional<double> number_of(std::string_view text) {
   double number = 0;
-  const auto [rest, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || rest != value.data() + value.size() || !std::isfinite(number) || number < info.least)
-    refuse(std::string(info.key) + "=" + std::string(value) + ": expected a number from " +
-           std::to_string(static_cast<int>(info.least)) + " up");
-  into = number;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && rest == text.data() + text.size() && std::isfinite(number);
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+/// The seconds in "90m", "1.5h", "5400" or "01:30:00", in which days may stand first; nothing for other text.
+std::optional<double> seconds_of(std::string_view text) {
+  constexpr double lengths[] = {1, 60, 3600, 86400};
+  if (text.find(':') == text.npos) {
+    const std::size_t unit = text.empty() ? text.npos : std::string_view("smhd").find(text.back());
+    if (unit != text.npos) text.remove_suffix(1);
+    const std::optional<double> number = number_of(text);
+    return number ? std::optional(*number * (unit == text.npos ? 1 : lengths[unit])) : std::nullopt;
+  }
+  double seconds = 0;
+  for (const double length : lengths) {
+    const std::size_t before = text.rfind(':');
+    const std::optional<double> part = number_of(text.substr(before == text.npos ? 0 : before + 1));
+    if (!part || *part < 0) return std::nullopt;
+    seconds += *part * length;
+    if (before == text.npos) return seconds;
+    text = text.substr(0, before);
+  }
+  return std::nullopt;
+}
+
+void assign(double& into, const ConfigInfo& info, std::string_view value) {
+  const bool is_time = info.unit == "seconds";
+  const std::optional<double> number = is_time ? seconds_of(value) : number_of(value);
+  if (!number || *number < info.least)
+    refuse(std::string(info.key) + "=" + std::string(value) + ": expected " +
+           (is_time ? "seconds, or a time as in 90m, 8h or 01:30:00"
+                    : "a number from " + std::to_string(static_cast<int>(info.least)) + " up"));
+  into = *number;
 }
 
 void assign(std::int64_t& into, const ConfigInfo& info, std::string_view value) {

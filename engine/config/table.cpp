@@ -32,6 +32,10 @@ constexpr ConfigInfo table[] = {
     {"model.outputs", at<&Config::model, &Config::Model::outputs>,
      "of a network of the table; 0: one for each class, one for two classes with a binary loss, or one for each number "
      "of the target"},
+    {"model.from", at<&Config::model, &Config::Model::from>,
+     "begin with the weights of a safetensors file, a checkpoint or a run, by names, also torchvision's"},
+    {"model.strict", at<&Config::model, &Config::Model::strict>,
+     "whether the file must have all of them, and no others; false: those that fit are taken"},
     {"data.source",
      at<&Config::data, &Config::Data::source>,
      "what to train on: a folder with MNIST's IDX files, or kind:value, as in cifar10:DIR, "
@@ -111,6 +115,11 @@ constexpr ConfigInfo table[] = {
      at<&Config::optimizer, &Config::Optimizer::clip>,
      "scale gradients down so that their norm is at most this; 0: never",
      {.aliases = "clip clip_norm gradient_clip_val"}},
+    {"optimizer.ema",
+     at<&Config::optimizer, &Config::Optimizer::ema>,
+     "keep a moving average of the parameters that each step moves by 1 - this, as in 0.999, and judge and keep it; 0: "
+     "none",
+     {.aliases = "ema ema_decay"}},
     {"optimizer.bias_lr_factor", at<&Config::optimizer, &Config::Optimizer::bias_lr_factor>,
      "of biases' learning rate"},
     {"optimizer.decay_bias", at<&Config::optimizer, &Config::Optimizer::decay_bias>, "weight decay of biases"},
@@ -279,6 +288,10 @@ constexpr ConfigInfo table[] = {
      at<&Config::steps>,
      "end after so many; 0: when the epochs are done",
      {.unit = "steps", .aliases = "max_steps"}},
+    {"max_time",
+     at<&Config::max_time>,
+     "end after so long with a checkpoint, from which --resume goes on: 8h, 90m, 01:30:00; 0: never",
+     {.unit = "seconds", .aliases = "time_limit"}},
     {"seed", at<&Config::seed>, "of initialisation, order, augmentation and dropout", {.aliases = "weight_init_seed"}},
     {"deterministic",
      at<&Config::deterministic>,

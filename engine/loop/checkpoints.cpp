@@ -10,7 +10,7 @@
 namespace tutti::engine {
 namespace {
 
-constexpr const char *model_file = "model.safetensors", *state_file = RunState::file;
+constexpr const char *model_file = "model.safetensors", *average_file = "ema.safetensors", *state_file = RunState::file;
 
 /// The file of rank `rank`; of rank 0 alone if all ranks have the same state.
 std::string file_of(const char* what, std::size_t rank) {
@@ -74,14 +74,17 @@ bool Trainer::Run::keeps_the_end() const {
 
 /// Called within an epoch: saves if a checkpoint is due.
 void Trainer::Run::save_if_due(std::size_t epoch) {
-  if (due(config.checkpoint.every_steps, state.step) || (keeps_the_best() && best_is_now())) save(epoch, false);
+  if (asked == Wish::checkpoint || due(config.checkpoint.every_steps, state.step) ||
+      (keeps_the_best() && best_is_now()))
+    save(epoch, false);
 }
 
 /// Called after an epoch: saves if a checkpoint is due, for the best epoch so far, and for the last one.
 void Trainer::Run::save_after(std::size_t epoch) {
   const bool ends = !stop_reason.empty() || !has_more();
-  if (due(config.checkpoint.every_steps, state.step) || due(config.checkpoint.every_epochs, epoch + 1) ||
-      (keeps_the_best() && best_is_now()) || (keeps_the_end() && ends))
+  if (asked == Wish::checkpoint || due(config.checkpoint.every_steps, state.step) ||
+      due(config.checkpoint.every_epochs, epoch + 1) || (keeps_the_best() && best_is_now()) ||
+      (keeps_the_end() && ends))
     save(epoch, true);
 }
 
@@ -102,9 +105,23 @@ void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   keep("optimizer", optimizer->state().tensors);
   if (const std::vector<nn::NamedTensor> own = strategy->state(); !own.empty()) keep("strategy", own);
   keep_whole(model_file, all_of(tensors));
+  if (!averages.empty()) keep_whole(average_file, named_averages());
   all_or_none(everyone, [&] {
     if (saver) write(epoch, epoch_ended, std::move(files));
   });
+  if (asked == Wish::checkpoint) {
+    asked = Wish::nothing;
+    report.line(config.has_folder() ? "a checkpoint after step " + std::to_string(state.step) + " is being written"
+                                    : "no checkpoint is written, as there is no folder for it: say run=DIR");
+  }
+}
+
+/// The averages under the parameters' names, with the buffers: the network that is judged.
+std::vector<nn::NamedTensor> Trainer::Run::named_averages() const {
+  std::vector<nn::NamedTensor> found;
+  for (std::size_t i = 0; i < averages.size(); ++i) found.emplace_back(tensors.parameters[i].first, averages[i]);
+  found.insert(found.end(), tensors.buffers.begin(), tensors.buffers.end());
+  return found;
 }
 
 /// Called on rank 0 only.
@@ -172,6 +189,10 @@ std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& fro
            "): resume with the strategy and its options, "
            "deterministic and batch.grains of " +
            config.run + "/config.yaml");
+  if (config.optimizer.ema > 0 && std::filesystem::exists(from / average_file)) {
+    load(read_arrays(from / average_file, config.checkpoint.verify), from / average_file);
+    for (const auto& [name, parameter] : tensors.parameters) averages.push_back(parameter.detach().clone());
+  }
   load(read_arrays(from / model_file, config.checkpoint.verify), from / model_file);
   const std::size_t own =
       strategy->traits().alike_when_settled ? 0 : static_cast<std::size_t>(world.rank()) % kept.ranks;

@@ -61,6 +61,11 @@ void Config::check_exchange() const {
     refuse(
         "sync.batch_norm normalises over all samples of a step at once: it is for strategy=bsp, without batch.micro "
         "and deterministic=membership");
+  if (optimizer.ema < 0 || optimizer.ema >= 1)
+    refuse("optimizer.ema is a part of the average that stays in a step: expected 0 or more, and less than 1");
+  if (optimizer.ema > 0 && !gradients)
+    refuse(
+        "optimizer.ema is for strategy=bsp: by other strategies each rank has parameters of its own between exchanges");
   if (deterministic == "off") {
     if (batch.grains > 0) refuse("batch.grains is for deterministic=membership: say so, or leave it out");
     return;

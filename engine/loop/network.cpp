@@ -3,6 +3,7 @@
 
 #include "engine/data/data_split.hpp"
 #include "engine/loop/device.hpp"
+#include "engine/loop/weights.hpp"
 #include "engine/models/model.hpp"
 #include "engine/models/parallel/parallel.hpp"
 #include "engine/models/split.hpp"
@@ -37,12 +38,18 @@ ModelSettings settings_of(const Config& config, const DataSplit& data) {
   return settings_of(config, sample[data.inputs[0]].shape(), outputs);
 }
 
-Network make_network(const Config& config, const DataSplit& data) { return make_model(settings_of(config, data)); }
+Network make_network(const Config& config, const DataSplit& data) {
+  Network network = make_model(settings_of(config, data));
+  begin_with_weights(network, config);
+  return network;
+}
 
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes) {
   const auto side = [](std::size_t length) { return static_cast<std::int64_t>(length); };
-  return make_model(
+  Network network = make_model(
       settings_of(config, SampleShape{side(image.channels), side(image.height), side(image.width)}, classes));
+  begin_with_weights(network, config);
+  return network;
 }
 
 void spread(Network& network, const Config& config, const DataSplit& data, Communicator& world) {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,12 +15,15 @@
 #include "engine/checkpoint/saver.hpp"
 #include "engine/checkpoint/state.hpp"
 #include "engine/data/loader.hpp"
+#include "engine/loop/agreement.hpp"
 #include "engine/loop/feed.hpp"
 #include "engine/loop/run_folder.hpp"
+#include "engine/loop/step_losses.hpp"
 #include "engine/models/model.hpp"
 #include "engine/models/parallel/parts.hpp"
 #include "engine/optimizers/optimizer.hpp"
 #include "engine/optimizers/schedules.hpp"
+#include "engine/report/run_log.hpp"
 #include "engine/report/step_times.hpp"
 #include "engine/strategies/strategy.hpp"
 #include "engine/trainer.hpp"
@@ -67,6 +71,7 @@ struct Trainer::Run {
   std::size_t held_out() const;
   std::pair<at::Tensor, at::Tensor> held_out_tensors(std::span<const std::uint32_t> ids) const;
   Validation evaluate();
+  at::Tensor predict();
   void judge(std::size_t epoch);
   bool best_is_now() const;
   std::size_t smoothed_best() const;
@@ -89,8 +94,19 @@ struct Trainer::Run {
   void leave_out(const Moment& now);
   void keep_buffers();
   void restore_buffers();
+  void move_averages();
+  void swap_averages();
+  void take_losses();
   void flush_losses();
   void give_up(const std::string& why);
+
+  // Defined in wishes.cpp: what a run is asked for while it goes on.
+  void hear(std::size_t exchanges_before);
+  bool is_to_end() const noexcept { return asked >= Wish::time_is_over; }
+  void interrupt(std::size_t epoch);
+  void validate_if_missed(std::size_t epoch, std::size_t steps);
+  void write_losses(std::span<const double> losses);
+  void all_written();
 
   // Defined in checkpoints.cpp: saving and resuming.
   bool keeps_checkpoints() const;  // during training, not only at the end
@@ -100,6 +116,7 @@ struct Trainer::Run {
   void save_after(std::size_t epoch);
   void save(std::size_t epoch, bool epoch_ended);
   void write(std::size_t epoch, bool epoch_ended, CheckpointFiles files);
+  std::vector<nn::NamedTensor> named_averages() const;
   void resume();
   void go_on_after(std::size_t steps);
   std::vector<nn::NamedTensor> read(const std::filesystem::path& from);
@@ -140,12 +157,21 @@ struct Trainer::Run {
   RunState state;
   bool tracing = false;      ///< whether the trace is not complete yet
   std::string stop_reason;   ///< empty: training goes on
+  bool interrupted = false;  ///< by a wish or max_time
   std::string failure;       ///< why training was given up, which is then stop_reason too; empty: it was not
   std::size_t left_out = 0;  ///< steps in a row that changed nothing, up to the last one
   std::vector<at::Tensor> buffers_before;  ///< copies from before the step
+  std::vector<at::Tensor> averages;        ///< of the parameters (optimizer.ema), from the first step on
   double last_loss = 0;                    ///< of the last step, mean over this rank's samples
-  std::vector<double> sums;    ///< per step since the last flush_losses(), or per grain: this rank's sum of losses
-  std::vector<double> counts;  ///< per step since the last flush_losses(): samples of all ranks
+  StepLosses losses;
+  std::span<double> loss_of_step;  ///< of `losses`
+
+  Agreement agreement;
+  const Deadline ends_at;               ///< from when on max_time is over
+  Wish wished = Wish::nothing;          ///< of this rank, which the others have not been told of
+  Wish asked = Wish::nothing;           ///< of any rank, known to all, and not done yet
+  std::unique_ptr<LossFile> loss_file;  ///< on rank 0, if the configuration names one
+  std::exception_ptr unwritten;         ///< on rank 0: why losses could not be written
 };
 
 }  // namespace tutti::engine

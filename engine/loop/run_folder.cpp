@@ -173,6 +173,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
     for (const Validation& each : done.validations) append(validations_, head_of(each), line_of(each));
   if (fs::exists(waiting_)) write(waiting_, lines_up_to(waiting_, done.epochs.size()));
   events_ = std::make_unique<EventFile>(folder_);
+  log_ = std::make_unique<RunLog>(folder_ / "log.jsonl", done.step);
 }
 
 RunFolder::~RunFolder() = default;
@@ -206,14 +207,20 @@ void RunFolder::validation(const Validation& found, bool listed) {
   std::vector<std::pair<std::string, double>> scalars = {{"held_out/loss", found.loss}};
   for (const auto& [name, value] : found.metrics) scalars.emplace_back("held_out/" + name, value);
   events_->add(found.step, scalars);
+  log_->validation(found);
   if (listed) append(validations_, head_of(found), line_of(found));
 }
 
-void RunFolder::epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses) {
+void RunFolder::losses(std::span<const double> fresh) {
+  events_->add(steps_, "loss", fresh);
+  log_->losses(steps_, fresh);
+  steps_ += fresh.size();
+}
+
+void RunFolder::epoch(const EpochResult& result, const Waits& waits) {
   write_metrics(result);
-  events_->add(steps_, "loss", losses.subspan(steps_));
-  steps_ = losses.size();
   events_->add(result.step, scalars_of(result));
+  log_->epoch(result);
   std::string lines;
   for (std::size_t late = 0; late < waits.ranks(); ++late)
     for (std::size_t waiting = 0; waiting < waits.ranks(); ++waiting)

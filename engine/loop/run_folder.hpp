@@ -9,6 +9,7 @@
 #include "engine/checkpoint/state.hpp"
 #include "engine/config.hpp"
 #include "engine/report/event_file.hpp"
+#include "engine/report/run_log.hpp"
 #include "engine/strategies/stats.hpp"
 
 namespace tutti {
@@ -19,8 +20,8 @@ namespace tutti::engine {
 
 /// Writes DIR/config.yaml (the whole configuration, and where each value came from), DIR/environment.txt (host and
 /// versions), DIR/metrics.csv (one line per epoch), DIR/waiting.csv (one line per pair of ranks of which one waited for
-/// the other) and DIR/events.out.tfevents.* (the same for TensorBoard, and the loss of each step). One process writes,
-/// on one thread.
+/// the other), DIR/events.out.tfevents.* (the same for TensorBoard, and the loss of each step) and DIR/log.jsonl (see
+/// RunLog). Losses, validations and epochs are written as they become known. One process writes, on one thread.
 class RunFolder {
  public:
   /// Creates the folder. `done` is the state of a resumed run. Throws Error{resource} with the file that cannot be
@@ -31,8 +32,10 @@ class RunFolder {
 
   /// Adds `found` to the event file and, if `listed`, DIR/validations.csv.
   void validation(const Validation& found, bool listed);
-  /// Writes the end of an epoch. `losses` are those of all steps so far.
-  void epoch(const EpochResult& result, const Waits& waits, std::span<const double> losses);
+  /// Writes the losses of the steps that follow those before.
+  void losses(std::span<const double> fresh);
+  /// Writes the end of an epoch.
+  void epoch(const EpochResult& result, const Waits& waits);
   /// Writes DIR/history.json at the end of the run.
   void history(const RunState& done, const ExchangeStats& exchanged) const;
   /// Writes DIR/trace.json.
@@ -48,6 +51,7 @@ class RunFolder {
   std::unique_ptr<Descriptor> lock_;
   std::size_t steps_;  ///< number of steps whose losses have been written
   std::unique_ptr<EventFile> events_;
+  std::unique_ptr<RunLog> log_;
 };
 
 /// The folder of a run's checkpoints.

@@ -14,7 +14,6 @@
 #include "engine/loop/autocast.hpp"
 #include "engine/loop/run.hpp"
 #include "engine/optimizers/finite.hpp"
-#include "engine/strategies/grain_tree.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -99,8 +98,8 @@ void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at:
                           .global_count = batch.global_count,
                           .pieces = counts_of.size()});
   });
-  const std::size_t first_grain = share(grains, world.rank(), world.size()).begin, first_sum = sums.size();
-  sums.resize(first_sum + std::max<std::size_t>(grains, 1));
+  const std::size_t first_grain = share(grains, world.rank(), world.size()).begin;
+  const std::span<double> sums = losses.begin();
   if (counts_of.empty()) call(hooks.on_forward, moment);
   // joins the collectives of the other ranks' BatchNorms
   if (counts_of.empty() && config.sync.batch_norm) forward(input).sum().backward();
@@ -117,10 +116,11 @@ void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at:
     const double weight = strategy->begin_piece(i, counts_of[i]);
     const double mean = piece(some, wanted, part, weight, moment);
     strategy->end_piece(i);
-    if (grains > 0) sums[first_sum + first_grain + i] = mean * static_cast<double>(count);
+    if (grains > 0) sums[first_grain + i] = mean * static_cast<double>(count);
     begin += count;
   }
-  if (grains == 0) sums[first_sum] = moment.loss * static_cast<double>(batch.count);
+  if (grains == 0) sums[0] = moment.loss * static_cast<double>(batch.count);
+  loss_of_step = sums;
   last_loss = moment.loss;
   exchange([&] { strategy->end_backward(); });
 }
@@ -154,6 +154,30 @@ void Trainer::Run::update(Moment& now) {
   left_out = 0;
   optimizer->step();
   if (network.after_update) network.after_update();
+  if (config.optimizer.ema > 0) move_averages();
+}
+
+/// As AveragedModel of torch.optim.swa_utils with get_ema_multi_avg_fn(): the first step sets the averages.
+void Trainer::Run::move_averages() {
+  const at::NoGradGuard no_grad;
+  const bool first = averages.empty();
+  for (std::size_t i = 0; i < tensors.parameters.size(); ++i) {
+    const at::Tensor& parameter = tensors.parameters[i].second;
+    if (first)
+      averages.push_back(parameter.detach().clone());
+    else
+      averages[i].lerp_(parameter, 1 - config.optimizer.ema);
+  }
+}
+
+/// Exchanges the values of parameters and averages, to judge the averages and then go on.
+void Trainer::Run::swap_averages() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < averages.size(); ++i) {
+    const at::Tensor kept = averages[i].clone();
+    averages[i].copy_(tensors.parameters[i].second);
+    tensors.parameters[i].second.copy_(kept);
+  }
 }
 
 /// Leaves the network as it was before the step, whose loss is NaN in the curve. Throws on this rank alone if others do
@@ -164,7 +188,7 @@ void Trainer::Run::leave_out(const Moment& now) {
   for (const auto& [name, parameter] : tensors.parameters)
     if (parameter.grad().defined()) parameter.mutable_grad().zero_();
   restore_buffers();
-  sums[sums.size() - std::max<std::size_t>(grains, 1)] = std::numeric_limits<double>::quiet_NaN();
+  loss_of_step[0] = std::numeric_limits<double>::quiet_NaN();
   const bool all_know = strategy->traits().equal_gradients || world.size() == 1;
   if (!all_know && (config.on_nan == "stop" || left_out == most_left_out))
     throw Error(Code::invalid, not_finite(now.step));
@@ -197,7 +221,7 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place
   exchange([&] { strategy->end_step(); });
   call(hooks.on_update, now);
   if (feed) tensor_device.compute().record(feed->used(batch));
-  counts.push_back(static_cast<double>(batch.global_count));
+  losses.end(state.step, batch.global_count);
   ++state.step;
   if (left_out == 0 || (config.on_nan == "skip" && left_out < most_left_out)) return;
   flush_losses();
@@ -232,28 +256,29 @@ void Trainer::Run::give_up(const std::string& why) {
   if (failure.empty()) failure = stop_reason = why;
 }
 
-/// Sums the losses of the steps since the last call over the ranks. Gives training up if one is not finite, unless such
-/// steps are to be skipped.
-void Trainer::Run::flush_losses() {
-  if (counts.empty()) return;
-  world.allreduce(sums, sum).wait();  // a grain's loss is nonzero on one rank only
-  const std::size_t first = state.step - counts.size();
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const double total = grains == 0 ? sums[i]
-                                     : tree_sum(std::span(sums).subspan(i * grains, grains),
-                                                std::min(grains, static_cast<std::size_t>(counts[i])));
-    state.losses.push_back(total / counts[i]);
-    if (std::isfinite(total)) {
-      state.epoch_loss += total;
-      state.epoch_samples += counts[i];
+/// Waits for the losses that the ranks are exchanging, and writes them. Gives training up if one is not finite, unless
+/// such steps are to be skipped.
+void Trainer::Run::take_losses() {
+  const std::size_t before = state.losses.size();
+  for (const StepLosses::Sum& step : losses.finish()) {
+    state.losses.push_back(step.total / step.samples);
+    if (std::isfinite(step.total)) {
+      state.epoch_loss += step.total;
+      state.epoch_samples += step.samples;
     } else if (config.on_nan == "stop") {
-      give_up(not_finite(first + i));
+      give_up(not_finite(step.step));
     } else {
-      report.line("step " + std::to_string(first + i) + " was left out: its loss or gradients were not finite numbers");
+      report.line("step " + std::to_string(step.step) + " was left out: its loss or gradients were not finite numbers");
     }
   }
-  sums.clear();
-  counts.clear();
+  write_losses(std::span(state.losses).subspan(before));
+}
+
+/// Makes the losses of all steps known. Collective.
+void Trainer::Run::flush_losses() {
+  take_losses();
+  losses.start();
+  take_losses();
 }
 
 }  // namespace tutti::engine

@@ -121,7 +121,10 @@ Trainer::Run::Run(const Config& given, Communicator communicator, Task task, Hoo
                              .buffers = tensors.buffers,
                              .optimizer = *optimizer})),
       times(PhaseClock(), size(config.report.trace)),
-      report(config.report.progress, everyone.rank() != 0) {
+      report(config.report.progress, everyone.rank() != 0),
+      losses(world, grains),
+      agreement(everyone),
+      ends_at(config.max_time > 0 ? deadline_in(Seconds(config.max_time)) : never) {
   tracing = config.report.trace > 0;
   own_steps = size(config.epochs) * loader.steps();
   if (config.steps > 0) own_steps = std::min(own_steps, size(config.steps));
@@ -166,7 +169,8 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   state.sampler.clear();
   times.start();
   std::size_t samples = 0, last = 0, steps = loader.first_step();
-  while (has_more() && stop_reason.empty()) {
+  validate_if_missed(epoch, steps);
+  while (has_more() && stop_reason.empty() && !is_to_end()) {
     if (may_begin && !may_begin(own_done())) {
       const std::size_t rest = std::min(loader.steps() - steps, own_steps - own_done());
       state.given += rest;
@@ -174,6 +178,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
       break;
     }
     times.begin_step();
+    const std::size_t exchanges = strategy->stats().finished;
     std::optional<Batch> batch = loader.next();
     times.clock().enter(Phase::other);
     if (!batch) break;
@@ -183,13 +188,15 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
     state.samples += last = batch->global_distinct;
     steps = batch->step + 1;
     tell(epoch, steps, static_cast<double>(samples));
-    if (steps == loader.steps()) break;
+    hear(exchanges);
+    if (steps == loader.steps() || is_to_end()) break;
     if (validation_is_due(last)) {
       validate(epoch, steps);
       set_training(network, true);
     }
     save_if_due(epoch);
   }
+  if (is_to_end()) return interrupt(epoch), false;
   if (further) train_further(epoch, samples);
   times.stop();
   validate_at_end(epoch, steps, last);
@@ -223,8 +230,9 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
   if (schedule.observes()) schedule.observe(epoch, error_of(state.validations.back()));
   state.epochs.push_back(result);
   report.epoch(result);
+  all_written();
   all_or_none(everyone, [&] {
-    if (folder) folder->epoch(result, waits, state.losses);
+    if (folder) folder->epoch(result, waits);
   });
   write_trace();
   Moment now = moment(epoch);
@@ -252,6 +260,7 @@ void Trainer::Run::announce() {
               (network.parts ? " as mesh " + network.parts->mesh().name() : "") + ", global batch " +
               std::to_string(config.batch.global) + ", optimizer " + std::string(optimizer->name()) + "; this one on " +
               tensor_device.describe() + (network.why_here.empty() ? "" : ", as " + network.why_here));
+  if (!network.weights.empty()) report.line(network.weights);
 }
 
 TrainResult Trainer::Run::run() {
@@ -268,6 +277,10 @@ TrainResult Trainer::Run::run() {
     folder = std::make_unique<RunFolder>(config, everyone.size(), state);
     saver = std::make_unique<Saver>(CheckpointStore(checkpoint_folder(config), size(config.checkpoint.keep), true));
   });
+  all_or_none(everyone, [&] {
+    if (config.report.loss_file.empty() || everyone.rank() != 0) return;
+    loss_file = std::make_unique<LossFile>(config.report.loss_file, state.losses);
+  });
   call(hooks.on_start, moment(state.epoch));
   for (std::size_t epoch = state.epoch; epoch < size(config.epochs) && stop_reason.empty(); ++epoch) {
     if (!has_more() && state.sampler.empty()) break;
@@ -276,6 +289,7 @@ TrainResult Trainer::Run::run() {
   }
   const bool only_helps = further && state.epochs.empty() && !config.checkpoint.resumes() && stop_reason.empty();
   if (only_helps) train_epoch(size(config.epochs) - 1);  // it had no step of its own to do
+  agreement.end();
   Moment now = moment(state.epochs.size());
   if (!state.epochs.empty()) now.result = &state.epochs.back();
   call(hooks.on_end, now);
@@ -286,7 +300,8 @@ TrainResult Trainer::Run::run() {
   TrainResult result{.losses = state.losses,
                      .epochs = state.epochs,
                      .validations = state.validations,
-                     .stopped = has_more() ? stop_reason : std::string(),
+                     .stopped = has_more() || interrupted ? stop_reason : std::string(),
+                     .interrupted = interrupted,
                      .best_validation = state.best_validation,
                      .best_epoch = state.best_epoch,
                      .reached_target = !state.validations.empty() && reaches_target(state.validations.back()),
@@ -332,6 +347,17 @@ Trainer::Trainer(const Config& config, Communicator world, Task task, Hooks hook
 
 Trainer::~Trainer() = default;
 TrainResult Trainer::run() { return run_->run(); }
+
+Validation Trainer::validate() {
+  run_->look_first();
+  return run_->evaluate();
+}
+
+at::Tensor Trainer::predict() {
+  run_->look_first();
+  return run_->predict();
+}
+
 void Trainer::stop(std::string why) { run_->stop_reason = why.empty() ? "a hook ended it" : std::move(why); }
 void Trainer::set_learning_rate(double rate) { run_->set_rate = rate; }
 const Network& Trainer::network() const noexcept { return run_->network; }

@@ -1,4 +1,5 @@
 // Validation on held-out samples: when it runs, what it measures, and what follows from the result.
+#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
@@ -90,7 +91,9 @@ void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   strategy->settle();
   flush_losses();
   if (!strategy->traits().has_buffers) nn::synchronize_buffers(tensors.buffers, world, buffers, tensor_device);
+  swap_averages();
   Validation found = evaluate();
+  swap_averages();
   found.step = state.step;
   found.epoch = static_cast<double>(epoch) + static_cast<double>(steps) / static_cast<double>(loader.steps());
   state.validations.push_back(found);
@@ -170,6 +173,39 @@ Validation Trainer::Run::evaluate() {
     found.metrics.emplace_back(metrics[i].name,
                                metrics[i].of_all ? metrics[i].of_all(outputs, targets) : totals[i + 1]);
   return found;
+}
+
+/// Each rank has a part of the samples; those of the first rank come first.
+at::Tensor Trainer::Run::predict() {
+  const at::NoGradGuard no_grad;
+  set_training(network, false);
+  const Range mine = share(held_out(), world.rank(), world.size());
+  std::vector<at::Tensor> outputs;
+  for (std::size_t done = 0; done < mine.count;) {
+    std::vector<std::uint32_t> ids(std::min({std::size_t{256}, largest_piece(), mine.count - done}));
+    std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(mine.begin + done));
+    outputs.push_back(forward(held_out_tensors(ids).first).to(at::kCPU).contiguous());
+    done += ids.size();
+  }
+  std::vector<std::int64_t> shape = outputs.empty() ? std::vector<std::int64_t>(8) : outputs[0].sizes().vec();
+  shape.resize(8);  // a rank without samples learns the shape of the others' outputs
+  world.allreduce(shape, max).wait();
+  shape.resize(static_cast<std::size_t>(std::ranges::find(shape, 0) - shape.begin()));
+  shape[0] = 0;
+  outputs.push_back(at::empty(shape, type));
+  const at::Tensor part = at::cat(outputs).contiguous();
+  shape[0] = 1;
+  const auto width = static_cast<std::size_t>(c10::multiply_integers(shape));
+  std::vector<std::size_t> counts;
+  for (int rank = 0; rank < world.size(); ++rank) counts.push_back(share(held_out(), rank, world.size()).count * width);
+  shape[0] = world.rank() == 0 ? static_cast<std::int64_t>(held_out()) : 0;
+  const at::Tensor all = at::empty(shape, type);
+  const DType dtype = type == at::kDouble ? DType::f64 : DType::f32;
+  world
+      .gatherv(ConstBuffer(part.data_ptr(), static_cast<std::size_t>(part.numel()), dtype),
+               Buffer(all.data_ptr(), static_cast<std::size_t>(all.numel()), dtype), counts, 0)
+      .wait();
+  return world.rank() == 0 ? all : at::Tensor();
 }
 
 /// Takes a few held-out samples through the network, the loss and the metrics before training, so that what does not go

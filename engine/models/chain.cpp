@@ -246,10 +246,11 @@ Layer norm_layer(double eps) {
   return layer;
 }
 
-void initialise_convolutions(torch::nn::Module& module) {
+void initialise_convolutions(torch::nn::Module& module, Fan fan) {
   for (const auto& each : module.modules())
     if (auto* conv = each->as<torch::nn::Conv2d>()) {
-      torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
+      torch::nn::init::kaiming_normal_(
+          conv->weight, 0, fan == Fan::in ? torch::nn::init::FanModeType(torch::kFanIn) : torch::kFanOut, torch::kReLU);
       if (conv->bias.defined()) torch::nn::init::zeros_(conv->bias);
     }
 }

@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -60,8 +61,11 @@ Layer dropout_layer(double rate);
 Layer norm_layer(double eps = 1e-5);
 Layer plain_layer(Layer::Kind kind);
 
-/// Initialises convolutions with He's normal initialisation by fan-out (He et al. 2015), biases with 0.
-void initialise_convolutions(torch::nn::Module& module);
+/// What the variance of a convolution's weights is divided by: its inputs, or its outputs.
+enum class Fan : std::uint8_t { in, out };
+
+/// Initialises convolutions with He's normal initialisation (He et al. 2015), biases with 0.
+void initialise_convolutions(torch::nn::Module& module, Fan fan = Fan::out);
 /// Initialises as Keras does by default: Glorot's uniform initialisation (Glorot and Bengio 2010), biases 0.
 void initialise_as_keras(torch::nn::Module& module);
 

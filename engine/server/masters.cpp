@@ -35,6 +35,7 @@ Config own_config(Config config, std::size_t workers, std::size_t processes) {
 Config quiet(Config config) {
   config.run.clear();
   config.checkpoint = {};
+  config.max_time = 0;  // the first worker's end is that of all
   config.report = {.progress = "none", .loss_file = {}, .trace = 0};
   return config;
 }

@@ -1,5 +1,6 @@
 #include "engine/strategies/axes.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <initializer_list>
 #include <utility>
@@ -203,11 +204,67 @@ void check_ways(const Axes& axes) {
     refuse("a quorum, members that come and go, and gem are for strategy.how=server: leave them out");
 }
 
+/// What an option needs to have an effect, besides another value than its default.
+struct Need {
+  std::string_view keys;  ///< separated by blanks
+  bool (*holds)(const Axes& axes);
+  std::string_view what;  ///< to say
+};
+
+template <auto... Kinds>
+bool has_codec(const Axes& axes) {
+  return ((axes.codec.kind == Kinds) || ...);
+}
+
+using Codec = CodecChoice::Kind;
+constexpr Need needs[] = {
+    {"probability", [](const Axes& axes) { return axes.when == Axes::When::probability; }, "strategy.when=probability"},
+    {"every", [](const Axes& axes) { return axes.when == Axes::When::every; }, "strategy.when=every"},
+    {"inner judged dense_steps",
+     [](const Axes& axes) { return axes.what != Axes::What::gradients || axes.how == Axes::How::server; },
+     "ranks that make steps of their own, as with strategy=local-sgd"},
+    {"inner_every", [](const Axes& axes) { return axes.inner != Axes::Inner::keep; },
+     "strategy.inner=average or reset"},
+    {"chunk", has_codec<Codec::int8, Codec::e3m0, Codec::two_bit, Codec::sign>,
+     "strategy.codec=int8, e3m0, 2bit or sign"},
+    {"top_k", has_codec<Codec::top_k>, "strategy.codec=top_k"},
+    {"mask", has_codec<Codec::mask>, "strategy.codec=mask"},
+    {"power_rank least_saving", has_codec<Codec::power_sgd>, "strategy.codec=power_sgd"},
+    {"feedback", [](const Axes& axes) { return axes.codec.kind != Codec::none; }, "a strategy.codec"},
+    {"group", [](const Axes& axes) { return axes.how == Axes::How::pairs; }, "strategy.how=pairs"},
+    {"elastic elastic_force elastic_here", [](const Axes& axes) { return axes.merge == Axes::Merge::elastic; },
+     "strategy.merge=elastic, as with strategy=easgd"},
+    {"outer_lr outer_momentum", [](const Axes& axes) { return axes.outer != Axes::Outer::none; },
+     "a strategy.outer, as with strategy=diloco"},
+    {"outer_every", [](const Axes& axes) { return axes.outer == Axes::Outer::delayed_nesterov; },
+     "strategy.outer=delayed-nesterov"},
+    {"quorum grace", [](const Axes& axes) { return axes.members == Axes::Members::quorum; }, "strategy.members=quorum"},
+    {"overlap reorder", [](const Axes& axes) { return axes.what == Axes::What::gradients || axes.dense_steps > 0; },
+     "gradients, as with strategy=bsp"},
+    {"kappa", [](const Axes& axes) { return axes.outer == Axes::Outer::gem; }, "strategy.outer=gem"},
+    {"most_stale", [](const Axes& axes) { return axes.server.stale == "reject"; }, "strategy.stale=reject"},
+};
+
+/// Refuses options that were given and would change nothing.
+void check_effects(const Axes& axes, const ChoiceInfo& preset, const Options::Given& given) {
+  for (const Need& need : needs) {
+    if (need.holds(axes)) continue;
+    for (const std::string_view key : words(need.keys)) {
+      const auto option = given.find(key);
+      const auto info = std::ranges::find(preset.options, key, &OptionInfo::key);
+      if (option == given.end() || info == preset.options.end() || option->second == info->value) continue;
+      refuse("strategy." + std::string(key) + "=" + option->second + " changes nothing with strategy=" + axes.preset +
+             ": it is for " + std::string(need.what) + "; say so, or leave it out");
+    }
+  }
+}
+
 }  // namespace
 
 Axes axes_of(const Config& config) {
   const std::string name = preset_name(config.strategy.name);
-  const Options options(choose("strategy", strategy_table(), name), config.strategy.options);
+  const ChoiceInfo& preset = choose("strategy", strategy_table(), name);
+  const Options options(preset, config.strategy.options);
   Axes axes;
   axes.preset = name;
   read(axes.inner, options, "inner", inner_words);
@@ -222,6 +279,7 @@ Axes axes_of(const Config& config) {
   read_numbers(axes, options);
   if (axes.how == Axes::How::server) {
     check_server_axes(axes);
+    check_effects(axes, preset, config.strategy.options);
     return axes;
   }
   for (const OptionInfo& each : server_axis_options())
@@ -235,6 +293,7 @@ Axes axes_of(const Config& config) {
     check_parts(axes);
   }
   check_ways(axes);
+  check_effects(axes, preset, config.strategy.options);
   return axes;
 }
 

@@ -48,6 +48,35 @@ TEST_F(ConfigTest, WordsSetValuesOfEveryType) {
   EXPECT_EQ(config_.data.source, "a=b");
 }
 
+TEST_F(ConfigTest, TimesAreReadAsPeopleWriteThem) {
+  const std::pair<const char*, double> known[] = {
+      {"90", 90},         {"90s", 90},           {"1.5h", 5400}, {"90m", 5400}, {"2d", 172800},
+      {"01:30:00", 5400}, {"1:00:00:00", 86400}, {"02:30", 150}, {"0", 0}};
+  for (const auto& [text, seconds] : known) {
+    config_.set("max_time", text);
+    EXPECT_EQ(config_.max_time, seconds) << text;
+  }
+  for (const char* bad : {"", "h", "1:2:3:4:5", "1:-2", "an hour", "-1", ":", "1h30m", "inf"})
+    EXPECT_THAT(refusal([&] { config_.set("max_time", bad); }), HasSubstr("90m, 8h or 01:30:00")) << bad;
+}
+
+TEST_F(ConfigTest, KeysOfOtherTrainersWorkOrAreAnsweredWithThoseOfHere) {
+  for (const char* word : {"max_epochs=3", "max-epochs=3", "n_epochs=3"}) {
+    config_.set(word);
+    EXPECT_EQ(config_.epochs, 3) << word;
+    config_.epochs = 10;
+  }
+  config_.set("gradient_clip_val=0.5");
+  config_.set("drop-last=true");
+  EXPECT_EQ(config_.optimizer.clip, 0.5);
+  EXPECT_EQ(config_.data.last, "drop");
+  const std::pair<const char*, const char*> known[] = {
+      {"accumulate_grad_batches", "batch.micro=N"}, {"devices", "-np N"},      {"ckpt_path", "--resume DIR"},
+      {"early-stopping", "stop.patience=N"},        {"trial_name", "run=DIR"}, {"save_top_k", "checkpoint.keep=N"}};
+  for (const auto& [key, advice] : known)
+    EXPECT_THAT(refusal([&] { config_.set(key, "1"); }), HasSubstr(advice)) << key;
+}
+
 TEST_F(ConfigTest, RefusalsSayWhatIsAllowed) {
   EXPECT_THAT(refusal([&] { config_.set("epoch=3"); }), AllOf(HasSubstr("'epoch'"), HasSubstr("'epochs'")));
   EXPECT_THAT(refusal([&] { config_.set("momentun=3"); }), HasSubstr("'momentum'"));

@@ -114,6 +114,67 @@ TEST_F(ImagesTest, FoldersAreClasses) {
   EXPECT_NEAR(grey["image"].as<std::uint8_t>()[0], 0.299 * 200 + 0.587 * 100 + 0.114 * 50, 3);
 }
 
+/// A PNG of one pixel, in any of the format's kinds, perhaps with a gamma.
+void write_pixel(const fs::path& file, int colour_type, int depth, const std::vector<std::uint8_t>& bytes,
+                 double gamma = 0) {
+  fs::create_directories(file.parent_path());
+  std::FILE* const out = std::fopen(file.c_str(), "wbe");
+  ASSERT_TRUE(out);
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_init_io(png, out);
+  png_set_IHDR(png, info, 1, 1, depth, colour_type, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
+  if (gamma > 0) png_set_gAMA(png, info, gamma);
+  png_write_info(png, info);
+  png_write_row(png, bytes.data());
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  std::fclose(out);
+}
+
+TEST_F(ImagesTest, NumbersAreThoseThatPilGives) {
+  const std::vector<std::uint8_t> red{255, 0, 0}, deep_red{255, 7, 0, 7, 0, 7};
+  const fs::path all = folder_ / "train/all";
+  write_pixel(all / "1.png", PNG_COLOR_TYPE_RGB, 8, red);
+  write_pixel(all / "2.png", PNG_COLOR_TYPE_RGB, 8, red, 0.45455);
+  write_pixel(all / "3.png", PNG_COLOR_TYPE_RGB, 8, red, 1);
+  write_pixel(all / "4.png", PNG_COLOR_TYPE_RGB, 16, deep_red);
+  write_pixel(all / "5.png", PNG_COLOR_TYPE_RGBA, 8, {255, 0, 0, 10});
+  write_jpeg(all / "6.jpg", plain(8, 8, 255, 0, 0));
+  write_pixel(all / "7.png", PNG_COLOR_TYPE_GRAY, 8, {100}, 1);
+  write_pixel(all / "8.png", PNG_COLOR_TYPE_GRAY_ALPHA, 8, {100, 0});
+  write_pixel(all / "9.png", PNG_COLOR_TYPE_GRAY, 16, {100, 200});
+  write_png(folder_ / "test/all/a.png", plain(1, 1, 0, 0, 0));
+  const DataSplit grey = load(",size=1x1,channels=1"), colours = load(",size=1x1");
+  const auto values = [](const DataSplit& split, std::size_t i) {
+    const Array image = split.train->get(i)["image"];
+    const auto bytes = image.as<std::uint8_t>();
+    return std::vector<int>(bytes.begin(), bytes.end());
+  };
+  for (const std::size_t i : {0U, 1U, 2U, 3U, 4U}) {
+    EXPECT_THAT(values(grey, i), ElementsAre(76)) << i + 1 << ".png";
+    EXPECT_THAT(values(colours, i), ElementsAre(255, 0, 0)) << i + 1 << ".png";
+  }
+  EXPECT_NEAR(values(grey, 5)[0], 76, 1);
+  for (const std::size_t i : {6U, 7U, 8U}) {
+    EXPECT_THAT(values(grey, i), ElementsAre(100)) << i + 1 << ".png";
+    EXPECT_THAT(values(colours, i), Each(100)) << i + 1 << ".png";
+  }
+}
+
+TEST_F(ImagesTest, ATenthIsHeldOutOfEachClass) {
+  for (int i = 0; i < 60; ++i)
+    write_png(folder_ / (i < 40 ? "often" : "rarely") / (std::to_string(i) + ".png"),
+              plain(2, 2, static_cast<std::uint8_t>(i), 0, 0));
+  const DataSplit split = load();
+  std::vector<std::int64_t> held_out;
+  for (std::size_t i = 0; i < split.test->size(); ++i)
+    held_out.push_back(split.test->get(i)["label"].item<std::int64_t>());
+  EXPECT_EQ(std::ranges::count(held_out, 0), 4);
+  EXPECT_EQ(std::ranges::count(held_out, 1), 2);
+}
+
 TEST_F(ImagesTest, WithoutHeldOutFolderATenthIsHeldOut) {
   for (int i = 0; i < 20; ++i)
     write_png(folder_ / (i % 2 ? "a" : "b") / (std::to_string(i) + ".png"),

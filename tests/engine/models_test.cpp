@@ -107,6 +107,17 @@ TEST(Models, GoForwardAndBackward) {
   }
 }
 
+TEST(Models, BeginNearChance) {
+  auto all = small_models;
+  all.push_back({.name = "googlenet", .input = {3, 64, 64}, .options = {{"batchnorm", "false"}}, .dtype = "float64"});
+  for (ModelSettings& settings : all)
+    for (settings.seed = 1; settings.seed < 4; ++settings.seed) {
+      const at::Tensor scores = make_model(settings).forward(batch_of(settings)).flatten(0, -2);
+      const at::Tensor labels = torch::randint(settings.classes, {scores.size(0)}, torch::kLong);
+      EXPECT_LT(torch::nn::functional::cross_entropy(scores, labels).item<double>(), 3 * std::log(settings.classes));
+    }
+}
+
 TEST(Models, AreTheSameFromTheSameSeed) {
   for (ModelSettings settings : small_models) {
     const NetworkTensors one = tensors_of(make_model(settings));

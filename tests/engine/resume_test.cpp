@@ -1,4 +1,5 @@
 // A run in its folder: what it writes, and that a resumed run is the run that was not interrupted.
+#include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,9 @@
 
 #include "engine/checkpoint/saver.hpp"
 #include "engine/data/formats/source.hpp"
+#include "engine/data/tensors.hpp"
+#include "engine/loop/weights.hpp"
+#include "engine/models/model.hpp"
 #include "engine/trainer.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
@@ -279,6 +283,105 @@ TEST_F(RunTest, ALossThatIsNoNumberEndsTheRun) {
   run.set("optimizer=sgd");
   run.optimizer.options = {{"lr", "1e300"}};
   EXPECT_THAT(failure([&] { train_on(1, run); }), HasSubstr("are not finite numbers"));
+}
+
+TEST_F(RunTest, AnAverageOfTheParametersIsJudgedKeptAndResumed) {
+  Config config = this->config();
+  config.set("optimizer.ema=0.9");
+  config.set("epochs=2");
+  std::vector<at::Tensor> average;
+  const TrainResult whole = train_on(2, config, [&](int rank) {
+    return Hooks{.on_update = [&average, rank](const Moment& now) {
+      if (rank != 0) return;
+      const std::vector<nn::NamedTensor> parameters = tensors_of(now.trainer.network()).parameters;
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const at::Tensor value = parameters[i].second.detach().clone();
+        if (average.size() == i)
+          average.push_back(value);
+        else
+          average[i] = 0.9 * average[i] + 0.1 * value;
+      }
+    }};
+  });
+  const fs::path last = folder_ / "run/checkpoints/last";
+  const Fields kept = read_arrays(last / "ema.safetensors"), raw = read_arrays(last / "model.safetensors");
+  const DataSplit data = load(config.data.source, samples, 1);
+  const Network network = make_network(config, data);
+  const std::vector<nn::NamedTensor> parameters = tensors_of(network).parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = parameters[i].first;
+    EXPECT_LT((to_tensor(kept[name]) - average[i]).abs().max().item<double>(), 1e-12) << name;
+    EXPECT_FALSE(to_tensor(raw[name]).equal(to_tensor(kept[name]))) << name;
+  }
+  EXPECT_EQ(load_weights(network, folder_ / "run").file.filename(), "ema.safetensors");
+  Config judging = config;
+  judging.run.clear();
+  judging.checkpoint = {};
+  judging.optimizer.ema = 0;
+  tutti::testing::run_ranks(1, tutti::testing::test_settings("inproc"), [&](Communicator& world) {
+    Trainer trainer(judging, world, {.network = network, .data = data});
+    EXPECT_NEAR(trainer.validate().loss, whole.validations[whole.best_validation - 1].loss, 1e-12);
+  });
+
+  const std::string average_file = text(last / "ema.safetensors");
+  fs::remove_all(folder_ / "run");
+  EXPECT_THAT(failure([&] { train_on(2, config, interrupt_after(8)); }), HasSubstr("interrupted"));
+  config.checkpoint.resume = "true";
+  EXPECT_EQ(train_on(2, config).losses, whole.losses);
+  EXPECT_EQ(text(last / "ema.safetensors"), average_file);
+}
+
+TEST_F(RunTest, OutputsOfHeldOutSamplesAreInOrderOnAnyNumberOfRanks) {
+  Config config = this->config();
+  config.run.clear();
+  config.checkpoint = {};
+  const DataSplit data = load(config.data.source, samples, 1);
+  at::Tensor alone;
+  for (const int ranks : {1, 2, 3}) {
+    std::vector<Network> networks;
+    for (int r = 0; r < ranks; ++r) networks.push_back(make_network(config, data));
+    tutti::testing::run_ranks(ranks, tutti::testing::test_settings("shm"), [&](Communicator& world) {
+      Trainer trainer(config, world, {.network = networks[static_cast<std::size_t>(world.rank())], .data = data});
+      const at::Tensor outputs = trainer.predict();
+      EXPECT_EQ(outputs.defined(), world.rank() == 0);
+      if (world.rank() != 0) return;
+      if (ranks == 1) alone = outputs;
+      EXPECT_EQ(outputs.sizes(), (at::IntArrayRef{static_cast<std::int64_t>(data.test->size()), 10}));
+      EXPECT_TRUE(at::allclose(outputs, alone, 0, 1e-12)) << ranks;
+    });
+  }
+}
+
+TEST_F(RunTest, AWishEndsARunWithinAFewStepsAndTheResumedRunHasTheSameBits) {
+  Config config = this->config();
+  config.checkpoint.every_steps = 0;
+  config.validate.every_steps = 3;
+  config.run = (folder_ / "whole").string();
+  const TrainResult whole = train_on(2, config);
+  for (const std::size_t step : {0U, 2U, 4U, 9U, 10U, 21U, 32U}) {
+    config.run = (folder_ / ("ended-" + std::to_string(step))).string();
+    config.checkpoint.resume = "false";
+    std::size_t calls = 0;
+    const TrainResult ended = train_on(2, config, [&](int rank) {
+      if (rank == 0) return Hooks();
+      return Hooks{.wish = [&calls, step] { return calls++ == step ? Wish::end : Wish::nothing; }};
+    });
+    const bool complete = ended.losses.size() == whole.losses.size() && !ended.interrupted;
+    EXPECT_TRUE(complete || ended.interrupted) << step;
+    EXPECT_GT(ended.losses.size(), step) << step;
+    if (ended.interrupted) {
+      EXPECT_EQ(ended.stopped, "it was asked to end");
+    }
+    config.checkpoint.resume = "true";
+    const TrainResult resumed = train_on(2, config);
+    EXPECT_EQ(resumed.losses, whole.losses) << step;
+    ASSERT_EQ(resumed.validations.size(), whole.validations.size()) << step;
+    for (std::size_t i = 0; i < whole.validations.size(); ++i) {
+      EXPECT_EQ(resumed.validations[i].step, whole.validations[i].step) << step;
+      EXPECT_EQ(resumed.validations[i].loss, whole.validations[i].loss) << step;
+    }
+    EXPECT_EQ(resumed.epochs.size(), whole.epochs.size()) << step;
+  }
 }
 
 }  // namespace

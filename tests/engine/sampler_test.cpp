@@ -188,6 +188,44 @@ TEST(SamplerWays, PadRepeatsAsFewAsNeededAndSaysWhich) {
     }
 }
 
+TEST(SamplerLast, ShortStepsAreLeftOutOrFilledUp) {
+  for (const Way way : {Way::batch, Way::contiguous, Way::strided})
+    for (int size = 1; size <= 5; ++size)
+      for (const std::size_t samples : {51U, 60U, 61U, 103U}) {
+        const std::size_t batch = 6 * static_cast<std::size_t>(size);
+        if (samples < batch) continue;
+        const Sampler::Plan plan{.samples = samples, .batch = batch, .seed = 4, .way = way};
+        const std::string what = label(way, Remainder::uneven, size) + ", " + std::to_string(samples) + " samples";
+        Sampler::Plan dropping = plan, padding = plan;
+        dropping.last = Last::drop;
+        padding.last = Last::pad;
+        const Seen kept = whole_epoch(on_ranks(plan, size)), dropped = whole_epoch(on_ranks(dropping, size)),
+                   padded = whole_epoch(on_ranks(padding, size));
+        EXPECT_EQ(kept.distinct_times.size(), samples) << what;
+        EXPECT_EQ(padded.distinct_times.size(), samples) << what;
+        for (const auto& [id, times] : padded.distinct_times) EXPECT_EQ(times, 1) << what;
+        for (const auto& [id, times] : dropped.times) EXPECT_EQ(times, 1) << what;
+        for (const std::size_t count : dropped.counts) EXPECT_EQ(count, 6U) << what;
+        for (const std::size_t count : padded.counts) EXPECT_EQ(count, 6U) << what;
+        if (way == Way::batch) {
+          EXPECT_EQ(dropped.times.size(), samples / batch * batch) << what;
+          EXPECT_EQ(padded.counts.size(), (samples + batch - 1) / batch * static_cast<std::size_t>(size)) << what;
+        }
+      }
+}
+
+TEST(SamplerLast, OtherSamplesAreLeftOutInEachEpoch) {
+  Sampler sampler({.samples = 65, .batch = 64, .last = Last::drop});
+  std::set<std::uint32_t> seen;
+  for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+    sampler.start_epoch(epoch);
+    ASSERT_EQ(sampler.steps(), 1U);
+    seen.insert(sampler.local(0).begin(), sampler.local(0).end());
+  }
+  EXPECT_EQ(seen.size(), 65U);
+  EXPECT_THAT(refusal([] { Sampler({.samples = 63, .batch = 64, .last = Last::drop}); }), HasSubstr("batch"));
+}
+
 TEST(SamplerWays, PadOfTenOverFourIsTwo) {
   const Seen seen =
       whole_epoch(on_ranks({.samples = 10, .batch = 4, .way = Way::strided, .remainder = Remainder::pad}, 4));

@@ -141,6 +141,47 @@ TEST(Schedules, AutoWaitsForItsFirstEpoch) {
   for (std::size_t epoch = 0; epoch < 20; ++epoch) EXPECT_FALSE(other.observe(epoch, 0.5));
 }
 
+TEST(Schedules, OneCycleIsThatOfTorch) {
+  // torch.optim.lr_scheduler.OneCycleLR(max_lr=2, total_steps=100)
+  const std::pair<std::size_t, double> known[] = {{0, 0.08000000000000007},
+                                                  {1, 0.08562756113181491},
+                                                  {10, 0.5903278969282015},
+                                                  {29, 2.0},
+                                                  {30, 1.9989930705690486},
+                                                  {31, 1.9959743100980631},
+                                                  {65, 0.9551393491088068},
+                                                  {98, 0.0010149294309515758},
+                                                  {99, 8e-06}};
+  const Schedule schedule({.name = "one_cycle", .lr = 2});
+  for (const auto& [step, rate] : known)
+    EXPECT_NEAR(schedule.rate({.step = step, .steps_per_epoch = 10, .total_steps = 100}), rate, 1e-14) << step;
+  EXPECT_THAT(refusal([] { Schedule({.name = "one_cycle", .warmup_steps = 3}); }), HasSubstr("rises by itself"));
+}
+
+TEST(Schedules, PlateauIsThatOfTorch) {
+  // torch.optim.lr_scheduler.ReduceLROnPlateau(factor=0.1, patience=2)
+  const std::pair<double, double> known[] = {{1, 1},      {0.9, 1},     {0.9, 1},    {0.9, 1},    {0.9, 0.1},
+                                             {0.9, 0.1},  {0.9, 0.1},   {0.9, 0.01}, {0.8, 0.01}, {0.7999999, 0.01},
+                                             {0.8, 0.01}, {0.8, 0.001}, {0.5, 0.001}};
+  Schedule schedule({.name = "plateau", .options = {{"patience", "2"}}, .lr = 1});
+  ASSERT_TRUE(schedule.observes());
+  for (std::size_t epoch = 0; epoch < std::size(known); ++epoch) {
+    schedule.observe(epoch, known[epoch].first);
+    Schedule restored({.name = "plateau", .options = {{"patience", "2"}}, .lr = 1});
+    restored.load_state(schedule.state());
+    schedule = restored;
+    EXPECT_DOUBLE_EQ(schedule.rate(at_epoch(epoch + 1)), known[epoch].second) << epoch;
+  }
+}
+
+TEST(Schedules, AWarmUpMayBeInSteps) {
+  const Schedule schedule({.lr = 2, .warmup_steps = 4});
+  for (std::size_t step = 0; step < 4; ++step)
+    EXPECT_DOUBLE_EQ(schedule.rate({.step = step, .steps_per_epoch = 10, .total_steps = 90}),
+                     2 * static_cast<double>(step + 1) / 5);
+  EXPECT_EQ(schedule.rate({.step = 4, .steps_per_epoch = 10, .total_steps = 90}), 2);
+}
+
 TEST(Schedules, RefusalsSayWhatThereIs) {
   EXPECT_THAT(refusal([] { Schedule({.name = "cosin"}); }),
               AllOf(HasSubstr("schedule 'cosin'"), HasSubstr("'cosine'")));

@@ -1,4 +1,4 @@
-// tutti-checkpoint: says which checkpoints of a run are whole.
+// tutti-checkpoint: says which checkpoints of a run are whole, and writes their networks for other programs.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -8,8 +8,11 @@
 #include <optional>
 
 #include "engine/checkpoint/manifest.hpp"
+#include "engine/checkpoint/safetensors.hpp"
+#include "engine/checkpoint/saver.hpp"
 #include "engine/checkpoint/state.hpp"
 #include "engine/checkpoint/store.hpp"
+#include "engine/models/names.hpp"
 #include "tools/options.hpp"
 #include "tutti/memory.hpp"
 
@@ -86,20 +89,54 @@ int list(const Found& found) {
   return 0;
 }
 
+/// The network in a checkpoint: the average of its parameters if it has one.
+fs::path network_of(const fs::path& checkpoint) {
+  const fs::path average = checkpoint / "ema.safetensors";
+  return fs::exists(average) ? average : checkpoint / "model.safetensors";
+}
+
+/// Writes the network of the best checkpoint, or else of the last one, with the names of another library.
+int write_network(const Found& found, const std::string& names, const fs::path& to) {
+  const fs::path from = network_of(found.best.value_or(found.all.front()));
+  const auto metadata = engine::Safetensors(from).metadata();
+  const auto found_model = metadata.find("model");
+  const std::string model = found_model == metadata.end() ? std::string() : found_model->second;
+  engine::Fields arrays = engine::read_arrays(from);
+  if (names == "torchvision") {
+    std::vector<std::string> own;
+    for (const auto& [name, array] : arrays) own.push_back(name);
+    const std::map<std::string, std::string> theirs = engine::torchvision_names(model, own);
+    if (theirs.empty())
+      throw Error(Code::invalid,
+                  from.string() + " is of model=" + model + ", and torchvision has no such network: say --names tutti");
+    engine::Fields renamed;
+    for (const auto& [name, array] : arrays) renamed[theirs.at(name)] = array;
+    arrays = std::move(renamed);
+  }
+  engine::write_arrays(to, arrays, {{"format", "pt"}, {"model", model}});
+  fmt::print("{}: {} tensors of {}, with the names of {}\n", to.string(), arrays.size(), from.string(), names);
+  return 0;
+}
+
 int run(const std::vector<std::string>& arguments) {
-  std::string action, folder;
+  std::string action, folder, names = "tutti", to;
   CLI::App app("Says which checkpoints of a run are whole: tutti checkpoint verify runs/NAME", "tutti checkpoint");
   app.add_option("ACTION", action,
                  "verify: compare all checksums, exit code 1 if any checkpoint is damaged; list: what is there, in the "
-                 "order in which --resume tries it")
+                 "order in which --resume tries it; export: write the network of the best checkpoint, or else of the "
+                 "last one, as a safetensors file")
       ->required()
-      ->check(CLI::IsMember({"verify", "list"}));
+      ->check(CLI::IsMember({"verify", "list", "export"}));
   app.add_option("DIR", folder, "a run's folder, its folder of checkpoints, or one checkpoint")->required();
+  app.add_option("--names", names, "of export: whose names the tensors have [tutti]")
+      ->check(CLI::IsMember({"tutti", "torchvision"}));
+  app.add_option("--to", to, "of export: the file [NAME.safetensors, where NAME is the run's folder]");
   tutti::tools::parse(app, arguments);
   fs::path named = fs::path(folder).lexically_normal();
   if (named.filename().empty()) named = named.parent_path();
   const Found found = checkpoints_in(named);
-  return action == "verify" ? verify(found) : list(found);
+  if (action != "export") return action == "verify" ? verify(found) : list(found);
+  return write_network(found, names, to.empty() ? named.filename().string() + ".safetensors" : to);
 }
 
 }  // namespace

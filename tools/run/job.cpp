@@ -80,6 +80,7 @@ class Session {
   void fail_first(std::vector<int>& ended);
   void tell_and_keep_going(int rank);
   std::string end_text(int rank) const;
+  bool ended_as_told(const Ended& end) const;
   void next_stage();
   void kill_all(int signal);
   void drain();
@@ -209,6 +210,12 @@ void Session::tell_and_keep_going(int rank) {
   say(fmt::format("{}; {}", end_text(rank), running() ? "the others go on" : "it was the last"));
 }
 
+/// Whether a rank took notice of the signal that ends the job, and ended by itself.
+bool Session::ended_as_told(const Ended& end) const {
+  return ended_by_ && end.lost.empty() && WIFEXITED(end.status) &&
+         WEXITSTATUS(end.status) == exit_signal_base + *ended_by_;
+}
+
 std::string Session::end_text(int rank) const {
   const Ended& end = all_[static_cast<std::size_t>(rank)].end;
   return fmt::format("rank {} ({}) {}", rank, ranks_.whereabouts(rank), how_it_ended(end));
@@ -219,7 +226,8 @@ void Session::fail_first(std::vector<int>& ended) {
   const auto killed = [&](int rank) { return !at(rank).end.lost.empty() || WIFSIGNALED(at(rank).end.status); };
   std::stable_partition(ended.begin(), ended.end(), killed);
   first_failure_ = ended.front();
-  if (!limit_passed_ && !at(*first_failure_).ended_by_us) say(end_text(*first_failure_));
+  const Rank& first = at(*first_failure_);
+  if (!limit_passed_ && !first.ended_by_us && !ended_as_told(first.end)) say(end_text(*first_failure_));
   if (stage_ == Stage::running) {
     stage_ = Stage::grace;
     next_stage_at_ = deadline_in(grace());
@@ -291,7 +299,7 @@ void Session::summarise() {
   std::map<std::pair<bool, std::pair<int, std::string>>, std::vector<int>> ways;
   for (int i = 0; i < static_cast<int>(all_.size()); ++i) {
     const Rank& rank = at(i);
-    if ((i == *first_failure_ && told) || exit_code_of(rank.end) == 0) continue;
+    if ((i == *first_failure_ && told) || exit_code_of(rank.end) == 0 || ended_as_told(rank.end)) continue;
     const int status = rank.end.lost.empty() ? rank.end.status : 0;
     ways[{rank.ended_by_us, rank.ended_by_us ? std::pair(0, std::string()) : std::pair(status, rank.end.lost)}]
         .push_back(i);

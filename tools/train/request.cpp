@@ -12,6 +12,7 @@
 #include "tools/options.hpp"
 #include "tools/shell.hpp"
 #include "tools/train/folder.hpp"
+#include "tools/train/judge.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::tools {
@@ -145,7 +146,7 @@ namespace {
 
 /// What the command line says besides the request: the configuration in several ways, and what is only printed.
 struct Line {
-  std::string name, data, device, help, shown;
+  std::string name, data, device, help, shown, validated, predicted, to;
   bool print = false;
   std::vector<std::string> words;
   std::map<std::string, std::string> flags;  ///< each key is also a flag: --optimizer.lr 0.1
@@ -176,6 +177,16 @@ void Line::add_to(CLI::App& app, TrainRequest& request) {
          "go on from the last checkpoint in DIR, on as many ranks and with the keys of DIR/config.yaml, but for "
          "those that are given; without DIR in that of run=DIR, which begins if it has no checkpoint")
       ->type_name("[DIR]");
+  auto* const validate =
+      app.add_option("--validate", validated,
+                     "train nothing, but judge the network of the run in DIR, or of one of its checkpoints, with the "
+                     "held-out samples of its data, or of data=...")
+          ->type_name("DIR");
+  app.add_option("--predict", predicted, "the same, but write what the network says of each of them")
+      ->type_name("DIR")
+      ->excludes(validate);
+  app.add_option("--to", to,
+                 "of --predict: the file, a table, or tensors if it ends in .safetensors [predictions.csv]");
   app.add_flag("--dry-run", request.dry_run,
                "start nothing, but say what the ranks of -np would do: batch, bytes, memory, and the expected time");
   app.add_flag("--explain-strategy", request.explain,
@@ -235,6 +246,27 @@ void name_flags(const CLI::App& app, std::vector<std::string>& arguments) {
 
 }  // namespace
 
+namespace {
+
+/// Reads the configuration of the run whose network is judged; keys that are given go over it.
+TrainRequest judge_request(const Line& line, TrainRequest request) {
+  request.judged = line.validated.empty() ? line.predicted : line.validated;
+  if (!line.predicted.empty()) request.predicted = line.to.empty() ? "predictions.csv" : line.to;
+  if (line.predicted.empty() && !line.to.empty())
+    throw Error(Code::invalid, "--to names the file of --predict: leave it out, or say --predict DIR");
+  const fs::path folder = fs::path(request.predicted).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder))
+    throw Error(Code::invalid, "--to: there is no folder " + folder.string());
+  engine::Config config;
+  engine::read_run(config, run_with(request.judged));
+  line.apply(config);
+  only_judge(config, request.judged);
+  request.config = config;
+  return request;
+}
+
+}  // namespace
+
 TrainRequest read_request(const std::vector<std::string>& arguments) {
   TrainRequest request;
   Line line;
@@ -247,6 +279,7 @@ TrainRequest read_request(const std::vector<std::string>& arguments) {
   std::erase_if(line.flags, [&](const auto& flag) { return app.count("--" + flag.first) == 0; });
   if (!line.help.empty()) show(line.help == "markdown" ? engine::config_markdown() : engine::config_help());
   if (!request.join.empty()) return join_request(std::move(request), arguments);
+  if (!line.validated.empty() || !line.predicted.empty()) return judge_request(line, std::move(request));
   engine::Config& config = request.config = configuration(line);
   if (line.print) show(config.resolved());
   if (config.run.empty()) {

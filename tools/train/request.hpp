@@ -16,6 +16,8 @@ struct TrainRequest {
   bool dry_run = false;
   bool explain = false;  ///< print the strategy and start nothing
   std::string link, net;
+  std::string judged;      ///< folder of a run whose network is only looked at, with the held-out samples; empty: none
+  std::string predicted;   ///< where its outputs for them are written; empty: only loss and metrics are wanted
   bool names_run = false;  ///< config.run is a proposal: nothing was said of it
   std::string join;        ///< folder of a run that goes on, which this process joins; empty: none
   int ranks_before = 0;    ///< of the run that is resumed; 0: none is, or nothing is known of it

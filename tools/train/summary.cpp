@@ -53,7 +53,8 @@ std::string speed(const std::vector<EpochResult>& epochs) {
 
 /// The keys without which a run that is resumed would end at once.
 std::string keys_to_go_on(const engine::Config& config, const engine::TrainResult& result) {
-  std::string keys = fmt::format("epochs={}", 2 * config.epochs);
+  if (result.interrupted) return {};
+  std::string keys = fmt::format(" epochs={}", 2 * config.epochs);
   if (config.steps > 0) keys += fmt::format(" steps={}", 2 * config.steps);
   if (result.reached_target && config.stop.target != 0) keys += " stop.target=0";
   return keys;
@@ -68,13 +69,12 @@ std::string resume_command(const engine::Config& config, const std::string& laun
 }
 
 std::string summary(const engine::Config& config, const engine::TrainResult& result, const std::string& launch) {
-  if (result.epochs.empty()) return {};
   std::string text;
   if (result.best_validation > 0)
     text += line("best", fmt::format("{} in epoch {} of {}", value_of(result.validations[result.best_validation - 1]),
                                      result.best_epoch, result.epochs.size()));
-  text += line("speed", speed(result.epochs));
-  if (result.epochs.back().waited_for.size() > 1)
+  if (!result.epochs.empty()) text += line("speed", speed(result.epochs));
+  if (!result.epochs.empty() && result.epochs.back().waited_for.size() > 1)
     text += line("exchange", fmt::format("{} exchange{}, to which each rank gave {:.4g} MB", result.exchanged.exchanges,
                                          result.exchanged.exchanges == 1 ? "" : "s",
                                          1e-6 * static_cast<double>(result.exchanged.bytes)));
@@ -88,8 +88,7 @@ std::string summary(const engine::Config& config, const engine::TrainResult& res
     kept = "; the network is " + (last / "model.safetensors").string();
   text += line("run", config.run + kept);
   std::string next = "tutti plot " + shell_path(config.run);
-  if (engine::has_checkpoint(config.run))
-    next += "; " + resume_command(config, launch) + " " + keys_to_go_on(config, result);
+  if (engine::has_checkpoint(config.run)) next += "; " + resume_command(config, launch) + keys_to_go_on(config, result);
   return text + line("next", next);
 }
 

@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 
-#include "engine/checkpoint/atomic_file.hpp"
 #include "engine/loop/all_or_none.hpp"
 #include "engine/loop/pretrain.hpp"
 #include "engine/server/masters.hpp"
@@ -21,8 +20,10 @@
 #include "tools/shell.hpp"
 #include "tools/train/dry_run.hpp"
 #include "tools/train/folder.hpp"
+#include "tools/train/judge.hpp"
 #include "tools/train/request.hpp"
 #include "tools/train/summary.hpp"
+#include "tools/train/wishes.hpp"
 #include "transports/core/link_shape.hpp"
 #include "tutti/communicator.hpp"
 
@@ -41,9 +42,10 @@ struct Job {
   engine::Config config;
   engine::DataSplit data;
   engine::Network network;
-  bool names_run = false;  ///< job.config.run is a proposal, of which rank 0 makes a folder
-  bool joins = false;      ///< this process joins a run that goes on
-  std::string launch;      ///< the command that starts such ranks, for a shell: "tutti train -np 4"
+  bool names_run = false;         ///< job.config.run is a proposal, of which rank 0 makes a folder
+  std::string judged, predicted;  ///< of TrainRequest
+  bool joins = false;             ///< this process joins a run that goes on
+  std::string launch;             ///< the command that starts such ranks, for a shell: "tutti train -np 4"
 };
 
 /// The command that starts ranks where those of this job are.
@@ -126,7 +128,14 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
         "--explain-strategy starts no ranks: say `tutti train -np N --explain-strategy ...` without a launcher");
   if (request.dry_run)
     throw Error(Code::invalid, "--dry-run starts no ranks: say `tutti train -np N --dry-run ...` without a launcher");
-  Job job{request.config, {}, {}, request.names_run, !request.join.empty(), launch_of(world, request.net)};
+  Job job{.config = request.config,
+          .data = {},
+          .network = {},
+          .names_run = request.names_run,
+          .judged = request.judged,
+          .predicted = request.predicted,
+          .joins = !request.join.empty(),
+          .launch = launch_of(world, request.net)};
   job.config.whole.processes = world.size();
   if (job.joins && world.size() > 1)
     throw Error(Code::invalid, "--join adds one process to a run: say `tutti train --join DIR` without a launcher");
@@ -139,24 +148,19 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
   return job;
 }
 
-void write_losses(const fs::path& file, const std::vector<double>& losses) {
-  engine::AtomicFile out(file);
-  out.write("step,loss\n");
-  for (std::size_t i = 0; i < losses.size(); ++i) out.write(fmt::format("{},{:.17g}\n", i, losses[i]));
-  out.commit();
+std::string judgement(const engine::TrainResult& result) {
+  const engine::EpochResult last = result.epochs.empty() ? engine::EpochResult() : result.epochs.back();
+  const double accuracy = 100 * last.metric("accuracy");
+  return std::isnan(accuracy) ? fmt::format("held-out loss {:.4f}", last.test_loss)
+                              : fmt::format("held-out accuracy {:.2f} %", accuracy);
 }
 
 /// Called on the rank that reports. `differ` says why the replicas are not equal, and is empty if they are; `about`
 /// follows the number of steps. Returns the exit code.
 int finish(const Job& job, const engine::TrainResult& result, const std::string& differ, const std::string& about,
            double seconds) {
-  const engine::EpochResult last = result.epochs.empty() ? engine::EpochResult() : result.epochs.back();
-  const double accuracy = 100 * last.metric("accuracy");
-  const bool reached = job.config.stop.target == 0 || result.reached_target;
-  if (!job.config.report.loss_file.empty()) write_losses(job.config.report.loss_file, result.losses);
-  fmt::print("{} after {} steps in {:.1f} s{}\n",
-             std::isnan(accuracy) ? fmt::format("held-out loss {:.4f}", last.test_loss)
-                                  : fmt::format("held-out accuracy {:.2f} %", accuracy),
+  const bool reached = job.config.stop.target == 0 || result.reached_target || result.interrupted;
+  fmt::print("{}{} steps in {:.1f} s{}\n", result.interrupted ? std::string() : judgement(result) + " after ",
              result.losses.size(), seconds, differ.empty() ? about : "");
   if (!result.stopped.empty()) fmt::print("ended early: {}\n", result.stopped);
   fmt::print("{}", tutti::tools::summary(job.config, result, job.launch));
@@ -189,7 +193,9 @@ int run_by_masters(const Job& job, Communicator& world) {
   std::fflush(stdout);
   const auto begin = std::chrono::steady_clock::now();
   try {
-    const engine::MastersResult result = engine::train_by_masters(job.config, world, job.network, job.data);
+    tutti::tools::take_ending_signals(world.rank() == 0);
+    const engine::MastersResult result =
+        engine::train_by_masters(job.config, world, job.network, job.data, {.wish = tutti::tools::wish_of_signals});
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const int code =
         result.tells ? finish(job, result.training, {}, "; judged on the masters' parameters", seconds) : 0;
@@ -200,7 +206,7 @@ int run_by_masters(const Job& job, Communicator& world) {
                      : fmt::format("worker {} tells of this, as those before it have died; ", result.worker),
                  result.kept);
     for (const std::string& line : result.lines) fmt::print("{}\n", line);
-    return code;
+    return tutti::tools::ending_signal() != 0 ? 128 + tutti::tools::ending_signal() : code;
   } catch (const Error& error) {
     tell_of_failure(job, engine::roles_of(job.config, world.size()), error, world.rank());
     return exit_failure;
@@ -236,11 +242,21 @@ void tell(const engine::Pretraining& done, const Communicator& world) {
     fmt::print("the head alone: loss {:.6g} after {} steps\n", done.head_losses.back(), done.head_losses.size());
 }
 
+int judge(const Job& job, engine::Trainer& trainer, Communicator& world) {
+  if (world.rank() == 0) fmt::print("{}\n", job.network.weights);
+  if (job.predicted.empty())
+    tutti::tools::print_validation(trainer, world);
+  else
+    tutti::tools::write_predictions(trainer, job.config, job.data, job.predicted, world);
+  return 0;
+}
+
 int run(const std::vector<std::string>& arguments, Communicator& world) {
   const auto asks = [](const std::string& word) {
     return word == "-h" || word == "--help" || word == "--help-config" || word == "--print-config";
   };
   if (world.rank() != 0 && std::any_of(arguments.begin(), arguments.end(), asks)) return 0;
+  tutti::tools::take_checkpoint_signal();
   Job job;
   engine::all_or_none(world, [&] { job = prepare(arguments, world); });
   std::optional<tutti::tools::ClaimedFolder> claimed;
@@ -264,9 +280,12 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
     engine::choose_device(job.network, job.config, world);
     if (engine::wants_pretraining(job.config, world))
       tell(engine::pretrain(job.config, world, job.network, job.data), world);
-    return std::make_unique<engine::Trainer>(job.config, world, engine::Task{.network = job.network, .data = job.data});
+    return std::make_unique<engine::Trainer>(job.config, world, engine::Task{.network = job.network, .data = job.data},
+                                             engine::Hooks{.wish = tutti::tools::wish_of_signals});
   });
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
+  if (!job.judged.empty()) return judge(job, *trainer, world);
+  tutti::tools::take_ending_signals(world.rank() == 0);
   const auto begin = std::chrono::steady_clock::now();
   engine::TrainResult result;
   std::string differ;
@@ -280,7 +299,7 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
     differ = error.what();
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const bool reached = job.config.stop.target == 0 || result.reached_target;
+  const bool reached = job.config.stop.target == 0 || result.reached_target || result.interrupted;
   int code = reached && differ.empty() ? 0 : exit_failure;
   if (world.rank() == 0) {
     const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
@@ -288,8 +307,9 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
         job.network.parts ? "; what ranks have alike is bitwise equal on " : "; parameters are bitwise equal on ";
     code = finish(job, result, differ, what + ranks, seconds);
   }
-  world.barrier().wait();  // no rank leaves while rank 0 still writes
-  return code;
+  // no rank leaves while rank 0 still writes
+  const int signal = world.allreduce(result.interrupted ? tutti::tools::ending_signal() : 0, tutti::max).wait();
+  return signal > 0 ? 128 + signal : code;
 }
 
 /// Reports errors that the user can correct on one rank: the culprit if all ranks know the error (see

@@ -1,0 +1,43 @@
+#include "engine/loop/step_losses.hpp"
+
+#include <algorithm>
+
+#include "engine/strategies/grain_tree.hpp"
+
+namespace tutti::engine {
+
+std::span<double> StepLosses::begin() {
+  sums_.resize(sums_.size() + width());
+  return std::span(sums_).last(width());
+}
+
+void StepLosses::start() {
+  if (!sent_steps_.empty() || steps_.empty()) return;
+  sent_.swap(sums_);
+  sent_steps_.swap(steps_);
+  if (grains_ > 0) {
+    under_way_ = world_.allreduce(sent_, sum);  // exact, as a grain's sum is nonzero on one rank only
+    return;
+  }
+  all_.resize(sent_.size() * static_cast<std::size_t>(world_.size()));
+  under_way_ = world_.allgather(sent_, all_);
+}
+
+std::vector<StepLosses::Sum> StepLosses::finish() {
+  under_way_.wait();
+  under_way_ = {};
+  std::vector<Sum> found = std::exchange(sent_steps_, {});
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    double& total = found[i].total;
+    if (grains_ > 0)
+      total = tree_sum(std::span(sent_).subspan(i * grains_, grains_),
+                       std::min(grains_, static_cast<std::size_t>(found[i].samples)));
+    else
+      for (std::size_t at = i; at < all_.size(); at += found.size()) total += all_[at];
+  }
+  sent_.clear();
+  all_.clear();
+  return found;
+}
+
+}  // namespace tutti::engine

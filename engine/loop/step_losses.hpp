@@ -1,0 +1,54 @@
+// StepLosses: the losses of steps, summed over the ranks a few steps at a time.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tutti/communicator.hpp"
+#include "tutti/work.hpp"
+
+namespace tutti::engine {
+
+/// Each rank adds its own sums of losses step by step; what all ranks have together becomes known when they exchange
+/// them. Sums are added in an order that depends neither on when that is nor, with grains, on the number of ranks. One
+/// thread.
+class StepLosses {
+ public:
+  /// The loss of a step, summed over the samples of all ranks.
+  struct Sum {
+    std::size_t step = 0;
+    double total = 0, samples = 0;
+  };
+
+  /// `grains`: parts of a step whose losses are added as a tree; 0: each rank has one sum.
+  StepLosses(Communicator world, std::size_t grains) : world_(std::move(world)), grains_(grains) {}
+
+  /// Begins a step. Returns this rank's sums of it, which are 0: one, or one for each grain, of which this rank sets
+  /// its own. They may be changed until the next call.
+  std::span<double> begin();
+  /// `step`: its number. `samples`: those of all ranks in it.
+  void end(std::size_t step, std::size_t samples) {
+    steps_.push_back({.step = step, .samples = static_cast<double>(samples)});
+  }
+
+  /// Starts to exchange what is not known yet, unless an exchange is under way. Called by all ranks after the same
+  /// steps; does not block.
+  void start();
+  /// Waits for the exchange that is under way. Returns the steps that it was of, in order. Called by all ranks.
+  std::vector<Sum> finish();
+
+ private:
+  std::size_t width() const noexcept { return grains_ > 0 ? grains_ : 1; }
+
+  Communicator world_;
+  const std::size_t grains_;
+  std::vector<Sum> steps_;  ///< that are not sent yet
+  std::vector<double> sums_;
+  std::vector<Sum> sent_steps_;  ///< of under_way_, which uses the other two
+  std::vector<double> sent_, all_;
+  Work under_way_;
+};
+
+}  // namespace tutti::engine
