@@ -102,9 +102,11 @@ struct ReplicaError : Error {
 };
 
 /// Thrown at the end of a run that was given up because numbers were not finite (on_nan=stop), after all that led there
-/// was written.
+/// was written; culprit() is 0. Where ranks have gradients of their own, it may be thrown within a step by one rank
+/// alone, which the others do not know; then culprit() is -1 and `result` is empty.
 struct DivergedError : Error {
   DivergedError(const std::string& why, TrainResult found) : Error(Code::invalid, why, 0), result(std::move(found)) {}
+  explicit DivergedError(const std::string& why) : Error(Code::invalid, why) {}
   TrainResult result;  ///< up to there; the network is as before the step that failed
 };
 

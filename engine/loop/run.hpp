@@ -56,6 +56,7 @@ struct Trainer::Run {
   bool larger_is_better() const;
   double scale_of_watched() const;
   double watched(const Validation& found) const;
+  double finite_watched(const Validation& found) const;
   double error_of(const Validation& found) const;
   bool reaches_target(const Validation& found) const;
   std::string target_reached() const;

@@ -190,8 +190,7 @@ void Trainer::Run::leave_out(const Moment& now) {
   restore_buffers();
   loss_of_step[0] = std::numeric_limits<double>::quiet_NaN();
   const bool all_know = strategy->traits().equal_gradients || world.size() == 1;
-  if (!all_know && (config.on_nan == "stop" || left_out == most_left_out))
-    throw Error(Code::invalid, not_finite(now.step));
+  if (!all_know && (config.on_nan == "stop" || left_out == most_left_out)) throw DivergedError(not_finite(now.step));
 }
 
 /// At the learning rate of step `place` of a trainer's own.

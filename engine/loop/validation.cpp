@@ -40,6 +40,11 @@ double Trainer::Run::watched(const Validation& found) const {
   return metric == nullptr ? found.loss : found.metrics[static_cast<std::size_t>(metric - metrics.data())].second;
 }
 
+/// NaN if the loss is not finite: an accuracy is a number all the same, but of no use.
+double Trainer::Run::finite_watched(const Validation& found) const {
+  return std::isfinite(found.loss) ? watched(found) : std::numeric_limits<double>::quiet_NaN();
+}
+
 /// The value that a schedule expects to fall: 1 - accuracy, if an accuracy is watched.
 double Trainer::Run::error_of(const Validation& found) const {
   return larger_is_better() ? 1 - watched(found) : watched(found);
@@ -262,7 +267,8 @@ std::size_t Trainer::Run::smoothed_best() const {
   for (std::size_t end = 1; end <= state.validations.size(); ++end) {
     const std::size_t begin = end - std::min(window, end);
     double mean = 0;
-    for (std::size_t i = begin; i < end; ++i) mean += watched(state.validations[i]) / static_cast<double>(end - begin);
+    for (std::size_t i = begin; i < end; ++i)
+      mean += finite_watched(state.validations[i]) / static_cast<double>(end - begin);
     if (!std::isfinite(mean)) continue;
     if (found > 0 && !(larger_is_better() ? mean > best + least : mean < best - least)) continue;
     best = mean;
@@ -274,7 +280,7 @@ std::size_t Trainer::Run::smoothed_best() const {
 /// Updates the best validation, and ends training if the target is reached or patience is exhausted.
 void Trainer::Run::judge(std::size_t epoch) {
   const Validation& last = state.validations.back();
-  const double value = watched(last);
+  const double value = finite_watched(last);
   const bool is_better = state.best_validation == 0 || (larger_is_better() ? value > state.best : value < state.best);
   if (std::isfinite(value) && is_better) {
     state.best = value;

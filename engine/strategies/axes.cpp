@@ -283,7 +283,8 @@ Axes axes_of(const Config& config) {
     return axes;
   }
   for (const OptionInfo& each : server_axis_options())
-    if (config.strategy.options.contains(each.key))
+    if (const auto given = config.strategy.options.find(each.key);
+        given != config.strategy.options.end() && given->second != each.value)
       refuse("strategy." + std::string(each.key) +
              " is for training by masters: say strategy=downpour, easgd or gem, for one, or leave it out");
   if (axes.what == Axes::What::gradients) {

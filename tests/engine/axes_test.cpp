@@ -124,6 +124,29 @@ TEST(Axes, ThatDoNotGoTogetherAreRefusedInALine) {
     EXPECT_THAT(refusal([&] { axes(words); }), HasSubstr(why)) << words.back();
 }
 
+TEST(Axes, OptionsThatChangeNothingAreRefused) {
+  const std::pair<const char*, const char*> without_effect[] = {
+      {"bsp", "top_k=0.2"},         {"bsp", "outer_lr=0.3"},        {"bsp", "chunk=32"},
+      {"bsp", "feedback=0.5"},      {"bsp", "inner_every=4"},       {"bsp", "probability=0.5"},
+      {"local-sgd", "group=4"},     {"local-sgd", "overlap=false"}, {"local-sgd", "mask=0.1"},
+      {"diloco", "elastic=0.3"},    {"diloco", "outer_every=4"},    {"diloco", "power_rank=4"},
+      {"downpour", "elastic=0.3"},  {"easgd", "quorum=2"},          {"easgd", "kappa=3"},
+      {"downpour", "most_stale=4"}, {"gosgd", "every=4"},           {"downpour", "grace=2"}};
+  for (const auto& [preset, option] : without_effect)
+    EXPECT_THAT(refusal([&] {
+                  axes({"strategy=" + std::string(preset), "strategy." + std::string(option)});
+                }),
+                HasSubstr("changes nothing with strategy=" + std::string(preset)))
+        << option;
+  axes({"strategy=bsp", "strategy.codec=top_k", "strategy.top_k=0.2", "strategy.feedback=0.5"});
+  axes({"strategy=post-local-sgd", "strategy.overlap=false"});
+  for (const ChoiceInfo& each : strategy_table()) {  // as config.yaml has them all
+    Config config = config_of({"strategy=" + std::string(each.name)});
+    for (const OptionInfo& option : each.options) config.strategy.options.emplace(option.key, option.value);
+    EXPECT_EQ(axes_of(config).preset, each.name);
+  }
+}
+
 TEST(Fragments, TakeWholeBlocksInTurns) {
   EXPECT_EQ(block_of("layers.3.fc.weight"), "layers.3");
   EXPECT_EQ(block_of("fc1.weight"), "fc1");

@@ -115,6 +115,31 @@ class Interrupt(InFolder):
         self.assertEqual(written, losses)
         self.assertEqual([each["loss"] for each in self.steps("written")], losses)
 
+    def test_a_run_that_diverges_exits_with_1_and_keeps_its_curve(self):
+        tiny = ["model=mlp", "hidden=8", "data=random:1x4x4", "random_samples=80", "batch=8", "epochs=2", "progress=off", "lr=1e38", "optimizer=sgd"]
+        for words, keeps in (([], True), (["strategy=local-sgd"], False), (["strategy=downpour", "masters=1"], False)):
+            done = command("train", "-np", 2, *tiny, *words, f"run=run{len(words)}", "loss_file=losses.csv", cwd=self.folder)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertIn("are not finite numbers: try a smaller optimizer.lr", done.stderr)
+            self.assertNotIn("--resume", done.stdout)
+            if keeps:
+                self.assertRegex((self.folder / "losses.csv").read_text(), r"^step,loss\n0,2\.\d+\n(.*\n)*\d+,-?nan\n$")
+                self.assertIn("ended early", done.stdout)
+                self.assertEqual(done.stderr.count("tutti train: "), 1, done.stderr)
+
+    def test_a_folder_belongs_to_one_run(self):
+        started = self.start(*WORDS, "epochs=400", "run=mine")
+        self.wait_for_step(started, "mine", 3)
+        done = command("train", *WORDS, "run=mine", "--resume", cwd=self.folder)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertRegex(done.stderr, r"run=mine: a run is going on in it \(process \d+ on host .*\): wait for its end, or name another folder")
+        started.send_signal(signal.SIGTERM)
+        self.ended(started)
+        together = [self.start("model=mlp", "data=random:1x4x4", "random_samples=40", "epochs=1", "progress=off") for _ in range(3)]
+        for each in together:
+            self.assertEqual(self.ended(each)[0], 0)
+        self.assertEqual(len(list((self.folder / "runs").iterdir())), 3)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -321,19 +321,20 @@ TEST(Roles, AreDealtOutByRank) {
 }
 
 TEST(Words, OfOtherTrainersMeanTheSame) {
-  const Config config = play_config({"mode=sgd", "masters=1", "sync-every=5", "elastic-force=0.8", "worker_alpha=0.5"});
+  const Config config = play_config({"mode=sgd", "masters=1", "sync-every=5"});
   EXPECT_TRUE(has_masters(config));
   EXPECT_EQ(config.strategy.name, "downpour");
   EXPECT_EQ(axes_of(config).members, Axes::Members::any);
   EXPECT_EQ(axes_of(play_config({"mode=sgd", "masters=1", "synchronous=true"})).members, Axes::Members::all);
-  const Config words =
-      play_config({"mode=easgd", "worker-optimizer=momentum", "elastic-lr=0.3", "elastic-momentum=0.8"});
+  const Config words = play_config(
+      {"mode=easgd", "elastic-force=0.8", "worker-optimizer=momentum", "elastic-lr=0.3", "elastic-momentum=0.8"});
   EXPECT_EQ(words.optimizer.name, "momentum");
   EXPECT_EQ(words.optimizer.options.at("lr") + words.optimizer.options.at("momentum"), "0.30.8");
   EXPECT_FALSE(has_masters(play_config({"sync_rule=BSP"})));
-  EXPECT_TRUE(has_masters(play_config({"sync_rule=EASGD", "avg_freq=4", "server_alpha=0.9"})));
+  EXPECT_TRUE(has_masters(play_config({"sync_rule=EASGD", "avg_freq=4", "server_alpha=0.9", "worker_alpha=0.5"})));
   for (const char* wrong : {"strategy.codec=int8", "strategy.fragments=2", "strategy.outer=sgd", "strategy.prefetch=2",
-                            "strategy.stale=old", "strategy.apply=late"})
+                            "strategy.stale=old", "strategy.apply=late", "elastic-force=0.8", "worker_alpha=0.5",
+                            "strategy.quorum=2", "strategy.kappa=3", "strategy.most_stale=2", "strategy.outer_lr=0.5"})
     EXPECT_THROW((void)has_masters(play_config({"strategy=downpour", wrong})), Error) << wrong;
 }
 

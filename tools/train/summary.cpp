@@ -88,7 +88,8 @@ std::string summary(const engine::Config& config, const engine::TrainResult& res
     kept = "; the network is " + (last / "model.safetensors").string();
   text += line("run", config.run + kept);
   std::string next = "tutti plot " + shell_path(config.run);
-  if (engine::has_checkpoint(config.run)) next += "; " + resume_command(config, launch) + keys_to_go_on(config, result);
+  if (!launch.empty() && engine::has_checkpoint(config.run))
+    next += "; " + resume_command(config, launch) + keys_to_go_on(config, result);
   return text + line("next", next);
 }
 

@@ -163,7 +163,7 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
   fmt::print("{}{} steps in {:.1f} s{}\n", result.interrupted ? std::string() : judgement(result) + " after ",
              result.losses.size(), seconds, differ.empty() ? about : "");
   if (!result.stopped.empty()) fmt::print("ended early: {}\n", result.stopped);
-  fmt::print("{}", tutti::tools::summary(job.config, result, job.launch));
+  fmt::print("{}", tutti::tools::summary(job.config, result, differ.empty() ? job.launch : std::string()));
   if (!differ.empty()) fmt::print(stderr, "tutti train: {}\n", differ);
   if (!reached) fmt::print(stderr, "tutti train: stop.target={} was not reached\n", job.config.stop.target);
   std::fflush(stdout);
@@ -295,6 +295,7 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
     result = error.result;
     differ = error.what();
   } catch (const engine::DivergedError& error) {
+    if (error.culprit() < 0) throw;  // the other ranks do not know
     result = error.result;
     differ = error.what();
   }
@@ -320,8 +321,9 @@ int run_and_say(const std::vector<std::string>& arguments, Communicator& world) 
   } catch (const Error& error) {
     // another rank has reported it
     if (error.code() == Code::aborted && error.culprit() != world.rank()) return exit_failure;
-    const bool is_usage = error.code() == Code::invalid || error.code() == Code::unsupported;
-    if (!is_usage && error.code() != Code::resource) throw;
+    const bool has_diverged = dynamic_cast<const engine::DivergedError*>(&error) != nullptr;
+    const bool is_usage = !has_diverged && (error.code() == Code::invalid || error.code() == Code::unsupported);
+    if (!is_usage && !has_diverged && error.code() != Code::resource) throw;
     const bool all_know = error.culprit() >= 0;
     if (!all_know || error.culprit() == world.rank()) fmt::print(stderr, "tutti train: {}\n", error.what());
     std::fflush(stderr);
